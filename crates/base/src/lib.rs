@@ -1,0 +1,19 @@
+//! What every other crate stands on: time, timers, randomness, effects, and the price list of work.
+//!
+//! Pure: no sockets, no clock, no threads, no operating system randomness. Time comes in as an argument of
+//! type [`Instant`]; effects leave through an [`Outbox`]; work done is charged to a [`Ledger`].
+#![forbid(unsafe_code)]
+
+mod ledger;
+mod outbox;
+mod rng;
+mod slab;
+mod time;
+mod wheel;
+
+pub use ledger::{Ledger, Operation};
+pub use outbox::{Outbox, Transmit};
+pub use rng::Rng;
+pub use slab::Slab;
+pub use time::Instant;
+pub use wheel::TimerWheel;

@@ -1,0 +1,108 @@
+use core::ops::{AddAssign, Index};
+
+/// The operations that cost something. Live they are counted; a simulator prices them as service time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Operation {
+    /// Reading the header of a datagram.
+    Scan,
+    /// Looking a session up by its key.
+    Lookup,
+    /// Creating a session entry.
+    CreateSession,
+    /// Running a policy over the candidates.
+    Choose,
+    /// Making a keyed token.
+    MakeToken,
+    /// Verifying a keyed token.
+    VerifyToken,
+    /// Forwarding a message.
+    Forward,
+    /// Answering a request ourselves.
+    Reject,
+    /// Dropping a message without an answer.
+    Discard,
+    /// Ending a lease whose time is over.
+    Expire,
+}
+
+impl Operation {
+    /// Every operation, in declaration order.
+    pub const ALL: [Self; 10] = [
+        Self::Scan,
+        Self::Lookup,
+        Self::CreateSession,
+        Self::Choose,
+        Self::MakeToken,
+        Self::VerifyToken,
+        Self::Forward,
+        Self::Reject,
+        Self::Discard,
+        Self::Expire,
+    ];
+
+    /// The name in metrics and cost tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scan => "scan",
+            Self::Lookup => "lookup",
+            Self::CreateSession => "create_session",
+            Self::Choose => "choose",
+            Self::MakeToken => "make_token",
+            Self::VerifyToken => "verify_token",
+            Self::Forward => "forward",
+            Self::Reject => "reject",
+            Self::Discard => "discard",
+            Self::Expire => "expire",
+        }
+    }
+}
+
+/// How often each [`Operation`] was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ledger([u64; Operation::ALL.len()]);
+
+impl Ledger {
+    /// Charges one operation.
+    pub fn charge(&mut self, operation: Operation) {
+        self.0[operation as usize] += 1;
+    }
+
+    /// The operations with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (Operation, u64)> + '_ {
+        Operation::ALL.into_iter().map(|operation| (operation, self[operation]))
+    }
+}
+
+impl Index<Operation> for Ledger {
+    type Output = u64;
+
+    fn index(&self, operation: Operation) -> &u64 {
+        &self.0[operation as usize]
+    }
+}
+
+impl AddAssign for Ledger {
+    fn add_assign(&mut self, other: Self) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum += more;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_operations_matches_the_indices() {
+        for (index, operation) in Operation::ALL.into_iter().enumerate() {
+            assert_eq!(operation as usize, index, "{}", operation.name());
+        }
+        let mut ledger = Ledger::default();
+        ledger.charge(Operation::Expire);
+        let mut sum = ledger;
+        sum += ledger;
+        assert_eq!((sum[Operation::Expire], sum[Operation::Scan]), (2, 0));
+    }
+}

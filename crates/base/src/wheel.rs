@@ -1,0 +1,213 @@
+use crate::{Instant, Slab};
+use core::time::Duration;
+
+/// Bits of a tick: 2^24 ns, about 16.8 ms, well under every SIP timer.
+const TICK_BITS: u32 = 24;
+const SLOT_BITS: u32 = 8;
+const SLOTS: usize = 1 << SLOT_BITS;
+/// Three levels of 256 slots reach 2^24 ticks, about 78 hours; later deadlines wait in the last slot and are
+/// sorted in again when it comes round.
+const LEVELS: usize = 3;
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct Timer {
+    tick: u64,
+    value: u32,
+    next: u32,
+    previous: u32,
+    place: u16,
+}
+
+/// A hierarchical timer wheel (Varghese and Lauck, SOSP 1987): set, cancel and expire in constant time,
+/// whatever the number of timers. A timer fires at most one tick (16.8 ms) late and never early.
+///
+/// - Setting: [`set`](Self::set) gives a key, [`cancel`](Self::cancel) takes it.
+/// - Running: [`deadline`](Self::deadline) says when to call [`pop`](Self::pop) again.
+#[derive(Debug)]
+pub struct TimerWheel {
+    timers: Slab<Timer>,
+    /// First and last timer of each slot, level by level: first in, first out within a slot.
+    slots: Vec<(u32, u32)>,
+    /// A bit a slot that holds timers.
+    occupied: [[u64; SLOTS / 64]; LEVELS],
+    /// The next tick whose slot has not been run.
+    now: u64,
+}
+
+impl Default for TimerWheel {
+    fn default() -> Self {
+        Self {
+            timers: Slab::default(),
+            slots: vec![(NONE, NONE); LEVELS * SLOTS],
+            occupied: [[0; SLOTS / 64]; LEVELS],
+            now: 0,
+        }
+    }
+}
+
+impl TimerWheel {
+    /// Sets a timer that will hand out `value` at `deadline` or up to a tick later.
+    pub fn set(&mut self, deadline: Instant, value: u32) -> u32 {
+        // Rounded up, so that no timer fires early.
+        let tick = deadline.as_nanos().div_ceil(1 << TICK_BITS).max(self.now);
+        let key = self.timers.insert(Timer { tick, value, next: NONE, previous: NONE, place: 0 });
+        self.link(key);
+        key
+    }
+
+    /// Takes a timer back; one that has fired must not be cancelled (its key may be in use again).
+    pub fn cancel(&mut self, key: u32) {
+        self.unlink(key);
+        self.timers.remove(key);
+    }
+
+    /// Moves a timer to another deadline.
+    pub fn reset(&mut self, key: u32, deadline: Instant) {
+        self.unlink(key);
+        self.timers[key].tick = deadline.as_nanos().div_ceil(1 << TICK_BITS).max(self.now);
+        self.link(key);
+    }
+
+    /// The next timer that is due at `now`: its key, no longer valid, and its value.
+    pub fn pop(&mut self, now: Instant) -> Option<(u32, u32)> {
+        let target = now.as_nanos() >> TICK_BITS;
+        while self.now <= target {
+            if self.timers.is_empty() {
+                self.now = target;
+                return None;
+            }
+            let first = self.slots[self.now as usize % SLOTS].0;
+            if first != NONE {
+                let value = self.timers[first].value;
+                self.cancel(first);
+                return Some((first, value));
+            }
+            if self.now == target {
+                return None;
+            }
+            self.now = self.next_occupied().min(target);
+            self.cascade();
+        }
+        None
+    }
+
+    /// When [`pop`](Self::pop) should be called next; a lower bound, exact within the first level (4.3 s).
+    pub fn deadline(&self) -> Option<Instant> {
+        if self.timers.is_empty() {
+            return None;
+        }
+        let tick =
+            if self.slots[self.now as usize % SLOTS].0 == NONE { self.next_occupied() } else { self.now };
+        Some(Instant::ZERO + Duration::from_nanos(tick << TICK_BITS))
+    }
+
+    /// How many timers are set.
+    pub fn len(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Whether no timer is set.
+    pub fn is_empty(&self) -> bool {
+        self.timers.is_empty()
+    }
+
+    /// The first tick after `now` at which a slot of some level holds something to run or to sort in again.
+    fn next_occupied(&self) -> u64 {
+        let mut next = u64::MAX;
+        for level in 0..LEVELS {
+            let shift = level as u32 * SLOT_BITS;
+            let at = self.now >> shift;
+            if let Some(ahead) = self.next_slot(level, at as usize % SLOTS) {
+                next = next.min((at + ahead) << shift);
+            }
+        }
+        next
+    }
+
+    /// How many slots after `from`, going round, the next occupied one is (1 to 256).
+    fn next_slot(&self, level: usize, from: usize) -> Option<u64> {
+        let words = &self.occupied[level];
+        for step in 0..=words.len() {
+            let start = (from + 1) % SLOTS;
+            let index = (start / 64 + step) % words.len();
+            let mut word = words[index];
+            if step == 0 {
+                word &= u64::MAX << (start % 64);
+            } else if step == words.len() {
+                word &= !(u64::MAX << (start % 64));
+            }
+            if word != 0 {
+                let slot = index * 64 + word.trailing_zeros() as usize;
+                return Some(((slot + SLOTS - start) % SLOTS + 1) as u64);
+            }
+        }
+        None
+    }
+
+    /// Sorts the slots that begin at `now` on the upper levels into the levels below.
+    fn cascade(&mut self) {
+        for level in (1..LEVELS).rev() {
+            let shift = level as u32 * SLOT_BITS;
+            if self.now.trailing_zeros() < shift {
+                continue;
+            }
+            let place = level * SLOTS + (self.now >> shift) as usize % SLOTS;
+            let mut key = core::mem::replace(&mut self.slots[place], (NONE, NONE)).0;
+            self.mark(place, false);
+            while key != NONE {
+                let next = self.timers[key].next;
+                self.link(key);
+                key = next;
+            }
+        }
+    }
+
+    fn link(&mut self, key: u32) {
+        let tick = self.timers[key].tick.max(self.now);
+        let ahead = tick - self.now;
+        let level =
+            (0..LEVELS - 1).find(|&l| ahead < 1 << ((l as u32 + 1) * SLOT_BITS)).unwrap_or(LEVELS - 1);
+        let shift = level as u32 * SLOT_BITS;
+        // The furthest slot of the last level, for what lies beyond its reach.
+        let reach = (self.now >> shift) + SLOTS as u64 - 1;
+        let place = level * SLOTS + (tick >> shift).min(reach) as usize % SLOTS;
+        let last = core::mem::replace(&mut self.slots[place].1, key);
+        if last == NONE {
+            self.slots[place].0 = key;
+            self.mark(place, true);
+        } else {
+            self.timers[last].next = key;
+        }
+        let timer = &mut self.timers[key];
+        (timer.previous, timer.next, timer.place) = (last, NONE, place as u16);
+    }
+
+    fn unlink(&mut self, key: u32) {
+        let Timer { next, previous, place, .. } = self.timers[key];
+        let place = place as usize;
+        if previous == NONE {
+            self.slots[place].0 = next;
+        } else {
+            self.timers[previous].next = next;
+        }
+        if next == NONE {
+            self.slots[place].1 = previous;
+        } else {
+            self.timers[next].previous = previous;
+        }
+        if self.slots[place].0 == NONE {
+            self.mark(place, false);
+        }
+    }
+
+    fn mark(&mut self, place: usize, occupied: bool) {
+        let (level, slot) = (place / SLOTS, place % SLOTS);
+        let bit = 1 << (slot % 64);
+        if occupied {
+            self.occupied[level][slot / 64] |= bit;
+        } else {
+            self.occupied[level][slot / 64] &= !bit;
+        }
+    }
+}
