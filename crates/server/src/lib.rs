@@ -1,1 +1,3 @@
-//! To be written.
+//! Sockets, shards, clock, DNS, admin HTTP.
+
+pub mod socket;

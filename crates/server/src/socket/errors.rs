@@ -1,0 +1,82 @@
+//! What ICMP said about datagrams sent earlier (RFC 1122 §4.1.3.3, RFC 4443 §2.4).
+
+use std::io;
+use std::net::SocketAddr;
+use std::ptr;
+
+use libc::{c_int, c_void, cmsghdr, iovec, msghdr, sock_extended_err};
+
+use super::slot::{Name, Slot};
+use super::{BATCH, UdpSocket};
+
+/// Room for the control message: its header, the error, and the address of the router that reported it.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 128]);
+
+/// Takes the error queue of `socket` down, at most [`BATCH`] entries a call, and passes on for each the address that
+/// the failed datagram was sent to and the error: `ConnectionRefused` for a closed port, `HostUnreachable`,
+/// `NetworkUnreachable`, and others. Returns how many; [`BATCH`]: there may be more.
+///
+/// Have it called on `POLLERR`, which stays up as long as the queue is not empty. Anyone who can guess a port pair can
+/// forge such a report, so it is a hint to probe the destination, no proof that it is gone.
+pub fn read_errors(socket: &UdpSocket, mut report: impl FnMut(SocketAddr, io::Error)) -> io::Result<usize> {
+    for taken in 0..BATCH {
+        let mut control = Control([0; 128]);
+        // The payload that failed comes along; nobody wants it, so there is no room for it.
+        let mut slot = Slot { name: Name::empty(), vector: iovec { iov_base: ptr::null_mut(), iov_len: 0 } };
+        let mut header = slot.header().msg_hdr;
+        header.msg_control = (&raw mut control).cast();
+        header.msg_controllen = size_of::<Control>();
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: `header` points to `slot` and to `control`, both alive and not otherwise borrowed, with the sizes
+        // they have.
+        let received = unsafe { libc::recvmsg(socket.raw(), &raw mut header, flags) };
+        if received < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::WouldBlock { Ok(taken) } else { Err(error) };
+        }
+        if let (Some(to), Some(errno)) = (slot.name.read(), reported_error(&header)) {
+            report(to, io::Error::from_raw_os_error(errno));
+        }
+    }
+    Ok(BATCH)
+}
+
+/// The errno in the control messages of `header`, which the kernel has filled.
+fn reported_error(header: &msghdr) -> Option<c_int> {
+    // SAFETY: `header` was filled by a successful `recvmsg`, so that its control messages are whole, lie one after
+    // the other in the room it points to, and the macros walk them as documented.
+    unsafe {
+        let mut next: *const cmsghdr = libc::CMSG_FIRSTHDR(header);
+        while !next.is_null() {
+            let kind = ((*next).cmsg_level, (*next).cmsg_type);
+            if matches!(kind, (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR))
+            {
+                let data: *const c_void = libc::CMSG_DATA(next).cast();
+                return Some(ptr::read_unaligned(data.cast::<sock_extended_err>()).ee_errno.cast_signed());
+            }
+            next = libc::CMSG_NXTHDR(header, next);
+        }
+    }
+    None
+}
+
+/// Whether `error` is of those that Linux makes of an ICMP message, and hands to whichever call comes next.
+pub(super) fn is_network_error(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::ENOPROTOOPT
+                | libc::EOPNOTSUPP
+                | libc::EPROTO
+                | libc::EMSGSIZE
+                | libc::EACCES
+        )
+    )
+}
