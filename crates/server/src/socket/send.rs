@@ -1,4 +1,4 @@
-//! The send side: `sendmmsg` out of one arena.
+//! The send side: `sendmmsg` of octets that stay where they are.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use super::slot::{Name, Slot};
 use super::{BATCH, UdpSocket};
 
 /// Longest wait for room in a full send buffer: at most once a [`SendBatch::send`], since meanwhile nothing is
-/// received. One millisecond drains 1.2 Mbit at 1 Gbit/s, about 200 datagrams; a longer jam is for the peers'
+/// received. One millisecond drains 1 Mbit of a 1 Gbit/s link, some 150 datagrams; a longer jam is for the peers'
 /// retransmissions to repair.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
@@ -37,8 +37,8 @@ pub struct SendBatch {
     slots: Vec<Slot>,
 }
 
-// SAFETY: the pointers within lead to memory that the same value owns, or to an arena of an earlier call, where they
-// are overwritten before they are used again; nothing of it is tied to a thread.
+// SAFETY: the pointers within lead to memory that the same value owns, or to octets of an earlier call, and those are
+// overwritten before they are used again; nothing of it is tied to a thread.
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
@@ -51,8 +51,7 @@ impl SendBatch {
         Self { headers, slots }
     }
 
-    /// Sends each message, a range of `arena` and where it goes, in the order given; any number of them. A message
-    /// that the kernel refuses is counted and does not keep the others back. Blocks for a millisecond at most.
+    /// [`SendBatch::send_each`] of messages that lie in one `arena`, each a range of it and where it goes.
     ///
     /// # Panics
     /// If a range does not lie within `arena`.
@@ -62,21 +61,32 @@ impl SendBatch {
         arena: &[u8],
         messages: impl IntoIterator<Item = (Range<usize>, SocketAddr)>,
     ) -> SendReport {
+        self.send_each(socket, messages.into_iter().map(|(range, to)| (&arena[range], to)))
+    }
+
+    /// Sends each message to where it goes, in the order given; any number of them. A message that the kernel
+    /// refuses is counted and does not keep the others back. Blocks for a millisecond at most.
+    pub fn send_each<'a>(
+        &mut self,
+        socket: &UdpSocket,
+        messages: impl IntoIterator<Item = (&'a [u8], SocketAddr)>,
+    ) -> SendReport {
         let mut sending = Sending { socket, report: SendReport::default(), waited: false };
         let mut count = 0;
-        for (range, to) in messages {
-            let octets = &arena[range];
+        for (octets, to) in messages {
             let slot = &mut self.slots[count];
             // The kernel only reads what it sends; the field is not const because receiving shares the type.
             slot.vector = iovec { iov_base: octets.as_ptr().cast_mut().cast(), iov_len: octets.len() };
             self.headers[count].msg_hdr.msg_namelen = slot.name.write(to);
             count += 1;
             if count == BATCH {
-                sending.send_all(&mut self.headers);
+                // SAFETY: all the headers have just been set, to octets that live through this function.
+                unsafe { sending.send_all(&mut self.headers) };
                 count = 0;
             }
         }
-        sending.send_all(&mut self.headers[..count]);
+        // SAFETY: the first `count` headers have just been set, to octets that live through this function.
+        unsafe { sending.send_all(&mut self.headers[..count]) };
         sending.report
     }
 }
@@ -96,15 +106,17 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends `headers`, or drops them one at a time. Each must have been set, within the running `send`, to point to
-    /// a name, a vector and octets of the arena.
-    fn send_all(&mut self, headers: &mut [mmsghdr]) {
+    /// Sends `headers`, or drops them one at a time.
+    ///
+    /// # Safety
+    /// Each must point to a slot that holds an address and to octets, all of them alive.
+    unsafe fn send_all(&mut self, headers: &mut [mmsghdr]) {
         let mut done = 0;
         let mut tries = 0;
         while done < headers.len() {
             let rest = &mut headers[done..];
-            // SAFETY: each header of `rest` was filled by the `send` that is running, which borrows both the slots
-            // and the arena that it points to; the kernel reads these and writes only `msg_len` of the headers.
+            // SAFETY: what the headers point to is alive, by the contract of this function; the kernel reads it and
+            // writes only `msg_len` of the headers, which are borrowed mutably.
             let sent = unsafe {
                 libc::sendmmsg(
                     self.socket.raw(),
