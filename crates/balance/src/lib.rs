@@ -1,1 +1,26 @@
-//! To be written.
+//! Which server a call goes to, and how much each server still has to do.
+//!
+//! Pure: time and every message's facts are arguments, nothing is read from outside, no text is parsed here.
+//! [`Cluster`] holds the nodes with their health; [`Balancer`] holds the sessions and the leases
+//! and asks a [`Policy`] when a call is new. A process has one cluster and a balancer for each shard.
+#![forbid(unsafe_code)]
+
+mod balancer;
+mod books;
+mod cluster;
+mod lease;
+mod node;
+mod plan;
+pub mod policy;
+mod session;
+mod stats;
+mod weights;
+
+pub use balancer::{Balancer, Decision, Direction, Request, Response, Settings, Sign, Verdict, Why};
+pub use cluster::{Cluster, HealthSettings, Member};
+pub use lease::{Load, LoadCell};
+pub use node::{Node, NodeId, Refusal, Slot};
+pub use policy::{Candidate, Policy};
+pub use session::{CallKey, SessionView, State, TableCounts};
+pub use stats::{EndReason, NodeStats};
+pub use weights::Weights;

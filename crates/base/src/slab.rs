@@ -69,10 +69,18 @@ impl<T> Slab<T> {
 
     /// All entries in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.iter_from(0)
+    }
+
+    /// The entries with keys from `key` on, in order: for walks that stop and go on later.
+    pub fn iter_from(&self, key: u32) -> impl Iterator<Item = (u32, &T)> {
+        let (first, within) = (key as usize / CHUNK, key as usize % CHUNK);
         self.chunks
             .iter()
-            .flatten()
             .enumerate()
+            .skip(first)
+            .flat_map(|(chunk, entries)| (chunk * CHUNK..).zip(entries))
+            .skip(within)
             .filter_map(|(key, entry)| Some((key as u32, entry.as_ref()?)))
     }
 }
@@ -103,6 +111,7 @@ mod tests {
         assert_eq!(slab.remove(keys[CHUNK]), None);
         assert_eq!(slab.insert(7), keys[CHUNK]);
         assert_eq!((slab[keys[CHUNK]], slab[keys[2 * CHUNK]], slab.len()), (7, 2 * CHUNK, 3 * CHUNK));
-        assert!(slab.iter().map(|(key, _)| key).eq(keys));
+        assert!(slab.iter().map(|(key, _)| key).eq(keys.iter().copied()));
+        assert!(slab.iter_from(keys[CHUNK + 5]).map(|(key, _)| key).eq(keys[CHUNK + 5..].iter().copied()));
     }
 }

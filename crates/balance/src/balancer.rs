@@ -1,0 +1,311 @@
+use crate::books::Books;
+use crate::plan::{Picture, carry_out};
+use crate::policy::{Candidate, Candidates};
+use crate::{
+    CallKey, EndReason, Load, LoadCell, Node, NodeStats, Policy, Refusal, SessionView, Slot, TableCounts,
+    Weights,
+};
+use base::Instant;
+use core::time::Duration;
+use wire::Method;
+
+/// Times and weights of the books.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Work of a transaction by method.
+    pub weights: Weights,
+    /// An unanswered transaction ends after this: 64*T1 (RFC 3261 §17.1.1.2, §17.1.2.2).
+    pub transaction_timeout: Duration,
+    /// An INVITE with a provisional answer ends after this: Timer C, over 3 minutes (RFC 3261 §16.6 step 11).
+    pub invite_timeout: Duration,
+    /// A call in which no message is seen for this long has lost its BYE.
+    pub call_lifetime: Duration,
+    /// How long an ended session is kept for late messages.
+    pub linger: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            weights: Weights::default(),
+            transaction_timeout: Duration::from_secs(32),
+            invite_timeout: Duration::from_mins(3),
+            call_lifetime: Duration::from_hours(4),
+            linger: Duration::from_secs(32),
+        }
+    }
+}
+
+/// Which way a request goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From a client to a node.
+    ToPool,
+    /// From a node to a client.
+    FromPool,
+}
+
+/// The facts of a request that balancing needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Key of its call.
+    pub key: CallKey,
+    /// Its Call-ID, for the policies that hash it.
+    pub call_id: &'a [u8],
+    /// Its method.
+    pub method: Method,
+    /// Its CSeq number.
+    pub cseq: u32,
+    /// Whether it has a To tag.
+    pub in_dialog: bool,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The node that a verified token names, or that it comes from.
+    pub pinned: Option<Slot>,
+}
+
+/// The facts of a response that balancing needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Response {
+    /// Key of its call.
+    pub key: CallKey,
+    /// Method in its CSeq.
+    pub method: Method,
+    /// CSeq number.
+    pub cseq: u32,
+    /// Status code.
+    pub status: u16,
+    /// Which way its request went.
+    pub direction: Direction,
+}
+
+/// Why a request goes to its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// It is new: the policy chose.
+    Policy,
+    /// Its call is in the session table.
+    Session,
+    /// A verified token names the node, or it comes from there.
+    Token,
+    /// Its node is dead and nobody had answered it: the policy chose again.
+    Moved,
+}
+
+impl Why {
+    /// The word used by `explain` and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Session => "session",
+            Self::Token => "token",
+            Self::Moved => "moved",
+        }
+    }
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// To or from this node.
+    Forward {
+        /// The node.
+        slot: Slot,
+        /// Why this one.
+        why: Why,
+    },
+    /// Nobody here knows its INVITE: every node is asked, the one that has it will act.
+    Search,
+    /// In a dialog that nobody here knows.
+    Orphan,
+    /// No node takes new calls.
+    NoServer,
+}
+
+/// What the traffic says about a node's health.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sign {
+    /// A request got no response at all.
+    NoAnswer {
+        /// The silent node.
+        slot: Slot,
+    },
+    /// It answered 503 and wants no new calls for a while.
+    Pause {
+        /// The node.
+        slot: Slot,
+        /// Until when.
+        until: Instant,
+    },
+}
+
+/// A candidate as `explain` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Verdict {
+    /// The node with its load and present capacity.
+    pub candidate: Candidate,
+    /// Why it takes no new calls, if it takes none.
+    pub refusal: Option<Refusal>,
+}
+
+/// One shard's balancer: sessions, leases and the policy.
+///
+/// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_policy`](Self::set_policy),
+///   [`set_peers`](Self::set_peers), [`set_others`](Self::set_others).
+/// - Traffic: [`request`](Self::request), [`response`](Self::response), [`pause`](Self::pause).
+/// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
+/// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
+///   [`audit`](Self::audit).
+#[derive(Debug)]
+pub struct Balancer {
+    books: Books,
+    nodes: Vec<Node>,
+    policy: Box<dyn Policy>,
+}
+
+impl Balancer {
+    /// A balancer without nodes.
+    pub fn new(settings: Settings, policy: Box<dyn Policy>) -> Self {
+        Self { books: Books::new(settings), nodes: Vec::new(), policy }
+    }
+
+    /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose all their leases.
+    pub fn set_nodes(&mut self, nodes: &[Node]) {
+        self.books.leases.grow(nodes.len());
+        self.books.stats.resize_with(self.books.stats.len().max(nodes.len()), NodeStats::default);
+        for (index, node) in nodes.iter().enumerate() {
+            if let Some(ended) = self.books.leases.set_deaths(Slot(index as u16), node.deaths) {
+                self.books.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended.transactions);
+            }
+        }
+        // A pause that was seen here may not have come round yet.
+        let paused: Vec<_> = self.nodes.iter().map(|node| node.paused_until).collect();
+        self.nodes = nodes.to_vec();
+        for (node, here) in self.nodes.iter_mut().zip(paused) {
+            node.paused_until = node.paused_until.max(here);
+        }
+        self.policy.on_nodes(&self.nodes);
+    }
+
+    /// Changes the times and weights; what is open keeps those it was opened with.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.books.settings = settings;
+    }
+
+    /// Changes the policy; sessions and leases stay.
+    pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
+        self.policy = policy;
+        self.policy.on_nodes(&self.nodes);
+    }
+
+    /// How many other shards share the nodes.
+    pub fn set_peers(&mut self, peers: u32) {
+        self.books.leases.set_peers(peers);
+    }
+
+    /// What the other shards have on a node.
+    pub fn set_others(&mut self, slot: Slot, load: Load) {
+        self.books.leases.set_others(slot, load);
+    }
+
+    /// Decides where a request goes and takes note of it.
+    pub fn request(&mut self, now: Instant, request: &Request<'_>) -> Decision {
+        let picture = Picture { now, nodes: &self.nodes, books: &self.books };
+        let plan = picture.plan(request, &mut *self.policy);
+        carry_out(&mut self.books, now, request, plan);
+        plan.decision
+    }
+
+    /// Takes note of a response.
+    pub fn response(&mut self, now: Instant, response: &Response) {
+        if let Some((slot, took)) = self.books.respond(now, response) {
+            self.policy.on_response(slot, response.method, took);
+        }
+    }
+
+    /// A node asked for a pause (503): no new calls until then, here at once and elsewhere by the sign.
+    pub fn pause(&mut self, slot: Slot, until: Instant) {
+        let node = &mut self.nodes[slot.index()];
+        if node.paused_until < until {
+            node.paused_until = until;
+            self.books.signs.push(Sign::Pause { slot, until });
+        }
+    }
+
+    /// Ends leases and sessions whose time is over; returns how many. Bounded work a call.
+    pub fn expire(&mut self, now: Instant) -> usize {
+        self.books.expire(now)
+    }
+
+    /// When [`expire`](Self::expire) has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.books.deadline()
+    }
+
+    /// What the traffic said about the health of nodes since the last time.
+    pub fn drain_signs(&mut self) -> impl Iterator<Item = Sign> + '_ {
+        self.books.signs.drain(..)
+    }
+
+    /// What [`request`](Self::request) would decide, and how every member stands. Changes nothing.
+    pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<Verdict>) {
+        let picture = Picture { now, nodes: &self.nodes, books: &self.books };
+        let plan = picture.plan(request, &mut *self.policy.clone_box());
+        let candidates = Candidates::new(now, &self.nodes, &self.books.leases);
+        let verdicts = candidates.all().map(|(candidate, refusal)| Verdict { candidate, refusal }).collect();
+        (plan.decision, verdicts)
+    }
+
+    /// The nodes as last taken over.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Name of the policy.
+    pub fn policy_name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// Load of a node: own leases, and what the other shards said.
+    pub fn load(&self, slot: Slot) -> LoadCell {
+        self.books.leases.cell(slot)
+    }
+
+    /// What a node did.
+    pub fn stats(&self, slot: Slot) -> &NodeStats {
+        &self.books.stats[slot.index()]
+    }
+
+    /// Entries in the session table.
+    pub fn counts(&self) -> TableCounts {
+        self.books.table.counts()
+    }
+
+    /// Transactions in progress.
+    pub fn open_transactions(&self) -> usize {
+        self.books.open_transactions()
+    }
+
+    /// The session of a call.
+    pub fn session(&self, key: CallKey) -> Option<SessionView> {
+        self.books.table.find(key).map(|at| self.books.table.get(at).view())
+    }
+
+    /// Up to `budget` sessions from key `from` on, and the key to go on with: for walks over a large table
+    /// that must not hold up the traffic.
+    pub fn sessions(&self, from: u32, budget: usize, mut visit: impl FnMut(SessionView)) -> Option<u32> {
+        let mut walk = self.books.table.iter_from(from);
+        for (_, session) in walk.by_ref().take(budget) {
+            visit(session.view());
+        }
+        walk.next().map(|(key, _)| key)
+    }
+
+    /// Checks that every load equals the sum of its live leases.
+    ///
+    /// # Errors
+    /// Says which node's load differs, and how.
+    pub fn audit(&self) -> Result<(), String> {
+        self.books.audit()
+    }
+}

@@ -1,0 +1,287 @@
+use crate::lease::{Lease, Leases};
+use crate::session::{NONE, Session, SessionTable};
+use crate::{CallKey, Direction, EndReason, NodeStats, Request, Response, Settings, Sign, Slot, State};
+use base::{Instant, Slab, TimerWheel};
+use core::time::Duration;
+use wire::Method;
+
+/// An open transaction: it holds a lease on its node until a final response or its time ends it.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    started: Instant,
+    lease: Lease,
+    session: u32,
+    next: u32,
+    timer: u32,
+    cseq: u32,
+    method: Method,
+    direction: Direction,
+    /// Whether any response came.
+    pub(crate) answered: bool,
+    cancelled: bool,
+}
+
+/// Entries expired in one call, so that a burst of expiries never holds up the traffic for more than
+/// some hundred microseconds; what is left is due again at once.
+const EXPIRE_BUDGET: usize = 1_024;
+
+/// Sessions, transactions and their leases: everything that is remembered about the traffic,
+/// with every rule of when it begins and ends. Decides nothing about where a request goes.
+#[derive(Debug)]
+pub(crate) struct Books {
+    pub(crate) settings: Settings,
+    pub(crate) table: SessionTable,
+    transactions: Slab<Transaction>,
+    timers: TimerWheel,
+    pub(crate) leases: Leases,
+    pub(crate) stats: Vec<NodeStats>,
+    pub(crate) signs: Vec<Sign>,
+}
+
+impl Books {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            table: SessionTable::default(),
+            transactions: Slab::default(),
+            timers: TimerWheel::default(),
+            leases: Leases::default(),
+            stats: Vec::new(),
+            signs: Vec::new(),
+        }
+    }
+
+    /// The open transaction of a session with this CSeq, method and direction.
+    pub(crate) fn find(&self, at: u32, cseq: u32, method: Method, direction: Direction) -> Option<u32> {
+        let mut key = self.table.get(at).first;
+        while key != NONE {
+            let open = &self.transactions[key];
+            if open.cseq == cseq && open.method == method && open.direction == direction {
+                return Some(key);
+            }
+            key = open.next;
+        }
+        None
+    }
+
+    pub(crate) fn transaction(&self, key: u32) -> &Transaction {
+        &self.transactions[key]
+    }
+
+    /// Enters a session that is not in the table.
+    pub(crate) fn enter(&mut self, now: Instant, key: CallKey, slot: Slot) -> u32 {
+        self.table.insert(now, key, slot, self.settings.call_lifetime)
+    }
+
+    /// Gives the session a call lease on its node unless it holds a live one there.
+    pub(crate) fn take_call(&mut self, at: u32) {
+        let session = self.table.get_mut(at);
+        if let Some(held) = session.call.take() {
+            if held.slot() == session.slot && self.leases.is_live(&held) {
+                session.call = Some(held);
+                return;
+            }
+            self.leases.end(held);
+        }
+        session.call = Some(self.leases.call(session.slot));
+    }
+
+    fn end_call(&mut self, at: u32) {
+        if let Some(lease) = self.table.get_mut(at).call.take() {
+            self.leases.end(lease);
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: State) {
+        let lifetime = match state {
+            State::Expired => self.settings.linger,
+            _ => self.settings.call_lifetime,
+        };
+        self.table.set_state(now, at, state, lifetime);
+    }
+
+    /// Opens the transaction of a request that has not been seen before.
+    pub(crate) fn open(&mut self, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
+        let cell = self.leases.cell(slot);
+        self.stats[slot.index()].opened(cell.total().transactions);
+        let lease = self.leases.transaction(slot, self.settings.weights.work(request.method));
+        let session = self.table.get_mut(at);
+        let key = self.transactions.insert(Transaction {
+            started: now,
+            lease,
+            session: at,
+            next: session.first,
+            timer: NONE,
+            cseq: request.cseq,
+            method: request.method,
+            direction: request.direction,
+            answered: false,
+            cancelled: false,
+        });
+        session.first = key;
+        let seen = &mut session.seen[request.direction as usize];
+        *seen = (*seen).max(request.cseq.saturating_add(1));
+        self.transactions[key].timer = self.timers.set(now + self.settings.transaction_timeout, key);
+    }
+
+    /// A CANCEL was forwarded: its INVITE has until a transaction time-out to end.
+    /// Returns whether this is the first CANCEL of an INVITE that is still open.
+    pub(crate) fn cancel(&mut self, now: Instant, at: u32, request: &Request<'_>) -> bool {
+        let Some(key) = self.find(at, request.cseq, Method::Invite, request.direction) else { return false };
+        let invite = &mut self.transactions[key];
+        if core::mem::replace(&mut invite.cancelled, true) {
+            return false;
+        }
+        self.timers.reset(invite.timer, now + self.settings.transaction_timeout);
+        true
+    }
+
+    /// Takes note of a response: a provisional one keeps an INVITE waiting, a final one ends its transaction.
+    /// Returns the node that answered and the time it took, for the final ones.
+    pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<(Slot, Duration)> {
+        let at = self.table.find(response.key)?;
+        let key = self.find(at, response.cseq, response.method, response.direction)?;
+        let open = &mut self.transactions[key];
+        open.answered = true;
+        if response.status < 200 {
+            // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
+            if open.method == Method::Invite && !open.cancelled {
+                self.timers.reset(open.timer, now + self.settings.invite_timeout);
+            }
+            return None;
+        }
+        let (slot, took) = (open.lease.slot(), now.saturating_since(open.started));
+        let success = response.status < 300;
+        self.timers.cancel(open.timer);
+        self.close(key, if success { EndReason::Success } else { EndReason::Failure });
+        if success {
+            self.stats[slot.index()].answered(response.method, took);
+        }
+        self.advance(now, at, response.method, response.status);
+        Some((slot, took))
+    }
+
+    /// What a final response (or a time-out, as 408) means for the session.
+    fn advance(&mut self, now: Instant, at: u32, method: Method, status: u16) {
+        let state = self.table.get(at).state;
+        // Credentials were asked for: the same request comes again.
+        let challenged = matches!(status, 401 | 407);
+        match (method, state) {
+            (Method::Invite, State::Invited) if status < 300 => self.set_state(now, at, State::Answered),
+            (Method::Invite, State::Invited) => self.finish(now, at),
+            (Method::Bye, State::Closing) if !challenged => self.finish(now, at),
+            // The far side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
+            (_, State::Answered | State::Confirmed) if status == 481 => self.finish(now, at),
+            (_, State::Plain) if self.table.get(at).first == NONE => self.finish(now, at),
+            _ => {}
+        }
+    }
+
+    /// Ends the call and moves the session to the expired ones.
+    fn finish(&mut self, now: Instant, at: u32) {
+        self.end_call(at);
+        self.set_state(now, at, State::Expired);
+    }
+
+    /// Takes an unanswered transaction back because its request goes to another node.
+    pub(crate) fn withdraw(&mut self, key: u32) {
+        self.timers.cancel(self.transactions[key].timer);
+        self.close(key, EndReason::Moved);
+    }
+
+    /// Ends a transaction whose timer is gone: unlinks it from its session and gives its lease back.
+    fn close(&mut self, key: u32, reason: EndReason) {
+        let closed = self.transactions.remove(key).expect("a transaction is closed once");
+        let head = &mut self.table.get_mut(closed.session).first;
+        if *head == key {
+            *head = closed.next;
+        } else {
+            let mut before = *head;
+            while self.transactions[before].next != key {
+                before = self.transactions[before].next;
+            }
+            self.transactions[before].next = closed.next;
+        }
+        self.end_transaction(closed.lease, reason);
+    }
+
+    fn end_transaction(&mut self, lease: Lease, reason: EndReason) {
+        // The leases of a node that died were counted when it did.
+        if self.leases.is_live(&lease) {
+            self.stats[lease.slot().index()].ended(reason);
+        }
+        self.leases.end(lease);
+    }
+
+    /// Ends what is due. Bounded work; call again while [`Self::deadline`] is not after `now`.
+    pub(crate) fn expire(&mut self, now: Instant) -> usize {
+        let mut done = 0;
+        while done < EXPIRE_BUDGET {
+            if let Some((_, key)) = self.timers.pop(now) {
+                self.time_out(now, key);
+            } else if let Some(session) = self.table.pop_due(now) {
+                self.forget(session);
+            } else {
+                break;
+            }
+            done += 1;
+        }
+        done
+    }
+
+    fn time_out(&mut self, now: Instant, key: u32) {
+        let open = &self.transactions[key];
+        let (at, method, slot) = (open.session, open.method, open.lease.slot());
+        if !open.answered && open.direction == Direction::ToPool {
+            self.signs.push(Sign::NoAnswer { slot });
+        }
+        self.close(key, EndReason::TimedOut);
+        self.advance(now, at, method, 408);
+    }
+
+    /// A session whose time is over: whatever it still holds ends with it.
+    fn forget(&mut self, session: Session) {
+        let mut key = session.first;
+        while key != NONE {
+            let open = self.transactions.remove(key).expect("a session's list holds open transactions");
+            self.timers.cancel(open.timer);
+            self.end_transaction(open.lease, EndReason::CallEnded);
+            key = open.next;
+        }
+        if let Some(lease) = session.call {
+            self.leases.end(lease);
+        }
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        [self.timers.deadline(), self.table.deadline()].into_iter().flatten().min()
+    }
+
+    pub(crate) fn open_transactions(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Adds up every lease that exists and compares with the loads: the invariant that makes drift impossible.
+    ///
+    /// # Errors
+    /// Names the first slot whose counted load differs from its live leases.
+    pub(crate) fn audit(&self) -> Result<(), String> {
+        let mut sums = vec![crate::Load::default(); self.stats.len()];
+        for (_, session) in self.table.iter_from(0) {
+            if let Some(lease) = &session.call {
+                sums[lease.slot().index()] += self.leases.worth(lease);
+            }
+        }
+        for (_, open) in self.transactions.iter() {
+            sums[open.lease.slot().index()] += self.leases.worth(&open.lease);
+        }
+        for (index, sum) in sums.into_iter().enumerate() {
+            let counted = self.leases.cell(Slot(index as u16)).own;
+            if counted != sum {
+                return Err(format!("slot {index}: counted {counted:?}, live leases {sum:?}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+use crate::{Node, NodeId, Slot};
+use base::Instant;
+use core::time::Duration;
+
+/// A member as the configuration and DNS name it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Member {
+    /// Who it is.
+    pub id: NodeId,
+    /// Relative capacity, above 0.
+    pub capacity: f64,
+    /// Most calls at a time; 0 for no limit.
+    pub max_calls: u32,
+}
+
+/// When a node counts as dead and as back.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HealthSettings {
+    /// Failed probes in a row that make it unreachable.
+    pub fall: u32,
+    /// Answered probes in a row that make it reachable again.
+    pub rise: u32,
+    /// Length of the slow start of a node that joins or comes back.
+    pub slow_start: Duration,
+}
+
+/// The nodes of a pool with their health: the one place that decides whether a node is reachable, accepting,
+/// paused or draining. The shards get copies of [`Self::nodes`].
+#[derive(Debug)]
+pub struct Cluster {
+    settings: HealthSettings,
+    nodes: Vec<Node>,
+    /// Probes of the other kind than the present state, in a row.
+    contrary: Vec<u32>,
+    version: u64,
+}
+
+impl Cluster {
+    /// An empty pool.
+    pub fn new(settings: HealthSettings) -> Self {
+        Self { settings, nodes: Vec::new(), contrary: Vec::new(), version: 0 }
+    }
+
+    /// The nodes by slot, also those that were removed: their calls go on.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Moves on with every change of [`Self::nodes`].
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The slot of a node that is or was a member.
+    pub fn slot(&self, id: NodeId) -> Option<Slot> {
+        self.nodes.iter().position(|node| node.id == id).map(|index| Slot(index as u16))
+    }
+
+    /// Changes when a node counts as dead and as back.
+    pub fn set_settings(&mut self, settings: HealthSettings) {
+        self.settings = settings;
+    }
+
+    /// Sets who is a member: new ones join, missing ones leave, known ones are re-weighted.
+    /// A node that joins later than the first call of this starts slowly. A member past slot 65,535 is left out.
+    pub fn set_members(&mut self, now: Instant, members: &[Member]) {
+        let first = self.nodes.is_empty();
+        let before = self.nodes.clone();
+        for node in &mut self.nodes {
+            node.member = false;
+        }
+        for member in members {
+            let Some(slot) = self.slot(member.id).or_else(|| self.join(member.id)) else { continue };
+            let joins = before.get(slot.index()).is_none_or(|old| !old.member);
+            let node = &mut self.nodes[slot.index()];
+            (node.member, node.capacity, node.max_calls) = (true, member.capacity, member.max_calls);
+            if joins && !first {
+                (node.joined, node.ramp) = (now, self.settings.slow_start);
+            }
+        }
+        if before != self.nodes {
+            self.version += 1;
+        }
+    }
+
+    fn join(&mut self, id: NodeId) -> Option<Slot> {
+        let slot = u16::try_from(self.nodes.len()).ok().filter(|&slot| slot < u16::MAX)?;
+        self.nodes.push(Node {
+            id,
+            capacity: 1.0,
+            max_calls: 0,
+            member: true,
+            // Until a probe says otherwise: a balancer that starts must not refuse the first calls.
+            reachable: true,
+            draining: false,
+            paused_until: Instant::ZERO,
+            joined: Instant::ZERO,
+            ramp: Duration::ZERO,
+            deaths: 0,
+        });
+        self.contrary.push(0);
+        Some(Slot(slot))
+    }
+
+    /// The outcome of one probe: `fall` failures in a row make a node dead, `rise` answers bring it back.
+    pub fn probed(&mut self, now: Instant, slot: Slot, alive: bool) {
+        let contrary = &mut self.contrary[slot.index()];
+        let node = &self.nodes[slot.index()];
+        if node.reachable == alive {
+            *contrary = 0;
+            return;
+        }
+        *contrary += 1;
+        let needed = if alive { self.settings.rise } else { self.settings.fall };
+        if *contrary >= needed {
+            self.set_reachable(now, slot, alive);
+        }
+    }
+
+    /// The network said that nobody listens there (ICMP): dead at once, a probe may bring it back.
+    pub fn unreachable(&mut self, now: Instant, slot: Slot) {
+        if self.nodes[slot.index()].reachable {
+            self.set_reachable(now, slot, false);
+        }
+    }
+
+    fn set_reachable(&mut self, now: Instant, slot: Slot, reachable: bool) {
+        self.contrary[slot.index()] = 0;
+        let slow_start = self.settings.slow_start;
+        let node = &mut self.nodes[slot.index()];
+        node.reachable = reachable;
+        if reachable {
+            (node.joined, node.ramp) = (now, slow_start);
+        } else {
+            node.deaths = node.deaths.wrapping_add(1);
+        }
+        self.version += 1;
+    }
+
+    /// The node asked for a pause (503): no new calls until then.
+    pub fn pause(&mut self, slot: Slot, until: Instant) {
+        let node = &mut self.nodes[slot.index()];
+        if node.paused_until < until {
+            node.paused_until = until;
+            self.version += 1;
+        }
+    }
+
+    /// Starts or ends the draining of a node.
+    pub fn drain(&mut self, slot: Slot, draining: bool) {
+        let node = &mut self.nodes[slot.index()];
+        if node.draining != draining {
+            node.draining = draining;
+            self.version += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let settings = HealthSettings { fall: 2, rise: 1, slow_start: Duration::from_secs(30) };
+        let mut cluster = Cluster::new(settings);
+        let members = [1, 2].map(|id| Member { id: NodeId(id), capacity: 1.0, max_calls: 0 });
+        cluster.set_members(Instant::ZERO, &members);
+        cluster
+    }
+
+    #[test]
+    fn it_takes_two_failures_in_a_row_to_fall_and_one_answer_to_rise() {
+        let (mut cluster, now, slot) = (cluster(), Instant::from_millis(5_000), Slot(0));
+        for alive in [false, true, false] {
+            cluster.probed(now, slot, alive);
+            assert!(cluster.nodes()[0].reachable);
+        }
+        cluster.probed(now, slot, false);
+        assert_eq!((cluster.nodes()[0].reachable, cluster.nodes()[0].deaths), (false, 1));
+        cluster.probed(now, slot, true);
+        assert!(cluster.nodes()[0].reachable);
+        assert!(cluster.nodes()[0].capacity_at(now) < 0.2, "it starts slowly");
+        assert!((cluster.nodes()[1].capacity_at(now) - 1.0).abs() < 1e-9, "the other one never left");
+    }
+
+    #[test]
+    fn a_member_that_leaves_and_returns_keeps_its_slot() {
+        let mut cluster = cluster();
+        let second = Member { id: NodeId(2), capacity: 3.0, max_calls: 9 };
+        cluster.set_members(Instant::ZERO, &[second]);
+        assert!(!cluster.nodes()[0].member && cluster.nodes()[1].capacity > 2.9);
+        let first = Member { id: NodeId(1), capacity: 1.0, max_calls: 0 };
+        cluster.set_members(Instant::from_millis(1), &[first, second]);
+        assert_eq!(cluster.slot(NodeId(1)), Some(Slot(0)));
+        assert_eq!(cluster.nodes().len(), 2);
+        let version = cluster.version();
+        cluster.set_members(Instant::from_millis(2), &[first, second]);
+        assert_eq!(cluster.version(), version, "nothing changed");
+    }
+}

@@ -1,0 +1,173 @@
+use crate::Slot;
+use core::ops::{Add, AddAssign};
+
+/// What a node has to do: the sum over its live leases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// Calls assigned and not ended.
+    pub calls: u32,
+    /// Transactions assigned and not answered.
+    pub transactions: u32,
+    /// Their weighted work, in thousandths of a BYE.
+    pub work: u64,
+}
+
+impl AddAssign for Load {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.transactions += other.transactions;
+        self.work += other.work;
+    }
+}
+
+impl Add for Load {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+/// Load of one node as this shard sees it: its own leases, and what the other shards said last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LoadCell {
+    /// From the leases of this shard.
+    pub own: Load,
+    /// From the other shards of this process, as of the last exchange.
+    pub others: Load,
+    /// What `own` was at the last exchange.
+    exchanged: Load,
+}
+
+impl LoadCell {
+    /// Both together.
+    pub fn total(&self) -> Load {
+        self.own + self.others
+    }
+
+    /// The load that policies compare: since the last exchange, each of the `peers` other shards is taken to have
+    /// done what this one did, since Call-IDs spread calls evenly over shards. Without this, shards that hear of
+    /// each other late all fill the node that was the emptiest at the exchange.
+    fn expected(&self, peers: u32) -> Load {
+        let peers = i64::from(peers);
+        let extrapolate = |own: u64, exchanged: u64, others: u64| {
+            let (own, change) = (own as i64, own as i64 - exchanged as i64);
+            (own + others as i64 + peers * change).max(0) as u64
+        };
+        let count = |own: u32, exchanged: u32, others: u32| {
+            extrapolate(own.into(), exchanged.into(), others.into()) as u32
+        };
+        let (own, then, others) = (&self.own, &self.exchanged, &self.others);
+        Load {
+            calls: count(own.calls, then.calls, others.calls),
+            transactions: count(own.transactions, then.transactions, others.transactions),
+            work: extrapolate(own.work, then.work, others.work),
+        }
+    }
+}
+
+/// A piece of load that was taken and will be given back. It cannot be copied and [`Leases::end`] consumes it, so
+/// the compiler sees to it that no lease ends twice.
+#[must_use = "a lease that is dropped leaves its load behind: end it"]
+#[derive(Debug)]
+pub(crate) struct Lease {
+    slot: Slot,
+    deaths: u16,
+    /// `None` for a call, the work in thousandths for a transaction.
+    work: Option<u32>,
+}
+
+impl Lease {
+    pub(crate) fn slot(&self) -> Slot {
+        self.slot
+    }
+}
+
+/// The loads of all nodes. Nothing else in the process counts load.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    cells: Vec<LoadCell>,
+    /// How many other shards there are.
+    peers: u32,
+    deaths: Vec<u16>,
+}
+
+impl Leases {
+    /// Makes room for nodes up to `count`.
+    pub(crate) fn grow(&mut self, count: usize) {
+        if self.cells.len() < count {
+            self.cells.resize(count, LoadCell::default());
+            self.deaths.resize(count, 0);
+        }
+    }
+
+    pub(crate) fn cell(&self, slot: Slot) -> LoadCell {
+        self.cells[slot.index()]
+    }
+
+    pub(crate) fn call(&mut self, slot: Slot) -> Lease {
+        self.cells[slot.index()].own.calls += 1;
+        Lease { slot, deaths: self.deaths[slot.index()], work: None }
+    }
+
+    pub(crate) fn transaction(&mut self, slot: Slot, work: u32) -> Lease {
+        let own = &mut self.cells[slot.index()].own;
+        own.transactions += 1;
+        own.work += u64::from(work);
+        Lease { slot, deaths: self.deaths[slot.index()], work: Some(work) }
+    }
+
+    /// Gives a lease back. If its node died since it was taken, it has ended already.
+    #[expect(clippy::needless_pass_by_value, reason = "taking it is what ends it")]
+    pub(crate) fn end(&mut self, lease: Lease) {
+        if !self.is_live(&lease) {
+            return;
+        }
+        let own = &mut self.cells[lease.slot.index()].own;
+        match lease.work {
+            None => own.calls -= 1,
+            Some(work) => {
+                own.transactions -= 1;
+                own.work -= u64::from(work);
+            }
+        }
+    }
+
+    /// Whether its node has not died since it was taken.
+    pub(crate) fn is_live(&self, lease: &Lease) -> bool {
+        lease.deaths == self.deaths[lease.slot.index()]
+    }
+
+    /// The load that this lease stands for, if it is live.
+    pub(crate) fn worth(&self, lease: &Lease) -> Load {
+        match lease.work {
+            _ if !self.is_live(lease) => Load::default(),
+            None => Load { calls: 1, ..Load::default() },
+            Some(work) => Load { calls: 0, transactions: 1, work: u64::from(work) },
+        }
+    }
+
+    /// Ends every lease on a node at once, in constant time, when its count of deaths has moved on.
+    /// Returns the load that ended.
+    pub(crate) fn set_deaths(&mut self, slot: Slot, deaths: u16) -> Option<Load> {
+        if core::mem::replace(&mut self.deaths[slot.index()], deaths) == deaths {
+            return None;
+        }
+        Some(core::mem::take(&mut self.cells[slot.index()].own))
+    }
+
+    pub(crate) fn set_peers(&mut self, peers: u32) {
+        self.peers = peers;
+    }
+
+    pub(crate) fn set_others(&mut self, slot: Slot, load: Load) {
+        let cell = &mut self.cells[slot.index()];
+        (cell.others, cell.exchanged) = (load, cell.own);
+    }
+
+    /// The load of a node that policies compare.
+    pub(crate) fn expected(&self, slot: Slot) -> Load {
+        self.cells[slot.index()].expected(self.peers)
+    }
+}

@@ -1,0 +1,135 @@
+use base::Instant;
+use core::fmt;
+use core::time::Duration;
+
+/// Identity of a node: a hash of its transport address, so the same after a restart, on a sister balancer, and
+/// whatever the order of the members. Weight and health are not part of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u32);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+/// Index of a node in this process. A slot is never given to another node while the process lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u16);
+
+impl Slot {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Why a node takes no new calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// It was taken out of the configuration; the calls it has go on.
+    Removed,
+    /// It does not answer.
+    Unreachable,
+    /// An operator drains it.
+    Draining,
+    /// It asked for a pause (503).
+    Paused,
+    /// It has as many calls as it may have.
+    Full,
+}
+
+impl Refusal {
+    /// The word used in metrics, in the API and by `explain`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::Unreachable => "unreachable",
+            Self::Draining => "draining",
+            Self::Paused => "paused",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Membership, health and weight of a node as one value: whoever reads it sees all of one moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    /// Who it is.
+    pub id: NodeId,
+    /// Relative capacity, 1.0 unless set; loads are divided by it.
+    pub capacity: f64,
+    /// Most calls at a time; 0 for no limit.
+    pub max_calls: u32,
+    /// Whether the configuration (still) names it.
+    pub member: bool,
+    /// Whether it answers.
+    pub reachable: bool,
+    /// Whether an operator drains it.
+    pub draining: bool,
+    /// It takes no new calls before this instant (503 with Retry-After).
+    pub paused_until: Instant,
+    /// When it (re)joined; its capacity ramps up from here for `ramp`.
+    pub joined: Instant,
+    /// Length of the slow start; zero for none.
+    pub ramp: Duration,
+    /// How often it has been found dead. A lease remembers the count it was taken at, and ends with it.
+    pub deaths: u16,
+}
+
+/// Share of its capacity that a node starts with after it came back.
+const SLOW_START_SHARE: f64 = 0.1;
+
+impl Node {
+    /// Capacity at `now`: ramps linearly from 10 % to all of it in the slow start.
+    pub fn capacity_at(&self, now: Instant) -> f64 {
+        let since = now.saturating_since(self.joined);
+        if since >= self.ramp {
+            return self.capacity;
+        }
+        let share = since.as_secs_f64() / self.ramp.as_secs_f64();
+        self.capacity * (SLOW_START_SHARE + (1.0 - SLOW_START_SHARE) * share)
+    }
+
+    /// Why it takes no new call now, or `None` if it does. `calls` is what it has on all shards.
+    pub fn refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
+        if !self.member {
+            Some(Refusal::Removed)
+        } else if !self.reachable {
+            Some(Refusal::Unreachable)
+        } else if self.draining {
+            Some(Refusal::Draining)
+        } else if now < self.paused_until {
+            Some(Refusal::Paused)
+        } else if self.max_calls != 0 && calls >= self.max_calls {
+            Some(Refusal::Full)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacity_ramps_up_after_it_joined() {
+        let node = Node {
+            id: NodeId(1),
+            capacity: 2.0,
+            max_calls: 0,
+            member: true,
+            reachable: true,
+            draining: false,
+            paused_until: Instant::ZERO,
+            joined: Instant::from_millis(10_000),
+            ramp: Duration::from_secs(30),
+            deaths: 0,
+        };
+        let at = |seconds: u64| node.capacity_at(Instant::from_millis(seconds * 1_000));
+        assert!((at(10) - 0.2).abs() < 1e-9);
+        assert!((at(25) - 1.1).abs() < 1e-9);
+        assert!((at(40) - 2.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,112 @@
+//! The policies, one file each, behind one trait; chosen by name.
+
+mod cjsq;
+mod fnv_hash;
+mod hash;
+mod least;
+mod round_robin;
+mod rwma;
+mod tjsq;
+mod tlwl;
+
+pub use cjsq::Cjsq;
+pub use fnv_hash::FnvHash;
+pub use hash::Hash;
+pub use round_robin::RoundRobin;
+pub use rwma::Rwma;
+pub use tjsq::Tjsq;
+pub use tlwl::Tlwl;
+
+use crate::lease::Leases;
+use crate::{CallKey, Load, Node, NodeId, Refusal, Slot};
+use base::Instant;
+use core::fmt::Debug;
+use core::time::Duration;
+use wire::Method;
+
+/// Chooses a node for a new call.
+pub trait Policy: Debug + Send {
+    /// Its name in the configuration.
+    fn name(&self) -> &'static str;
+
+    /// The node for this call among those that take new calls; `None` only if there is none.
+    fn choose(&mut self, call: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot>;
+
+    /// A transaction on a node ended with a final response after `took`.
+    fn on_response(&mut self, _slot: Slot, _method: Method, _took: Duration) {}
+
+    /// The nodes changed.
+    fn on_nodes(&mut self, _nodes: &[Node]) {}
+
+    /// A copy to try things out on.
+    fn clone_box(&self) -> Box<dyn Policy>;
+}
+
+/// A call that is to be assigned.
+#[derive(Clone, Copy, Debug)]
+pub struct NewCall<'a> {
+    /// Its key.
+    pub key: CallKey,
+    /// Its Call-ID.
+    pub call_id: &'a [u8],
+}
+
+/// A node that a call could go to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Candidate {
+    /// Where it is.
+    pub slot: Slot,
+    /// Who it is.
+    pub id: NodeId,
+    /// What it has to do, on all shards.
+    pub load: Load,
+    /// Its capacity now.
+    pub capacity: f64,
+}
+
+/// The nodes as they stand at the moment of a choice.
+#[derive(Debug)]
+pub struct Candidates<'a> {
+    now: Instant,
+    nodes: &'a [Node],
+    leases: &'a Leases,
+}
+
+impl<'a> Candidates<'a> {
+    pub(crate) fn new(now: Instant, nodes: &'a [Node], leases: &'a Leases) -> Self {
+        Self { now, nodes, leases }
+    }
+
+    /// Slots there are; those of nodes that take no calls included.
+    pub fn slots(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The candidate in a slot, unless it takes no new calls.
+    pub fn get(&self, slot: Slot) -> Option<Candidate> {
+        let node = &self.nodes[slot.index()];
+        if node.refusal(self.now, self.leases.cell(slot).total().calls).is_some() {
+            return None;
+        }
+        Some(self.candidate(slot, node))
+    }
+
+    /// The nodes that take new calls, in the order of their slots.
+    pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
+        (0..self.nodes.len()).filter_map(|index| self.get(Slot(index as u16)))
+    }
+
+    /// Every member, and why it takes no new calls if it takes none.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Candidate, Option<Refusal>)> + '_ {
+        self.nodes.iter().enumerate().map(|(index, node)| {
+            let slot = Slot(index as u16);
+            let calls = self.leases.cell(slot).total().calls;
+            (self.candidate(slot, node), node.refusal(self.now, calls))
+        })
+    }
+
+    fn candidate(&self, slot: Slot, node: &Node) -> Candidate {
+        let load = self.leases.expected(slot);
+        Candidate { slot, id: node.id, load, capacity: node.capacity_at(self.now) }
+    }
+}

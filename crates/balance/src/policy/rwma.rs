@@ -1,0 +1,81 @@
+use super::least::Least;
+use super::{Candidates, NewCall, Policy};
+use crate::{Node, Slot};
+use core::time::Duration;
+use std::collections::VecDeque;
+use wire::Method;
+
+/// Response-time weighted moving average: the node whose last response times are the shortest. The paper's
+/// counter-example: what it sees is late, so a node that just got many calls still looks fast (TLWL paper, V B).
+///
+/// The last 20 response times of a node count, the newest 20 times as much as the oldest; divided by capacity.
+/// A node without a measurement counts as the fastest, so that it gets one.
+#[derive(Clone, Debug)]
+pub struct Rwma {
+    least: Least,
+    samples: Vec<VecDeque<f64>>,
+    averages: Vec<f64>,
+}
+
+/// Samples a node. Enough that one odd value does not decide, few enough to follow the load.
+const WINDOW: usize = 20;
+
+impl Rwma {
+    /// `shard` spreads the first choices of the shards.
+    pub fn new(shard: usize) -> Self {
+        Self { least: Least::new(shard), samples: Vec::new(), averages: Vec::new() }
+    }
+}
+
+/// Oldest first: weights 1, 2, 3, ...
+fn weighted_average(samples: &VecDeque<f64>) -> f64 {
+    let (sum, weights) = samples.iter().zip(1_u32..).fold((0.0, 0.0), |(sum, weights), (sample, weight)| {
+        (sum + sample * f64::from(weight), weights + f64::from(weight))
+    });
+    if weights > 0.0 { sum / weights } else { 0.0 }
+}
+
+impl Policy for Rwma {
+    fn name(&self) -> &'static str {
+        "rwma"
+    }
+
+    fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {
+        let averages = &self.averages;
+        self.least.choose(candidates, |candidate| averages[candidate.slot.index()])
+    }
+
+    fn on_response(&mut self, slot: Slot, method: Method, took: Duration) {
+        // How long an INVITE rings says nothing of the node; the paper's servers answer at once, and so do
+        // those that this policy is meant for.
+        if !matches!(method, Method::Invite | Method::Bye) {
+            return;
+        }
+        let samples = &mut self.samples[slot.index()];
+        if samples.len() == WINDOW {
+            samples.pop_front();
+        }
+        samples.push_back(took.as_secs_f64());
+        self.averages[slot.index()] = weighted_average(samples);
+    }
+
+    fn on_nodes(&mut self, nodes: &[Node]) {
+        self.samples.resize_with(nodes.len(), || VecDeque::with_capacity(WINDOW));
+        self.averages.resize(nodes.len(), 0.0);
+    }
+
+    fn clone_box(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_sample_weighs_most() {
+        let average = weighted_average(&VecDeque::from([1.0, 1.0, 4.0]));
+        assert!((average - (1.0 + 2.0 + 12.0) / 6.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,31 @@
+use super::least::Least;
+use super::{Candidates, NewCall, Policy};
+use crate::Slot;
+
+/// Transaction-Least-Work-Left: the node with the least weighted work, divided by capacity.
+///
+/// Source: TLWL paper, section III A 3. A node with an INVITE (1.75) and a BYE (1.0) open has a load of 2.75;
+/// the weights are those of the leases ([`crate::Weights`]).
+#[derive(Clone, Debug)]
+pub struct Tlwl(Least);
+
+impl Tlwl {
+    /// `shard` spreads the first choices of the shards.
+    pub fn new(shard: usize) -> Self {
+        Self(Least::new(shard))
+    }
+}
+
+impl Policy for Tlwl {
+    fn name(&self) -> &'static str {
+        "tlwl"
+    }
+
+    fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {
+        self.0.choose(candidates, |candidate| candidate.load.work as f64)
+    }
+
+    fn clone_box(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}

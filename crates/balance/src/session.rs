@@ -1,0 +1,171 @@
+use crate::Slot;
+use crate::lease::Lease;
+use base::{Instant, Slab, TimerWheel};
+use core::time::Duration;
+use hashbrown::HashTable;
+
+/// Key of a call: a keyed 128-bit hash of its Call-ID. At 128 bits two calls never meet in practice, and the key
+/// keeps whoever chooses Call-IDs from making them meet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CallKey(pub u128);
+
+/// Where a session stands (the digest's `STATUS_...`, Fig. 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Not a call: REGISTER, OPTIONS, MESSAGE, SUBSCRIBE and the like. It lives as long as its transactions.
+    Plain,
+    /// INVITE forwarded, no final response yet.
+    Invited,
+    /// INVITE answered with 2xx.
+    Answered,
+    /// ACK to the 2xx seen, or the call is known from a token alone.
+    Confirmed,
+    /// BYE forwarded.
+    Closing,
+    /// Over; kept a while so that late and repeated messages still find their node.
+    Expired,
+}
+
+/// One entry of the session table.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) key: CallKey,
+    pub(crate) created: Instant,
+    pub(crate) call: Option<Lease>,
+    /// Highest CSeq seen, plus one, of requests to the pool and from the pool; 0 for none.
+    pub(crate) seen: [u32; 2],
+    /// First of its open transactions, [`NONE`] if there is none.
+    pub(crate) first: u32,
+    timer: u32,
+    pub(crate) slot: Slot,
+    pub(crate) state: State,
+}
+
+/// End of a list of keys.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What the API shows of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionView {
+    /// Its node.
+    pub slot: Slot,
+    /// Where it stands.
+    pub state: State,
+    /// When it began.
+    pub created: Instant,
+    /// Whether it holds a call lease.
+    pub is_call: bool,
+}
+
+impl Session {
+    pub(crate) fn view(&self) -> SessionView {
+        SessionView {
+            slot: self.slot,
+            state: self.state,
+            created: self.created,
+            is_call: self.call.is_some(),
+        }
+    }
+}
+
+/// How many entries there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableCounts {
+    /// Sessions in progress.
+    pub active: usize,
+    /// Ended ones that are kept for late messages.
+    pub expired: usize,
+}
+
+/// Parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
+const PARTS: usize = 256;
+
+/// The session table: active and expired entries (digest, section V), found by [`CallKey`].
+#[derive(Debug)]
+pub(crate) struct SessionTable {
+    sessions: Slab<Session>,
+    index: Vec<HashTable<u32>>,
+    timers: TimerWheel,
+    expired: usize,
+}
+
+impl Default for SessionTable {
+    fn default() -> Self {
+        let index = (0..PARTS).map(|_| HashTable::new()).collect();
+        Self { sessions: Slab::default(), index, timers: TimerWheel::default(), expired: 0 }
+    }
+}
+
+/// The key is a hash already: its low half selects the bucket, its top byte the part.
+fn hash_of(key: CallKey) -> u64 {
+    key.0 as u64
+}
+
+fn part_of(key: CallKey) -> usize {
+    (key.0 >> 120) as usize
+}
+
+impl SessionTable {
+    pub(crate) fn find(&self, key: CallKey) -> Option<u32> {
+        self.index[part_of(key)].find(hash_of(key), |&at| self.sessions[at].key == key).copied()
+    }
+
+    pub(crate) fn get(&self, at: u32) -> &Session {
+        &self.sessions[at]
+    }
+
+    pub(crate) fn get_mut(&mut self, at: u32) -> &mut Session {
+        &mut self.sessions[at]
+    }
+
+    pub(crate) fn insert(&mut self, now: Instant, key: CallKey, slot: Slot, lifetime: Duration) -> u32 {
+        let session = Session {
+            key,
+            created: now,
+            call: None,
+            seen: [0; 2],
+            first: NONE,
+            timer: NONE,
+            slot,
+            state: State::Plain,
+        };
+        let at = self.sessions.insert(session);
+        self.sessions[at].timer = self.timers.set(now + lifetime, at);
+        let sessions = &self.sessions;
+        self.index[part_of(key)].insert_unique(hash_of(key), at, |&other| hash_of(sessions[other].key));
+        at
+    }
+
+    /// Moves a session to another state and gives it that long to live without a message.
+    pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: State, lifetime: Duration) {
+        let session = &mut self.sessions[at];
+        self.expired -= usize::from(session.state == State::Expired);
+        self.expired += usize::from(state == State::Expired);
+        session.state = state;
+        self.timers.reset(session.timer, now + lifetime);
+    }
+
+    /// The next session whose time is over, taken out of the table.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Session> {
+        let (_, at) = self.timers.pop(now)?;
+        let session = self.sessions.remove(at).expect("a session lives as long as its timer");
+        self.expired -= usize::from(session.state == State::Expired);
+        self.index[part_of(session.key)]
+            .find_entry(hash_of(session.key), |&other| other == at)
+            .expect("a session is indexed as long as it lives")
+            .remove();
+        Some(session)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.timers.deadline()
+    }
+
+    pub(crate) fn counts(&self) -> TableCounts {
+        TableCounts { active: self.sessions.len() - self.expired, expired: self.expired }
+    }
+
+    pub(crate) fn iter_from(&self, at: u32) -> impl Iterator<Item = (u32, &Session)> {
+        self.sessions.iter_from(at)
+    }
+}

@@ -1,0 +1,113 @@
+use core::time::Duration;
+use hdrhistogram::Histogram;
+use wire::Method;
+
+/// Why a transaction lease ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EndReason {
+    /// A 2xx response.
+    Success,
+    /// A 3xx to 6xx response.
+    Failure,
+    /// No final response in time.
+    TimedOut,
+    /// The call ended (its own lease ran out) while the transaction was still open.
+    CallEnded,
+    /// Its unanswered request moved to another node.
+    Moved,
+    /// The node was found dead.
+    NodeDied,
+}
+
+impl EndReason {
+    /// Every reason, in declaration order.
+    pub const ALL: [Self; 6] =
+        [Self::Success, Self::Failure, Self::TimedOut, Self::CallEnded, Self::Moved, Self::NodeDied];
+
+    /// The word used in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::TimedOut => "timed_out",
+            Self::CallEnded => "call_ended",
+            Self::Moved => "moved",
+            Self::NodeDied => "node_died",
+        }
+    }
+}
+
+/// Longest response time that is told apart: 200 s, above Timer C (RFC 3261 §16.6 step 11: over 3 minutes).
+const LONGEST_MICROS: u64 = 200_000_000;
+/// Highest occupancy that is told apart.
+const MOST_TRANSACTIONS: u64 = 1 << 20;
+
+/// What one node did, as seen by one shard.
+#[derive(Clone, Debug)]
+pub struct NodeStats {
+    /// New calls (and other dialog-less requests) assigned.
+    pub assigned: u64,
+    /// Transactions opened.
+    pub transactions: u64,
+    /// Transaction leases ended, by reason.
+    pub ended: [u64; EndReason::ALL.len()],
+    /// Time from an INVITE to its 2xx, in microseconds.
+    pub invite_micros: Histogram<u32>,
+    /// Time from a BYE to its 2xx, in microseconds.
+    pub bye_micros: Histogram<u32>,
+    /// Transactions that were already on the node when one arrived (the paper's occupancy).
+    pub occupancy: Histogram<u32>,
+}
+
+impl Default for NodeStats {
+    fn default() -> Self {
+        // Two digits: 1 % is finer than any decision made on these, and keeps a node at some 30 kB.
+        // Fixed bounds, so that recording never allocates.
+        let histogram =
+            |max| Histogram::new_with_bounds(1, max, 2).expect("1 to max at 2 digits are valid bounds");
+        Self {
+            assigned: 0,
+            transactions: 0,
+            ended: [0; EndReason::ALL.len()],
+            invite_micros: histogram(LONGEST_MICROS),
+            bye_micros: histogram(LONGEST_MICROS),
+            occupancy: histogram(MOST_TRANSACTIONS),
+        }
+    }
+}
+
+impl NodeStats {
+    pub(crate) fn opened(&mut self, occupancy: u32) {
+        self.transactions += 1;
+        self.occupancy.saturating_record(u64::from(occupancy));
+    }
+
+    pub(crate) fn ended(&mut self, reason: EndReason) {
+        self.ended[reason as usize] += 1;
+    }
+
+    pub(crate) fn answered(&mut self, method: Method, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        match method {
+            Method::Invite => self.invite_micros.saturating_record(micros),
+            Method::Bye => self.bye_micros.saturating_record(micros),
+            _ => {}
+        }
+    }
+
+    /// Adds what another shard saw of the same node.
+    pub fn merge(&mut self, other: &Self) {
+        self.assigned += other.assigned;
+        self.transactions += other.transactions;
+        for (sum, more) in self.ended.iter_mut().zip(other.ended) {
+            *sum += more;
+        }
+        for (sum, more) in [
+            (&mut self.invite_micros, &other.invite_micros),
+            (&mut self.bye_micros, &other.bye_micros),
+            (&mut self.occupancy, &other.occupancy),
+        ] {
+            sum.add(more).expect("all histograms of a kind have the same bounds");
+        }
+    }
+}

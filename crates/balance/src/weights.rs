@@ -1,0 +1,33 @@
+use wire::Method;
+
+/// Work of a transaction by method, in thousandths: integers, so that sums return to exactly zero.
+///
+/// Source: TLWL paper, section III A 3: an INVITE costs 1.75 times a BYE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Weights([u32; Method::ALL.len()]);
+
+impl Weights {
+    /// Every method weighs 1 but INVITE, which weighs `ratio` times as much.
+    pub fn invite(ratio: f64) -> Self {
+        let mut weights = Self([1_000; Method::ALL.len()]);
+        weights.set(Method::Invite, ratio);
+        weights
+    }
+
+    /// Sets the weight of a method (1.0 is a BYE).
+    pub fn set(&mut self, method: Method, weight: f64) {
+        self.0[method as usize] = (weight * 1_000.0).round() as u32;
+    }
+
+    /// The work of one transaction, in thousandths.
+    pub fn work(&self, method: Method) -> u32 {
+        self.0[method as usize]
+    }
+}
+
+impl Default for Weights {
+    /// TLWL-1.75, which the paper found to be the best.
+    fn default() -> Self {
+        Self::invite(1.75)
+    }
+}

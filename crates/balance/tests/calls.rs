@@ -1,0 +1,222 @@
+//! What happens to the calls themselves: who gets them, what sticks, what moves, what each ending ends.
+mod common;
+
+use balance::policy::{Cjsq, Tlwl};
+use balance::*;
+use base::Instant;
+use common::*;
+use std::collections::BTreeMap;
+use wire::Method;
+
+fn seconds(s: u64) -> Instant {
+    Instant::from_millis(s * 1_000)
+}
+
+fn tlwl(nodes: usize) -> Balancer {
+    balancer(Box::new(Tlwl::new(0)), &vec![1.0; nodes])
+}
+
+/// The digest's Fig. 4 line by line, on a map.
+#[test]
+fn counters_follow_the_digests_pseudo_code() {
+    let mut balancer = tlwl(3);
+    let mut session: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut counter = [0_u64; 3];
+    // Calls overlap: call n starts at step n, and each step moves every call on.
+    for step in 0..60_u64 {
+        let now = Instant::from_millis(step * 20);
+        for call in 0..=step.min(50) {
+            match (step - call) % 16 {
+                0 if step == call => {
+                    let slot = slot_of(balancer.request(now, &request(call, Method::Invite, 1))).index();
+                    let least = counter.iter().min().unwrap();
+                    assert_eq!(counter[slot], *least, "the node with the least work");
+                    session.insert(call, slot);
+                    counter[slot] += 1_750;
+                }
+                2 if step < call + 16 => {
+                    balancer.response(now, &response(call, Method::Invite, 1, 200));
+                    counter[session[&call]] -= 1_750;
+                }
+                3 if step < call + 16 => {
+                    let slot = slot_of(balancer.request(now, &in_dialog(call, Method::Ack, 1)));
+                    assert_eq!(slot.index(), session[&call]);
+                }
+                7 if step < call + 16 => {
+                    let slot = slot_of(balancer.request(now, &in_dialog(call, Method::Bye, 2)));
+                    assert_eq!(slot.index(), session[&call]);
+                    counter[slot.index()] += 1_000;
+                }
+                9 if step < call + 16 => {
+                    balancer.response(now, &response(call, Method::Bye, 2, 200));
+                    counter[session[&call]] -= 1_000;
+                }
+                _ => {}
+            }
+            let work: Vec<_> = loads(&balancer).iter().map(|load| load.work).collect();
+            assert_eq!(work, counter);
+        }
+    }
+}
+
+#[test]
+fn a_retransmission_goes_to_the_same_node_and_counts_once() {
+    let mut balancer = tlwl(4);
+    let invite = request(1, Method::Invite, 1);
+    let slot = slot_of(balancer.request(Instant::ZERO, &invite));
+    for n in 1..7 {
+        assert_eq!(slot_of(balancer.request(Instant::from_millis(n * 500), &invite)), slot);
+    }
+    assert_eq!(balancer.load(slot).own, Load { calls: 1, transactions: 1, work: 1_750 });
+    balancer.response(seconds(4), &response(1, Method::Invite, 1, 200));
+    assert_eq!(slot_of(balancer.request(seconds(4), &invite)), slot, "late, after the answer");
+    assert_eq!(balancer.load(slot).own, Load { calls: 1, transactions: 0, work: 0 });
+}
+
+#[test]
+fn credentials_go_to_the_node_that_asked_for_them() {
+    let mut balancer = tlwl(4);
+    let slot = slot_of(balancer.request(Instant::ZERO, &request(1, Method::Invite, 1)));
+    balancer.response(Instant::ZERO, &response(1, Method::Invite, 1, 407));
+    assert_eq!(slot_of(balancer.request(Instant::ZERO, &in_dialog(1, Method::Ack, 1))), slot);
+    assert_eq!(balancer.load(slot).own, Load::default());
+    assert_eq!(slot_of(balancer.request(seconds(20), &request(1, Method::Invite, 2))), slot);
+    assert_eq!(balancer.load(slot).own, Load { calls: 1, transactions: 1, work: 1_750 });
+    run_out(&mut balancer);
+    assert_eq!(balancer.load(slot).own, Load::default());
+}
+
+#[test]
+fn cancel_shortens_the_wait_and_the_487_ends_the_call() {
+    let mut balancer = tlwl(2);
+    let slot = slot_of(balancer.request(Instant::ZERO, &request(1, Method::Invite, 1)));
+    balancer.response(Instant::ZERO, &response(1, Method::Invite, 1, 180));
+    assert_eq!(slot_of(balancer.request(seconds(5), &request(1, Method::Cancel, 1))), slot);
+    balancer.response(seconds(5), &response(1, Method::Cancel, 1, 200));
+    assert_eq!(balancer.load(slot).own.transactions, 1, "the INVITE is still open");
+    let mut lost = tlwl(2);
+    lost.request(Instant::ZERO, &request(1, Method::Invite, 1));
+    lost.response(Instant::ZERO, &response(1, Method::Invite, 1, 180));
+    lost.request(seconds(5), &request(1, Method::Cancel, 1));
+    while lost.expire(seconds(38)) > 0 {}
+    assert_eq!(lost.load(slot).own, Load::default(), "the 487 was lost: 32 s after the CANCEL, not 180 s");
+    balancer.response(seconds(6), &response(1, Method::Invite, 1, 487));
+    assert_eq!(balancer.load(slot).own, Load::default());
+    assert_eq!(balancer.counts(), TableCounts { active: 0, expired: 1 });
+}
+
+#[test]
+fn an_unanswered_invite_moves_when_its_node_is_dead_an_answered_one_does_not() {
+    let mut cluster = cluster(&[1.0; 3]);
+    let mut balancer = tlwl(3);
+    let [silent, ringing] = [1, 2].map(|call| {
+        let slot = slot_of(balancer.request(Instant::ZERO, &request(call, Method::Invite, 1)));
+        (call, slot)
+    });
+    balancer.response(Instant::ZERO, &response(ringing.0, Method::Invite, 1, 180));
+    for (_, slot) in [silent, ringing] {
+        cluster.unreachable(seconds(1), slot);
+    }
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(loads(&balancer), vec![Load::default(); 3], "a dead node has no leases");
+    let moved = balancer.request(seconds(1), &request(silent.0, Method::Invite, 1));
+    assert!(matches!(moved, Decision::Forward { slot, why: Why::Moved } if slot != silent.1), "{moved:?}");
+    let again = balancer.request(seconds(2), &request(silent.0, Method::Invite, 1));
+    assert_eq!(slot_of(again), slot_of(moved), "and stays where it moved to");
+    let stays = balancer.request(seconds(1), &request(ringing.0, Method::Invite, 1));
+    assert_eq!(slot_of(stays), ringing.1);
+    assert_eq!(balancer.audit(), Ok(()));
+}
+
+#[test]
+fn a_lost_bye_ends_with_the_lease_of_the_call() {
+    let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0]);
+    balancer.request(Instant::ZERO, &request(1, Method::Invite, 1));
+    balancer.response(Instant::ZERO, &response(1, Method::Invite, 1, 200));
+    balancer.request(Instant::ZERO, &in_dialog(1, Method::Ack, 1));
+    while balancer.expire(seconds(4 * 3_600 - 1)) > 0 {}
+    assert_eq!(balancer.load(Slot(0)).own.calls, 1);
+    while balancer.expire(seconds(4 * 3_600 + 1)) > 0 {}
+    assert_eq!(balancer.load(Slot(0)).own.calls, 0);
+    assert_eq!(balancer.counts(), TableCounts::default());
+}
+
+#[test]
+fn a_token_finds_the_node_with_an_empty_table_and_the_call_counts_again() {
+    let mut balancer = tlwl(4);
+    let pinned = Some(Slot(2));
+    let bye = Request { pinned, ..in_dialog(1, Method::Bye, 7) };
+    let info = Request { pinned, ..in_dialog(1, Method::Update, 6) };
+    assert_eq!(balancer.request(seconds(1), &info), Decision::Forward { slot: Slot(2), why: Why::Token });
+    assert_eq!(balancer.load(Slot(2)).own, Load { calls: 1, transactions: 1, work: 1_000 });
+    balancer.response(seconds(1), &response(1, Method::Update, 6, 200));
+    balancer.request(seconds(2), &bye);
+    balancer.response(seconds(2), &response(1, Method::Bye, 7, 200));
+    assert_eq!(balancer.load(Slot(2)).own, Load::default());
+}
+
+#[test]
+fn strangers_are_orphans_and_cancels_of_strangers_are_searched_for() {
+    let mut balancer = tlwl(2);
+    assert_eq!(balancer.request(Instant::ZERO, &in_dialog(1, Method::Bye, 1)), Decision::Orphan);
+    assert_eq!(balancer.request(Instant::ZERO, &request(2, Method::Cancel, 1)), Decision::Search);
+    assert_eq!(balancer.request(Instant::ZERO, &in_dialog(3, Method::Ack, 1)), Decision::Search);
+    assert_eq!(balancer.counts(), TableCounts::default());
+}
+
+#[test]
+fn a_503_stops_new_calls_at_once_and_is_told_to_the_cluster() {
+    let mut balancer = tlwl(2);
+    balancer.pause(Slot(0), seconds(10));
+    for call in 0..4 {
+        assert_eq!(slot_of(balancer.request(seconds(1), &request(call, Method::Invite, 1))), Slot(1));
+    }
+    assert_eq!(
+        balancer.drain_signs().collect::<Vec<_>>(),
+        [Sign::Pause { slot: Slot(0), until: seconds(10) }]
+    );
+    assert_eq!(slot_of(balancer.request(seconds(10), &request(9, Method::Invite, 1))), Slot(0));
+    balancer.pause(Slot(0), seconds(99));
+    balancer.pause(Slot(1), seconds(99));
+    assert_eq!(balancer.request(seconds(20), &request(10, Method::Invite, 1)), Decision::NoServer);
+}
+
+#[test]
+fn max_calls_counts_the_calls_of_other_shards_too() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let limited: Vec<_> = members(&[1.0; 2]).into_iter().map(|m| Member { max_calls: 3, ..m }).collect();
+    cluster.set_members(Instant::ZERO, &limited);
+    let mut balancer = tlwl(2);
+    balancer.set_nodes(cluster.nodes());
+    balancer.set_others(Slot(0), Load { calls: 3, transactions: 0, work: 0 });
+    let taken = (0..5).map(|call| balancer.request(Instant::ZERO, &request(call, Method::Invite, 1)));
+    let forwarded = taken.filter(|d| matches!(d, Decision::Forward { slot: Slot(1), .. })).count();
+    assert_eq!(forwarded, 3);
+}
+
+#[test]
+fn a_call_from_a_node_counts_on_that_node() {
+    let mut balancer = tlwl(3);
+    let out =
+        Request { direction: Direction::FromPool, pinned: Some(Slot(1)), ..request(1, Method::Invite, 1) };
+    assert_eq!(slot_of(balancer.request(Instant::ZERO, &out)), Slot(1));
+    let answer = Response { direction: Direction::FromPool, ..response(1, Method::Invite, 1, 200) };
+    balancer.response(seconds(1), &answer);
+    assert_eq!(balancer.load(Slot(1)).own.calls, 1);
+    assert_eq!(slot_of(balancer.request(seconds(2), &in_dialog(1, Method::Bye, 1))), Slot(1));
+    balancer.response(seconds(2), &response(1, Method::Bye, 1, 200));
+    assert_eq!(balancer.load(Slot(1)).own, Load::default());
+}
+
+#[test]
+fn a_provisional_answer_keeps_an_invite_waiting_past_the_transaction_timeout() {
+    let mut balancer = tlwl(1);
+    balancer.request(Instant::ZERO, &request(1, Method::Invite, 1));
+    balancer.request(Instant::ZERO, &request(2, Method::Invite, 1));
+    balancer.response(seconds(1), &response(1, Method::Invite, 1, 180));
+    while balancer.expire(seconds(40)) > 0 {}
+    assert_eq!(balancer.load(Slot(0)).own.calls, 1);
+    assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::NoAnswer { slot: Slot(0) }]);
+    while balancer.expire(seconds(182)) > 0 {}
+    assert_eq!(balancer.load(Slot(0)).own, Load::default());
+}

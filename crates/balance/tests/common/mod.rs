@@ -1,0 +1,84 @@
+//! A pool and its traffic, in facts instead of messages.
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+use balance::policy::{Cjsq, FnvHash, Hash, RoundRobin, Rwma, Tjsq, Tlwl};
+use balance::*;
+use base::Instant;
+use std::time::Duration;
+use wire::Method;
+
+pub(crate) fn members(capacities: &[f64]) -> Vec<Member> {
+    capacities
+        .iter()
+        .enumerate()
+        .map(|(index, &capacity)| Member { id: NodeId(100 + index as u32), capacity, max_calls: 0 })
+        .collect()
+}
+
+pub(crate) fn cluster(capacities: &[f64]) -> Cluster {
+    let mut cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
+    cluster.set_members(Instant::ZERO, &members(capacities));
+    cluster
+}
+
+pub(crate) fn policies() -> Vec<Box<dyn Policy>> {
+    vec![
+        Box::new(RoundRobin::new(0)),
+        Box::new(Hash),
+        Box::new(FnvHash),
+        Box::new(Cjsq::new(0)),
+        Box::new(Tjsq::new(0)),
+        Box::new(Tlwl::new(0)),
+        Box::new(Rwma::new(0)),
+    ]
+}
+
+pub(crate) fn balancer(policy: Box<dyn Policy>, capacities: &[f64]) -> Balancer {
+    let mut balancer = Balancer::new(Settings::default(), policy);
+    balancer.set_nodes(cluster(capacities).nodes());
+    balancer
+}
+
+pub(crate) fn key(call: u64) -> CallKey {
+    // Spread as a hash would spread it.
+    CallKey((u128::from(call) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+}
+
+pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> {
+    let call_id = Vec::leak(format!("call-{call}@example.com").into_bytes());
+    Request {
+        key: key(call),
+        call_id,
+        method,
+        cseq,
+        in_dialog: false,
+        direction: Direction::ToPool,
+        pinned: None,
+    }
+}
+
+pub(crate) fn in_dialog(call: u64, method: Method, cseq: u32) -> Request<'static> {
+    Request { in_dialog: true, ..request(call, method, cseq) }
+}
+
+pub(crate) fn response(call: u64, method: Method, cseq: u32, status: u16) -> Response {
+    Response { key: key(call), method, cseq, status, direction: Direction::ToPool }
+}
+
+pub(crate) fn slot_of(decision: Decision) -> Slot {
+    match decision {
+        Decision::Forward { slot, .. } => slot,
+        other => panic!("not forwarded: {other:?}"),
+    }
+}
+
+pub(crate) fn loads(balancer: &Balancer) -> Vec<Load> {
+    (0..balancer.nodes().len()).map(|index| balancer.load(Slot(index as u16)).own).collect()
+}
+
+/// Runs everything that is due until nothing is left to wait for.
+pub(crate) fn run_out(balancer: &mut Balancer) {
+    while let Some(deadline) = balancer.deadline() {
+        balancer.expire(deadline);
+    }
+}

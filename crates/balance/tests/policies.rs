@@ -1,0 +1,169 @@
+//! What each policy promises about where calls go.
+mod common;
+
+use balance::policy::*;
+use balance::*;
+use base::{Instant, Rng};
+use common::*;
+use rand::RngCore;
+use wire::Method;
+
+fn assign(balancer: &mut Balancer, calls: std::ops::Range<u64>) -> Vec<usize> {
+    calls
+        .map(|call| slot_of(balancer.request(Instant::ZERO, &request(call, Method::Invite, 1))).index())
+        .collect()
+}
+
+fn shares(slots: &[usize], nodes: usize) -> Vec<f64> {
+    (0..nodes)
+        .map(|node| slots.iter().filter(|&&slot| slot == node).count() as f64 / slots.len() as f64)
+        .collect()
+}
+
+#[test]
+fn all_but_rwma_share_by_capacity() {
+    for policy in policies() {
+        let name = policy.name();
+        let mut balancer = balancer(policy, &[1.0, 2.0, 1.0]);
+        let shares = shares(&assign(&mut balancer, 0..40_000), 3);
+        let expected = match name {
+            // Without a measurement all nodes are equal to it.
+            "rwma" => [1.0 / 3.0; 3],
+            _ => [0.25, 0.5, 0.25],
+        };
+        for (share, expected) in shares.iter().zip(expected) {
+            assert!((share - expected).abs() < 0.01, "{name}: {shares:?}");
+        }
+    }
+}
+
+#[test]
+fn round_robin_is_smooth() {
+    let mut balancer = balancer(Box::new(RoundRobin::new(0)), &[2.0, 1.0]);
+    assert_eq!(assign(&mut balancer, 0..6), [0, 1, 0, 0, 1, 0]);
+}
+
+#[test]
+fn equal_loads_are_taken_in_turn() {
+    for policy in [Box::new(Cjsq::new(0)) as Box<dyn Policy>, Box::new(Tjsq::new(0)), Box::new(Tlwl::new(0))]
+    {
+        let mut balancer = balancer(policy, &[1.0; 4]);
+        // Every call ends before the next one comes: all nodes are always equal.
+        let order: Vec<_> = (0..8)
+            .map(|call| {
+                let slot = assign(&mut balancer, call..call + 1)[0];
+                balancer.response(Instant::ZERO, &response(call, Method::Invite, 1, 486));
+                slot
+            })
+            .collect();
+        assert_eq!(order, [0, 1, 2, 3, 0, 1, 2, 3]);
+    }
+}
+
+#[test]
+fn hash_moves_only_the_calls_of_the_member_that_leaves() {
+    let moved = |policy: fn() -> Box<dyn Policy>| {
+        let mut cluster = cluster(&[1.0; 5]);
+        let mut before = balancer(policy(), &[1.0; 5]);
+        let was = assign(&mut before, 0..10_000);
+        cluster.unreachable(Instant::ZERO, Slot(2));
+        let mut after = Balancer::new(Settings::default(), policy());
+        after.set_nodes(cluster.nodes());
+        let is = assign(&mut after, 0..10_000);
+        assert!(!is.contains(&2));
+        was.iter().zip(&is).filter(|(was, is)| **was != 2 && was != is).count()
+    };
+    assert_eq!(moved(|| Box::new(Hash)), 0, "minimal disruption");
+    assert!(moved(|| Box::new(FnvHash)) > 5_000, "the paper's scheme moves most of them");
+}
+
+#[test]
+fn hash_is_the_same_on_every_shard_and_whatever_the_order_of_the_members() {
+    let mut one = balancer(Box::new(Hash), &[1.0; 5]);
+    let mut reversed =
+        Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: std::time::Duration::ZERO });
+    let mut members = members(&[1.0; 5]);
+    members.reverse();
+    reversed.set_members(Instant::ZERO, &members);
+    let mut other = Balancer::new(Settings::default(), Box::new(Hash));
+    other.set_nodes(reversed.nodes());
+    for call in 0..1_000 {
+        let here = assign(&mut one, call..call + 1)[0];
+        let there = assign(&mut other, call..call + 1)[0];
+        assert_eq!(here, 4 - there);
+    }
+}
+
+#[test]
+fn tlwl_sees_the_invite_that_tjsq_takes_for_a_bye() {
+    // Node 0 has one INVITE open, node 1 a BYE: equal to TJSQ, 1.75 to 1 for TLWL.
+    let prepare = |policy| {
+        let mut balancer = balancer(policy, &[1.0, 1.0]);
+        assert_eq!(assign(&mut balancer, 0..2), [0, 1]);
+        balancer.response(Instant::ZERO, &response(1, Method::Invite, 1, 200));
+        balancer.request(Instant::ZERO, &in_dialog(1, Method::Bye, 2));
+        balancer
+    };
+    assert_eq!(assign(&mut prepare(Box::new(Tjsq::new(0))), 2..3), [0], "a tie, node 0's turn");
+    assert_eq!(assign(&mut prepare(Box::new(Tlwl::new(0))), 2..3), [1]);
+}
+
+#[test]
+fn rwma_follows_response_times() {
+    let mut balancer = balancer(Box::new(Rwma::new(0)), &[1.0, 1.0]);
+    for call in 0..2 {
+        let slot = assign(&mut balancer, call..call + 1)[0];
+        let after = Instant::from_millis(if slot == 0 { 80 } else { 20 });
+        balancer.response(after, &response(call, Method::Invite, 1, 200));
+    }
+    assert_eq!(assign(&mut balancer, 10..14), [1; 4], "its flaw: it does not see the calls it just assigned");
+}
+
+/// Shards that hear of each other's load only every `late` calls: how uneven does it get?
+fn imbalance(shards: usize, late: usize) -> u32 {
+    let nodes = 8;
+    let mut balancers: Vec<_> = (0..shards)
+        .map(|shard| balancer(Box::new(Tlwl::new(shard * nodes / shards)), &vec![1.0; nodes]))
+        .collect();
+    balancers.iter_mut().for_each(|balancer| balancer.set_peers(shards as u32 - 1));
+    let (mut worst, mut open, mut rng) = (0, Vec::new(), Rng::from_seed(5));
+    for call in 0..4_000_u64 {
+        let shard = call as usize % shards;
+        balancers[shard].request(Instant::ZERO, &request(call, Method::Invite, 1));
+        open.push(call);
+        if open.len() > 400 {
+            // Calls end in no order: which one is drawn from a fixed seed.
+            let ended = open.swap_remove(rng.next_u64() as usize % open.len());
+            balancers[ended as usize % shards]
+                .response(Instant::ZERO, &response(ended, Method::Invite, 1, 486));
+        }
+        if call as usize % late == 0 {
+            let own: Vec<Vec<Load>> = balancers.iter().map(loads).collect();
+            for (shard, balancer) in balancers.iter_mut().enumerate() {
+                for slot in 0..nodes {
+                    let others =
+                        own.iter().enumerate().filter(|(s, _)| *s != shard).map(|(_, loads)| loads[slot]);
+                    balancer.set_others(Slot(slot as u16), others.fold(Load::default(), |a, b| a + b));
+                }
+            }
+        }
+        if call > 500 {
+            let totals: Vec<u32> = (0..nodes)
+                .map(|slot| balancers.iter().map(|b| b.load(Slot(slot as u16)).own.transactions).sum())
+                .collect();
+            worst = worst.max(totals.iter().max().unwrap() - totals.iter().min().unwrap());
+        }
+    }
+    worst
+}
+
+#[test]
+fn shards_that_hear_of_each_other_late_do_not_herd() {
+    let alone = imbalance(1, 1);
+    assert!(alone <= 8, "alone: {alone} calls apart");
+    // 400 calls on 8 nodes are 50 each. Heard a batch (64 calls) late, a herd would put 64 on one node.
+    for shards in [2, 4] {
+        let worst = imbalance(shards, 64);
+        assert!(worst <= 16, "{shards} shards, 64 calls late: {worst} calls apart");
+    }
+}

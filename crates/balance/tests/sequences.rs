@@ -1,0 +1,138 @@
+//! Whatever the messages, their order, loss and repetition, the deaths, drains and reloads:
+//! every load equals the sum of its live leases, and all return to zero when traffic ends.
+mod common;
+
+use balance::*;
+use base::Instant;
+use common::*;
+use proptest::prelude::*;
+use std::time::Duration;
+use wire::Method;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Request { call: u64, method: Method, cseq: u32, in_dialog: bool, from_pool: bool, pinned: Option<u16> },
+    Response { call: u64, method: Method, cseq: u32, status: u16, from_pool: bool },
+    Advance { millis: u64 },
+    Probe { slot: u16, alive: bool },
+    Pause { slot: u16, millis: u64 },
+    Drain { slot: u16, draining: bool },
+    Members { mask: u8, capacity: f64 },
+    Others { slot: u16, calls: u32 },
+}
+
+const NODES: u16 = 4;
+
+fn method() -> impl Strategy<Value = Method> {
+    prop_oneof![
+        4 => Just(Method::Invite),
+        2 => Just(Method::Ack),
+        3 => Just(Method::Bye),
+        2 => Just(Method::Cancel),
+        2 => prop::sample::select(&Method::ALL[..]),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let status = prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 503, 603]);
+    let (call, cseq, slot) = (0..6_u64, 0..4_u32, 0..NODES);
+    let pinned = prop::option::weighted(0.2, 0..NODES);
+    let request = (call.clone(), method(), cseq.clone(), any::<bool>(), prop::bool::weighted(0.2), pinned)
+        .prop_map(|(call, method, cseq, in_dialog, from_pool, pinned)| Step::Request {
+            call,
+            method,
+            cseq,
+            in_dialog,
+            from_pool,
+            pinned,
+        });
+    let response = (call, method(), cseq, status, prop::bool::weighted(0.2)).prop_map(
+        |(call, method, cseq, status, from_pool)| Step::Response { call, method, cseq, status, from_pool },
+    );
+    let millis = prop_oneof![0..100_u64, 0..40_000_u64, 0..20_000_000_u64];
+    let step = prop_oneof![
+        40 => request,
+        40 => response,
+        10 => millis.prop_map(|millis| Step::Advance { millis }),
+        3 => (slot.clone(), any::<bool>()).prop_map(|(slot, alive)| Step::Probe { slot, alive }),
+        1 => (slot.clone(), 0..60_000_u64).prop_map(|(slot, millis)| Step::Pause { slot, millis }),
+        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, draining)| Step::Drain { slot, draining }),
+        1 => (any::<u8>(), 0.5..4.0).prop_map(|(mask, capacity)| Step::Members { mask, capacity }),
+        1 => (slot, 0..50_u32).prop_map(|(slot, calls)| Step::Others { slot, calls }),
+    ];
+    prop::collection::vec(step, 1..400)
+}
+
+fn direction(from_pool: bool) -> Direction {
+    if from_pool { Direction::FromPool } else { Direction::ToPool }
+}
+
+fn apply(balancer: &mut Balancer, cluster: &mut Cluster, now: &mut Instant, step: &Step) {
+    match *step {
+        Step::Request { call, method, cseq, in_dialog, from_pool, pinned } => {
+            let facts = Request {
+                in_dialog,
+                direction: direction(from_pool),
+                pinned: pinned.map(Slot),
+                ..request(call, method, cseq)
+            };
+            let (foretold, _) = balancer.explain(*now, &facts);
+            let decision = balancer.request(*now, &facts);
+            assert_eq!(foretold, decision, "explain tells what request does");
+            if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision {
+                assert_eq!(
+                    balancer.nodes()[slot.index()].refusal(*now, 0),
+                    None,
+                    "a new call goes to a node that takes calls"
+                );
+            }
+        }
+        Step::Response { call, method, cseq, status, from_pool } => {
+            let facts = Response { direction: direction(from_pool), ..response(call, method, cseq, status) };
+            balancer.response(*now, &facts);
+        }
+        Step::Advance { millis } => {
+            *now += Duration::from_millis(millis);
+            while balancer.expire(*now) > 0 {}
+        }
+        Step::Probe { slot, alive } => cluster.probed(*now, Slot(slot), alive),
+        Step::Pause { slot, millis } => balancer.pause(Slot(slot), *now + Duration::from_millis(millis)),
+        Step::Drain { slot, draining } => cluster.drain(Slot(slot), draining),
+        Step::Members { mask, capacity } => {
+            let all = members(&[capacity; NODES as usize]);
+            let some: Vec<_> =
+                all.into_iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, m)| m).collect();
+            cluster.set_members(*now, &some);
+        }
+        Step::Others { slot, calls } => {
+            let load = Load { calls, transactions: calls, work: u64::from(calls) * 1_750 };
+            balancer.set_others(Slot(slot), load);
+        }
+    }
+    balancer.set_nodes(cluster.nodes());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    #[test]
+    fn loads_equal_live_leases_and_return_to_zero(steps in steps(), policy in 0..7_usize) {
+        let mut cluster = cluster(&[1.0; NODES as usize]);
+        let mut balancer = Balancer::new(Settings::default(), policies().swap_remove(policy));
+        balancer.set_nodes(cluster.nodes());
+        let mut now = Instant::ZERO;
+        for step in &steps {
+            apply(&mut balancer, &mut cluster, &mut now, step);
+            prop_assert_eq!(balancer.audit(), Ok(()));
+        }
+        run_out(&mut balancer);
+        prop_assert_eq!(balancer.audit(), Ok(()));
+        prop_assert_eq!(loads(&balancer), vec![Load::default(); NODES as usize]);
+        prop_assert_eq!(balancer.counts(), TableCounts::default());
+        prop_assert_eq!(balancer.open_transactions(), 0);
+        for slot in (0..NODES).map(Slot) {
+            let stats = balancer.stats(slot);
+            prop_assert_eq!(stats.transactions, stats.ended.iter().sum::<u64>(), "each lease ended exactly once");
+        }
+    }
+}
