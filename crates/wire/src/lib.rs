@@ -1,1 +1,46 @@
-//! To be written.
+//! SIP on the wire: bytes to messages and back, without state and without policy.
+//!
+//! [`scan`] reads a datagram once, lazily: it notes where the header fields stand that forwarding needs, judges those, and
+//! passes over the rest. [`Edits`] collects changes as splices and renders them in one copy. [`write_response`] and
+//! [`build`] write messages of our own. Nothing here opens a socket, reads a clock or keeps a thought between calls.
+//!
+//! # Leniency
+//! Accepted as RFC 3261 §7 and §25 have it: compact and case-insensitive names, white space before the colon, folds, comma
+//! lists, quoted strings, escapes. Beyond the grammar: `_` in host names, `#` in user parts, unquoted display names
+//! in other alphabets, any opaque parameter value. Refused although some accept it: line ends other than CRLF, and
+//! repeated single-value fields; two elements that read these differently would see different messages.
+
+#![forbid(unsafe_code)]
+
+pub mod build;
+mod chars;
+mod cursor;
+mod edit;
+mod header;
+mod host;
+mod line;
+mod message;
+mod method;
+mod response;
+mod scan;
+mod span;
+mod start;
+mod target;
+mod text;
+mod uri;
+
+pub use edit::Edits;
+pub use header::call_id::peek_call_id;
+pub use header::cseq::CSeq;
+pub use header::name_addr::NameAddr;
+pub use header::route::RouteValue;
+pub use header::via::{BadVia, Rport, Transport, Via};
+pub use host::Host;
+pub use message::Message;
+pub use method::Method;
+pub use response::write_response;
+pub use scan::{Discard, Fault, MAX_LEN, scan};
+pub use span::Span;
+pub use start::Start;
+pub use target::{request_source_target, response_target};
+pub use uri::{Scheme, SipUri, UriError, scheme_of};

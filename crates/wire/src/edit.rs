@@ -1,0 +1,234 @@
+//! Edits of a message as splices over its bytes, made when it is sent.
+
+use std::net::SocketAddr;
+
+use crate::Span;
+use crate::header::Name;
+use crate::message::Message;
+use crate::start::Start;
+use crate::target;
+use crate::text;
+
+/// Replaces `deleted` bytes at `at` by a range of [`Edits::text`].
+#[derive(Clone, Copy)]
+struct Splice {
+    at: u32,
+    deleted: u32,
+    inserted: Span,
+    /// Made from [`Edits::routes`], and made anew when that changes.
+    is_route: bool,
+}
+
+/// What is to become of the Route list.
+#[derive(Clone, Copy, Default)]
+struct RouteEdits {
+    /// Values to remove at the front.
+    front: usize,
+    /// Values to remove at the back.
+    back: usize,
+    /// Value to add behind the last one.
+    appended: Option<Span>,
+}
+
+/// Edits to one message, collected and then rendered in one pass.
+///
+/// All methods that edit take the message that the edits are for: the same one until [`Edits::clear`]. The body is
+/// never touched. A value is kept and used again, so that editing does not allocate once the buffers have grown.
+#[derive(Default)]
+pub struct Edits {
+    /// Inserted bytes of all splices.
+    text: Vec<u8>,
+    /// By position; at one position insertions come before a deletion, and the later of two insertions first.
+    splices: Vec<Splice>,
+    routes: RouteEdits,
+}
+
+impl Edits {
+    /// No edits.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets all edits, to start with another message.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.splices.clear();
+        self.routes = RouteEdits::default();
+    }
+
+    /// Adds a Via on top (RFC 3261 §16.6 step 8); `via` is the value, such as `SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1`.
+    pub fn push_via(&mut self, m: &Message<'_>, via: &[u8]) {
+        self.insert_line(m.fields.via_line.start, "Via: ", via);
+    }
+
+    /// Removes the topmost Via value (RFC 3261 §16.7 step 3), and its line with it if it is the only one there.
+    pub fn pop_via(&mut self, m: &Message<'_>) {
+        let span = match m.fields.via_next {
+            Some(next) => Span { start: m.top_via.value.start, end: next },
+            None => m.fields.via_line,
+        };
+        self.splice(span, Span::default(), false);
+    }
+
+    /// Adds a Record-Route value on top (RFC 3261 §16.6 step 4); `value` is a whole one, such as `<sip:192.0.2.1;lr>`.
+    /// Of several, the last one pushed is topmost.
+    pub fn push_record_route(&mut self, m: &Message<'_>, value: &[u8]) {
+        let existing = m.fields.record_route;
+        let at = if existing.lines > 0 { existing.first } else { m.fields.via_line.start };
+        self.insert_line(at, "Record-Route: ", value);
+    }
+
+    /// Removes the first `n` Route values (RFC 3261 §16.4, §16.6 step 6), besides any already removed.
+    pub fn pop_route(&mut self, m: &Message<'_>, n: usize) {
+        self.routes.front += n;
+        self.splice_routes(m);
+    }
+
+    /// Removes the last Route value: what a strict router before us has put there (RFC 3261 §16.4).
+    pub fn pop_last_route(&mut self, m: &Message<'_>) {
+        self.routes.back += 1;
+        self.splice_routes(m);
+    }
+
+    /// Adds a Route value behind all others, for a strict router behind us (RFC 3261 §16.6 step 6); `value` is a whole
+    /// one, such as `<sip:bob@192.0.2.4>`. Once a message.
+    pub fn append_route(&mut self, m: &Message<'_>, value: &[u8]) {
+        self.routes.appended = Some(self.store(&[value]));
+        self.splice_routes(m);
+    }
+
+    /// Replaces the Request-URI; no effect on a response.
+    pub fn set_uri(&mut self, m: &Message<'_>, uri: &[u8]) {
+        if let Start::Request { uri: old, .. } = m.start {
+            let new = self.store(&[uri]);
+            self.splice(old, new, false);
+        }
+    }
+
+    /// Sets Max-Forwards, and adds the header field where it is missing (RFC 3261 §16.6 step 3).
+    pub fn set_max_forwards(&mut self, m: &Message<'_>, n: u32) {
+        let mut digits = [0; text::DIGITS_MAX];
+        let number = text::decimal(n, &mut digits);
+        match m.fields.max_forwards {
+            Some((_, old)) => {
+                let new = self.store(&[number]);
+                self.splice(old, new, false);
+            }
+            None => self.insert_line(m.fields.via_line.start, "Max-Forwards: ", number),
+        }
+    }
+
+    /// Notes in the topmost Via where the request came from: `received` and `rport` (RFC 3261 §18.2.1, RFC 3581 §4).
+    pub fn mark_received(&mut self, m: &Message<'_>, source: SocketAddr) {
+        for (at, piece) in target::mark(&m.top_via, source) {
+            let new = self.store(&[&piece]);
+            self.splice(at, new, false);
+        }
+    }
+
+    /// Appends the edited message to `out`.
+    pub fn render(&self, m: &Message<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        let mut done = 0;
+        for splice in &self.splices {
+            let at = splice.at as usize;
+            if at < done {
+                // Within what another edit has removed: what it belongs to is gone.
+                continue;
+            }
+            out.extend_from_slice(&m.bytes[done..at]);
+            out.extend_from_slice(splice.inserted.of(&self.text));
+            done = at + splice.deleted as usize;
+        }
+        out.extend_from_slice(&m.bytes[done..]);
+        if m.odd_version.is_some() {
+            write_version(&m.start, &mut out[start..]);
+        }
+    }
+
+    /// Adds a header line at `at`, the start of another one.
+    fn insert_line(&mut self, at: u32, name: &str, value: &[u8]) {
+        let line = self.store(&[name.as_bytes(), value, b"\r\n"]);
+        self.splice(Span { start: at, end: at }, line, false);
+    }
+
+    fn store(&mut self, parts: &[&[u8]]) -> Span {
+        let start = self.text.len();
+        for part in parts {
+            self.text.extend_from_slice(part);
+        }
+        Span::new(start, self.text.len())
+    }
+
+    fn splice(&mut self, old: Span, inserted: Span, is_route: bool) {
+        let splice = Splice { at: old.start, deleted: old.end - old.start, inserted, is_route };
+        let key = |s: &Splice| (s.at, s.deleted > 0);
+        let index = self.splices.partition_point(|s| key(s) < key(&splice));
+        match self.splices.get_mut(index) {
+            // The same thing edited again: the last word counts.
+            Some(same) if splice.deleted > 0 && key(same) == key(&splice) => *same = splice,
+            _ => self.splices.insert(index, splice),
+        }
+    }
+
+    /// Turns [`Edits::routes`] into splices, in place of those it was turned into before.
+    fn splice_routes(&mut self, m: &Message<'_>) {
+        self.splices.retain(|splice| !splice.is_route);
+        let RouteEdits { front, back, appended } = self.routes;
+        let kept_end = m.routes().count().saturating_sub(back);
+        // Index of the value looked at, and the end of the last value that is kept.
+        let (mut index, mut last_kept) = (0, None);
+        let mut values = m.routes().peekable();
+        for line in m.fields.route.lines(m.bytes, Name::Route) {
+            // Ranges of this line's values to keep; they are adjacent, so first and last tell all.
+            let (mut first, mut last, mut kept) = (None, 0, None::<Span>);
+            while let Some(route) = values.next_if(|route| route.value.end <= line.next) {
+                first.get_or_insert(route.value.start);
+                last = route.value.end;
+                if (front..kept_end).contains(&index) {
+                    let start = kept.map_or(route.value.start, |k| k.start);
+                    kept = Some(Span { start, end: route.value.end });
+                }
+                index += 1;
+            }
+            match (first, kept) {
+                (Some(first), Some(kept)) => {
+                    self.remove_route(Span { start: first, end: kept.start });
+                    self.remove_route(Span { start: kept.end, end: last });
+                    last_kept = Some(kept.end);
+                }
+                _ => self.remove_route(line.whole()),
+            }
+        }
+        let Some(value) = appended else { return };
+        let routes = m.fields.route;
+        let (at, before, after): (u32, &[u8], &[u8]) = match last_kept {
+            Some(at) => (at, b", ", b""),
+            None if routes.lines > 0 => (routes.first, b"Route: ", b"\r\n"),
+            None => (m.fields.via_line.start, b"Route: ", b"\r\n"),
+        };
+        let start = self.text.len();
+        self.text.extend_from_slice(before);
+        self.text.extend_from_within(value.start as usize..value.end as usize);
+        self.text.extend_from_slice(after);
+        let text = Span::new(start, self.text.len());
+        self.splice(Span { start: at, end: at }, text, true);
+    }
+
+    fn remove_route(&mut self, span: Span) {
+        if !span.is_empty() {
+            self.splice(span, Span::default(), true);
+        }
+    }
+}
+
+/// RFC 3261 §7.1: the SIP version is accepted in any case, but sent in upper case.
+fn write_version(start: &Start, rendered: &mut [u8]) {
+    let end = match start {
+        Start::Response { .. } => 7,
+        Start::Request { .. } => memchr::memchr(b'\r', rendered).unwrap_or_default(),
+    };
+    if let Some(at) = end.checked_sub(7) {
+        rendered[at..end].copy_from_slice(b"SIP/2.0");
+    }
+}

@@ -1,0 +1,22 @@
+//! Max-Forwards (RFC 3261 §20.22).
+
+use crate::chars;
+use crate::cursor::Malformed;
+
+/// The number, 0 to 255. A larger one is an error, not taken for absent: a fresh 70 at every hop that sees it would
+/// take the end off a loop.
+pub(crate) fn parse(value: &[u8]) -> Result<u32, Malformed> {
+    chars::number(value, 255).ok_or(Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range() {
+        assert_eq!(parse(b"0068"), Ok(68));
+        assert_eq!(parse(b"255"), Ok(255));
+        assert!([&b"256"[..], b"-1", b"", b"7 0"].iter().all(|bad| parse(bad).is_err()));
+    }
+}

@@ -1,0 +1,132 @@
+//! Header field names: case-insensitive, long or compact (RFC 3261 §7.3.1, §7.3.3).
+
+/// A header field that the scanner or the edits look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Name {
+    Via,
+    From,
+    To,
+    CallId,
+    CSeq,
+    MaxForwards,
+    ContentLength,
+    Route,
+    RecordRoute,
+    ProxyRequire,
+    RetryAfter,
+    /// Anything else, forwarded unread.
+    Other,
+}
+
+impl Name {
+    /// The field that `name` names. Told apart by length first: most fields need no comparison at all.
+    pub(crate) fn of(name: &[u8]) -> Self {
+        let is = |long: &[u8], field| if name.eq_ignore_ascii_case(long) { field } else { Self::Other };
+        match name.len() {
+            1 => match name[0] | 0x20 {
+                b'v' => Self::Via,
+                b'f' => Self::From,
+                b't' => Self::To,
+                b'i' => Self::CallId,
+                b'l' => Self::ContentLength,
+                _ => Self::Other,
+            },
+            2 => is(b"To", Self::To),
+            3 => is(b"Via", Self::Via),
+            4 => match name[0] | 0x20 {
+                b'f' => is(b"From", Self::From),
+                _ => is(b"CSeq", Self::CSeq),
+            },
+            5 => is(b"Route", Self::Route),
+            7 => is(b"Call-ID", Self::CallId),
+            11 => is(b"Retry-After", Self::RetryAfter),
+            12 => match name[0] | 0x20 {
+                b'm' => is(b"Max-Forwards", Self::MaxForwards),
+                _ => is(b"Record-Route", Self::RecordRoute),
+            },
+            13 => is(b"Proxy-Require", Self::ProxyRequire),
+            14 => is(b"Content-Length", Self::ContentLength),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Compact forms: RFC 3261 §7.3.3, and the later ones that IANA lists.
+const COMPACT: [(u8, &str); 20] = [
+    (b'a', "Accept-Contact"),
+    (b'b', "Referred-By"),
+    (b'c', "Content-Type"),
+    (b'd', "Request-Disposition"),
+    (b'e', "Content-Encoding"),
+    (b'f', "From"),
+    (b'i', "Call-ID"),
+    (b'j', "Reject-Contact"),
+    (b'k', "Supported"),
+    (b'l', "Content-Length"),
+    (b'm', "Contact"),
+    (b'n', "Identity-Info"),
+    (b'o', "Event"),
+    (b'r', "Refer-To"),
+    (b's', "Subject"),
+    (b't', "To"),
+    (b'u', "Allow-Events"),
+    (b'v', "Via"),
+    (b'x', "Session-Expires"),
+    (b'y', "Identity"),
+];
+
+/// Whether `written` names the field whose long name is `long`, in either form.
+pub(crate) fn matches(written: &[u8], long: &str) -> bool {
+    if let [letter] = *written
+        && let Some((_, name)) = COMPACT.iter().find(|(compact, _)| *compact == letter.to_ascii_lowercase())
+    {
+        return name.eq_ignore_ascii_case(long);
+    }
+    written.eq_ignore_ascii_case(long.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_in_any_case() {
+        let known = [
+            ("Via", Name::Via),
+            ("From", Name::From),
+            ("To", Name::To),
+            ("Call-ID", Name::CallId),
+            ("CSeq", Name::CSeq),
+            ("Max-Forwards", Name::MaxForwards),
+            ("Content-Length", Name::ContentLength),
+            ("Route", Name::Route),
+            ("Record-Route", Name::RecordRoute),
+            ("Proxy-Require", Name::ProxyRequire),
+            ("Retry-After", Name::RetryAfter),
+        ];
+        for (text, name) in known {
+            assert_eq!(Name::of(text.as_bytes()), name);
+            assert_eq!(Name::of(text.to_lowercase().as_bytes()), name);
+            assert_eq!(Name::of(text.to_uppercase().as_bytes()), name);
+            // Both tables must agree on the compact form.
+            for (compact, long) in COMPACT {
+                if long == text {
+                    assert_eq!(Name::of(&[compact]), name);
+                    assert_eq!(Name::of(&[compact.to_ascii_uppercase()]), name);
+                }
+            }
+        }
+        for other in ["", "C%6Fntact", "Routf", "s", "k", "Contact", "Max_Forwards"] {
+            assert_eq!(Name::of(other.as_bytes()), Name::Other, "{other}");
+        }
+    }
+
+    #[test]
+    fn generic_look_up() {
+        assert!(matches(b"m", "Contact"));
+        assert!(matches(b"M", "contact"));
+        assert!(matches(b"CONTACT", "Contact"));
+        assert!(!matches(b"m", "Max-Forwards"));
+        assert!(matches(b"z", "Z"));
+    }
+}

@@ -1,0 +1,175 @@
+//! `name-addr` and `addr-spec` with header parameters: From, To, Contact (RFC 3261 §20.10, §25.1).
+
+use crate::Span;
+use crate::chars::{self, LWS, TOKEN};
+use crate::cursor::{Cursor, Malformed};
+
+/// Display name, URI and header parameters of a From, To or Contact value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NameAddr<'a> {
+    /// With its quotes, if it has some; empty when absent.
+    pub display: &'a [u8],
+    /// Without angle brackets.
+    pub uri: &'a [u8],
+    /// The `tag` parameter.
+    pub tag: Option<&'a [u8]>,
+}
+
+/// The same by position.
+pub(crate) struct Parsed {
+    pub(crate) display: Span,
+    pub(crate) uri: Span,
+    /// The URI stood in angle brackets.
+    pub(crate) bracketed: bool,
+}
+
+impl<'a> NameAddr<'a> {
+    /// Reads the first value of `value`; further values of a list are left alone.
+    ///
+    /// `None` when it cannot be read, for example because of an open quote.
+    pub fn parse(value: &'a [u8]) -> Option<Self> {
+        let value = chars::trim(value);
+        let mut cursor = Cursor::new(value, Span::new(0, value.len()));
+        let (parsed, tag) = party(&mut cursor).ok()?;
+        cursor.list_end().ok()?;
+        Some(Self {
+            display: chars::trim(parsed.display.of(value)),
+            uri: parsed.uri.of(value),
+            tag: tag.map(|tag| tag.of(value)),
+        })
+    }
+}
+
+/// Reads display name, URI and parameters, and gives the tag. The cursor stands behind the last parameter.
+pub(crate) fn party(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span>), Malformed> {
+    let parsed = address(cursor)?;
+    let mut tag = None;
+    while let Some(param) = cursor.param()? {
+        if param.name.of(cursor.bytes).eq_ignore_ascii_case(b"tag") {
+            // Two tags would be two dialogs.
+            if tag.is_some() || param.value.is_none() {
+                return Err(Malformed);
+            }
+            tag = param.value;
+        }
+    }
+    Ok((parsed, tag))
+}
+
+/// Reads a From or To value to its end and gives its tag.
+pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> {
+    let mut cursor = Cursor::new(bytes, value);
+    let (_, tag) = party(&mut cursor)?;
+    if cursor.pos == cursor.end { Ok(tag) } else { Err(Malformed) }
+}
+
+/// Reads an optional display name and the URI after it.
+pub(crate) fn address(cursor: &mut Cursor<'_>) -> Result<Parsed, Malformed> {
+    let start = cursor.pos;
+    if cursor.peek() == Some(b'"') {
+        cursor.quoted()?;
+        let display = Span::new(start, cursor.pos);
+        cursor.skip_lws();
+        return bracketed(cursor, display);
+    }
+    // Tokens and white space up to `<` are a display name; anything else that stops them is in a bare URI.
+    cursor.run(TOKEN | LWS);
+    if cursor.peek() == Some(b'<') {
+        let display = Span::new(start, cursor.pos);
+        return bracketed(cursor, display);
+    }
+    // Names in other alphabets are often sent without the quotes they need (`Müller <sip:m@example.com>`); there is
+    // nothing to take them for but a name.
+    if cursor.peek().is_some_and(|b| !b.is_ascii()) {
+        while cursor.peek().is_some_and(|b| !b.is_ascii() || chars::is(b, TOKEN | LWS)) {
+            cursor.pos += 1;
+        }
+        let display = Span::new(start, cursor.pos);
+        return bracketed(cursor, display);
+    }
+    bare(cursor, start)
+}
+
+/// `<URI>`.
+fn bracketed(cursor: &mut Cursor<'_>, display: Span) -> Result<Parsed, Malformed> {
+    if !cursor.eat(b'<') {
+        return Err(Malformed);
+    }
+    let rest = &cursor.bytes[cursor.pos..cursor.end];
+    let length = memchr::memchr(b'>', rest).filter(|&length| length > 0).ok_or(Malformed)?;
+    let uri = Span::new(cursor.pos, cursor.pos + length);
+    cursor.pos += length + 1;
+    Ok(Parsed { display, uri, bracketed: true })
+}
+
+/// A URI without brackets: what follows `;` are header parameters, and it holds neither comma nor question mark
+/// (RFC 3261 §20.10).
+fn bare(cursor: &mut Cursor<'_>, start: usize) -> Result<Parsed, Malformed> {
+    cursor.pos = start;
+    while cursor.peek().is_some_and(|b| chars::is(b, chars::VALUE) && b != b'?') {
+        cursor.pos += 1;
+    }
+    let uri = Span::new(start, cursor.pos);
+    if crate::uri::scheme_of(uri.of(cursor.bytes)).is_none() {
+        return Err(Malformed);
+    }
+    Ok(Parsed { display: Span::new(start, start), uri, bracketed: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms() {
+        let cases: [(&str, &str, &str, Option<&str>); 9] = [
+            ("<sip:a@b>", "", "sip:a@b", None),
+            ("\"J \\\\\\\"\"       <sip:j@e>\r\n  ;\r\n  tag = 98", "\"J \\\\\\\"\"", "sip:j@e", Some("98")),
+            ("sip:v@c ;   tag    = 19", "", "sip:v@c", Some("19")),
+            ("caller<sip:caller@e>;tag=323", "caller", "sip:caller@e", Some("323")),
+            ("A. Bell <sip:a;lr@e;x>;y;TAG=q", "A. Bell", "sip:a;lr@e;x", Some("q")),
+            ("isbn:2983792873", "", "isbn:2983792873", None),
+            ("\"a, <b>\" < sip:t@w >", "\"a, <b>\"", " sip:t@w ", None),
+            ("t1~` <sip:m@e>;p~=\"a;tag=x\";tag=_t", "t1~`", "sip:m@e", Some("_t")),
+            ("Zo\u{eb} M <sip:z@e>", "Zo\u{eb} M", "sip:z@e", None),
+        ];
+        for (text, display, uri, tag) in cases {
+            let expected =
+                NameAddr { display: display.as_bytes(), uri: uri.as_bytes(), tag: tag.map(str::as_bytes) };
+            assert_eq!(NameAddr::parse(text.as_bytes()), Some(expected), "{text}");
+            assert_eq!(
+                super::tag(text.as_bytes(), Span::new(0, text.len())).unwrap().map(|t| t.of(text.as_bytes())),
+                tag.map(str::as_bytes)
+            );
+        }
+    }
+
+    #[test]
+    fn malformed() {
+        let bad = [
+            "",
+            "Bell, Alexander <sip:a@b>;tag=43",
+            "\"Mr. J. User <sip:j.user@example.com>",
+            "<sip:a@b",
+            "<>",
+            "sip:a@b?x=y",
+            "a@b",
+            "\"a\" sip:a@b",
+            "<sip:a>;tag=",
+            "<sip:a>;tag",
+            "<sip:a>;tag=1;tag=2",
+            "<sip:a>;;",
+            "<sip:a> x",
+            "<sip:a>, <sip:b>",
+            "\"a\\",
+        ];
+        for text in bad {
+            assert!(tag(text.as_bytes(), Span::new(0, text.len())).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn first_of_a_contact_list() {
+        assert_eq!(NameAddr::parse(b" <sip:a@b>;q=0.1, <sip:c@d>").map(|a| a.uri), Some(&b"sip:a@b"[..]));
+    }
+}

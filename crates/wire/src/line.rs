@@ -1,0 +1,192 @@
+//! Header lines: where one ends, and what its name is.
+
+use crate::Span;
+use crate::chars::{self, TOKEN};
+use crate::header::Name;
+
+/// One header field with its folds.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    /// Offset of the name.
+    pub(crate) start: u32,
+    /// The field name, untrimmed of nothing: a token.
+    pub(crate) name: Span,
+    /// From after the colon to before the line end; white space around it is still there.
+    pub(crate) value: Span,
+    /// Offset of the next line.
+    pub(crate) next: u32,
+    /// All line ends, folds included, are CRLF.
+    pub(crate) strict: bool,
+}
+
+impl Line {
+    /// The whole line with its line end.
+    pub(crate) fn whole(&self) -> Span {
+        Span { start: self.start, end: self.next }
+    }
+
+    /// The value without the white space around it.
+    pub(crate) fn trimmed(&self, bytes: &[u8]) -> Span {
+        trim(bytes, self.value)
+    }
+}
+
+/// What stands at a line start within the header.
+pub(crate) enum Next {
+    /// A header field, or with an empty name a line that is none.
+    Field(Line),
+    /// The empty line; the body starts at `body`.
+    End { body: usize, strict: bool },
+    /// The bytes end before the line does.
+    Truncated,
+}
+
+/// `span` without the white space at its ends.
+pub(crate) fn trim(bytes: &[u8], span: Span) -> Span {
+    let text = span.of(bytes);
+    let start = text.iter().position(|&b| !chars::is(b, chars::LWS)).unwrap_or(text.len());
+    let end = text.iter().rposition(|&b| !chars::is(b, chars::LWS)).map_or(start, |i| i + 1);
+    Span { start: span.start + start as u32, end: span.start + end as u32 }
+}
+
+/// Offset where the text of a line ends, offset of the next line, and whether the line end was CRLF.
+pub(crate) struct End {
+    pub(crate) text: usize,
+    pub(crate) next: usize,
+    pub(crate) strict: bool,
+}
+
+/// The end of the physical line that `from` is in.
+///
+/// Only CRLF ends a line (RFC 3261 §7). A bare LF is taken for a line end too, so that the sender can be told, but
+/// such a header is never forwarded: elements that read it differently would see different headers. For the same
+/// reason a bare CR, which ends nothing, makes the line not strict.
+pub(crate) fn physical_end(bytes: &[u8], from: usize) -> Option<End> {
+    let mut at = from;
+    let mut strict = true;
+    loop {
+        let text = at + memchr::memchr2(b'\r', b'\n', &bytes[at..])?;
+        if bytes[text] == b'\n' {
+            return Some(End { text, next: text + 1, strict: false });
+        }
+        if bytes.get(text + 1) == Some(&b'\n') {
+            return Some(End { text, next: text + 2, strict });
+        }
+        strict = false;
+        at = text + 1;
+    }
+}
+
+/// The end of the line with its continuations, which start with SP or HTAB (RFC 3261 §7.3.1).
+fn logical_end(bytes: &[u8], from: usize) -> Option<End> {
+    let mut end = physical_end(bytes, from)?;
+    while let Some(b' ' | b'\t') = bytes.get(end.next) {
+        let more = physical_end(bytes, end.next)?;
+        end = End { strict: end.strict && more.strict, ..more };
+    }
+    Some(end)
+}
+
+/// Reads the line that starts at `pos`.
+pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
+    match bytes[pos..] {
+        [b'\r', b'\n', ..] => return Next::End { body: pos + 2, strict: true },
+        [b'\n', ..] => return Next::End { body: pos + 1, strict: false },
+        _ => {}
+    }
+    let mut name_end = pos;
+    while bytes.get(name_end).is_some_and(|&b| chars::is(b, TOKEN)) {
+        name_end += 1;
+    }
+    // HCOLON: white space may stand before the colon, but no fold.
+    let mut colon = name_end;
+    while let Some(b' ' | b'\t') = bytes.get(colon) {
+        colon += 1;
+    }
+    let found = bytes.get(colon) == Some(&b':');
+    let Some(end) = logical_end(bytes, colon) else { return Next::Truncated };
+    let (name, value) = if found {
+        (Span::new(pos, name_end), Span::new(colon + 1, end.text))
+    } else {
+        (Span::new(pos, pos), Span::new(end.text, end.text))
+    };
+    Next::Field(Line { start: pos as u32, name, value, next: end.next as u32, strict: end.strict })
+}
+
+/// All header fields from the line at `pos` on, to the end of the header.
+#[derive(Clone)]
+pub(crate) struct Lines<'a> {
+    bytes: &'a [u8],
+    pos: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn new(bytes: &'a [u8], pos: u32) -> Self {
+        Self { bytes, pos: pos as usize }
+    }
+
+    /// Only the fields that `name` names.
+    pub(crate) fn named(self, name: Name) -> impl Iterator<Item = Line> + Clone + use<'a> {
+        let bytes = self.bytes;
+        self.filter(move |line| Name::of(line.name.of(bytes)) == name)
+    }
+}
+
+impl Iterator for Lines<'_> {
+    type Item = Line;
+
+    fn next(&mut self) -> Option<Line> {
+        match next(self.bytes, self.pos) {
+            Next::Field(line) => {
+                self.pos = line.next as usize;
+                Some(line)
+            }
+            Next::End { .. } | Next::Truncated => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(text: &[u8]) -> (Vec<u8>, Vec<u8>, bool, usize) {
+        match next(text, 0) {
+            Next::Field(l) => {
+                (l.name.of(text).to_vec(), l.trimmed(text).of(text).to_vec(), l.strict, l.next as usize)
+            }
+            _ => panic!("no field in {}", text.escape_ascii()),
+        }
+    }
+
+    #[test]
+    fn folds_and_white_space() {
+        assert_eq!(field(b"TO :\r\n x\r\n\ty \r\n\r\n"), (b"TO".to_vec(), b"x\r\n\ty".to_vec(), true, 15));
+        assert_eq!(field(b"s:\r\nv: x\r\n"), (b"s".to_vec(), vec![], true, 4));
+    }
+
+    #[test]
+    fn bare_line_ends_are_not_strict() {
+        assert_eq!(field(b"a: b\nc"), (b"a".to_vec(), b"b".to_vec(), false, 5));
+        assert_eq!(field(b"a: b\rc\r\nd"), (b"a".to_vec(), b"b\rc".to_vec(), false, 8));
+        assert_eq!(field(b"a: b\r\n c\n d\r\ne"), (b"a".to_vec(), b"b\r\n c\n d".to_vec(), false, 13));
+    }
+
+    #[test]
+    fn lines_that_are_no_field_have_no_name() {
+        for text in [&b"Foobar roobar\r\nx"[..], b" a: b\r\nx", b": b\r\nx", b"a\x00: b\r\nx"] {
+            assert_eq!(field(text).0, b"", "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn ends() {
+        assert!(matches!(next(b"\r\nbody", 0), Next::End { body: 2, strict: true }));
+        assert!(matches!(next(b"\nbody", 0), Next::End { body: 1, strict: false }));
+        for text in [&b""[..], b"a", b"a: b", b"a: b\r", b"\r"] {
+            assert!(matches!(next(text, 0), Next::Truncated), "{}", text.escape_ascii());
+        }
+        // A fold that the bytes end in is no complete line either.
+        assert!(matches!(next(b"a: b\r\n c", 0), Next::Truncated));
+    }
+}

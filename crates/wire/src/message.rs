@@ -1,0 +1,215 @@
+//! A scanned message.
+
+use crate::Span;
+use crate::header::Name;
+use crate::header::cseq::CSeq;
+use crate::header::list::Group;
+use crate::header::route::{self, RouteValue};
+use crate::header::via::{self, BadVia, Via};
+use crate::header::{name, retry_after};
+use crate::line::Lines;
+use crate::scan::Fault;
+use crate::start::Start;
+use crate::{Method, chars};
+
+/// What the scan noted of the header.
+#[derive(Clone, Default)]
+pub(crate) struct Fields {
+    pub(crate) via: Group,
+    /// The first Via line, with its line end.
+    pub(crate) via_line: Span,
+    /// End of the first Via line's value.
+    pub(crate) via_value_end: u32,
+    /// Start of the second value on the first Via line.
+    pub(crate) via_next: Option<u32>,
+    pub(crate) route: Group,
+    pub(crate) record_route: Group,
+    pub(crate) proxy_require: Group,
+    pub(crate) call_id: Option<Span>,
+    /// The value as it stands, and as read if it is well formed.
+    pub(crate) cseq: Option<(Span, Option<CSeq>)>,
+    /// The value and its tag.
+    pub(crate) from: Option<(Span, Option<Span>)>,
+    pub(crate) to: Option<(Span, Option<Span>)>,
+    pub(crate) max_forwards: Option<(u32, Span)>,
+    pub(crate) content_length: Option<u32>,
+    pub(crate) retry_after: Option<Span>,
+}
+
+/// A scanned message: the received bytes, and where in them things are.
+///
+/// - Always there: [`bytes`](Self::bytes), [`start`](Self::start), [`top_via`](Self::top_via).
+/// - To be looked at first: [`fault`](Self::fault). With a fault, what could not be read is empty or absent.
+/// - Noted by the scan: [`call_id`](Self::call_id), [`cseq`](Self::cseq), the tags, [`max_forwards`](Self::max_forwards).
+/// - Read on demand: [`second_via`](Self::second_via), [`vias`](Self::vias), [`routes`](Self::routes),
+///   [`header`](Self::header) and the rest.
+#[derive(Clone)]
+pub struct Message<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) start: Start,
+    pub(crate) odd_version: Option<Span>,
+    /// Offset of the first header line.
+    pub(crate) header: u32,
+    /// Offset of the body.
+    pub(crate) body: u32,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) top_via: Via<'a>,
+    pub(crate) fields: Fields,
+}
+
+impl<'a> Message<'a> {
+    /// Exactly the message: empty lines before it and octets behind its Content-Length are cut off.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The body.
+    pub fn body(&self) -> &'a [u8] {
+        &self.bytes[self.body as usize..]
+    }
+
+    /// Request line or status line.
+    pub fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// The method of a request.
+    pub fn method(&self) -> Option<Method> {
+        match self.start {
+            Start::Request { method, .. } => Some(method),
+            Start::Response { .. } => None,
+        }
+    }
+
+    /// The status of a response, 100 to 699.
+    pub fn status(&self) -> Option<u16> {
+        match self.start {
+            Start::Request { .. } => None,
+            Start::Response { status } => Some(status),
+        }
+    }
+
+    /// The Request-URI.
+    pub fn uri(&self) -> Option<&'a [u8]> {
+        match self.start {
+            Start::Request { uri, .. } => Some(uri.of(self.bytes)),
+            Start::Response { .. } => None,
+        }
+    }
+
+    /// Why this request must be answered with an error instead of being forwarded. An ACK gets no answer even then.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// The Call-ID; empty when missing, which is a fault.
+    pub fn call_id(&self) -> &'a [u8] {
+        self.fields.call_id.map_or(&[], |span| span.of(self.bytes))
+    }
+
+    /// The CSeq; 0 and [`Method::Other`] when missing or malformed, which is a fault.
+    pub fn cseq(&self) -> CSeq {
+        let none = CSeq { number: 0, method: Method::Other, method_name: Span::default() };
+        self.fields.cseq.and_then(|(_, cseq)| cseq).unwrap_or(none)
+    }
+
+    /// The From value with its parameters; empty when missing, which is a fault.
+    pub fn from(&self) -> &'a [u8] {
+        self.fields.from.map_or(&[], |(value, _)| value.of(self.bytes))
+    }
+
+    /// The tag of the From value; absent in RFC 2543 messages.
+    pub fn from_tag(&self) -> Option<&'a [u8]> {
+        self.fields.from.and_then(|(_, tag)| tag).map(|tag| tag.of(self.bytes))
+    }
+
+    /// The To value with its parameters; empty when missing, which is a fault.
+    pub fn to(&self) -> &'a [u8] {
+        self.fields.to.map_or(&[], |(value, _)| value.of(self.bytes))
+    }
+
+    /// The tag of the To value: in a request, whether it is within a dialog.
+    pub fn to_tag(&self) -> Option<&'a [u8]> {
+        self.fields.to.and_then(|(_, tag)| tag).map(|tag| tag.of(self.bytes))
+    }
+
+    /// The topmost Via. With a fault, maybe only its sent-by.
+    pub fn top_via(&self) -> &Via<'a> {
+        &self.top_via
+    }
+
+    /// The Via below the topmost one: where a response goes next. `None` when absent or malformed.
+    pub fn second_via(&self) -> Option<Via<'a>> {
+        if let Some(start) = self.fields.via_next {
+            let span = Span { start, end: self.fields.via_value_end };
+            return via::parse_strict(self.bytes, span).ok().map(|(via, _)| via);
+        }
+        if self.fields.via.lines < 2 {
+            return None;
+        }
+        let below = Group { first: self.fields.via_line.end, lines: 1 };
+        let line = below.lines(self.bytes, Name::Via).next()?;
+        via::parse_strict(self.bytes, line.trimmed(self.bytes)).ok().map(|(via, _)| via)
+    }
+
+    /// All Via values, topmost first. After an error the rest of that header line is skipped.
+    pub fn vias(&self) -> impl Iterator<Item = Result<Via<'a>, BadVia>> + use<'a> {
+        let bytes = self.bytes;
+        self.fields.via.values(bytes, Name::Via, move |span| via::parse_strict(bytes, span))
+    }
+
+    /// Max-Forwards of a request, 0 to 255, and where the number stands. Absent in RFC 2543 messages.
+    pub fn max_forwards(&self) -> Option<(u32, Span)> {
+        self.fields.max_forwards
+    }
+
+    /// The Route values of a request, topmost first. On a message without fault, none is left out.
+    pub fn routes(&self) -> impl Iterator<Item = RouteValue<'a>> + use<'a> {
+        route_values(self.bytes, self.fields.route, Name::Route)
+    }
+
+    /// The Record-Route values, topmost first; malformed ones are left out.
+    pub fn record_routes(&self) -> impl Iterator<Item = RouteValue<'a>> + use<'a> {
+        route_values(self.bytes, self.fields.record_route, Name::RecordRoute)
+    }
+
+    /// Seconds of the Retry-After; `None` when there is none, or no number of 32 bits.
+    pub fn retry_after(&self) -> Option<u32> {
+        retry_after::parse(self.fields.retry_after?.of(self.bytes))
+    }
+
+    /// The option tags that proxies have to support (RFC 3261 §20.29).
+    pub fn proxy_require(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        let lines = self.fields.proxy_require.lines(bytes, Name::ProxyRequire);
+        lines
+            .flat_map(move |line| line.value.of(bytes).split(|&b| b == b','))
+            .map(chars::trim)
+            .filter(|tag| !tag.is_empty())
+    }
+
+    /// The value of the first header field called `name` (its long name; the compact form is found too), without
+    /// the white space around it, folds left in. Walks the header: not for the path of every message.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        self.headers(name).next()
+    }
+
+    /// The values of all header fields called `name`, as [`header`](Self::header) gives the first.
+    pub fn headers<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        let bytes = self.bytes;
+        Lines::new(bytes, self.header)
+            .filter(move |line| name::matches(line.name.of(bytes), name))
+            .map(move |line| line.trimmed(bytes).of(bytes))
+    }
+}
+
+/// The well-formed values of a Route or Record-Route.
+fn route_values(bytes: &[u8], group: Group, name: Name) -> impl Iterator<Item = RouteValue<'_>> + use<'_> {
+    group.values(bytes, name, move |span| route::parse(bytes, span)).filter_map(Result::ok)
+}
+
+/// RFC 3261 §7.5: empty lines before the start line are ignored.
+pub(crate) fn without_leading_crlf(datagram: &[u8]) -> &[u8] {
+    let start = datagram.iter().position(|&b| b != b'\r' && b != b'\n').unwrap_or(datagram.len());
+    &datagram[start..]
+}

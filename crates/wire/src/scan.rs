@@ -1,0 +1,310 @@
+//! One pass over a datagram: finds what forwarding needs, judges whether the rest can be forwarded.
+
+use crate::Span;
+use crate::header::via::{self, Via};
+use crate::header::{Name, call_id, content_length, cseq, max_forwards, name_addr, route};
+use crate::line::{self, Line, Next};
+use crate::message::{self, Fields, Message};
+use crate::start::{self, Start};
+
+/// The longest message taken, in bytes, body included; datagrams cannot even reach it.
+pub const MAX_LEN: usize = 1 << 24;
+
+/// Why a datagram is dropped without an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Discard {
+    /// No bytes.
+    Empty,
+    /// Only line ends: keep-alive traffic (RFC 5626 §4.4.1).
+    KeepAlive,
+    /// Longer than [`MAX_LEN`].
+    TooLong,
+    /// No SIP start line.
+    NotSip,
+    /// A request or response without Via: there is nowhere to answer to.
+    NoVia,
+    /// The topmost Via has no legible sent-by.
+    BadVia,
+    /// A response that must not be forwarded, with what is wrong.
+    BadResponse(&'static str),
+}
+
+impl Discard {
+    /// A label for metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::KeepAlive => "keep_alive",
+            Self::TooLong => "too_long",
+            Self::NotSip => "not_sip",
+            Self::NoVia => "no_via",
+            Self::BadVia => "bad_via",
+            Self::BadResponse(_) => "bad_response",
+        }
+    }
+}
+
+/// Why a request is refused, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Status code of the answer.
+    pub status: u16,
+    /// Reason phrase that names the problem (RFC 3261 §21.4.1).
+    pub reason: &'static str,
+}
+
+impl Fault {
+    pub(crate) const LINE_END: Self = Self::bad("Line End Is Not CRLF");
+
+    pub(crate) const fn bad(reason: &'static str) -> Self {
+        Self { status: 400, reason }
+    }
+}
+
+/// Scans one datagram, or one message of a stream.
+///
+/// Without allocation or copying, in time linear in the header. Header fields that forwarding does not need are
+/// passed unread (RFC 3261 §16.3 step 1), whatever is in them.
+///
+/// A request that must not be forwarded but can be answered is `Ok`, with [`Message::fault`] set.
+///
+/// # Errors
+/// What can neither be forwarded nor answered. That includes every malformed response.
+pub fn scan(datagram: &[u8]) -> Result<Message<'_>, Discard> {
+    if datagram.is_empty() {
+        return Err(Discard::Empty);
+    }
+    let bytes = message::without_leading_crlf(datagram);
+    if bytes.is_empty() {
+        return Err(Discard::KeepAlive);
+    }
+    if bytes.len() > MAX_LEN {
+        return Err(Discard::TooLong);
+    }
+    let first = start::parse(bytes)?;
+    let is_request = matches!(first.start, Start::Request { .. });
+    let mut scanner =
+        Scanner { bytes, is_request, fault: first.fault, top_via: None, fields: Fields::default() };
+    let body = scanner.header(first.next)?;
+    scanner.check_presence(&first.start);
+    let end = scanner.message_end(body);
+    let top_via = scanner.top_via.ok_or(Discard::NoVia)?;
+    let fields = scanner.fields;
+    match scanner.fault {
+        Some(fault) if !is_request => Err(Discard::BadResponse(fault.reason)),
+        fault => {
+            let start = first.start;
+            let odd_version = first.odd_version;
+            let header = first.next as u32;
+            Ok(Message {
+                bytes: &bytes[..end],
+                start,
+                odd_version,
+                header,
+                body: body as u32,
+                fault,
+                top_via,
+                fields,
+            })
+        }
+    }
+}
+
+/// The scan's state between header lines.
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    is_request: bool,
+    /// The first one found; later ones do not change the answer.
+    fault: Option<Fault>,
+    top_via: Option<Via<'a>>,
+    fields: Fields,
+}
+
+impl Scanner<'_> {
+    fn fail(&mut self, fault: Fault) {
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Reads all header lines from `pos` on, and gives the offset of the body.
+    fn header(&mut self, mut pos: usize) -> Result<usize, Discard> {
+        loop {
+            match line::next(self.bytes, pos) {
+                Next::Field(line) => {
+                    if !line.strict {
+                        self.fail(Fault::LINE_END);
+                    }
+                    if line.name.is_empty() {
+                        self.fail(Fault::bad("Malformed Header Line"));
+                    } else {
+                        self.field(Name::of(line.name.of(self.bytes)), &line)?;
+                    }
+                    pos = line.next as usize;
+                }
+                Next::End { body, strict } => {
+                    if !strict {
+                        self.fail(Fault::LINE_END);
+                    }
+                    return Ok(body);
+                }
+                Next::Truncated => {
+                    self.fail(Fault::bad("Header Without End"));
+                    return Ok(self.bytes.len());
+                }
+            }
+        }
+    }
+
+    /// Takes one header field.
+    fn field(&mut self, name: Name, line: &Line) -> Result<(), Discard> {
+        match name {
+            Name::Other => {}
+            Name::Via => self.via(line)?,
+            Name::From => self.party(line, true),
+            Name::To => self.party(line, false),
+            Name::CallId => self.call_id(line),
+            Name::CSeq => self.cseq(line),
+            Name::MaxForwards => self.max_forwards(line),
+            Name::ContentLength => self.content_length(line),
+            Name::Route => self.route(line),
+            Name::RecordRoute => self.fields.record_route.add(line),
+            Name::ProxyRequire => self.fields.proxy_require.add(line),
+            Name::RetryAfter => self.fields.retry_after = Some(line.trimmed(self.bytes)),
+        }
+        Ok(())
+    }
+
+    /// Only the topmost value is read; those below are neighbours' own.
+    fn via(&mut self, line: &Line) -> Result<(), Discard> {
+        if self.fields.via.lines == 0 {
+            let value = line.trimmed(self.bytes);
+            let parsed = via::parse(self.bytes, value).map_err(|_| Discard::BadVia)?;
+            if !parsed.clean {
+                self.fail(Fault::bad("Malformed Via"));
+            }
+            self.fields.via_next = parsed.next;
+            self.fields.via_line = line.whole();
+            self.fields.via_value_end = value.end;
+            self.top_via = Some(parsed.via);
+        }
+        self.fields.via.add(line);
+        Ok(())
+    }
+
+    fn party(&mut self, line: &Line, from: bool) {
+        let value = line.trimmed(self.bytes);
+        let tag = name_addr::tag(self.bytes, value);
+        let (slot, twice, malformed) = if from {
+            (&mut self.fields.from, "Duplicate From", "Malformed From")
+        } else {
+            (&mut self.fields.to, "Duplicate To", "Malformed To")
+        };
+        if slot.is_some() {
+            return self.fail(Fault::bad(twice));
+        }
+        *slot = Some((value, tag.ok().flatten()));
+        if tag.is_err() {
+            self.fail(Fault::bad(malformed));
+        }
+    }
+
+    fn call_id(&mut self, line: &Line) {
+        if self.fields.call_id.is_some() {
+            return self.fail(Fault::bad("Duplicate Call-ID"));
+        }
+        let value = line.trimmed(self.bytes);
+        self.fields.call_id = Some(value);
+        if !call_id::is_valid(value.of(self.bytes)) {
+            self.fail(Fault::bad("Malformed Call-ID"));
+        }
+    }
+
+    fn cseq(&mut self, line: &Line) {
+        if self.fields.cseq.is_some() {
+            return self.fail(Fault::bad("Duplicate CSeq"));
+        }
+        let value = line.trimmed(self.bytes);
+        let parsed = cseq::CSeq::parse(self.bytes, value);
+        self.fields.cseq = Some((value, parsed.ok()));
+        if parsed.is_err() {
+            self.fail(Fault::bad("Malformed CSeq"));
+        }
+    }
+
+    /// Responses have no use for it, so nothing is wrong with one there.
+    fn max_forwards(&mut self, line: &Line) {
+        if !self.is_request {
+            return;
+        }
+        if self.fields.max_forwards.is_some() {
+            return self.fail(Fault::bad("Duplicate Max-Forwards"));
+        }
+        let value = line.trimmed(self.bytes);
+        match max_forwards::parse(value.of(self.bytes)) {
+            Ok(number) => self.fields.max_forwards = Some((number, value)),
+            Err(_) => self.fail(Fault::bad("Malformed Max-Forwards")),
+        }
+    }
+
+    /// Two of them are refused even if they agree: what reads the message next may look at another one.
+    fn content_length(&mut self, line: &Line) {
+        if self.fields.content_length.is_some() {
+            return self.fail(Fault::bad("Duplicate Content-Length"));
+        }
+        match content_length::parse(line.trimmed(self.bytes).of(self.bytes)) {
+            Ok(length) => self.fields.content_length = Some(length),
+            Err(_) => self.fail(Fault::bad("Malformed Content-Length")),
+        }
+    }
+
+    /// Every value is checked, so that whoever follows the route need not.
+    fn route(&mut self, line: &Line) {
+        if !self.is_request {
+            return;
+        }
+        self.fields.route.add(line);
+        let whole = line.trimmed(self.bytes);
+        let mut rest = Some(whole);
+        while let Some(span) = rest {
+            match route::parse(self.bytes, span) {
+                Ok((_, next)) => rest = next.map(|start| Span { start, end: whole.end }),
+                Err(_) => return self.fail(Fault::bad("Malformed Route")),
+            }
+        }
+    }
+
+    /// RFC 3261 §8.1.1: the fields of every request, but for Max-Forwards, which §16.3 step 3 lets be absent.
+    fn check_presence(&mut self, start: &Start) {
+        let fields = &self.fields;
+        let missing = match fields {
+            Fields { call_id: None, .. } => "Missing Call-ID",
+            Fields { from: None, .. } => "Missing From",
+            Fields { to: None, .. } => "Missing To",
+            Fields { cseq: None, .. } => "Missing CSeq",
+            // RFC 3261 §8.1.1.5: the CSeq names the request's method, whatever it is.
+            Fields { cseq: Some((_, Some(cseq))), .. } => match start {
+                Start::Request { method_span, .. }
+                    if method_span.of(self.bytes) != cseq.method_name.of(self.bytes) =>
+                {
+                    "CSeq Method Differs"
+                }
+                _ => return,
+            },
+            Fields { cseq: Some((_, None)), .. } => return,
+        };
+        self.fail(Fault::bad(missing));
+    }
+
+    /// RFC 3261 §18.3: bytes behind the body are cut off, a body that is not all there is an error. Without
+    /// Content-Length, the body is all of the datagram.
+    fn message_end(&mut self, body: usize) -> usize {
+        let available = self.bytes.len() - body;
+        match self.fields.content_length {
+            Some(length) if length as usize <= available => body + length as usize,
+            Some(_) => {
+                self.fail(Fault::bad("Body Shorter Than Content-Length"));
+                self.bytes.len()
+            }
+            None => self.bytes.len(),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Where something stands in a message.
+
+/// A byte range of the message it was taken from: half-open, offsets from the message's first byte.
+///
+/// Offsets are `u32`, half of a slice's size: a scanned message holds a dozen of these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub start: u32,
+    /// Offset after the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// A range of a message, whose length [`crate::scan()`] has bounded to [`crate::MAX_LEN`].
+    pub(crate) fn new(start: usize, end: usize) -> Self {
+        debug_assert!(start <= end && u32::try_from(end).is_ok());
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    /// The bytes of `bytes` in this range; `bytes` is the message the span came from.
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start as usize..self.end as usize]
+    }
+
+    /// Length in bytes.
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Whether the range holds no byte.
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+}
