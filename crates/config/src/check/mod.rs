@@ -1,0 +1,40 @@
+//! Raw to typed: every value by its kind, then what values must hold together.
+//!
+//! Each function reads all of its keys before it gives up, so that one mistake hides no other.
+
+mod listen;
+mod pool;
+mod timers;
+mod token;
+
+use std::path::Path;
+
+use crate::raw::RawConfig;
+use crate::report::Report;
+use crate::typed::{Admin, Config, Dns, Log, Stop};
+
+/// The typed configuration; `None` when something was reported.
+pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
+    let listen = listen::check(&raw.listen, report);
+    let pool = pool::check(&raw.pool, &listen, report);
+    let timers = timers::check(&raw.timers, report);
+    let token = token::check(&raw.token, directory, report);
+    let admin = report.read(&raw.admin.listen);
+    let level = report.read(&raw.log.level);
+    let format = report.read(&raw.log.format);
+    let wait = report.read(&raw.stop.wait);
+    let refresh = report.read(&raw.dns.refresh);
+    if !report.is_clean() {
+        return None;
+    }
+    Some(Config {
+        listen,
+        pool: pool?,
+        timers: timers?,
+        token: token?,
+        admin: Admin { listen: admin? },
+        log: Log { level: level?, format: format? },
+        stop: Stop { wait: wait? },
+        dns: Dns { refresh: refresh? },
+    })
+}

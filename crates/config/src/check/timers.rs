@@ -1,0 +1,48 @@
+//! `[timers]`
+
+use std::time::Duration;
+
+use crate::kind::show;
+use crate::raw::RawTimers;
+use crate::report::Report;
+use crate::setting::Setting;
+use crate::typed::Timers;
+
+pub(super) fn check(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> {
+    let t1 = report.read(&raw.t1);
+    let invite = report.read(&raw.invite);
+    let call = report.read(&raw.call);
+    let linger = raw.linger.as_ref().map(|setting| report.read(setting));
+    let t1 = t1?;
+    // RFC 3261 §17.1.1.2: after 64 * T1 a client gives up, and sends no more.
+    let longest = 64 * t1;
+    if let Some(invite) = invite.filter(|invite| *invite <= longest) {
+        let remedy = format!("expected more than 64 * t1 = {}", show(longest));
+        blame(&raw.invite, invite, "timers.invite", &raw.t1, &remedy, report);
+    }
+    if let (Some(setting), Some(Some(linger))) = (&raw.linger, linger)
+        && linger < longest
+    {
+        let remedy = format!("expected at least 64 * t1 = {}, while retransmissions may come", show(longest));
+        blame(setting, linger, "timers.linger", &raw.t1, &remedy, report);
+    }
+    let linger = linger.unwrap_or(Some(longest));
+    Some(Timers { t1, invite: invite?, call: call?, linger: linger? })
+}
+
+/// Reports `setting` where the file has it, otherwise the one that makes its default wrong.
+pub(super) fn blame<K, L>(
+    setting: &Setting<K>,
+    value: Duration,
+    path: &str,
+    other: &Setting<L>,
+    remedy: &str,
+    report: &mut Report<'_>,
+) {
+    if setting.is_set() {
+        report.conflict(setting, remedy);
+    } else {
+        report
+            .conflict(other, format!("does not go with the default of `{path}`, {}: {remedy}", show(value)));
+    }
+}

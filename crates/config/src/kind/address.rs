@@ -1,0 +1,170 @@
+//! Addresses of this host: where it listens, and what it calls itself.
+
+use std::net::{IpAddr, SocketAddr};
+
+use schemars::{Schema, json_schema};
+
+use super::{Kind, Refusal, quoted};
+use crate::setting::Leaf;
+use crate::typed::SIP_PORT;
+
+/// Where a listener is bound: wildcards are fine.
+#[derive(Debug, Clone)]
+pub(crate) struct Bound;
+
+/// What peers are told to answer to: one address that they can reach.
+#[derive(Debug, Clone)]
+pub(crate) struct Advertised;
+
+/// Where the admin API listens; "" and false mean nowhere.
+#[derive(Debug, Clone)]
+pub(crate) struct AdminListen;
+
+/// Port of the admin API in messages and defaults.
+const ADMIN_PORT: u16 = 8060;
+
+impl Kind for Bound {
+    type Value = SocketAddr;
+
+    fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
+        let socket =
+            socket(leaf, SIP_PORT, "a local IP address and port, such as \"0.0.0.0:5060\" or \"[::]:5060\"")?;
+        if socket.ip().is_multicast() {
+            return Err(Refusal::new("expected an address of this host, not a multicast group"));
+        }
+        Ok(socket)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "IP address:port", "type": "string" })
+    }
+}
+
+impl Kind for Advertised {
+    type Value = SocketAddr;
+
+    fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
+        let socket = socket(leaf, SIP_PORT, "an IP address and port, such as \"203.0.113.5:5060\"")?;
+        match unreachable(socket.ip()) {
+            Some(what) => Err(Refusal::new(format!("expected an address that peers can reach; {what}"))),
+            None => Ok(socket),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "IP address:port", "type": "string" })
+    }
+}
+
+impl Kind for AdminListen {
+    type Value = Option<SocketAddr>;
+
+    fn read(leaf: &Leaf) -> Result<Option<SocketAddr>, Refusal> {
+        match leaf {
+            Leaf::Flag(false) => Ok(None),
+            Leaf::Text(text) if text.is_empty() => Ok(None),
+            _ => socket(
+                leaf,
+                ADMIN_PORT,
+                "a local IP address and port, such as \"127.0.0.1:8060\", or false for none",
+            )
+            .map(Some),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": "IP address:port, or false for none",
+            "anyOf": [{ "type": "string" }, { "const": false }],
+        })
+    }
+}
+
+/// Says what is wrong with `ip` as the address of one host that others send to.
+pub(super) fn unreachable(ip: IpAddr) -> Option<&'static str> {
+    match ip {
+        _ if ip.is_unspecified() => Some("a wildcard address names no host"),
+        _ if ip.is_multicast() => Some("this is a multicast group"),
+        IpAddr::V4(v4) if v4.is_broadcast() => Some("this is the broadcast address"),
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Some("write IPv4 addresses as IPv4"),
+        _ => None,
+    }
+}
+
+/// An IP address with a port other than 0.
+fn socket(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusal> {
+    let refusal = || Refusal::new(format!("expected {expected}"));
+    let Leaf::Text(text) = leaf else { return Err(refusal()) };
+    match text.parse::<SocketAddr>() {
+        Ok(socket) if socket.port() == 0 => {
+            Err(Refusal::new("expected a port from 1 to 65535").meant(with_port(socket.ip(), port)))
+        }
+        Ok(socket) => Ok(socket),
+        Err(_) => Err(refusal().meant(repair(text, port))),
+    }
+}
+
+/// The address that `text` most likely means: without its scheme, with the port or brackets that it lacks.
+fn repair(text: &str, port: u16) -> Option<String> {
+    let bare = strip_scheme(text.trim());
+    if let Ok(socket) = bare.parse::<SocketAddr>() {
+        return Some(quoted(&socket.to_string()));
+    }
+    if let Ok(ip) = bare.trim_matches(['[', ']']).parse() {
+        return Some(with_port(ip, port));
+    }
+    let (host, given) = bare.rsplit_once(':').unwrap_or((bare, ""));
+    let port = if given.is_empty() { port } else { given.parse().ok()? };
+    match host {
+        "" | "*" => Some(quoted(&format!("0.0.0.0:{port}"))),
+        "localhost" => Some(quoted(&format!("127.0.0.1:{port}"))),
+        _ => None,
+    }
+}
+
+fn with_port(ip: IpAddr, port: u16) -> String {
+    quoted(&SocketAddr::new(ip, port).to_string())
+}
+
+/// Habits from other configuration files.
+pub(super) fn strip_scheme(text: &str) -> &str {
+    ["sip:", "udp://", "udp:", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_misses_are_mended() {
+        for (read, meant) in [
+            ("0.0.0.0", "\"0.0.0.0:5060\""),
+            ("::", "\"[::]:5060\""),
+            ("[::1]", "\"[::1]:5060\""),
+            (":5070", "\"0.0.0.0:5070\""),
+            ("*", "\"0.0.0.0:5060\""),
+            ("udp:10.0.0.1:5060", "\"10.0.0.1:5060\""),
+            ("10.0.0.1:0", "\"10.0.0.1:5060\""),
+        ] {
+            assert_eq!(Bound::read(&read.into()).unwrap_err().meant.as_deref(), Some(meant), "{read}");
+        }
+        assert_eq!(Bound::read(&"10.0.0.1:99999".into()).unwrap_err().meant, None);
+    }
+
+    #[test]
+    fn admin_can_be_off() {
+        assert_eq!(AdminListen::read(&"".into()), Ok(None));
+        assert_eq!(AdminListen::read(&false.into()), Ok(None));
+        assert!(AdminListen::read(&true.into()).is_err());
+    }
+
+    #[test]
+    fn peers_are_told_one_reachable_address() {
+        for wrong in
+            ["0.0.0.0:5060", "[::]:5060", "224.0.0.1:5060", "255.255.255.255:5060", "[::ffff:10.0.0.1]:5060"]
+        {
+            assert!(Advertised::read(&wrong.into()).is_err(), "{wrong}");
+        }
+        assert!(Advertised::read(&"203.0.113.5:5060".into()).is_ok());
+    }
+}

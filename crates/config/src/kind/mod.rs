@@ -1,0 +1,56 @@
+//! The kinds of value that keys take: for each, how it is read, what is said when it is wrong, and its schema.
+
+mod address;
+mod choice;
+mod duration;
+mod name;
+mod number;
+mod secret;
+
+pub(crate) use address::{AdminListen, Advertised, Bound};
+pub(crate) use choice::{Choice, PolicyName};
+pub(crate) use duration::{DAY, HOUR, MINUTE, SECOND, Time, YEAR, show};
+pub(crate) use name::{MemberAddress, ServedName};
+pub(crate) use number::{Count, Flag, Ratio, Size};
+pub(crate) use secret::{KeyPath, KeyText, key_from_bytes};
+
+use schemars::Schema;
+
+use crate::setting::Leaf;
+
+/// A kind of value.
+pub(crate) trait Kind {
+    /// What a legal value becomes.
+    type Value;
+    /// Whether messages must not show what was read.
+    const SECRET: bool = false;
+
+    fn read(leaf: &Leaf) -> Result<Self::Value, Refusal>;
+
+    /// JSON schema; its `title` names kind and unit for the reference.
+    fn schema() -> Schema;
+}
+
+/// Why a value is not of its kind.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refusal {
+    /// Completes "expected ...".
+    pub(crate) expected: String,
+    /// Completes "did you mean ...?", as it would stand in the file.
+    pub(crate) meant: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(expected: impl Into<String>) -> Self {
+        Self { expected: expected.into(), meant: None }
+    }
+
+    pub(crate) fn meant(self, meant: impl Into<Option<String>>) -> Self {
+        Self { meant: meant.into(), ..self }
+    }
+}
+
+/// `text` as TOML writes it.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}

@@ -1,0 +1,195 @@
+//! Names of hosts: members of a pool, and what this balancer is called.
+
+use std::net::{IpAddr, SocketAddr};
+
+use schemars::{Schema, json_schema};
+
+use super::address::{strip_scheme, unreachable};
+use super::{Kind, Refusal, quoted};
+use crate::setting::Leaf;
+use crate::typed::{Address, SIP_PORT};
+
+/// Where a member is.
+#[derive(Debug, Clone)]
+pub(crate) struct MemberAddress;
+
+/// A name of this balancer, with or without a port.
+#[derive(Debug, Clone)]
+pub(crate) struct ServedName;
+
+const MEMBER: &str = "expected an IP address with or without a port (\"10.0.0.1\", \"[2001:db8::1]:5060\"), \
+                      a host name (\"sip.example.com:5060\") or an SRV name (\"_sip._udp.example.com\")";
+
+impl Kind for MemberAddress {
+    type Value = Address;
+
+    fn read(leaf: &Leaf) -> Result<Address, Refusal> {
+        let Leaf::Text(text) = leaf else { return Err(Refusal::new(MEMBER)) };
+        if text.starts_with('_') {
+            return srv(text);
+        }
+        let (address, port) = host_port(text).ok_or_else(|| Refusal::new(MEMBER).meant(repair(text)))?;
+        if port == Some(0) {
+            return Err(Refusal::new("expected a port from 1 to 65535"));
+        }
+        match address {
+            Host::Ip(ip) => match unreachable(ip) {
+                Some(what) => Err(Refusal::new(format!("expected the address of one server; {what}"))),
+                None => Ok(Address::Socket(SocketAddr::new(ip, port.unwrap_or(SIP_PORT)))),
+            },
+            Host::Name(name) => Ok(Address::Host { name, port }),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "IP address[:port], host name[:port] or SRV name", "type": "string" })
+    }
+}
+
+impl Kind for ServedName {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        let refusal = || {
+            Refusal::new(
+                "expected a host name or address with or without a port, such as \"sip.example.com\"",
+            )
+        };
+        let Leaf::Text(text) = leaf else { return Err(refusal()) };
+        match host_port(text) {
+            Some((_, Some(0))) => Err(Refusal::new("expected a port from 1 to 65535")),
+            Some((host, port)) => {
+                let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+                Ok(match host {
+                    Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]{port}"),
+                    Host::Ip(IpAddr::V4(ip)) => format!("{ip}{port}"),
+                    Host::Name(name) => format!("{name}{port}"),
+                })
+            }
+            None => Err(refusal().meant(repair(text))),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "host[:port]", "type": "string" })
+    }
+}
+
+enum Host {
+    Ip(IpAddr),
+    /// Lower-case, without a final dot.
+    Name(String),
+}
+
+/// RFC 3261 §25.1 `hostport`: an IPv6 address stands in brackets.
+fn host_port(text: &str) -> Option<(Host, Option<u16>)> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(decimal(port)?)),
+        _ => (text, None),
+    };
+    let host = match host.strip_prefix('[') {
+        Some(reference) => Host::Ip(IpAddr::V6(reference.strip_suffix(']')?.parse().ok()?)),
+        None => match host.parse() {
+            Ok(ip) => Host::Ip(IpAddr::V4(ip)),
+            Err(_) => Host::Name(host_name(host)?),
+        },
+    };
+    Some((host, port))
+}
+
+/// Digits only: `str::parse` would take a sign.
+fn decimal(port: &str) -> Option<u16> {
+    port.bytes().all(|b| b.is_ascii_digit()).then(|| port.parse().ok())?
+}
+
+/// RFC 3261 §25.1 `hostname`, in lower case: the last label starts with a letter, so that a mistyped IPv4 address
+/// is not taken for a name. Inside a label an underscore is let pass, because container networks make such names.
+fn host_name(text: &str) -> Option<String> {
+    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    let legal = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !label.starts_with(['-', '_'])
+            && !label.ends_with(['-', '_'])
+    };
+    let top = name.rsplit('.').next()?;
+    let named =
+        name.len() <= 253 && name.split('.').all(legal) && top.starts_with(|c: char| c.is_ascii_alphabetic());
+    named.then_some(name)
+}
+
+/// RFC 2782: `_service._proto.name`. Only UDP is served, so `_sip._udp` is the one prefix (RFC 3263 §4.1).
+fn srv(text: &str) -> Result<Address, Refusal> {
+    let lower = text.to_ascii_lowercase();
+    if let Some(domain) = lower.strip_prefix("_sip._udp.").and_then(host_name) {
+        return Ok(Address::Srv(format!("_sip._udp.{domain}")));
+    }
+    // Most likely another transport, or a port, which SRV records give themselves.
+    let domain = lower.split('.').skip_while(|label| label.starts_with('_')).collect::<Vec<_>>().join(".");
+    let domain = domain.split(':').next().and_then(host_name);
+    Err(Refusal::new("expected an SRV name of SIP over UDP, without a port: \"_sip._udp.example.com\"")
+        .meant(domain.map(|domain| quoted(&format!("_sip._udp.{domain}")))))
+}
+
+/// The name or address that `text` most likely means: without scheme and parameters, with brackets.
+fn repair(text: &str) -> Option<String> {
+    let bare = strip_scheme(text.trim()).split(';').next()?;
+    let bracketed = match bare.parse() {
+        Ok(IpAddr::V6(ip)) => format!("[{ip}]"),
+        _ => bare.to_owned(),
+    };
+    host_port(&bracketed).is_some().then(|| quoted(&bracketed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(text: &str) -> Result<Address, Refusal> {
+        MemberAddress::read(&text.into())
+    }
+
+    #[test]
+    fn members_are_addresses_hosts_or_srv_names() {
+        let socket = |text: &str| Address::Socket(text.parse().unwrap());
+        assert_eq!(member("10.0.0.1"), Ok(socket("10.0.0.1:5060")));
+        assert_eq!(member("10.0.0.1:5070"), Ok(socket("10.0.0.1:5070")));
+        assert_eq!(member("[2001:db8::1]"), Ok(socket("[2001:db8::1]:5060")));
+        assert_eq!(member("[2001:db8::1]:5070"), Ok(socket("[2001:db8::1]:5070")));
+        assert_eq!(
+            member("SIP.Example.com."),
+            Ok(Address::Host { name: "sip.example.com".into(), port: None })
+        );
+        assert_eq!(member("sip_1:5070"), Ok(Address::Host { name: "sip_1".into(), port: Some(5070) }));
+        assert_eq!(member("_sip._udp.Example.com"), Ok(Address::Srv("_sip._udp.example.com".into())));
+    }
+
+    #[test]
+    fn a_mistyped_address_is_not_a_name() {
+        for wrong in
+            ["10.0.0.256", "10.0.0", "10.0.0.1:70000", "10.0.0.1:+5", "", "a..b", "-a", "a b", "[::1", "a:"]
+        {
+            assert!(member(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn near_misses_are_mended() {
+        for (read, meant) in [
+            ("2001:db8::1", "\"[2001:db8::1]\""),
+            ("sip:10.0.0.1:5060;transport=udp", "\"10.0.0.1:5060\""),
+            ("_sip._tcp.example.com", "\"_sip._udp.example.com\""),
+            ("_sip._udp.example.com:5060", "\"_sip._udp.example.com\""),
+        ] {
+            assert_eq!(member(read).unwrap_err().meant.as_deref(), Some(meant), "{read}");
+        }
+    }
+
+    #[test]
+    fn served_names_are_written_one_way() {
+        let name = |text: &str| ServedName::read(&text.into());
+        assert_eq!(name("SIP.example.com:5060"), Ok("sip.example.com:5060".into()));
+        assert_eq!(name("[2001:DB8:0::1]"), Ok("[2001:db8::1]".into()));
+        assert!(name("sip.example.com:0").is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Counts, ratios, sizes in bytes, and flags.
+
+use schemars::{Schema, json_schema};
+
+use super::{Kind, Refusal, quoted};
+use crate::setting::Leaf;
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Debug, Clone)]
+pub(crate) struct Count<const MIN: u32, const MAX: u32>;
+
+impl<const MIN: u32, const MAX: u32> Kind for Count<MIN, MAX> {
+    type Value = u32;
+
+    fn read(leaf: &Leaf) -> Result<u32, Refusal> {
+        let legal = |number: i64| u32::try_from(number).ok().filter(|n| (MIN..=MAX).contains(n));
+        let refusal = Refusal::new(format!("expected a whole number from {MIN} to {MAX}"));
+        match leaf {
+            Leaf::Integer(number) => legal(*number).ok_or(refusal),
+            Leaf::Text(text) => {
+                Err(refusal.meant(text.trim().parse().ok().and_then(legal).map(|n| n.to_string())))
+            }
+            _ => Err(refusal),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": format!("whole number, {MIN} to {MAX}"),
+            "type": "integer",
+            "minimum": MIN,
+            "maximum": MAX,
+        })
+    }
+}
+
+/// A relative capacity or weight.
+#[derive(Debug, Clone)]
+pub(crate) struct Ratio;
+
+/// Least and greatest ratio: six orders of magnitude apart from 1 is a slip, and quotients stay well inside what
+/// a double holds exactly enough.
+const RATIO_MIN: f64 = 0.001;
+const RATIO_MAX: f64 = 1_000_000.0;
+
+impl Kind for Ratio {
+    type Value = f64;
+
+    fn read(leaf: &Leaf) -> Result<f64, Refusal> {
+        let legal = |number: &f64| (RATIO_MIN..=RATIO_MAX).contains(number);
+        let refusal = Refusal::new(format!("expected a number from {RATIO_MIN} to {RATIO_MAX}"));
+        match leaf {
+            Leaf::Integer(number) => Some(*number as f64).filter(legal).ok_or(refusal),
+            Leaf::Float(number) => Some(*number).filter(legal).ok_or(refusal),
+            Leaf::Text(text) => {
+                Err(refusal.meant(text.trim().parse().ok().filter(legal).map(|n: f64| n.to_string())))
+            }
+            _ => Err(refusal),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": format!("number, {RATIO_MIN} to {RATIO_MAX}"),
+            "type": "number",
+            "minimum": RATIO_MIN,
+            "maximum": RATIO_MAX,
+        })
+    }
+}
+
+/// A number of bytes for a socket buffer.
+#[derive(Debug, Clone)]
+pub(crate) struct Size;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// One datagram of the largest size must fit.
+const SIZE_MIN: u64 = 64 * KIB;
+/// The kernel takes the size as a signed 32-bit number and doubles it.
+const SIZE_MAX: u64 = 1023 * MIB;
+
+impl Kind for Size {
+    type Value = usize;
+
+    fn read(leaf: &Leaf) -> Result<usize, Refusal> {
+        let legal = |bytes: &u64| (SIZE_MIN..=SIZE_MAX).contains(bytes);
+        let refusal = Refusal::new(
+            "expected a size from 64KiB to 1023MiB: bytes, or text such as \"256KiB\" or \"4MiB\"",
+        );
+        let bytes = match leaf {
+            Leaf::Integer(bytes) => u64::try_from(*bytes).ok(),
+            Leaf::Text(text) => match bytes(text) {
+                None => return Err(refusal.meant(repair(text))),
+                bytes => bytes,
+            },
+            _ => None,
+        };
+        bytes.filter(legal).map(|bytes| bytes as usize).ok_or(refusal)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": "size in bytes, or with KiB or MiB; 64KiB to 1023MiB",
+            "type": ["string", "integer"],
+            "pattern": "^[0-9]+(KiB|MiB)$",
+            "minimum": SIZE_MIN,
+            "maximum": SIZE_MAX,
+        })
+    }
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let (number, unit) = [("KiB", KIB), ("MiB", MIB)]
+        .iter()
+        .find_map(|(name, unit)| text.strip_suffix(name).map(|number| (number, *unit)))?;
+    if !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// "4 MB", "4m", "4mib": all mean "4MiB".
+fn repair(text: &str) -> Option<String> {
+    let text = text.to_lowercase().replace(' ', "");
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit {
+        "k" | "kb" | "kib" => "KiB",
+        "m" | "mb" | "mib" => "MiB",
+        _ => return None,
+    };
+    let guess = format!("{number}{unit}");
+    bytes(&guess).filter(|bytes| (SIZE_MIN..=SIZE_MAX).contains(bytes)).map(|_| quoted(&guess))
+}
+
+/// true or false.
+#[derive(Debug, Clone)]
+pub(crate) struct Flag;
+
+impl Kind for Flag {
+    type Value = bool;
+
+    fn read(leaf: &Leaf) -> Result<bool, Refusal> {
+        let meant = match leaf {
+            Leaf::Flag(flag) => return Ok(*flag),
+            Leaf::Text(text) => match text.to_lowercase().as_str() {
+                "true" | "yes" | "on" | "1" => Some(true),
+                "false" | "no" | "off" | "0" => Some(false),
+                _ => None,
+            },
+            Leaf::Integer(number @ 0..=1) => Some(*number == 1),
+            _ => None,
+        };
+        Err(Refusal::new("expected true or false").meant(meant.map(|flag| flag.to_string())))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "true or false", "type": "boolean" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_two_units_and_no_others() {
+        assert_eq!(Size::read(&"4MiB".into()), Ok(4 << 20));
+        assert_eq!(Size::read(&"64KiB".into()), Ok(65_536));
+        assert_eq!(Size::read(&65_536.into()), Ok(65_536));
+        assert!(Size::read(&65_535.into()).is_err());
+        assert!(Size::read(&"1024MiB".into()).is_err());
+        assert!(Size::read(&"+4MiB".into()).is_err());
+        assert!(Size::read(&"MiB".into()).is_err());
+        assert_eq!(Size::read(&"4 MB".into()).unwrap_err().meant.as_deref(), Some("\"4MiB\""));
+    }
+
+    #[test]
+    fn ratios_are_finite_and_positive() {
+        assert_eq!(Ratio::read(&2.into()), Ok(2.0));
+        assert_eq!(Ratio::read(&0.001.into()), Ok(0.001));
+        for wrong in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE] {
+            assert!(Ratio::read(&wrong.into()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn counts_keep_their_bounds() {
+        type Small = Count<1, 9>;
+        assert_eq!(Small::read(&1.into()), Ok(1));
+        assert_eq!(Small::read(&9.into()), Ok(9));
+        for wrong in [0, 10, -1, i64::MAX] {
+            assert!(Small::read(&wrong.into()).is_err(), "{wrong}");
+        }
+        assert_eq!(Small::read(&"3".into()).unwrap_err().meant.as_deref(), Some("3"));
+    }
+}

@@ -1,0 +1,302 @@
+//! The file as it is written: the one table of keys.
+//!
+//! Parser, JSON schema and reference are all made from these structs: field names are the keys, documentation
+//! comments are the reference, `Default` holds the defaults. Text that a user should not read is a `//` comment.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::kind::{
+    AdminListen, Advertised, Bound, Choice, Count, DAY, Flag, HOUR, KeyPath, KeyText, MINUTE, MemberAddress,
+    PolicyName, Ratio, SECOND, ServedName, Size, Time, YEAR,
+};
+use crate::setting::{Entry, Setting};
+use crate::typed::{Level, LogFormat, Orphans};
+
+/// A complete configuration file of Sarabande.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(title = "Sarabande configuration", extend("required" = ["listen", "pool"]))]
+pub(crate) struct RawConfig {
+    pub(crate) listen: RawListen,
+    // Every table below `pool` is a pool; today there is one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+    pub(crate) pool: BTreeMap<String, RawPool>,
+    pub(crate) timers: RawTimers,
+    pub(crate) token: RawToken,
+    pub(crate) admin: RawAdmin,
+    pub(crate) log: RawLog,
+    pub(crate) stop: RawStop,
+    pub(crate) dns: RawDns,
+}
+
+/// Where the balancer listens and what it is called.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["udp"]))]
+pub(crate) struct RawListen {
+    /// UDP listeners, at least one. An item is an address, or a table that also says what to advertise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("minItems" = 1))]
+    pub(crate) udp: Vec<Entry<Bound, RawListener>>,
+    /// Host names and addresses that mean this balancer when they stand in a Request-URI or Route. The listeners'
+    /// own addresses always do and need not be named.
+    pub(crate) names: Vec<Setting<ServedName>>,
+    /// Worker threads; 0 = one a core.
+    pub(crate) threads: Setting<Count<0, 1024>>,
+    /// Receive buffer asked of the kernel for each socket (`SO_RCVBUF`). The kernel grants at most
+    /// `net.core.rmem_max`.
+    pub(crate) receive_buffer: Setting<Size>,
+}
+
+impl Default for RawListen {
+    fn default() -> Self {
+        Self { udp: Vec::new(), names: Vec::new(), threads: 0.into(), receive_buffer: "4MiB".into() }
+    }
+}
+
+/// One listener.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["bind"]))]
+pub(crate) struct RawListener {
+    /// Local address and port; `0.0.0.0` or `[::]` = every local address of that family.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Bound>")]
+    pub(crate) bind: Option<Setting<Bound>>,
+    /// Address and port that peers see in Via and Record-Route, for a host behind an address translator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Advertised>", extend("x-default" = "the local address"))]
+    pub(crate) advertise: Option<Setting<Advertised>>,
+}
+
+/// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and appears in
+/// metrics. A file has exactly one pool.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["members"]))]
+pub(crate) struct RawPool {
+    /// Who gets the next call: in turn (`round-robin`), by Call-ID (`hash` keeps most calls in place when the members
+    /// change, `fnv-hash` does not), fewest calls (`cjsq`), fewest transactions (`tjsq`), least work left (`tlwl`,
+    /// which is `tlwl-1.75`; `tlwl-2` weighs an INVITE as two BYEs), or shortest response time (`rwma`).
+    pub(crate) policy: Setting<Choice<PolicyName>>,
+    /// Servers, at least one. An item is an address, or a table that also gives capacity and limit. The port is 5060
+    /// where none is given. A host name stands for all its A and AAAA records, an SRV name for all its targets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("minItems" = 1))]
+    pub(crate) members: Vec<Entry<MemberAddress, RawMember>>,
+    /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is not
+    /// named weighs 1.0, INVITE 1.75.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
+    pub(crate) weights: BTreeMap<String, Setting<Ratio>>,
+    /// What happens to a request inside a dialog that has neither a valid token nor a session: `"481"` answers
+    /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, `"drop"` does not answer.
+    pub(crate) orphans: Setting<Choice<Orphans>>,
+    /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
+    pub(crate) slow_start: Setting<Time<0, DAY>>,
+    /// Most calls at a time on each member that sets no limit of its own; 0 = no limit.
+    pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
+    pub(crate) probe: RawProbe,
+}
+
+impl Default for RawPool {
+    fn default() -> Self {
+        Self {
+            policy: "tlwl".into(),
+            members: Vec::new(),
+            weights: BTreeMap::new(),
+            orphans: "481".into(),
+            slow_start: "30s".into(),
+            max_calls: 0.into(),
+            probe: RawProbe::default(),
+        }
+    }
+}
+
+/// One server, or one name that stands for several.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["address"]))]
+pub(crate) struct RawMember {
+    /// Where the server is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<MemberAddress>")]
+    pub(crate) address: Option<Setting<MemberAddress>>,
+    /// Capacity relative to the other members. A member of capacity 2 gets twice the work of one of capacity 1.
+    pub(crate) capacity: Setting<Ratio>,
+    /// Most calls at a time; 0 = no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Count<0, { u32::MAX }>>", extend("x-default" = "`max_calls` of the pool"))]
+    pub(crate) max_calls: Option<Setting<Count<0, { u32::MAX }>>>,
+}
+
+impl Default for RawMember {
+    fn default() -> Self {
+        Self { address: None, capacity: 1.0.into(), max_calls: None }
+    }
+}
+
+/// OPTIONS probes to each member. Any final answer but 503 is a good one.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawProbe {
+    /// Whether probes are sent. Without them only calls show that a server is dead.
+    pub(crate) enabled: Setting<Flag>,
+    /// Time between two probes of one server.
+    pub(crate) interval: Setting<Time<100, HOUR>>,
+    /// Longest wait for an answer; at most `interval`, so that one probe of a server is under way at a time.
+    pub(crate) timeout: Setting<Time<10, HOUR>>,
+    /// Probes in a row without a good answer after which a server counts as dead.
+    pub(crate) fall: Setting<Count<1, 100>>,
+    /// Good answers in a row after which it counts as alive again.
+    pub(crate) rise: Setting<Count<1, 100>>,
+}
+
+impl Default for RawProbe {
+    fn default() -> Self {
+        Self {
+            enabled: true.into(),
+            interval: "2s".into(),
+            timeout: "1500ms".into(),
+            fall: 2.into(),
+            rise: 1.into(),
+        }
+    }
+}
+
+/// How long calls and their traces are kept.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawTimers {
+    /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Less than `"500ms"` only in a network of your own.
+    pub(crate) t1: Setting<Time<1, { 10 * SECOND }>>,
+    /// How long an INVITE with a provisional answer counts as load when nothing more is heard of it; more than
+    /// 64 * `t1`. RFC 3261 §16.6 asks for three minutes.
+    pub(crate) invite: Setting<Time<1, DAY>>,
+    /// How long a call counts as load when no message passes, which is what a lost BYE looks like.
+    pub(crate) call: Setting<Time<1, { 30 * DAY }>>,
+    /// How long an ended session is remembered, so that late retransmissions reach the same server; at least
+    /// 64 * `t1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<1, HOUR>>", extend("x-default" = "64 * `t1`"))]
+    pub(crate) linger: Option<Setting<Time<1, HOUR>>>,
+}
+
+impl Default for RawTimers {
+    fn default() -> Self {
+        Self { t1: "500ms".into(), invite: "180s".into(), call: "4h".into(), linger: None }
+    }
+}
+
+/// Keys of the tokens in Record-Route and Via that lead requests and responses back to their server. Balancers that
+/// share a key find each other's calls.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawToken {
+    /// The key. Without one a random key is made at start, and tokens die with the process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<KeyText>", extend("x-default" = "random"))]
+    pub(crate) key: Option<Setting<KeyText>>,
+    /// File with the key, instead of `key`: the 16 bytes, or their text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<KeyPath>", extend("x-default" = "none"))]
+    pub(crate) key_file: Option<Setting<KeyPath>>,
+    /// Keys whose tokens are still accepted. To change keys, move the old one here for one `lifetime`.
+    pub(crate) previous_keys: Vec<Setting<KeyText>>,
+    /// How long a token is accepted. Longer than the longest call.
+    pub(crate) lifetime: Setting<Time<MINUTE, YEAR>>,
+}
+
+impl Default for RawToken {
+    fn default() -> Self {
+        Self { key: None, key_file: None, previous_keys: Vec::new(), lifetime: "24h".into() }
+    }
+}
+
+/// HTTP: status, metrics and administration. It asks for no password: keep it on loopback or in a network of your own.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawAdmin {
+    /// Local address and port; `""` or `false` = off.
+    pub(crate) listen: Setting<AdminListen>,
+}
+
+impl Default for RawAdmin {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:8060".into() }
+    }
+}
+
+/// The log, on standard error.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawLog {
+    /// Least severity that is written.
+    pub(crate) level: Setting<Choice<Level>>,
+    /// Lines for people, or one JSON object a line.
+    pub(crate) format: Setting<Choice<LogFormat>>,
+}
+
+impl Default for RawLog {
+    fn default() -> Self {
+        Self { level: "info".into(), format: "text".into() }
+    }
+}
+
+/// What SIGTERM does: no new calls are taken, those in progress may end.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawStop {
+    /// Longest wait for calls in progress; `"0s"` = stop at once.
+    pub(crate) wait: Setting<Time<0, DAY>>,
+}
+
+impl Default for RawStop {
+    fn default() -> Self {
+        Self { wait: "30s".into() }
+    }
+}
+
+/// Look-up of members that are names.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawDns {
+    /// Time between two look-ups of a name. When one fails, the last good answer is kept.
+    pub(crate) refresh: Setting<Time<SECOND, DAY>>,
+}
+
+impl Default for RawDns {
+    fn default() -> Self {
+        Self { refresh: "30s".into() }
+    }
+}
+
+/// JSON schema of the whole file, without references, so that it can be walked.
+pub(crate) fn schema() -> Schema {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<RawConfig>();
+    tidy(schema.ensure_object());
+    schema
+}
+
+/// Puts descriptions on one line, and drops the defaults of tables: those of their keys say the same.
+fn tidy(object: &mut serde_json::Map<String, Value>) {
+    if object.get("default").is_some_and(Value::is_object) {
+        object.remove("default");
+    }
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+    for child in object.values_mut() {
+        match child {
+            Value::Object(object) => tidy(object),
+            Value::Array(items) => items.iter_mut().filter_map(Value::as_object_mut).for_each(tidy),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Collects problems, and knows where in the file each key and value stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::kind::{Kind, Refusal};
+use crate::problem::{Errors, Problem};
+use crate::setting::Setting;
+
+/// Longest piece of the file that a message shows, in characters.
+const SHOWN_MAX: usize = 60;
+
+pub(crate) struct Report<'t> {
+    text: &'t str,
+    /// First byte of each value that is no table, with the dotted path of its key.
+    values: BTreeMap<usize, String>,
+    /// Where each key, or array item, stands.
+    keys: BTreeMap<String, usize>,
+    /// Paths that some problem already explains.
+    explained: BTreeSet<String>,
+    /// By first byte of the place, so that they can be told in the order of the file.
+    problems: Vec<(usize, Problem)>,
+}
+
+impl<'t> Report<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            values: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            explained: BTreeSet::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Notes that `path` is in the file.
+    pub(crate) fn note(&mut self, path: &str, key_start: usize, value_start: usize, is_table: bool) {
+        self.keys.insert(path.to_owned(), key_start);
+        if !is_table {
+            self.values.insert(value_start, path.to_owned());
+        }
+    }
+
+    /// Whether the file has a key of this path, right or wrong.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.keys.contains_key(path)
+    }
+
+    /// The typed value; a wrong one is reported.
+    pub(crate) fn read<K: Kind>(&mut self, setting: &Setting<K>) -> Option<K::Value> {
+        match K::read(&setting.leaf) {
+            Ok(value) => Some(value),
+            Err(refusal) => {
+                let read = if K::SECRET { String::new() } else { self.shown(&setting.span) };
+                self.value_problem(&setting.span, read, remedy(refusal));
+                None
+            }
+        }
+    }
+
+    /// A legal value that does not go with the rest of the file. Secrets must not come here.
+    pub(crate) fn conflict<K>(&mut self, setting: &Setting<K>, remedy: impl Into<String>) {
+        let read = self.shown(&setting.span);
+        self.value_problem(&setting.span, read, remedy.into());
+    }
+
+    /// A value that must not be shown and does not go with the rest of the file.
+    pub(crate) fn secret_conflict<K>(&mut self, setting: &Setting<K>, remedy: impl Into<String>) {
+        self.value_problem(&setting.span, String::new(), remedy.into());
+    }
+
+    fn value_problem(&mut self, span: &Range<usize>, read: String, remedy: String) {
+        let key = self.values.get(&span.start).cloned().unwrap_or_default();
+        self.push(span.start, key, read, remedy);
+    }
+
+    /// A key that should not be there, or is wrong as a whole.
+    pub(crate) fn key_problem(&mut self, path: &str, remedy: impl Into<String>) {
+        self.push(self.place(path), path.to_owned(), String::new(), remedy.into());
+    }
+
+    /// A value of the wrong shape, met before its kind is asked. `span` is empty for secrets.
+    pub(crate) fn shape_problem(&mut self, path: &str, start: usize, span: &Range<usize>, refusal: Refusal) {
+        let read = self.shown(span);
+        self.push(start, path.to_owned(), read, remedy(refusal));
+    }
+
+    /// A key that must be there; said at its table, unless another problem explains why it is not.
+    pub(crate) fn missing(&mut self, path: &str, remedy: impl Into<String>) {
+        if self.explained.contains(path) {
+            return;
+        }
+        let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
+        let start = self.keys.get(path).or_else(|| self.keys.get(parent)).copied().unwrap_or(0);
+        self.push(start, path.to_owned(), String::new(), remedy.into());
+    }
+
+    /// Says that the absence of `path` has been explained.
+    pub(crate) fn explain(&mut self, path: String) {
+        self.explained.insert(path);
+    }
+
+    /// A place where the text is not TOML.
+    pub(crate) fn syntax(&mut self, span: &Range<usize>, remedy: String) {
+        let read = self.shown(span);
+        self.push(span.start, String::new(), read, remedy);
+    }
+
+    fn push(&mut self, start: usize, key: String, read: String, remedy: String) {
+        self.explained.insert(key.clone());
+        self.problems.push((start, Problem { position: Some(self.position(start)), key, read, remedy }));
+    }
+
+    /// What the file has there, on one line and not too long.
+    fn shown(&self, span: &Range<usize>) -> String {
+        let written = self.text.get(span.clone()).unwrap_or_default().trim();
+        let line = written.lines().next().unwrap_or_default();
+        let cut: String = line.chars().take(SHOWN_MAX).filter(|c| !c.is_control()).collect();
+        if cut.len() < written.len() { format!("{cut}...") } else { cut }
+    }
+
+    fn position(&self, start: usize) -> (usize, usize) {
+        let before = self.text.get(..start).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+
+    /// First byte of a key, 0 where the file does not have it.
+    pub(crate) fn place(&self, path: &str) -> usize {
+        self.keys.get(path).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    pub(crate) fn into_errors(mut self, file: &str) -> Errors {
+        self.problems.sort_by_key(|(start, _)| *start);
+        Errors {
+            file: file.to_owned(),
+            problems: self.problems.into_iter().map(|(_, problem)| problem).collect(),
+        }
+    }
+}
+
+fn remedy(refusal: Refusal) -> String {
+    match refusal.meant {
+        Some(meant) => format!("{}; did you mean {meant}?", refusal.expected),
+        None => refusal.expected,
+    }
+}

@@ -1,0 +1,168 @@
+//! Holds the parsed text against the schema: unknown keys, and arrays or tables where the other belongs.
+//!
+//! What is wrong is reported and left out, so that serde, which stops at the first mistake, finds none.
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeArray, DeString, DeTable, DeValue};
+
+use crate::kind::{Refusal, quoted};
+use crate::nearest::nearest;
+use crate::report::Report;
+
+/// What [`Spanned`] parts of the file are called here.
+type Node<'t> = Spanned<DeValue<'t>>;
+
+/// Keeps of `table` what the schema has room for.
+pub(crate) fn prune<'t>(table: DeTable<'t>, schema: &Value, report: &mut Report<'_>) -> DeTable<'t> {
+    Pruner { root: schema, report }.table(table, schema, "")
+}
+
+struct Pruner<'r, 't> {
+    root: &'r Value,
+    report: &'r mut Report<'t>,
+}
+
+impl Pruner<'_, '_> {
+    fn table<'t>(&mut self, table: DeTable<'t>, schema: &Value, parent: &str) -> DeTable<'t> {
+        let mut kept = DeTable::new();
+        for (key, value) in table {
+            let path = join(parent, key.get_ref());
+            let is_table = value.get_ref().is_table();
+            self.report.note(&path, key.span().start, value.span().start, is_table);
+            match member(schema, key.get_ref(), is_table) {
+                None => self.unknown(&path, parent, &key, schema),
+                Some(schema) => {
+                    if let Some(value) = self.value(value, schema, &path, key.span().start) {
+                        kept.insert(key, value);
+                    }
+                }
+            }
+        }
+        kept
+    }
+
+    fn value<'t>(
+        &mut self,
+        value: Node<'t>,
+        schema: &Value,
+        path: &str,
+        key_start: usize,
+    ) -> Option<Node<'t>> {
+        let span = value.span();
+        let shapes = shapes(schema);
+        let table = shapes.iter().find(|shape| is_table(shape));
+        let items = shapes.iter().find_map(|shape| shape.get("items"));
+        let has_leaf = shapes.iter().any(|shape| !is_table(shape) && shape.get("items").is_none());
+        // Secrets are kept out of messages, also where they stand in the wrong place.
+        let secret = shapes.iter().any(|shape| is_secret(shape)) || items.is_some_and(is_secret);
+        let shown = if secret { 0..0 } else { span.clone() };
+        let refusal = match value.into_inner() {
+            DeValue::Table(members) => match table {
+                Some(schema) => {
+                    return Some(Spanned::new(span, DeValue::Table(self.table(members, schema, path))));
+                }
+                None if has_leaf => return Some(Spanned::new(span, DeValue::Table(members))),
+                None => Refusal::new("expected an array: [ ... ]"),
+            },
+            DeValue::Array(array) => match items {
+                Some(schema) => {
+                    return Some(Spanned::new(span, DeValue::Array(self.array(array, schema, path))));
+                }
+                None if has_leaf => return Some(Spanned::new(span, DeValue::Array(array))),
+                None => Refusal::new(format!("expected a table: [{path}]")),
+            },
+            DeValue::Datetime(_) => Refusal::new("expected anything but a date or time: no key takes one"),
+            DeValue::Integer(number) if i64::from_str_radix(number.as_str(), number.radix()).is_err() => {
+                Refusal::new("expected a number of at most 64 bits")
+            }
+            leaf if has_leaf => return Some(Spanned::new(span, leaf)),
+            DeValue::String(text) if items.is_some() && !secret => {
+                Refusal::new("expected an array").meant(format!("[{}]", quoted(&text)))
+            }
+            _ if items.is_some() => Refusal::new("expected an array: [ ... ]"),
+            _ => Refusal::new(format!("expected a table: [{path}]")),
+        };
+        // A table's own place is its header, which its key shares.
+        self.report.shape_problem(path, span.start.max(key_start), &shown, refusal);
+        None
+    }
+
+    fn array<'t>(&mut self, array: DeArray<'t>, schema: &Value, parent: &str) -> DeArray<'t> {
+        let mut kept = DeArray::default();
+        for (index, item) in array.into_iter().enumerate() {
+            let path = format!("{parent}[{index}]");
+            let start = item.span().start;
+            self.report.note(&path, start, start, item.get_ref().is_table());
+            if let Some(item) = self.value(item, schema, &path, start) {
+                kept.push(item);
+            }
+        }
+        kept
+    }
+
+    fn unknown(&mut self, path: &str, parent: &str, key: &Spanned<DeString<'_>>, schema: &Value) {
+        let known: Vec<&str> = members(schema).collect();
+        let mut meant = nearest(key.get_ref(), known.iter().copied()).map(str::to_owned);
+        if let Some(near) = &meant {
+            self.report.explain(join(parent, near));
+        } else {
+            meant = find(self.root, key.get_ref(), "");
+        }
+        let place = match parent {
+            _ if known.is_empty() => format!("`{parent}` has tables only"),
+            "" => format!("the file has {}", known.join(", ")),
+            _ => format!("`{parent}` has {}", known.join(", ")),
+        };
+        let meant = meant.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
+        let remedy = format!("unknown key; {place}{meant}");
+        self.report.key_problem(path, remedy);
+    }
+}
+
+/// Dotted path of a key, quoted where TOML asks for it.
+pub(crate) fn join(parent: &str, key: &str) -> String {
+    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    let key = if bare { key.to_owned() } else { quoted(key) };
+    if parent.is_empty() { key } else { format!("{parent}.{key}") }
+}
+
+/// The alternatives of a schema; most have one.
+pub(crate) fn shapes(schema: &Value) -> Vec<&Value> {
+    match schema.get("anyOf").and_then(Value::as_array) {
+        Some(alternatives) => alternatives.iter().collect(),
+        None => vec![schema],
+    }
+}
+
+pub(crate) fn is_table(shape: &Value) -> bool {
+    shape.get("type").is_some_and(|kind| kind == "object")
+}
+
+fn is_secret(shape: &Value) -> bool {
+    shape.get("writeOnly").is_some()
+}
+
+/// Schema of a table's key. Where the user names the tables, a key of such a table has lost its name.
+fn member<'s>(schema: &'s Value, key: &str, is_table: bool) -> Option<&'s Value> {
+    let named = schema.get("properties").and_then(|properties| properties.get(key));
+    let any = schema.get("additionalProperties").filter(|any| any.is_object());
+    named.or_else(|| any.filter(|any| is_table || members(any).all(|known| known != key)))
+}
+
+fn members(schema: &Value) -> impl Iterator<Item = &str> {
+    schema.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key.as_str())
+}
+
+/// Where else in the file `key` would be right.
+fn find(schema: &Value, key: &str, path: &str) -> Option<String> {
+    if members(schema).any(|known| known == key) {
+        return Some(join(path, key));
+    }
+    let named = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let any = schema.get("additionalProperties").filter(|any| is_table(any));
+    named
+        .map(|(name, child)| (join(path, name), child))
+        .chain(any.map(|child| (format!("{path}.<name>"), child)))
+        .find_map(|(path, child)| find(child, key, &path))
+}
