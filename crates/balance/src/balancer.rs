@@ -93,6 +93,9 @@ pub enum Why {
 }
 
 impl Why {
+    /// Every reason, in declaration order.
+    pub const ALL: [Self; 4] = [Self::Policy, Self::Session, Self::Token, Self::Moved];
+
     /// The word used by `explain` and in metrics.
     pub const fn name(self) -> &'static str {
         match self {

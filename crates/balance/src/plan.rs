@@ -162,13 +162,12 @@ fn acknowledge(books: &mut Books, now: Instant, request: &Request<'_>, session: 
         Some(at) if books.table.get(at).state == State::Answered => {
             books.set_state(now, at, State::Confirmed);
         }
-        Some(_) => {}
         // After a restart: the token says that this is a call of ours. From the pool, any member may say so.
         None if request.direction == Direction::ToPool || request.in_dialog => {
             let at = books.enter(now, request.key, slot);
             books.set_state(now, at, State::Confirmed);
             books.take_call(at);
         }
-        None => {}
+        _ => {}
     }
 }

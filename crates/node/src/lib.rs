@@ -1,1 +1,22 @@
-//! To be written.
+//! One shard's pipeline: a datagram in, datagrams out. The only crate that knows all roles.
+//!
+//! Pure: sockets, clock and threads are the caller's. A [`Shard`] owns the calls whose Call-ID hashes to it;
+//! [`Topology`] says which addresses are ours and where the nodes are; [`Tokens`] are the keyed marks by which
+//! messages find their way without a table.
+#![forbid(unsafe_code)]
+
+mod counters;
+mod explain;
+mod prober;
+mod request;
+mod response;
+mod shard;
+mod token;
+mod topology;
+
+pub use counters::{Counters, Drop};
+pub use explain::Explanation;
+pub use prober::{Outcome, ProbeSettings, Prober, Reason};
+pub use shard::{Input, Orphans, Settings, Shard};
+pub use token::{Key, Tokens};
+pub use topology::{Listener, NodeAddress, Topology, node_id};

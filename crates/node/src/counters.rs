@@ -1,0 +1,82 @@
+use balance::Why;
+use std::collections::BTreeMap;
+use wire::Discard;
+
+/// Why a message was dropped without an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drop {
+    /// It is no SIP message that could be answered or forwarded.
+    Unreadable(Discard),
+    /// An ACK that would have been refused: an ACK is never answered (RFC 3261 §17.1.1.3).
+    Ack,
+    /// A response whose topmost Via is not ours, or whose token does not fit it.
+    ForeignResponse,
+    /// A response to a request that we sent of our own.
+    NoWayBack,
+    /// A failure to a request that was sent to every node.
+    SearchMiss,
+    /// The orphan rule is to drop.
+    Orphan,
+    /// There is no address to send it to: a host name, or not a unicast address.
+    NoTarget,
+}
+
+impl Drop {
+    /// The label used in metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Unreadable(discard) => discard.reason(),
+            Self::Ack => "refused_ack",
+            Self::ForeignResponse => "foreign_response",
+            Self::NoWayBack => "no_way_back",
+            Self::SearchMiss => "search_miss",
+            Self::Orphan => "orphan",
+            Self::NoTarget => "no_target",
+        }
+    }
+}
+
+/// What a shard did.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Requests received that could be read.
+    pub requests: u64,
+    /// Responses received that could be read.
+    pub responses: u64,
+    /// Requests forwarded.
+    pub requests_forwarded: u64,
+    /// Responses forwarded.
+    pub responses_forwarded: u64,
+    /// Requests answered by ourselves, by status.
+    pub replies: BTreeMap<u16, u64>,
+    /// Messages dropped, by reason.
+    pub drops: BTreeMap<&'static str, u64>,
+    /// Route tokens that were refused: forged, altered, of another call or site, too old, or of an unknown node.
+    pub tokens_refused: u64,
+    /// Requests by what decided where they go, as [`Why::ALL`] lists it.
+    pub decisions: [u64; Why::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn dropped(&mut self, drop: Drop) {
+        *self.drops.entry(drop.reason()).or_default() += 1;
+    }
+
+    /// Adds what another shard did.
+    pub fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.responses += other.responses;
+        self.requests_forwarded += other.requests_forwarded;
+        self.responses_forwarded += other.responses_forwarded;
+        self.tokens_refused += other.tokens_refused;
+        for (&status, &count) in &other.replies {
+            *self.replies.entry(status).or_default() += count;
+        }
+        for (&reason, &count) in &other.drops {
+            *self.drops.entry(reason).or_default() += count;
+        }
+        for (sum, more) in self.decisions.iter_mut().zip(other.decisions) {
+            *sum += more;
+        }
+    }
+}

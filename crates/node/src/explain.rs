@@ -1,0 +1,44 @@
+use crate::Shard;
+use balance::{Decision, NodeId, Verdict};
+use base::Instant;
+use std::net::SocketAddr;
+
+/// Where a given request would go, and why.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// What would be decided.
+    pub decision: Decision,
+    /// The node that a verified token in the request names.
+    pub token: Option<NodeId>,
+    /// Whether its call is in the session table.
+    pub known: bool,
+    /// The policy in force.
+    pub policy: &'static str,
+    /// Every member with its load, and why it would take no new call.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Shard {
+    /// What would happen to this request if `from` sent it now. Changes nothing.
+    ///
+    /// # Errors
+    /// Says how the request would be refused, or why it is none.
+    pub fn explain(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Result<Explanation, String> {
+        let message = wire::scan(bytes).map_err(|discard| format!("dropped: {}", discard.reason()))?;
+        if message.status().is_some() {
+            return Err("this is a response; responses follow their Via".to_owned());
+        }
+        let refused_before = self.counters.tokens_refused;
+        let facts = self.examine(now, from, &message);
+        self.counters.tokens_refused = refused_before;
+        let facts = facts.map_err(|refusal| format!("refused: {} {}", refusal.status, refusal.reason))?;
+        let (decision, verdicts) = self.balancer.explain(now, &facts.request);
+        Ok(Explanation {
+            decision,
+            token: facts.token.map(|token| token.node),
+            known: self.balancer.session(facts.request.key).is_some(),
+            policy: self.balancer.policy_name(),
+            verdicts,
+        })
+    }
+}

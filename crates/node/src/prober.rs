@@ -1,0 +1,272 @@
+use balance::Slot;
+use base::{Instant, Outbox};
+use core::time::Duration;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use wire::build::RequestBuilder;
+
+/// When nodes are asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProbeSettings {
+    /// Time between two probes of a node.
+    pub interval: Duration,
+    /// A probe without an answer for this long has failed.
+    pub timeout: Duration,
+    /// An unanswered probe is sent again after this, doubling (T1, RFC 3261 §17.1.2.2): one lost datagram is no death.
+    pub t1: Duration,
+}
+
+/// What came of a probe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The node.
+    pub slot: Slot,
+    /// Any final answer but 503 means that it is alive.
+    pub alive: bool,
+    /// What decided that: a status, or one of the words `timeout` and `unreachable`.
+    pub reason: Reason,
+}
+
+/// What decided a probe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// A final response with this status.
+    Status(u16),
+    /// Nothing came.
+    Timeout,
+    /// The network said that nobody listens there.
+    Unreachable,
+}
+
+impl core::fmt::Display for Reason {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::Timeout => f.write_str("timeout"),
+            Self::Unreachable => f.write_str("unreachable"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Probe {
+    fails: Instant,
+    again: Instant,
+    wait: Duration,
+}
+
+#[derive(Debug)]
+struct Target {
+    slot: Slot,
+    address: SocketAddr,
+    next: Instant,
+    cseq: u32,
+    open: Option<Probe>,
+}
+
+/// Asks every node with OPTIONS whether it is alive (RFC 3261 §11).
+///
+/// - Setting up: [`new`](Self::new), [`set_targets`](Self::set_targets).
+/// - Running: [`receive`](Self::receive), [`unreachable`](Self::unreachable), [`hurry`](Self::hurry),
+///   [`tick`](Self::tick), [`deadline`](Self::deadline).
+#[derive(Debug)]
+pub struct Prober {
+    settings: ProbeSettings,
+    /// Unique to the process, so that answers to its predecessor's probes are not taken for answers to ours.
+    id: u64,
+    /// Our sockets for IPv4 and IPv6; probes leave by listener 0 and 1.
+    local: [Option<SocketAddr>; 2],
+    targets: Vec<Target>,
+}
+
+impl Prober {
+    /// A prober that sends from `local` (IPv4, IPv6).
+    pub fn new(settings: ProbeSettings, id: u64, local: [Option<SocketAddr>; 2]) -> Self {
+        Self { settings, id, local, targets: Vec::new() }
+    }
+
+    /// Changes the times.
+    pub fn set_settings(&mut self, settings: ProbeSettings) {
+        self.settings = settings;
+    }
+
+    /// Sets who is asked. Those that are asked already go on; new ones are asked soon, spread over an interval.
+    pub fn set_targets(&mut self, now: Instant, targets: &[(Slot, SocketAddr)]) {
+        let count = targets.len() as u32;
+        let mut before = core::mem::take(&mut self.targets);
+        self.targets = (0..)
+            .zip(targets)
+            .map(|(index, &(slot, address))| match before.iter().position(|target| target.slot == slot) {
+                Some(at) => before.swap_remove(at),
+                None => {
+                    let next = now + self.settings.interval * index / count.max(1);
+                    Target { slot, address, next, cseq: 0, open: None }
+                }
+            })
+            .collect();
+    }
+
+    /// Asks this node now: the traffic says that something may be wrong.
+    pub fn hurry(&mut self, now: Instant, slot: Slot) {
+        if let Some(target) =
+            self.targets.iter_mut().find(|target| target.slot == slot && target.open.is_none())
+        {
+            target.next = now;
+        }
+    }
+
+    /// A datagram that came in on one of our sockets.
+    pub fn receive(&mut self, bytes: &[u8], out: &mut Outbox<Outcome>) {
+        let Ok(message) = wire::scan(bytes) else { return };
+        let Some(status) = message.status().filter(|&status| status >= 200) else { return };
+        let id = self.id;
+        let asked = self.targets.iter_mut().find(|target| {
+            message.cseq().number == target.cseq && message.call_id() == call_id(id, target.slot).as_bytes()
+        });
+        if let Some(target) = asked
+            && target.open.take().is_some()
+        {
+            out.event(Outcome { slot: target.slot, alive: status != 503, reason: Reason::Status(status) });
+        }
+    }
+
+    /// The network reported (ICMP) that a probe to this address did not arrive.
+    pub fn unreachable(&mut self, address: SocketAddr, out: &mut Outbox<Outcome>) {
+        for target in self.targets.iter_mut().filter(|target| target.address == address) {
+            if target.open.take().is_some() {
+                out.event(Outcome { slot: target.slot, alive: false, reason: Reason::Unreachable });
+            }
+        }
+    }
+
+    /// Sends what is due and ends what has waited too long.
+    pub fn tick(&mut self, now: Instant, out: &mut Outbox<Outcome>) {
+        for target in &mut self.targets {
+            let Some(probe) = &mut target.open else {
+                if target.next <= now {
+                    target.next = now + self.settings.interval;
+                    target.cseq += 1;
+                    let (fails, wait) = (now + self.settings.timeout, self.settings.t1);
+                    target.open = Some(Probe { fails, again: now + wait, wait });
+                    send(self.id, self.local, target, out);
+                }
+                continue;
+            };
+            if probe.fails <= now {
+                target.open = None;
+                out.event(Outcome { slot: target.slot, alive: false, reason: Reason::Timeout });
+            } else if probe.again <= now {
+                probe.wait *= 2;
+                probe.again = now + probe.wait;
+                send(self.id, self.local, target, out);
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        let due = |target: &Target| match &target.open {
+            Some(probe) => probe.fails.min(probe.again),
+            None => target.next,
+        };
+        self.targets.iter().map(due).min()
+    }
+}
+
+fn call_id(id: u64, slot: Slot) -> String {
+    format!("probe-{id:016x}-{}", slot.0)
+}
+
+fn send(id: u64, local: [Option<SocketAddr>; 2], target: &Target, out: &mut Outbox<Outcome>) {
+    let family = usize::from(target.address.is_ipv6());
+    let Some(local) = local[family] else { return };
+    out.send(family as u16, target.address, |buffer| {
+        let mut uri = Vec::new();
+        write!(uri, "sip:{}", target.address).expect("a Vec takes every byte");
+        RequestBuilder::new(buffer, "OPTIONS", &uri)
+            // One branch a probe: what is sent again is the same transaction.
+            .header_fmt(
+                "Via",
+                format_args!(
+                    "SIP/2.0/UDP {local};rport;branch=z9hG4bKp{id:x}-{}-{}",
+                    target.slot.0, target.cseq
+                ),
+            )
+            .header("Max-Forwards", "70")
+            .header_fmt("From", format_args!("<sip:probe@{local}>;tag={id:x}"))
+            .header_fmt("To", format_args!("<sip:{}>", target.address))
+            .header("Call-ID", call_id(id, target.slot))
+            .header_fmt("CSeq", format_args!("{} OPTIONS", target.cseq))
+            .header_fmt("Contact", format_args!("<sip:{local}>"))
+            .header("Accept", "application/sdp")
+            .finish(b"");
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    fn prober() -> (Prober, Outbox<Outcome>) {
+        let settings = ProbeSettings {
+            interval: Duration::from_secs(2),
+            timeout: Duration::from_millis(1_800),
+            t1: Duration::from_millis(500),
+        };
+        let mut prober = Prober::new(settings, 7, [Some("127.0.0.1:9".parse().unwrap()), None]);
+        prober.set_targets(Instant::ZERO, &[(Slot(0), "127.0.0.1:5080".parse().unwrap())]);
+        (prober, Outbox::default())
+    }
+
+    fn answer(probe: &[u8], status: u16) -> Vec<u8> {
+        let request = wire::scan(probe).unwrap();
+        assert!(request.fault().is_none(), "{:?}", request.fault());
+        let mut answer = Vec::new();
+        wire::write_response(&request, "127.0.0.1:9".parse().unwrap(), status, "x", "t", &[], &mut answer);
+        answer
+    }
+
+    #[test]
+    fn any_final_answer_but_503_is_alive() {
+        for (status, alive) in [(200, true), (404, true), (405, true), (503, false)] {
+            let (mut prober, mut out) = prober();
+            prober.tick(at(0), &mut out);
+            let probe = out.datagram(&out.transmits()[0]).to_vec();
+            prober.receive(&answer(&probe, 100), &mut out);
+            assert!(out.events().is_empty(), "a provisional answer says nothing");
+            prober.receive(&answer(&probe, status), &mut out);
+            let reason = Reason::Status(status);
+            assert_eq!(out.events(), [Outcome { slot: Slot(0), alive, reason }]);
+            prober.receive(&answer(&probe, status), &mut out);
+            assert_eq!(out.events().len(), 1, "a repeated answer counts once");
+        }
+    }
+
+    #[test]
+    fn silence_is_retried_and_then_fails_and_the_next_probe_comes_on_time() {
+        let (mut prober, mut out) = prober();
+        let mut sent = Vec::new();
+        while prober.deadline().unwrap() <= at(2_000) {
+            let now = prober.deadline().unwrap();
+            let before = out.transmits().len();
+            prober.tick(now, &mut out);
+            sent.extend((before..out.transmits().len()).map(|_| now));
+        }
+        assert_eq!(sent, [at(0), at(500), at(1_500), at(2_000)]);
+        assert_eq!(out.events(), [Outcome { slot: Slot(0), alive: false, reason: Reason::Timeout }]);
+    }
+
+    #[test]
+    fn an_icmp_error_fails_at_once() {
+        let (mut prober, mut out) = prober();
+        prober.tick(at(0), &mut out);
+        prober.unreachable("127.0.0.1:5081".parse().unwrap(), &mut out);
+        assert!(out.events().is_empty());
+        prober.unreachable("127.0.0.1:5080".parse().unwrap(), &mut out);
+        assert_eq!(out.events()[0].reason, Reason::Unreachable);
+    }
+}

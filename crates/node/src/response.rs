@@ -1,0 +1,67 @@
+//! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
+
+use crate::shard::{LONGEST_REST, REST_WITHOUT_RETRY_AFTER};
+use crate::token::branch::{BranchToken, Transaction};
+use crate::{Drop, Shard};
+use balance::{Direction, Response, Sign};
+use base::{Instant, Operation, Outbox};
+use core::time::Duration;
+use std::net::SocketAddr;
+use wire::{Message, response_target};
+
+impl Shard {
+    pub(crate) fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Sign>) {
+        self.counters.responses += 1;
+        match self.way_back(message) {
+            Err(drop) => self.discard(drop),
+            Ok((token, to)) => {
+                self.note(now, message, token);
+                // RFC 3261 §18.2.2: responses leave from where the request came in.
+                let asked = u16::from(token.listener);
+                let Some(from) = self.topology.listener_for(asked, to) else {
+                    return self.discard(Drop::NoTarget);
+                };
+                self.edits.clear();
+                self.edits.pop_via(message);
+                self.forward(message, from, to, out);
+                self.counters.responses_forwarded += 1;
+            }
+        }
+    }
+
+    /// Verifies that our Via is on top, with a token that fits, and finds where the next Via leads.
+    /// The token stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for a sister's Via.
+    fn way_back(&mut self, message: &Message<'_>) -> Result<(BranchToken, SocketAddr), Drop> {
+        let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
+        let via = message.second_via().ok_or(Drop::NoWayBack)?;
+        let to = response_target(&via).ok_or(Drop::NoTarget)?;
+        self.ledger.charge(Operation::VerifyToken);
+        let transaction = Transaction::new(message, &via, to);
+        let token = self.tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
+        // Every node was asked; those that do not know the INVITE say so (481), and nobody needs to hear that.
+        let missed = token.search && message.status().is_some_and(|status| status >= 300);
+        if missed { Err(Drop::SearchMiss) } else { Ok((token, to)) }
+    }
+
+    /// Tells the balancer: this is what moves its counters.
+    fn note(&mut self, now: Instant, message: &Message<'_>, token: BranchToken) {
+        let (Some(status), cseq) = (message.status(), message.cseq()) else { return };
+        self.ledger.charge(Operation::Lookup);
+        let response = Response {
+            key: self.tokens.call_key(message.call_id()),
+            method: cseq.method,
+            cseq: cseq.number,
+            status,
+            direction: token.direction,
+        };
+        self.balancer.response(now, &response);
+        if status == 503
+            && token.direction == Direction::ToPool
+            && let Some(slot) = self.topology.slot(token.node)
+        {
+            let asked = message.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
+            let rest = asked.unwrap_or(REST_WITHOUT_RETRY_AFTER).min(LONGEST_REST);
+            self.balancer.pause(slot, now + rest);
+        }
+    }
+}

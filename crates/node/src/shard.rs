@@ -1,0 +1,192 @@
+use crate::token::Tokens;
+use crate::{Counters, Drop, Topology};
+use balance::{Balancer, Sign};
+use base::{Instant, Ledger, Operation, Outbox};
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use wire::{Edits, Message};
+
+/// What a request of an unknown dialog gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Orphans {
+    /// 481 Call/Transaction Does Not Exist.
+    #[default]
+    Reject,
+    /// It is balanced like a new one.
+    Balance,
+    /// Nothing.
+    Drop,
+}
+
+/// How the pipeline behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// What a request of an unknown dialog gets.
+    pub orphans: Orphans,
+    /// Unix time of [`Instant::ZERO`], in seconds: tokens outlive the process.
+    pub epoch_unix: u64,
+    /// New calls are refused with 503: the process is about to stop.
+    pub stopping: bool,
+}
+
+/// Something that happened to a shard.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// A datagram came in.
+    Datagram {
+        /// Index of the listener it came in on.
+        listener: u16,
+        /// Who sent it.
+        from: SocketAddr,
+        /// Its bytes.
+        bytes: &'a [u8],
+    },
+    /// Time has passed: [`Shard::deadline`].
+    Timer,
+}
+
+/// One shard of the balancer: the stateless proxy of RFC 3261 §16.11 with session-aware request assignment on top.
+///
+/// - Setting up: [`new`](Self::new), [`set_topology`](Self::set_topology), [`balancer_mut`](Self::balancer_mut),
+///   [`set_settings`](Self::set_settings), [`set_tokens`](Self::set_tokens).
+/// - Running: [`handle`](Self::handle), [`deadline`](Self::deadline).
+/// - Looking: [`explain`](Self::explain), [`balancer`](Self::balancer), [`counters`](Self::counters),
+///   [`ledger`](Self::ledger).
+pub struct Shard {
+    pub(crate) balancer: Balancer,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) tokens: Tokens,
+    pub(crate) settings: Settings,
+    pub(crate) counters: Counters,
+    pub(crate) ledger: Ledger,
+    pub(crate) edits: Edits,
+    /// Texts of the headers being added, kept for their memory.
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl Shard {
+    /// A shard; the balancer must have as many nodes as the topology.
+    pub fn new(balancer: Balancer, topology: Arc<Topology>, tokens: Tokens, settings: Settings) -> Self {
+        Self {
+            balancer,
+            topology,
+            tokens,
+            settings,
+            counters: Counters::default(),
+            ledger: Ledger::default(),
+            edits: Edits::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// One bounded step; all its effects are in `out` when it returns.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+        match input {
+            Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
+            Input::Timer => {
+                for _ in 0..self.balancer.expire(now) {
+                    self.ledger.charge(Operation::Expire);
+                }
+            }
+        }
+        for sign in self.balancer.drain_signs() {
+            out.event(sign);
+        }
+    }
+
+    fn datagram(
+        &mut self,
+        now: Instant,
+        listener: u16,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox<Sign>,
+    ) {
+        self.ledger.charge(Operation::Scan);
+        match wire::scan(bytes) {
+            Err(discard) => self.discard(Drop::Unreadable(discard)),
+            Ok(message) if message.status().is_some() => self.response(now, &message, out),
+            Ok(message) => self.request(now, listener, from, &message, out),
+        }
+    }
+
+    /// When [`Input::Timer`] is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.balancer.deadline()
+    }
+
+    /// Takes over addresses; the balancer must be given the nodes of the same moment.
+    pub fn set_topology(&mut self, topology: Arc<Topology>) {
+        self.topology = topology;
+    }
+
+    /// Changes the behaviour.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// Changes the secrets of new tokens.
+    pub fn set_tokens(&mut self, tokens: &Tokens) {
+        self.tokens = self.tokens.rekeyed(tokens);
+    }
+
+    /// How the pipeline behaves.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// The tokens in use.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// Sessions, leases and the policy.
+    pub fn balancer(&self) -> &Balancer {
+        &self.balancer
+    }
+
+    /// Sessions, leases and the policy, to be set up.
+    pub fn balancer_mut(&mut self) -> &mut Balancer {
+        &mut self.balancer
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What it cost so far.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Unix time in seconds; it fits 32 bits until 2106.
+    pub(crate) fn unix(&self, now: Instant) -> u32 {
+        let seconds = self.settings.epoch_unix + now.saturating_since(Instant::ZERO).as_secs();
+        u32::try_from(seconds).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn discard(&mut self, drop: Drop) {
+        self.ledger.charge(Operation::Discard);
+        self.counters.dropped(drop);
+    }
+
+    /// Renders the edits collected for `message` into a datagram.
+    pub(crate) fn forward(
+        &mut self,
+        message: &Message<'_>,
+        listener: u16,
+        to: SocketAddr,
+        out: &mut Outbox<Sign>,
+    ) {
+        self.ledger.charge(Operation::Forward);
+        let edits = &self.edits;
+        out.send(listener, to, |buffer| edits.render(message, buffer));
+    }
+}
+
+/// How long a node rests that answers 503 without Retry-After.
+pub(crate) const REST_WITHOUT_RETRY_AFTER: Duration = Duration::from_secs(2);
+/// The longest rest that a node may ask for: a slip of a digit must not take it away for days.
+pub(crate) const LONGEST_REST: Duration = Duration::from_mins(10);

@@ -1,0 +1,159 @@
+//! The token in the branch of our Via: which node a transaction went to, and where its responses go.
+
+use super::{Derived, Tokens, keyed_hash, plain_hash, text};
+use balance::{Direction, NodeId};
+use std::net::{IpAddr, SocketAddr};
+use wire::{Message, Via};
+
+/// RFC 3261 §8.1.1.7: the cookie, then two letters of ours so that our Vias are told at a glance.
+const PREFIX: &[u8] = b"z9hG4bKsb";
+
+/// High half of the first byte; another layout gets another number.
+const VERSION: u8 = 0x10;
+const FROM_POOL: u8 = 0x01;
+const SEARCH: u8 = 0x02;
+
+const BODY: usize = 10;
+const LEN: usize = BODY + 8;
+
+/// What the branch says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BranchToken {
+    /// The node that the request went to or came from.
+    pub(crate) node: NodeId,
+    /// Which way the request went.
+    pub(crate) direction: Direction,
+    /// The listener that the request came in on, where its responses leave from.
+    pub(crate) listener: u8,
+    /// Whether the request went to every node because nobody knew which one has it.
+    pub(crate) search: bool,
+    /// Hash of what decides where the request goes (RFC 5393 §4.2.1): the same again means a loop.
+    pub(crate) routing: u32,
+}
+
+/// What identifies the client's transaction, the same in its request, its CANCEL, the ACK to its failure,
+/// every retransmission, and every response (RFC 3261 §16.11).
+#[derive(Clone, Copy)]
+pub(crate) struct Transaction<'a> {
+    pub(crate) call_id: &'a [u8],
+    pub(crate) cseq: u32,
+    /// The client's branch; the From tag where an RFC 2543 client sends none.
+    pub(crate) id: &'a [u8],
+    /// Where the responses go.
+    pub(crate) target: SocketAddr,
+}
+
+impl<'a> Transaction<'a> {
+    /// `via` is the client's Via: the topmost of its request, the second of a response.
+    pub(crate) fn new(message: &Message<'a>, via: &Via<'a>, target: SocketAddr) -> Self {
+        let id = via.branch.or(message.from_tag()).unwrap_or_default();
+        Self { call_id: message.call_id(), cseq: message.cseq().number, id, target }
+    }
+}
+
+impl Tokens {
+    /// Appends a whole branch value.
+    pub(crate) fn write_branch(&self, token: BranchToken, of: &Transaction<'_>, out: &mut Vec<u8>) {
+        let mut bytes = [0; LEN];
+        bytes[0] = VERSION
+            | if token.direction == Direction::FromPool { FROM_POOL } else { 0 }
+            | if token.search { SEARCH } else { 0 };
+        bytes[1] = token.listener;
+        bytes[2..6].copy_from_slice(&token.node.0.to_be_bytes());
+        bytes[6..10].copy_from_slice(&token.routing.to_be_bytes());
+        let mac = mac(&self.current, &bytes, of);
+        bytes[BODY..].copy_from_slice(&mac);
+        out.extend_from_slice(PREFIX);
+        text::encode(&bytes, out);
+    }
+
+    /// Reads a branch back; `None` when it is not ours, not of this transaction, or altered.
+    pub(crate) fn read_branch(&self, branch: &[u8], of: &Transaction<'_>) -> Option<BranchToken> {
+        let bytes = decode(branch)?;
+        self.all().any(|key| mac(key, &bytes, of) == bytes[BODY..]).then(|| fields(&bytes))
+    }
+}
+
+/// A hash of what decides where a request goes, for [`BranchToken::routing`].
+pub(crate) fn routing_hash(parts: &[&[u8]]) -> u32 {
+    plain_hash(parts) as u32
+}
+
+/// The routing hash of a branch that looks like ours, unverified: good enough to notice a loop, since whoever
+/// forges it stops only his own request.
+pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
+    decode(branch).map(|bytes| fields(&bytes).routing)
+}
+
+fn decode(branch: &[u8]) -> Option<[u8; LEN]> {
+    let (prefix, rest) = branch.split_at_checked(PREFIX.len())?;
+    if !prefix.eq_ignore_ascii_case(PREFIX) {
+        return None;
+    }
+    text::decode(rest).filter(|bytes: &[u8; LEN]| bytes[0] & 0xf0 == VERSION)
+}
+
+fn fields(bytes: &[u8; LEN]) -> BranchToken {
+    let from_pool = bytes[0] & FROM_POOL != 0;
+    BranchToken {
+        node: NodeId(u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]])),
+        direction: if from_pool { Direction::FromPool } else { Direction::ToPool },
+        listener: bytes[1],
+        search: bytes[0] & SEARCH != 0,
+        routing: u32::from_be_bytes([bytes[6], bytes[7], bytes[8], bytes[9]]),
+    }
+}
+
+/// Binds the fields to the transaction and to the way back: a response can reach no other address than
+/// the one that its request came from.
+fn mac(key: &Derived, bytes: &[u8; LEN], of: &Transaction<'_>) -> [u8; 8] {
+    let ip = match of.target.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut fixed = [0; 16 + 2 + 4];
+    fixed[..16].copy_from_slice(&ip.octets());
+    fixed[16..18].copy_from_slice(&of.target.port().to_be_bytes());
+    fixed[18..].copy_from_slice(&of.cseq.to_be_bytes());
+    keyed_hash(key.branch, &[&bytes[..BODY], &fixed, of.id, of.call_id]).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+    use core::time::Duration;
+
+    #[test]
+    fn it_is_good_for_its_transaction_and_its_way_back_only() {
+        let tokens = Tokens::new(Key([3; 16]), &[], Duration::from_hours(1));
+        let token = BranchToken {
+            node: NodeId(0xdead_beef),
+            direction: Direction::FromPool,
+            listener: 3,
+            search: true,
+            routing: 77,
+        };
+        let target = "192.0.2.1:5060".parse().unwrap();
+        let of = Transaction { call_id: b"a", cseq: 9, id: b"z9hG4bK1", target };
+        let mut branch = Vec::new();
+        tokens.write_branch(token, &of, &mut branch);
+        assert!(branch.starts_with(b"z9hG4bK") && branch.len() == 38, "{}", String::from_utf8_lossy(&branch));
+        assert_eq!(tokens.read_branch(&branch, &of), Some(token));
+        assert_eq!(tokens.read_branch(&branch.to_ascii_uppercase(), &of), Some(token));
+        assert_eq!(peek_routing(&branch), Some(77));
+        let others = [
+            Transaction { call_id: b"b", ..of },
+            Transaction { cseq: 10, ..of },
+            Transaction { id: b"z9hG4bK2", ..of },
+            Transaction { target: "192.0.2.1:5061".parse().unwrap(), ..of },
+            Transaction { target: "192.0.2.2:5060".parse().unwrap(), ..of },
+        ];
+        for other in others {
+            assert_eq!(tokens.read_branch(&branch, &other), None);
+        }
+        let mut altered = branch.clone();
+        altered[12] ^= 1;
+        assert_eq!(tokens.read_branch(&altered, &of), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Keyed, versioned tokens: the state that messages carry for us (RFC 3261 §16.6 steps 4 and 8).
+//!
+//! - [`route`]: in the Record-Route URI; names the node of a dialog.
+//! - [`branch`]: in our Via; names the node and the way back of a transaction.
+//!
+//! Both are authenticated by `SipHash` with keys derived from one secret, and bound to the Call-ID: a token from
+//! another call, another site or with a bit changed is not ours. They are written in base 32, lower case, since
+//! branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
+
+pub(crate) mod branch;
+pub(crate) mod route;
+mod text;
+
+use balance::CallKey;
+use core::hash::Hasher;
+use core::time::Duration;
+use siphasher::sip::SipHasher13;
+use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13x128};
+
+/// The 16 secret bytes that balancers of a site share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Key(pub [u8; 16]);
+
+impl core::fmt::Debug for Key {
+    /// Never prints the secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// Keys derived from one secret, a purpose each.
+#[derive(Clone, Copy)]
+struct Derived {
+    route: [u64; 2],
+    branch: [u64; 2],
+}
+
+impl Derived {
+    fn new(key: Key) -> Self {
+        let derive = |label: &[u8]| {
+            let mut hasher = SipHasher13x128::new_with_key(&key.0);
+            hasher.write(label);
+            let hash = hasher.finish128();
+            [hash.h1, hash.h2]
+        };
+        Self { route: derive(b"route"), branch: derive(b"branch") }
+    }
+}
+
+/// Makes and verifies tokens, and turns Call-IDs into call keys.
+#[derive(Clone)]
+pub struct Tokens {
+    call: [u64; 2],
+    current: Derived,
+    previous: Vec<Derived>,
+    lifetime: Duration,
+}
+
+impl core::fmt::Debug for Tokens {
+    /// Never prints the secrets.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Tokens").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Tokens are made with `key`; those made with a key of `previous` are still accepted.
+    /// A route token is refused when it is older than `lifetime`.
+    pub fn new(key: Key, previous: &[Key], lifetime: Duration) -> Self {
+        let mut hasher = SipHasher13x128::new_with_key(&key.0);
+        hasher.write(b"call");
+        let hash = hasher.finish128();
+        Self {
+            call: [hash.h1, hash.h2],
+            current: Derived::new(key),
+            previous: previous.iter().map(|&key| Derived::new(key)).collect(),
+            lifetime,
+        }
+    }
+
+    /// The tokens of `newer` with the call keys of these: when a reload changes the secret, the calls in the table
+    /// are still found.
+    #[must_use]
+    pub fn rekeyed(&self, newer: &Self) -> Self {
+        Self { call: self.call, ..newer.clone() }
+    }
+
+    /// Key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
+    pub fn call_key(&self, call_id: &[u8]) -> CallKey {
+        let mut hasher = SipHasher13x128::new_with_keys(self.call[0], self.call[1]);
+        hasher.write(call_id);
+        CallKey(hasher.finish128().as_u128())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Derived> {
+        core::iter::once(&self.current).chain(&self.previous)
+    }
+}
+
+/// A hash of `parts` that needs no secret: who could aim at a collision would only confuse his own call.
+fn plain_hash(parts: &[&[u8]]) -> u64 {
+    keyed_hash([0; 2], parts)
+}
+
+/// A hash of `parts` under `key`, each part followed by its length so that no two lists run together.
+fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
+    for part in parts {
+        hasher.write(part);
+        hasher.write(&(part.len() as u32).to_le_bytes());
+    }
+    hasher.finish()
+}

@@ -1,0 +1,105 @@
+//! Which addresses are ours, and where the nodes are.
+
+use balance::{NodeId, Slot};
+use core::hash::Hasher;
+use siphasher::sip::SipHasher13;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use wire::{Host, SipUri};
+
+/// A local socket as others see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// What we write into Via and Record-Route.
+    pub advertised: SocketAddr,
+    /// The same as text.
+    pub(crate) sent_by: String,
+}
+
+impl Listener {
+    /// A listener that is reached at `advertised`.
+    pub fn new(advertised: SocketAddr) -> Self {
+        Self { advertised, sent_by: advertised.to_string() }
+    }
+}
+
+/// Where a node is, and the listener that leads there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeAddress {
+    /// Its transport address.
+    pub address: SocketAddr,
+    /// Index of the listener that requests to it leave from.
+    pub listener: u16,
+}
+
+/// Identity of the node at an address: the same in every process that talks to it.
+pub fn node_id(address: SocketAddr) -> NodeId {
+    let mut hasher = SipHasher13::new();
+    hasher.write(address.to_string().as_bytes());
+    NodeId(hasher.finish() as u32)
+}
+
+/// The addresses of a process: its own, and its nodes' by slot.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Topology {
+    /// Our listeners, by index; at most 256.
+    pub listeners: Vec<Listener>,
+    /// Host names (in lower case) that mean us, with a port or for any port.
+    pub names: Vec<(String, Option<u16>)>,
+    nodes: Vec<NodeAddress>,
+    by_address: BTreeMap<SocketAddr, Slot>,
+    by_id: BTreeMap<NodeId, Slot>,
+}
+
+impl Topology {
+    /// Adds the node of the next slot.
+    pub fn push_node(&mut self, node: NodeAddress) {
+        let slot = Slot(self.nodes.len() as u16);
+        self.by_address.insert(node.address, slot);
+        self.by_id.insert(node_id(node.address), slot);
+        self.nodes.push(node);
+    }
+
+    /// Where a node is.
+    pub fn node(&self, slot: Slot) -> NodeAddress {
+        self.nodes[slot.index()]
+    }
+
+    /// All nodes by slot, those that are no longer members included.
+    pub fn nodes(&self) -> &[NodeAddress] {
+        &self.nodes
+    }
+
+    /// The node that a token names.
+    pub(crate) fn slot(&self, id: NodeId) -> Option<Slot> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The node at an address.
+    pub fn slot_at(&self, address: SocketAddr) -> Option<Slot> {
+        self.by_address.get(&address).copied()
+    }
+
+    /// Whether a Request-URI or Route URI means this balancer (RFC 3261 §16.4).
+    pub(crate) fn is_ours(&self, uri: &SipUri<'_>) -> bool {
+        let port = uri.port.unwrap_or(5060);
+        match uri.host {
+            Host::Name(name) => self.names.iter().any(|(ours, for_port)| {
+                name.eq_ignore_ascii_case(ours.as_bytes()) && for_port.is_none_or(|ours| ours == port)
+            }),
+            Host::V4(_) | Host::V6(_) => {
+                let address = uri.host.ip().map(|ip| SocketAddr::new(ip, port));
+                self.listeners.iter().any(|listener| Some(listener.advertised) == address)
+            }
+        }
+    }
+
+    /// The listener to answer from: the one that was asked, or, should it be gone after a restart, one of the family.
+    pub(crate) fn listener_for(&self, preferred: u16, to: SocketAddr) -> Option<u16> {
+        let fits = |listener: &Listener| listener.advertised.is_ipv4() == to.is_ipv4();
+        if self.listeners.get(preferred as usize).is_some_and(fits) {
+            return Some(preferred);
+        }
+        self.listeners.iter().position(fits).map(|index| index as u16)
+    }
+}
