@@ -33,6 +33,7 @@ mod reference;
 mod report;
 mod setting;
 mod structure;
+mod syntax;
 mod typed;
 
 use std::path::Path;
@@ -78,11 +79,8 @@ pub fn parse(text: &str, file: &str) -> Result<Config, Errors> {
 
 fn read(text: &str, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
     let (document, mistakes) = toml::de::DeTable::parse_recoverable(text);
-    for mistake in &mistakes {
-        let span = mistake.span().unwrap_or_default();
-        report.syntax(&span, format!("this is not TOML: {}", mistake.message().replace('\n', "; ")));
-    }
     if !mistakes.is_empty() {
+        syntax::report_mistakes(text, &mistakes, report);
         return None;
     }
     let span = document.span();
@@ -92,7 +90,8 @@ fn read(text: &str, directory: &Path, report: &mut Report<'_>) -> Option<Config>
     match serde::Deserialize::deserialize(deserializer) {
         Ok(raw) => check::check(&raw, directory, report),
         Err(mistake) => {
-            report.syntax(&mistake.span().unwrap_or_default(), mistake.message().to_owned());
+            let start = mistake.span().unwrap_or_default().start;
+            report.syntax(start, String::new(), String::new(), mistake.message().to_owned());
             None
         }
     }

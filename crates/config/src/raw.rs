@@ -24,7 +24,7 @@ pub(crate) struct RawConfig {
     pub(crate) listen: RawListen,
     // Every table below `pool` is a pool; today there is one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 1, "propertyNames" = { "pattern": "^[-_0-9A-Za-z]+$" }))]
     pub(crate) pool: BTreeMap<String, RawPool>,
     pub(crate) timers: RawTimers,
     pub(crate) token: RawToken,

@@ -12,11 +12,11 @@ const SHOWN_MAX: usize = 60;
 
 pub(crate) struct Report<'t> {
     text: &'t str,
-    /// First byte of each value that is no table, with the dotted path of its key.
+    /// First byte of each value, with the dotted path of its key.
     values: BTreeMap<usize, String>,
     /// Where each key, or array item, stands.
     keys: BTreeMap<String, usize>,
-    /// Paths that some problem already explains.
+    /// Paths of keys that are wrong, or whose absence a wrong key explains.
     explained: BTreeSet<String>,
     /// By first byte of the place, so that they can be told in the order of the file.
     problems: Vec<(usize, Problem)>,
@@ -34,11 +34,9 @@ impl<'t> Report<'t> {
     }
 
     /// Notes that `path` is in the file.
-    pub(crate) fn note(&mut self, path: &str, key_start: usize, value_start: usize, is_table: bool) {
+    pub(crate) fn note(&mut self, path: &str, key_start: usize, value_start: usize) {
         self.keys.insert(path.to_owned(), key_start);
-        if !is_table {
-            self.values.insert(value_start, path.to_owned());
-        }
+        self.values.insert(value_start, path.to_owned());
     }
 
     /// Whether the file has a key of this path, right or wrong.
@@ -87,7 +85,11 @@ impl<'t> Report<'t> {
 
     /// A key that must be there; said at its table, unless another problem explains why it is not.
     pub(crate) fn missing(&mut self, path: &str, remedy: impl Into<String>) {
-        if self.explained.contains(path) {
+        let within = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        // A table that was left out takes its keys along, and an array that lost its items is empty.
+        if self.explained.iter().any(|known| within(path, known) || within(known, path)) {
             return;
         }
         let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
@@ -100,10 +102,9 @@ impl<'t> Report<'t> {
         self.explained.insert(path);
     }
 
-    /// A place where the text is not TOML.
-    pub(crate) fn syntax(&mut self, span: &Range<usize>, remedy: String) {
-        let read = self.shown(span);
-        self.push(span.start, String::new(), read, remedy);
+    /// A place where the text is not TOML; `key` is empty where the line has none.
+    pub(crate) fn syntax(&mut self, start: usize, key: String, read: String, remedy: String) {
+        self.push(start, key, read, remedy);
     }
 
     fn push(&mut self, start: usize, key: String, read: String, remedy: String) {
@@ -112,14 +113,15 @@ impl<'t> Report<'t> {
     }
 
     /// What the file has there, on one line and not too long.
-    fn shown(&self, span: &Range<usize>) -> String {
+    pub(crate) fn shown(&self, span: &Range<usize>) -> String {
         let written = self.text.get(span.clone()).unwrap_or_default().trim();
         let line = written.lines().next().unwrap_or_default();
         let cut: String = line.chars().take(SHOWN_MAX).filter(|c| !c.is_control()).collect();
         if cut.len() < written.len() { format!("{cut}...") } else { cut }
     }
 
-    fn position(&self, start: usize) -> (usize, usize) {
+    /// Line and column, both from 1.
+    pub(crate) fn position(&self, start: usize) -> (usize, usize) {
         let before = self.text.get(..start).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)

@@ -29,7 +29,7 @@ impl Pruner<'_, '_> {
         for (key, value) in table {
             let path = join(parent, key.get_ref());
             let is_table = value.get_ref().is_table();
-            self.report.note(&path, key.span().start, value.span().start, is_table);
+            self.report.note(&path, key.span().start, value.span().start);
             match member(schema, key.get_ref(), is_table) {
                 None => self.unknown(&path, parent, &key, schema),
                 Some(schema) => {
@@ -93,7 +93,7 @@ impl Pruner<'_, '_> {
         for (index, item) in array.into_iter().enumerate() {
             let path = format!("{parent}[{index}]");
             let start = item.span().start;
-            self.report.note(&path, start, start, item.get_ref().is_table());
+            self.report.note(&path, start, start);
             if let Some(item) = self.value(item, schema, &path, start) {
                 kept.push(item);
             }

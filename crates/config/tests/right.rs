@@ -1,0 +1,82 @@
+//! Right files, and what they become.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use sarabande_config::{Policy, load, parse};
+
+#[test]
+fn six_lines_are_enough_and_the_rest_has_defaults() {
+    let config = load(Path::new("tests/right/minimal.toml")).expect("a right file");
+    insta::assert_debug_snapshot!("minimal", config);
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = load(Path::new("tests/right/complete.toml")).expect("a right file");
+    assert_eq!(config.token.key, Some(*b"0123456789abcdef"));
+    assert_eq!(config.token.previous_keys, [*b"0123456789abcdef"]);
+    insta::assert_debug_snapshot!("complete", config);
+}
+
+/// The complete file stays complete: it names each key that the schema has.
+#[test]
+fn the_complete_file_has_every_key_of_the_schema() {
+    fn keys<'s>(schema: &'s serde_json::Value, found: &mut BTreeSet<&'s str>) {
+        if let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) {
+            found.extend(properties.keys().map(String::as_str));
+        }
+        match schema {
+            serde_json::Value::Object(object) => object.values().for_each(|child| keys(child, found)),
+            serde_json::Value::Array(items) => items.iter().for_each(|child| keys(child, found)),
+            _ => {}
+        }
+    }
+    let schema = serde_json::from_str(&sarabande_config::schema()).expect("JSON");
+    let text = std::fs::read_to_string("tests/right/complete.toml").expect("a file");
+    let mut found = BTreeSet::new();
+    keys(&schema, &mut found);
+    // A file has either `key` or `key_file`; another test reads the former.
+    found.remove("key");
+    let absent: Vec<_> = found
+        .into_iter()
+        .filter(|key| !text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == *key))
+        .collect();
+    assert_eq!(absent, Vec::<&str>::new());
+}
+
+fn with_policy(lines: &str) -> Policy {
+    let text = format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\nmembers = [\"10.0.0.1\"]\n{lines}");
+    parse(&text, "policy.toml").expect("a right file").pool.policy
+}
+
+#[test]
+fn each_spelling_of_tlwl_sets_its_weights() {
+    let weights = |lines| match with_policy(lines) {
+        Policy::Tlwl { weights } => weights.into_iter().collect::<Vec<_>>(),
+        other => panic!("{other}"),
+    };
+    let usual = [("BYE".to_owned(), 1.0), ("INVITE".to_owned(), 1.75)];
+    assert_eq!(weights(""), usual);
+    assert_eq!(weights("policy = \"tlwl\""), usual);
+    assert_eq!(weights("policy = \"tlwl-1.75\""), usual);
+    assert_eq!(weights("policy = \"tlwl-2\""), [("BYE".to_owned(), 1.0), ("INVITE".to_owned(), 2.0)]);
+    assert_eq!(weights("weights.BYE = 1.5"), [("BYE".to_owned(), 1.5), ("INVITE".to_owned(), 1.75)]);
+}
+
+#[test]
+fn each_policy_is_chosen_by_its_name() {
+    for name in ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl", "rwma"] {
+        assert_eq!(with_policy(&format!("policy = {name:?}")).name(), name);
+    }
+}
+
+#[test]
+fn a_key_in_the_file_is_read_and_kept_out_of_logs() {
+    let text = "[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\nmembers = [\"10.0.0.1\"]\n\
+                [token]\nkey = \"30313233343536373839616263646566\"";
+    let token = parse(text, "key.toml").expect("a right file").token;
+    assert_eq!(token.key, Some(*b"0123456789abcdef"));
+    let shown = format!("{token:?}");
+    assert!(shown.contains("secret") && !shown.contains("48"), "{shown}");
+}
