@@ -68,3 +68,24 @@ fn text_that_is_not_utf8_is_placed() {
     let errors = refused(sarabande_config::load(&path), &path);
     assert_eq!(errors.problems[0].position, Some((2, 12)));
 }
+
+/// Damages a complete file at each place in many ways. Nothing panics, no refusal is empty, and what serde would have
+/// said, which has neither key nor remedy, never shows.
+#[test]
+fn any_damage_is_told_in_the_same_form() {
+    let whole = std::fs::read_to_string("tests/right/complete.toml").expect("a file of the crate");
+    let mut refusals = 0;
+    for (at, old) in whole.char_indices() {
+        for new in ["", "[", "}", "\"", ".", "\n", "0", "-", "é"] {
+            let text = format!("{}{new}{}", &whole[..at], &whole[at + old.len_utf8()..]);
+            let Err(errors) = sarabande_config::parse(&text, "tests/right/damaged.toml") else { continue };
+            refusals += 1;
+            assert!(!errors.problems.is_empty(), "{text}");
+            for problem in errors.problems {
+                let told = !problem.key.is_empty() || problem.remedy.starts_with("this is not TOML");
+                assert!(told && !problem.remedy.is_empty(), "{problem:?}\n{text}");
+            }
+        }
+    }
+    assert!(refusals > 1000, "{refusals} refusals: the damage did none");
+}
