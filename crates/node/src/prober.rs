@@ -96,12 +96,12 @@ impl Prober {
         let mut before = core::mem::take(&mut self.targets);
         self.targets = (0..)
             .zip(targets)
-            .map(|(index, &(slot, address))| match before.iter().position(|target| target.slot == slot) {
-                Some(at) => before.swap_remove(at),
-                None => {
-                    let next = now + self.settings.interval * index / count.max(1);
-                    Target { slot, address, next, cseq: 0, open: None }
+            .map(|(index, &(slot, address))| {
+                if let Some(at) = before.iter().position(|target| target.slot == slot) {
+                    return before.swap_remove(at);
                 }
+                let next = now + self.settings.interval * index / count.max(1);
+                Target { slot, address, next, cseq: 0, open: None }
             })
             .collect();
     }

@@ -95,7 +95,7 @@ impl Shard {
         let direction = self.direction(from, message, token, slot_at_source)?;
         let pinned = token.and_then(|token| self.topology.slot(token.node));
         let pinned = pinned.or(slot_at_source.filter(|_| direction == Direction::FromPool));
-        let routing = self.check_loop(message, uri, &route, direction)?;
+        let routing = check_loop(message, uri, &route, direction)?;
         // §16.3 step 5. An extension that we do not know must not be passed by a proxy that was asked for it.
         if message.proxy_require().next().is_some()
             && !matches!(message.method(), Some(Method::Ack | Method::Cancel))
@@ -180,29 +180,6 @@ impl Shard {
         // What comes from the pool goes wherever its Request-URI says: only the node itself may ask for that.
         let node = self.topology.slot(token.node).map(|slot| self.topology.node(slot).address.ip());
         if node == Some(from.ip()) { Ok(Direction::FromPool) } else { Err(refused(403, "Forbidden")) }
-    }
-
-    /// RFC 5393 §4.2: a Via of ours with the same routing decision below means that the request has come back.
-    fn check_loop(
-        &self,
-        message: &Message<'_>,
-        uri: &[u8],
-        route: &RouteInfo<'_>,
-        direction: Direction,
-    ) -> Result<u32, Refused> {
-        let routing = branch::routing_hash(&[
-            uri,
-            message.call_id(),
-            message.from_tag().unwrap_or_default(),
-            &message.cseq().number.to_be_bytes(),
-            route.next.unwrap_or_default(),
-            &[direction as u8],
-        ]);
-        let looped = |branch: Option<&[u8]>| branch.and_then(branch::peek_routing) == Some(routing);
-        if message.vias().any(|via| via.is_ok_and(|via| looped(via.branch))) {
-            return Err(refused(482, "Loop Detected"));
-        }
-        Ok(routing)
     }
 
     /// Asks the balancer and carries out what it says.
@@ -412,6 +389,28 @@ impl Shard {
             wire::write_response(message, from, refusal.status, refusal.reason, &tag, headers, buffer);
         });
     }
+}
+
+/// RFC 5393 §4.2: a Via of ours with the same routing decision below means that the request has come back.
+fn check_loop(
+    message: &Message<'_>,
+    uri: &[u8],
+    route: &RouteInfo<'_>,
+    direction: Direction,
+) -> Result<u32, Refused> {
+    let routing = branch::routing_hash(&[
+        uri,
+        message.call_id(),
+        message.from_tag().unwrap_or_default(),
+        &message.cseq().number.to_be_bytes(),
+        route.next.unwrap_or_default(),
+        &[direction as u8],
+    ]);
+    let looped = |branch: Option<&[u8]>| branch.and_then(branch::peek_routing) == Some(routing);
+    if message.vias().any(|via| via.is_ok_and(|via| looped(via.branch))) {
+        return Err(refused(482, "Loop Detected"));
+    }
+    Ok(routing)
 }
 
 /// RFC 3261 §16.6 step 4: requests that begin a dialog. In one, Record-Route changes nothing.
