@@ -1,1 +1,84 @@
-//! To be written.
+//! Call agents: [`Caller`]s that start calls in an open loop, [`Answerer`]s that take them.
+//!
+//! Pure: time is an argument of type [`base::Instant`], randomness comes from a seed, datagrams to send go to the
+//! caller's [`base::Outbox`]. The server runs the agents on sockets, tests and the simulator in virtual time.
+//!
+//! Both agents work the same way: hand each datagram and each due [`deadline`](Caller::deadline) to `handle`, send
+//! what is in the outbox, read [`results`](Caller::results) at any time. The same seed and the same input give the
+//! same output, byte for byte.
+//!
+//! Response times are measured from the instant at which a call *should* have started, not from when the agent
+//! got round to it. An agent or a server that stalls thus cannot hide the calls that it made wait (coordinated
+//! omission).
+#![forbid(unsafe_code)]
+
+mod alarms;
+mod answerer;
+mod arrivals;
+mod caller;
+mod holding;
+mod results;
+mod service;
+mod timers;
+
+pub use answerer::{Answerer, AnswererConfig};
+pub use arrivals::{ArrivalPlan, Process, Ramp};
+pub use caller::{Caller, CallerConfig};
+pub use holding::{Holding, HoldingError};
+pub use results::{AnswererResults, Results, Times};
+pub use service::ServiceModel;
+pub use timers::Timers;
+
+use std::net::SocketAddr;
+
+/// What an agent is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// A datagram came in.
+    Datagram {
+        /// Its source.
+        from: SocketAddr,
+        /// All of it.
+        bytes: &'a [u8],
+    },
+    /// The agent's deadline may have passed.
+    Tick,
+}
+
+/// What an agent tells besides its results.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A caller's call is over.
+    CallEnded {
+        /// Its number, counted from zero in the order of scheduled starts.
+        call: u64,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// A message of a call met another server than the call belongs to.
+    WrongServer {
+        /// The Call-ID.
+        call_id: Box<str>,
+    },
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Answered, held, and hung up by either side.
+    Completed,
+    /// Final response of this status, 300 or more, to the INVITE.
+    Refused(u16),
+    /// Given up by CANCEL.
+    Abandoned,
+    /// No final response to the INVITE.
+    InviteTimeout,
+    /// No final response to the BYE.
+    ByeTimeout,
+    /// Final response of this status, 300 or more, to the BYE.
+    ByeRefused(u16),
+}
+
+/// How many due arrivals and alarms one step works off; the rest is left to the next one, so that an agent that
+/// was held up answers datagrams in between. About a millisecond's work.
+const WORK_MAX: usize = 256;

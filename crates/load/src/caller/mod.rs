@@ -1,0 +1,239 @@
+//! The calling side (UAC) of many calls at a time.
+mod call;
+mod dialog;
+mod texts;
+mod token;
+
+use crate::alarms::Alarms;
+use crate::arrivals::Arrivals;
+use crate::{ArrivalPlan, Event, Holding, Input, Results, Timers, WORK_MAX};
+use base::{Instant, Outbox, Rng, Slab};
+use call::{Call, Step};
+use core::time::Duration;
+use rand_distr::{Distribution, StandardUniform};
+use std::net::SocketAddr;
+use texts::{Texts, read_branch};
+use token::Token;
+use wire::{Message, Method};
+
+/// Server names that are told apart; the calls of further ones are not checked.
+const SERVERS_MAX: usize = 1_000;
+
+/// What a [`Caller`] does.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CallerConfig {
+    /// Index of the socket that everything is sent from.
+    pub listener: u16,
+    /// Address of that socket, for Via, Contact and From.
+    pub local: SocketAddr,
+    /// Where INVITEs are sent: a proxy, a balancer or an answerer.
+    pub target: SocketAddr,
+    /// Request-URI and To of the calls, such as `sip:service@192.0.2.1`.
+    pub uri: String,
+    /// When calls start.
+    pub arrivals: ArrivalPlan,
+    /// How long answered calls last before they are hung up.
+    pub holding: Holding,
+    /// A call that is not answered so long after its start is given up by CANCEL. RFC 3261 §16.6 step 11 has
+    /// proxies wait three minutes.
+    pub answer_wait: Duration,
+    /// Retransmission timers.
+    pub timers: Timers,
+}
+
+/// An agent that makes calls: INVITE with an offer, ACK, hold, BYE, or CANCEL when nobody answers in time.
+///
+/// - Make: [`new`](Self::new).
+/// - Run: [`handle`](Self::handle) for every datagram, and when [`deadline`](Self::deadline) has come, until
+///   [`finished`](Self::finished).
+/// - Read: [`results`](Self::results).
+///
+/// It requires nothing of what it calls but RFC 3261. Where responses carry a Server header, all of one call must
+/// carry the same, as an [`Answerer`](crate::Answerer)'s do; another one is counted as a wrong server. Only
+/// 100 (Trying) may carry another one, being the next hop's own.
+#[derive(Debug)]
+pub struct Caller {
+    config: CallerConfig,
+    texts: Texts,
+    arrivals: Arrivals,
+    /// Draws holding times, one a call as it starts, so that they do not depend on what the network does.
+    holding_rng: Rng,
+    /// Makes the ids of calls differ from those of other agents.
+    agent: u64,
+    calls: Slab<Call>,
+    alarms: Alarms,
+    servers: Vec<Box<str>>,
+    results: Results,
+}
+
+impl Caller {
+    /// A caller whose schedule starts at `now`. Same config, same seed: same calls.
+    pub fn new(config: CallerConfig, now: Instant, rng: Rng) -> Self {
+        Self {
+            texts: Texts::new(&config),
+            arrivals: Arrivals::new(config.arrivals, now, rng.fork("arrivals")),
+            agent: StandardUniform.sample(&mut rng.fork("ids")),
+            holding_rng: rng,
+            calls: Slab::default(),
+            alarms: Alarms::default(),
+            servers: Vec::new(),
+            results: Results::default(),
+            config,
+        }
+    }
+
+    /// Takes a datagram, or does what is due. After a datagram more may be due at once: see
+    /// [`deadline`](Self::deadline).
+    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+        match input {
+            Input::Datagram { from, bytes } => {
+                if self.receive(now, from, bytes, out).is_none() {
+                    self.results.stray_datagrams += 1;
+                }
+            }
+            Input::Tick => self.tick(now, out),
+        }
+    }
+
+    /// When to [`Tick`](Input::Tick) next, at the latest; there may be nothing to do then.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.arrivals.peek(), self.alarms.deadline()].into_iter().flatten().min()
+    }
+
+    /// Whether all calls have started and ended. The agent may still have repeated refusals to acknowledge.
+    pub fn finished(&self) -> bool {
+        self.arrivals.peek().is_none() && self.results.calls_in_progress == 0
+    }
+
+    /// Counts and times so far.
+    pub fn results(&self) -> &Results {
+        &self.results
+    }
+
+    fn tick(&mut self, now: Instant, out: &mut Outbox<Event>) {
+        for _ in 0..WORK_MAX {
+            if let Some((at, slot)) = self.alarms.pop(now) {
+                if self.calls.get(slot).is_some_and(|call| call.alarm == at) {
+                    self.calls[slot].alarm = Instant::from_nanos(u64::MAX);
+                    self.step(now, slot, out, Call::expire);
+                }
+            } else if let Some(scheduled) = self.arrivals.pop(now) {
+                self.start(now, scheduled, out);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn start(&mut self, now: Instant, scheduled: Instant, out: &mut Outbox<Event>) {
+        let number = self.results.calls_started;
+        let holding = self.config.holding.sample(&mut self.holding_rng);
+        let call = Call::new(Token::id(self.agent, number), number, scheduled, holding);
+        let slot = self.calls.insert(call);
+        self.step(now, slot, out, Call::start);
+    }
+
+    /// Lets a call act, and sees to its alarm.
+    fn step<R>(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        out: &mut Outbox<Event>,
+        act: impl FnOnce(&mut Call, &mut Step<'_>) -> R,
+    ) -> R {
+        let Self { config, texts, servers, results, .. } = self;
+        let call = &mut self.calls[slot];
+        let token = Token { id: call.id, slot };
+        let done = act(call, &mut Step { now, token, config, texts, servers, results, out });
+        match call.deadline() {
+            None => drop(self.calls.remove(slot)),
+            Some(deadline) if deadline < call.alarm => {
+                call.alarm = deadline;
+                self.alarms.set(deadline, slot);
+            }
+            // The alarm rings too early and is set again then.
+            Some(_) => {}
+        }
+        done
+    }
+
+    /// `None` for what belongs to no call.
+    fn receive(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox<Event>,
+    ) -> Option<()> {
+        let message = wire::scan(bytes).ok()?;
+        let Some(status) = message.status() else {
+            self.receive_request(now, from, &message, out);
+            return Some(());
+        };
+        // RFC 3261 §17.1.3: the branch of the top Via and the method in CSeq decide. A response with more Vias
+        // was meant for somebody else (§8.1.3.3).
+        let (token, leg) = read_branch(message.top_via().branch?)?;
+        if message.second_via().is_some() || self.calls.get(token.slot)?.id != token.id {
+            return None;
+        }
+        if status > 100 {
+            self.check_server(token.slot, &message, status, out);
+        }
+        self.step(now, token.slot, out, |call, step| call.receive(step, leg, &message, status));
+        Some(())
+    }
+
+    /// Compares the response's Server name with the call's.
+    fn check_server(&mut self, slot: u32, response: &Message<'_>, status: u16, out: &mut Outbox<Event>) {
+        let name = response.header("Server").and_then(|name| core::str::from_utf8(name).ok());
+        let Some(name) = name else { return };
+        let call = &mut self.calls[slot];
+        let known = call.server.map(|server| &*self.servers[server as usize]);
+        if known.is_some_and(|known| known != name) {
+            self.results.wrong_server += 1;
+            let call_id = String::from_utf8_lossy(response.call_id()).into();
+            out.event(Event::WrongServer { call_id });
+        } else if known.is_none() && status < 300 {
+            call.server = self.servers.iter().position(|server| **server == *name).map(|index| index as u32);
+            if call.server.is_none() && self.servers.len() < SERVERS_MAX {
+                call.server = Some(self.servers.len() as u32);
+                self.servers.push(name.into());
+            }
+        }
+    }
+
+    /// The other side hangs up, or wants something that a caller does not do.
+    fn receive_request(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        request: &Message<'_>,
+        out: &mut Outbox<Event>,
+    ) {
+        let refusal = request.fault().map(|fault| (fault.status, fault.reason));
+        let (status, reason) = match (refusal, request.method()) {
+            (Some(refusal), _) => refusal,
+            // An ACK is never answered.
+            (None, Some(Method::Ack)) => return,
+            (None, Some(Method::Bye)) if self.hung_up(now, request, out) => (200, "OK"),
+            // RFC 3261 §15.1.2.
+            (None, Some(Method::Bye)) => (481, "Call/Transaction Does Not Exist"),
+            // RFC 3261 §8.2.1: with the methods that are allowed.
+            (None, _) => (405, "Method Not Allowed"),
+        };
+        let allow = [("Allow", "ACK, BYE")];
+        let extra = if status == 405 { &allow[..] } else { &[] };
+        if let Some(to) = wire::request_source_target(request.top_via(), from) {
+            let tag = format!("{:x}", self.agent);
+            out.send(self.config.listener, to, |bytes| {
+                wire::write_response(request, from, status, reason, &tag, extra, bytes);
+            });
+        }
+    }
+
+    fn hung_up(&mut self, now: Instant, request: &Message<'_>, out: &mut Outbox<Event>) -> bool {
+        let Some((token, b"")) = Token::split(request.call_id()) else { return false };
+        self.calls.get(token.slot).is_some_and(|call| call.id == token.id)
+            && self.step(now, token.slot, out, |call, step| call.receive_bye(step, request))
+    }
+}

@@ -1,0 +1,5 @@
+//! A caller against answerers in virtual time.
+mod calls;
+mod faults;
+mod net;
+mod timing;
