@@ -1,1 +1,14 @@
-//! To be written.
+//! Side-by-side measurements of what stands between callers and servers: a blind relay, Kamailio, Sarabande.
+//!
+//! One process plays both ends ([`driver`]): callers on one side, answering servers on the other, six datagrams a call.
+//! What stands between them is another process ([`target`]), whose processor time is read from the kernel
+//! ([`process`]). The method is written down in `docs/performance.md`.
+
+pub mod answerer;
+pub mod caller;
+pub mod driver;
+pub mod endpoint;
+pub mod process;
+pub mod report;
+pub mod target;
+pub mod text;

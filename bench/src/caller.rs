@@ -1,0 +1,266 @@
+//! The callers' end: one INVITE, ACK and BYE a call, route set honoured, nothing sent twice.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::net::SocketAddr;
+
+use hdrhistogram::Histogram;
+
+use crate::endpoint::Endpoint;
+use crate::text::{self, SDP, Start};
+
+/// What became of the calls of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Calls started.
+    pub started: u64,
+    /// Calls that had a 200 to the INVITE and a 200 to the BYE.
+    pub completed: u64,
+    /// Of these, calls whose 180 did not come before the 200: lost, or overtaken.
+    pub unrung: u64,
+    /// Calls that a final response of 300 and above ended.
+    pub refused: u64,
+    /// In-dialog requests that reached another server than the call's own.
+    pub misrouted: u64,
+    /// INVITEs that reached each server.
+    pub invites: Vec<u64>,
+    /// Nanoseconds from when a request was due to its first response: 180 for INVITE, 200 for BYE.
+    pub round_trips: Histogram<u64>,
+    /// Longest that a burst left after it was due, in nanoseconds: the driver's own lateness.
+    pub late_ns_max: u64,
+}
+
+impl Outcome {
+    pub(crate) fn new() -> Self {
+        // A minute at most: no run waits longer for an answer.
+        let round_trips = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are in order");
+        Self {
+            started: 0,
+            completed: 0,
+            unrung: 0,
+            refused: 0,
+            misrouted: 0,
+            invites: Vec::new(),
+            round_trips,
+            late_ns_max: 0,
+        }
+    }
+
+    /// Calls that did not complete.
+    pub fn failed(&self) -> u64 {
+        self.started - self.completed
+    }
+}
+
+/// How far a call has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Invited,
+    Ringing,
+    Established,
+    Ended,
+}
+
+struct Call {
+    stage: Stage,
+    /// When the last request was due.
+    due_ns: u64,
+}
+
+/// An established call that waits for its end.
+struct Hold {
+    end_ns: u64,
+    call: usize,
+    bye: Vec<u8>,
+}
+
+/// What all the calls of one run share.
+#[derive(Clone, Copy, Debug)]
+pub struct Habit {
+    /// Distinguishes the runs of a process: a late datagram of an earlier one is ignored.
+    pub run: u32,
+    /// Time between the answer and the end of a call, in nanoseconds.
+    pub hold_ns: u64,
+}
+
+/// All calls of one run. Time is in nanoseconds since any start.
+pub struct Caller {
+    habit: Habit,
+    calls: Vec<Call>,
+    holding: VecDeque<Hold>,
+    /// The run so far.
+    pub outcome: Outcome,
+}
+
+impl Caller {
+    /// No calls yet.
+    pub fn new(habit: Habit) -> Self {
+        Self { habit, calls: Vec::new(), holding: VecDeque::new(), outcome: Outcome::new() }
+    }
+
+    /// When the next call is to be ended.
+    pub fn next_end(&self) -> Option<u64> {
+        self.holding.front().map(|hold| hold.end_ns)
+    }
+
+    /// Every call has either come to its end or has been refused.
+    pub fn settled(&self) -> bool {
+        self.outcome.completed + self.outcome.refused == self.outcome.started
+    }
+
+    /// Starts a call that was due at `due_ns`, over one of `endpoints` (they take turns), to its entry of `targets`.
+    pub fn start(&mut self, due_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+        let call = self.calls.len();
+        let line = call % endpoints.len();
+        self.calls.push(Call { stage: Stage::Invited, due_ns });
+        self.outcome.started += 1;
+        let (local, target, run) = (endpoints[line].address, targets[line], self.habit.run);
+        endpoints[line].send(target, |out| {
+            write!(
+                out,
+                "INVITE sip:service@{target} SIP/2.0\r\n\
+                 Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-1\r\n\
+                 Max-Forwards: 70\r\n\
+                 From: \"Caller\" <sip:caller@{local}>;tag=c{call:x}\r\n\
+                 To: <sip:service@{target}>\r\n\
+                 Call-ID: {run:08x}-{call:08x}@127.0.0.1\r\n\
+                 CSeq: 1 INVITE\r\n\
+                 Contact: <sip:caller@{local}>\r\n\
+                 Content-Type: application/sdp\r\n\
+                 Content-Length: {}\r\n\r\n{SDP}",
+                SDP.len()
+            )
+            .expect("memory takes all");
+        });
+    }
+
+    /// Sends the BYE of each call whose time is over at `now_ns`.
+    pub fn end_due(&mut self, now_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+        while self.next_end().is_some_and(|end_ns| end_ns <= now_ns) {
+            let Some(hold) = self.holding.pop_front() else { break };
+            let line = hold.call % endpoints.len();
+            self.calls[hold.call].due_ns = hold.end_ns;
+            endpoints[line].send(targets[line], |out| out.extend_from_slice(&hold.bye));
+        }
+    }
+
+    /// Takes a datagram that reached a caller's socket.
+    pub fn handle(
+        &mut self,
+        now_ns: u64,
+        datagram: &[u8],
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let Some(Start::Response(status)) = text::start(datagram) else { return };
+        let Some(call) = text::header(datagram, "Call-ID").and_then(|id| self.number_of(id)) else { return };
+        let of_invite = text::header(datagram, "CSeq").is_some_and(|cseq| cseq.ends_with(b"INVITE"));
+        match (self.calls[call].stage, status, of_invite) {
+            (Stage::Invited, 101..=199, true) => {
+                self.calls[call].stage = Stage::Ringing;
+                self.time(call, now_ns);
+            }
+            (stage @ (Stage::Invited | Stage::Ringing), 200..=299, true) => {
+                self.outcome.unrung += u64::from(stage == Stage::Invited);
+                self.calls[call].stage = Stage::Established;
+                self.establish(call, now_ns, datagram, endpoints, targets);
+            }
+            (Stage::Established, 200..=299, false) => {
+                self.calls[call].stage = Stage::Ended;
+                self.outcome.completed += 1;
+                self.time(call, now_ns);
+            }
+            (stage, 300.., _) if stage != Stage::Ended => {
+                self.calls[call].stage = Stage::Ended;
+                self.outcome.refused += 1;
+            }
+            // A 100 from next door, a response that came twice, a 180 that the 200 overtook.
+            _ => {}
+        }
+    }
+
+    /// Acknowledges the 200 in `datagram` and plans the end of the call.
+    fn establish(
+        &mut self,
+        call: usize,
+        now_ns: u64,
+        datagram: &[u8],
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let line = call % endpoints.len();
+        let local = endpoints[line].address;
+        let run = self.habit.run;
+        let mut bye = Vec::new();
+        in_dialog("BYE", 2, run, call, local, datagram, &mut bye);
+        endpoints[line].send(targets[line], |out| in_dialog("ACK", 1, run, call, local, datagram, out));
+        self.holding.push_back(Hold { end_ns: now_ns + self.habit.hold_ns, call, bye });
+    }
+
+    fn time(&mut self, call: usize, now_ns: u64) {
+        let elapsed = now_ns.saturating_sub(self.calls[call].due_ns);
+        self.outcome.round_trips.saturating_record(elapsed.max(1));
+    }
+
+    /// Which call of this run a Call-ID names.
+    fn number_of(&self, call_id: &[u8]) -> Option<usize> {
+        let (run, rest) = std::str::from_utf8(call_id).ok()?.split_once('-')?;
+        let (call, _) = rest.split_once('@')?;
+        let call = usize::from_str_radix(call, 16).ok()?;
+        (u32::from_str_radix(run, 16) == Ok(self.habit.run) && call < self.calls.len()).then_some(call)
+    }
+}
+
+/// Writes a request within the dialog that the 2xx in `response` established (RFC 3261 §12.2.1.1): to the remote
+/// target, along the recorded routes in reverse.
+fn in_dialog(
+    method: &str,
+    cseq: u32,
+    run: u32,
+    call: usize,
+    local: SocketAddr,
+    response: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let remote = text::header(response, "Contact").map_or(&b"sip:nowhere.invalid"[..], text::uri);
+    out.extend_from_slice(method.as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(remote);
+    write!(out, " SIP/2.0\r\nVia: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-{method}\r\n")
+        .expect("memory takes all");
+    let recorded = text::lines(response).filter_map(|line| text::value(line, "Record-Route"));
+    let mut routes: Vec<&[u8]> = recorded.flat_map(text::list).collect();
+    routes.reverse();
+    for route in routes {
+        out.extend_from_slice(b"Route: ");
+        out.extend_from_slice(route);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"Max-Forwards: 70\r\n");
+    for line in text::lines(response) {
+        if ["From", "To", "Call-ID"].iter().any(|name| text::value(line, name).is_some()) {
+            out.extend_from_slice(line);
+        }
+    }
+    write!(out, "CSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n").expect("memory takes all");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_within_a_dialog_follows_the_recorded_routes_in_reverse() {
+        let response = b"SIP/2.0 200 OK\r\nVia: x\r\nRecord-Route: <sip:b;lr>, <sip:a;lr>\r\n\
+            Record-Route: <sip:first;lr>\r\nFrom: <sip:f>;tag=c\r\nTo: <sip:t>;tag=s\r\nCall-ID: i\r\n\
+            CSeq: 1 INVITE\r\nContact: <sip:s0@127.0.0.1:9>\r\n\r\n";
+        let mut out = Vec::new();
+        in_dialog("BYE", 2, 1, 10, "127.0.0.1:5".parse().expect("an address"), response, &mut out);
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            "BYE sip:s0@127.0.0.1:9 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5;rport;branch=z9hG4bK-1-a-BYE\r\n\
+             Route: <sip:first;lr>\r\nRoute: <sip:a;lr>\r\nRoute: <sip:b;lr>\r\nMax-Forwards: 70\r\n\
+             From: <sip:f>;tag=c\r\nTo: <sip:t>;tag=s\r\nCall-ID: i\r\nCSeq: 2 BYE\r\nContent-Length: 0\r\n\r\n"
+        );
+    }
+}

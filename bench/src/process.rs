@@ -1,0 +1,151 @@
+//! A process and all its descendants: started, measured from outside, stopped.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a process may take to end after SIGTERM before it is killed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Processor time used since the start, by all threads of a process and of its descendants that are still alive.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// All of it, in nanoseconds, as the scheduler counts it.
+    pub total_ns: u64,
+    /// The user's part in clock ticks of 10 ms; sampled, so good for a share only.
+    pub user_ticks: u64,
+    /// The kernel's part, likewise.
+    pub system_ticks: u64,
+}
+
+impl Usage {
+    /// What was used since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            total_ns: self.total_ns - earlier.total_ns,
+            user_ticks: self.user_ticks - earlier.user_ticks,
+            system_ticks: self.system_ticks - earlier.system_ticks,
+        }
+    }
+
+    /// The user's share of the time, 0 to 1.
+    pub fn user_share(self) -> f64 {
+        self.user_ticks as f64 / (self.user_ticks + self.system_ticks).max(1) as f64
+    }
+}
+
+/// A running program, ended with this value.
+pub struct Program {
+    child: Child,
+}
+
+impl Program {
+    /// Starts `command`.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        Ok(Self { child: command.spawn()? })
+    }
+
+    /// Whether it has ended by itself.
+    pub fn ended(&mut self) -> io::Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// What it has used so far.
+    pub fn usage(&self) -> io::Result<Usage> {
+        let mut usage = Usage::default();
+        for pid in family(self.child.id())? {
+            for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+                let schedstat = fs::read_to_string(task?.path().join("schedstat"))?;
+                usage.total_ns += number(schedstat.split_whitespace().next())?;
+            }
+            // proc_pid_stat(5): utime and stime are the fields 14 and 15, the state (field 3) is the first here.
+            let fields = stat_fields(pid)?;
+            usage.user_ticks += number(fields.get(11).map(String::as_str))?;
+            usage.system_ticks += number(fields.get(12).map(String::as_str))?;
+        }
+        Ok(usage)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // A process that has ended already is as good as one that ends now.
+        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+        let start = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if start.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Processors of this machine, whether or not this process may run on all of them.
+pub fn processors() -> usize {
+    let list = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    list.lines().filter(|line| line.starts_with("processor")).count().max(1)
+}
+
+/// `pid` and all its descendants.
+fn family(pid: u32) -> io::Result<Vec<u32>> {
+    let mut parents = BTreeMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(process) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // A process may end between the listing and the look at it.
+        if let Ok(fields) = stat_fields(process) {
+            parents.insert(process, number(fields.get(1).map(String::as_str))? as u32);
+        }
+    }
+    let mut found = vec![pid];
+    let mut next = 0;
+    while next < found.len() {
+        let parent = found[next];
+        found.extend(parents.iter().filter(|(_, of)| **of == parent).map(|(process, _)| *process));
+        next += 1;
+    }
+    Ok(found)
+}
+
+/// The fields of `/proc/PID/stat` after the program's name, which may hold spaces itself.
+fn stat_fields(pid: u32) -> io::Result<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(')').ok_or(io::ErrorKind::InvalidData)?;
+    Ok(fields.split_whitespace().map(str::to_owned).collect())
+}
+
+fn number(text: Option<&str>) -> io::Result<u64> {
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_of_a_child_of_a_child_is_counted() {
+        let script = "(while :; do :; done) & echo $! >/dev/null; trap 'kill $!' TERM; wait";
+        let program = Program::start(Command::new("sh").args(["-c", script])).expect("sh starts");
+        // However slow the machine: the busy grandchild gets there in the end, and its idle parent never would.
+        while program.usage().expect("usage").total_ns < 100_000_000 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let usage = program.usage().expect("usage");
+        assert!(usage.user_ticks + usage.system_ticks > 0);
+        assert_eq!(usage.since(usage).total_ns, 0);
+    }
+
+    #[test]
+    fn a_program_that_ends_is_noticed() {
+        let mut program = Program::start(&mut Command::new("true")).expect("true starts");
+        while !program.ended().expect("wait") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What is measured: how each of the balancers is started in front of the driver's servers.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::driver::{Driver, Plan};
+use crate::process::{Program, Usage, processors};
+
+/// Callers and servers of every measurement.
+pub const SERVERS: usize = 4;
+
+/// How long a balancer may take until the first call passes through it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What stands between callers and servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Kind {
+    /// The blind relay: the floor.
+    Relay,
+    /// Sarabande, policy tlwl, tokens on.
+    Sarabande,
+    /// Kamailio, dispatcher with call load, record-routed, relayed with state.
+    Kamailio,
+}
+
+impl Kind {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Relay => "relay",
+            Self::Sarabande => "sarabande",
+            Self::Kamailio => "kamailio",
+        }
+    }
+}
+
+/// Where the programs are and how they run.
+#[derive(Args, Clone, Debug)]
+pub struct Setup {
+    /// What to measure, in turn.
+    #[arg(long = "targets", value_delimiter = ',', default_values = ["relay", "sarabande", "kamailio"])]
+    pub kinds: Vec<Kind>,
+    /// The program under test; the relay is looked for beside this benchmark.
+    #[arg(long, default_value = "target/release/sarabande")]
+    pub sarabande: PathBuf,
+    /// Kamailio's program.
+    #[arg(long, default_value = "/usr/sbin/kamailio")]
+    pub kamailio: PathBuf,
+    /// Kamailio's configuration.
+    #[arg(long, default_value = "bench/kamailio/kamailio.cfg")]
+    pub kamailio_config: PathBuf,
+    /// Threads, or receiving processes, of each target. With one, target and driver are tied to a processor each.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+}
+
+/// A balancer that calls pass through.
+pub struct Target {
+    program: Program,
+    address: SocketAddr,
+    /// Its configuration and its log.
+    scratch: PathBuf,
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // Left behind, it would do no harm.
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+impl Setup {
+    /// Starts `kind` in front of the driver's servers and waits until a call gets through.
+    pub fn start(&self, kind: Kind, driver: &mut Driver) -> Result<Target> {
+        let address = free_port()?;
+        let scratch = std::env::temp_dir().join(format!("sarabande-bench-{}", std::process::id()));
+        fs::create_dir_all(&scratch)?;
+        let mut command = match kind {
+            Kind::Relay => self.relay(address, driver)?,
+            Kind::Sarabande => self.sarabande(address, driver, &scratch)?,
+            Kind::Kamailio => self.kamailio(address, driver, &scratch)?,
+        };
+        let log = scratch.join(format!("{}.log", kind.name()));
+        let output = File::create(&log)?;
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        self.pin(0)?;
+        let program = Program::start(&mut command).with_context(|| format!("cannot start {command:?}"))?;
+        self.pin(1)?;
+        let mut target = Target { program, address, scratch };
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        target.await_calls(driver).with_context(|| format!("{} said: {}", kind.name(), said()))?;
+        Ok(target)
+    }
+
+    /// Ties this process, and what it starts from now on, to one processor, where there are just the two to tie.
+    fn pin(&self, processor: usize) -> Result<()> {
+        if self.threads == 1 && processors() > 1 {
+            let mut set = CpuSet::new();
+            set.set(processor);
+            sched_setaffinity(None, &set).with_context(|| format!("cannot run on processor {processor}"))?;
+        }
+        Ok(())
+    }
+
+    fn relay(&self, address: SocketAddr, driver: &Driver) -> Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?.with_file_name("relay"));
+        command.args(["--listen", &address.to_string(), "--threads", &self.threads.to_string()]);
+        for (caller, server) in driver.callers().iter().zip(driver.servers()) {
+            command.args(["--pair", &format!("{caller}={server}")]);
+        }
+        Ok(command)
+    }
+
+    fn sarabande(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
+        let members: Vec<String> = driver.servers().iter().map(|server| format!("\"{server}\"")).collect();
+        let config = scratch.join("sarabande.toml");
+        let text = format!(
+            "[listen]\nudp = [\"{address}\"]\nthreads = {}\n\n\
+             [pool.servers]\npolicy = \"tlwl\"\nmembers = [{}]\n\n\
+             [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n\n\
+             [admin]\nlisten = \"\"\n\n[log]\nlevel = \"warn\"\n",
+            self.threads,
+            members.join(", ")
+        );
+        fs::write(&config, text)?;
+        let mut command = Command::new(&self.sarabande);
+        command.arg("run").arg(config);
+        Ok(command)
+    }
+
+    fn kamailio(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
+        let list = scratch.join("dispatcher.list");
+        let servers = driver.servers();
+        // Set, address, flags, priority, attributes: call load needs a unique id a server.
+        let lines = servers.iter().enumerate().map(|(i, server)| format!("1 sip:{server} 0 0 duid=s{i}\n"));
+        fs::write(&list, lines.collect::<String>())?;
+        let mut command = Command::new(&self.kamailio);
+        // -DD: children, but no daemon; 2 GiB hold the transactions of five seconds, which tm keeps, at any rate.
+        command.args(["-DD", "-E", "-x", "fm", "-m", "2048", "-M", "16", "-n", &self.threads.to_string()]);
+        command.arg("-f").arg(&self.kamailio_config).arg("-Y").arg(scratch);
+        command.arg("-l").arg(format!("udp:{address}")).arg("-A").arg(format!("LIST=\"{}\"", list.display()));
+        Ok(command)
+    }
+}
+
+impl Target {
+    /// Where each caller sends.
+    pub fn addresses(&self) -> [SocketAddr; SERVERS] {
+        [self.address; SERVERS]
+    }
+
+    /// Processor time used so far.
+    pub fn usage(&self) -> Result<Usage> {
+        Ok(self.program.usage()?)
+    }
+
+    fn await_calls(&mut self, driver: &mut Driver) -> Result<()> {
+        let (duration, hold) = (Duration::from_millis(100), Duration::ZERO);
+        let one = Plan { rate: 10.0, duration, hold, burst: Duration::ZERO, spin: false };
+        let start = Instant::now();
+        while driver.run(&self.addresses(), &one)?.completed == 0 {
+            ensure!(!self.program.ended()?, "ended before any call got through");
+            if start.elapsed() > PATIENCE {
+                bail!("no call got through within {} s", PATIENCE.as_secs());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A loopback address whose port is free now.
+fn free_port() -> Result<SocketAddr> {
+    Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
