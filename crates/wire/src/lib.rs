@@ -16,6 +16,7 @@ pub mod build;
 mod chars;
 mod cursor;
 mod edit;
+pub mod fuzz;
 mod header;
 mod host;
 mod line;

@@ -44,7 +44,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<StartLine, Discard> {
     let text = &bytes[..end.text];
     if text.get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"SIP/")) {
         if !end.strict {
-            return Err(Discard::BadResponse("line end is not CRLF"));
+            return Err(Discard::BadResponse(Fault::LINE_END.reason));
         }
         let status = status_line(text)?;
         let odd_version = (!text.starts_with(b"SIP/2.0")).then_some(Span { start: 0, end: 7 });
@@ -59,9 +59,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<StartLine, Discard> {
 /// `SIP/2.0 200 OK`. The reason phrase may be empty, and be sent without the space before it.
 fn status_line(text: &[u8]) -> Result<u16, Discard> {
     if !text.get(..7).is_some_and(|version| version.eq_ignore_ascii_case(b"SIP/2.0")) {
-        return Err(Discard::BadResponse("SIP version is not 2.0"));
+        return Err(Discard::BadResponse("Version Not Supported"));
     }
-    let bad = Discard::BadResponse("malformed status line");
+    let bad = Discard::BadResponse("Malformed Status-Line");
     let rest = text[7..].strip_prefix(b" ").ok_or(bad)?;
     let digits = rest.iter().position(|&b| b == b' ').unwrap_or(rest.len());
     // Three digits, and six classes (RFC 3261 §7.2): anything longer overflows or lies.

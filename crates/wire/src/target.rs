@@ -54,7 +54,6 @@ pub(crate) type Piece = (Span, ArrayVec<u8, 64>);
 pub(crate) fn mark(via: &Via<'_>, source: SocketAddr) -> ArrayVec<Piece, 2> {
     let ip = source.ip().to_canonical();
     let differs = via.host.ip().is_none_or(|host| host.to_canonical() != ip);
-    let replaced = via.received_at.filter(|_| via.received != Some(ip));
     let added = via.received_at.is_none() && (differs || via.rport_at.is_some());
     let mut pieces = ArrayVec::new();
     if let Some(at) = via.rport_at {
@@ -69,7 +68,7 @@ pub(crate) fn mark(via: &Via<'_>, source: SocketAddr) -> ArrayVec<Piece, 2> {
         write_into(&mut text, format_args!(";received={ip}"));
         pieces.push((Span { start: via.value.end, end: via.value.end }, text));
     }
-    if let Some(at) = replaced {
+    if let Some(at) = via.received_at {
         let mut text = ArrayVec::new();
         write_into(&mut text, format_args!("{ip}"));
         pieces.push((at, text));

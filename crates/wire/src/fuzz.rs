@@ -1,0 +1,191 @@
+//! What must hold for any input, as functions that fuzzers and property tests call: they panic when it does not.
+
+use std::net::SocketAddr;
+
+use crate::{
+    Edits, Message, RouteValue, Span, Start, peek_call_id, request_source_target, response_target, scan,
+    write_response,
+};
+
+/// Sources of messages: an IPv4, an IPv6, and an IPv4 client of a socket for both.
+const SOURCES: [&str; 3] = ["192.0.2.66:50600", "[2001:db8::66]:50600", "[::ffff:192.0.2.66]:50600"];
+
+const OWN_VIA: &[u8] = b"SIP/2.0/UDP 198.51.100.1;branch=z9hG4bKfuzz";
+
+/// Scans `data` and, if it is a message, reads, edits and answers it in every way.
+///
+/// # Panics
+/// When an invariant of the crate does not hold.
+pub fn message(data: &[u8]) {
+    let m = match scan(data) {
+        Ok(m) => m,
+        Err(discard) => {
+            assert!(!discard.reason().is_empty());
+            return;
+        }
+    };
+    framing(data, &m);
+    readable(&m);
+    for source in SOURCES {
+        let source = source.parse().expect("the constants are addresses");
+        answer(&m, source);
+        if m.fault().is_none() {
+            forward_request(&m, source);
+        }
+    }
+    if m.fault().is_none() {
+        via_round_trip(&m);
+        turn_response(&m);
+    }
+}
+
+/// The message is a part of the datagram, and its own scan finds the same.
+fn framing(data: &[u8], m: &Message<'_>) {
+    assert!(memchr::memmem::find(data, m.bytes()).is_some());
+    assert!(m.bytes().ends_with(m.body()));
+    let found = peek_call_id(data).unwrap_or_default();
+    assert_eq!(found, m.call_id());
+    let again = scan(m.bytes()).expect("a message stays one without the noise around it");
+    assert_eq!(again.bytes(), m.bytes());
+    assert_eq!(again.body(), m.body());
+    assert_eq!(again.start(), m.start());
+    assert_eq!(again.fault(), m.fault());
+}
+
+/// Every accessor ends, and what it gives lies in the header.
+fn readable(m: &Message<'_>) {
+    let header = m.bytes().len() - m.body().len();
+    let inside = |span: Span| assert!(span.start <= span.end && span.end as usize <= header);
+    assert_eq!(m.method().is_some(), m.uri().is_some());
+    assert_ne!(m.method().is_some(), m.status().is_some());
+    inside(m.top_via().value);
+    inside(m.cseq().method_name);
+    if let Some((hops, at)) = m.max_forwards() {
+        inside(at);
+        assert!(hops <= 255);
+    }
+    let vias: Vec<_> = m.vias().collect();
+    match m.fault() {
+        // On a message that is forwarded, the iterator's first value is the scan's, and the second the other one's.
+        None => {
+            assert_eq!(vias[0].as_ref(), Ok(m.top_via()));
+            assert_eq!(vias.get(1).copied().and_then(Result::ok), m.second_via());
+            assert!(!m.call_id().is_empty() && !m.from().is_empty() && !m.to().is_empty());
+        }
+        Some(fault) => assert!((400..700).contains(&fault.status) && m.method().is_some()),
+    }
+    for via in vias.into_iter().flatten() {
+        inside(via.value);
+        response_target(&via);
+    }
+    m.routes().chain(m.record_routes()).for_each(|route| inside(route.value));
+    assert!(m.proxy_require().all(|tag| !tag.is_empty()));
+    m.retry_after();
+    assert_eq!(m.header("Call-ID").unwrap_or_default(), m.call_id());
+}
+
+/// RFC 3261 §8.2.6: a request that is well formed gets a response that is, with the same identity.
+fn answer(m: &Message<'_>, source: SocketAddr) {
+    let mut out = Vec::new();
+    write_response(m, source, 499, "Fuzzed", "own", &[("Server", "x\r\ny")], &mut out);
+    let allowed = [
+        "SIP/2.0 499 Fuzzed",
+        "Via: ",
+        "From: ",
+        "To: ",
+        "Call-ID: ",
+        "CSeq: ",
+        "Server: x  y",
+        "Content-Length: 0",
+        "",
+    ];
+    let text = out.strip_suffix(b"\r\n").expect("ends with an empty line");
+    for line in text.split(|&b| b == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        assert!(allowed.iter().any(|name| line.starts_with(name.as_bytes())));
+        assert!(!line.contains(&b'\r'));
+    }
+    if m.fault().is_none() {
+        let response = scan(&out).expect("a well-formed response");
+        assert_eq!(response.call_id(), m.call_id());
+        assert_eq!(response.cseq().number, m.cseq().number);
+        assert_eq!(response.from_tag(), m.from_tag());
+        assert_eq!(response.to_tag(), m.to_tag().or(Some(b"own")));
+        assert_eq!(response.vias().count(), m.vias().count());
+        assert_eq!(response_target(response.top_via()), request_source_target(m.top_via(), source));
+    }
+}
+
+/// All edits of a proxy at once: each does its own, and nothing else changes.
+fn forward_request(m: &Message<'_>, source: SocketAddr) {
+    let Start::Request { method_span, .. } = *m.start() else { return };
+    let mut edits = Edits::new();
+    edits.mark_received(m, source);
+    edits.push_via(m, OWN_VIA);
+    edits.push_record_route(m, b"<sip:198.51.100.1;lr>");
+    edits.set_max_forwards(m, 42);
+    edits.pop_route(m, 1);
+    edits.append_route(m, b"<sip:last>");
+    edits.set_uri(m, b"sip:new@198.51.100.2");
+    let out = rendered(&edits, m);
+    let after = scan(&out).expect("an edited message is one");
+    assert_eq!(after.fault(), None);
+    assert_eq!(after.bytes(), out);
+    assert_eq!(after.body(), m.body());
+    assert_eq!(after.uri(), Some(&b"sip:new@198.51.100.2"[..]));
+    assert!(
+        matches!(*after.start(), Start::Request { method_span: new, .. } if new.of(&out) == method_span.of(m.bytes()))
+    );
+    assert_eq!(after.max_forwards().map(|(hops, _)| hops), Some(42));
+    assert_eq!(after.top_via().value.of(&out), OWN_VIA);
+    let below = after.second_via().expect("the former topmost Via");
+    assert_eq!(below.branch, m.top_via().branch);
+    assert_eq!(response_target(&below), request_source_target(m.top_via(), source));
+    assert_eq!(after.vias().count(), m.vias().count() + 1);
+    assert_eq!(after.record_routes().next().map(|r| r.uri), Some(&b"sip:198.51.100.1;lr"[..]));
+    let uris =
+        |routes: &mut dyn Iterator<Item = RouteValue<'_>>| routes.map(|r| r.uri.to_vec()).collect::<Vec<_>>();
+    let mut expected = uris(&mut m.routes().skip(1));
+    expected.push(b"sip:last".to_vec());
+    assert_eq!(uris(&mut after.routes()), expected);
+    assert_eq!((after.from(), after.to(), after.call_id()), (m.from(), m.to(), m.call_id()));
+    // Removing the routes from both ends leaves none, and no trace of them.
+    edits.clear();
+    edits.pop_last_route(m);
+    edits.pop_route(m, m.routes().count().saturating_sub(1));
+    let out = rendered(&edits, m);
+    assert_eq!(scan(&out).expect("an edited message is one").header("Route"), None);
+}
+
+/// A Via that is pushed and popped leaves no trace.
+fn via_round_trip(m: &Message<'_>) {
+    let mut edits = Edits::new();
+    let before = rendered(&edits, m);
+    edits.push_via(m, OWN_VIA);
+    let pushed = rendered(&edits, m);
+    let m = scan(&pushed).expect("an edited message is one");
+    edits.clear();
+    edits.pop_via(&m);
+    assert_eq!(rendered(&edits, &m), before);
+}
+
+/// A response on its way back: the topmost Via goes, all others stay.
+fn turn_response(m: &Message<'_>) {
+    let mut edits = Edits::new();
+    edits.pop_via(m);
+    let out = rendered(&edits, m);
+    // Without a second Via, or with a malformed one, there is nowhere to forward to.
+    let Some(next) = m.second_via() else { return };
+    let after = scan(&out).expect("a response with a readable Via");
+    assert_eq!(after.fault(), None);
+    assert_eq!(after.top_via().value.of(&out), next.value.of(m.bytes()));
+    assert_eq!(after.vias().count() + 1, m.vias().count());
+    assert_eq!(after.body(), m.body());
+}
+
+fn rendered(edits: &Edits, m: &Message<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    edits.render(m, &mut out);
+    assert!(out.ends_with(m.body()));
+    out
+}
