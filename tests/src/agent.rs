@@ -1,0 +1,96 @@
+//! Socket ends that speak SIP where SIPp cannot: what is sent and what arrives is the test's own affair.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use crate::message::{respond, status, value};
+use crate::worker::{GLANCE, Worker};
+
+/// How long an answer may take. Generous: it bounds a hang.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One UDP socket of a test.
+#[derive(Debug)]
+pub struct Agent {
+    socket: UdpSocket,
+    address: SocketAddr,
+}
+
+impl Agent {
+    /// Binds `address`.
+    pub fn bind(address: SocketAddr) -> Self {
+        let socket = UdpSocket::bind(address).unwrap_or_else(|error| panic!("agent at {address}: {error}"));
+        Self { socket, address }
+    }
+
+    /// Where it is bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends one datagram.
+    pub fn send(&self, to: SocketAddr, datagram: &[u8]) {
+        self.socket.send_to(datagram, to).unwrap_or_else(|error| panic!("to {to}: {error}"));
+    }
+
+    /// The next datagram within `limit`.
+    pub fn receive_within(&self, limit: Duration) -> Option<(Vec<u8>, SocketAddr)> {
+        self.socket.set_read_timeout(Some(limit)).expect("the limit is not zero");
+        let mut buffer = vec![0; 65_536];
+        match self.socket.recv_from(&mut buffer) {
+            Ok((length, from)) => Some((buffer[..length].to_vec(), from)),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => None,
+            Err(error) => panic!("at {}: {error}", self.address),
+        }
+    }
+
+    /// The next datagram; there must be one.
+    pub fn receive(&self) -> Vec<u8> {
+        let datagram = self.receive_within(PATIENCE);
+        datagram.unwrap_or_else(|| panic!("nothing comes to {} in {PATIENCE:?}", self.address)).0
+    }
+
+    /// The final response to a transaction of `call_id`; everything else on the way is passed over.
+    pub fn final_response(&self, call_id: &str) -> Vec<u8> {
+        loop {
+            let message = self.receive();
+            let is_final = status(&message).is_some_and(|code| code >= 200);
+            if is_final && value(&message, "Call-ID").as_deref() == Some(call_id) {
+                return message;
+            }
+        }
+    }
+}
+
+/// A server that answers some requests by itself and hands the rest to the test.
+#[derive(Debug)]
+pub struct Answerer {
+    rest: Receiver<Vec<u8>>,
+    _worker: Worker,
+}
+
+impl Answerer {
+    /// Serves at `address`: a request that `answers` accepts gets 200 at once (an ACK nothing); everything
+    /// else comes out of [`Answerer::next`].
+    pub fn start(address: SocketAddr, answers: impl Fn(&[u8]) -> bool + Send + 'static) -> Self {
+        let agent = Agent::bind(address);
+        let (sender, rest) = channel();
+        let step = move || {
+            let Some((message, from)) = agent.receive_within(GLANCE) else { return };
+            if !answers(&message) {
+                // The receiver goes first when the answerer is dropped.
+                let _ = sender.send(message);
+            } else if !message.starts_with(b"ACK ") {
+                agent.send(from, &respond(&message, "200 OK", address));
+            }
+        };
+        Self { rest, _worker: Worker::start(step) }
+    }
+
+    /// The next message that it did not answer; there must be one.
+    pub fn next(&self) -> Vec<u8> {
+        self.rest.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no message in {PATIENCE:?}"))
+    }
+}

@@ -1,0 +1,294 @@
+//! The program under test: its configuration file, its process, its admin interface.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::child::Child;
+use crate::field::Field;
+use crate::http::{self, Reply};
+use crate::wait::until;
+
+/// What a configuration file is made from; tests change fields before they start a balancer.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it listens; the first is where tests send to.
+    pub listen: Vec<SocketAddr>,
+    /// Where the admin interface listens.
+    pub admin: SocketAddr,
+    /// Names that mean this balancer.
+    pub names: Vec<String>,
+    /// Threads; 0 is one a core.
+    pub threads: usize,
+    /// Members, each a TOML value: `"127.1.2.3:5060"` with its quotes, or a table.
+    pub members: Vec<String>,
+    /// Further lines of `[pool.servers]`.
+    pub pool: Vec<&'static str>,
+    /// Lines of `[pool.servers.probe]`.
+    pub probe: Vec<&'static str>,
+    /// Lines of `[timers]`.
+    pub timers: Vec<&'static str>,
+    /// The token key.
+    pub key: &'static str,
+    /// Name of the folder for its file and logs.
+    pub name: &'static str,
+}
+
+impl Settings {
+    /// A balancer at host 1 of the field for members at the given hosts, with quick probes and no slow start.
+    pub fn new(field: &Field, members: &[u8]) -> Self {
+        Self {
+            listen: vec![field.sip(1)],
+            admin: SocketAddr::new(field.ip(1), 8060),
+            names: Vec::new(),
+            threads: 0,
+            members: members.iter().map(|host| quoted(&field.sip(*host))).collect(),
+            pool: vec!["slow_start = \"0s\""],
+            probe: vec!["interval = \"500ms\"", "timeout = \"400ms\""],
+            timers: Vec::new(),
+            key: "000102030405060708090a0b0c0d0e0f",
+            name: "balancer",
+        }
+    }
+
+    fn text(&self) -> String {
+        let listen: Vec<String> = self.listen.iter().map(quoted).collect();
+        let names: Vec<String> = self.names.iter().map(quoted).collect();
+        format!(
+            "[listen]\nudp = [{}]\nnames = [{}]\nthreads = {}\n[pool.servers]\nmembers = [{}]\n{}\n\
+             [pool.servers.probe]\n{}\n[timers]\n{}\n[token]\nkey = \"{}\"\n[admin]\nlisten = \"{}\"\n\
+             [stop]\nwait = \"60s\"\n",
+            listen.join(", "),
+            names.join(", "),
+            self.threads,
+            self.members.join(", "),
+            self.pool.join("\n"),
+            self.probe.join("\n"),
+            self.timers.join("\n"),
+            self.key,
+            self.admin,
+        )
+    }
+}
+
+/// A TOML string.
+pub fn quoted(value: &impl ToString) -> String {
+    format!("{:?}", value.to_string())
+}
+
+/// One member as the admin interface shows it.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its address.
+    pub address: SocketAddr,
+    /// "up", "down", "draining", ...
+    pub state: String,
+    /// Whether new calls go to it.
+    pub accepting: bool,
+    /// Live calls.
+    pub calls: u64,
+    /// Live transactions.
+    pub transactions: u64,
+    /// Weighted work.
+    pub work: f64,
+    /// Calls it was ever given.
+    pub assigned: u64,
+}
+
+/// A running balancer.
+#[derive(Debug)]
+pub struct Balancer {
+    settings: Settings,
+    file: PathBuf,
+    child: Child,
+}
+
+impl Balancer {
+    /// Writes the file, starts the program and waits until it is healthy and every member takes calls.
+    pub fn start(field: &Field, settings: Settings) -> Self {
+        let balancer = Self::launch(field, settings);
+        until("every member takes calls", || balancer.members().iter().all(|m| m.accepting).then_some(()));
+        balancer
+    }
+
+    /// As [`Balancer::start`], whatever state the members are in.
+    pub fn launch(field: &Field, settings: Settings) -> Self {
+        let folder = field.folder().join(settings.name);
+        fs::create_dir_all(&folder).expect("the scratch folder can be written");
+        let file = folder.join("sarabande.toml");
+        fs::write(&file, settings.text()).expect("the scratch folder can be written");
+        let child = Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(&file));
+        let mut balancer = Self { settings, file, child };
+        balancer.wait_until_healthy();
+        balancer
+    }
+
+    /// Where it listens for SIP.
+    pub fn address(&self) -> SocketAddr {
+        self.settings.listen[0]
+    }
+
+    /// `kill -9`, then the same program with the same file.
+    pub fn kill_and_restart(&mut self) {
+        self.child.kill();
+        let folder = self.child.folder().to_owned();
+        self.child = Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(&self.file));
+        self.wait_until_healthy();
+    }
+
+    /// Rewrites the file and sends SIGHUP.
+    pub fn reload(&mut self, change: impl FnOnce(&mut Settings)) {
+        self.rewrite(change);
+        self.child.signal(Signal::HUP);
+    }
+
+    /// Rewrites the file and asks the admin interface to read it.
+    pub fn reload_by_request(&mut self, change: impl FnOnce(&mut Settings)) {
+        self.rewrite(change);
+        self.post("/api/reload");
+    }
+
+    fn rewrite(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.settings);
+        fs::write(&self.file, self.settings.text()).expect("the scratch folder can be written");
+    }
+
+    /// SIGTERM: take no new calls, end when the others have ended.
+    pub fn terminate(&mut self) {
+        self.child.signal(Signal::TERM);
+    }
+
+    /// Its exit status if it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.ended()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait()
+    }
+
+    /// GET of the admin interface; must succeed.
+    pub fn get(&self, path: &str) -> String {
+        self.ask("GET", path)
+    }
+
+    /// POST of the admin interface; must succeed.
+    pub fn post(&self, path: &str) -> String {
+        self.ask("POST", path)
+    }
+
+    /// Takes a member out of service for new calls, or back in.
+    pub fn set_draining(&self, member: SocketAddr, draining: bool) {
+        self.post(&format!("/api/{}?member={member}", if draining { "drain" } else { "undrain" }));
+    }
+
+    fn ask(&self, method: &str, path: &str) -> String {
+        let Reply { status, body } = http::request(self.settings.admin, method, path)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}"));
+        assert!((200..300).contains(&status), "{method} {path}: {status} {body}");
+        body
+    }
+
+    /// Every member.
+    pub fn members(&self) -> Vec<Member> {
+        let body = self.get("/api/members");
+        let value: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
+        value["members"]
+            .as_array()
+            .unwrap_or_else(|| panic!("a list of members in {body}"))
+            .iter()
+            .map(member)
+            .collect()
+    }
+
+    /// The member at `address`, if there is one.
+    pub fn member(&self, address: SocketAddr) -> Option<Member> {
+        self.members().into_iter().find(|member| member.address == address)
+    }
+
+    /// Live calls of all members.
+    pub fn calls(&self) -> u64 {
+        self.members().iter().map(|member| member.calls).sum()
+    }
+
+    /// Waits until no member has a call, a transaction or work left: every lease has ended.
+    pub fn wait_until_idle(&self) {
+        until("calls, transactions and work return to zero", || {
+            let members = self.members();
+            let idle = |m: &Member| m.calls == 0 && m.transactions == 0 && m.work.abs() < 1e-9;
+            members.iter().all(idle).then_some(())
+        });
+        let sessions: Value = serde_json::from_str(&self.get("/api/sessions")).expect("sessions are JSON");
+        assert_eq!(sessions["active"], 0, "active sessions are left: {sessions}");
+    }
+
+    /// The samples of `/metrics` that have a `reason` label, summed by reason.
+    pub fn drops(&self) -> BTreeMap<String, u64> {
+        let mut drops = BTreeMap::new();
+        for line in self.get("/metrics").lines().filter(|line| !line.starts_with('#')) {
+            let reason = line.split_once("reason=\"").and_then(|(_, rest)| rest.split_once('"'));
+            let count = line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok());
+            if let (Some((reason, _)), Some(count)) = (reason, count) {
+                *drops.entry(reason.to_owned()).or_insert(0) += count as u64;
+            }
+        }
+        drops
+    }
+
+    fn wait_until_healthy(&mut self) {
+        let admin = self.settings.admin;
+        until("the balancer is healthy", || {
+            if let Some(status) = self.child.ended() {
+                panic!("the balancer has ended: {status}");
+            }
+            http::request(admin, "GET", "/api/health").ok().filter(|reply| reply.status == 200)
+        });
+    }
+}
+
+fn member(value: &Value) -> Member {
+    let number = |key: &str| value[key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {value}"));
+    let text = |key: &str| value[key].as_str().unwrap_or_else(|| panic!("text {key:?} in {value}"));
+    Member {
+        address: text("address").parse().unwrap_or_else(|error| panic!("{error}: {value}")),
+        state: text("state").to_owned(),
+        accepting: value["accepting"].as_bool().unwrap_or_else(|| panic!("flag \"accepting\" in {value}")),
+        calls: number("calls"),
+        transactions: number("transactions"),
+        work: value["work"].as_f64().unwrap_or_else(|| panic!("number \"work\" in {value}")),
+        assigned: number("assigned_total"),
+    }
+}
+
+/// The program: `SARABANDE_BIN`, or else the workspace's release binary, brought up to date first.
+fn binary() -> &'static PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| env::var_os("SARABANDE_BIN").map_or_else(build, PathBuf::from))
+}
+
+fn build() -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--release",
+            "--package",
+            "sarabande-cli",
+            "--message-format",
+            "json-render-diagnostics",
+        ])
+        .output()
+        .expect("cargo can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    programs.next().expect("sarabande-cli has a program")
+}

@@ -1,0 +1,97 @@
+//! A child process that cannot outlive its test, with its output in files.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wait::{until, within};
+
+/// How much of a log is printed when a test fails.
+const TAIL_BYTES: usize = 3000;
+
+/// A running program; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Child {
+    process: Process,
+    name: String,
+    folder: PathBuf,
+    logs: Vec<PathBuf>,
+}
+
+impl Child {
+    /// Starts `command` in `folder`, which is made if need be; output goes to `NAME.out` and `NAME.err` there.
+    pub(crate) fn start(name: &str, folder: &Path, command: &mut Command) -> Self {
+        fs::create_dir_all(folder).expect("a folder for the logs can be made");
+        let logs = vec![folder.join(format!("{name}.out")), folder.join(format!("{name}.err"))];
+        let open = |path: &PathBuf| {
+            Stdio::from(File::options().append(true).create(true).open(path).expect("a log can be opened"))
+        };
+        command.current_dir(folder).stdin(Stdio::null()).stdout(open(&logs[0])).stderr(open(&logs[1]));
+        let process = command.spawn().unwrap_or_else(|error| panic!("{name}: {command:?}: {error}"));
+        Self { process, name: name.to_owned(), folder: folder.to_owned(), logs }
+    }
+
+    /// Sends a signal; a process that has ended already is left in peace.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        if self.ended().is_none() {
+            let pid = Pid::from_child(&self.process);
+            kill_process(pid, signal).unwrap_or_else(|error| panic!("{}: {signal:?}: {error}", self.name));
+        }
+    }
+
+    /// Its exit status if it has ended.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().expect("the state of a child can be asked for")
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let name = self.name.clone();
+        until(&format!("{name} ends"), || self.ended())
+    }
+
+    /// As [`Child::wait`], for at most `limit`.
+    pub(crate) fn wait_within(&mut self, limit: Duration) -> ExitStatus {
+        let name = self.name.clone();
+        within(limit, &format!("{name} ends"), || self.ended())
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.process.wait().expect("a killed child can be waited for");
+    }
+
+    /// Where it runs.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Prints the ends of its logs, and of any `*errors.log` beside them.
+    pub(crate) fn print_logs(&self) {
+        let beside = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let errors = beside.filter(|path| path.to_string_lossy().ends_with("errors.log"));
+        for path in self.logs.iter().cloned().chain(errors) {
+            let text = fs::read(&path).unwrap_or_default();
+            let tail = &text[text.len().saturating_sub(TAIL_BYTES)..];
+            if !tail.is_empty() {
+                eprintln!("--- {}\n{}", path.display(), String::from_utf8_lossy(tail));
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Not `kill`: a panic while panicking would hide the first one.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if thread::panicking() {
+            self.print_logs();
+        }
+    }
+}

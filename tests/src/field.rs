@@ -1,0 +1,67 @@
+//! The ground a test stands on: its own block of loopback addresses and its own scratch folder.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::thread;
+
+/// SIP's default port (RFC 3261 §19.1.2); every address of a block is free, so each end can have it.
+const SIP_PORT: u16 = 5060;
+
+/// The port that stands for a whole block, at its address 254.
+const CLAIM_PORT: u16 = 9009;
+
+/// 127.x.y.0/24 and a folder, for one test.
+///
+/// The block is claimed by binding a socket in it, so that tests of one process, and of several at once,
+/// never share one.
+#[derive(Debug)]
+pub struct Field {
+    block: [u8; 2],
+    folder: PathBuf,
+    _claim: UdpSocket,
+}
+
+impl Field {
+    /// Claims a block and makes the folder for the test called `name`.
+    pub fn new(name: &str) -> Self {
+        // 127.0.y.z is left to the rest of the machine.
+        let (block, claim) = (1..=254u8)
+            .flat_map(|x| (0..=255u8).map(move |y| [x, y]))
+            .find_map(|block| {
+                let lock = Ipv4Addr::new(127, block[0], block[1], 254);
+                UdpSocket::bind((lock, CLAIM_PORT)).ok().map(|s| (block, s))
+            })
+            .expect("one of 65,000 loopback blocks is free");
+        let folder = std::env::temp_dir().join(format!("sarabande-{}-{name}", process::id()));
+        fs::create_dir_all(&folder).expect("the scratch folder can be made");
+        Self { block, folder, _claim: claim }
+    }
+
+    /// The address `127.x.y.host`.
+    pub fn ip(&self, host: u8) -> IpAddr {
+        Ipv4Addr::new(127, self.block[0], self.block[1], host).into()
+    }
+
+    /// `127.x.y.host`, at the SIP port.
+    pub fn sip(&self, host: u8) -> SocketAddr {
+        SocketAddr::new(self.ip(host), SIP_PORT)
+    }
+
+    /// The scratch folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Field {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("logs are kept in {}", self.folder.display());
+        } else {
+            // A folder left behind does no harm; the test has passed.
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}

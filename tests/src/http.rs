@@ -1,0 +1,29 @@
+//! As much HTTP as the admin interface needs: one request, one answer, the connection closed.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// An answer of the admin interface.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    /// Status code.
+    pub(crate) status: u16,
+    /// Body, as text.
+    pub(crate) body: String,
+}
+
+/// Sends `method path` to `address`. HTTP/1.0, so that the body ends where the connection does.
+pub(crate) fn request(address: SocketAddr, method: &str, path: &str) -> io::Result<Reply> {
+    let limit = Duration::from_secs(10);
+    let mut stream = TcpStream::connect_timeout(&address, limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    write!(stream, "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (head, body) = text.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    let status =
+        head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Reply { status, body: body.to_owned() })
+}

@@ -1,0 +1,192 @@
+//! SIPp as caller and as server.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::child::Child;
+use crate::field::Field;
+use crate::stats::Stats;
+use crate::wait::until;
+
+/// SIPp gives up after this; it then still exits in good order, with calls missing from its account.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// How many calls, how fast, how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// Calls in all.
+    pub calls: u64,
+    /// Calls begun a second.
+    pub rate: u64,
+    /// How long the scenario's pauses last, in milliseconds.
+    pub hold_ms: u64,
+}
+
+/// A SIPp that answers calls, and the address it listens at.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    child: Child,
+}
+
+/// A SIPp that makes a bounded number of calls.
+#[derive(Debug)]
+pub struct Caller {
+    calls: u64,
+    child: Child,
+}
+
+/// Options that every SIPp of these tests is started with.
+fn sipp(field: &Field, scenario: &str, address: SocketAddr, linger_ms: u64) -> Command {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(scenario).with_extension("xml");
+    let mut command = Command::new("sipp");
+    command.arg("-sf").arg(file);
+    // Without -bind_local a server listens at every address of the machine.
+    command.args(["-i", &address.ip().to_string(), "-p", &address.port().to_string(), "-bind_local"]);
+    // Each has its control socket at an own address: the default port is shared by all. IPv4 only in 3.6.1.
+    let control: IpAddr = if address.is_ipv4() { address.ip() } else { field.ip(253) };
+    command.args(["-ci", &control.to_string(), "-cp", &control_port(address).to_string()]);
+    command.args(["-nostdin", "-trace_err", "-trace_stat", "-stf", "stat.csv", "-fd", "1", "-trace_counts"]);
+    // A starved machine is no reason to give up.
+    command.args(["-watchdog_minor_threshold", "600000", "-watchdog_major_threshold", "600000"]);
+    command.args(["-d", &linger_ms.to_string()]);
+    command
+}
+
+fn control_port(address: SocketAddr) -> u16 {
+    address.port() + 3000
+}
+
+impl Server {
+    /// Starts a server at `address` that runs `scenarios/SCENARIO.xml`, and waits until it listens. An ended
+    /// call is remembered for `linger_ms`, to answer retransmissions.
+    pub fn start(field: &Field, scenario: &str, address: SocketAddr, linger_ms: u64) -> Self {
+        let folder = fresh(field, &format!("server-{address}"));
+        let mut child = Child::start("sipp", &folder, &mut sipp(field, scenario, address, linger_ms));
+        until(&format!("SIPp listens at {address}"), || {
+            assert_eq!(child.ended(), None, "SIPp at {address} has ended");
+            listens(address).then_some(())
+        });
+        Self { address, child }
+    }
+
+    /// A server for plain calls; see [`Server::start`].
+    pub fn plain(field: &Field, host: u8) -> Self {
+        Self::start(field, "uas_call", field.sip(host), 500)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has counted so far; SIPp writes once a second.
+    pub fn stats(&self) -> Stats {
+        Stats::read(self.child.folder())
+    }
+
+    /// `kill -9`: the address is closed, calls are forgotten.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
+    /// Stops it as a hang does: the address stays open, nothing answers.
+    pub fn freeze(&mut self) {
+        self.child.signal(Signal::STOP);
+    }
+
+    /// Lets its calls end, ends it and returns its account.
+    pub fn finish(mut self) -> Stats {
+        self.child.signal(Signal::USR1);
+        self.child.wait();
+        self.stats()
+    }
+
+    /// As [`Server::finish`], and insists that no call failed: every call that it was given was complete,
+    /// and no message came for a call that was not its own.
+    pub fn finish_clean(mut self) -> Stats {
+        self.child.signal(Signal::USR1);
+        self.child.wait();
+        let stats = self.stats();
+        if (stats.failed, stats.current) != (0, 0) {
+            self.child.print_logs();
+            panic!("at {} {} calls failed, {} hang: {stats:?}", self.address, stats.failed, stats.current);
+        }
+        stats
+    }
+}
+
+impl Caller {
+    /// Starts the calls of `load`, by `scenarios/SCENARIO.xml`, from `from` to `to`. `extra` are further
+    /// options of SIPp.
+    pub fn start(
+        field: &Field,
+        scenario: &str,
+        (from, to): (SocketAddr, SocketAddr),
+        load: Load,
+        extra: &[&str],
+    ) -> Self {
+        let folder = fresh(field, &format!("caller-{from}"));
+        let mut command = sipp(field, scenario, from, load.hold_ms);
+        command.arg(to.to_string()).args(["-m", &load.calls.to_string(), "-r", &load.rate.to_string()]);
+        // The default limit of simultaneous calls would slow the arrivals of long ones down.
+        command.args(["-l", &load.calls.to_string(), "-timeout", &LIMIT.as_secs().to_string()]).args(extra);
+        Self { calls: load.calls, child: Child::start("sipp", &folder, &mut command) }
+    }
+
+    /// Plain calls; see [`Caller::start`].
+    pub fn plain(field: &Field, ends: (SocketAddr, SocketAddr), load: Load) -> Self {
+        Self::start(field, "uac_call", ends, load, &[])
+    }
+
+    /// What it has counted so far; SIPp writes once a second.
+    pub fn stats(&self) -> Stats {
+        Stats::read(self.child.folder())
+    }
+
+    /// Waits until all calls are over and returns its account.
+    pub fn finish(mut self) -> Stats {
+        self.wait()
+    }
+
+    /// As [`Caller::finish`], and insists that every call succeeded.
+    pub fn finish_clean(mut self) -> Stats {
+        let stats = self.wait();
+        if (stats.successful, stats.failed) != (self.calls, 0) {
+            self.child.print_logs();
+            panic!("of {} calls {} succeeded, {} failed", self.calls, stats.successful, stats.failed);
+        }
+        stats
+    }
+
+    fn wait(&mut self) -> Stats {
+        self.child.wait_within(LIMIT + Duration::from_secs(20));
+        self.stats()
+    }
+}
+
+/// A new folder: a server that is started again at the same address must not read its predecessor's files.
+fn fresh(field: &Field, name: &str) -> PathBuf {
+    let name = name.replace(['[', ']', ':'], "_");
+    let path = |n: u32| field.folder().join(format!("{name}-{n}"));
+    (0..100).map(path).find(|path| !path.exists()).expect("a test starts less than 100 SIPp at one address")
+}
+
+/// Whether a UDP socket is bound to `address`, asked of the kernel: a test message would be a call to SIPp.
+fn listens(address: SocketAddr) -> bool {
+    let (table, ip) = match address.ip() {
+        IpAddr::V4(ip) => ("/proc/net/udp", format!("{:08X}", u32::from_le_bytes(ip.octets()))),
+        IpAddr::V6(ip) => {
+            let words = ip.octets();
+            let words =
+                words.as_chunks::<4>().0.iter().map(|word| format!("{:08X}", u32::from_le_bytes(*word)));
+            ("/proc/net/udp6", words.collect())
+        }
+    };
+    let wanted = format!(" {ip}:{:04X} ", address.port());
+    std::fs::read_to_string(table).unwrap_or_default().contains(&wanted)
+}

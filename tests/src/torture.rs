@@ -1,0 +1,120 @@
+//! The torture messages of RFC 4475 and RFC 5118 (`torture/`, cut from the RFCs' own archives), what a proxy
+//! should do with each, and whether it did.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::message::{body, head, header, is_own_line, top_via_hop};
+
+/// One message and what may become of it.
+#[derive(Debug)]
+pub struct Case {
+    /// Name in the RFC.
+    pub name: String,
+    /// The datagram.
+    pub bytes: Vec<u8>,
+    /// What is right; one of them must happen.
+    pub expected: Vec<Verdict>,
+}
+
+/// What becomes of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Sent on to a member, nothing changed but what RFC 3261 §16.6 changes.
+    Forwarded,
+    /// Sent on to a member, with its fault removed.
+    Mended,
+    /// Answered with this status.
+    Answered(u16),
+    /// Neither.
+    Dropped,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forwarded => f.write_str("forwarded"),
+            Self::Mended => f.write_str("forwarded with its fault mended"),
+            Self::Answered(status) => write!(f, "answered with {status}"),
+            Self::Dropped => f.write_str("dropped"),
+        }
+    }
+}
+
+/// Every case of `torture/INDEX.tsv`.
+pub fn cases() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("torture");
+    let read = |name: &str| fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let index = String::from_utf8(read("INDEX.tsv")).expect("the index is text");
+    let mut lines = index.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let columns = lines.next().expect("the index has a head");
+    let column = |name| columns.iter().position(|column| *column == name).expect("a known column");
+    let (name, expect, file) = (column("name"), column("expect"), column("wire_file"));
+    lines
+        .map(|row| Case {
+            name: row[name].to_owned(),
+            bytes: read(row[file]),
+            // `forward-if-matched` speaks of responses with a live transaction; the tests send stray ones.
+            expected: row[expect]
+                .split('|')
+                .filter(|word| *word != "forward-if-matched")
+                .map(verdict)
+                .collect(),
+        })
+        .collect()
+}
+
+fn verdict(word: &str) -> Verdict {
+    match word {
+        "forward" => Verdict::Forwarded,
+        "forward-fixed" => Verdict::Mended,
+        "drop" => Verdict::Dropped,
+        status => Verdict::Answered(status.parse().unwrap_or_else(|_| panic!("{status:?} is no verdict"))),
+    }
+}
+
+impl Case {
+    /// What became of the message, judged by the copy that arrived at a member: `balancer` is the sent-by that
+    /// must stand on top. An error says what is wrong with the copy.
+    pub fn judge(&self, copy: &[u8], balancer: &str) -> Result<Verdict, String> {
+        if top_via_hop(copy).as_deref() != Some(balancer) {
+            return Err("the topmost Via is not the balancer's".to_owned());
+        }
+        let (_, whole) = split(&self.bytes);
+        let length = header(&self.bytes, "Content-Length").first().and_then(|value| value.parse().ok());
+        // What follows the body in the datagram is not part of the message (RFC 3261 §18.3).
+        let sent = &whole[..whole.len().min(length.unwrap_or(whole.len()))];
+        if body(copy) != sent {
+            return Err(format!("the body has {} bytes instead of {}", body(copy).len(), sent.len()));
+        }
+        let copied = head(copy);
+        let (lines, _) = split(&self.bytes);
+        let missing = lines.iter().find(|line| !is_own_line(line) && !copied.contains(line.as_str()));
+        match missing {
+            None => Ok(Verdict::Forwarded),
+            Some(_) if clean_request_line(&copied) => Ok(Verdict::Mended),
+            Some(line) => Err(format!("a line has changed, and the fault is still there: {line:?}")),
+        }
+    }
+}
+
+/// Start line and headers (folds kept together, without their last line end), and the body.
+fn split(message: &[u8]) -> (Vec<String>, &[u8]) {
+    let mut lines: Vec<String> = Vec::new();
+    for line in head(message).split_inclusive("\r\n") {
+        match lines.last_mut() {
+            Some(last) if line.starts_with([' ', '\t']) => last.push_str(line),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    (lines.into_iter().map(|line| line.trim_end_matches("\r\n").to_owned()).collect(), body(message))
+}
+
+/// Method, URI and version with one space between and nothing in the URI that RFC 3261 §19.1.1 keeps out of a
+/// Request-URI.
+fn clean_request_line(head: &str) -> bool {
+    let line = head.lines().next().unwrap_or_default();
+    let words: Vec<&str> = line.split(' ').collect();
+    matches!(words[..], [_, uri, "SIP/2.0"] if !uri.is_empty() && !uri.contains(['<', '>', '?']))
+}
