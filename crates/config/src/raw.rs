@@ -176,7 +176,7 @@ pub(crate) struct RawTimers {
     /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Less than `"500ms"` only in a network of your own.
     pub(crate) t1: Setting<Time<1, { 10 * SECOND }>>,
     /// How long an INVITE with a provisional answer counts as load when nothing more is heard of it; more than
-    /// 64 * `t1`. RFC 3261 §16.6 asks for three minutes.
+    /// 64 * `t1`. The counterpart of Timer C, RFC 3261 §16.6, which is to exceed three minutes.
     pub(crate) invite: Setting<Time<1, DAY>>,
     /// How long a call counts as load when no message passes, which is what a lost BYE looks like.
     pub(crate) call: Setting<Time<1, { 30 * DAY }>>,
