@@ -82,3 +82,12 @@ pub enum Outcome {
 /// How many due arrivals and alarms one step works off; the rest is left to the next one, so that an agent that
 /// was held up answers datagrams in between. About a millisecond's work.
 const WORK_MAX: usize = 256;
+
+/// The session of an offer or answer: one PCMU stream (RFC 4566). Nothing listens there.
+fn session(user: &str, local: SocketAddr) -> String {
+    let (ip, family) = (local.ip(), if local.is_ipv4() { "IP4" } else { "IP6" });
+    format!(
+        "v=0\r\no={user} 1 1 IN {family} {ip}\r\ns=-\r\nc=IN {family} {ip}\r\nt=0 0\r\n\
+         m=audio 49170 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n"
+    )
+}

@@ -244,24 +244,20 @@ impl Answerer {
         }
     }
 
-    /// An ACK ends the retransmission of a final response: of a refusal by its transaction (RFC 3261 §17.2.1), of a
-    /// 2xx by its dialog (§13.3.1.4).
+    /// An ACK ends the retransmission of a final response: of a 2xx by its dialog (RFC 3261 §13.3.1.4), of a refusal,
+    /// whose dialog is gone or never was, by its transaction (§17.2.1).
     fn acknowledge(&mut self, now: Instant, ack: &Message<'_>, out: &mut Outbox<Event>) {
-        let by_key = self.index.get(&key(ack, Method::Invite)).copied();
-        let slot = by_key.filter(|&slot| self.transactions[slot].status >= 300).or_else(|| {
-            match self.dialogs.owner(ack.to_tag()?, call_id_hash(ack)) {
-                Owner::Known(id) => self.dialogs.get_mut(id)?.invite,
-                Owner::Ended => None,
-                Owner::Foreign => {
-                    self.count_wrong_server(ack, out);
-                    None
-                }
+        let owner = ack.to_tag().map(|tag| self.dialogs.owner(tag, call_id_hash(ack)));
+        let slot = match owner {
+            Some(Owner::Known(id)) => self.dialogs.get_mut(id).and_then(|dialog| dialog.invite),
+            _ => self.index.get(&key(ack, Method::Invite)).copied(),
+        };
+        match slot {
+            Some(slot) if matches!(self.transactions[slot].state, State::Final(_)) => {
+                self.complete(now, slot);
             }
-        });
-        if let Some(slot) = slot
-            && let State::Final(_) = self.transactions[slot].state
-        {
-            self.complete(now, slot);
+            None if owner == Some(Owner::Foreign) => self.count_wrong_server(ack, out),
+            _ => {}
         }
     }
 

@@ -1,4 +1,5 @@
 use super::AnswererConfig;
+use crate::session;
 use core::fmt::Write as _;
 use std::net::SocketAddr;
 use wire::build::ResponseBuilder;
@@ -26,11 +27,7 @@ impl Texts {
         let server = format!("Server: {name}\r\n");
         let contact = format!("Contact: <sip:{}@{local}>\r\n{server}{ALLOW}", escaped(name));
         let empty = "Content-Length: 0\r\n\r\n";
-        let (ip, family) = (local.ip(), if local.is_ipv4() { "IP4" } else { "IP6" });
-        let body = format!(
-            "v=0\r\no=answerer 1 1 IN {family} {ip}\r\ns=-\r\nc=IN {family} {ip}\r\nt=0 0\r\n\
-             m=audio 49172 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n"
-        );
+        let body = session("answerer", *local);
         let length = body.len();
         Self {
             plain: format!("{server}{ALLOW}{empty}").into_bytes(),

@@ -13,11 +13,11 @@ pub(super) struct Dialog {
 }
 
 impl Dialog {
-    /// The dialog that a 2xx creates (RFC 3261 §12.1.2). `uri` stands in for a Contact that is missing, and
-    /// `fallback` is where requests go when the URI to be asked is a name: resolving is not an agent's business.
+    /// The dialog that a 2xx creates (RFC 3261 §12.1.2). `uri` stands in for a Contact that is missing or no SIP URI,
+    /// and `fallback` is where requests go when the URI to be asked is a name: resolving is not an agent's business.
     pub(super) fn new(response: &Message<'_>, uri: &str, fallback: SocketAddr) -> Self {
-        let contact = response.header("Contact").and_then(NameAddr::parse);
-        let target = contact.map_or(uri.as_bytes(), |contact| contact.uri);
+        let contact = response.header("Contact").and_then(NameAddr::parse).map(|contact| contact.uri);
+        let target = contact.filter(|uri| SipUri::parse(uri).is_ok()).unwrap_or(uri.as_bytes());
         // The route set is the Record-Route in reverse order.
         let mut routes: Vec<_> = response.record_routes().map(|route| route.uri).collect();
         routes.reverse();
@@ -75,4 +75,65 @@ fn address(uri: &[u8]) -> Option<SocketAddr> {
         Host::Name(_) => return None,
     };
     Some(SocketAddr::new(ip, uri.port.unwrap_or(5060)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Request-URI, Route and To lines, and next hop by the given header lines of a 2xx.
+    fn dialog(lines: &str) -> (String, String, SocketAddr) {
+        let text = format!(
+            "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@h>;tag=1\r\n\
+             To: \"B\" <sip:b@h>;tag=2\r\nCall-ID: c\r\nCSeq: 1 INVITE\r\n{lines}Content-Length: 0\r\n\r\n"
+        );
+        let response = wire::scan(text.as_bytes()).unwrap();
+        let dialog = Dialog::new(&response, "sip:b@h", "192.0.2.99:5099".parse().unwrap());
+        assert!(dialog.has_remote_tag(Some(b"2")) && !dialog.has_remote_tag(Some(b"3")));
+        let [uri, lines] =
+            [dialog.uri(), dialog.lines()].map(|part| String::from_utf8_lossy(part).into_owned());
+        (uri, lines.replace("\r\n", "|"), dialog.next_hop)
+    }
+
+    const TO: &str = "To: \"B\" <sip:b@h>;tag=2|";
+
+    fn expected(uri: &str, routes: &str, next_hop: &str) -> (String, String, SocketAddr) {
+        (uri.to_owned(), format!("{routes}{TO}"), next_hop.parse().unwrap())
+    }
+
+    #[test]
+    fn without_routes_requests_go_to_the_contact() {
+        let found = dialog("Contact: \"B, C\" <sip:b@192.0.2.1:5070;x=y>;q=1\r\n");
+        assert_eq!(found, expected("sip:b@192.0.2.1:5070;x=y", "", "192.0.2.1:5070"));
+        let found = dialog("m: sip:b@[2001:db8::1]\r\n");
+        assert_eq!(found, expected("sip:b@[2001:db8::1]", "", "[2001:db8::1]:5060"));
+        let found = dialog("Contact: <sip:b@example.com;maddr=192.0.2.2>\r\n");
+        assert_eq!(found, expected("sip:b@example.com;maddr=192.0.2.2", "", "192.0.2.2:5060"));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_replaced() {
+        assert_eq!(dialog(""), expected("sip:b@h", "", "192.0.2.99:5099"));
+        // A fold within the brackets would end the request line.
+        assert_eq!(dialog("Contact: <sip:b@h\r\n Evil: x>\r\n"), expected("sip:b@h", "", "192.0.2.99:5099"));
+    }
+
+    #[test]
+    fn the_route_set_is_the_record_route_reversed() {
+        let found = dialog(
+            "Record-Route: <sip:192.0.2.3;lr>, <sip:p@192.0.2.4:5064;lr;t=1>\r\nContact: <sip:b@192.0.2.1>\r\n\
+             Record-Route: <sip:192.0.2.5:5065;lr>\r\n",
+        );
+        let routes =
+            "Route: <sip:192.0.2.5:5065;lr>|Route: <sip:p@192.0.2.4:5064;lr;t=1>|Route: <sip:192.0.2.3;lr>|";
+        assert_eq!(found, expected("sip:b@192.0.2.1", routes, "192.0.2.5:5065"));
+    }
+
+    #[test]
+    fn a_strict_router_takes_the_request_uri() {
+        let found =
+            dialog("Record-Route: <sip:192.0.2.3;lr>, <sip:192.0.2.4>\r\nContact: <sip:b@192.0.2.1>\r\n");
+        let routes = "Route: <sip:192.0.2.3;lr>|Route: <sip:b@192.0.2.1>|";
+        assert_eq!(found, expected("sip:192.0.2.4", routes, "192.0.2.4:5060"));
+    }
 }

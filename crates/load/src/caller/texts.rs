@@ -1,7 +1,10 @@
 use super::CallerConfig;
 use super::dialog::Dialog;
 use super::token::{HOLE, Pattern, Token};
+use crate::session;
+use std::net::SocketAddr;
 use wire::Message;
+use wire::build::RequestBuilder;
 
 /// The transaction of a call that a request belongs to: the last character of its branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,30 +53,16 @@ pub(super) struct Texts {
 impl Texts {
     pub(super) fn new(config: &CallerConfig) -> Self {
         let CallerConfig { local, uri, .. } = config;
-        // RFC 3261 §8.1.1.7: the branch starts with the cookie; rport is RFC 3581's.
-        let via = |leg: Leg| {
-            let letter = leg.letter();
-            format!("Via: SIP/2.0/UDP {local};rport;branch={COOKIE}{HOLE}{letter}\r\nMax-Forwards: 70\r\n")
-        };
-        let from = format!("From: <sip:caller@{local}>;tag={HOLE}\r\nCall-ID: {HOLE}\r\n");
+        let route = |leg| format!("Via: {}\r\nMax-Forwards: 70\r\n", via(*local, leg));
+        let party = format!("From: {}\r\nCall-ID: {HOLE}\r\n", from(*local));
         let pattern = |text: String| Pattern::new(text.into_bytes());
-        let first = |method: &str| format!("{method} {uri} SIP/2.0\r\n{}{from}", via(Leg::Invite));
-        let body = session(config);
         Self {
-            invite: pattern(format!(
-                "{}To: <{uri}>\r\nCSeq: 1 INVITE\r\nContact: <sip:caller@{local}>\r\n\
-                 Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
-                first("INVITE"),
-                body.len()
-            )),
-            cancel: pattern(format!(
-                "{}To: <{uri}>\r\nCSeq: 1 CANCEL\r\nContent-Length: 0\r\n\r\n",
-                first("CANCEL")
-            )),
-            refusal_ack: pattern(first("ACK")),
-            vias: Leg::ALL.map(|leg| pattern(via(leg))),
-            ack_end: pattern(format!("{from}CSeq: 1 ACK\r\nContent-Length: 0\r\n\r\n")),
-            bye_end: pattern(format!("{from}CSeq: 2 BYE\r\nContent-Length: 0\r\n\r\n")),
+            invite: Pattern::new(whole(config, "INVITE")),
+            cancel: Pattern::new(whole(config, "CANCEL")),
+            refusal_ack: pattern(format!("ACK {uri} SIP/2.0\r\n{}{party}", route(Leg::Invite))),
+            vias: Leg::ALL.map(|leg| pattern(route(leg))),
+            ack_end: pattern(format!("{party}CSeq: 1 ACK\r\nContent-Length: 0\r\n\r\n")),
+            bye_end: pattern(format!("{party}CSeq: 2 BYE\r\nContent-Length: 0\r\n\r\n")),
         }
     }
 
@@ -115,12 +104,32 @@ impl Texts {
     }
 }
 
-/// An offer of one PCMU stream (RFC 4566); nothing listens there.
-fn session(config: &CallerConfig) -> String {
-    let ip = config.local.ip();
-    let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
-    format!(
-        "v=0\r\no=caller 1 1 IN {family} {ip}\r\ns=-\r\nc=IN {family} {ip}\r\nt=0 0\r\n\
-         m=audio 49170 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n"
-    )
+/// RFC 3261 §8.1.1.7: the branch starts with the cookie. `rport` is RFC 3581's.
+fn via(local: SocketAddr, leg: Leg) -> String {
+    format!("SIP/2.0/UDP {local};rport;branch={COOKIE}{HOLE}{}", leg.letter())
+}
+
+fn from(local: SocketAddr) -> String {
+    format!("<sip:caller@{local}>;tag={HOLE}")
+}
+
+/// An INVITE or CANCEL.
+fn whole(config: &CallerConfig, method: &str) -> Vec<u8> {
+    let CallerConfig { local, uri, .. } = config;
+    let mut text = Vec::new();
+    let request = RequestBuilder::new(&mut text, method, uri)
+        .header("Via", via(*local, Leg::Invite))
+        .header("Max-Forwards", "70")
+        .header("From", from(*local))
+        .header("To", format!("<{uri}>"))
+        .header("Call-ID", HOLE)
+        .header("CSeq", format!("1 {method}"));
+    if method == "INVITE" {
+        let contact = format!("<sip:caller@{local}>");
+        let request = request.header("Contact", contact).header("Content-Type", "application/sdp");
+        request.finish(session("caller", *local).as_bytes());
+    } else {
+        request.finish(b"");
+    }
+    text
 }

@@ -2,4 +2,5 @@
 mod calls;
 mod faults;
 mod net;
+mod requests;
 mod timing;

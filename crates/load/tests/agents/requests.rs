@@ -1,0 +1,192 @@
+//! What an answerer says to single requests, and a caller to odd responses.
+use crate::net::{Net, address, answerer_config, caller_config};
+use base::{Instant, Outbox, Rng};
+use load::{Answerer, AnswererConfig, CallerConfig, Holding, Input, Outcome};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// An answerer alone: requests in, responses out.
+struct Bench {
+    answerer: Answerer,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(config: AnswererConfig) -> Self {
+        Self { answerer: Answerer::new(config, Rng::from_seed(1)), now: Instant::ZERO }
+    }
+
+    /// The responses that a request gets at once, and where they go.
+    fn ask(&mut self, request: &str) -> Vec<(SocketAddr, String)> {
+        let from = address(30_000);
+        let mut out = Outbox::default();
+        self.answerer.handle(self.now, Input::Datagram { from, bytes: request.as_bytes() }, &mut out);
+        let text = |transmit| String::from_utf8_lossy(out.datagram(transmit)).into_owned();
+        out.transmits().iter().map(|transmit| (transmit.to, text(transmit))).collect()
+    }
+}
+
+fn request(method: &str, branch: &str, to: &str, more: &str) -> String {
+    format!(
+        "{method} sip:b@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP p.example;branch=z9hG4bK{branch}, \
+         SIP/2.0/UDP 192.0.2.7\r\nVia: SIP/2.0/UDP c\r\nFrom: <sip:a@h>;tag=1\r\nTo: {to}\r\nCall-ID: c1\r\n\
+         CSeq: 7 {method}\r\n{more}Content-Length: 0\r\n\r\n"
+    )
+}
+
+fn to(response: &str) -> &str {
+    response.lines().find_map(|line| line.strip_prefix("To: ")).unwrap_or_default()
+}
+
+fn start(response: &str) -> &str {
+    response.lines().next().unwrap_or_default()
+}
+
+#[test]
+fn every_method_gets_200_and_a_repetition_the_same_again() {
+    let mut bench = Bench::new(answerer_config(0));
+    for method in ["OPTIONS", "REGISTER", "MESSAGE", "SUBSCRIBE", "PUBLISH", "XYZZY", "QUUX"] {
+        let first = bench.ask(&request(method, "b1", "<sip:b@h>", ""));
+        let [(target, text)] = &first[..] else { panic!("{method}: {first:?}") };
+        assert_eq!((start(text), *target), ("SIP/2.0 200 OK", address(5060)), "{method}");
+        // RFC 3261 §8.2.6.2: all Vias in order, the topmost one marked; tags.
+        let vias = "Via: SIP/2.0/UDP p.example;branch=z9hG4bKb1;received=127.0.0.1, SIP/2.0/UDP 192.0.2.7\r\n\
+             Via: SIP/2.0/UDP c\r\nFrom: <sip:a@h>;tag=1\r\nTo: <sip:b@h>;tag=";
+        assert!(text.contains(vias) && text.contains("\r\nServer: answerer-0\r\n"), "{text}");
+        assert_eq!(text.contains("Contact:"), method == "SUBSCRIBE", "{method}");
+        bench.now += Duration::from_secs(31);
+        assert_eq!(bench.ask(&request(method, "b1", "<sip:b@h>", "")), first);
+        bench.now += Duration::from_secs(1);
+        bench.ask("");
+        let new = bench.ask(&request(method, "b2", "<sip:b@h>", ""));
+        assert_ne!(to(&new[0].1), to(text), "another transaction, another tag");
+    }
+    let results = bench.answerer.results();
+    assert_eq!((results.requests["OTHER"], results.retransmissions_received), (4, 7));
+    bench.now += Duration::from_secs(100);
+    bench.ask("");
+    assert_eq!(bench.answerer.deadline(), None, "transactions are forgotten");
+}
+
+#[test]
+fn an_invite_gets_its_record_route_back_and_its_last_response_again() {
+    let ring = Holding::Fixed(Duration::from_secs(2));
+    let mut bench =
+        Bench::new(AnswererConfig { ring, trying: true, name: "a b".into(), ..answerer_config(0) });
+    let routes = "Record-Route: <sip:p1;lr>, <sip:p2;lr>\r\nRecord-Route: <sip:p3;lr>\r\n";
+    let invite = request("INVITE", "b1", "<sip:b@h>", routes);
+    let first = bench.ask(&invite);
+    assert_eq!(
+        first.iter().map(|(_, text)| start(text)).collect::<Vec<_>>(),
+        ["SIP/2.0 100 Trying", "SIP/2.0 180 Ringing"]
+    );
+    let ringing = &first[1].1;
+    assert!(
+        ringing.contains(routes) && ringing.contains("Contact: <sip:a%20b@127.0.0.1:20001>"),
+        "{ringing}"
+    );
+    assert_eq!(bench.ask(&invite), first[1..], "the last provisional response");
+    bench.now += Duration::from_secs(2);
+    let answer = bench.ask("");
+    assert_eq!((start(&answer[0].1), to(&answer[0].1)), ("SIP/2.0 200 OK", to(ringing)));
+    assert_eq!(bench.ask(&invite), answer);
+    assert_eq!(bench.ask(&request("ACK", "b9", to(ringing), "")), []);
+    // RFC 6026 §7.1: an INVITE whose 2xx is acknowledged is absorbed.
+    assert_eq!(bench.ask(&invite), []);
+    // Within the call: a re-INVITE is answered at once, UPDATE and INFO too; BYE ends it, and it stays known.
+    let start_of = |responses: Vec<(SocketAddr, String)>| {
+        responses.iter().map(|(_, text)| start(text).to_owned()).collect::<Vec<_>>()
+    };
+    let dialog = to(ringing);
+    assert_eq!(start_of(bench.ask(&request("INVITE", "b3", dialog, "")))[1..], ["SIP/2.0 200 OK"]);
+    bench.ask(&request("ACK", "b10", dialog, ""));
+    for method in ["UPDATE", "INFO", "BYE"] {
+        assert_eq!(start_of(bench.ask(&request(method, "b4", dialog, ""))), ["SIP/2.0 200 OK"], "{method}");
+    }
+    assert_eq!(
+        start_of(bench.ask(&request("BYE", "b5", dialog, ""))),
+        ["SIP/2.0 481 Call/Transaction Does Not Exist"]
+    );
+    let results = bench.answerer.results();
+    assert_eq!((results.calls_answered, results.calls_completed, results.calls_in_progress), (1, 1, 0));
+    assert_eq!((results.late_requests, results.wrong_server), (1, 0));
+}
+
+#[test]
+fn a_bye_ends_a_ringing_call_with_487() {
+    let ring = Holding::Fixed(Duration::from_secs(2));
+    let mut bench = Bench::new(AnswererConfig { ring, ..answerer_config(0) });
+    let ringing = bench.ask(&request("INVITE", "b1", "<sip:b@h>", ""));
+    let ended = bench.ask(&request("BYE", "b2", to(&ringing[0].1), ""));
+    let lines: Vec<_> = ended.iter().map(|(_, text)| start(text)).collect();
+    assert_eq!(lines, ["SIP/2.0 200 OK", "SIP/2.0 487 Request Terminated"]);
+    assert_eq!(bench.ask(&request("ACK", "b1", to(&ended[1].1), "")), []);
+    bench.now += Duration::from_secs(20);
+    assert_eq!(bench.ask(""), [], "the 487 is acknowledged, and the call is not answered");
+    assert_eq!(bench.answerer.results().calls_cancelled, 1);
+}
+
+#[test]
+fn a_request_with_a_fault_is_refused_with_its_reason() {
+    let mut bench = Bench::new(answerer_config(0));
+    let bad = request("OPTIONS", "b1", "<sip:b@h>", "").replace("CSeq: 7", "CSeq: 7000000000");
+    let responses = bench.ask(&bad);
+    assert!(responses[0].1.starts_with("SIP/2.0 400 "), "{responses:?}");
+    assert_eq!(bench.ask(&bad.replace("OPTIONS", "ACK")), [], "an ACK is never answered");
+}
+
+#[test]
+fn a_second_party_that_answers_is_hung_up() {
+    let config = CallerConfig { holding: Holding::Fixed(Duration::from_secs(60)), ..caller_config(10.0, 1) };
+    let mut net = Net::new(config, vec![answerer_config(0), answerer_config(1)], 2);
+    net.run_until(5.0);
+    let answer = net.sent(true, "SIP/2.0 200")[0].2.clone();
+    let fork = answer.replace("sip:answerer-0@127.0.0.1:20001", "sip:answerer-1@127.0.0.1:20002");
+    let fork = fork.replace("Server: answerer-0\r\n", "").replacen("\r\nFrom", "\r\nX: y\r\nFrom", 1);
+    let tag = to(&answer).rsplit_once("tag=").map(|(_, tag)| tag).unwrap_or_default();
+    net.inject(address(20_002), address(20_000), &fork.replace(tag, "another"));
+    net.run();
+    let to_fork: Vec<_> = net.trace.iter().filter(|(_, to, _)| *to == address(20_002)).collect();
+    assert_eq!(to_fork.len(), 2);
+    assert!(
+        to_fork[0].2.starts_with("ACK sip:answerer-1@") && to_fork[1].2.starts_with("BYE sip:answerer-1@")
+    );
+    assert!(to_fork.iter().all(|(_, _, text)| to(text).ends_with(";tag=another")));
+    let results = net.caller.results();
+    assert_eq!((results.forks_hung_up, results.calls_completed, results.bye_refused.len()), (1, 1, 0));
+}
+
+#[test]
+fn a_refusal_is_acknowledged_each_time_and_counted_once() {
+    let mut net = Net::new(caller_config(10.0, 1), Vec::new(), 3);
+    // Nobody is at the other end: the response is made by hand.
+    net.loss = 1.0;
+    net.run_until(0.4);
+    net.loss = 0.0;
+    let invite = net.trace[0].2.clone();
+    let part = |name: &str| invite.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    let busy = format!(
+        "SIP/2.0 486 Busy Here\r\n{}\r\n{}\r\n{};tag=x\r\n{}\r\n{}\r\n\r\n",
+        part("Via"),
+        part("From"),
+        part("To"),
+        part("Call-ID"),
+        part("CSeq"),
+    );
+    for _ in 0..3 {
+        net.inject(address(20_001), address(20_000), &busy);
+    }
+    // A response with two Vias was not meant for this caller.
+    let stray = busy.replacen("\r\nFrom", "\r\nVia: SIP/2.0/UDP 127.0.0.1:1;branch=z9hG4bKq\r\nFrom", 1);
+    net.inject(address(20_001), address(20_000), &stray);
+    net.redirect = |_, _| address(20_000);
+    net.run();
+    let results = net.caller.results();
+    assert_eq!(
+        (results.calls_refused[&486], results.calls_failed(), results.refusal_response.count()),
+        (1, 1, 1)
+    );
+    assert_eq!(net.events, [load::Event::CallEnded { call: 0, outcome: Outcome::Refused(486) }]);
+    let acks: Vec<_> = net.trace.iter().filter(|(_, _, text)| text.starts_with("ACK")).collect();
+    assert_eq!((acks.len(), to(&acks[0].2)), (3, "<sip:service@127.0.0.1:20001>;tag=x"));
+}
