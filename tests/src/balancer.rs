@@ -30,7 +30,7 @@ pub struct Settings {
     /// Members, each a TOML value: `"127.1.2.3:5060"` with its quotes, or a table.
     pub members: Vec<String>,
     /// Further lines of `[pool.servers]`.
-    pub pool: Vec<&'static str>,
+    pub pool: Vec<String>,
     /// Lines of `[pool.servers.probe]`.
     pub probe: Vec<&'static str>,
     /// Lines of `[timers]`.
@@ -50,7 +50,7 @@ impl Settings {
             names: Vec::new(),
             threads: 0,
             members: members.iter().map(|host| quoted(&field.sip(*host))).collect(),
-            pool: vec!["slow_start = \"0s\""],
+            pool: vec!["slow_start = \"0s\"".to_owned()],
             probe: vec!["interval = \"500ms\"", "timeout = \"400ms\""],
             timers: Vec::new(),
             key: "000102030405060708090a0b0c0d0e0f",
@@ -153,6 +153,17 @@ impl Balancer {
     pub fn reload_by_request(&mut self, change: impl FnOnce(&mut Settings)) {
         self.rewrite(change);
         self.post("/api/reload");
+    }
+
+    /// Rewrites the file with an error in it: the admin interface must refuse it. Returns what it says, and
+    /// takes the error out again.
+    pub fn refuse_reload(&mut self, spoil: impl FnOnce(&mut Settings)) -> String {
+        let good = self.settings.clone();
+        self.rewrite(spoil);
+        let reply = http::request(good.admin, "POST", "/api/reload").expect("the admin interface answers");
+        assert!((400..500).contains(&reply.status), "a wrong file: {} {}", reply.status, reply.body);
+        self.rewrite(|settings| *settings = good);
+        reply.body
     }
 
     fn rewrite(&mut self, change: impl FnOnce(&mut Settings)) {

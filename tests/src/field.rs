@@ -49,6 +49,11 @@ impl Field {
         SocketAddr::new(self.ip(host), SIP_PORT)
     }
 
+    /// A port for end `n`, where all ends share one address (IPv6 has a single loopback address).
+    pub fn port(&self, n: u8) -> u16 {
+        20_000 + u16::from(self.block[1]) * 100 + u16::from(n)
+    }
+
     /// The scratch folder.
     pub fn folder(&self) -> &Path {
         &self.folder

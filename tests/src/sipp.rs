@@ -148,6 +148,11 @@ impl Caller {
         Stats::read(self.child.folder())
     }
 
+    /// Whether all its calls are over.
+    pub fn ended(&mut self) -> bool {
+        self.child.ended().is_some()
+    }
+
     /// Waits until all calls are over and returns its account.
     pub fn finish(mut self) -> Stats {
         self.wait()

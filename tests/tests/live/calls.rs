@@ -1,0 +1,84 @@
+//! Calls as they should be.
+
+use sarabande_tests::{Balancer, Caller, Field, Load, Settings, until};
+
+use super::{SERVERS, SOME, finish_clean, scenario, servers};
+
+/// Calls succeed, their load shows while they last, every count is zero afterwards, and each server saw every
+/// call that it was given from INVITE to BYE.
+#[test]
+fn plain_calls_are_complete_and_leave_nothing_behind() {
+    let field = Field::new("plain");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let load = Load { calls: 300, rate: 100, hold_ms: 500 };
+    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), load);
+    until("the load of live calls shows", || (balancer.calls() > 0).then_some(()));
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    let assigned: Vec<u64> = balancer.members().iter().map(|member| member.assigned).collect();
+    let stats = finish_clean(servers, load.calls);
+    for (server, assigned) in stats.iter().zip(assigned) {
+        assert!(server.calls() > 0, "a server was left out: {stats:?}");
+        for message in ["INVITE", "ACK", "BYE"] {
+            assert_eq!(server.received(message), server.calls(), "{message}: {server:?}");
+        }
+        assert_eq!(server.calls(), assigned, "the balancer counts another number of calls: {server:?}");
+    }
+}
+
+/// Calls of very different lengths end in another order than they began, and each on its own server.
+#[test]
+fn exponential_holding_times() {
+    let field = Field::new("hold");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let load = Load { calls: 150, rate: 50, hold_ms: 0 };
+    Caller::start(&field, "uac_hold", (field.sip(2), balancer.address()), load, &[]).finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, load.calls);
+}
+
+/// A CANCEL and the ACK to the 487 reach the server that rings, with the branch of the INVITE.
+#[test]
+fn a_cancelled_call_ends_where_it_rang() {
+    scenario("cancel", SOME);
+}
+
+/// A re-INVITE, its ACK and the BYE after it stay on the server of the call.
+#[test]
+fn a_re_invite_stays_on_its_server() {
+    scenario("reinvite", SOME);
+}
+
+/// The INVITE that answers a challenge reaches the server that challenged: any other one would challenge again.
+#[test]
+fn a_challenged_invite_comes_back_to_its_challenger() {
+    scenario("auth", SOME);
+}
+
+/// A BYE from the server's side finds the caller, and ends the lease as one from the caller does.
+#[test]
+fn the_called_side_may_end_a_call() {
+    scenario("callee_bye", SOME);
+}
+
+/// PRACK, UPDATE and INFO stay on the server of the call.
+#[test]
+fn prack_update_and_info_stay_in_their_dialog() {
+    scenario("in_dialog", SOME);
+}
+
+/// When no BYE ever comes the lease of a call ends by `[timers] call`, and not before.
+#[test]
+fn a_lost_bye_ends_with_its_lease() {
+    let field = Field::new("lost_bye");
+    let servers = servers(&field, "uas_lost_bye", &SERVERS);
+    let mut settings = Settings::new(&field, &SERVERS);
+    settings.timers = vec!["call = \"15s\""];
+    let balancer = Balancer::start(&field, settings);
+    Caller::start(&field, "uac_lost_bye", (field.sip(2), balancer.address()), SOME, &[]).finish_clean();
+    assert_eq!(balancer.calls(), SOME.calls, "calls without a BYE are still live");
+    balancer.wait_until_idle();
+    finish_clean(servers, SOME.calls);
+}

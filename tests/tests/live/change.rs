@@ -1,0 +1,78 @@
+//! Members come, go and change while calls run; none is lost.
+
+use sarabande_tests::{Balancer, Caller, Field, Load, Member, Settings, quoted, until};
+
+use super::{SERVERS, finish_clean, servers};
+
+/// Steady load, long enough for what the tests do meanwhile; a call lasts a second.
+const STEADY: Load = Load { calls: 800, rate: 40, hold_ms: 1000 };
+
+/// Waits until `member` was given `more` calls than it had; returns all members as they are then.
+fn after_more(balancer: &Balancer, member: std::net::SocketAddr, more: u64) -> Vec<Member> {
+    let assigned = || balancer.member(member).map_or(0, |member| member.assigned);
+    let start = assigned();
+    until("more calls for a member", || (assigned() >= start + more).then(|| balancer.members()))
+}
+
+fn assigned(members: &[Member], address: std::net::SocketAddr) -> u64 {
+    members.iter().find(|member| member.address == address).map_or(0, |member| member.assigned)
+}
+
+/// SIGHUP with one member more; the admin interface with one less and another four times as strong; then a file
+/// with an error, which changes nothing. No call is lost, and the calls of the removed member end on it.
+#[test]
+fn reload_under_load_loses_no_call() {
+    let field = Field::new("reload");
+    let [removed, light, heavy] = SERVERS.map(|host| field.sip(host));
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS[..2]));
+    let mut caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    after_more(&balancer, removed, 20);
+
+    balancer.reload(|settings| settings.members.push(quoted(&heavy)));
+    until("the new member is known", || balancer.member(heavy));
+    after_more(&balancer, heavy, 10);
+
+    balancer.reload_by_request(|settings| {
+        settings.members =
+            vec![quoted(&light), format!("{{ address = {}, capacity = 4.0 }}", quoted(&heavy))];
+    });
+    let before = balancer.members();
+    let after = after_more(&balancer, heavy, 80);
+    let given = |member| assigned(&after, member).saturating_sub(assigned(&before, member));
+    assert!(given(heavy) > 2 * given(light), "four times the capacity: {} to {}", given(heavy), given(light));
+    assert!(!after.iter().any(|member| member.address == removed && member.accepting), "{after:?}");
+
+    let error = balancer.refuse_reload(|settings| settings.pool.push("policy = \"fastest\"".to_owned()));
+    assert!(error.contains("fastest"), "the refusal names the value: {error}");
+    assert!(!caller.ended(), "the load ended too early to show anything");
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, STEADY.calls);
+}
+
+/// A draining member gets no new call, keeps the ones it has until they end, and takes calls again when it may.
+#[test]
+fn drain_under_load_loses_no_call() {
+    let field = Field::new("drain");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let (drained, other) = (servers[0].address(), servers[1].address());
+    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let mut caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    let state = || balancer.member(drained).expect("a draining member is a member");
+    until("the member has calls", || (state().calls > 3).then_some(()));
+
+    balancer.set_draining(drained, true);
+    until("its calls end", || (state().calls == 0).then_some(()));
+    let given = state().assigned;
+    after_more(&balancer, other, 30);
+    assert_eq!(state().assigned, given, "a draining member was given calls");
+    assert!(!state().accepting && state().state.contains("drain"), "{:?}", state());
+
+    balancer.set_draining(drained, false);
+    after_more(&balancer, drained, 10);
+    assert!(!caller.ended(), "the load ended too early to show anything");
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, STEADY.calls);
+}

@@ -1,0 +1,109 @@
+//! Loss, dead servers, refusing servers.
+
+use std::time::Instant;
+
+use sarabande_tests::{Balancer, Caller, Field, Link, Load, Server, Settings, quoted, until};
+
+use super::{SERVERS, finish_clean, servers};
+
+/// One datagram in twenty.
+const FIVE_PERCENT: u64 = 50;
+
+/// 5 % of the datagrams are lost each way, between caller and balancer and again between balancer and every
+/// server. All calls succeed, and each is one call at one server: a retransmitted INVITE never becomes a second.
+#[test]
+fn five_percent_loss_each_way_loses_no_call() {
+    let field = Field::new("loss");
+    let (caller, link) = (field.sip(2), field.sip(3));
+    // Servers remember ended calls for a while, to answer a BYE whose 200 was lost.
+    let start = |host: &u8| Server::start(&field, "uas_direct", field.sip(*host), 8000);
+    let servers: Vec<Server> = SERVERS.iter().map(start).collect();
+    let mut settings = Settings::new(&field, &[]);
+    let doors: Vec<_> = SERVERS.iter().map(|host| field.sip(host + 10)).collect();
+    settings.members = doors.iter().map(quoted).collect();
+    // Probes are lost, too, and a server taken for dead is another test.
+    settings.probe = vec!["enabled = false"];
+    let balancer = Balancer::start(&field, settings);
+    let mut links = vec![Link::start(link, caller, balancer.address(), FIVE_PERCENT, 1)];
+    for (door, server) in doors.iter().zip(&servers) {
+        links.push(Link::start(*door, balancer.address(), server.address(), FIVE_PERCENT, 2));
+    }
+    let load = Load { calls: 300, rate: 50, hold_ms: 1000 };
+    Caller::plain(&field, (caller, link), load).finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, load.calls);
+    assert!(links.iter().all(|link| link.lost() > 0), "a link has lost nothing: {links:?}");
+}
+
+/// A server dies under load: no call that begins after it is marked fails, and it gets calls again once it is
+/// back. How long the mark took is printed.
+#[test]
+fn no_new_call_fails_once_a_dead_server_is_marked() {
+    let field = Field::new("killed");
+    let mut servers = servers(&field, "uas_direct", &SERVERS);
+    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let victim = servers[0].address();
+    let state = || balancer.member(victim).expect("a dead server stays a member");
+    let load = Load { calls: 600, rate: 60, hold_ms: 100 };
+    let before = Caller::plain(&field, (field.sip(2), balancer.address()), load);
+    until("the victim has calls", || (state().assigned > 10).then_some(()));
+
+    servers[0].kill();
+    let killed = Instant::now();
+    until("the dead server is marked", || (!state().accepting).then_some(()));
+    println!("a server killed under load was marked after {:?}: {:?}", killed.elapsed(), state().state);
+
+    let after = Caller::plain(&field, (field.sip(3), balancer.address()), Load { calls: 300, ..load });
+    after.finish_clean();
+    let before = before.finish();
+    println!("of the {} calls around its death {} failed", load.calls, before.failed);
+    let given = state().assigned;
+    assert!(before.failed < given, "more calls failed than the dead server was given: {before:?}");
+    balancer.wait_until_idle();
+
+    servers[0] = Server::start(&field, "uas_direct", victim, 500);
+    until("the server is back", || state().accepting.then_some(()));
+    Caller::plain(&field, (field.sip(4), balancer.address()), Load { calls: 60, ..load }).finish_clean();
+    assert!(state().assigned > given, "the server that is back gets no calls");
+    for server in servers {
+        server.finish_clean();
+    }
+}
+
+/// A server hangs and leaves INVITEs unanswered: once it is known dead their retransmissions go elsewhere, and
+/// every call succeeds.
+#[test]
+fn unanswered_invites_move_away_from_a_hung_server() {
+    let field = Field::new("hung");
+    let mut servers = servers(&field, "uas_direct", &SERVERS);
+    let mut settings = Settings::new(&field, &SERVERS);
+    // Slow enough that calls do reach the hung server before it is marked.
+    settings.probe = vec!["interval = \"2s\"", "timeout = \"1500ms\""];
+    let balancer = Balancer::start(&field, settings);
+    let mut hung = servers.remove(0);
+    hung.freeze();
+    let load = Load { calls: 90, rate: 100, hold_ms: 100 };
+    let stats = Caller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
+    let given = balancer.member(hung.address()).expect("a hung server stays a member").assigned;
+    assert!(given > 0, "no call was given to the hung server: nothing is shown ({stats:?})");
+    balancer.wait_until_idle();
+    finish_clean(servers, load.calls);
+}
+
+/// A server that answers 503 with Retry-After refuses one caller; the next calls go elsewhere, although it
+/// answers its probes.
+#[test]
+fn a_server_that_is_busy_is_left_alone() {
+    let field = Field::new("busy");
+    let busy = Server::start(&field, "uas_busy", field.sip(11), 500);
+    let others = servers(&field, "uas_call", &[12, 13]);
+    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let load = Load { calls: 40, rate: 20, hold_ms: 0 };
+    // One call at a time: each knows the outcome of those before it.
+    let ends = (field.sip(2), balancer.address());
+    let stats = Caller::start(&field, "uac_call", ends, load, &["-l", "1"]).finish();
+    assert_eq!((stats.successful, stats.failed), (load.calls - 1, 1), "{stats:?}");
+    assert_eq!(busy.finish_clean().calls(), 1);
+    balancer.wait_until_idle();
+    finish_clean(others, load.calls - 1);
+}

@@ -1,0 +1,46 @@
+//! Live tests: real SIPp callers and servers, and the real `sarabande` between them.
+//!
+//! One binary, so that tests of all kinds share the machine a few at a time. A server that is given a message of
+//! a call that it does not know fails that call in its own account: wherever a test calls
+//! [`Server::finish_clean`], it shows that ACK, BYE and all the rest of each dialog reached the server that
+//! answered the INVITE.
+
+mod balancing;
+mod calls;
+mod change;
+mod failure;
+mod peers;
+mod restart;
+mod strangers;
+mod torture;
+
+use sarabande_tests::{Balancer, Caller, Field, Load, Server, Settings, Stats};
+
+/// The hosts of a field that are servers, where a test doesn't say otherwise.
+const SERVERS: [u8; 3] = [11, 12, 13];
+
+/// A few dozen calls in a second.
+const SOME: Load = Load { calls: 60, rate: 100, hold_ms: 300 };
+
+/// Starts servers that run `scenario`.
+fn servers(field: &Field, scenario: &str, hosts: &[u8]) -> Vec<Server> {
+    hosts.iter().map(|host| Server::start(field, scenario, field.sip(*host), 500)).collect()
+}
+
+/// Ends the servers, insists that none had a failed call, and that they had `calls` together.
+fn finish_clean(servers: Vec<Server>, calls: u64) -> Vec<Stats> {
+    let stats: Vec<Stats> = servers.into_iter().map(Server::finish_clean).collect();
+    assert_eq!(stats.iter().map(Stats::calls).sum::<u64>(), calls, "calls at the servers: {stats:?}");
+    stats
+}
+
+/// `uac_NAME` calls three `uas_NAME` through a balancer: every call succeeds at both ends, all leases end.
+fn scenario(name: &str, load: Load) {
+    let field = Field::new(name);
+    let servers = servers(&field, &format!("uas_{name}"), &SERVERS);
+    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let ends = (field.sip(2), balancer.address());
+    Caller::start(&field, &format!("uac_{name}"), ends, load, &[]).finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, load.calls);
+}

@@ -1,0 +1,80 @@
+//! Dialogs outlive the balancer that began them, by the token in their route set.
+
+use sarabande_tests::{Balancer, Caller, Field, Load, Settings, until};
+
+use super::{SERVERS, finish_clean, servers};
+
+/// Long enough to do something to the balancer while every call is established.
+const ESTABLISHED: Load = Load { calls: 60, rate: 100, hold_ms: 5000 };
+
+/// Waits until the caller has seen every call answered.
+fn all_answered(caller: &Caller, load: Load) {
+    until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
+}
+
+/// `kill -9` and a start with the same key and an empty table, under established calls: re-INVITE, ACK and BYE
+/// find their servers, all calls end properly.
+#[test]
+fn established_calls_survive_a_killed_balancer() {
+    let field = Field::new("restart");
+    let servers = servers(&field, "uas_reinvite", &SERVERS);
+    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let ends = (field.sip(2), balancer.address());
+    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    all_answered(&caller, ESTABLISHED);
+    balancer.kill_and_restart();
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, ESTABLISHED.calls);
+}
+
+/// Two balancers share a key. The one that took the INVITEs dies; ACK, re-INVITE and BYE go through the other
+/// one, which has never heard of these calls.
+#[test]
+fn a_sister_balancer_takes_over_dialogs() {
+    let field = Field::new("sister");
+    let servers = servers(&field, "uas_sister", &SERVERS);
+    let (first, second) = (field.sip(1), field.sip(4));
+    let mut settings = Settings::new(&field, &SERVERS);
+    settings.names = vec![second.to_string()];
+    let mut sister = settings.clone();
+    let balancer = Balancer::start(&field, settings);
+    sister.name = "sister";
+    sister.listen = vec![second];
+    sister.admin.set_ip(second.ip());
+    sister.names = vec![first.to_string()];
+    let sister = Balancer::start(&field, sister);
+
+    let keys = [second.ip().to_string(), second.port().to_string()];
+    let keys = ["-key", "sister_ip", &keys[0], "-key", "sister_port", &keys[1]];
+    let caller = Caller::start(&field, "uac_sister", (field.sip(2), first), ESTABLISHED, &keys);
+    all_answered(&caller, ESTABLISHED);
+    drop(balancer);
+    caller.finish_clean();
+    sister.wait_until_idle();
+    finish_clean(servers, ESTABLISHED.calls);
+}
+
+/// SIGTERM: established calls end in peace and the program ends after them, with success, long before its limit;
+/// new calls are refused meanwhile.
+#[test]
+fn sigterm_waits_for_calls_and_takes_no_new_ones() {
+    let field = Field::new("sigterm");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
+    all_answered(&caller, ESTABLISHED);
+    balancer.terminate();
+    let late = Load { calls: 5, rate: 10, hold_ms: 0 };
+    let refused = Caller::plain(&field, (field.sip(3), balancer.address()), late).finish();
+    assert_eq!(
+        (refused.successful, refused.failed),
+        (0, late.calls),
+        "new calls while stopping: {refused:?}"
+    );
+    assert_eq!(balancer.ended(), None, "the balancer has not waited for its calls");
+    caller.finish_clean();
+    let status = balancer.wait();
+    assert!(status.success(), "{status}");
+    finish_clean(servers, ESTABLISHED.calls);
+}
