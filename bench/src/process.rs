@@ -63,10 +63,9 @@ impl Program {
                 let schedstat = fs::read_to_string(task?.path().join("schedstat"))?;
                 usage.total_ns += number(schedstat.split_whitespace().next())?;
             }
-            // proc_pid_stat(5): utime and stime are the fields 14 and 15, the state (field 3) is the first here.
-            let fields = stat_fields(pid)?;
-            usage.user_ticks += number(fields.get(11).map(String::as_str))?;
-            usage.system_ticks += number(fields.get(12).map(String::as_str))?;
+            let (all, user) = ticks_of(pid)?;
+            usage.user_ticks += user;
+            usage.system_ticks += all - user;
         }
         Ok(usage)
     }
@@ -85,6 +84,40 @@ impl Drop for Program {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// Work on this machine that is neither the driver's nor the target's, from the start of the watch.
+pub struct Others {
+    since: Instant,
+    busy: u64,
+    own: u64,
+}
+
+impl Others {
+    /// Starts to watch.
+    pub fn watch() -> io::Result<Self> {
+        Ok(Self { since: Instant::now(), busy: busy_ticks()?, own: ticks_of(std::process::id())?.0 })
+    }
+
+    /// Processors that others kept busy on average since, the target having had `target`. Wherever this is not near
+    /// zero the figures tell of them as well: they took processors, and caches, away.
+    pub fn processors(&self, target: Usage) -> io::Result<f64> {
+        let own = ticks_of(std::process::id())?.0 - self.own;
+        let theirs =
+            (busy_ticks()? - self.busy).saturating_sub(own + target.user_ticks + target.system_ticks);
+        // Ticks are 10 ms for whoever asks, whatever the kernel's own clock.
+        Ok(theirs as f64 / 100.0 / self.since.elapsed().as_secs_f64())
+    }
+}
+
+/// Ticks that all processors together have spent at work: the first line of `proc_stat(5)` without idle and waiting.
+fn busy_ticks() -> io::Result<u64> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let mut fields = stat.split_whitespace().skip(1).map(|field| number(Some(field)));
+    let mut next = || fields.next().unwrap_or(Err(io::ErrorKind::InvalidData.into()));
+    let (user, nice, system) = (next()?, next()?, next()?);
+    let (_idle, _io_wait) = (next()?, next()?);
+    Ok(user + nice + system + next()? + next()?)
 }
 
 /// Processors of this machine, whether or not this process may run on all of them.
@@ -113,6 +146,14 @@ fn family(pid: u32) -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
+/// Ticks that all threads of `pid` have used: all of them, and the user's.
+fn ticks_of(pid: u32) -> io::Result<(u64, u64)> {
+    // proc_pid_stat(5): utime and stime are the fields 14 and 15; the state, field 3, is the first here.
+    let fields = stat_fields(pid)?;
+    let user = number(fields.get(11).map(String::as_str))?;
+    Ok((user + number(fields.get(12).map(String::as_str))?, user))
+}
+
 /// The fields of `/proc/PID/stat` after the program's name, which may hold spaces itself.
 fn stat_fields(pid: u32) -> io::Result<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -137,6 +178,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
         }
         let usage = program.usage().expect("usage");
+        assert!(busy_ticks().expect("the machine's ticks") >= usage.user_ticks + usage.system_ticks);
         assert!(usage.user_ticks + usage.system_ticks > 0);
         assert_eq!(usage.since(usage).total_ns, 0);
     }

@@ -1,6 +1,7 @@
 //! What is measured: how each of the balancers is started in front of the driver's servers.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,6 +19,9 @@ pub const SERVERS: usize = 4;
 
 /// How long a balancer may take until the first call passes through it.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the command line does not say about Kamailio.
+const KAMAILIO_CONFIG: &str = include_str!("../kamailio/kamailio.cfg");
 
 /// What stands between callers and servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -47,15 +51,12 @@ pub struct Setup {
     /// What to measure, in turn.
     #[arg(long = "targets", value_delimiter = ',', default_values = ["relay", "sarabande", "kamailio"])]
     pub kinds: Vec<Kind>,
-    /// The program under test; the relay is looked for beside this benchmark.
-    #[arg(long, default_value = "target/release/sarabande")]
-    pub sarabande: PathBuf,
+    /// The program under test; by default, as the relay, the one beside this benchmark.
+    #[arg(long)]
+    pub sarabande: Option<PathBuf>,
     /// Kamailio's program.
     #[arg(long, default_value = "/usr/sbin/kamailio")]
     pub kamailio: PathBuf,
-    /// Kamailio's configuration.
-    #[arg(long, default_value = "bench/kamailio/kamailio.cfg")]
-    pub kamailio_config: PathBuf,
     /// Threads, or receiving processes, of each target. With one, target and driver are tied to a processor each.
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
@@ -110,7 +111,7 @@ impl Setup {
     }
 
     fn relay(&self, address: SocketAddr, driver: &Driver) -> Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?.with_file_name("relay"));
+        let mut command = Command::new(beside("relay")?);
         command.args(["--listen", &address.to_string(), "--threads", &self.threads.to_string()]);
         for (caller, server) in driver.callers().iter().zip(driver.servers()) {
             command.args(["--pair", &format!("{caller}={server}")]);
@@ -130,13 +131,15 @@ impl Setup {
             members.join(", ")
         );
         fs::write(&config, text)?;
-        let mut command = Command::new(&self.sarabande);
+        let program = self.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?;
+        let mut command = Command::new(program);
         command.arg("run").arg(config);
         Ok(command)
     }
 
     fn kamailio(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
-        let list = scratch.join("dispatcher.list");
+        let (config, list) = (scratch.join("kamailio.cfg"), scratch.join("dispatcher.list"));
+        fs::write(&config, KAMAILIO_CONFIG)?;
         let servers = driver.servers();
         // Set, address, flags, priority, attributes: call load needs a unique id a server.
         let lines = servers.iter().enumerate().map(|(i, server)| format!("1 sip:{server} 0 0 duid=s{i}\n"));
@@ -144,7 +147,7 @@ impl Setup {
         let mut command = Command::new(&self.kamailio);
         // -DD: children, but no daemon; 2 GiB hold the transactions of five seconds, which tm keeps, at any rate.
         command.args(["-DD", "-E", "-x", "fm", "-m", "2048", "-M", "16", "-n", &self.threads.to_string()]);
-        command.arg("-f").arg(&self.kamailio_config).arg("-Y").arg(scratch);
+        command.arg("-f").arg(config).arg("-Y").arg(scratch);
         command.arg("-l").arg(format!("udp:{address}")).arg("-A").arg(format!("LIST=\"{}\"", list.display()));
         Ok(command)
     }
@@ -173,6 +176,11 @@ impl Target {
         }
         Ok(())
     }
+}
+
+/// The program of this `name` in the directory of the one that runs.
+fn beside(name: &str) -> io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name(name))
 }
 
 /// A loopback address whose port is free now.

@@ -8,7 +8,7 @@ use clap::Parser;
 use comfy_table::Table;
 use sarabande_bench::caller::Outcome;
 use sarabande_bench::driver::{Driver, Plan};
-use sarabande_bench::process::Usage;
+use sarabande_bench::process::{Others, Usage};
 use sarabande_bench::report::{self, median};
 use sarabande_bench::target::{Kind, SERVERS, Setup};
 use serde_json::{Value, json};
@@ -43,6 +43,8 @@ struct Sample {
     round: usize,
     usage: Usage,
     outcome: Outcome,
+    /// Processors busy with other work meanwhile.
+    others: f64,
 }
 
 impl Sample {
@@ -60,7 +62,10 @@ fn main() -> Result<()> {
         for kind in &arguments.setup.kinds {
             let sample = measure(&arguments, *kind, round, &mut driver)?;
             let (us, failed) = (sample.call_us(), sample.outcome.failed());
-            eprintln!("round {round}: {:<9} {us:>7.2} us a call, {failed} failed", kind.name());
+            let (name, others) = (kind.name(), sample.others);
+            eprintln!(
+                "round {round}: {name:<9} {us:>7.2} us a call, {failed} failed; other work took {others:.2} processors"
+            );
             samples.push(sample);
         }
     }
@@ -81,9 +86,10 @@ fn measure(arguments: &Arguments, kind: Kind, round: usize, driver: &mut Driver)
     };
     let target = arguments.setup.start(kind, driver)?;
     driver.run(&target.addresses(), &Plan { duration: Duration::from_secs(1), ..plan })?;
-    let before = target.usage()?;
+    let (before, watch) = (target.usage()?, Others::watch()?);
     let outcome = driver.run(&target.addresses(), &plan)?;
-    Ok(Sample { kind, round, usage: target.usage()?.since(before), outcome })
+    let usage = target.usage()?.since(before);
+    Ok(Sample { kind, round, usage, outcome, others: watch.processors(usage)? })
 }
 
 /// Processor time of `kind` as a multiple of that of `base`: the median of the rounds' own ratios.
@@ -145,6 +151,7 @@ fn json(arguments: &Arguments, samples: &[Sample]) -> Value {
             "cpu_ns": sample.usage.total_ns,
             "cpu_us_per_call": sample.call_us(),
             "user_share": sample.usage.user_share(),
+            "other_work_processors": sample.others,
             "outcome": report::outcome(&sample.outcome),
         })
     };

@@ -8,6 +8,7 @@ use clap::Parser;
 use comfy_table::Table;
 use sarabande_bench::caller::Outcome;
 use sarabande_bench::driver::{Driver, Plan};
+use sarabande_bench::process::Others;
 use sarabande_bench::report::{self, QUANTILES, micros};
 use sarabande_bench::target::{Kind, SERVERS, Setup};
 use serde_json::{Value, json};
@@ -69,12 +70,15 @@ fn measure(arguments: &Arguments, kind: Kind, driver: &mut Driver) -> Result<Val
     let plan = spinning(rate, Duration::from_secs(arguments.seconds));
     let second = Plan { duration: Duration::from_secs(1), ..plan };
     driver.run(&target.addresses(), &second)?;
+    let (before, watch) = (target.usage()?, Others::watch()?);
     let through = driver.run(&target.addresses(), &plan)?;
+    let others = watch.processors(target.usage()?.since(before))?;
     let servers = driver.servers();
     driver.run(&servers, &second)?;
     let direct = driver.run(&servers, &plan)?;
 
-    println!("{} at {rate:.0} calls/s, {} failed", kind.name(), through.failed());
+    let (name, failed) = (kind.name(), through.failed());
+    println!("{name} at {rate:.0} calls/s, {failed} failed; other work took {others:.2} processors");
     if let Some(found) = &saturation {
         println!("saturation: {:.0} calls/s, where {}", found.rate, found.limit);
     }
@@ -86,6 +90,7 @@ fn measure(arguments: &Arguments, kind: Kind, driver: &mut Driver) -> Result<Val
         "rate_per_s": rate,
         "saturation_per_s": saturation.as_ref().map(|found| found.rate),
         "saturation_limit": saturation.as_ref().map(|found| found.limit),
+        "other_work_processors": others,
         "through": report::outcome(&through),
         "direct": report::outcome(&direct),
     }))
