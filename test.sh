@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Installs what the tests need, then runs all of them. Without arguments everything; else the steps named:
+#   ./test.sh packages format lints docs unit live deny fuzz
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# One program of each Debian package tells whether it is there.
+declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valgrind]=valgrind [iproute2]=ip)
+
+# How many live tests run at once: they wait more than they compute.
+LIVE_TESTS=${LIVE_TESTS:-4}
+FUZZ_SECONDS=${FUZZ_SECONDS:-60}
+
+have() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; }
+
+packages() {
+    local missing=() package
+    for package in "${!PROGRAMS[@]}"; do
+        have "${PROGRAMS[$package]}" || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    if [ "$(id -u)" -ne 0 ] || ! have apt-get; then
+        echo "Please install: ${missing[*]} (Debian: sudo apt-get install ${missing[*]})" >&2
+        return 1
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -q update
+    apt-get -q install -y --no-install-recommends "${missing[@]}"
+}
+
+format() { cargo fmt --all --check; }
+
+lints() { cargo clippy --workspace --all-targets --locked -- -D warnings; }
+
+docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked; }
+
+unit() { cargo test --workspace --exclude sarabande-tests --locked; }
+
+# The program under test is a release build. The tests would make it themselves, but then in the middle of one.
+live() {
+    cargo build --release --locked --package sarabande-cli
+    cargo test --package sarabande-tests --locked -- --test-threads "$LIVE_TESTS"
+}
+
+deny() {
+    have cargo-deny || cargo install --locked cargo-deny
+    cargo deny check
+}
+
+fuzz() {
+    if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
+        echo "Left out: needs a nightly toolchain and cargo-fuzz (cargo install cargo-fuzz)"
+        return
+    fi
+    local targets target
+    mapfile -t targets < <(cargo +nightly fuzz list)
+    for target in "${targets[@]}"; do
+        mkdir -p "fuzz/corpus/$target"
+        local inputs=("fuzz/corpus/$target")
+        [ -d "fuzz/seeds/$target" ] && inputs+=("fuzz/seeds/$target")
+        cargo +nightly fuzz run "$target" "${inputs[@]}" -- -max_total_time=$((FUZZ_SECONDS / ${#targets[@]}))
+    done
+}
+
+steps=("$@")
+[ $# -gt 0 ] || steps=(packages format lints docs unit live deny fuzz)
+for step in "${steps[@]}"; do
+    printf '\n== %s\n' "$step"
+    start=$SECONDS
+    "$step"
+    printf '== %s: %d s\n' "$step" $((SECONDS - start))
+done
