@@ -258,6 +258,53 @@ mod tests {
     }
 
     #[test]
+    fn merging_forgets_no_field() {
+        let mut times = Times::default();
+        times.record(Duration::from_millis(7));
+        let counts = BTreeMap::from([(486, 3)]);
+        let caller = Results {
+            calls_started: 1,
+            calls_in_progress: 2,
+            calls_answered: 3,
+            calls_completed: 4,
+            calls_refused: counts.clone(),
+            calls_abandoned: 5,
+            invite_timeouts: 6,
+            bye_timeouts: 7,
+            bye_refused: counts,
+            retransmissions_sent: 8,
+            wrong_server: 9,
+            forks_hung_up: 10,
+            stray_datagrams: 11,
+            calls_by_server: BTreeMap::from([("a".to_owned(), 12)]),
+            start_lag_max_us: 13,
+            invite_response: times.clone(),
+            refusal_response: times.clone(),
+            bye_response: times,
+        };
+        let mut sum = Results::default();
+        sum.merge(&caller);
+        assert_eq!(serde_json::to_value(&sum).unwrap(), serde_json::to_value(&caller).unwrap());
+        let answerer = AnswererResults {
+            requests: BTreeMap::from([("BYE", 1)]),
+            retransmissions_received: 2,
+            retransmissions_sent: 3,
+            calls_answered: 4,
+            calls_in_progress: 5,
+            calls_completed: 6,
+            calls_cancelled: 7,
+            ack_timeouts: 8,
+            wrong_server: 9,
+            late_requests: 10,
+            queue_drops: 11,
+            stray_datagrams: 12,
+        };
+        let mut sum = AnswererResults::default();
+        sum.merge(&answerer);
+        assert_eq!(sum, answerer);
+    }
+
+    #[test]
     fn json_names_its_units_and_the_progress_line_its_troubles() {
         let results = some(1..=100);
         let json = serde_json::to_value(&results).unwrap();

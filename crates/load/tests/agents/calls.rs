@@ -11,6 +11,8 @@ fn header<'a>(message: &'a str, name: &str) -> &'a str {
 #[test]
 fn a_plain_call_is_six_messages() {
     let mut net = Net::new(caller_config(10.0, 1), vec![answerer_config(0)], 1);
+    net.run_until(3.0);
+    assert!(!net.caller.finished(), "a call is in progress");
     net.run();
     let lines: Vec<_> = net.trace.iter().map(|(_, _, text)| text.lines().next().unwrap()).collect();
     assert_eq!(
@@ -32,6 +34,7 @@ fn a_plain_call_is_six_messages() {
         assert_eq!(header(text(index), "Call-ID"), header(text(0), "Call-ID"));
     }
     assert!(header(text(1), "To").contains(";tag="));
+    assert_eq!([0, 3, 4].map(|index| header(text(index), "CSeq")), ["1 INVITE", "1 ACK", "2 BYE"]);
     // A 2xx's ACK is a transaction of its own, a BYE another one.
     let mut branches = [0, 3, 4].map(|index| header(text(index), "Via"));
     branches.sort_unstable();

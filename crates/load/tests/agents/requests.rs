@@ -58,11 +58,17 @@ fn every_method_gets_200_and_a_repetition_the_same_again() {
         assert_eq!(bench.ask(&request(method, "b1", "<sip:b@h>", "")), first);
         bench.now += Duration::from_secs(1);
         bench.ask("");
+        let again = bench.ask(&request(method, "b1", "<sip:b@h>", ""));
+        assert_eq!(start(&again[0].1), "SIP/2.0 200 OK", "forgotten after 64*T1, so a new one");
         let new = bench.ask(&request(method, "b2", "<sip:b@h>", ""));
         assert_ne!(to(&new[0].1), to(text), "another transaction, another tag");
     }
+    // Two unknown methods are not the same one.
+    bench.ask(&request("XYZZY", "b3", "<sip:b@h>", ""));
+    bench.ask(&request("QUUX", "b3", "<sip:b@h>", ""));
     let results = bench.answerer.results();
-    assert_eq!((results.requests["OTHER"], results.retransmissions_received), (4, 7));
+    assert_eq!((results.requests["OPTIONS"], results.requests["OTHER"]), (3, 8));
+    assert_eq!(results.retransmissions_received, 7);
     bench.now += Duration::from_secs(100);
     bench.ask("");
     assert_eq!(bench.answerer.deadline(), None, "transactions are forgotten");
@@ -127,6 +133,20 @@ fn a_bye_ends_a_ringing_call_with_487() {
 }
 
 #[test]
+fn a_cancelled_call_leaves_no_dialog() {
+    let ring = Holding::Fixed(Duration::from_secs(2));
+    let mut bench = Bench::new(AnswererConfig { ring, ..answerer_config(0) });
+    let ringing = bench.ask(&request("INVITE", "b1", "<sip:b@h>", ""));
+    assert_eq!(bench.ask(&request("CANCEL", "b1", "<sip:b@h>", "")).len(), 2, "200 and the INVITE's 487");
+    let late = bench.ask(&request("BYE", "b2", to(&ringing[0].1), ""));
+    assert_eq!(start(&late[0].1), "SIP/2.0 481 Call/Transaction Does Not Exist");
+    assert_eq!((bench.answerer.results().late_requests, bench.answerer.results().wrong_server), (1, 0));
+    // Again after the final response: 200, and nothing else happens (RFC 3261 §9.2).
+    let again = request("CANCEL", "b1", "<sip:b@h>", "").replace("To: ", "X: y\r\nTo: ");
+    assert_eq!(bench.ask(&again).len(), 1);
+}
+
+#[test]
 fn a_request_with_a_fault_is_refused_with_its_reason() {
     let mut bench = Bench::new(answerer_config(0));
     let bad = request("OPTIONS", "b1", "<sip:b@h>", "").replace("CSeq: 7", "CSeq: 7000000000");
@@ -137,7 +157,7 @@ fn a_request_with_a_fault_is_refused_with_its_reason() {
 
 #[test]
 fn a_second_party_that_answers_is_hung_up() {
-    let config = CallerConfig { holding: Holding::Fixed(Duration::from_secs(60)), ..caller_config(10.0, 1) };
+    let config = CallerConfig { holding: Holding::Fixed(Duration::from_mins(1)), ..caller_config(10.0, 1) };
     let mut net = Net::new(config, vec![answerer_config(0), answerer_config(1)], 2);
     net.run_until(5.0);
     let answer = net.sent(true, "SIP/2.0 200")[0].2.clone();
@@ -189,4 +209,27 @@ fn a_refusal_is_acknowledged_each_time_and_counted_once() {
     assert_eq!(net.events, [load::Event::CallEnded { call: 0, outcome: Outcome::Refused(486) }]);
     let acks: Vec<_> = net.trace.iter().filter(|(_, _, text)| text.starts_with("ACK")).collect();
     assert_eq!((acks.len(), to(&acks[0].2)), (3, "<sip:service@127.0.0.1:20001>;tag=x"));
+}
+
+#[test]
+fn a_provisional_response_slows_the_bye_down_and_may_name_another_server() {
+    let mut net = Net::new(caller_config(10.0, 1), vec![answerer_config(0)], 4);
+    net.run_until(4.0);
+    let (_, _, answer) = net.sent(true, "SIP/2.0 200")[0].clone();
+    net.loss = 1.0;
+    net.run_until(5.2);
+    let (sent, _, bye) = net.sent(false, "BYE")[0].clone();
+    let via = |text: &str| text.lines().find(|line| line.starts_with("Via")).unwrap_or_default().to_owned();
+    let trying = answer.replace("200 OK", "100 Trying").replace("1 INVITE", "2 BYE");
+    let trying = trying.replace("Server: answerer-0", "Server: proxy").replace(&via(&answer), &via(&bye));
+    net.loss = 0.0;
+    net.inject(address(20_001), address(20_000), &trying);
+    net.run_until(5.3);
+    let received = net.now;
+    net.run();
+    let byes = net.sent(false, "BYE");
+    let again = byes[1].0 - sent;
+    // RFC 3261 §17.1.2.2: timer E goes on at T2, counted from the response.
+    assert!(again > Duration::from_secs(4) && byes[1].0 - received < Duration::from_secs(4), "{again:?}");
+    assert_eq!((net.caller.results().wrong_server, net.caller.results().calls_completed), (0, 1));
 }
