@@ -118,3 +118,66 @@ fn clean_request_line(head: &str) -> bool {
     let words: Vec<&str> = line.split(' ').collect();
     matches!(words[..], [_, uri, "SIP/2.0"] if !uri.is_empty() && !uri.contains(['<', '>', '?']))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: &str = "127.0.0.9:5060";
+
+    fn case(name: &str) -> Case {
+        cases().into_iter().find(|case| case.name == name).unwrap()
+    }
+
+    /// What a careful proxy sends on: a Via on top, nothing after the body.
+    fn copy(case: &Case) -> Vec<u8> {
+        let text = head(&case.bytes);
+        let (start, rest) = text.split_once("\r\n").unwrap();
+        let mut copy = format!("{start}\r\nVia: SIP/2.0/UDP {US};branch=z9hG4bKx\r\n{rest}\r\n").into_bytes();
+        let length = header(&case.bytes, "Content-Length").first().and_then(|value| value.parse().ok());
+        let whole = body(&case.bytes);
+        copy.extend_from_slice(&whole[..whole.len().min(length.unwrap_or(whole.len()))]);
+        copy
+    }
+
+    #[test]
+    fn a_careful_copy_counts_as_forwarded() {
+        for case in cases().iter().filter(|case| case.expected[0] == Verdict::Forwarded) {
+            // Names and parameters in lines may hold bytes that are no UTF-8; the copy is made from text here.
+            if std::str::from_utf8(&case.bytes).is_ok() {
+                assert_eq!(case.judge(&copy(case), US), Ok(Verdict::Forwarded), "{}", case.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_with_what_follows_the_body_is_wrong() {
+        let case = case("dblreq");
+        let mut copy = copy(&case);
+        copy.extend_from_slice(b"INVITE");
+        assert!(case.judge(&copy, US).is_err());
+    }
+
+    #[test]
+    fn a_copy_without_our_via_or_with_a_changed_body_is_wrong() {
+        let case = case("wsinv");
+        let good = copy(&case);
+        assert!(case.judge(&case.bytes, US).is_err());
+        assert!(case.judge(&good[..good.len() - 1], US).is_err());
+    }
+
+    #[test]
+    fn a_faulty_line_must_be_mended_or_left_alone() {
+        let case = case("escruri");
+        let (good, text) = (copy(&case), String::from_utf8(copy(&case)).unwrap());
+        assert_eq!(
+            case.judge(&good, US),
+            Ok(Verdict::Forwarded),
+            "with the fault: not what the index asks for"
+        );
+        assert!(!case.expected.contains(&Verdict::Forwarded));
+        let uri = text.split(' ').nth(1).unwrap();
+        let mended = text.replacen(uri, uri.split('?').next().unwrap(), 1);
+        assert_eq!(case.judge(mended.as_bytes(), US), Ok(Verdict::Mended));
+    }
+}
