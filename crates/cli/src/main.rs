@@ -1,1 +1,36 @@
-fn main() {}
+//! The `sarabande` command: reads arguments and prints; everything else is in the crates below.
+
+mod command;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// SIP load balancer: every call to the server with the least work left.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs the server.
+    Run(command::run::Arguments),
+    /// Checks a configuration file, or prints the schema or the reference of all keys.
+    Check(command::check::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Run(arguments) => command::run::run(&arguments),
+        Command::Check(arguments) => command::check::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sarabande: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -131,6 +131,11 @@ impl Shard {
         self.tokens = self.tokens.rekeyed(tokens);
     }
 
+    /// The addresses in use.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
     /// How the pipeline behaves.
     pub fn settings(&self) -> Settings {
         self.settings

@@ -52,6 +52,11 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// Listeners and names, no node yet.
+    pub fn new(listeners: Vec<Listener>, names: Vec<(String, Option<u16>)>) -> Self {
+        Self { listeners, names, ..Self::default() }
+    }
+
     /// Adds the node of the next slot.
     pub fn push_node(&mut self, node: NodeAddress) {
         let slot = Slot(self.nodes.len() as u16);

@@ -1,3 +1,16 @@
-//! Sockets, shards, clock, DNS, admin HTTP.
+//! The running process: sockets, shards, clock, DNS, admin HTTP. Decides nothing about SIP; that is [`node`]'s.
+//!
+//! [`Server::start`] opens everything that a configuration names; [`Server::run`] carries the traffic until a stop is
+//! asked for; a [`Handle`] asks and commands from outside.
 
+mod clock;
+mod control;
+mod handle;
+mod key;
+mod run;
+mod shards;
 pub mod socket;
+
+pub use clock::Clock;
+pub use handle::{ExplainReport, Handle, MemberReport, SessionReport, ShardTotals, Totals};
+pub use run::{Server, StartError};

@@ -2,9 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use libc::{c_int, c_void, socklen_t};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// A non-blocking UDP socket of one thread.
@@ -65,7 +68,20 @@ impl UdpSocket {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(counters[DROPS]) }
     }
 
+    /// Has the runtime say when there are datagrams or errors to be read. To be called on a Tokio runtime.
+    pub fn watch(self) -> io::Result<AsyncFd<Self>> {
+        // SAFETY: the descriptor is open and the same for as long as `self`, which the result owns and lends only
+        // by reference, is alive.
+        unsafe { AsyncFd::register_with_interest(self, Interest::READABLE | Interest::ERROR) }.map_err(Into::into)
+    }
+
     pub(super) fn raw(&self) -> c_int {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl AsRawFd for UdpSocket {
+    fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 }

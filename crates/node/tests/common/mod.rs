@@ -1,0 +1,194 @@
+//! A test bed: one shard with its listeners and nodes, and the messages of the parties around it, as bytes.
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+pub(crate) mod text;
+
+use balance::policy::RoundRobin;
+use balance::{Balancer, Cluster, HealthSettings, Load, Member, Sign, Slot, TableCounts};
+use base::{Instant, Outbox};
+use node::{Input, Key, Listener, NodeAddress, Orphans, Settings, Shard, Tokens, Topology, node_id};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const KEY: Key = Key([7; 16]);
+/// Tokens live this long in the tests.
+pub(crate) const LIFETIME: Duration = Duration::from_hours(1);
+
+pub(crate) fn addr(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// What a balancer is set up with.
+#[derive(Clone)]
+pub(crate) struct Site {
+    pub(crate) listeners: Vec<&'static str>,
+    /// Address and listener of each node.
+    pub(crate) nodes: Vec<(&'static str, u16)>,
+    pub(crate) key: Key,
+    pub(crate) previous: Vec<Key>,
+    pub(crate) orphans: Orphans,
+    pub(crate) epoch_unix: u64,
+}
+
+impl Site {
+    /// One IPv4 listener, three nodes.
+    pub(crate) fn plain() -> Self {
+        Self {
+            listeners: vec!["127.0.0.1:5060"],
+            nodes: vec![("127.0.1.1:5060", 0), ("127.0.1.2:5060", 0), ("127.0.1.3:5070", 0)],
+            key: KEY,
+            previous: Vec::new(),
+            orphans: Orphans::Reject,
+            epoch_unix: 1_800_000_000,
+        }
+    }
+
+    /// One listener for the clients and one for the nodes, of the same family.
+    pub(crate) fn two_sided() -> Self {
+        Self {
+            listeners: vec!["127.0.0.1:5060", "127.0.0.2:5060"],
+            nodes: vec![("127.0.1.1:5060", 1), ("127.0.1.2:5060", 1)],
+            ..Self::plain()
+        }
+    }
+
+    /// Clients speak IPv4, the nodes IPv6.
+    pub(crate) fn mixed() -> Self {
+        Self {
+            listeners: vec!["127.0.0.1:5060", "[::1]:5060"],
+            nodes: vec![("[::1]:5081", 1), ("[::1]:5082", 1)],
+            ..Self::plain()
+        }
+    }
+}
+
+/// A datagram that the shard sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Sent {
+    pub(crate) listener: u16,
+    pub(crate) to: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Sent {
+    pub(crate) fn message(&self) -> wire::Message<'_> {
+        text::scanned(&self.bytes)
+    }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.message().status().expect("a response")
+    }
+
+    pub(crate) fn branch(&self) -> Vec<u8> {
+        self.message().top_via().branch.expect("a branch").to_vec()
+    }
+}
+
+pub(crate) struct Bed {
+    pub(crate) site: Site,
+    pub(crate) shard: Shard,
+    pub(crate) cluster: Cluster,
+    pub(crate) now: Instant,
+    pub(crate) signs: Vec<Sign>,
+}
+
+impl Bed {
+    pub(crate) fn new(site: Site) -> Self {
+        let mut topology = Topology::default();
+        topology.listeners = site.listeners.iter().map(|text| Listener::new(addr(text))).collect();
+        topology.names = vec![("pool.example".to_owned(), None)];
+        for &(address, listener) in &site.nodes {
+            topology.push_node(NodeAddress { address: addr(address), listener });
+        }
+        let mut cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
+        let member = |&(address, _): &(&str, u16)| Member { id: node_id(addr(address)), capacity: 1.0, max_calls: 0 };
+        let members: Vec<_> = site.nodes.iter().map(member).collect();
+        cluster.set_members(Instant::ZERO, &members);
+        let mut balancer = Balancer::new(balance::Settings::default(), Box::new(RoundRobin::new(0)));
+        balancer.set_nodes(cluster.nodes());
+        let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
+        let settings = Settings { orphans: site.orphans, epoch_unix: site.epoch_unix, stopping: false };
+        let shard = Shard::new(balancer, Arc::new(topology), tokens, settings);
+        Self { site, shard, cluster, now: Instant::from_millis(1_000), signs: Vec::new() }
+    }
+
+    /// The process dies and comes back: everything but configuration and key is lost.
+    pub(crate) fn restarted(self) -> Self {
+        let now = self.now;
+        Self { now, ..Self::new(self.site) }
+    }
+
+    /// A datagram comes in; what goes out, in order.
+    pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        let mut out = Outbox::default();
+        self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
+        self.signs.extend(out.events());
+        assert_eq!(self.shard.balancer().audit(), Ok(()));
+        let sent = |t: &base::outbox::Transmit| Sent {
+            listener: t.listener,
+            to: t.to,
+            bytes: out.datagram(t).to_vec(),
+        };
+        out.transmits().iter().map(sent).collect()
+    }
+
+    /// The same, for a datagram that has exactly one consequence.
+    pub(crate) fn one(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
+        let mut sent = self.receive(listener, from, bytes);
+        assert_eq!(sent.len(), 1, "{}", sent.iter().map(|s| s.to.to_string() + "\n").collect::<String>());
+        sent.remove(0)
+    }
+
+    /// The same, for a datagram that is dropped for this reason.
+    pub(crate) fn dropped(&mut self, listener: u16, from: SocketAddr, bytes: &[u8], reason: &str) {
+        let before = self.drops(reason);
+        assert_eq!(self.receive(listener, from, bytes), []);
+        assert_eq!(self.drops(reason), before + 1, "{:?}", self.shard.counters().drops);
+    }
+
+    pub(crate) fn drops(&self, reason: &str) -> u64 {
+        self.shard.counters().drops.get(reason).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn wait(&mut self, time: Duration) {
+        self.now += time;
+        while self.shard.deadline().is_some_and(|deadline| deadline <= self.now) {
+            let mut out = Outbox::default();
+            self.shard.handle(self.now, Input::Timer, &mut out);
+            self.signs.extend(out.events());
+        }
+    }
+
+    pub(crate) fn probed(&mut self, slot: u16, alive: bool) {
+        self.cluster.probed(self.now, Slot(slot), alive);
+        self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+    }
+
+    /// Slot of the node at this address.
+    pub(crate) fn slot(&self, at: SocketAddr) -> u16 {
+        self.site.nodes.iter().position(|&(address, _)| addr(address) == at).expect("a node") as u16
+    }
+
+    pub(crate) fn is_node(&self, at: SocketAddr) -> bool {
+        self.site.nodes.iter().any(|&(address, _)| addr(address) == at)
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        let nodes = 0..self.site.nodes.len() as u16;
+        nodes.fold(Load::default(), |sum, slot| sum + self.shard.balancer().load(Slot(slot)).own)
+    }
+
+    /// Nothing is owed to anyone: no lease is left.
+    pub(crate) fn assert_idle(&self) {
+        assert_eq!(self.load(), Load::default());
+        assert_eq!(self.shard.balancer().open_transactions(), 0);
+    }
+
+    /// The session table is empty once everything has run out.
+    pub(crate) fn assert_forgets(&mut self) {
+        self.wait(Duration::from_hours(10));
+        self.assert_idle();
+        assert_eq!(self.shard.balancer().counts(), TableCounts::default());
+    }
+}

@@ -1,0 +1,137 @@
+//! From the configuration to what the core works with, at start and on reload.
+
+use super::Control;
+use crate::shards::Command;
+use balance::policy::{Cjsq, FnvHash, Hash, RoundRobin, Rwma, Tjsq, Tlwl};
+use balance::{HealthSettings, Policy, Weights};
+use config::{Config, Orphans};
+use node::{Key, Tokens};
+use std::sync::Arc;
+use wire::Method;
+
+pub(crate) fn health(config: &Config) -> HealthSettings {
+    let pool = &config.pool;
+    HealthSettings { fall: pool.probe.fall, rise: pool.probe.rise, slow_start: pool.slow_start }
+}
+
+/// `shard` of `shards` starts its turns at another node than the others.
+pub(crate) fn policy(config: &Config, shard: usize, shards: usize) -> Box<dyn Policy> {
+    let start = shard * config.pool.members.len() / shards.max(1);
+    match config.pool.policy {
+        config::Policy::RoundRobin => Box::new(RoundRobin::new(start)),
+        config::Policy::Hash => Box::new(Hash),
+        config::Policy::FnvHash => Box::new(FnvHash),
+        config::Policy::Cjsq => Box::new(Cjsq::new(start)),
+        config::Policy::Tjsq => Box::new(Tjsq::new(start)),
+        config::Policy::Tlwl { .. } => Box::new(Tlwl::new(start)),
+        config::Policy::Rwma => Box::new(Rwma::new(start)),
+    }
+}
+
+pub(crate) fn books(config: &Config) -> balance::Settings {
+    let mut weights = Weights::default();
+    if let config::Policy::Tlwl { weights: configured } = &config.pool.policy {
+        for (name, &weight) in configured {
+            weights.set(Method::parse(name.as_bytes()), weight);
+        }
+    }
+    let timers = &config.timers;
+    balance::Settings {
+        weights,
+        transaction_timeout: timers.t1 * 64,
+        invite_timeout: timers.invite,
+        call_lifetime: timers.call,
+        linger: timers.linger,
+    }
+}
+
+pub(crate) fn pipeline(config: &Config, epoch_unix: u64, stopping: bool) -> node::Settings {
+    let orphans = match config.pool.orphans {
+        Orphans::Reject481 => node::Orphans::Reject,
+        Orphans::Balance => node::Orphans::Balance,
+        Orphans::Drop => node::Orphans::Drop,
+    };
+    node::Settings { orphans, epoch_unix, stopping }
+}
+
+/// The tokens of this configuration; `key` stands in where it names none.
+pub(crate) fn tokens(config: &Config, key: [u8; 16]) -> Tokens {
+    let token = &config.token;
+    let previous: Vec<_> = token.previous_keys.iter().map(|&key| Key(key)).collect();
+    Tokens::new(Key(token.key.unwrap_or(key)), &previous, token.lifetime)
+}
+
+/// `host` and `host:port` forms, taken apart.
+pub(crate) fn own_names(names: &[String]) -> Vec<(String, Option<u16>)> {
+    names
+        .iter()
+        .map(|name| match name.rsplit_once(':') {
+            Some((host, port)) => (host.to_owned(), port.parse().ok()),
+            None => (name.clone(), None),
+        })
+        .collect()
+}
+
+impl Control {
+    pub(super) fn send_pipeline(&self) {
+        let settings = pipeline(&self.config, self.clock.epoch_unix(), self.stopping.is_some());
+        for worker in &self.workers {
+            worker.send(Command::Pipeline(settings));
+        }
+    }
+
+    /// Reads the configuration again and takes over what can change while calls go on. Returns what cannot.
+    pub(super) fn reload(&mut self) -> Result<Vec<String>, String> {
+        let path = self.path.clone().ok_or("this process was started without a file")?;
+        let config = config::load(&path).map_err(|errors| errors.to_string());
+        let mut config = config.inspect_err(|errors| tracing::error!("reload refused:\n{errors}"))?;
+        let mut fixed = Vec::new();
+        let mut keep = |what: &str, changed: bool| {
+            if changed {
+                fixed.push(what.to_owned());
+            }
+        };
+        let old = &self.config;
+        keep("[listen] udp, threads and receive_buffer", {
+            let (new, old) = (&config.listen, &old.listen);
+            (&new.udp, new.threads, new.receive_buffer) != (&old.udp, old.threads, old.receive_buffer)
+        });
+        keep("[admin]", config.admin != old.admin);
+        keep("[log]", config.log != old.log);
+        config.listen.udp.clone_from(&old.listen.udp);
+        (config.admin, config.log) = (old.admin.clone(), old.log.clone());
+        self.take_over(config);
+        for what in &fixed {
+            tracing::warn!("{what} changed in the file: takes effect with the next start");
+        }
+        tracing::info!(path = %path.display(), "configuration reloaded");
+        Ok(fixed)
+    }
+
+    fn take_over(&mut self, config: Config) {
+        let policy_changed = config.pool.policy != self.config.pool.policy;
+        let token_changed = config.token != self.config.token;
+        self.config = config;
+        let config = &self.config;
+        self.cluster.set_settings(health(config));
+        self.probes.set_config(config);
+        for (shard, worker) in self.workers.iter().enumerate() {
+            worker.send(Command::Books(books(config)));
+            // A new policy object starts its turns and averages anew: only when it is another one.
+            if policy_changed {
+                worker.send(Command::Policy(policy(config, shard, self.workers.len())));
+            }
+            if token_changed && let Some(key) = config.token.key {
+                worker.send(Command::Tokens(Box::new(tokens(config, key))));
+            }
+        }
+        self.send_pipeline();
+        let mut topology = node::Topology::clone(&self.topology);
+        topology.names = own_names(&config.listen.names);
+        self.topology = Arc::new(topology);
+        self.update_members();
+        // Names may have changed without a change of the nodes.
+        self.told = u64::MAX;
+        self.look_up_now = true;
+    }
+}

@@ -1,0 +1,123 @@
+use crate::shards::listen::Bind;
+use crate::socket::{ReceiveBatch, SendBatch, UdpSocket, read_errors};
+use balance::Slot;
+use base::{Instant, Outbox};
+use config::Config;
+use node::{Outcome, ProbeSettings, Prober};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The prober with its own two sockets: answers to probes never pass through the shards, and a busy shard
+/// never makes a healthy member look dead.
+pub(super) struct Probes {
+    enabled: bool,
+    prober: Prober,
+    /// IPv4 and IPv6, where there is a listener of the family.
+    sockets: [Option<AsyncFd<UdpSocket>>; 2],
+    receive: ReceiveBatch,
+    send: SendBatch,
+    out: Outbox<Outcome>,
+}
+
+/// Answers to some thousand probes at a time.
+const RECEIVE_BUFFER: usize = 1 << 20;
+
+impl Probes {
+    pub(super) fn new(config: &Config, binds: &[Bind]) -> io::Result<Self> {
+        let open = |v6: bool| -> io::Result<Option<(SocketAddr, AsyncFd<UdpSocket>)>> {
+            // From an address that the members know, on a port of its own.
+            let of_family = |ip: &IpAddr| ip.is_ipv6() == v6;
+            let mut addresses = binds.iter().map(|bind| bind.address.ip()).filter(of_family);
+            let best = addresses.clone().find(|ip| !ip.is_loopback()).or_else(|| addresses.next());
+            let Some(ip) = best else { return Ok(None) };
+            let all_loopback = binds.iter().map(|bind| bind.address.ip()).filter(of_family).all(|ip| ip.is_loopback());
+            // Several addresses: the kernel picks the source for each member.
+            let several = !all_loopback && binds.iter().filter(|bind| of_family(&bind.address.ip())).count() > 1;
+            let unspecified: IpAddr = if v6 { [0_u16; 8].into() } else { [0_u8; 4].into() };
+            let bind = if several { unspecified } else { ip };
+            let socket = UdpSocket::bind(SocketAddr::new(bind, 0), false, RECEIVE_BUFFER)?;
+            let local = SocketAddr::new(ip, socket.local_addr()?.port());
+            Ok(Some((local, socket.watch()?)))
+        };
+        let (v4, v6) = (open(false)?, open(true)?);
+        let local = [&v4, &v6].map(|open| open.as_ref().map(|(local, _)| *local));
+        Ok(Self {
+            enabled: config.pool.probe.enabled,
+            prober: Prober::new(settings(config), rand::random(), local),
+            sockets: [v4, v6].map(|open| open.map(|(_, socket)| socket)),
+            receive: ReceiveBatch::new(),
+            send: SendBatch::new(),
+            out: Outbox::default(),
+        })
+    }
+
+    pub(super) fn set_config(&mut self, config: &Config) {
+        self.enabled = config.pool.probe.enabled;
+        self.prober.set_settings(settings(config));
+    }
+
+    pub(super) fn set_targets(&mut self, now: Instant, targets: &[(Slot, SocketAddr)]) {
+        self.prober.set_targets(now, if self.enabled { targets } else { &[] });
+    }
+
+    pub(super) fn hurry(&mut self, now: Instant, slot: Slot) {
+        self.prober.hurry(now, slot);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.prober.deadline()
+    }
+
+    /// Sends what is due.
+    pub(super) fn tick(&mut self, now: Instant) -> Vec<Outcome> {
+        self.prober.tick(now, &mut self.out);
+        for (family, socket) in self.sockets.iter().enumerate() {
+            let Some(socket) = socket else { continue };
+            let transmits = self.out.transmits().iter().filter(|t| t.listener as usize == family);
+            let messages = transmits.map(|t| (t.range.clone(), t.to));
+            self.send.send(socket.get_ref(), self.out.bytes(), messages);
+        }
+        self.outcomes()
+    }
+
+    /// Waits for answers and network errors. May be dropped at any await without losing one.
+    pub(super) async fn receive(&mut self) -> Vec<Outcome> {
+        let [v4, v6] = &self.sockets;
+        let family = tokio::select! {
+            () = readable(v4.as_ref()) => 0,
+            () = readable(v6.as_ref()) => 1,
+        };
+        if let Some(socket) = &self.sockets[family] {
+            let (prober, out) = (&mut self.prober, &mut self.out);
+            let _ = read_errors(socket.get_ref(), |address, _| prober.unreachable(address, out));
+            if let Ok(count) = self.receive.receive(socket.get_ref()) {
+                for index in 0..count {
+                    self.prober.receive(self.receive.get(index).0, &mut self.out);
+                }
+            }
+        }
+        self.outcomes()
+    }
+
+    fn outcomes(&mut self) -> Vec<Outcome> {
+        let outcomes = self.out.drain_events().collect();
+        self.out.clear();
+        outcomes
+    }
+}
+
+fn settings(config: &Config) -> ProbeSettings {
+    let probe = &config.pool.probe;
+    ProbeSettings { interval: probe.interval, timeout: probe.timeout, t1: config.timers.t1 }
+}
+
+/// Until the socket has a datagram or an error; for ever without a socket.
+async fn readable(socket: Option<&AsyncFd<UdpSocket>>) {
+    let Some(socket) = socket else { return std::future::pending().await };
+    if let Ok(mut ready) = socket.ready(Interest::READABLE | Interest::ERROR).await {
+        // Everything is read after this; what comes later makes it ready again.
+        ready.clear_ready();
+    }
+}

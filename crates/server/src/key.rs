@@ -1,0 +1,68 @@
+//! The secret of the tokens when the configuration names none: made once and kept beside the configuration, so
+//! that calls outlive a restart without anybody having to think of keys.
+
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where the secret of the configuration at `path` is kept: `sarabande.toml` has `sarabande.key`.
+pub(crate) fn beside(path: &Path) -> PathBuf {
+    path.with_extension("key")
+}
+
+/// A secret from the operating system.
+pub(crate) fn random() -> io::Result<[u8; 16]> {
+    let mut key = [0; 16];
+    OsRng.try_fill_bytes(&mut key).map_err(io::Error::other)?;
+    Ok(key)
+}
+
+/// Reads the kept secret, or makes and keeps one that only the owner can read.
+pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
+        Ok(mut new) => {
+            let key = random()?;
+            let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            writeln!(new, "{text}")?;
+            Ok(key)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(file),
+        Err(error) => Err(error),
+    }
+}
+
+fn read(file: &Path) -> io::Result<[u8; 16]> {
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(256).read_to_string(&mut text)?;
+    let digits = text.trim();
+    let byte = |at: usize| digits.get(2 * at..2 * at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let mut key = [0; 16];
+    for (at, slot) in key.iter_mut().enumerate() {
+        *slot = byte(at).filter(|_| digits.len() == 32).ok_or_else(|| {
+            let what = format!("{} does not hold 32 hexadecimal digits; remove it to have a new one made", file.display());
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        })?;
+    }
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_secret_is_made_once_and_kept_for_the_owner_only() {
+        let file = std::env::temp_dir().join(format!("sarabande-key-test-{}.key", std::process::id()));
+        let _ = std::fs::remove_file(&file);
+        let first = keep(&file).unwrap();
+        assert_eq!(keep(&file).unwrap(), first);
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::write(&file, "abc").unwrap();
+        assert_eq!(keep(&file).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        std::fs::remove_file(&file).unwrap();
+    }
+}

@@ -1,0 +1,188 @@
+use crate::clock::Clock;
+use crate::control::dns::{self, Names};
+use crate::control::{Ask, Control, apply};
+use crate::handle::Handle;
+use crate::key;
+use crate::shards::board::Board;
+use crate::shards::handover::{Receiver, Sender, ring};
+use crate::shards::listen::{Bind, expand, open};
+use crate::shards::wake::Waker;
+use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
+use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
+use balance::Balancer;
+use base::Outbox;
+use config::Config;
+use node::{Shard, Tokens};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver as CommandReceiver;
+use std::thread::JoinHandle;
+use tokio::sync::mpsc;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be bound, or a system resource is missing.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// No address to listen on is left.
+    #[error("the configured listeners match no address of this machine; see `ip addr`")]
+    NoListener,
+}
+
+/// A server with all its sockets open.
+pub struct Server {
+    control: Control,
+    threads: Vec<JoinHandle<()>>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    asks: mpsc::UnboundedReceiver<Ask>,
+    handle: Handle,
+}
+
+impl Server {
+    /// Opens the sockets, looks up the members, starts the shards. `path` is where the configuration came from:
+    /// it is read again on reload, and the secret of the tokens is kept beside it.
+    ///
+    /// Must be called on a Tokio runtime.
+    ///
+    /// # Errors
+    /// An address that cannot be bound, with the address.
+    pub async fn start(config: Config, path: Option<PathBuf>) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let binds = expand(&config.listen.udp)?;
+        if binds.is_empty() {
+            return Err(StartError::NoListener);
+        }
+        let count = match config.listen.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let sockets = open_all(&config, &binds, count)?;
+        let tokens = apply::tokens(&config, secret(&config, path.as_deref())?);
+        let mut names = Names::default();
+        if dns::has_names(&config.pool.members) {
+            names.learn(dns::look_up(config.pool.members.clone()).await);
+        }
+        let mut control = Control::new(clock, path, config.clone(), binds, names)?;
+        let (reports_in, reports) = mpsc::unbounded_channel();
+        let mut threads = Vec::new();
+        let mut workers = Vec::new();
+        for (index, (peers, sockets)) in connect(count)?.into_iter().zip(sockets).enumerate() {
+            let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
+            let shard = shard(&control, &config, &tokens, index, count);
+            let worker = worker(index, clock, sockets, shard, peers, commands, reports_in.clone());
+            let thread = std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())?;
+            threads.push(thread);
+            workers.push(handle);
+        }
+        control.attach(workers.clone());
+        let (asks_in, asks) = mpsc::unbounded_channel();
+        let handle = Handle::new(clock, asks_in, workers);
+        Ok(Self { control, threads, reports, asks, handle })
+    }
+
+    /// To ask and command the server while it runs.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Carries traffic until [`Handle::stop`] and the end of the last call or of the wait.
+    ///
+    /// # Errors
+    /// When a shard died, which is a bug.
+    pub async fn run(self) -> Result<(), String> {
+        let outcome = self.control.run(self.reports, self.asks).await;
+        if outcome.is_ok() {
+            for thread in self.threads {
+                let _ = thread.join();
+            }
+        }
+        outcome
+    }
+}
+
+/// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound before
+/// any thread reads, and a first one without `SO_REUSEPORT` makes sure that no other process has the address.
+fn open_all(config: &Config, binds: &[Bind], threads: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
+    let buffer = config.listen.receive_buffer;
+    drop(open(binds, false, buffer)?);
+    (0..threads).map(|_| open(binds, threads > 1, buffer)).collect()
+}
+
+fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
+    if let Some(key) = config.token.key {
+        return Ok(key);
+    }
+    let Some(file) = path.map(key::beside) else { return key::random() };
+    match key::keep(&file) {
+        Ok(key) => Ok(key),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
+        Err(error) => {
+            tracing::warn!(file = %file.display(), %error, "no place to keep the token key: after a restart, calls now \
+                in progress are found no more. Set [token] key or key_file");
+            key::random()
+        }
+    }
+}
+
+/// Rings between every two threads, and what they share.
+fn connect(count: usize) -> io::Result<Vec<Peers>> {
+    let board = Arc::new(Board::new(count));
+    let wakers = (0..count).map(|_| Waker::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+    let mut senders: Vec<Vec<Option<Sender>>> = Vec::new();
+    let mut receivers: Vec<Vec<Receiver>> = (0..count).map(|_| Vec::new()).collect();
+    for from in 0..count {
+        let mut row = Vec::new();
+        for (to, inbox) in receivers.iter_mut().enumerate() {
+            row.push((from != to).then(|| {
+                let (sender, receiver) = ring();
+                inbox.push(receiver);
+                sender
+            }));
+        }
+        senders.push(row);
+    }
+    let all = senders.into_iter().zip(receivers);
+    Ok(all
+        .map(|(senders, receivers)| Peers {
+            board: Arc::clone(&board),
+            senders,
+            receivers,
+            wakers: wakers.clone(),
+        })
+        .collect())
+}
+
+fn shard(control: &Control, config: &Config, tokens: &Tokens, index: usize, count: usize) -> Shard {
+    let mut balancer = Balancer::new(apply::books(config), apply::policy(config, index, count));
+    let (nodes, topology) = control.start();
+    balancer.set_nodes(&nodes);
+    balancer.set_peers(count as u32 - 1);
+    let settings = apply::pipeline(config, control.clock.epoch_unix(), false);
+    Shard::new(balancer, topology, tokens.clone(), settings)
+}
+
+fn worker(
+    index: usize,
+    clock: Clock,
+    sockets: Vec<UdpSocket>,
+    shard: Shard,
+    peers: Peers,
+    commands: CommandReceiver<Command>,
+    reports: mpsc::UnboundedSender<Report>,
+) -> Worker {
+    Worker {
+        index,
+        clock,
+        sockets,
+        shard,
+        peers,
+        commands,
+        reports,
+        receive: ReceiveBatch::new(),
+        send: SendBatch::new(),
+        out: Outbox::default(),
+        traffic: Traffic::default(),
+    }
+}

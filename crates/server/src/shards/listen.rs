@@ -1,0 +1,80 @@
+//! From the configured addresses to sockets: a wildcard becomes one listener for each address of the machine.
+
+use crate::socket::{UdpSocket, local_addresses, source_address_for};
+use config::UdpListener;
+use node::{Listener, NodeAddress};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A local address to bind, and how others see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bind {
+    pub(crate) address: SocketAddr,
+    pub(crate) advertised: SocketAddr,
+}
+
+/// Most listeners: the token in our Via names one by a byte.
+pub(super) const MOST: usize = 256;
+
+/// Expands the configured listeners. A wildcard cannot stand in Via and Record-Route, and an answer must leave
+/// from the address that was asked; with one socket an address both are true by construction.
+pub(crate) fn expand(configured: &[UdpListener]) -> io::Result<Vec<Bind>> {
+    let mut binds: Vec<Bind> = Vec::new();
+    for listener in configured {
+        let port = listener.bind.port();
+        let addresses = match listener.bind.ip() {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => local_addresses(false)?,
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => local_addresses(true)?,
+            one => vec![one],
+        };
+        for ip in addresses {
+            let address = SocketAddr::new(ip, port);
+            if !binds.iter().any(|bind| bind.address == address) {
+                binds.push(Bind { address, advertised: listener.advertise.unwrap_or(address) });
+            }
+        }
+    }
+    binds.truncate(MOST);
+    Ok(binds)
+}
+
+/// Opens one thread's sockets.
+pub(crate) fn open(binds: &[Bind], reuse_port: bool, receive_buffer: usize) -> io::Result<Vec<UdpSocket>> {
+    let open = |bind: &Bind| {
+        UdpSocket::bind(bind.address, reuse_port, receive_buffer)
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", bind.address)))
+    };
+    binds.iter().map(open).collect()
+}
+
+/// The listeners as the core knows them.
+pub(crate) fn listeners(binds: &[Bind]) -> Vec<Listener> {
+    binds.iter().map(|bind| Listener::new(bind.advertised)).collect()
+}
+
+/// Which listener leads to a node: the one with the source address that the kernel would use, else any of the
+/// family; `None` if there is no listener of the family.
+pub(crate) fn toward(binds: &[Bind], address: SocketAddr) -> Option<NodeAddress> {
+    let source = source_address_for(address).ok();
+    let by_source = binds.iter().position(|bind| Some(bind.address.ip()) == source);
+    let by_family = || binds.iter().position(|bind| bind.address.is_ipv4() == address.is_ipv4());
+    let listener = by_source.or_else(by_family)? as u16;
+    Some(NodeAddress { address, listener })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_becomes_the_addresses_of_the_machine() {
+        let wildcard = UdpListener { bind: "0.0.0.0:5060".parse().unwrap(), advertise: None };
+        let one = UdpListener { bind: "127.0.0.1:5060".parse().unwrap(), advertise: None };
+        let binds = expand(&[wildcard, one]).unwrap();
+        let loopback: SocketAddr = "127.0.0.1:5060".parse().unwrap();
+        assert_eq!(binds.iter().filter(|bind| bind.address == loopback).count(), 1);
+        assert!(binds.iter().all(|bind| !bind.address.ip().is_unspecified()));
+        let node = toward(&binds, "127.0.0.9:5080".parse().unwrap()).unwrap();
+        assert_eq!(binds[node.listener as usize].address, loopback);
+    }
+}

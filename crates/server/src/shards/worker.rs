@@ -1,0 +1,340 @@
+use super::board::Board;
+use super::handover::{Receiver, Sender};
+use super::listen::MOST;
+use super::wake::Waker;
+use crate::clock::Clock;
+use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
+use arrayvec::ArrayVec;
+use balance::{Node, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
+use base::{Instant, Ledger, Outbox};
+use node::{Counters, Explanation, Input, Shard, Tokens, Topology};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc;
+use tokio::sync::{mpsc as async_mpsc, oneshot};
+
+/// What the control task tells a shard, or asks it.
+pub(crate) enum Command {
+    /// The nodes and the addresses of one moment.
+    Nodes(Arc<[Node]>, Arc<Topology>),
+    /// Times and weights of the books.
+    Books(balance::Settings),
+    /// Another policy.
+    Policy(Box<dyn Policy>),
+    /// Other behaviour of the pipeline.
+    Pipeline(node::Settings),
+    /// Other secrets.
+    Tokens(Box<Tokens>),
+    /// All figures.
+    Snapshot(oneshot::Sender<Box<ShardSnapshot>>),
+    /// When the oldest call on each node began.
+    OldestCalls(oneshot::Sender<Vec<Option<Instant>>>),
+    /// The session of this Call-ID.
+    Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
+    /// Where a request would go.
+    Explain(SocketAddr, Vec<u8>, oneshot::Sender<Result<Explanation, String>>),
+    /// The thread ends.
+    Stop,
+}
+
+/// What a shard tells the control task.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// What the traffic says about a node.
+    Sign(Sign),
+    /// ICMP: a datagram to this address did not arrive.
+    Unreachable(SocketAddr),
+    /// The thread ended although nobody asked it to.
+    Died,
+}
+
+/// All figures of a shard.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardSnapshot {
+    pub(crate) counters: Counters,
+    pub(crate) ledger: Ledger,
+    pub(crate) table: TableCounts,
+    pub(crate) transactions: usize,
+    pub(crate) nodes: Vec<(balance::Load, NodeStats)>,
+    pub(crate) traffic: Traffic,
+}
+
+/// What went through a shard's sockets and rings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    /// Refused by the kernel on sending.
+    pub(crate) send_failed: u64,
+    /// Thrown away by the kernel because nobody fetched them in time.
+    pub(crate) receive_lost: u64,
+    pub(crate) handed_over: u64,
+    /// The ring to the owner was full.
+    pub(crate) handover_lost: u64,
+}
+
+/// How the control task reaches a shard.
+#[derive(Clone)]
+pub(crate) struct WorkerHandle {
+    commands: mpsc::Sender<Command>,
+    waker: Arc<Waker>,
+}
+
+impl WorkerHandle {
+    pub(crate) fn new(waker: Arc<Waker>) -> (Self, mpsc::Receiver<Command>) {
+        let (commands, receiver) = mpsc::channel();
+        (Self { commands, waker }, receiver)
+    }
+
+    /// Leaves a command; a thread that has ended does not mind.
+    pub(crate) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+        self.waker.wake();
+    }
+}
+
+/// What a shard has in common with the others.
+pub(crate) struct Peers {
+    pub(crate) board: Arc<Board>,
+    /// To each other shard, `None` at the own index.
+    pub(crate) senders: Vec<Option<Sender>>,
+    pub(crate) receivers: Vec<Receiver>,
+    pub(crate) wakers: Vec<Arc<Waker>>,
+}
+
+/// One thread: its sockets, its shard, and the way to the others.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) clock: Clock,
+    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) shard: Shard,
+    pub(crate) peers: Peers,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) reports: async_mpsc::UnboundedSender<Report>,
+    pub(crate) receive: ReceiveBatch,
+    pub(crate) send: SendBatch,
+    pub(crate) out: Outbox<Sign>,
+    pub(crate) traffic: Traffic,
+}
+
+/// Entries looked at in one go when the oldest calls are asked for.
+const WALK: usize = 4_096;
+
+/// Tells the control task when the thread ends in a panic.
+struct Obituary(async_mpsc::UnboundedSender<Report>);
+
+impl Drop for Obituary {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.send(Report::Died);
+        }
+    }
+}
+
+impl Worker {
+    /// Runs until [`Command::Stop`].
+    pub(crate) fn run(mut self) {
+        let _obituary = Obituary(self.reports.clone());
+        loop {
+            while let Ok(command) = self.commands.try_recv() {
+                if matches!(command, Command::Stop) {
+                    return;
+                }
+                self.obey(command);
+            }
+            let ready = self.wait();
+            let now = self.clock.now();
+            self.read_board();
+            for (socket, flags) in ready.into_iter().enumerate() {
+                if flags.contains(PollFlags::ERR) {
+                    self.read_errors(socket);
+                }
+                if flags.intersects(PollFlags::IN) {
+                    self.read_socket(now, socket);
+                }
+            }
+            self.read_rings(now);
+            if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
+                self.shard.handle(now, Input::Timer, &mut self.out);
+            }
+            self.flush();
+        }
+    }
+
+    /// Sleeps until there is something to do; says what the sockets have.
+    fn wait(&mut self) -> ArrayVec<PollFlags, MOST> {
+        let waker = &self.peers.wakers[self.index];
+        waker.going_to_sleep();
+        let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
+        let timeout = if work { Some(std::time::Duration::ZERO) } else { self.timeout() };
+        let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+        let mut fds: ArrayVec<PollFd<'_>, { MOST + 1 }> =
+            self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        fds.push(PollFd::new(waker, PollFlags::IN));
+        // Interrupted by a signal: nothing is ready, look again.
+        let _ = poll(&mut fds, timeout.as_ref());
+        waker.awake();
+        fds[..self.sockets.len()].iter().map(PollFd::revents).collect()
+    }
+
+    fn timeout(&self) -> Option<std::time::Duration> {
+        self.shard.deadline().map(|deadline| self.clock.until(deadline))
+    }
+
+    fn read_socket(&mut self, now: Instant, socket: usize) {
+        // One batch a wake-up: the other sockets and the timers get their turn.
+        let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
+        debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
+        self.traffic.received += count as u64;
+        let alone = self.peers.receivers.is_empty();
+        for index in 0..count {
+            let (bytes, from) = self.receive.get(index);
+            let listener = socket as u16;
+            if !alone && let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) {
+                let handed = self.peers.senders[owner].as_mut().is_some_and(|ring| ring.push(listener, from, bytes));
+                self.traffic.handed_over += u64::from(handed);
+                self.traffic.handover_lost += u64::from(!handed);
+                continue;
+            }
+            self.shard.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+        }
+    }
+
+    fn read_rings(&mut self, now: Instant) {
+        for ring in &mut self.peers.receivers {
+            for _ in 0..BATCH {
+                let Some(handed) = ring.pop() else { break };
+                let (listener, from, bytes) = (handed.listener, handed.from, handed.bytes);
+                self.shard.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+            }
+        }
+    }
+
+    /// What ICMP said about datagrams to nodes; the rest of the world may be as unreachable as it likes.
+    fn read_errors(&mut self, socket: usize) {
+        let (shard, reports) = (&self.shard, &self.reports);
+        let outcome = read_errors(&self.sockets[socket], |address, _| {
+            if shard.topology().slot_at(address).is_some() {
+                let _ = reports.send(Report::Unreachable(address));
+            }
+        });
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "reading the error queue failed");
+        }
+    }
+
+    /// Sends what the batch brought, and tells the others.
+    fn flush(&mut self) {
+        let transmits = self.out.transmits();
+        if !transmits.is_empty() {
+            for (index, socket) in self.sockets.iter().enumerate() {
+                let of_socket = transmits.iter().filter(|transmit| transmit.listener as usize == index);
+                let report =
+                    self.send.send(socket, self.out.bytes(), of_socket.map(|t| (t.range.clone(), t.to)));
+                self.traffic.sent += report.sent as u64;
+                self.traffic.send_failed += report.dropped as u64;
+            }
+        }
+        for sign in self.out.drain_events() {
+            let _ = self.reports.send(Report::Sign(sign));
+        }
+        self.out.clear();
+        for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
+            if sender.as_mut().is_some_and(Sender::take_pushed) {
+                waker.wake();
+            }
+        }
+        self.write_board();
+    }
+
+    fn read_board(&mut self) {
+        if self.peers.receivers.is_empty() {
+            return;
+        }
+        for slot in 0..self.shard.balancer().nodes().len() {
+            let others = self.peers.board.others(self.index, slot);
+            self.shard.balancer_mut().set_others(Slot(slot as u16), others);
+        }
+    }
+
+    fn write_board(&self) {
+        if self.peers.receivers.is_empty() {
+            return;
+        }
+        let balancer = self.shard.balancer();
+        for slot in 0..balancer.nodes().len() {
+            self.peers.board.publish(self.index, slot, balancer.load(Slot(slot as u16)).own);
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Nodes(nodes, topology) => {
+                self.shard.set_topology(topology);
+                self.shard.balancer_mut().set_nodes(&nodes);
+            }
+            Command::Books(settings) => self.shard.balancer_mut().set_settings(settings),
+            Command::Policy(policy) => self.shard.balancer_mut().set_policy(policy),
+            Command::Pipeline(settings) => self.shard.set_settings(settings),
+            Command::Tokens(tokens) => self.shard.set_tokens(&tokens),
+            // Whoever asked may have gone; then nobody misses the answer.
+            Command::Snapshot(reply) => drop(reply.send(Box::new(self.snapshot()))),
+            Command::OldestCalls(reply) => drop(reply.send(self.oldest_calls())),
+            Command::Session(call_id, reply) => {
+                let key = self.shard.tokens().call_key(&call_id);
+                let _ = reply.send(self.shard.balancer().session(key));
+            }
+            Command::Explain(from, bytes, reply) => {
+                let _ = reply.send(self.shard.explain(self.clock.now(), from, &bytes));
+            }
+            Command::Stop => {}
+        }
+    }
+
+    fn snapshot(&self) -> ShardSnapshot {
+        let balancer = self.shard.balancer();
+        let slots = (0..balancer.nodes().len()).map(|slot| Slot(slot as u16));
+        let lost = self.sockets.iter().filter_map(|socket| socket.lost_datagrams().ok()).map(u64::from).sum();
+        ShardSnapshot {
+            counters: self.shard.counters().clone(),
+            ledger: *self.shard.ledger(),
+            table: balancer.counts(),
+            transactions: balancer.open_transactions(),
+            nodes: slots.map(|slot| (balancer.load(slot).own, balancer.stats(slot).clone())).collect(),
+            traffic: Traffic { receive_lost: lost, ..self.traffic },
+        }
+    }
+
+    /// Walks the whole table, but stops for the traffic every few thousand entries.
+    fn oldest_calls(&mut self) -> Vec<Option<Instant>> {
+        let mut oldest: Vec<Option<Instant>> = vec![None; self.shard.balancer().nodes().len()];
+        let mut from = Some(0);
+        while let Some(start) = from {
+            from = self.shard.balancer().sessions(start, WALK, |session| {
+                if session.is_call {
+                    let oldest = &mut oldest[session.slot.index()];
+                    *oldest = Some(oldest.map_or(session.created, |then| then.min(session.created)));
+                }
+            });
+            if from.is_some() {
+                let now = self.clock.now();
+                for socket in 0..self.sockets.len() {
+                    self.read_socket(now, socket);
+                }
+                self.read_rings(now);
+                self.flush();
+            }
+        }
+        oldest
+    }
+}
+
+/// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by
+/// whoever gets it.
+fn owner(shard: &Shard, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
+    let key = shard.tokens().call_key(wire::peek_call_id(bytes)?);
+    // Not the bits that the session table uses.
+    let owner = (key.0 >> 64) as usize % shards;
+    (owner != this).then_some(owner)
+}
