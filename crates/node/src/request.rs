@@ -38,6 +38,8 @@ pub(crate) struct RouteInfo<'a> {
     last: Option<&'a [u8]>,
     /// The token in the first URI of ours that has one.
     token: Option<&'a [u8]>,
+    /// The listener that the last Route value of ours names: the one that the far side knows (RFC 5658 §4).
+    far_side: Option<u16>,
 }
 
 /// What a request is to the balancer.
@@ -138,6 +140,7 @@ impl Shard {
                 break;
             }
             info.token = info.token.or(token);
+            info.far_side = parsed.and_then(|parsed| self.topology.listener_named(&parsed));
             info.ours += 1;
         }
         info
@@ -328,8 +331,8 @@ impl Shard {
         }
         let uri = facts.route.next.or(facts.route.last).or(message.uri()).unwrap_or_default();
         let to = address_of(uri).ok_or(refused(502, "Next Hop Is No Address"))?;
-        let by =
-            self.topology.listener_for(listener, to).ok_or(refused(502, "Next Hop Is Of Another Family"))?;
+        let by = facts.route.far_side.unwrap_or(listener);
+        let by = self.topology.listener_for(by, to).ok_or(refused(502, "Next Hop Is Of Another Family"))?;
         Ok((to, by))
     }
 

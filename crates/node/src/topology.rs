@@ -92,11 +92,14 @@ impl Topology {
             Host::Name(name) => self.names.iter().any(|(ours, for_port)| {
                 name.eq_ignore_ascii_case(ours.as_bytes()) && for_port.is_none_or(|ours| ours == port)
             }),
-            Host::V4(_) | Host::V6(_) => {
-                let address = uri.host.ip().map(|ip| SocketAddr::new(ip, port));
-                self.listeners.iter().any(|listener| Some(listener.advertised) == address)
-            }
+            Host::V4(_) | Host::V6(_) => self.listener_named(uri).is_some(),
         }
+    }
+
+    /// The listener whose address a URI of ours names.
+    pub(crate) fn listener_named(&self, uri: &SipUri<'_>) -> Option<u16> {
+        let address = SocketAddr::new(uri.host.ip()?, uri.port.unwrap_or(5060));
+        self.listeners.iter().position(|listener| listener.advertised == address).map(|index| index as u16)
     }
 
     /// The listener to answer from: the one that was asked, or, should it be gone after a restart, one of the family.

@@ -1,6 +1,7 @@
 //! A test bed: one shard with its listeners and nodes, and the messages of the parties around it, as bytes.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
+pub(crate) mod dialog;
 pub(crate) mod text;
 
 use balance::policy::RoundRobin;
@@ -102,7 +103,8 @@ impl Bed {
             topology.push_node(NodeAddress { address: addr(address), listener });
         }
         let mut cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
-        let member = |&(address, _): &(&str, u16)| Member { id: node_id(addr(address)), capacity: 1.0, max_calls: 0 };
+        let member =
+            |&(address, _): &(&str, u16)| Member { id: node_id(addr(address)), capacity: 1.0, max_calls: 0 };
         let members: Vec<_> = site.nodes.iter().map(member).collect();
         cluster.set_members(Instant::ZERO, &members);
         let mut balancer = Balancer::new(balance::Settings::default(), Box::new(RoundRobin::new(0)));
@@ -125,11 +127,8 @@ impl Bed {
         self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
         self.signs.extend(out.events());
         assert_eq!(self.shard.balancer().audit(), Ok(()));
-        let sent = |t: &base::outbox::Transmit| Sent {
-            listener: t.listener,
-            to: t.to,
-            bytes: out.datagram(t).to_vec(),
-        };
+        let sent =
+            |t: &base::Transmit| Sent { listener: t.listener, to: t.to, bytes: out.datagram(t).to_vec() };
         out.transmits().iter().map(sent).collect()
     }
 
@@ -151,13 +150,16 @@ impl Bed {
         self.shard.counters().drops.get(reason).copied().unwrap_or_default()
     }
 
+    /// Time passes, and every timer goes off when it is due.
     pub(crate) fn wait(&mut self, time: Duration) {
-        self.now += time;
-        while self.shard.deadline().is_some_and(|deadline| deadline <= self.now) {
+        let end = self.now + time;
+        while let Some(deadline) = self.shard.deadline().filter(|&deadline| deadline <= end) {
+            self.now = self.now.max(deadline);
             let mut out = Outbox::default();
             self.shard.handle(self.now, Input::Timer, &mut out);
             self.signs.extend(out.events());
         }
+        self.now = end;
     }
 
     pub(crate) fn probed(&mut self, slot: u16, alive: bool) {

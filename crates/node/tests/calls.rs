@@ -1,0 +1,217 @@
+//! Calls from end to end: who gets each message, by which listener, and what is left at the end.
+mod common;
+
+use common::dialog::Dialog;
+use common::text::{Req, answer, answer_with, record_routes, replaced};
+use common::*;
+use std::time::Duration;
+
+const LB: &str = "127.0.0.1:5060";
+
+fn client() -> std::net::SocketAddr {
+    addr("127.0.9.1:6000")
+}
+
+#[test]
+fn a_plain_call() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = Req::new("INVITE", "plain", client());
+    let at_node = bed.one(0, client(), &invite.bytes());
+    let node = at_node.to;
+    assert!(bed.is_node(node));
+    {
+        let message = at_node.message();
+        assert_eq!(message.uri(), Some(&b"sip:bob@pool.example"[..]), "the Request-URI stays");
+        assert_eq!(message.max_forwards().unwrap().0, 69);
+        assert_eq!(message.body(), b"v=0\r\n");
+        assert_eq!((message.vias().count(), message.record_routes().count()), (2, 1));
+        assert!(message.top_via().branch.unwrap().starts_with(b"z9hG4bK"));
+        let below = message.second_via().unwrap();
+        assert_eq!(below.rport, wire::Rport::Port(6000));
+        assert_eq!(below.received, Some(client().ip()), "RFC 3581 §4: with rport, received in any case");
+    }
+    for status in [180, 200] {
+        let sent = bed.one(0, node, &answer(&at_node.bytes, addr(LB), status, node));
+        assert_eq!((sent.to, sent.status(), sent.message().vias().count()), (client(), status, 1));
+    }
+    assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
+    let routes = record_routes(&at_node.bytes);
+    let in_dialog = |method, cseq| Req {
+        uri: format!("sip:{node}"),
+        to_tag: Some("bob".to_owned()),
+        cseq,
+        routes: routes.clone(),
+        ..Req::new(method, "plain", client()).via(&format!("SIP/2.0/UDP {};branch=z9hG4bK{method}", client()))
+    };
+    let ack = bed.one(0, client(), &in_dialog("ACK", 1).bytes());
+    assert_eq!((ack.to, ack.message().routes().count(), ack.message().record_routes().count()), (node, 0, 0));
+    let bye = bed.one(0, client(), &in_dialog("BYE", 2).bytes());
+    assert_eq!(bye.to, node);
+    let ok = bed.one(0, node, &answer(&bye.bytes, addr(LB), 200, node));
+    // Without rport, the port of the sent-by: here the same.
+    assert_eq!((ok.to, ok.status()), (client(), 200));
+    bed.assert_idle();
+    let counters = bed.shard.counters();
+    assert_eq!((counters.requests_forwarded, counters.responses_forwarded), (3, 3));
+    assert_eq!((counters.tokens_refused, counters.replies.len(), counters.drops.len()), (0, 0, 0));
+    bed.assert_forgets();
+}
+
+#[test]
+fn calls_are_spread_and_their_requests_are_not() {
+    let mut bed = Bed::new(Site::plain());
+    let calls: Vec<_> =
+        (0..6).map(|n| Dialog::inbound(&mut bed, &format!("spread-{n}"), client(), 0)).collect();
+    for slot in 0..3 {
+        assert_eq!(bed.shard.balancer().load(balance::Slot(slot)).own.calls, 2);
+    }
+    for call in &calls {
+        call.caller_asks(&mut bed, "ACK", 1);
+        call.caller_asks(&mut bed, "INVITE", 2);
+        call.caller_asks(&mut bed, "ACK", 2);
+        call.caller_asks(&mut bed, "BYE", 3);
+    }
+    bed.assert_idle();
+}
+
+#[test]
+fn the_callee_hangs_up() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "callee", client(), 0);
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.callee_asks(&mut bed, "INVITE", 1);
+    call.callee_asks(&mut bed, "ACK", 1);
+    call.callee_asks(&mut bed, "BYE", 2);
+    bed.assert_idle();
+}
+
+#[test]
+fn only_the_node_may_send_as_the_callee() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "stranger", client(), 0);
+    let bye = Req { uri: "sip:127.0.6.6:9".to_owned(), ..call.by_callee("BYE", 1) };
+    let other_node = bed.site.nodes.iter().map(|&(node, _)| addr(node)).find(|&node| node != call.callee.at);
+    for from in [addr("127.0.6.6:5060"), client(), other_node.unwrap()] {
+        let sent = bed.one(0, from, &bye.clone().via(&format!("SIP/2.0/UDP {from};branch=z9hG4bKx")).bytes());
+        assert_eq!((sent.to, sent.status()), (from, 403), "answered, and nothing reaches the Request-URI");
+    }
+    // A node may use another port to send from.
+    let from = addr("127.0.1.1:33333");
+    assert_eq!(call.callee.at.ip(), from.ip());
+    assert_eq!(bed.one(0, from, &call.by_callee("BYE", 1).bytes()).to, client());
+}
+
+#[test]
+fn responses_go_where_the_request_came_from() {
+    let mut bed = Bed::new(Site::plain());
+    let from = addr("127.0.9.1:6000");
+    let cases = [
+        ("127.0.9.1:6000;branch=z9hG4bK1", "127.0.9.1:6000"),
+        ("127.0.9.1:7000;branch=z9hG4bK2", "127.0.9.1:7000"),
+        ("127.0.9.1;branch=z9hG4bK3", "127.0.9.1:5060"),
+        ("127.0.9.1:7000;branch=z9hG4bK4;rport", "127.0.9.1:6000"),
+        ("127.0.8.8:7000;branch=z9hG4bK5", "127.0.9.1:7000"),
+        ("client.example:7000;branch=z9hG4bK6;rport", "127.0.9.1:6000"),
+        ("client.example;branch=z9hG4bK7;received=127.0.6.6;rport=6", "127.0.9.1:6000"),
+    ];
+    for (via, expected) in cases {
+        let options = Req::new("OPTIONS", via, from).via(&format!("SIP/2.0/UDP {via}"));
+        let at_node = bed.one(0, from, &options.bytes());
+        let back = bed.one(0, at_node.to, &answer(&at_node.bytes, addr(LB), 200, at_node.to));
+        assert_eq!((back.to, back.status()), (addr(expected), 200), "{via}");
+    }
+    bed.assert_idle();
+}
+
+#[test]
+fn credentials_go_to_the_node_that_asked_for_them() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = Req::new("INVITE", "digest", client());
+    let at_node = bed.one(0, client(), &invite.bytes());
+    let node = at_node.to;
+    let challenge = answer_with(&at_node.bytes, addr(LB), 407, node, &[("Proxy-Authenticate", "Digest x")]);
+    assert_eq!(bed.one(0, node, &challenge).status(), 407);
+    let ack = bed.one(0, client(), &invite.same_branch("ACK", Some("bob")).bytes());
+    assert_eq!((ack.to, ack.branch()), (node, at_node.branch()));
+    bed.assert_idle();
+    let again = Req { cseq: 2, ..invite.via("SIP/2.0/UDP 127.0.9.1:6000;branch=z9hG4bKsecond") };
+    let again = again.with("Proxy-Authorization", "Digest x");
+    let at_node = bed.one(0, client(), &again.bytes());
+    assert_eq!(at_node.to, node);
+    bed.one(0, node, &answer(&at_node.bytes, addr(LB), 200, node));
+    assert_eq!(bed.load().calls, 1);
+    bed.assert_forgets();
+}
+
+#[test]
+fn an_rfc_2543_client_without_branch_and_max_forwards() {
+    let mut bed = Bed::new(Site::plain());
+    let old = |method, cseq| Req {
+        max_forwards: None,
+        cseq,
+        ..Req::new(method, "old", client()).via("SIP/2.0/UDP 127.0.9.1:6000")
+    };
+    let invite = bed.one(0, client(), &old("INVITE", 1).bytes());
+    assert_eq!(invite.message().max_forwards().map(|(hops, _)| hops), Some(70), "RFC 3261 §16.6 step 3");
+    assert_eq!(invite, bed.one(0, client(), &old("INVITE", 1).bytes()), "retransmitted");
+    let cancel = bed.one(0, client(), &old("CANCEL", 1).bytes());
+    assert_eq!((cancel.to, cancel.branch()), (invite.to, invite.branch()));
+    for (request, status) in [(&cancel, 200), (&invite, 487)] {
+        let back = bed.one(0, invite.to, &answer(&request.bytes, addr(LB), status, invite.to));
+        assert_eq!((back.to, back.status()), (client(), status));
+    }
+    let ack = bed.one(0, client(), &Req { to_tag: Some("bob".to_owned()), ..old("ACK", 1) }.bytes());
+    assert_eq!((ack.to, ack.branch()), (invite.to, invite.branch()));
+    let next = bed.one(0, client(), &old("OPTIONS", 2).bytes());
+    assert_ne!(next.branch(), invite.branch());
+    bed.assert_forgets();
+}
+
+#[test]
+fn an_unanswered_invite_moves_off_a_dead_node_and_an_answered_one_does_not() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = |call| Req::new("INVITE", call, client()).bytes();
+    let (silent, ringing) =
+        (bed.one(0, client(), &invite("silent")), bed.one(0, client(), &invite("ringing")));
+    assert_ne!(silent.to, ringing.to);
+    bed.one(0, ringing.to, &answer(&ringing.bytes, addr(LB), 180, ringing.to));
+    for node in [silent.to, ringing.to] {
+        bed.probed(bed.slot(node), false);
+    }
+    let moved = bed.one(0, client(), &invite("silent"));
+    assert!(moved.to != silent.to && moved.to != ringing.to);
+    assert_ne!(moved.branch(), silent.branch(), "another node, another transaction there");
+    assert_eq!(bed.one(0, client(), &invite("ringing")), ringing);
+    let cancel = bed.one(0, client(), &Req::new("CANCEL", "silent", client()).bytes());
+    assert_eq!((cancel.to, cancel.branch()), (moved.to, moved.branch()));
+    // The answer of the node that was slow rather than dead still finds its way.
+    let late = bed.one(0, silent.to, &answer(&silent.bytes, addr(LB), 200, silent.to));
+    assert_eq!((late.to, late.status()), (client(), 200));
+    bed.assert_forgets();
+}
+
+#[test]
+fn lost_messages_end_every_lease_in_time() {
+    let mut bed = Bed::new(Site::plain());
+    // No answer at all; an answer but no BYE; a BYE without answer.
+    bed.one(0, client(), &Req::new("INVITE", "silence", client()).bytes());
+    Dialog::inbound(&mut bed, "no-bye", client(), 0).caller_asks(&mut bed, "ACK", 1);
+    let call = Dialog::inbound(&mut bed, "bye", client(), 0);
+    bed.one(0, client(), &call.by_caller("BYE", 2).bytes());
+    assert_eq!((bed.load().calls, bed.load().transactions), (3, 2));
+    bed.wait(Duration::from_secs(33));
+    assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
+    assert_eq!(bed.signs.len(), 2, "two requests got no answer");
+    bed.assert_forgets();
+}
+
+#[test]
+fn a_body_and_unknown_headers_pass_untouched() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = Req::new("INVITE", "untouched", client()).with("X-Odd", "\u{fc} \"<>,;").bytes();
+    let sent = bed.one(0, client(), &invite);
+    assert_eq!(sent.message().header("X-Odd"), Some("\u{fc} \"<>,;".as_bytes()));
+    let mut binary = replaced(&invite, "Content-Length: 5\r\n\r\nv=0\r\n", "Content-Length: 4\r\n\r\n");
+    binary.extend([0, 255, b'\r', 0]);
+    assert_eq!(bed.one(0, client(), &binary).message().body(), [0, 255, b'\r', 0]);
+}
