@@ -29,7 +29,8 @@ impl Shard {
             return Err("this is a response; responses follow their Via".to_owned());
         }
         let refused_before = self.counters.tokens_refused;
-        let facts = self.examine(now, from, &message);
+        // Through which listener it came decides nothing but by which it would leave.
+        let facts = self.examine(now, 0, from, &message);
         self.counters.tokens_refused = refused_before;
         let facts = facts.map_err(|refusal| format!("refused: {} {}", refusal.status, refusal.reason))?;
         let (decision, verdicts) = self.balancer.explain(now, &facts.request);

@@ -49,6 +49,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) request: Request<'a>,
     /// Where its responses go.
     target: SocketAddr,
+    /// Where it goes if it comes from the pool, and the listener that leads there.
+    outside: Option<(SocketAddr, u16)>,
     routing: u32,
 }
 
@@ -62,7 +64,7 @@ impl Shard {
         out: &mut Outbox<Sign>,
     ) {
         self.counters.requests += 1;
-        let outcome = self.examine(now, from, message);
+        let outcome = self.examine(now, listener, from, message);
         let outcome = outcome.and_then(|facts| self.assign(now, listener, from, message, &facts, out));
         if let Err(refusal) = outcome {
             self.reply(message, listener, from, refusal, out);
@@ -73,6 +75,7 @@ impl Shard {
     pub(crate) fn examine<'a>(
         &mut self,
         now: Instant,
+        listener: u16,
         from: SocketAddr,
         message: &Message<'a>,
     ) -> Result<Facts<'a>, Refused> {
@@ -97,6 +100,10 @@ impl Shard {
         let direction = self.direction(from, message, token, slot_at_source)?;
         let pinned = token.and_then(|token| self.topology.slot(token.node));
         let pinned = pinned.or(slot_at_source.filter(|_| direction == Direction::FromPool));
+        let outside = match direction {
+            Direction::ToPool => None,
+            Direction::FromPool => Some(self.outside(message, &route, listener)?),
+        };
         let routing = check_loop(message, uri, &route, direction)?;
         // §16.3 step 5. An extension that we do not know must not be passed by a proxy that was asked for it.
         if message.proxy_require().next().is_some()
@@ -113,7 +120,7 @@ impl Shard {
             direction,
             pinned,
         };
-        Ok(Facts { route, token, request, target, routing })
+        Ok(Facts { route, token, request, target, outside, routing })
     }
 
     /// §16.4: which Route values are ours, and what the next one is.
@@ -220,19 +227,19 @@ impl Shard {
                     self.ledger.charge(Operation::Choose);
                     self.ledger.charge(Operation::CreateSession);
                 }
-                self.send_to(now, listener, from, message, facts, slot, false, out)
+                self.send_to(now, listener, from, message, facts, slot, false, out);
             }
             Decision::Search => {
                 for index in 0..self.topology.nodes().len() {
                     let slot = Slot(index as u16);
                     if self.balancer.nodes()[index].member {
-                        self.send_to(now, listener, from, message, facts, slot, true, out)?;
+                        self.send_to(now, listener, from, message, facts, slot, true, out);
                     }
                 }
-                Ok(())
             }
-            Decision::NoServer | Decision::Orphan => Err(refused(503, "No Server Available")),
+            Decision::NoServer | Decision::Orphan => return Err(refused(503, "No Server Available")),
         }
+        Ok(())
     }
 
     /// Whether a request begins something: nothing here and no token knows of it.
@@ -258,8 +265,10 @@ impl Shard {
         slot: Slot,
         search: bool,
         out: &mut Outbox<Sign>,
-    ) -> Result<(), Refused> {
-        let (to, leaves_by) = self.next_hop(message, facts, slot, listener)?;
+    ) {
+        // To the pool, always to the node: whatever Route or Request-URI say, no other address can be reached.
+        let node = self.topology.node(slot);
+        let (to, leaves_by) = facts.outside.unwrap_or((node.address, node.listener));
         self.edits.clear();
         self.edits.mark_received(message, from);
         // Step 3. An absent Max-Forwards counts as 70 and is added.
@@ -286,7 +295,6 @@ impl Shard {
         self.edits.push_via(message, &self.scratch);
         self.forward(message, leaves_by, to, out);
         self.counters.requests_forwarded += 1;
-        Ok(())
     }
 
     /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served.
@@ -314,24 +322,16 @@ impl Shard {
         }
     }
 
-    /// Where the request goes, and the listener that leads there.
-    ///
-    /// To the pool, always to the node: whatever Route or Request-URI say, no other address can be reached.
-    /// From the pool, by the next Route value or the Request-URI (§16.6 step 7).
-    fn next_hop(
+    /// Where a request from the pool goes: to the next Route value, else the Request-URI (§16.6 step 7).
+    fn outside(
         &self,
         message: &Message<'_>,
-        facts: &Facts<'_>,
-        slot: Slot,
+        route: &RouteInfo<'_>,
         listener: u16,
     ) -> Result<(SocketAddr, u16), Refused> {
-        if facts.request.direction == Direction::ToPool {
-            let node = self.topology.node(slot);
-            return Ok((node.address, node.listener));
-        }
-        let uri = facts.route.next.or(facts.route.last).or(message.uri()).unwrap_or_default();
+        let uri = route.next.or(route.last).or(message.uri()).unwrap_or_default();
         let to = address_of(uri).ok_or(refused(502, "Next Hop Is No Address"))?;
-        let by = facts.route.far_side.unwrap_or(listener);
+        let by = route.far_side.unwrap_or(listener);
         let by = self.topology.listener_for(by, to).ok_or(refused(502, "Next Hop Is Of Another Family"))?;
         Ok((to, by))
     }
