@@ -3,12 +3,12 @@
 use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Transaction};
 use crate::token::route::{self, RouteToken};
-use crate::{Drop, Shard};
+use crate::{Drop, Shard, Topology};
 use balance::{CallKey, Decision, Direction, Request, Sign, Slot, Why};
 use base::{Instant, Operation, Outbox};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use wire::{Message, Method, Scheme, SipUri, request_source_target, scheme_of};
+use wire::{Message, Method, Scheme, SipUri, Via, request_source_target, scheme_of};
 
 /// RFC 3261 §16.6 step 3.
 const MAX_FORWARDS: u32 = 70;
@@ -104,7 +104,7 @@ impl Shard {
             Direction::ToPool => None,
             Direction::FromPool => Some(self.outside(message, &route, listener)?),
         };
-        let routing = check_loop(message, uri, &route, direction)?;
+        let routing = check_loop(&self.topology, message, uri, &route, direction)?;
         // §16.3 step 5. An extension that we do not know must not be passed by a proxy that was asked for it.
         if message.proxy_require().next().is_some()
             && !matches!(message.method(), Some(Method::Ack | Method::Cancel))
@@ -396,6 +396,7 @@ impl Shard {
 
 /// RFC 5393 §4.2: a Via of ours with the same routing decision below means that the request has come back.
 fn check_loop(
+    topology: &Topology,
     message: &Message<'_>,
     uri: &[u8],
     route: &RouteInfo<'_>,
@@ -409,8 +410,11 @@ fn check_loop(
         route.next.unwrap_or_default(),
         &[direction as u8],
     ]);
-    let looped = |branch: Option<&[u8]>| branch.and_then(branch::peek_routing) == Some(routing);
-    if message.vias().any(|via| via.is_ok_and(|via| looped(via.branch))) {
+    // A balancer like us in front of us makes the same hash: the sent-by tells its Via from ours.
+    let looped = |via: &Via<'_>| {
+        via.branch.and_then(branch::peek_routing) == Some(routing) && topology.is_our_via(via)
+    };
+    if message.vias().any(|via| via.is_ok_and(|via| looped(&via))) {
         return Err(refused(482, "Loop Detected"));
     }
     Ok(routing)

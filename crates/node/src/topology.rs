@@ -5,7 +5,7 @@ use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use wire::{Host, SipUri};
+use wire::{Host, SipUri, Via};
 
 /// A local socket as others see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,6 +100,13 @@ impl Topology {
     pub(crate) fn listener_named(&self, uri: &SipUri<'_>) -> Option<u16> {
         let address = SocketAddr::new(uri.host.ip()?, uri.port.unwrap_or(5060));
         self.listeners.iter().position(|listener| listener.advertised == address).map(|index| index as u16)
+    }
+
+    /// Whether one of our listeners wrote this Via, by its sent-by (RFC 3261 §16.3 step 4).
+    pub(crate) fn is_our_via(&self, via: &Via<'_>) -> bool {
+        let port = via.port.unwrap_or(via.transport.default_port());
+        let address = via.host.ip().map(|ip| SocketAddr::new(ip, port));
+        self.listeners.iter().any(|listener| Some(listener.advertised) == address)
     }
 
     /// The listener to answer from: the one that was asked, or, should it be gone after a restart, one of the family.
