@@ -7,7 +7,8 @@ use wire::Discard;
 pub enum Drop {
     /// It is no SIP message that could be answered or forwarded.
     Unreadable(Discard),
-    /// An ACK that would have been refused: an ACK is never answered (RFC 3261 §17.1.1.3).
+    /// An ACK to an answer of ours, or one that would have been refused: an ACK is never answered
+    /// (RFC 3261 §17.1.1.3).
     Ack,
     /// A response whose topmost Via is not ours, or whose token does not fit it.
     ForeignResponse,

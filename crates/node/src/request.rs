@@ -16,6 +16,9 @@ const MAX_FORWARDS: u32 = 70;
 /// URI schemes that a pool may understand (RFC 3261 §16.3 step 2): the request goes there whatever the URI says.
 const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
 
+/// How the To tags begin that we make.
+const OWN_TAG: &str = "sb";
+
 /// A refusal: status and reason phrase.
 #[derive(Clone, Copy)]
 pub(crate) struct Refused {
@@ -64,6 +67,9 @@ impl Shard {
         out: &mut Outbox<Sign>,
     ) {
         self.counters.requests += 1;
+        if self.acknowledges_us(message) {
+            return self.discard(Drop::Ack);
+        }
         let outcome = self.examine(now, listener, from, message);
         let outcome = outcome.and_then(|facts| self.assign(now, listener, from, message, &facts, out));
         if let Err(refusal) = outcome {
@@ -367,6 +373,23 @@ impl Shard {
         }
     }
 
+    /// The To tag of our own answers, the same for each retransmission (RFC 3261 §8.2.7): made of what stays the
+    /// same in them. Of the call key it shows only what the session table does not sort by, or clients could learn
+    /// which Call-IDs meet there.
+    fn own_tag(&self, message: &Message<'_>) -> String {
+        let CallKey(key) = self.tokens.call_key(message.call_id());
+        let shown = (key >> 64) as u64 & (u64::MAX >> 8);
+        format!("{OWN_TAG}{:014x}", shown ^ u64::from(message.cseq().number))
+    }
+
+    /// Whether this is the ACK to an answer of ours: it ends here (RFC 3261 §8.2.7), no node knows of it.
+    fn acknowledges_us(&self, message: &Message<'_>) -> bool {
+        message.method() == Some(Method::Ack)
+            && message.to_tag().is_some_and(|tag| {
+                tag.starts_with(OWN_TAG.as_bytes()) && tag == self.own_tag(message).as_bytes()
+            })
+    }
+
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
     fn reply(
         &mut self,
@@ -382,9 +405,7 @@ impl Shard {
         self.ledger.charge(Operation::Reject);
         *self.counters.replies.entry(refusal.status).or_default() += 1;
         let to = request_source_target(message.top_via(), from).unwrap_or(from);
-        // The same tag for each retransmission (§8.2.7): made of what stays the same in them.
-        let CallKey(key) = self.tokens.call_key(message.call_id());
-        let tag = format!("sb{:016x}", key as u64 ^ u64::from(message.cseq().number));
+        let tag = self.own_tag(message);
         let unsupported = unsupported(message);
         let header = [("Unsupported", unsupported.as_str())];
         let headers = if refusal.status == 420 { &header[..] } else { &[] };

@@ -65,11 +65,17 @@ impl Site {
 }
 
 /// A datagram that the shard sent.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) listener: u16,
     pub(crate) to: SocketAddr,
     pub(crate) bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Sent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "by {} to {}:\n{}", self.listener, self.to, String::from_utf8_lossy(&self.bytes))
+    }
 }
 
 impl Sent {
@@ -135,7 +141,7 @@ impl Bed {
     /// The same, for a datagram that has exactly one consequence.
     pub(crate) fn one(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
         let mut sent = self.receive(listener, from, bytes);
-        assert_eq!(sent.len(), 1, "{}", sent.iter().map(|s| s.to.to_string() + "\n").collect::<String>());
+        assert_eq!(sent.len(), 1, "{sent:#?}");
         sent.remove(0)
     }
 

@@ -1,0 +1,187 @@
+//! Requests that are not forwarded, and with which words (RFC 3261 §16.3), loops and spirals, the orphan rules,
+//! and nodes that want no calls.
+mod common;
+
+use common::dialog::Dialog;
+use common::text::{Req, answer, answer_with, replaced};
+use common::*;
+use node::Orphans;
+use std::time::Duration;
+
+const LB: &str = "127.0.0.1:5060";
+
+fn client() -> std::net::SocketAddr {
+    addr("127.0.9.1:6000")
+}
+
+/// Sends this and expects our own answer with this status; gives it.
+fn refusal(bed: &mut Bed, request: &Req, status: u16) -> Sent {
+    let sent = bed.one(0, client(), &request.bytes());
+    assert_eq!((sent.to, sent.status()), (client(), status), "{}", request.method);
+    assert_eq!(bed.one(0, client(), &request.bytes()), sent, "RFC 3261 §8.2.7: the same to a retransmission");
+    assert_eq!(bed.shard.counters().replies[&status], 2);
+    bed.assert_idle();
+    sent
+}
+
+#[test]
+fn no_hops_left() {
+    let mut bed = Bed::new(Site::plain());
+    for method in ["INVITE", "OPTIONS", "CANCEL", "BYE"] {
+        let request = Req { max_forwards: Some(0), ..Req::new(method, method, client()) };
+        assert_eq!(bed.one(0, client(), &request.bytes()).status(), 483);
+    }
+    let last = Req { max_forwards: Some(1), ..Req::new("OPTIONS", "last", client()) };
+    assert_eq!(bed.one(0, client(), &last.bytes()).message().max_forwards().unwrap().0, 0);
+    let ack = Req { max_forwards: Some(0), ..Req::new("ACK", "ack", client()) };
+    bed.dropped(0, client(), &ack.bytes(), "refused_ack");
+}
+
+#[test]
+fn an_unknown_scheme_is_refused_and_known_ones_are_not() {
+    let mut bed = Bed::new(Site::plain());
+    refusal(&mut bed, &Req { uri: "http://a/".to_owned(), ..Req::new("INVITE", "http", client()) }, 416);
+    for uri in ["sip:a@b", "SIPS:a@b", "tel:+1", "urn:service:sos"] {
+        let sent =
+            bed.one(0, client(), &Req { uri: uri.to_owned(), ..Req::new("INVITE", uri, client()) }.bytes());
+        assert!(bed.is_node(sent.to), "{uri}");
+    }
+}
+
+#[test]
+fn extensions_that_a_proxy_would_have_to_know() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = Req::new("INVITE", "require", client()).with("Proxy-Require", "foo, bar");
+    let sent = refusal(&mut bed, &invite.clone().with("Proxy-Require", "baz"), 420);
+    assert_eq!(sent.message().header("Unsupported"), Some(&b"foo, bar, baz"[..]));
+    // Require is for the user agents.
+    let sent = bed.one(0, client(), &Req::new("INVITE", "ua", client()).with("Require", "foo").bytes());
+    assert!(bed.is_node(sent.to));
+}
+
+#[test]
+fn a_malformed_request_is_refused() {
+    let mut bed = Bed::new(Site::plain());
+    let bytes = replaced(&Req::new("INVITE", "bad", client()).bytes(), "CSeq: 1 INVITE", "CSeq: 1 BYE");
+    assert_eq!(bed.one(0, client(), &bytes).status(), 400);
+    let bytes = replaced(&Req::new("ACK", "bad", client()).bytes(), "CSeq: 1 ACK", "CSeq: 1 BYE");
+    bed.dropped(0, client(), &bytes, "refused_ack");
+    bed.dropped(0, client(), b"\r\n\r\n", "keep_alive");
+    bed.dropped(0, client(), b"hello", "not_sip");
+}
+
+/// RFC 3261 §8.2.7: who answered statelessly takes the ACK; it concerns no node.
+#[test]
+fn the_ack_to_our_own_refusal_ends_here() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = Req::new("INVITE", "own", client()).with("Proxy-Require", "foo");
+    let sent = refusal(&mut bed, &invite, 420);
+    let tag = String::from_utf8(sent.message().to_tag().unwrap().to_vec()).unwrap();
+    bed.dropped(0, client(), &invite.same_branch("ACK", Some(&tag)).bytes(), "refused_ack");
+}
+
+/// RFC 3261 §16.3 step 4: back unchanged is a loop; with another Request-URI it is a spiral and passes.
+#[test]
+fn loops_are_stopped_and_spirals_are_not() {
+    let mut bed = Bed::new(Site::plain());
+    let sent = bed.one(0, client(), &Req::new("INVITE", "loop", client()).bytes());
+    let far = addr("127.0.7.7:5060");
+    let hop = format!("Via: SIP/2.0/UDP {far};branch=z9hG4bKfar\r\nVia: SIP/2.0/UDP {LB}");
+    let back = replaced(&sent.bytes, &format!("Via: SIP/2.0/UDP {LB}"), &hop);
+    let answered = bed.one(0, far, &back);
+    assert_eq!((answered.to, answered.status()), (far, 482));
+    let spiral = replaced(&back, "INVITE sip:bob@pool.example", "INVITE sip:robert@pool.example");
+    let again = bed.one(0, far, &spiral);
+    assert_eq!(again.to, sent.to, "the same call, the same node");
+    assert_ne!(again.branch(), sent.branch());
+}
+
+/// What a balancer in front of us has put into its Via is its own affair, even if it is one like us.
+#[test]
+fn a_chain_of_balancers_is_no_loop() {
+    let mut front = Bed::new(Site { nodes: vec![("127.0.0.3:5060", 0)], ..Site::plain() });
+    let mut back = Bed::new(Site { listeners: vec!["127.0.0.3:5060"], ..Site::plain() });
+    let sent = front.one(0, client(), &Req::new("INVITE", "chain", client()).bytes());
+    let at_node = back.one(0, addr(LB), &sent.bytes);
+    assert!(back.is_node(at_node.to));
+    let ok = answer(&at_node.bytes, addr("127.0.0.3:5060"), 200, at_node.to);
+    let ok = back.one(0, at_node.to, &ok);
+    assert_eq!(ok.to, addr(LB));
+    assert_eq!(front.one(0, addr("127.0.0.3:5060"), &ok.bytes).to, client());
+}
+
+#[test]
+fn requests_of_an_unknown_dialog_follow_the_rule() {
+    let orphan =
+        |method| Req { to_tag: Some("bob".to_owned()), cseq: 2, ..Req::new(method, "orphan", client()) };
+    for method in ["BYE", "INVITE", "INFO", "UPDATE", "NOTIFY", "STRANGE"] {
+        let with = |orphans| Bed::new(Site { orphans, ..Site::plain() });
+        refusal(&mut with(Orphans::Reject), &orphan(method), 481);
+        with(Orphans::Drop).dropped(0, client(), &orphan(method).bytes(), "orphan");
+        let mut bed = with(Orphans::Balance);
+        let sent = bed.one(0, client(), &orphan(method).bytes());
+        assert!(bed.is_node(sent.to));
+        bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 481, sent.to));
+        bed.assert_forgets();
+    }
+}
+
+#[test]
+fn a_503_pauses_the_node_at_once() {
+    for (header, seconds) in
+        [(None, 2), (Some("30"), 30), (Some("30 (maintenance)"), 30), (Some("999999"), 600)]
+    {
+        let mut bed = Bed::new(Site::plain());
+        let sent = bed.one(0, client(), &Req::new("INVITE", "busy", client()).bytes());
+        let busy = sent.to;
+        let extra: Vec<_> = header.map(|value| ("Retry-After", value)).into_iter().collect();
+        let back = bed.one(0, busy, &answer_with(&sent.bytes, addr(LB), 503, busy, &extra));
+        assert_eq!((back.to, back.status()), (client(), 503));
+        let goes_there = |bed: &mut Bed| {
+            (0..3).any(|n| {
+                let call = format!("call-{n}-{}", bed.now);
+                let sent = bed.one(0, client(), &Req::new("OPTIONS", &call, client()).bytes());
+                sent.to == busy
+            })
+        };
+        assert!(!goes_there(&mut bed));
+        bed.wait(Duration::from_secs(seconds) - Duration::from_millis(1));
+        assert!(!goes_there(&mut bed), "{header:?}");
+        bed.wait(Duration::from_millis(1));
+        assert!(goes_there(&mut bed), "{header:?}");
+        let pauses = bed.signs.iter().filter(|sign| matches!(sign, balance::Sign::Pause { .. })).count();
+        assert_eq!(pauses, 1, "the other shards are told");
+    }
+}
+
+#[test]
+fn no_node_takes_calls() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "before", client(), 0);
+    for slot in 0..3 {
+        bed.probed(slot, false);
+    }
+    refusal(&mut bed, &Req::new("INVITE", "after", client()), 503);
+    // What is bound to a node still goes there.
+    assert_eq!(bed.one(0, client(), &call.by_caller("BYE", 2).bytes()).to, call.callee.at);
+}
+
+#[test]
+fn while_stopping_only_new_calls_are_refused() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "running", client(), 0);
+    let ringing = Req::new("INVITE", "ringing", client());
+    let at_node = bed.one(0, client(), &ringing.bytes());
+    let settings = bed.shard.settings();
+    bed.shard.set_settings(node::Settings { stopping: true, ..settings });
+    for method in ["INVITE", "REGISTER", "OPTIONS", "SUBSCRIBE"] {
+        let sent = bed.one(0, client(), &Req::new(method, method, client()).bytes());
+        assert_eq!((sent.to, sent.status()), (client(), 503), "{method}");
+    }
+    assert_eq!(bed.one(0, client(), &ringing.bytes()), at_node, "retransmitted");
+    assert_eq!(bed.one(0, client(), &ringing.same_branch("CANCEL", None).bytes()).to, at_node.to);
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.callee_asks(&mut bed, "INVITE", 1);
+    call.caller_asks(&mut bed, "BYE", 2);
+    bed.assert_forgets();
+}
