@@ -289,7 +289,6 @@ impl Shard {
             node: self.balancer.nodes()[slot.index()].id,
             direction: facts.request.direction,
             listener: listener as u8,
-            search,
             routing: facts.routing,
         };
         self.ledger.charge(Operation::MakeToken);
@@ -298,6 +297,9 @@ impl Shard {
         let sent_by = &self.topology.listeners[leaves_by as usize].sent_by;
         write!(self.scratch, "SIP/2.0/UDP {sent_by};branch=").expect("a Vec takes every byte");
         self.tokens.write_branch(token, &transaction, &mut self.scratch);
+        if search {
+            self.scratch.extend_from_slice(branch::SEARCHED);
+        }
         self.edits.push_via(message, &self.scratch);
         self.forward(message, leaves_by, to, out);
         self.counters.requests_forwarded += 1;

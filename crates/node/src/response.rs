@@ -1,13 +1,13 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
 use crate::shard::{LONGEST_REST, REST_WITHOUT_RETRY_AFTER};
-use crate::token::branch::{BranchToken, Transaction};
+use crate::token::branch::{BranchToken, SEARCHED, Transaction};
 use crate::{Drop, Shard};
 use balance::{Direction, Response, Sign};
 use base::{Instant, Operation, Outbox};
 use core::time::Duration;
 use std::net::SocketAddr;
-use wire::{Message, response_target};
+use wire::{Message, Method, response_target};
 
 impl Shard {
     pub(crate) fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Sign>) {
@@ -39,7 +39,9 @@ impl Shard {
         let transaction = Transaction::new(message, &via, to);
         let token = self.tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
         // Every node was asked; those that do not know the INVITE say so (481), and nobody needs to hear that.
-        let missed = token.search && message.status().is_some_and(|status| status >= 300);
+        let missed = message.cseq().method == Method::Cancel
+            && message.status().is_some_and(|status| status >= 300)
+            && was_searched(message);
         if missed { Err(Drop::SearchMiss) } else { Ok((token, to)) }
     }
 
@@ -64,4 +66,10 @@ impl Shard {
             self.balancer.pause(slot, now + rest);
         }
     }
+}
+
+/// Whether our Via says that its request was sent to every node. A node copies the Via as it was (RFC 3261 §8.2.6.2).
+fn was_searched(message: &Message<'_>) -> bool {
+    let via = message.top_via().value.of(message.bytes());
+    via.windows(SEARCHED.len()).any(|part| part.eq_ignore_ascii_case(SEARCHED))
 }

@@ -11,7 +11,10 @@ const PREFIX: &[u8] = b"z9hG4bKsb";
 /// High half of the first byte; another layout gets another number.
 const VERSION: u8 = 0x10;
 const FROM_POOL: u8 = 0x01;
-const SEARCH: u8 = 0x02;
+
+/// Parameter of our Via in a request that went to every node because nobody knew which one has it. It is no part of
+/// the branch, which has to be the one that the node knows from the INVITE (RFC 3261 §17.2.3).
+pub(crate) const SEARCHED: &[u8] = b";sbs";
 
 const BODY: usize = 10;
 const LEN: usize = BODY + 8;
@@ -25,8 +28,6 @@ pub(crate) struct BranchToken {
     pub(crate) direction: Direction,
     /// The listener that the request came in on, where its responses leave from.
     pub(crate) listener: u8,
-    /// Whether the request went to every node because nobody knew which one has it.
-    pub(crate) search: bool,
     /// Hash of what decides where the request goes (RFC 5393 §4.2.1): the same again means a loop.
     pub(crate) routing: u32,
 }
@@ -55,9 +56,7 @@ impl Tokens {
     /// Appends a whole branch value.
     pub(crate) fn write_branch(&self, token: BranchToken, of: &Transaction<'_>, out: &mut Vec<u8>) {
         let mut bytes = [0; LEN];
-        bytes[0] = VERSION
-            | if token.direction == Direction::FromPool { FROM_POOL } else { 0 }
-            | if token.search { SEARCH } else { 0 };
+        bytes[0] = VERSION | if token.direction == Direction::FromPool { FROM_POOL } else { 0 };
         bytes[1] = token.listener;
         bytes[2..6].copy_from_slice(&token.node.0.to_be_bytes());
         bytes[6..10].copy_from_slice(&token.routing.to_be_bytes());
@@ -99,7 +98,6 @@ fn fields(bytes: &[u8; LEN]) -> BranchToken {
         node: NodeId(u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]])),
         direction: if from_pool { Direction::FromPool } else { Direction::ToPool },
         listener: bytes[1],
-        search: bytes[0] & SEARCH != 0,
         routing: u32::from_be_bytes([bytes[6], bytes[7], bytes[8], bytes[9]]),
     }
 }
@@ -131,7 +129,6 @@ mod tests {
             node: NodeId(0xdead_beef),
             direction: Direction::FromPool,
             listener: 3,
-            search: true,
             routing: 77,
         };
         let target = "192.0.2.1:5060".parse().unwrap();
