@@ -214,6 +214,10 @@ impl Shard {
             return Err(refused(503, "Service Unavailable"));
         }
         let mut decision = self.balancer.request(now, request);
+        // Its token would have named the node; a bad one earns no search.
+        if decision == Decision::Search && facts.route.token.is_some() {
+            decision = Decision::Orphan;
+        }
         if decision == Decision::Orphan {
             match self.settings.orphans {
                 Orphans::Reject => return Err(refused(481, "Call/Transaction Does Not Exist")),

@@ -1,0 +1,189 @@
+//! Tokens that are not ours, not of this call, too old, or of no member; responses that answer nothing of ours.
+mod common;
+
+use common::dialog::Dialog;
+use common::text::{Req, answer, replaced};
+use common::*;
+use node::Key;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+const LB: &str = "127.0.0.1:5060";
+
+fn client() -> SocketAddr {
+    addr("127.0.9.1:6000")
+}
+
+fn call() -> Dialog {
+    Dialog::inbound(&mut Bed::new(Site::plain()), "token", client(), 0)
+}
+
+/// At a balancer that remembers nothing: 481, an ACK is dropped, each is counted, and nothing goes anywhere else.
+fn assert_refused(bed: &mut Bed, request: &Req, what: &str) {
+    let before = bed.shard.counters().tokens_refused;
+    for method in ["BYE", "INVITE", "INFO", "CANCEL"] {
+        let request = Req { method, ..request.clone() };
+        let sent = bed.one(0, client(), &request.bytes());
+        assert_eq!((sent.to, sent.status()), (client(), 481), "{what}: {method}");
+    }
+    bed.dropped(0, client(), &Req { method: "ACK", ..request.clone() }.bytes(), "refused_ack");
+    assert_eq!(bed.shard.counters().tokens_refused, before + 5, "{what}");
+    bed.assert_idle();
+}
+
+fn token(request: &Req) -> (usize, usize) {
+    let route = &request.routes[0];
+    let start = route.find("sbt=").unwrap() + 4;
+    (start, route.len() - 1)
+}
+
+#[test]
+fn altered_in_any_character() {
+    let bye = call().by_caller("BYE", 2);
+    let (start, end) = token(&bye);
+    let mut bed = Bed::new(Site::plain());
+    assert!(end - start > 20);
+    for at in start..end {
+        let mut route = bye.routes[0].clone().into_bytes();
+        route[at] = if route[at] == b'a' { b'b' } else { b'a' };
+        let routes = vec![String::from_utf8(route).unwrap()];
+        assert_refused(&mut bed, &Req { routes, ..bye.clone() }, &format!("character {at}"));
+    }
+}
+
+#[test]
+fn made_up_cut_off_or_empty() {
+    let bye = call().by_caller("BYE", 2);
+    let (start, end) = token(&bye);
+    let text = &bye.routes[0][start..end];
+    let mut bed = Bed::new(Site::plain());
+    let made_up =
+        ["0".repeat(text.len()), text[1..].to_owned(), format!("{text}0"), "x".to_owned(), "%61".to_owned()];
+    for text in made_up {
+        let routes = vec![format!("<sip:{LB};lr;sbt={text}>")];
+        assert_refused(&mut bed, &Req { routes, ..bye.clone() }, &text);
+    }
+}
+
+#[test]
+fn of_another_call() {
+    let bye = Req { call_id: "another".to_owned(), ..call().by_caller("BYE", 2) };
+    assert_refused(&mut Bed::new(Site::plain()), &bye, "another call");
+}
+
+#[test]
+fn of_another_site() {
+    let mut bed = Bed::new(Site { key: Key([9; 16]), ..Site::plain() });
+    assert_refused(&mut bed, &call().by_caller("BYE", 2), "another key");
+}
+
+#[test]
+fn too_old_or_from_the_future() {
+    let call = call();
+    let later = |seconds| Site { epoch_unix: Site::plain().epoch_unix + seconds, ..Site::plain() };
+    let bye = call.by_caller("BYE", 2);
+    let fresh = LIFETIME.as_secs();
+    assert_eq!(Bed::new(later(fresh)).one(0, client(), &bye.bytes()).to, call.callee.at);
+    assert_refused(&mut Bed::new(later(fresh + 1)), &bye, "too old");
+    let earlier = Site { epoch_unix: Site::plain().epoch_unix - 61, ..Site::plain() };
+    assert_refused(&mut Bed::new(earlier), &bye, "clocks differ by more than a minute");
+}
+
+#[test]
+fn of_a_node_that_is_no_member() {
+    let nodes = vec![("127.0.1.8:5060", 0), ("127.0.1.9:5060", 0)];
+    assert_refused(&mut Bed::new(Site { nodes, ..Site::plain() }), &call().by_caller("BYE", 2), "no member");
+}
+
+#[test]
+fn a_node_that_was_taken_out_keeps_its_calls() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "kept", client(), 0);
+    let stays: Vec<_> =
+        bed.site.nodes.iter().map(|&(node, _)| addr(node)).filter(|&n| n != call.callee.at).collect();
+    let members: Vec<_> = stays
+        .iter()
+        .map(|&n| balance::Member { id: node::node_id(n), capacity: 1.0, max_calls: 0 })
+        .collect();
+    bed.cluster.set_members(bed.now, &members);
+    bed.shard.balancer_mut().set_nodes(bed.cluster.nodes());
+    for n in 0..4 {
+        let sent = bed.one(0, client(), &Req::new("INVITE", &format!("new-{n}"), client()).bytes());
+        assert!(stays.contains(&sent.to));
+    }
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.callee_asks(&mut bed, "INFO", 1);
+    call.caller_asks(&mut bed, "BYE", 2);
+}
+
+/// Where the call is in the table, a bad token changes nothing: it is counted, and the table decides.
+#[test]
+fn the_table_decides_where_the_token_is_bad() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "table", client(), 0);
+    for n in 1..3 {
+        Dialog::inbound(&mut bed, &format!("table-{n}"), client(), 0);
+    }
+    let routes = vec![format!("<sip:{LB};lr;sbt=forged>")];
+    let bye = Req { routes, ..call.by_caller("BYE", 2) };
+    assert_eq!(bed.one(0, client(), &bye.bytes()).to, call.callee.at);
+    assert_eq!(bed.shard.counters().tokens_refused, 1);
+}
+
+/// A Request-URI and a Route that lead elsewhere: a client reaches its node and nothing else.
+#[test]
+fn a_client_reaches_nothing_but_its_node() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "elsewhere", client(), 0);
+    let mut bye = Req { uri: "sip:127.0.6.6:7".to_owned(), ..call.by_caller("INFO", 2) };
+    bye.routes.push("<sip:127.0.6.6:8;lr>".to_owned());
+    let sent = bed.one(0, client(), &bye.bytes());
+    assert_eq!((sent.to, sent.message().routes().count()), (call.callee.at, 1));
+    let routes = vec!["<sip:127.0.6.6:8;lr>".to_owned()];
+    let new = Req { routes, uri: "sip:127.0.6.6:7".to_owned(), ..Req::new("INVITE", "new", client()) };
+    let sent = bed.one(0, client(), &new.bytes());
+    assert!(bed.is_node(sent.to));
+}
+
+#[test]
+fn responses_that_answer_nothing_of_ours() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = bed.one(0, client(), &Req::new("INVITE", "forged", client()).bytes());
+    let node = invite.to;
+    let ok = answer(&invite.bytes, addr(LB), 200, node);
+    let branch = String::from_utf8(invite.branch()).unwrap();
+    let mut altered = branch.clone().into_bytes();
+    let last = altered.len() - 3;
+    altered[last] = if altered[last] == b'0' { b'1' } else { b'0' };
+    let altered = String::from_utf8(altered).unwrap();
+    let forged = [
+        replaced(&ok, &branch, &altered),
+        replaced(&ok, &branch, "z9hG4bKelse"),
+        replaced(&ok, &format!(";branch={branch}"), ""),
+        replaced(&ok, "Call-ID: forged", "Call-ID: other"),
+        replaced(&ok, "CSeq: 1", "CSeq: 2"),
+        // The second Via: another target, another transaction.
+        replaced(&ok, "rport=6000", "rport=6001"),
+        replaced(&ok, "received=127.0.9.1", "received=127.0.6.6"),
+        replaced(&ok, "received=127.0.9.1", "received=127.0.9.1;maddr=127.0.6.6"),
+        replaced(&ok, "branch=z9hG4bK-forged-1", "branch=z9hG4bK-forged-2"),
+    ];
+    for bytes in forged {
+        bed.dropped(0, node, &bytes, "foreign_response");
+    }
+    bed.dropped(0, node, &replaced(&ok, "received=127.0.9.1", "received=127.0.9.1;maddr=a.b"), "no_target");
+    let without = answer(&Req::new("OPTIONS", "probe", addr(LB)).bytes(), addr(LB), 200, node);
+    bed.dropped(0, node, &without, "no_way_back");
+    assert_eq!(bed.load().transactions, 1, "no forged answer ends a lease");
+    assert_eq!(bed.one(0, node, &ok).to, client());
+}
+
+#[test]
+fn an_old_branch_still_answers() {
+    // A transaction ends long before, but the branch itself has no date: it leads to its client and nowhere else.
+    let mut bed = Bed::new(Site::plain());
+    let invite = bed.one(0, client(), &Req::new("INVITE", "old", client()).bytes());
+    bed.wait(Duration::from_hours(5));
+    assert_eq!(bed.one(0, invite.to, &answer(&invite.bytes, addr(LB), 200, invite.to)).to, client());
+    bed.assert_forgets();
+}
