@@ -300,7 +300,8 @@ impl Shard {
         self.scratch.clear();
         let sent_by = &self.topology.listeners[leaves_by as usize].sent_by;
         write!(self.scratch, "SIP/2.0/UDP {sent_by};branch=").expect("a Vec takes every byte");
-        self.tokens.write_branch(token, &transaction, &mut self.scratch);
+        let older = self.is_older_than_key(facts.request.key);
+        self.tokens.write_branch(token, &transaction, older, &mut self.scratch);
         if search {
             self.scratch.extend_from_slice(branch::SEARCHED);
         }

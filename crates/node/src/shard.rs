@@ -1,6 +1,6 @@
 use crate::token::Tokens;
 use crate::{Counters, Drop, Topology};
-use balance::{Balancer, Sign};
+use balance::{Balancer, CallKey, Sign};
 use base::{Instant, Ledger, Operation, Outbox};
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -63,6 +63,10 @@ pub struct Shard {
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
+    /// The time of the last input.
+    latest: Instant,
+    /// When the key of new tokens changed, if it did.
+    rekeyed: Option<Instant>,
 }
 
 impl Shard {
@@ -77,11 +81,14 @@ impl Shard {
             ledger: Ledger::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
+            latest: Instant::ZERO,
+            rekeyed: None,
         }
     }
 
     /// One bounded step; all its effects are in `out` when it returns.
     pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+        self.latest = now;
         match input {
             Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
             Input::Timer => {
@@ -126,9 +133,19 @@ impl Shard {
         self.settings = settings;
     }
 
-    /// Changes the secrets of new tokens.
+    /// Changes the secrets of new tokens. The calls in the table keep the branches that they began with: a CANCEL
+    /// or a retransmission has to match what its node knows (RFC 3261 §16.11).
     pub fn set_tokens(&mut self, tokens: &Tokens) {
+        if !self.tokens.same_key(tokens) {
+            self.rekeyed = Some(self.latest);
+        }
         self.tokens = self.tokens.rekeyed(tokens);
+    }
+
+    pub(crate) fn is_older_than_key(&self, call: CallKey) -> bool {
+        self.rekeyed.is_some_and(|rekeyed| {
+            self.balancer.session(call).is_some_and(|session| session.created <= rekeyed)
+        })
     }
 
     /// The addresses in use.

@@ -53,14 +53,21 @@ impl<'a> Transaction<'a> {
 }
 
 impl Tokens {
-    /// Appends a whole branch value.
-    pub(crate) fn write_branch(&self, token: BranchToken, of: &Transaction<'_>, out: &mut Vec<u8>) {
+    /// Appends a whole branch value; for a call that is older than the current key, as the key before makes it.
+    pub(crate) fn write_branch(
+        &self,
+        token: BranchToken,
+        of: &Transaction<'_>,
+        older: bool,
+        out: &mut Vec<u8>,
+    ) {
         let mut bytes = [0; LEN];
         bytes[0] = VERSION | if token.direction == Direction::FromPool { FROM_POOL } else { 0 };
         bytes[1] = token.listener;
         bytes[2..6].copy_from_slice(&token.node.0.to_be_bytes());
         bytes[6..10].copy_from_slice(&token.routing.to_be_bytes());
-        let mac = mac(&self.current, &bytes, of);
+        let key = self.before.as_ref().filter(|_| older).unwrap_or(&self.current);
+        let mac = mac(key, &bytes, of);
         bytes[BODY..].copy_from_slice(&mac);
         out.extend_from_slice(PREFIX);
         text::encode(&bytes, out);
@@ -134,7 +141,7 @@ mod tests {
         let target = "192.0.2.1:5060".parse().unwrap();
         let of = Transaction { call_id: b"a", cseq: 9, id: b"z9hG4bK1", target };
         let mut branch = Vec::new();
-        tokens.write_branch(token, &of, &mut branch);
+        tokens.write_branch(token, &of, false, &mut branch);
         assert!(branch.starts_with(b"z9hG4bK") && branch.len() == 38, "{}", String::from_utf8_lossy(&branch));
         assert_eq!(tokens.read_branch(&branch, &of), Some(token));
         assert_eq!(tokens.read_branch(&branch.to_ascii_uppercase(), &of), Some(token));

@@ -29,7 +29,7 @@ impl core::fmt::Debug for Key {
 }
 
 /// Keys derived from one secret, a purpose each.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Derived {
     route: [u64; 2],
     branch: [u64; 2],
@@ -53,6 +53,8 @@ pub struct Tokens {
     call: [u64; 2],
     current: Derived,
     previous: Vec<Derived>,
+    /// The key before the current one, if this process changed it and it is still accepted.
+    before: Option<Derived>,
     lifetime: Duration,
 }
 
@@ -74,6 +76,7 @@ impl Tokens {
             call: [hash.h1, hash.h2],
             current: Derived::new(key),
             previous: previous.iter().map(|&key| Derived::new(key)).collect(),
+            before: None,
             lifetime,
         }
     }
@@ -82,7 +85,14 @@ impl Tokens {
     /// are still found.
     #[must_use]
     pub fn rekeyed(&self, newer: &Self) -> Self {
-        Self { call: self.call, ..newer.clone() }
+        let before = if self.same_key(newer) { self.before } else { Some(self.current) };
+        let before = before.filter(|before| newer.previous.contains(before));
+        Self { call: self.call, before, ..newer.clone() }
+    }
+
+    /// Whether both make tokens with the same key.
+    pub(crate) fn same_key(&self, other: &Self) -> bool {
+        self.current == other.current
     }
 
     /// Key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).

@@ -1,0 +1,183 @@
+//! After a restart, and at a sister balancer: the same key, an empty table.
+mod common;
+
+use common::dialog::Dialog;
+use common::text::{Req, answer};
+use common::*;
+use node::{Key, Tokens};
+
+const LB: &str = "127.0.0.1:5060";
+
+fn client() -> std::net::SocketAddr {
+    addr("127.0.9.1:6000")
+}
+
+/// Another address, the nodes in another order, the same key.
+fn sister() -> Site {
+    let mut site = Site { listeners: vec!["127.0.0.9:5060"], ..Site::plain() };
+    site.nodes.reverse();
+    site
+}
+
+#[test]
+fn established_calls_go_on() {
+    for heir in [Site::plain(), sister()] {
+        let mut first = Bed::new(Site::plain());
+        let calls: Vec<_> =
+            (0..6).map(|n| Dialog::inbound(&mut first, &format!("on-{n}"), client(), 0)).collect();
+        let mut bed = Bed::new(heir);
+        for call in &calls {
+            call.caller_asks(&mut bed, "ACK", 1);
+            for (cseq, method) in (2..).zip(["INFO", "UPDATE", "PRACK", "MESSAGE", "STRANGE", "INVITE"]) {
+                call.caller_asks(&mut bed, method, cseq);
+                call.callee_asks(&mut bed, method, cseq);
+            }
+        }
+        assert_eq!(bed.load().calls, 6, "they are counted again");
+        for (n, call) in calls.iter().enumerate() {
+            if n % 2 == 0 {
+                call.caller_asks(&mut bed, "BYE", 20);
+            } else {
+                call.callee_asks(&mut bed, "BYE", 20);
+            }
+        }
+        assert_eq!(bed.shard.counters().tokens_refused, 0);
+        bed.assert_forgets();
+    }
+}
+
+#[test]
+fn a_single_late_request_of_each_kind_is_enough() {
+    for method in ["ACK", "BYE", "INVITE", "UPDATE", "INFO", "PRACK"] {
+        let mut bed = Bed::new(Site::plain());
+        let call = Dialog::inbound(&mut bed, "late", client(), 0);
+        call.caller_asks(&mut bed.restarted(), method, 2);
+        let mut bed = Bed::new(sister());
+        call.callee_asks(&mut bed, method, 2);
+        bed.assert_forgets();
+    }
+}
+
+#[test]
+fn responses_find_their_way_by_the_branch() {
+    for site in [Site::plain(), Site::two_sided(), Site::mixed()] {
+        let mut bed = Bed::new(site.clone());
+        let invite = bed.one(0, client(), &Req::new("INVITE", "response", client()).bytes());
+        let ours = addr(site.listeners[invite.listener as usize]);
+        let mut bed = bed.restarted();
+        for status in [180, 200] {
+            let sent = bed.one(invite.listener, invite.to, &answer(&invite.bytes, ours, status, invite.to));
+            assert_eq!((sent.to, sent.listener, sent.status()), (client(), 0, status));
+        }
+        bed.assert_idle();
+    }
+    // Also one whose request came in by a listener that is no more.
+    let mut bed = Bed::new(Site { listeners: vec![LB, "127.0.0.2:5060"], ..Site::plain() });
+    let invite = bed.one(1, client(), &Req::new("INVITE", "response", client()).bytes());
+    let sent = Bed::new(Site::plain()).one(0, invite.to, &answer(&invite.bytes, addr(LB), 200, invite.to));
+    assert_eq!((sent.to, sent.listener), (client(), 0));
+}
+
+/// A CANCEL and the ACK to a failure carry no token: whoever has their INVITE knows it by the branch.
+#[test]
+fn cancel_and_ack_to_a_failure_are_searched_for() {
+    let mut bed = Bed::new(Site::plain());
+    let request = Req::new("INVITE", "search", client());
+    let invite = bed.one(0, client(), &request.bytes());
+    let mut bed = bed.restarted();
+    for (method, to_tag) in [("CANCEL", None), ("ACK", Some("bob"))] {
+        let sent = bed.receive(0, client(), &request.same_branch(method, to_tag).bytes());
+        let to: Vec<_> = sent.iter().map(|sent| sent.to).collect();
+        assert_eq!(to, bed.site.nodes.iter().map(|&(node, _)| addr(node)).collect::<Vec<_>>());
+        let known: Vec<_> = sent.iter().filter(|sent| sent.branch() == invite.branch()).collect();
+        assert_eq!(known.iter().map(|sent| sent.to).collect::<Vec<_>>(), [invite.to], "as its INVITE had it");
+        let via = invite.message().top_via().host;
+        assert!(
+            sent.iter().all(|sent| sent.message().top_via().host == via),
+            "RFC 3261 §17.2.3: the sent-by too"
+        );
+        if method == "CANCEL" {
+            for sent in &sent {
+                let node = sent.to;
+                if node == invite.to {
+                    let ok = bed.one(0, node, &answer(&sent.bytes, addr(LB), 200, node));
+                    assert_eq!((ok.to, ok.status()), (client(), 200));
+                } else {
+                    bed.dropped(0, node, &answer(&sent.bytes, addr(LB), 481, node), "search_miss");
+                }
+            }
+        }
+        bed.assert_idle();
+    }
+    let back = bed.one(0, invite.to, &answer(&invite.bytes, addr(LB), 487, invite.to));
+    assert_eq!((back.to, back.status()), (client(), 487));
+}
+
+#[test]
+fn a_failed_cancel_that_was_not_searched_for_is_told() {
+    let mut bed = Bed::new(Site::plain());
+    let request = Req::new("INVITE", "known", client());
+    bed.one(0, client(), &request.bytes());
+    let cancel = bed.one(0, client(), &request.same_branch("CANCEL", None).bytes());
+    let back = bed.one(0, cancel.to, &answer(&cancel.bytes, addr(LB), 481, cancel.to));
+    assert_eq!((back.to, back.status()), (client(), 481));
+}
+
+/// The CANCEL of a re-INVITE has its Route, and so needs no search.
+#[test]
+fn cancel_of_a_re_invite_follows_its_token() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "re-invite", client(), 0);
+    let again = call.by_caller("INVITE", 2);
+    let sent = bed.one(0, client(), &again.bytes());
+    let mut bed = bed.restarted();
+    for method in ["CANCEL", "ACK"] {
+        let late = bed.one(0, client(), &again.same_branch(method, Some("bob")).bytes());
+        assert_eq!((late.to, late.branch()), (sent.to, sent.branch()));
+    }
+}
+
+const NEW: Key = Key([8; 16]);
+
+#[test]
+fn the_key_changes_in_the_middle_of_a_call() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "rotate", client(), 0);
+    let pending = bed.one(0, client(), &call.by_caller("INFO", 2).bytes());
+    bed.shard.set_tokens(&Tokens::new(NEW, &[KEY], LIFETIME));
+    let back = bed.one(0, call.callee.at, &answer(&pending.bytes, addr(LB), 200, call.callee.at));
+    assert_eq!(back.to, client(), "made with the key of before");
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.callee_asks(&mut bed, "UPDATE", 1);
+    let new = Dialog::inbound(&mut bed, "after", client(), 0);
+    // Restarted with both keys, both calls are known; with the new one alone, the new call.
+    let site = |previous| Site { key: NEW, previous, ..Site::plain() };
+    let mut both = Bed::new(site(vec![KEY]));
+    call.caller_asks(&mut both, "INFO", 3);
+    new.caller_asks(&mut both, "INFO", 3);
+    let mut alone = Bed::new(site(Vec::new()));
+    assert_eq!(alone.one(0, client(), &call.by_caller("INFO", 4).bytes()).status(), 481);
+    new.caller_asks(&mut alone, "INFO", 4);
+    // Where it began, the table still knows.
+    call.caller_asks(&mut bed, "BYE", 5);
+    new.caller_asks(&mut bed, "BYE", 5);
+    bed.assert_idle();
+}
+
+/// A node takes an INVITE with another branch for another one, and refuses it as merged (RFC 3261 §8.2.2.2).
+#[test]
+fn the_key_changes_between_an_invite_and_its_retransmission() {
+    let mut bed = Bed::new(Site::plain());
+    let request = Req::new("INVITE", "again", client());
+    let sent = bed.one(0, client(), &request.bytes());
+    // Reloaded twice, the second time without a change.
+    for _ in 0..2 {
+        bed.shard.set_tokens(&Tokens::new(NEW, &[KEY], LIFETIME));
+    }
+    for method in ["INVITE", "CANCEL", "ACK"] {
+        let again = bed.one(0, client(), &request.same_branch(method, None).bytes());
+        assert_eq!((again.to, again.branch()), (sent.to, sent.branch()), "{method}");
+    }
+    let back = bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 200, sent.to));
+    assert_eq!(back.to, client());
+}
