@@ -331,7 +331,7 @@ impl Shard {
             self.scratch.push(b'>');
             self.edits.append_route(message, &self.scratch);
             self.edits.set_uri(message, next);
-            self.edits.pop_route(message, route.ours + 1);
+            self.edits.pop_route(message, 1);
         }
     }
 

@@ -2,6 +2,7 @@
 mod common;
 
 use common::dialog::Dialog;
+use common::text::{Req, answer, record_routes};
 use common::*;
 
 const LB: &str = "127.0.0.1:5060";
@@ -54,4 +55,87 @@ fn one_listener_for_both_sides_needs_one_record_route() {
     call.caller_asks(&mut bed, "ACK", 1);
     call.callee_asks(&mut bed, "BYE", 1);
     bed.assert_idle();
+}
+
+fn routes(sent: &Sent) -> Vec<String> {
+    sent.message().routes().map(|route| String::from_utf8(route.uri.to_vec()).unwrap()).collect()
+}
+
+fn uri(sent: &Sent) -> String {
+    String::from_utf8(sent.message().uri().unwrap().to_vec()).unwrap()
+}
+
+/// RFC 3261 §16.4: a strict router before us puts our URI into the Request-URI and the target behind the Route.
+#[test]
+fn a_strict_router_before_us() {
+    for site in [Site::plain(), Site::two_sided(), Site::mixed()] {
+        let mut bed = Bed::new(site);
+        let call = Dialog::inbound(&mut bed, "strict", client(), 0);
+        let mut bed = bed.restarted();
+        for request in [call.by_caller("INFO", 2), call.by_callee("INFO", 1)] {
+            let by_callee = request.from_tag == "bob";
+            let (from, to) =
+                if by_callee { (&call.callee, &call.caller) } else { (&call.caller, &call.callee) };
+            let mut strict = request.clone();
+            strict.uri = strict.routes.remove(0).trim_matches(['<', '>']).to_owned();
+            strict.routes.push(format!("<{}>", request.uri));
+            let sent = bed.one(from.listener, from.at, &strict.bytes());
+            assert_eq!((sent.to, uri(&sent), routes(&sent)), (to.at, request.uri.clone(), Vec::new()));
+            // A strict router between us and the target keeps what is its own.
+            strict.routes.insert(strict.routes.len() - 1, "<sip:127.0.5.5;lr>".to_owned());
+            let sent = bed.one(from.listener, from.at, &strict.bytes());
+            let next = if by_callee { addr("127.0.5.5:5060") } else { to.at };
+            assert_eq!((sent.to, uri(&sent)), (next, request.uri));
+            assert_eq!(routes(&sent), ["sip:127.0.5.5;lr"]);
+        }
+    }
+}
+
+/// RFC 3261 §16.6 step 6: the next hop is a strict router: it finds itself in the Request-URI.
+#[test]
+fn a_strict_router_behind_us() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "behind", client(), 0);
+    let mut request = call.by_callee("INFO", 1);
+    request.routes.extend(["<sip:127.0.5.5>".to_owned(), "<sip:127.0.5.6;lr>".to_owned()]);
+    let sent = bed.one(0, call.callee.at, &request.bytes());
+    assert_eq!((sent.to, uri(&sent)), (addr("127.0.5.5:5060"), "sip:127.0.5.5".to_owned()));
+    assert_eq!(routes(&sent), ["sip:127.0.5.6;lr", "sip:127.0.9.1:6000"]);
+}
+
+/// Loose routing: Route values behind ours stay, and from the pool the first of them is the next hop.
+#[test]
+fn a_loose_router_behind_us() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "loose", client(), 0);
+    let mut request = call.by_callee("INFO", 1);
+    request.routes.push("<sip:127.0.5.5:5099;lr>, <sip:127.0.5.6;lr>".to_owned());
+    let sent = bed.one(0, call.callee.at, &request.bytes());
+    assert_eq!((sent.to, uri(&sent)), (addr("127.0.5.5:5099"), format!("sip:{}", client())));
+    assert_eq!(routes(&sent), ["sip:127.0.5.5:5099;lr", "sip:127.0.5.6;lr"]);
+    let back = bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 200, client()));
+    assert_eq!((back.to, back.status()), (call.callee.at, 200));
+}
+
+/// A client that has us as its outbound proxy puts us into Route without a token, by address or by name.
+#[test]
+fn a_preloaded_route_to_us_is_removed() {
+    let mut bed = Bed::new(Site::plain());
+    for ours in [LB, "127.0.0.1", "pool.example", "POOL.example:5999"] {
+        let routes_in = vec![format!("<sip:{ours};lr>"), "<sip:127.0.6.6;lr>".to_owned()];
+        let invite = Req { routes: routes_in, ..Req::new("INVITE", ours, client()) };
+        let sent = bed.one(0, client(), &invite.bytes());
+        assert!(bed.is_node(sent.to));
+        assert_eq!(routes(&sent), ["sip:127.0.6.6;lr"], "{ours}");
+    }
+    assert_eq!(bed.shard.counters().tokens_refused, 0);
+}
+
+/// RFC 3261 §16.6 step 4: what was asked for with SIPS is recorded so.
+#[test]
+fn sips_is_recorded_as_sips() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = Req { uri: "sips:bob@pool.example".to_owned(), ..Req::new("INVITE", "sips", client()) };
+    let sent = bed.one(0, client(), &invite.bytes());
+    assert!(record_routes(&sent.bytes)[0].starts_with("<sips:127.0.0.1:5060;lr;"));
 }
