@@ -18,6 +18,7 @@ pub struct Handle {
 
 /// A member or former member with all its figures, over all shards.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four different things, each shown on its own")]
 pub struct MemberReport {
     /// As the configuration names it.
     pub name: String,
@@ -245,7 +246,7 @@ impl Handle {
         }
         // The shard that has the call knows best; a new call is the same to all.
         let at = answers.iter().position(|answer| answer.known).unwrap_or(0);
-        Ok(explain_report(&view, answers.swap_remove(at)))
+        Ok(explain_report(&view, &answers[at]))
     }
 
     fn ask(&self, ask: Ask) -> Result<(), String> {
@@ -319,7 +320,7 @@ fn member_report(
     }
 }
 
-fn explain_report(view: &View, explanation: Explanation) -> ExplainReport {
+fn explain_report(view: &View, explanation: &Explanation) -> ExplainReport {
     let address = |slot: balance::Slot| view.members.get(slot.index()).map(|member| member.address);
     let (node, why) = match explanation.decision {
         Decision::Forward { slot, why } => (address(slot), why.name()),

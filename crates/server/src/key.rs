@@ -25,8 +25,7 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
         Ok(mut new) => {
             let key = random()?;
-            let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-            writeln!(new, "{text}")?;
+            writeln!(new, "{:032x}", u128::from_be_bytes(key))?;
             Ok(key)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(file),
@@ -38,15 +37,13 @@ fn read(file: &Path) -> io::Result<[u8; 16]> {
     let mut text = String::new();
     std::fs::File::open(file)?.take(256).read_to_string(&mut text)?;
     let digits = text.trim();
-    let byte = |at: usize| digits.get(2 * at..2 * at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    let mut key = [0; 16];
-    for (at, slot) in key.iter_mut().enumerate() {
-        *slot = byte(at).filter(|_| digits.len() == 32).ok_or_else(|| {
-            let what = format!("{} does not hold 32 hexadecimal digits; remove it to have a new one made", file.display());
-            io::Error::new(io::ErrorKind::InvalidData, what)
-        })?;
-    }
-    Ok(key)
+    let whole = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let key = whole.then(|| u128::from_str_radix(digits, 16).ok()).flatten();
+    key.map(u128::to_be_bytes).ok_or_else(|| {
+        let file = file.display();
+        let what = format!("{file} does not hold 32 hexadecimal digits; remove it to have a new one made");
+        io::Error::new(io::ErrorKind::InvalidData, what)
+    })
 }
 
 #[cfg(test)]

@@ -72,7 +72,8 @@ impl Server {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
             let shard = shard(&control, &config, &tokens, index, count);
             let worker = worker(index, clock, sockets, shard, peers, commands, reports_in.clone());
-            let thread = std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())?;
+            let thread =
+                std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())?;
             threads.push(thread);
             workers.push(handle);
         }

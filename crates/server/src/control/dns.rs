@@ -2,6 +2,7 @@
 
 use config::{Address, Member, SIP_PORT};
 use hickory_resolver::TokioResolver;
+use hickory_resolver::proto::rr::rdata::SRV;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -82,7 +83,9 @@ pub(crate) async fn look_up(members: Vec<Member>) -> Vec<(Address, Vec<Share>)> 
         let asked = tokio::time::timeout(PATIENCE, ask(&resolver, &address)).await;
         match asked.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
             Ok(shares) => answers.push((address, shares)),
-            Err(error) => tracing::warn!(member = %address, %error, "name not resolved; the last answer stays"),
+            Err(error) => {
+                tracing::warn!(member = %address, %error, "name not resolved; the last answer stays");
+            }
         }
     }
     answers
@@ -111,7 +114,7 @@ async fn hosts(resolver: &TokioResolver, name: &str, port: u16) -> Result<Vec<So
 /// a name share out the capacity that the configuration gives.
 async fn services(resolver: &TokioResolver, name: &str) -> Result<Vec<Share>, String> {
     let found = resolver.srv_lookup(name).await.map_err(|error| error.to_string())?;
-    let best = found.iter().map(|srv| srv.priority()).min().ok_or("no SRV record")?;
+    let best = found.iter().map(SRV::priority).min().ok_or("no SRV record")?;
     let preferred: Vec<_> = found.iter().filter(|srv| srv.priority() == best).collect();
     // Weight 0 means a very small share, not none.
     let weight = |weight: u16| f64::from(weight.max(1));
@@ -137,7 +140,8 @@ mod tests {
     fn the_last_good_answer_stays_and_one_server_is_one_node() {
         let member = |address| Member { address, capacity: 2.0, max_calls: 0 };
         let literal: SocketAddr = "192.0.2.1:5060".parse().unwrap();
-        let members = [member(Address::Socket(literal)), member(host("a.example")), member(host("b.example"))];
+        let members =
+            [member(Address::Socket(literal)), member(host("a.example")), member(host("b.example"))];
         let mut names = Names::default();
         let second: SocketAddr = "192.0.2.2:5060".parse().unwrap();
         names.learn(vec![(host("a.example"), vec![(literal, 1.0), (second, 0.5)])]);

@@ -192,8 +192,7 @@ impl Control {
         self.extend_topology(now, &resolved);
         let nodes = self.cluster.nodes().iter().zip(self.topology.nodes()).enumerate();
         let asked = nodes.filter(|(_, (node, _))| node.member);
-        let targets: Vec<_> =
-            asked.map(|(slot, (_, node))| (Slot(slot as u16), node.address)).collect();
+        let targets: Vec<_> = asked.map(|(slot, (_, node))| (Slot(slot as u16), node.address)).collect();
         self.probes.set_targets(now, &targets);
     }
 
@@ -301,7 +300,8 @@ impl Control {
     /// By address or by the name in the configuration, which may stand for several.
     fn drain(&mut self, member: &str, draining: bool) -> Result<(), String> {
         let is_meant = |remark: &&Remark| remark.name == member || remark.address.to_string() == member;
-        let slots: Vec<_> = (0..).zip(&self.remarks).filter(|(_, r)| is_meant(r)).map(|(slot, _)| slot).collect();
+        let slots: Vec<_> =
+            (0..).zip(&self.remarks).filter(|(_, r)| is_meant(r)).map(|(slot, _)| slot).collect();
         if slots.is_empty() {
             let known: Vec<_> = self.remarks.iter().map(|remark| remark.address.to_string()).collect();
             return Err(format!("no member {member:?}; there are: {}", known.join(", ")));

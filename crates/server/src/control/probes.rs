@@ -32,9 +32,11 @@ impl Probes {
             let mut addresses = binds.iter().map(|bind| bind.address.ip()).filter(of_family);
             let best = addresses.clone().find(|ip| !ip.is_loopback()).or_else(|| addresses.next());
             let Some(ip) = best else { return Ok(None) };
-            let all_loopback = binds.iter().map(|bind| bind.address.ip()).filter(of_family).all(|ip| ip.is_loopback());
+            let all_loopback =
+                binds.iter().map(|bind| bind.address.ip()).filter(of_family).all(|ip| ip.is_loopback());
             // Several addresses: the kernel picks the source for each member.
-            let several = !all_loopback && binds.iter().filter(|bind| of_family(&bind.address.ip())).count() > 1;
+            let several =
+                !all_loopback && binds.iter().filter(|bind| of_family(&bind.address.ip())).count() > 1;
             let unspecified: IpAddr = if v6 { [0_u16; 8].into() } else { [0_u8; 4].into() };
             let bind = if several { unspecified } else { ip };
             let socket = UdpSocket::bind(SocketAddr::new(bind, 0), false, RECEIVE_BUFFER)?;

@@ -83,10 +83,8 @@ impl Receiver {
         self.buffer.resize(length, 0);
         self.ring.pop_entire_slice(&mut self.buffer).expect("head and body were committed together");
         let octets: [u8; 16] = head[8..].try_into().expect("the address is the last 16 bytes");
-        let from = SocketAddr::new(
-            Ipv6Addr::from(octets).to_canonical(),
-            u16::from_ne_bytes([head[6], head[7]]),
-        );
+        let from =
+            SocketAddr::new(Ipv6Addr::from(octets).to_canonical(), u16::from_ne_bytes([head[6], head[7]]));
         Some(Handed { listener: u16::from_ne_bytes([head[4], head[5]]), from, bytes: &self.buffer })
     }
 }
@@ -98,7 +96,8 @@ mod tests {
     #[test]
     fn datagrams_of_all_sizes_come_out_as_they_went_in() {
         let (mut sender, mut receiver) = ring();
-        let from: [SocketAddr; 2] = ["192.0.2.1:5060".parse().unwrap(), "[2001:db8::1]:5061".parse().unwrap()];
+        let from: [SocketAddr; 2] =
+            ["192.0.2.1:5060".parse().unwrap(), "[2001:db8::1]:5061".parse().unwrap()];
         for turn in 0..200_usize {
             let bytes: Vec<u8> = (0..turn * turn * 7 % 65_507).map(|at| (at ^ turn) as u8).collect();
             assert!(sender.push(turn as u16, from[turn % 2], &bytes));

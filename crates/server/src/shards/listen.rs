@@ -41,8 +41,9 @@ pub(crate) fn expand(configured: &[UdpListener]) -> io::Result<Vec<Bind>> {
 /// Opens one thread's sockets.
 pub(crate) fn open(binds: &[Bind], reuse_port: bool, receive_buffer: usize) -> io::Result<Vec<UdpSocket>> {
     let open = |bind: &Bind| {
-        UdpSocket::bind(bind.address, reuse_port, receive_buffer)
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", bind.address)))
+        UdpSocket::bind(bind.address, reuse_port, receive_buffer).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot listen on {}: {error}", bind.address))
+        })
     };
     binds.iter().map(open).collect()
 }

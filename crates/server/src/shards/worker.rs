@@ -168,7 +168,8 @@ impl Worker {
         waker.going_to_sleep();
         let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
         let timeout = if work { Some(std::time::Duration::ZERO) } else { self.timeout() };
-        let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+        let timeout =
+            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
         let mut fds: ArrayVec<PollFd<'_>, { MOST + 1 }> =
             self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
         fds.push(PollFd::new(waker, PollFlags::IN));
@@ -192,7 +193,8 @@ impl Worker {
             let (bytes, from) = self.receive.get(index);
             let listener = socket as u16;
             if !alone && let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) {
-                let handed = self.peers.senders[owner].as_mut().is_some_and(|ring| ring.push(listener, from, bytes));
+                let handed =
+                    self.peers.senders[owner].as_mut().is_some_and(|ring| ring.push(listener, from, bytes));
                 self.traffic.handed_over += u64::from(handed);
                 self.traffic.handover_lost += u64::from(!handed);
                 continue;

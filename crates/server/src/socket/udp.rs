@@ -72,7 +72,8 @@ impl UdpSocket {
     pub fn watch(self) -> io::Result<AsyncFd<Self>> {
         // SAFETY: the descriptor is open and the same for as long as `self`, which the result owns and lends only
         // by reference, is alive.
-        unsafe { AsyncFd::register_with_interest(self, Interest::READABLE | Interest::ERROR) }.map_err(Into::into)
+        unsafe { AsyncFd::register_with_interest(self, Interest::READABLE | Interest::ERROR) }
+            .map_err(Into::into)
     }
 
     pub(super) fn raw(&self) -> c_int {
