@@ -94,3 +94,21 @@ impl Answerer {
         self.rest.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no message in {PATIENCE:?}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Field, Request};
+
+    #[test]
+    fn an_answerer_answers_what_it_should_and_hands_over_the_rest() {
+        let field = Field::new("answerer");
+        let server = Answerer::start(field.sip(1), |message| message.starts_with(b"OPTIONS "));
+        let agent = Agent::bind(field.sip(2));
+        let info = Request::new("INFO", "passed-on").bytes(agent.address());
+        agent.send(field.sip(1), &info);
+        agent.send(field.sip(1), &Request::new("OPTIONS", "answered").bytes(agent.address()));
+        assert_eq!(status(&agent.final_response("answered")), Some(200));
+        assert_eq!(server.next(), info);
+    }
+}
