@@ -108,7 +108,11 @@ mod tests {
         let info = Request::new("INFO", "passed-on").bytes(agent.address());
         agent.send(field.sip(1), &info);
         agent.send(field.sip(1), &Request::new("OPTIONS", "answered").bytes(agent.address()));
-        assert_eq!(status(&agent.final_response("answered")), Some(200));
+        let answer = agent.final_response("answered");
+        assert_eq!(status(&answer), Some(200));
+        assert!(
+            answer.ends_with(b"\r\n\r\n") && !answer.windows(2).any(|two| two[0] != b'\r' && two[1] == b'\n')
+        );
         assert_eq!(server.next(), info);
     }
 }

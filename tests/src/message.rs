@@ -73,18 +73,8 @@ pub fn respond(request: &[u8], status: &str, contact: SocketAddr) -> Vec<u8> {
             lines.push(format!("{name}: {value}{tag}"));
         }
     }
-    lines.push(format!(
-        "Contact: <sip:server@{contact}>
-Content-Length: 0
-
-"
-    ));
-    lines
-        .join(
-            "
-",
-        )
-        .into_bytes()
+    lines.push(format!("Contact: <sip:server@{contact}>\r\nContent-Length: 0\r\n\r\n"));
+    lines.join("\r\n").into_bytes()
 }
 
 /// All values of a header, line by line in order; long and compact names, any case, folds not undone.
