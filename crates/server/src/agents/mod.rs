@@ -1,0 +1,71 @@
+//! Call agents on real sockets: what `sarabande load` and the demo are made of.
+//!
+//! The agents themselves are pure ([`load::Caller`], [`load::Answerer`]). Here each gets a thread, a socket of its own
+//! and the real clock:
+//!
+//! - [`bind`] a socket, so that its address is known to whoever writes the agent's configuration,
+//! - [`start_caller`] or [`start_answerer`],
+//! - read [`Running::snapshot`] as often as you like: the thread leaves a copy of its results several times a second,
+//!   never per message, so that watching it costs what it measures next to nothing,
+//! - [`Running::stop`] it, or wait until a caller [`Running::is_finished`].
+
+mod running;
+mod thread;
+
+pub use running::{Running, Snapshot, bind, start_answerer, start_caller};
+
+use base::{Instant, Outbox};
+use load::{Answerer, AnswererResults, Caller, Event, Input, Results};
+
+/// What the two kinds of agents have in common.
+pub(crate) trait Agent: Send + 'static {
+    /// What it counts.
+    type Results: Clone + Default + Send + 'static;
+
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>);
+    fn deadline(&self) -> Option<Instant>;
+    /// Whether it has done all that it was to do.
+    fn finished(&self) -> bool;
+    fn results(&self) -> &Self::Results;
+}
+
+impl Agent for Caller {
+    type Results = Results;
+
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+        Self::handle(self, now, input, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Self::deadline(self)
+    }
+
+    fn finished(&self) -> bool {
+        Self::finished(self)
+    }
+
+    fn results(&self) -> &Results {
+        Self::results(self)
+    }
+}
+
+impl Agent for Answerer {
+    type Results = AnswererResults;
+
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+        Self::handle(self, now, input, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Self::deadline(self)
+    }
+
+    /// It takes calls until it is stopped.
+    fn finished(&self) -> bool {
+        false
+    }
+
+    fn results(&self) -> &AnswererResults {
+        Self::results(self)
+    }
+}

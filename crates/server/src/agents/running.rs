@@ -1,0 +1,153 @@
+use super::Agent;
+use super::thread::Driver;
+use crate::clock::Clock;
+use crate::shards::wake::Waker;
+use crate::socket::UdpSocket;
+use base::Rng;
+use load::{Answerer, AnswererConfig, AnswererResults, Caller, CallerConfig, Results};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Receive buffer of an agent, in bytes: some thousand calls' messages, so that a moment without the processor loses
+/// none.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// What an agent did until some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot<R> {
+    /// What it measured and counted.
+    pub results: R,
+    /// Call-IDs that met a wrong server: the first few.
+    pub wrong_call_ids: Vec<Box<str>>,
+    /// Datagrams received.
+    pub received: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams that the kernel refused to send.
+    pub send_failed: u64,
+    /// Datagrams that the kernel threw away because the agent was late: the agent is the bottleneck.
+    pub receive_lost: u64,
+    /// Reports by ICMP that a datagram did not arrive, such as from a closed port.
+    pub unreachable: u64,
+}
+
+/// What the agent's thread and its owner have in common.
+pub(super) struct Shared<R> {
+    snapshot: Mutex<Snapshot<R>>,
+    pub(super) stop: AtomicBool,
+    pub(super) finished: AtomicBool,
+    pub(super) waker: Waker,
+}
+
+impl<R> Shared<R> {
+    pub(super) fn publish(&self, snapshot: Snapshot<R>) {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+}
+
+/// An agent at work on a thread of its own; dropping it stops it.
+pub struct Running<R> {
+    shared: Arc<Shared<R>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    address: SocketAddr,
+}
+
+/// A socket for an agent. Port 0: the kernel picks one, and `local_addr` tells which.
+///
+/// # Errors
+/// As `bind(2)`.
+pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    UdpSocket::bind(address, false, RECEIVE_BUFFER)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+}
+
+/// Starts to make calls, by the schedule of `config`, which begins now.
+///
+/// # Errors
+/// When the machine is out of threads or descriptors.
+pub fn start_caller(socket: UdpSocket, config: CallerConfig, rng: Rng) -> io::Result<Running<Results>> {
+    start(socket, move |clock| Caller::new(config, clock.now(), rng))
+}
+
+/// Starts to take calls.
+///
+/// # Errors
+/// When the machine is out of threads or descriptors.
+pub fn start_answerer(
+    socket: UdpSocket,
+    config: AnswererConfig,
+    rng: Rng,
+) -> io::Result<Running<AnswererResults>> {
+    start(socket, move |_| Answerer::new(config, rng))
+}
+
+fn start<A: Agent>(
+    socket: UdpSocket,
+    make: impl FnOnce(&Clock) -> A + Send + 'static,
+) -> io::Result<Running<A::Results>> {
+    let address = socket.local_addr()?;
+    let shared = Arc::new(Shared {
+        snapshot: Mutex::new(Snapshot::default()),
+        stop: AtomicBool::new(false),
+        finished: AtomicBool::new(false),
+        waker: Waker::new()?,
+    });
+    let of_thread = Arc::clone(&shared);
+    let thread = std::thread::Builder::new().name(format!("agent-{}", address.port())).spawn(move || {
+        // The schedule starts when the thread does, lest its start counts as a delay of the first calls.
+        let clock = Clock::start();
+        let agent = make(&clock);
+        Driver::new(clock, socket, agent, of_thread).run()
+    })?;
+    Ok(Running { shared, thread: Some(thread), address })
+}
+
+impl<R: Clone> Running<R> {
+    /// Address of its socket.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it did until now, or a moment ago.
+    pub fn snapshot(&self) -> Snapshot<R> {
+        self.shared.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it has ended: a caller does when all its calls have, any agent when its socket fails.
+    pub fn is_finished(&self) -> bool {
+        self.shared.finished.load(Ordering::Acquire)
+    }
+
+    /// Ends it at once, and closes its socket. Calls in progress stay as they are, without a BYE.
+    ///
+    /// # Errors
+    /// What its socket failed with.
+    pub fn stop(mut self) -> io::Result<Snapshot<R>> {
+        self.end()?;
+        Ok(self.snapshot())
+    }
+}
+
+impl<R> Running<R> {
+    fn end(&mut self) -> io::Result<()> {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.waker.wake();
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(outcome)) => outcome,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl<R> Drop for Running<R> {
+    fn drop(&mut self) {
+        if self.thread.is_some() && !std::thread::panicking() {
+            // Nobody is left who would want to know.
+            let _ = self.end();
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Agents on real sockets against a real server, and against something that is none.
+
+use base::Rng;
+use load::{
+    AnswererConfig, AnswererResults, ArrivalPlan, CallerConfig, Holding, Process, Results, ServiceModel,
+    Timers,
+};
+use server::agents::{self, Running, Snapshot};
+use server::{Handle, Server, socket::UdpSocket};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const ANY_PORT: &str = "127.0.0.1:0";
+/// Longest wait for something that takes a second on an idle machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn bind() -> (UdpSocket, SocketAddr) {
+    let socket = agents::bind(ANY_PORT.parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+fn answerer(name: &str) -> Running<AnswererResults> {
+    let (socket, local) = bind();
+    let config = AnswererConfig {
+        listener: 0,
+        local,
+        name: name.to_owned(),
+        ring: Holding::Fixed(Duration::from_millis(5)),
+        trying: false,
+        service: ServiceModel::default(),
+        timers: Timers::default(),
+    };
+    agents::start_answerer(socket, config, Rng::from_seed(1).fork(name)).unwrap()
+}
+
+fn answerers() -> Vec<Running<AnswererResults>> {
+    ["a", "b", "c"].map(answerer).into()
+}
+
+fn caller(target: SocketAddr, calls: u64) -> Running<Results> {
+    let (socket, local) = bind();
+    let config = CallerConfig {
+        listener: 0,
+        local,
+        target,
+        uri: format!("sip:service@{target}"),
+        arrivals: ArrivalPlan {
+            process: Process::Poisson,
+            rate: 400.0,
+            ramp: None,
+            calls_max: Some(calls),
+            duration: None,
+        },
+        holding: Holding::Exponential(Duration::from_millis(30)),
+        answer_wait: Duration::from_secs(20),
+        timers: Timers::default(),
+    };
+    agents::start_caller(socket, config, Rng::from_seed(2)).unwrap()
+}
+
+async fn finish(caller: Running<Results>) -> Snapshot<Results> {
+    let ended = async {
+        while !caller.is_finished() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.expect("all calls have ended by now");
+    caller.stop().unwrap()
+}
+
+/// A server in front of these, its address, and the way to ask it.
+async fn serve(members: &[SocketAddr]) -> (SocketAddr, Handle, tokio::task::JoinHandle<Result<(), String>>) {
+    let address = std::net::UdpSocket::bind(ANY_PORT).unwrap().local_addr().unwrap();
+    let text = format!(
+        "[listen]\nudp = [\"{address}\"]\nthreads = 2\n[admin]\nlisten = false\n[stop]\nwait = \"0s\"\n\
+         [pool.servers]\nmembers = {:?}\n",
+        members.iter().map(ToString::to_string).collect::<Vec<_>>()
+    );
+    let config = config::parse(&text, "test").unwrap();
+    let server = Server::start(config, None).await.unwrap();
+    let handle = server.handle();
+    (address, handle, tokio::task::spawn_local(server.run()))
+}
+
+#[tokio::test]
+async fn calls_through_the_server_all_end_well_and_leave_no_lease() {
+    // A server stays on the thread that it was started on.
+    tokio::task::LocalSet::new().run_until(four_hundred_calls()).await;
+}
+
+async fn four_hundred_calls() {
+    let answerers = answerers();
+    let members: Vec<_> = answerers.iter().map(Running::address).collect();
+    let (address, handle, running) = serve(&members).await;
+    let snapshot = finish(caller(address, 400)).await;
+    let results = &snapshot.results;
+    assert_eq!((results.calls_completed, results.calls_failed(), results.wrong_server), (400, 0, 0));
+    assert_eq!(results.calls_by_server.values().sum::<u64>(), 400);
+    assert_eq!(results.calls_by_server.len(), 3, "every server got calls: {:?}", results.calls_by_server);
+    assert_eq!((results.invite_response.count(), results.bye_response.count()), (400, 400));
+    for member in handle.members(true).await.unwrap() {
+        assert_eq!(member.load, balance::Load::default(), "{}", member.name);
+        assert_eq!(member.oldest_call_seconds, None);
+    }
+    let mut sum = AnswererResults::default();
+    answerers.into_iter().for_each(|answerer| sum.merge(&answerer.stop().unwrap().results));
+    assert_eq!((sum.calls_completed, sum.wrong_server, sum.calls_in_progress), (400, 0, 0));
+    handle.stop();
+    running.await.unwrap().unwrap();
+}
+
+/// Forwards every request to the next server in turn, whichever call it is of, and keeps itself in the path.
+fn blind_relay(servers: Vec<SocketAddr>, stop: Arc<AtomicBool>) -> (SocketAddr, std::thread::JoinHandle<()>) {
+    let socket = std::net::UdpSocket::bind(ANY_PORT).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let address = socket.local_addr().unwrap();
+    let relay = move || {
+        let (mut caller, mut turn, mut buffer) = (address, 0, [0; 4_096]);
+        while !stop.load(Ordering::Relaxed) {
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+            let datagram = &buffer[..length];
+            if servers.contains(&from) {
+                socket.send_to(datagram, caller).unwrap();
+                continue;
+            }
+            caller = from;
+            turn += 1;
+            let text = String::from_utf8_lossy(datagram);
+            let (start, rest) = text.split_once("\r\n").unwrap();
+            let text = format!("{start}\r\nRecord-Route: <sip:{address};lr>\r\n{rest}");
+            socket.send_to(text.as_bytes(), servers[turn % servers.len()]).unwrap();
+        }
+    };
+    (address, std::thread::spawn(relay))
+}
+
+#[tokio::test]
+async fn a_relay_that_forgets_where_calls_went_is_noticed_by_both_sides() {
+    let answerers = answerers();
+    let servers = answerers.iter().map(Running::address).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (address, relay) = blind_relay(servers, Arc::clone(&stop));
+    let snapshot = finish(caller(address, 100)).await;
+    let results = &snapshot.results;
+    assert!(results.wrong_server > 0, "{}", results.progress());
+    assert!(results.bye_refused[&481] > 0, "a server refuses the BYE of a call that it never had");
+    assert!(!snapshot.wrong_call_ids.is_empty() && snapshot.wrong_call_ids.len() <= 10);
+    let wrong: u64 =
+        answerers.into_iter().map(|answerer| answerer.stop().unwrap().results.wrong_server).sum();
+    assert!(wrong > 0);
+    stop.store(true, Ordering::Relaxed);
+    relay.join().unwrap();
+}
+
+#[test]
+fn a_stopped_agent_gives_its_port_back() {
+    let first = answerer("a");
+    let address = first.address();
+    assert!(agents::bind(address).unwrap_err().to_string().contains("cannot listen on 127.0.0.1:"));
+    first.stop().unwrap();
+    agents::bind(address).unwrap();
+    let dropped = answerer("b");
+    let address = dropped.address();
+    drop(dropped);
+    agents::bind(address).unwrap();
+}
