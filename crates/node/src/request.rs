@@ -409,9 +409,13 @@ impl Shard {
         if message.method() == Some(Method::Ack) {
             return self.discard(Drop::Ack);
         }
+        let to = request_source_target(message.top_via(), from).unwrap_or(from);
+        // A Via with `maddr` may lead out of the family of the listener that was asked.
+        let Some(listener) = self.topology.listener_for(listener, to) else {
+            return self.discard(Drop::NoTarget);
+        };
         self.ledger.charge(Operation::Reject);
         *self.counters.replies.entry(refusal.status).or_default() += 1;
-        let to = request_source_target(message.top_via(), from).unwrap_or(from);
         let tag = self.own_tag(message);
         let unsupported = unsupported(message);
         let header = [("Unsupported", unsupported.as_str())];

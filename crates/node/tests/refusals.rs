@@ -70,6 +70,17 @@ fn a_malformed_request_is_refused() {
     bed.dropped(0, client(), b"hello", "not_sip");
 }
 
+#[test]
+fn an_answer_leaves_by_a_socket_of_its_family() {
+    let via = "SIP/2.0/UDP [::1]:6000;branch=z9hG4bK1;maddr=127.0.9.9";
+    let request = Req { max_forwards: Some(0), ..Req::new("OPTIONS", "maddr", client()) }.via(via);
+    let mut bed = Bed::new(Site::mixed());
+    let sent = bed.one(1, addr("[::1]:6000"), &request.bytes());
+    assert_eq!((sent.to, sent.listener, sent.status()), (addr("127.0.9.9:6000"), 0, 483));
+    let mut bed = Bed::new(Site { listeners: vec!["[::1]:5060"], nodes: Vec::new(), ..Site::plain() });
+    bed.dropped(0, addr("[::1]:6000"), &request.bytes(), "no_target");
+}
+
 /// RFC 3261 §8.2.7: who answered statelessly takes the ACK; it concerns no node.
 #[test]
 fn the_ack_to_our_own_refusal_ends_here() {
