@@ -137,6 +137,8 @@ impl Worker {
     pub(crate) fn run(mut self) {
         let _obituary = Obituary(self.reports.clone());
         loop {
+            // Before the last look at commands and rings: what is left there from now on wakes us.
+            self.peers.wakers[self.index].going_to_sleep();
             while let Ok(command) = self.commands.try_recv() {
                 if matches!(command, Command::Stop) {
                     return;
@@ -165,7 +167,6 @@ impl Worker {
     /// Sleeps until there is something to do; says what the sockets have.
     fn wait(&mut self) -> ArrayVec<PollFlags, MOST> {
         let waker = &self.peers.wakers[self.index];
-        waker.going_to_sleep();
         let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
         let timeout = if work { Some(std::time::Duration::ZERO) } else { self.timeout() };
         let timeout =
