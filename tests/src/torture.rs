@@ -90,12 +90,25 @@ impl Case {
         }
         let copied = head(copy);
         let (lines, _) = split(&self.bytes);
-        let missing = lines.iter().find(|line| !is_own_line(line) && !copied.contains(line.as_str()));
+        let kept = |line: &&String| is_own_line(line) || copied.contains(line.as_str());
+        let start_line = usize::from(self.strictly_routed(&copied));
+        let missing = lines.iter().skip(start_line).find(|line| !kept(line));
         match missing {
             None => Ok(Verdict::Forwarded),
             Some(_) if clean_request_line(&copied) => Ok(Verdict::Mended),
             Some(line) => Err(format!("a line has changed, and the fault is still there: {line:?}")),
         }
+    }
+
+    /// Whether the copy has gone the way of a strict route (RFC 3261 §16.6 step 6): the first Route without `lr` has
+    /// become the Request-URI, and the Request-URI the last Route.
+    fn strictly_routed(&self, copied: &str) -> bool {
+        let uri = |head: &str| head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let Some(first) = header(&self.bytes, "Route").into_iter().next() else { return false };
+        let last = header(copied.as_bytes(), "Route").pop().unwrap_or_default();
+        !first.contains(";lr")
+            && first.trim_matches(['<', '>']) == uri(copied)
+            && last.trim_matches(['<', '>']) == uri(&head(&self.bytes))
     }
 }
 

@@ -35,14 +35,12 @@ fn a_sister_balancer_takes_over_dialogs() {
     let field = Field::new("sister");
     let servers = servers(&field, "uas_sister", &SERVERS);
     let (first, second) = (field.sip(1), field.sip(4));
-    let mut settings = Settings::new(&field, &SERVERS);
-    settings.names = vec![second.to_string()];
+    let settings = Settings::new(&field, &SERVERS);
     let mut sister = settings.clone();
     let balancer = Balancer::start(&field, settings);
     sister.name = "sister";
     sister.listen = vec![second];
     sister.admin.set_ip(second.ip());
-    sister.names = vec![first.to_string()];
     let sister = Balancer::start(&field, sister);
 
     let keys = [second.ip().to_string(), second.port().to_string()];
