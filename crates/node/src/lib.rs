@@ -7,6 +7,7 @@
 
 mod counters;
 mod explain;
+pub mod fuzz;
 mod prober;
 mod request;
 mod response;

@@ -156,7 +156,7 @@ fn a_503_pauses_the_node_at_once() {
             })
         };
         assert!(!goes_there(&mut bed));
-        bed.wait(Duration::from_secs(seconds) - Duration::from_millis(1));
+        bed.wait(Duration::from_millis(seconds * 1_000 - 1));
         assert!(!goes_there(&mut bed), "{header:?}");
         bed.wait(Duration::from_millis(1));
         assert!(goes_there(&mut bed), "{header:?}");

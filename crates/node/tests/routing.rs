@@ -2,7 +2,7 @@
 mod common;
 
 use common::dialog::Dialog;
-use common::text::{Req, answer, record_routes};
+use common::text::{Req, answer, record_routes, string};
 use common::*;
 
 const LB: &str = "127.0.0.1:5060";
@@ -58,11 +58,11 @@ fn one_listener_for_both_sides_needs_one_record_route() {
 }
 
 fn routes(sent: &Sent) -> Vec<String> {
-    sent.message().routes().map(|route| String::from_utf8(route.uri.to_vec()).unwrap()).collect()
+    sent.message().routes().map(|route| string(route.uri)).collect()
 }
 
 fn uri(sent: &Sent) -> String {
-    String::from_utf8(sent.message().uri().unwrap().to_vec()).unwrap()
+    string(sent.message().uri().expect("a request"))
 }
 
 /// RFC 3261 §16.4: a strict router before us puts our URI into the Request-URI and the target behind the Route.

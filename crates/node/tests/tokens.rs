@@ -33,7 +33,7 @@ fn assert_refused(bed: &mut Bed, request: &Req, what: &str) {
 
 fn token(request: &Req) -> (usize, usize) {
     let route = &request.routes[0];
-    let start = route.find("sbt=").unwrap() + 4;
+    let start = route.find("sbt=").expect("a token") + 4;
     (start, route.len() - 1)
 }
 

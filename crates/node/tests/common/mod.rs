@@ -17,7 +17,7 @@ pub(crate) const KEY: Key = Key([7; 16]);
 pub(crate) const LIFETIME: Duration = Duration::from_hours(1);
 
 pub(crate) fn addr(text: &str) -> SocketAddr {
-    text.parse().unwrap()
+    text.parse().expect("an address")
 }
 
 /// What a balancer is set up with.

@@ -9,6 +9,11 @@ pub(crate) fn scanned(bytes: &[u8]) -> wire::Message<'_> {
     message
 }
 
+/// Text that has to be UTF-8 to be compared.
+pub(crate) fn string(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
 /// A request to be written; [`Req::new`] fills in an INVITE-like default.
 #[derive(Clone)]
 pub(crate) struct Req {
@@ -105,13 +110,13 @@ pub(crate) fn answer_with(
 
 /// The Record-Route values of a message, topmost first, as Route values.
 pub(crate) fn record_routes(bytes: &[u8]) -> Vec<String> {
-    let value = |uri: &[u8]| format!("<{}>", String::from_utf8(uri.to_vec()).unwrap());
+    let value = |uri: &[u8]| format!("<{}>", string(uri));
     scanned(bytes).record_routes().map(|route| value(route.uri)).collect()
 }
 
 /// The same message with one text in it replaced, which must be there.
 pub(crate) fn replaced(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {
-    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let text = string(bytes);
     assert!(text.contains(old), "{old} in {text}");
     text.replace(old, new).into_bytes()
 }

@@ -1,0 +1,44 @@
+//! What must hold for any sequence of messages and events, as functions that fuzzers and property tests call: they
+//! panic when it does not.
+//!
+//! The bytes given are read as a list of operations: user agents and nodes send, answer, repeat, alter and lose
+//! messages; time passes, nodes die, the configuration and the key change, the process restarts. A watch beside the
+//! element checks each datagram that it sends, from the messages alone.
+
+mod parties;
+mod watch;
+mod world;
+
+use crate::Counters;
+use std::net::SocketAddr;
+use world::World;
+
+/// A datagram that the element sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// The listener that it left from.
+    pub listener: u16,
+    /// Where it went.
+    pub to: SocketAddr,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Runs the operations that `data` stands for.
+///
+/// # Panics
+/// When an invariant does not hold.
+pub fn element(data: &[u8]) {
+    run(data, |_| {});
+}
+
+/// The same, with someone between the element and the watch who may change what was sent: for tests of the watch.
+/// Returns what was done, so that a test can tell whether its operations reach what they should.
+///
+/// # Panics
+/// When an invariant does not hold, or seems not to.
+pub fn run(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> Counters {
+    let mut world = World::new(data, tamper);
+    while world.step() {}
+    world.finish()
+}

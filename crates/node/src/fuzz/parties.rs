@@ -1,0 +1,132 @@
+//! What user agents and nodes write.
+
+use super::Sent;
+use std::net::SocketAddr;
+use wire::build::{RequestBuilder, ResponseBuilder};
+use wire::{Edits, Message, NameAddr};
+
+const METHODS: [&str; 12] = [
+    "INVITE",
+    "ACK",
+    "BYE",
+    "CANCEL",
+    "REGISTER",
+    "OPTIONS",
+    "SUBSCRIBE",
+    "NOTIFY",
+    "INFO",
+    "UPDATE",
+    "PRACK",
+    "ODD",
+];
+
+const STATUSES: [u16; 8] = [100, 180, 200, 302, 407, 481, 487, 503];
+
+/// Numbers that decide what is written, from the fuzzer.
+pub(super) type Choice<'a> = &'a mut dyn FnMut() -> u8;
+
+/// A request out of nothing: of few calls, few branches and few CSeq numbers, so that they meet.
+pub(super) fn request(from: SocketAddr, targets: &[SocketAddr], choose: Choice<'_>) -> Vec<u8> {
+    let (call, cseq) = (choose() % 6, choose() % 3 + 1);
+    let tagged = choose();
+    let method = METHODS[choose() as usize % METHODS.len()];
+    let uri = match choose() % 6 {
+        0 => "tel:+1".to_owned(),
+        1 => "http://a".to_owned(),
+        2 => "sips:b@pool.example".to_owned(),
+        n => format!("sip:b@{}", targets[usize::from(n) % targets.len()]),
+    };
+    let mut out = Vec::new();
+    let mut request =
+        RequestBuilder::new(&mut out, method, uri).header("Via", via(from, call ^ cseq, choose()));
+    request = match choose() % 8 {
+        0 => request.header("Max-Forwards", "0"),
+        1 => request,
+        _ => request.header("Max-Forwards", "70"),
+    };
+    request = match choose() % 8 {
+        0 => request.header("Route", format!("<sip:{};lr>", targets[0])),
+        1 => request.header("Route", format!("<sip:{};lr;sbt=0123456789>", targets[0])),
+        2 => request.header("Proxy-Require", "odd"),
+        _ => request,
+    };
+    let to = if tagged < 32 { "<sip:b@pool.example>;tag=b" } else { "<sip:b@pool.example>" };
+    request
+        .header("From", "<sip:a@pool.example>;tag=a")
+        .header("To", to)
+        .header("Call-ID", format!("call-{call}"))
+        .header("CSeq", format!("{cseq} {method}"))
+        .header("Contact", format!("<sip:{from}>"))
+        .finish(b"body");
+    out
+}
+
+fn via(from: SocketAddr, branch: u8, kind: u8) -> String {
+    match kind % 6 {
+        0 => format!("SIP/2.0/UDP {from}"),
+        1 => format!("SIP/2.0/UDP name.example:7000;branch=z9hG4bK{branch}"),
+        2 => format!("SIP/2.0/UDP {from};branch=z9hG4bK{branch};maddr=192.0.2.77"),
+        _ => format!("SIP/2.0/UDP {from};branch=z9hG4bK{branch};rport"),
+    }
+}
+
+/// The answer to a request that was sent to `sent.to` by a listener at `source`.
+pub(super) fn answer(sent: &Sent, source: SocketAddr, choose: Choice<'_>) -> Option<Vec<u8>> {
+    let request = wire::scan(&sent.bytes).ok().filter(|request| request.method().is_some())?;
+    let status = STATUSES[choose() as usize % STATUSES.len()];
+    let mut out = Vec::new();
+    ResponseBuilder::reply(&mut out, &request, source, status, "", "b")
+        .record_routes(&request)
+        .header("Contact", format!("<sip:{}>", sent.to))
+        .header("Retry-After", choose().to_string())
+        .finish(b"answer");
+    Some(out)
+}
+
+/// A request within the dialog that this message began, by the party that got the message.
+pub(super) fn follow(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
+    let began = wire::scan(&sent.bytes).ok()?;
+    let method = METHODS[choose() as usize % METHODS.len()];
+    let (mut routes, from, to): (Vec<_>, _, _) = match began.status() {
+        // The callee's To is the caller's From; it adds its own tag.
+        None => (route_set(&began), began.to(), began.from()),
+        Some(_) => (route_set(&began), began.from(), began.to()),
+    };
+    if began.status().is_some() {
+        routes.reverse();
+    }
+    let own_tag = if began.to_tag().is_none() && began.status().is_none() { ";tag=b" } else { "" };
+    let contact = NameAddr::parse(began.header("Contact")?)?.uri;
+    let cseq = choose() % 4 + 1;
+    let mut out = Vec::new();
+    let mut request =
+        RequestBuilder::new(&mut out, method, contact).header("Via", via(sent.to, cseq, choose()));
+    for route in routes {
+        request = request.header("Route", route);
+    }
+    request
+        .header("From", [from, own_tag.as_bytes()].concat())
+        .header("To", to)
+        .header("Call-ID", began.call_id())
+        .header("CSeq", format!("{cseq} {method}"))
+        .header("Contact", format!("<sip:{}>", sent.to))
+        .finish(b"");
+    Some(out)
+}
+
+/// The request that `sent` is, passed on by the proxy that got it; it may give it another Request-URI.
+pub(super) fn pass_on(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
+    let request = wire::scan(&sent.bytes).ok().filter(|request| request.method().is_some())?;
+    let mut edits = Edits::new();
+    edits.push_via(&request, via(sent.to, 0, choose()).as_bytes());
+    if choose() & 1 == 1 {
+        edits.set_uri(&request, b"sip:c@pool.example");
+    }
+    let mut out = Vec::new();
+    edits.render(&request, &mut out);
+    Some(out)
+}
+
+fn route_set(message: &Message<'_>) -> Vec<Vec<u8>> {
+    message.record_routes().map(|route| [b"<", route.uri, b">"].concat()).collect()
+}

@@ -1,0 +1,107 @@
+use super::Sent;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use wire::{Host, Message, SipUri, request_source_target, response_target};
+
+/// Watches what goes in and what comes out, and knows nothing of the inside.
+pub(super) struct Watch {
+    listeners: Vec<SocketAddr>,
+    nodes: Vec<SocketAddr>,
+    /// Call-ID and response target of every request that was forwarded: where responses may go.
+    ways_back: BTreeSet<(Vec<u8>, SocketAddr)>,
+}
+
+impl Watch {
+    pub(super) fn new(listeners: &[SocketAddr], nodes: &[SocketAddr]) -> Self {
+        Self { listeners: listeners.to_vec(), nodes: nodes.to_vec(), ways_back: BTreeSet::new() }
+    }
+
+    /// `bytes` came from `from`, `sent` went out.
+    pub(super) fn check(&mut self, from: SocketAddr, bytes: &[u8], sent: &[Sent]) {
+        for one in sent {
+            let listener = self.listeners[one.listener as usize];
+            assert_eq!(listener.is_ipv4(), one.to.is_ipv4(), "a socket of the other family");
+        }
+        match wire::scan(bytes) {
+            Err(_) => assert_eq!(sent, [], "unreadable, and yet something was sent"),
+            Ok(response) if response.status().is_some() => self.response(&response, sent),
+            Ok(request) => self.request(from, &request, sent),
+        }
+    }
+
+    fn response(&self, response: &Message<'_>, sent: &[Sent]) {
+        let [one] = sent else { return assert_eq!(sent, [], "one response became several") };
+        let forwarded = scanned(one);
+        assert_eq!(forwarded.status(), response.status());
+        assert_eq!(forwarded.vias().count() + 1, response.vias().count());
+        assert_eq!(forwarded.body(), response.body());
+        let via = response.second_via().expect("forwarded, so there is a Via to follow");
+        assert_eq!(Some(one.to), response_target(&via), "a response to another than its Via says");
+        let way = (response.call_id().to_vec(), one.to);
+        assert!(self.ways_back.contains(&way), "a response to {}, which asked for nothing", one.to);
+    }
+
+    fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
+        let back = request_source_target(request.top_via(), from).unwrap_or(from);
+        assert!(sent.len() <= self.nodes.len(), "more copies than nodes");
+        if let Some(fault) = request.fault() {
+            // The answer copies what is malformed, and so may be as unreadable.
+            let start = format!("SIP/2.0 {} ", fault.status);
+            let fine = |one: &Sent| one.to == back && one.bytes.starts_with(start.as_bytes());
+            assert!(sent.len() <= 1 && sent.iter().all(fine), "a malformed request is answered or dropped");
+            return;
+        }
+        for one in sent {
+            let message = scanned(one);
+            assert_eq!(message.call_id(), request.call_id());
+            if let Some(status) = message.status() {
+                assert_eq!((one.to, sent.len()), (back, 1), "an answer to another than who asked");
+                assert!(status >= 400 && request.method() != Some(wire::Method::Ack));
+            } else {
+                self.forwarded(from, request, &message, one, back);
+                self.ways_back.insert((request.call_id().to_vec(), back));
+            }
+        }
+    }
+
+    fn forwarded(
+        &self,
+        from: SocketAddr,
+        request: &Message<'_>,
+        forwarded: &Message<'_>,
+        sent: &Sent,
+        back: SocketAddr,
+    ) {
+        let from_node = self.nodes.iter().any(|node| node.ip() == from.ip());
+        assert!(
+            self.nodes.contains(&sent.to) || from_node && names(request).any(|to| to == sent.to),
+            "a request from {from} to {}, which is no node",
+            sent.to
+        );
+        assert_eq!(forwarded.vias().count(), request.vias().count() + 1);
+        assert_eq!(forwarded.body(), request.body());
+        let via = forwarded.top_via();
+        let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
+        assert_eq!(sent_by, Some(self.listeners[sent.listener as usize]), "a Via of another listener");
+        let below = forwarded.second_via().expect("the client's Via");
+        assert_eq!(response_target(&below).unwrap_or(back), back);
+        let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
+        assert_eq!(forwarded.max_forwards().map(|(hops, _)| hops), Some(hops));
+    }
+}
+
+fn scanned(sent: &Sent) -> Message<'_> {
+    let message = wire::scan(&sent.bytes).expect("what is sent is SIP");
+    assert_eq!(message.bytes(), sent.bytes);
+    message
+}
+
+/// The addresses that Request-URI and Route name.
+fn names(request: &Message<'_>) -> impl Iterator<Item = SocketAddr> {
+    let uris = request.routes().map(|route| route.uri).chain(request.uri());
+    uris.filter_map(|uri| {
+        let uri = SipUri::parse(uri).ok()?;
+        let host = uri.param("maddr").flatten().map_or(Some(uri.host), Host::parse)?;
+        Some(SocketAddr::new(host.ip()?, uri.port.unwrap_or(5060)))
+    })
+}
