@@ -125,7 +125,7 @@ pub struct ExplainReport {
 }
 
 /// The server has ended, so nobody answers.
-const GONE: &str = "the server is stopping";
+pub(crate) const GONE: &str = "the server is stopping";
 
 impl Handle {
     pub(crate) fn new(clock: Clock, asks: mpsc::UnboundedSender<Ask>, workers: Vec<WorkerHandle>) -> Self {

@@ -3,6 +3,7 @@
 //! [`Server::start`] opens everything that a configuration names; [`Server::run`] carries the traffic until a stop is
 //! asked for; a [`Handle`] asks and commands from outside.
 
+pub mod admin;
 pub mod agents;
 mod clock;
 mod control;

@@ -1,3 +1,4 @@
+use crate::admin;
 use crate::clock::Clock;
 use crate::control::dns::{self, Names};
 use crate::control::{Ask, Control, apply};
@@ -14,10 +15,12 @@ use base::Outbox;
 use config::Config;
 use node::{Shard, Tokens};
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as CommandReceiver;
 use std::thread::JoinHandle;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 /// Why a server does not start.
@@ -26,6 +29,16 @@ pub enum StartError {
     /// An address cannot be bound, or a system resource is missing.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// The admin interface cannot listen.
+    #[error(
+        "cannot listen on {address} for [admin]: {error}; is it running already? Otherwise set [admin] listen"
+    )]
+    Admin {
+        /// As configured.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
     /// No address to listen on is left.
     #[error("the configured listeners match no address of this machine; see `ip addr`")]
     NoListener,
@@ -38,6 +51,7 @@ pub struct Server {
     reports: mpsc::UnboundedReceiver<Report>,
     asks: mpsc::UnboundedReceiver<Ask>,
     handle: Handle,
+    admin: Option<TcpListener>,
 }
 
 impl Server {
@@ -58,6 +72,7 @@ impl Server {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
+        let admin = open_admin(config.admin.listen).await?;
         let sockets = open_all(&config, &binds, count)?;
         let tokens = apply::tokens(&config, secret(&config, path.as_deref())?);
         let mut names = Names::default();
@@ -80,7 +95,7 @@ impl Server {
         control.attach(workers.clone());
         let (asks_in, asks) = mpsc::unbounded_channel();
         let handle = Handle::new(clock, asks_in, workers);
-        Ok(Self { control, threads, reports, asks, handle })
+        Ok(Self { control, threads, reports, asks, handle, admin })
     }
 
     /// To ask and command the server while it runs.
@@ -93,7 +108,11 @@ impl Server {
     /// # Errors
     /// When a shard died, which is a bug.
     pub async fn run(self) -> Result<(), String> {
+        let admin = self.admin.map(|listener| tokio::spawn(admin::serve(listener, self.handle)));
         let outcome = self.control.run(self.reports, self.asks).await;
+        if let Some(task) = admin {
+            task.abort();
+        }
         if outcome.is_ok() {
             for thread in self.threads {
                 let _ = thread.join();
@@ -101,6 +120,12 @@ impl Server {
         }
         outcome
     }
+}
+
+async fn open_admin(address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = TcpListener::bind(address).await.map_err(|error| StartError::Admin { address, error })?;
+    Ok(Some(listener))
 }
 
 /// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound before

@@ -1,0 +1,219 @@
+//! All figures as Prometheus reads them. What each means is in `docs/admin.md`; a test holds the two together.
+
+mod text;
+
+use super::view::{ended, work};
+use crate::{MemberReport, ShardTotals, Totals};
+use balance::Why;
+use node::Drop;
+use std::collections::BTreeMap;
+use text::Page;
+use wire::Discard;
+
+/// Upper bounds of response times in microseconds: from a loopback to a callee who lets it ring.
+const TIMES: [u64; 18] = [
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    180_000_000,
+];
+const MICROS_A_SECOND: f64 = 1e6;
+
+/// Upper bounds of occupancy, in transactions.
+const OCCUPANCIES: [u64; 13] = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
+
+/// What [`MemberReport::state`] can say.
+const STATES: [&str; 7] = ["up", "slow-start", "paused", "full", "draining", "down", "removed"];
+
+/// Reasons that are shown even before the first drop: a series that begins at its first event hides it from `rate()`.
+const DROPS: [Drop; 13] = [
+    Drop::Unreadable(Discard::Empty),
+    Drop::Unreadable(Discard::KeepAlive),
+    Drop::Unreadable(Discard::TooLong),
+    Drop::Unreadable(Discard::NotSip),
+    Drop::Unreadable(Discard::NoVia),
+    Drop::Unreadable(Discard::BadVia),
+    Drop::Unreadable(Discard::BadResponse("")),
+    Drop::Ack,
+    Drop::ForeignResponse,
+    Drop::NoWayBack,
+    Drop::SearchMiss,
+    Drop::Orphan,
+    Drop::NoTarget,
+];
+
+/// The page of `GET /metrics`.
+pub(super) fn page(totals: &Totals, members: &[MemberReport]) -> String {
+    let mut page = Page::default();
+    process(&mut page, totals);
+    messages(&mut page, totals);
+    shards(&mut page, &totals.shards);
+    let members: Vec<_> = members.iter().map(|report| (report.address.to_string(), report)).collect();
+    member_gauges(&mut page, &members);
+    member_history(&mut page, &members);
+    page.finish()
+}
+
+fn process(page: &mut Page, totals: &Totals) {
+    page.gauge("sarabande_build_info", "Always 1; the label says which version runs.")
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    page.gauge("sarabande_policy_info", "Always 1; the label says which policy chooses.")
+        .sample(&[("policy", totals.policy)], 1);
+    page.gauge("sarabande_uptime_seconds", "Time since the process started.")
+        .sample(&[], totals.uptime_seconds);
+    page.gauge("sarabande_stopping", "1 once a stop was asked for.").sample(&[], u8::from(totals.stopping));
+    let sum = |of: fn(&ShardTotals) -> usize| totals.shards.iter().map(of).sum::<usize>();
+    let mut sessions = page.gauge("sarabande_sessions", "Sessions in the table by state.");
+    sessions.sample(&[("state", "active")], sum(|shard| shard.active));
+    sessions.sample(&[("state", "expired")], sum(|shard| shard.expired));
+    page.gauge("sarabande_transactions_open", "Transactions without a final response.")
+        .sample(&[], sum(|shard| shard.transactions));
+}
+
+fn messages(page: &mut Page, totals: &Totals) {
+    let counters = &totals.counters;
+    let plain = [
+        ("sarabande_requests_received_total", "Requests received that could be read.", counters.requests),
+        ("sarabande_responses_received_total", "Responses received that could be read.", counters.responses),
+        ("sarabande_requests_forwarded_total", "Requests forwarded.", counters.requests_forwarded),
+        ("sarabande_responses_forwarded_total", "Responses forwarded.", counters.responses_forwarded),
+        ("sarabande_tokens_refused_total", "Route tokens that did not verify.", counters.tokens_refused),
+    ];
+    for (name, help, count) in plain {
+        page.counter(name, help).sample(&[], count);
+    }
+    let mut replies = page.counter("sarabande_replies_total", "Requests answered by the balancer itself.");
+    for (status, count) in &counters.replies {
+        replies.sample(&[("status", &status.to_string())], count);
+    }
+    let mut drops: BTreeMap<&str, u64> = DROPS.iter().map(|drop| (drop.reason(), 0)).collect();
+    drops.extend(&counters.drops);
+    let mut family = page.counter("sarabande_drops_total", "Messages dropped without an answer.");
+    for (reason, count) in drops {
+        family.sample(&[("reason", reason)], count);
+    }
+    let mut decisions = page.counter("sarabande_decisions_total", "Requests by what decided their member.");
+    for (why, count) in Why::ALL.into_iter().zip(counters.decisions) {
+        decisions.sample(&[("why", why.name())], count);
+    }
+    let mut operations = page.counter("sarabande_operations_total", "Operations that cost time.");
+    for (operation, count) in totals.ledger.iter() {
+        operations.sample(&[("operation", operation.name())], count);
+    }
+}
+
+/// Name, help and value of a figure that one thing of a kind has.
+type Figure<T, V> = (&'static str, &'static str, fn(&T) -> V);
+
+fn shards(page: &mut Page, shards: &[ShardTotals]) {
+    let figures: [Figure<ShardTotals, u64>; 6] = [
+        ("sarabande_datagrams_received_total", "Datagrams received by a thread.", |s| s.received),
+        ("sarabande_datagrams_sent_total", "Datagrams sent by a thread.", |s| s.sent),
+        ("sarabande_datagrams_send_failed_total", "Datagrams that the kernel refused to send.", |s| {
+            s.send_failed
+        }),
+        ("sarabande_datagrams_receive_lost_total", "Datagrams lost because a thread was late.", |s| {
+            s.receive_lost
+        }),
+        ("sarabande_datagrams_handed_over_total", "Datagrams given to the call's thread.", |s| s.handed_over),
+        ("sarabande_datagrams_handover_lost_total", "Datagrams lost on the way there.", |s| s.handover_lost),
+    ];
+    for (name, help, value) in figures {
+        let mut family = page.counter(name, help);
+        for (index, shard) in shards.iter().enumerate() {
+            family.sample(&[("shard", &index.to_string())], value(shard));
+        }
+    }
+}
+
+/// Members with their addresses as text.
+type Members<'a> = [(String, &'a MemberReport)];
+
+fn labels<'a>((address, report): &'a (String, &MemberReport)) -> [(&'a str, &'a str); 2] {
+    [("member", address), ("name", &report.name)]
+}
+
+/// The labels of a member and one more.
+fn with<'a>(member: [(&'a str, &'a str); 2], name: &'a str, value: &'a str) -> [(&'a str, &'a str); 3] {
+    [member[0], member[1], (name, value)]
+}
+
+fn member_gauges(page: &mut Page, members: &Members<'_>) {
+    let mut states = page.gauge("sarabande_member_state", "1 for the state that the member is in.");
+    for member in members {
+        for state in STATES {
+            states.sample(&with(labels(member), "state", state), u8::from(member.1.state == state));
+        }
+    }
+    let figures: [Figure<MemberReport, f64>; 9] = [
+        ("sarabande_member_reachable", "Whether it answers.", |m| f64::from(m.reachable)),
+        ("sarabande_member_accepting", "Whether it takes new calls.", |m| f64::from(m.accepting)),
+        ("sarabande_member_draining", "Whether an operator drains it.", |m| f64::from(m.draining)),
+        ("sarabande_member_calls", "Calls in progress.", |m| m.load.calls.into()),
+        ("sarabande_member_calls_max", "Most calls at a time; 0 for no limit.", |m| m.max_calls.into()),
+        ("sarabande_member_transactions_open", "Transactions without a final response.", |m| {
+            m.load.transactions.into()
+        }),
+        ("sarabande_member_work", "Weighted work of the open transactions; a BYE is 1.", |m| {
+            work(m.load.work)
+        }),
+        ("sarabande_member_capacity", "Configured capacity, relative to the others.", |m| m.capacity),
+        ("sarabande_member_capacity_now", "Capacity now: less in the slow start.", |m| m.capacity_now),
+    ];
+    for (name, help, value) in figures {
+        let mut family = page.gauge(name, help);
+        for member in members {
+            family.sample(&labels(member), value(member.1));
+        }
+    }
+}
+
+fn member_history(page: &mut Page, members: &Members<'_>) {
+    let figures: [Figure<MemberReport, u64>; 2] = [
+        ("sarabande_member_assigned_total", "Calls and dialog-less requests given to it.", |m| {
+            m.stats.assigned
+        }),
+        ("sarabande_member_transactions_total", "Transactions opened on it.", |m| m.stats.transactions),
+    ];
+    for (name, help, value) in figures {
+        let mut family = page.counter(name, help);
+        for member in members {
+            family.sample(&labels(member), value(member.1));
+        }
+    }
+    let name = "sarabande_member_transaction_ends_total";
+    let mut ends = page.counter(name, "Transactions ended on it, by how.");
+    for member in members {
+        for (outcome, count) in ended(&member.1.stats) {
+            ends.sample(&with(labels(member), "outcome", outcome), count);
+        }
+    }
+    let name = "sarabande_member_invite_response_seconds";
+    let mut invites = page.histogram(name, "Time from an INVITE to its 2xx.");
+    for member in members {
+        invites.buckets(&labels(member), &member.1.stats.invite_micros, &TIMES, MICROS_A_SECOND);
+    }
+    let mut byes = page.histogram("sarabande_member_bye_response_seconds", "Time from a BYE to its 2xx.");
+    for member in members {
+        byes.buckets(&labels(member), &member.1.stats.bye_micros, &TIMES, MICROS_A_SECOND);
+    }
+    let name = "sarabande_member_occupancy_transactions";
+    let mut occupancy = page.histogram(name, "Open transactions that an arriving one found there.");
+    for member in members {
+        occupancy.buckets(&labels(member), &member.1.stats.occupancy, &OCCUPANCIES, 1.0);
+    }
+}

@@ -1,0 +1,81 @@
+//! The text format of Prometheus, version 0.0.4.
+
+use hdrhistogram::Histogram;
+use std::fmt::{Display, Write as _};
+
+/// Labels of a sample: names and values.
+pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// Metric families one after the other.
+#[derive(Default)]
+pub(super) struct Page(String);
+
+/// One family, to add samples to.
+pub(super) struct Family<'a> {
+    page: &'a mut String,
+    name: &'a str,
+}
+
+impl Page {
+    pub(super) fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
+        self.family("counter", name, help)
+    }
+
+    pub(super) fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
+        self.family("gauge", name, help)
+    }
+
+    pub(super) fn histogram<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
+        self.family("histogram", name, help)
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.0
+    }
+
+    fn family<'a>(&'a mut self, kind: &str, name: &'a str, help: &str) -> Family<'a> {
+        put(&mut self.0, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        Family { page: &mut self.0, name }
+    }
+}
+
+impl Family<'_> {
+    pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
+        self.line("", labels, None, value);
+    }
+
+    /// `bounds` and the recorded values are in the same unit, of which `unit` make one unit of the metric.
+    /// A value and a bound closer than the histogram tells apart (1 %) count as equal.
+    pub(super) fn buckets(&mut self, labels: Labels<'_>, values: &Histogram<u32>, bounds: &[u64], unit: f64) {
+        for &bound in bounds {
+            let bucket = (bound as f64 / unit).to_string();
+            self.line("_bucket", labels, Some(("le", &bucket)), values.count_between(0, bound));
+        }
+        self.line("_bucket", labels, Some(("le", "+Inf")), values.len());
+        // Summed as whole numbers: a sum that falls by a rounding error would look like a restart.
+        let middle = |value| values.median_equivalent(value);
+        let sum =
+            values.iter_recorded().map(|at| middle(at.value_iterated_to()) * at.count_at_value() as u64);
+        self.line("_sum", labels, None, sum.sum::<u64>() as f64 / unit);
+        self.line("_count", labels, None, values.len());
+    }
+
+    fn line(&mut self, suffix: &str, labels: Labels<'_>, last: Option<(&str, &str)>, value: impl Display) {
+        let Self { page, name } = self;
+        put(page, format_args!("{name}{suffix}"));
+        for (index, (label, value)) in labels.iter().copied().chain(last).enumerate() {
+            let start = if index == 0 { '{' } else { ',' };
+            put(page, format_args!("{start}{label}=\"{}\"", escape(value)));
+        }
+        let end = if labels.is_empty() && last.is_none() { "" } else { "}" };
+        put(page, format_args!("{end} {value}\n"));
+    }
+}
+
+fn put(page: &mut String, text: std::fmt::Arguments<'_>) {
+    page.write_fmt(text).expect("writing to a String cannot fail");
+}
+
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

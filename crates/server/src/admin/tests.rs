@@ -1,0 +1,358 @@
+//! A real server on loopback, asked over real connections.
+
+use super::view::{Explanation, Health, Member, Members, Session, Sessions};
+use crate::{Handle, Server};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::oneshot;
+
+/// A server with one answering member and one that does not exist.
+struct Site {
+    sip: SocketAddr,
+    admin: SocketAddr,
+    alive: SocketAddr,
+    dead: SocketAddr,
+    handle: Handle,
+    server: JoinHandle<Result<(), String>>,
+}
+
+struct Reply {
+    status: u16,
+    kind: String,
+    body: String,
+}
+
+impl Reply {
+    fn json<T: DeserializeOwned>(&self) -> T {
+        serde_json::from_str(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {} {}", self.status, self.body))
+    }
+}
+
+/// An address that was free a moment ago.
+async fn free_udp() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+async fn free_tcp() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+/// Answers every request with 200, as OPTIONS probes and calls want it.
+async fn answer(socket: UdpSocket) {
+    let mut buffer = vec![0; 65_536];
+    loop {
+        let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
+        let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        if text.starts_with("ACK ") {
+            continue;
+        }
+        let kept = ["Via:", "From:", "Call-ID:", "CSeq:", "Record-Route:", "v:", "f:", "i:"];
+        let mut reply = "SIP/2.0 200 OK\r\n".to_owned();
+        for line in text.lines().skip(1).take_while(|line| !line.is_empty()) {
+            if kept.iter().any(|name| line.starts_with(name)) {
+                write!(reply, "{line}\r\n").unwrap();
+            } else if line.starts_with("To:") || line.starts_with("t:") {
+                write!(reply, "{line};tag=answer\r\n").unwrap();
+            }
+        }
+        reply.push_str("Contact: <sip:answer@127.0.0.1>\r\nContent-Length: 0\r\n\r\n");
+        socket.send_to(reply.as_bytes(), from).await.unwrap();
+    }
+}
+
+impl Site {
+    async fn start() -> Self {
+        let (sip, admin, dead) = (free_udp().await, free_tcp().await, free_udp().await);
+        let member = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let alive = member.local_addr().unwrap();
+        tokio::spawn(answer(member));
+        let text = format!(
+            "[listen]\nudp = [\"{sip}\"]\nthreads = 2\n[pool.servers]\nmembers = [\"{alive}\", \"{dead}\"]\n\
+             slow_start = \"0s\"\nprobe = {{ interval = \"100ms\", timeout = \"90ms\" }}\n\
+             [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n[admin]\nlisten = \"{admin}\"\n\
+             [stop]\nwait = \"1h\"\n"
+        );
+        let config = config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let (started, handle) = oneshot::channel();
+        let server = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let server = Server::start(config, None).await.unwrap();
+                started.send(server.handle()).ok().unwrap();
+                server.run().await
+            })
+        });
+        let site = Self { sip, admin, alive, dead, handle: handle.await.unwrap(), server };
+        site.until(async |site| site.member(site.dead).await.state == "down").await;
+        site
+    }
+
+    /// Asks again until it is so; what never comes true is stopped by the test runner.
+    async fn until(&self, holds: impl AsyncFn(&Self) -> bool) {
+        while !holds(self).await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn ask(&self, method: &str, path: &str) -> Reply {
+        self.send(method, path, "", "").await
+    }
+
+    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
+        let mut stream = TcpStream::connect(self.admin).await.unwrap();
+        let (host, length) = (self.admin, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let kind = head.lines().find_map(|line| line.strip_prefix("content-type: ")).unwrap_or_default();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, kind: kind.to_owned(), body: body.to_owned() }
+    }
+
+    async fn member(&self, address: SocketAddr) -> Member {
+        let members: Members = self.ask("GET", "/api/members").await.json();
+        members.members.into_iter().find(|member| member.address == address).unwrap()
+    }
+
+    /// Sends an INVITE and waits for its 200; the call then stands.
+    async fn call(&self, call_id: &str) {
+        let caller = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let from = caller.local_addr().unwrap();
+        caller.send_to(request(from, "INVITE", call_id).as_bytes(), self.sip).await.unwrap();
+        let mut buffer = vec![0; 65_536];
+        let length = caller.recv(&mut buffer).await.unwrap();
+        assert!(
+            buffer[..length].starts_with(b"SIP/2.0 200 "),
+            "{}",
+            String::from_utf8_lossy(&buffer[..length])
+        );
+    }
+}
+
+fn request(from: SocketAddr, method: &str, call_id: &str) -> String {
+    format!(
+        "{method} sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK-{call_id}\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:alice@example.com>;tag=a\r\nTo: <sip:bob@example.com>\r\n\
+         Call-ID: {call_id}\r\nCSeq: 1 {method}\r\nContact: <sip:alice@{from}>\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+#[tokio::test]
+async fn members_show_calls_and_what_they_did() {
+    let site = Site::start().await;
+    site.call("shown").await;
+    let member = site.member(site.alive).await;
+    assert_eq!((member.state.as_str(), member.member, member.accepting), ("up", true, true));
+    assert_eq!((member.calls, member.transactions, member.work), (1, 0, 0.0));
+    assert_eq!((member.assigned_total, member.transactions_total, member.ended["success"]), (1, 1, 1));
+    assert_eq!((member.invite_ms.count, member.bye_ms.count), (1, 0));
+    assert!(member.invite_ms.p50.is_some() && member.bye_ms.p50.is_none());
+    assert_eq!((member.occupancy.mean, member.occupancy.max), (Some(0.0), Some(0)));
+    assert!(member.oldest_call_seconds.is_some_and(|age| age < member.since_change_seconds));
+    let dead = site.member(site.dead).await;
+    assert_eq!((dead.reachable, dead.accepting, dead.oldest_call_seconds), (false, false, None));
+    assert!(dead.last_probe.is_some());
+}
+
+#[tokio::test]
+async fn sessions_are_counted_and_found_by_call_id() {
+    let site = Site::start().await;
+    site.call("a/b&c").await;
+    let all: Sessions = site.ask("GET", "/api/sessions").await.json();
+    assert_eq!((all.active, all.expired, all.shards.len()), (1, 0, 2));
+    let session: Session = site.ask("GET", "/api/sessions?call_id=a%2Fb%26c").await.json();
+    assert_eq!((session.call_id.as_str(), session.member, session.is_call), ("a/b&c", site.alive, true));
+    assert_eq!(session.state, "answered");
+    let none = site.ask("GET", "/api/sessions?call_id=other").await;
+    assert_eq!((none.status, none.body.as_str()), (404, "no session has the Call-ID \"other\"\n"));
+}
+
+#[tokio::test]
+async fn drain_takes_a_member_out_and_undrain_back_in() {
+    let site = Site::start().await;
+    site.call("kept").await;
+    let path = |verb: &str| format!("/api/{verb}?member={}", site.alive);
+    let drained: Members = site.ask("POST", &path("drain")).await.json();
+    let [member] = drained.members.as_slice() else { panic!("one member is meant: {drained:?}") };
+    assert_eq!((member.address, member.state.as_str(), member.calls), (site.alive, "draining", 1));
+    let health = site.ask("GET", "/api/health").await;
+    let reasons = health.json::<Health>().reasons;
+    assert_eq!(health.status, 503);
+    assert_eq!(
+        reasons,
+        [format!("no member takes new calls: {} is draining, {} is down", site.alive, site.dead)]
+    );
+    let back: Members = site.ask("POST", &path("undrain")).await.json();
+    assert_eq!(back.members[0].state, "up");
+    assert_eq!(site.ask("GET", "/api/health").await.status, 200);
+    let unknown = site.ask("POST", "/api/drain?member=10.9.9.9:5060").await;
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.body.contains("10.9.9.9:5060") && unknown.body.contains(&site.alive.to_string()));
+    assert_eq!(site.ask("POST", "/api/drain").await.status, 400);
+    assert_eq!(site.ask("GET", &path("drain")).await.status, 405);
+}
+
+#[tokio::test]
+async fn explain_names_the_member_and_why() {
+    let site = Site::start().await;
+    let ask = async |path: &str, body: &str| site.send("POST", path, "", body).await;
+    let from = "192.0.2.1:5060".parse().unwrap();
+    let new: Explanation = ask("/api/explain", &request(from, "INVITE", "known")).await.json();
+    assert_eq!((new.member, new.why.as_str(), new.known), (Some(site.alive), "policy", false));
+    let refusals: Vec<_> = new.candidates.iter().map(|c| (c.member, c.refusal.as_deref())).collect();
+    assert_eq!(refusals, [(site.alive, None), (site.dead, Some("unreachable"))]);
+    site.call("known").await;
+    let path = "/api/explain?from=192.0.2.1:5060";
+    let known: Explanation = ask(path, &request(from, "INVITE", "known")).await.json();
+    assert_eq!((known.member, known.why.as_str(), known.known), (Some(site.alive), "session", true));
+    let bad = ask("/api/explain", "no SIP").await;
+    assert_eq!((bad.status, bad.body.as_str()), (400, "dropped: not_sip\n"));
+    assert_eq!(ask("/api/explain?from=here", "").await.status, 400);
+}
+
+#[tokio::test]
+async fn reload_without_a_file_is_refused_with_the_reason() {
+    let site = Site::start().await;
+    let reply = site.ask("POST", "/api/reload").await;
+    assert_eq!((reply.status, reply.body.as_str()), (400, "this process was started without a file\n"));
+}
+
+#[tokio::test]
+async fn stop_ends_the_process_after_the_last_call() {
+    let site = Site::start().await;
+    site.call("last").await;
+    assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
+    let health = site.ask("GET", "/api/health").await;
+    assert_eq!((health.status, health.json::<Health>().stopping), (503, true));
+    assert!(!site.server.is_finished(), "a call is left");
+}
+
+#[tokio::test]
+async fn stop_without_calls_ends_the_process_and_its_listener() {
+    let site = Site::start().await;
+    assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
+    site.until(async |site| site.server.is_finished()).await;
+    assert!(site.handle.totals().await.is_err());
+    assert!(TcpListener::bind(site.admin).await.is_ok(), "the port is free again");
+}
+
+#[tokio::test]
+async fn requests_of_other_pages_change_nothing() {
+    let site = Site::start().await;
+    let path = format!("/api/drain?member={}", site.alive);
+    let reply = site.send("POST", &path, "Origin: http://evil.example\r\n", "").await;
+    assert_eq!(reply.status, 403);
+    assert!(!site.member(site.alive).await.draining);
+    let own = format!("Origin: http://{}\r\n", site.admin);
+    assert_eq!(site.send("POST", &path, &own, "").await.status, 200);
+}
+
+#[tokio::test]
+async fn unknown_paths_say_what_there_is() {
+    let site = Site::start().await;
+    let reply = site.ask("GET", "/status").await;
+    assert_eq!(reply.status, 404);
+    assert!(reply.body.contains("/api/members"));
+}
+
+#[tokio::test]
+async fn a_taken_address_is_an_error_that_names_it() {
+    let site = Site::start().await;
+    let text = format!(
+        "listen.udp = [\"{}\"]\npool.s.members = [\"127.0.0.1:5070\"]\nadmin.listen = \"{}\"",
+        free_udp().await,
+        site.admin
+    );
+    let config = config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let error = Server::start(config, None).await.err().expect("the port is taken").to_string();
+    assert!(error.contains(&site.admin.to_string()) && error.contains("[admin] listen"), "{error}");
+}
+
+/// Sample lines by metric with labels, after checking what `promtool check metrics` checks.
+fn samples(page: &str) -> BTreeMap<String, f64> {
+    let mut types: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut samples = BTreeMap::new();
+    let (mut helped, mut family) = ("", "");
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            helped = rest.split(' ').next().unwrap();
+            assert!(rest.len() > helped.len() + 1, "no help: {line}");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert_eq!(name, helped, "HELP comes first");
+            assert!(types.insert(name, kind).is_none(), "{name} comes twice");
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
+            family = name;
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let name = series.split('{').next().unwrap();
+            let suffix = name.strip_prefix(family).unwrap_or_else(|| panic!("{line} under {family}"));
+            let histogram = types[family] == "histogram";
+            assert_eq!(histogram, ["_bucket", "_sum", "_count"].contains(&suffix), "{line}");
+            assert!(histogram || suffix.is_empty(), "{line}");
+            assert!(
+                samples.insert(series.to_owned(), value.parse().unwrap()).is_none(),
+                "{series} comes twice"
+            );
+        }
+    }
+    samples
+}
+
+#[tokio::test]
+async fn metrics_have_types_and_cumulative_buckets() {
+    let site = Site::start().await;
+    site.call("one").await;
+    site.call("two").await;
+    let reply = site.ask("GET", "/metrics").await;
+    assert_eq!((reply.status, reply.kind.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
+    let samples = samples(&reply.body);
+    let (alive, dead) = (site.alive, site.dead);
+    let of = |metric: &str, member: SocketAddr, more: &str| {
+        let series = format!("{metric}{{member=\"{member}\",name=\"{member}\"{more}}}");
+        *samples.get(&series).unwrap_or_else(|| panic!("no {series} in\n{}", reply.body))
+    };
+    assert_eq!(of("sarabande_member_calls", alive, ""), 2.0);
+    assert_eq!(of("sarabande_member_assigned_total", alive, ""), 2.0);
+    assert_eq!(of("sarabande_member_state", alive, ",state=\"up\""), 1.0);
+    assert_eq!(of("sarabande_member_state", dead, ",state=\"down\""), 1.0);
+    assert_eq!(of("sarabande_member_state", dead, ",state=\"up\""), 0.0);
+    assert_eq!(of("sarabande_member_transaction_ends_total", alive, ",outcome=\"success\""), 2.0);
+    assert_eq!(samples["sarabande_sessions{state=\"active\"}"], 2.0);
+    assert_eq!(samples["sarabande_decisions_total{why=\"policy\"}"], 2.0);
+    assert_eq!(samples["sarabande_drops_total{reason=\"not_sip\"}"], 0.0);
+    assert_eq!(samples["sarabande_requests_forwarded_total"], 2.0);
+    for metric in ["invite_response_seconds", "bye_response_seconds", "occupancy_transactions"] {
+        let metric = format!("sarabande_member_{metric}");
+        let start = format!("{metric}_bucket{{member=\"{alive}\"");
+        let lines = reply.body.lines().filter(|line| line.starts_with(&start));
+        let bucket = |line: &str| -> (f64, f64) {
+            let (_, rest) = line.split_once("le=\"").unwrap();
+            let (bound, count) = rest.split_once("\"} ").unwrap();
+            (bound.parse().unwrap(), count.parse().unwrap())
+        };
+        let buckets: Vec<_> = lines.map(bucket).collect();
+        assert!(
+            buckets.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1),
+            "{buckets:?}"
+        );
+        let expected = if metric.contains("bye") { 0.0 } else { 2.0 };
+        assert_eq!(buckets.last(), Some(&(f64::INFINITY, expected)));
+        assert_eq!(of(&format!("{metric}_count"), alive, ""), expected);
+    }
+    let seconds = of("sarabande_member_invite_response_seconds_sum", alive, "");
+    assert!(seconds > 0.0 && seconds < 60.0, "seconds, not microseconds: {seconds}");
+}

@@ -1,0 +1,344 @@
+//! The shapes of the admin interface's JSON. Times are seconds unless the name says otherwise.
+
+use crate::{ExplainReport, MemberReport, SessionReport, ShardTotals, Totals};
+use balance::{EndReason, NodeStats, State};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// `GET /api/health`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether new calls are taken.
+    pub healthy: bool,
+    /// Why not; empty when healthy.
+    pub reasons: Vec<String>,
+    /// Members that the configuration names.
+    pub members: usize,
+    /// Members that take new calls.
+    pub accepting: usize,
+    /// Name of the policy in force.
+    pub policy: String,
+    /// Whether a stop was asked for.
+    pub stopping: bool,
+    /// Since the process started.
+    pub uptime_seconds: f64,
+    /// Of the program.
+    pub version: String,
+}
+
+/// `GET /api/members`; drain and undrain answer with the members that were meant.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Members {
+    /// Former members too, as long as the process runs.
+    pub members: Vec<Member>,
+}
+
+/// One member or former member.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "four different things that users ask for")]
+pub struct Member {
+    /// As the configuration names it.
+    pub name: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// `up`, `slow-start`, `paused`, `full`, `draining`, `down` or `removed`.
+    pub state: String,
+    /// Whether the configuration names it.
+    pub member: bool,
+    /// Whether it answers probes.
+    pub reachable: bool,
+    /// Whether it takes new calls now.
+    pub accepting: bool,
+    /// Whether an operator drains it.
+    pub draining: bool,
+    /// Until the pause that it asked for (503) ends; 0 for none.
+    pub paused_seconds: f64,
+    /// Configured capacity, relative to the other members.
+    pub capacity: f64,
+    /// Capacity now: less in the slow start.
+    pub capacity_now: f64,
+    /// Most calls at a time; 0 for no limit.
+    pub max_calls: u32,
+    /// Calls in progress.
+    pub calls: u32,
+    /// Transactions without a final response.
+    pub transactions: u32,
+    /// Weighted work of these transactions; a BYE is 1.
+    pub work: f64,
+    /// Calls and dialog-less requests ever given to it.
+    pub assigned_total: u64,
+    /// Transactions ever opened on it.
+    pub transactions_total: u64,
+    /// Ended transactions by reason.
+    pub ended: BTreeMap<String, u64>,
+    /// From an INVITE to its 2xx.
+    pub invite_ms: Times,
+    /// From a BYE to its 2xx.
+    pub bye_ms: Times,
+    /// Transactions that an arriving one found there.
+    pub occupancy: Occupancy,
+    /// Age of its oldest call; `null` without calls.
+    pub oldest_call_seconds: Option<f64>,
+    /// What decided the last probe; `null` before the first.
+    pub last_probe: Option<String>,
+    /// Since it was last found dead or back, or joined.
+    pub since_change_seconds: f64,
+}
+
+/// Response times in milliseconds; `null` when there are none. Good to 1 %.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Times {
+    /// How many.
+    pub count: u64,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Longest.
+    pub max: Option<f64>,
+}
+
+/// Occupancy in transactions; `null` when none has arrived.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Occupancy {
+    /// Mean.
+    pub mean: Option<f64>,
+    /// Median.
+    pub p50: Option<u64>,
+    /// 90th percentile.
+    pub p90: Option<u64>,
+    /// 99th percentile.
+    pub p99: Option<u64>,
+    /// Most.
+    pub max: Option<u64>,
+}
+
+/// `GET /api/sessions`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sessions {
+    /// In progress, all shards.
+    pub active: usize,
+    /// Ended, kept for late messages.
+    pub expired: usize,
+    /// Transactions without a final response.
+    pub transactions: usize,
+    /// The same for each thread.
+    pub shards: Vec<Shard>,
+}
+
+/// One thread's part.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Shard {
+    /// In progress.
+    pub active: usize,
+    /// Ended, kept for late messages.
+    pub expired: usize,
+    /// Transactions without a final response.
+    pub transactions: usize,
+}
+
+/// `GET /api/sessions?call_id=X`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Session {
+    /// The Call-ID asked for.
+    pub call_id: String,
+    /// Address of its member.
+    pub member: SocketAddr,
+    /// `plain`, `invited`, `answered`, `confirmed`, `closing` or `expired`.
+    pub state: String,
+    /// Since its first message.
+    pub age_seconds: f64,
+    /// Whether it counts as a call: it began with an INVITE.
+    pub is_call: bool,
+}
+
+/// `POST /api/reload`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What changed in the file but needs a restart.
+    pub needs_restart: Vec<String>,
+}
+
+/// `POST /api/explain`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The member that the request would go to; `null` when to none.
+    pub member: Option<SocketAddr>,
+    /// `policy`, `session`, `token` or `moved`, or what would happen instead.
+    pub why: String,
+    /// Name of the policy in force.
+    pub policy: String,
+    /// Whether the call is in the session table.
+    pub known: bool,
+    /// The member that a verified token in the request names.
+    pub token: Option<SocketAddr>,
+    /// Every member as the policy sees it.
+    pub candidates: Vec<Candidate>,
+}
+
+/// One member at the moment of a choice.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Its address.
+    pub member: SocketAddr,
+    /// Calls in progress, all threads.
+    pub calls: u32,
+    /// Transactions without a final response.
+    pub transactions: u32,
+    /// Weighted work; a BYE is 1.
+    pub work: f64,
+    /// Capacity now.
+    pub capacity: f64,
+    /// Why it takes no new call; `null` if it does.
+    pub refusal: Option<String>,
+}
+
+/// Work in the books is in thousandths.
+pub(super) fn work(thousandths: u64) -> f64 {
+    thousandths as f64 / 1000.0
+}
+
+impl Health {
+    pub(super) fn new(totals: &Totals, members: &[MemberReport]) -> Self {
+        let configured = || members.iter().filter(|member| member.member);
+        let accepting = configured().filter(|member| member.accepting).count();
+        let mut reasons = Vec::new();
+        if totals.stopping {
+            reasons.push("stopping: no new calls are taken".to_owned());
+        }
+        if accepting == 0 {
+            let states: Vec<_> = configured().map(|m| format!("{} is {}", m.address, m.state)).collect();
+            let states = if states.is_empty() { "there is none".to_owned() } else { states.join(", ") };
+            reasons.push(format!("no member takes new calls: {states}"));
+        }
+        Self {
+            healthy: reasons.is_empty(),
+            reasons,
+            members: configured().count(),
+            accepting,
+            policy: totals.policy.to_owned(),
+            stopping: totals.stopping,
+            uptime_seconds: totals.uptime_seconds,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+impl From<MemberReport> for Member {
+    fn from(report: MemberReport) -> Self {
+        let MemberReport { load, stats, .. } = report;
+        Self {
+            name: report.name,
+            address: report.address,
+            state: report.state.to_owned(),
+            member: report.member,
+            reachable: report.reachable,
+            accepting: report.accepting,
+            draining: report.draining,
+            paused_seconds: report.paused_seconds,
+            capacity: report.capacity,
+            capacity_now: report.capacity_now,
+            max_calls: report.max_calls,
+            calls: load.calls,
+            transactions: load.transactions,
+            work: work(load.work),
+            assigned_total: stats.assigned,
+            transactions_total: stats.transactions,
+            ended: ended(&stats).map(|(reason, count)| (reason.to_owned(), count)).collect(),
+            invite_ms: Times::from(&stats.invite_micros),
+            bye_ms: Times::from(&stats.bye_micros),
+            occupancy: Occupancy::from(&stats.occupancy),
+            oldest_call_seconds: report.oldest_call_seconds,
+            last_probe: report.last_probe,
+            since_change_seconds: report.since_change_seconds,
+        }
+    }
+}
+
+/// Ended transactions by the name of the reason.
+pub(super) fn ended(stats: &NodeStats) -> impl Iterator<Item = (&'static str, u64)> {
+    EndReason::ALL.iter().map(|reason| reason.name()).zip(stats.ended)
+}
+
+impl From<&Histogram<u32>> for Times {
+    fn from(micros: &Histogram<u32>) -> Self {
+        let milliseconds = |value: u64| (!micros.is_empty()).then_some(value as f64 / 1000.0);
+        Self {
+            count: micros.len(),
+            p50: milliseconds(micros.value_at_quantile(0.5)),
+            p90: milliseconds(micros.value_at_quantile(0.9)),
+            p99: milliseconds(micros.value_at_quantile(0.99)),
+            max: milliseconds(micros.max()),
+        }
+    }
+}
+
+impl From<&Histogram<u32>> for Occupancy {
+    fn from(seen: &Histogram<u32>) -> Self {
+        let at = |quantile| (!seen.is_empty()).then(|| seen.value_at_quantile(quantile));
+        Self {
+            mean: (!seen.is_empty()).then(|| seen.mean()),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: at(1.0),
+        }
+    }
+}
+
+impl From<&Totals> for Sessions {
+    fn from(totals: &Totals) -> Self {
+        let shard = |shard: &ShardTotals| Shard {
+            active: shard.active,
+            expired: shard.expired,
+            transactions: shard.transactions,
+        };
+        let shards: Vec<_> = totals.shards.iter().map(shard).collect();
+        Self {
+            active: shards.iter().map(|shard| shard.active).sum(),
+            expired: shards.iter().map(|shard| shard.expired).sum(),
+            transactions: shards.iter().map(|shard| shard.transactions).sum(),
+            shards,
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(call_id: String, report: &SessionReport) -> Self {
+        let state = match report.state {
+            State::Plain => "plain",
+            State::Invited => "invited",
+            State::Answered => "answered",
+            State::Confirmed => "confirmed",
+            State::Closing => "closing",
+            State::Expired => "expired",
+        };
+        let (member, state) = (report.node, state.to_owned());
+        Self { call_id, member, state, age_seconds: report.age_seconds, is_call: report.is_call }
+    }
+}
+
+impl From<ExplainReport> for Explanation {
+    fn from(report: ExplainReport) -> Self {
+        let candidates = report.candidates.into_iter().map(|(member, load, capacity, refusal)| Candidate {
+            member,
+            calls: load.calls,
+            transactions: load.transactions,
+            work: work(load.work),
+            capacity,
+            refusal: refusal.map(str::to_owned),
+        });
+        Self {
+            member: report.node,
+            why: report.why.to_owned(),
+            policy: report.policy.to_owned(),
+            known: report.known,
+            token: report.token,
+            candidates: candidates.collect(),
+        }
+    }
+}
