@@ -365,6 +365,10 @@ impl Shard {
             outbound: facts.request.direction == Direction::FromPool,
             from: route::tag_hash(message.from_tag().unwrap_or_default()),
         };
+        // §16.11: the same in a retransmission, so nothing of this moment may be in it.
+        let call = facts.request.key;
+        let begun = self.balancer.session(call).map_or(now, |session| session.created);
+        let (unix, older) = (self.unix(begun), self.is_older_than_key(call));
         let secure =
             SipUri::parse(message.uri().unwrap_or_default()).is_ok_and(|uri| uri.scheme == Scheme::Sips);
         let scheme = if secure { "sips" } else { "sip" };
@@ -373,8 +377,7 @@ impl Shard {
             self.scratch.clear();
             let host = &self.topology.listeners[side as usize].sent_by;
             write!(self.scratch, "<{scheme}:{host};lr;{}=", route::PARAM).expect("a Vec takes every byte");
-            let unix = self.unix(now);
-            self.tokens.write_route(token, message.call_id(), unix, &mut self.scratch);
+            self.tokens.write_route(token, message.call_id(), unix, older, &mut self.scratch);
             self.scratch.push(b'>');
             self.edits.push_record_route(message, &self.scratch);
         }

@@ -4,6 +4,7 @@ mod common;
 use common::dialog::Dialog;
 use common::text::{Req, answer};
 use common::*;
+use std::time::Duration;
 
 const LB: &str = "127.0.0.1:5060";
 
@@ -17,6 +18,8 @@ fn one_transaction_has_one_branch() {
     let invite = Req::new("INVITE", "same", client());
     let sent = bed.one(0, client(), &invite.bytes());
     assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "retransmitted before any answer");
+    // Record-Route included (§16.11), although its token says when it was made.
+    bed.wait(Duration::from_secs(5));
     bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 180, sent.to));
     assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "and after one");
     let cancel = bed.one(0, client(), &invite.same_branch("CANCEL", None).bytes());

@@ -5,6 +5,7 @@ use common::dialog::Dialog;
 use common::text::{Req, answer};
 use common::*;
 use node::{Key, Tokens};
+use std::time::Duration;
 
 const LB: &str = "127.0.0.1:5060";
 
@@ -149,6 +150,7 @@ fn the_key_changes_in_the_middle_of_a_call() {
     assert_eq!(back.to, client(), "made with the key of before");
     call.caller_asks(&mut bed, "ACK", 1);
     call.callee_asks(&mut bed, "UPDATE", 1);
+    bed.wait(Duration::from_millis(1));
     let new = Dialog::inbound(&mut bed, "after", client(), 0);
     // Restarted with both keys, both calls are known; with the new one alone, the new call.
     let site = |previous| Site { key: NEW, previous, ..Site::plain() };
@@ -174,7 +176,8 @@ fn the_key_changes_between_an_invite_and_its_retransmission() {
     for _ in 0..2 {
         bed.shard.set_tokens(&Tokens::new(NEW, &[KEY], LIFETIME));
     }
-    for method in ["INVITE", "CANCEL", "ACK"] {
+    assert_eq!(bed.one(0, client(), &request.bytes()), sent);
+    for method in ["CANCEL", "ACK"] {
         let again = bed.one(0, client(), &request.same_branch(method, None).bytes());
         assert_eq!((again.to, again.branch()), (sent.to, sent.branch()), "{method}");
     }

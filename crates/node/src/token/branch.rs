@@ -66,8 +66,7 @@ impl Tokens {
         bytes[1] = token.listener;
         bytes[2..6].copy_from_slice(&token.node.0.to_be_bytes());
         bytes[6..10].copy_from_slice(&token.routing.to_be_bytes());
-        let key = self.before.as_ref().filter(|_| older).unwrap_or(&self.current);
-        let mac = mac(key, &bytes, of);
+        let mac = mac(self.key(older), &bytes, of);
         bytes[BODY..].copy_from_slice(&mac);
         out.extend_from_slice(PREFIX);
         text::encode(&bytes, out);

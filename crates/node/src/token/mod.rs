@@ -102,6 +102,11 @@ impl Tokens {
         CallKey(hasher.finish128().as_u128())
     }
 
+    /// The key to make tokens with; that before it, if it is still accepted, for a call that is `older` than it.
+    fn key(&self, older: bool) -> &Derived {
+        self.before.as_ref().filter(|_| older).unwrap_or(&self.current)
+    }
+
     fn all(&self) -> impl Iterator<Item = &Derived> {
         core::iter::once(&self.current).chain(&self.previous)
     }

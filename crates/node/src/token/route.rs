@@ -32,14 +32,21 @@ pub(crate) fn tag_hash(tag: &[u8]) -> u16 {
 }
 
 impl Tokens {
-    /// Appends the text of a token. `unix` is the time in seconds.
-    pub(crate) fn write_route(&self, token: RouteToken, call_id: &[u8], unix: u32, out: &mut Vec<u8>) {
+    /// Appends the text of a token. `unix` is the time in seconds; `older` as in [`Self::write_branch`].
+    pub(crate) fn write_route(
+        &self,
+        token: RouteToken,
+        call_id: &[u8],
+        unix: u32,
+        older: bool,
+        out: &mut Vec<u8>,
+    ) {
         let mut bytes = [0; LEN];
         bytes[0] = VERSION | if token.outbound { OUTBOUND } else { 0 };
         bytes[1..5].copy_from_slice(&unix.to_be_bytes());
         bytes[5..9].copy_from_slice(&token.node.0.to_be_bytes());
         bytes[9..11].copy_from_slice(&token.from.to_be_bytes());
-        let mac = mac(&self.current, &bytes, call_id);
+        let mac = mac(self.key(older), &bytes, call_id);
         bytes[BODY..].copy_from_slice(&mac);
         text::encode(&bytes, out);
     }
@@ -84,7 +91,7 @@ mod tests {
 
     fn text(tokens: &Tokens) -> Vec<u8> {
         let mut out = Vec::new();
-        tokens.write_route(TOKEN, b"a", NOW, &mut out);
+        tokens.write_route(TOKEN, b"a", NOW, false, &mut out);
         out
     }
 
