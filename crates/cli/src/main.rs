@@ -19,12 +19,15 @@ enum Command {
     Run(command::run::Arguments),
     /// Checks a configuration file, or prints the schema or the reference of all keys.
     Check(command::check::Arguments),
+    /// Makes or takes calls, to test and to measure.
+    Load(command::load::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Check(arguments) => command::check::run(&arguments),
+        Command::Load(arguments) => command::load::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

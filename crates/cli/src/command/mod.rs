@@ -1,4 +1,5 @@
 //! One file a command.
 
 pub(crate) mod check;
+pub(crate) mod load;
 pub(crate) mod run;

@@ -1,0 +1,92 @@
+//! `sarabande load`: makes calls, or takes them.
+
+mod answer;
+mod call;
+pub(crate) mod table;
+mod watch;
+
+use anyhow::{Context, Result};
+use load::Holding;
+use serde_json::{Value, json};
+use server::agents::Snapshot;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    side: Side,
+}
+
+#[derive(clap::Subcommand)]
+enum Side {
+    /// Makes calls on a schedule, whatever becomes of them, and measures each from when it should have started.
+    Call(Box<call::Arguments>),
+    /// Takes calls, as one server or several, each as fast as you say.
+    Answer(answer::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.side {
+        Side::Call(arguments) => call::run(arguments),
+        Side::Answer(arguments) => answer::run(arguments),
+    }
+}
+
+/// Options of both sides.
+#[derive(clap::Args)]
+struct Common {
+    /// Decides all that is random; printed, so that a run can be repeated. Random unless set.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write the result as JSON to this file; `-` is standard output, and all else goes to standard error then.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Common {
+    fn seed(&self) -> u64 {
+        // The keys of a hash map are the one source of randomness that the standard library has.
+        self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() >> 32)
+    }
+
+    /// Prints the summary and writes the JSON.
+    fn finish(&self, summary: &str, result: &Value) -> Result<()> {
+        let json = || serde_json::to_string_pretty(result).context("cannot write JSON");
+        match self.json.as_deref() {
+            None => println!("{summary}"),
+            Some(path) if path == Path::new("-") => {
+                eprintln!("{summary}");
+                println!("{}", json()?);
+            }
+            Some(path) => {
+                println!("{summary}");
+                std::fs::write(path, json()? + "\n")
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What went over the wire, for the JSON.
+fn datagrams<R>(snapshot: &Snapshot<R>) -> Value {
+    let Snapshot { received, sent, send_failed, receive_lost, unreachable, .. } = snapshot;
+    json!({
+        "received": received,
+        "sent": sent,
+        "send_failed": send_failed,
+        "receive_lost": receive_lost,
+        "unreachable": unreachable,
+    })
+}
+
+/// A time such as `10s` or `1.5ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(Holding::Fixed(time)) if !text.contains(':') => Ok(time),
+        _ => Err("write a number and us, ms, s, m or h, such as 10s".to_owned()),
+    }
+}

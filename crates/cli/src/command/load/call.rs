@@ -1,0 +1,348 @@
+use super::watch::{Ended, watch};
+use super::{Common, datagrams, duration, table};
+use anyhow::{Context, Result, bail, ensure};
+use base::Rng;
+use load::{ArrivalPlan, CallerConfig, Holding, Process, Ramp, Results, Timers};
+use serde_json::{Value, json};
+use server::agents::{self, Running, Snapshot};
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Whom to call: address or host name, port 5060 unless given. A proxy, a balancer or a server.
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = target)]
+    to: SocketAddr,
+    /// Request-URI of the calls; `sip:service@` and the target unless set.
+    #[arg(long)]
+    uri: Option<String>,
+    /// Local address; by default the one that the kernel would send from, and any port. With several threads, the
+    /// port is the first one's and the others take the next ones.
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<SocketAddr>,
+    /// Calls to start a second.
+    #[arg(long, value_parser = rate)]
+    rate: f64,
+    /// How calls are spread over time: random, as of many independent callers, or evenly.
+    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    arrivals: Arrivals,
+    /// How long answered calls last: `10s`, `exp:100s` (mean) or `normal:60s,30s` (mean, standard deviation).
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    hold: Holding,
+    /// Start at another rate and move to `--rate` linearly: `10:30s` starts at 10 and arrives after 30 s.
+    #[arg(long, value_name = "FROM:TIME", value_parser = ramp)]
+    ramp: Option<Ramp>,
+    /// End after so many calls.
+    #[arg(long)]
+    calls: Option<u64>,
+    /// Start calls for so long. Calls in progress then go on to their end.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Give a call up by CANCEL when nobody has answered it so long after its start.
+    #[arg(long, value_name = "TIME", default_value = "180s", value_parser = duration)]
+    answer_wait: Duration,
+    /// Agents that share the work, each with a thread and a socket. One makes some ten thousand calls a second.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Arrivals {
+    Poisson,
+    Constant,
+}
+
+/// What all callers together did.
+type Total = Snapshot<Results>;
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let seed = arguments.common.seed();
+    let callers = start(arguments, seed)?;
+    eprintln!("{}", announcement(arguments, &callers, seed));
+    let mut started = 0;
+    let line = || {
+        let total = total(callers.iter().map(Running::snapshot));
+        let new = total.results.calls_started - started;
+        started = total.results.calls_started;
+        let mut line = format!("{new} calls/s: {}", total.results.progress());
+        if total.unreachable > 0 {
+            write!(line, "; {} times unreachable", total.unreachable).expect("a String takes any text");
+        }
+        line
+    };
+    let ended = watch(line, |_| callers.iter().all(Running::is_finished))?;
+    let from: Vec<_> = callers.iter().map(|caller| caller.address().to_string()).collect();
+    let snapshots: Result<Vec<_>, _> = callers.into_iter().map(Running::stop).collect();
+    let total = total(snapshots?.into_iter());
+    arguments.common.finish(&summary(&total, &ended), &result(arguments, seed, &from, &total, &ended))?;
+    verdict(&total.results)
+}
+
+fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<Results>>> {
+    let local = local(arguments)?;
+    let sockets = (0..arguments.threads).map(|index| {
+        let port = match local.port() {
+            0 => Some(0),
+            first => first.checked_add(index),
+        };
+        let port = port.context("there are not so many ports after that of --listen")?;
+        Ok(agents::bind(SocketAddr::new(local.ip(), port))?)
+    });
+    // All are bound before one sends: none starts if not all can.
+    let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
+    let rng = Rng::from_seed(seed);
+    let start_one = |(index, socket): (u16, server::socket::UdpSocket)| {
+        let config = CallerConfig {
+            listener: 0,
+            local: socket.local_addr()?,
+            target: arguments.to,
+            uri: arguments.uri.clone().unwrap_or_else(|| format!("sip:service@{}", arguments.to)),
+            arrivals: share(arguments, index),
+            holding: arguments.hold,
+            answer_wait: arguments.answer_wait,
+            timers: Timers::default(),
+        };
+        Ok(agents::start_caller(socket, config, rng.fork(&format!("caller {index}")))?)
+    };
+    (0..).zip(sockets).map(start_one).collect()
+}
+
+/// The address to send from.
+fn local(arguments: &Arguments) -> Result<SocketAddr> {
+    let listen = arguments.listen;
+    if let Some(listen) = listen.filter(|listen| !listen.ip().is_unspecified()) {
+        ensure!(
+            listen.is_ipv4() == arguments.to.is_ipv4(),
+            "--listen {listen} cannot reach {}: one is IPv4, the other IPv6",
+            arguments.to
+        );
+        return Ok(listen);
+    }
+    // Via and Contact need an address that the other side can answer to.
+    let source = server::socket::source_address_for(arguments.to)
+        .with_context(|| format!("there is no route to {}", arguments.to))?;
+    Ok(SocketAddr::new(source, listen.map_or(0, |listen| listen.port())))
+}
+
+/// The part of the schedule that one of the callers does.
+fn share(arguments: &Arguments, index: u16) -> ArrivalPlan {
+    let threads = f64::from(arguments.threads);
+    let split = |calls: u64| {
+        let (each, rest) = (calls / u64::from(arguments.threads), calls % u64::from(arguments.threads));
+        each + u64::from(u64::from(index) < rest)
+    };
+    ArrivalPlan {
+        process: match arguments.arrivals {
+            Arrivals::Poisson => Process::Poisson,
+            Arrivals::Constant => Process::Constant,
+        },
+        rate: arguments.rate / threads,
+        ramp: arguments.ramp.map(|ramp| Ramp { from_rate: ramp.from_rate / threads, ..ramp }),
+        calls_max: arguments.calls.map(split),
+        duration: arguments.duration,
+    }
+}
+
+/// Says what is about to happen, and to whom.
+fn announcement(arguments: &Arguments, callers: &[Running<Results>], seed: u64) -> String {
+    let mut text = format!("calling {} from {}", arguments.to, callers[0].address());
+    if callers.len() > 1 {
+        write!(text, " and {} more", callers.len() - 1).expect("a String takes any text");
+    }
+    let process = match arguments.arrivals {
+        Arrivals::Poisson => "Poisson",
+        Arrivals::Constant => "constant",
+    };
+    write!(text, ": {} calls/s ({process})", arguments.rate).expect("a String takes any text");
+    if let Some(ramp) = arguments.ramp {
+        write!(text, ", from {} over {:?}", ramp.from_rate, ramp.over).expect("a String takes any text");
+    }
+    match (arguments.calls, arguments.duration) {
+        (None, None) => text.push_str(", until Ctrl-C"),
+        (calls, duration) => {
+            let calls = calls.map(|calls| format!(", {calls} calls"));
+            let duration = duration.map(|duration| format!(", for {duration:?}"));
+            [calls, duration].into_iter().flatten().for_each(|part| text.push_str(&part));
+        }
+    }
+    write!(text, ", seed {seed}").expect("a String takes any text");
+    text
+}
+
+fn total(snapshots: impl Iterator<Item = Total>) -> Total {
+    let mut sum = Total::default();
+    for more in snapshots {
+        sum.results.merge(&more.results);
+        sum.wrong_call_ids.extend(more.wrong_call_ids);
+        sum.received += more.received;
+        sum.sent += more.sent;
+        sum.send_failed += more.send_failed;
+        sum.receive_lost += more.receive_lost;
+        sum.unreachable += more.unreachable;
+    }
+    sum
+}
+
+fn summary(total: &Total, ended: &Ended) -> String {
+    let results = &total.results;
+    let seconds = ended.elapsed.as_secs_f64();
+    let mut text = format!(
+        "\n{} calls started in {seconds:.1} s: {} completed, {} failed, {} abandoned, {} left in progress\n",
+        results.calls_started,
+        results.calls_completed,
+        results.calls_failed(),
+        results.calls_abandoned,
+        results.calls_in_progress
+    );
+    let mut rows = vec![("INVITE to 2xx", &results.invite_response), ("BYE to final", &results.bye_response)];
+    if results.refusal_response.count() > 0 {
+        rows.insert(1, ("INVITE to refusal", &results.refusal_response));
+    }
+    text += &table::times(&rows).to_string();
+    text.push('\n');
+    let mut line = |name: &str, value: String| {
+        writeln!(text, " {name:<34}{value}").expect("a String takes any text");
+    };
+    for (name, statuses) in
+        [("INVITE refused", &results.calls_refused), ("BYE refused", &results.bye_refused)]
+    {
+        for (status, count) in statuses {
+            line(&format!("{name} with {status}"), count.to_string());
+        }
+    }
+    let always = [("retransmissions", results.retransmissions_sent), ("wrong server", results.wrong_server)];
+    let seldom = [
+        ("INVITE without a final response", results.invite_timeouts),
+        ("BYE without a final response", results.bye_timeouts),
+        ("second answers hung up", results.forks_hung_up),
+        ("stray datagrams", total.results.stray_datagrams),
+        ("reported unreachable", total.unreachable),
+        ("not sent by this machine", total.send_failed),
+        ("lost by this machine, too slow", total.receive_lost),
+    ];
+    for (name, count) in always.into_iter().chain(seldom.into_iter().filter(|&(_, count)| count > 0)) {
+        line(name, count.to_string());
+    }
+    line("latest start behind schedule", format!("{} ms", table::milliseconds(results.start_lag_max_us)));
+    for (name, count) in &results.calls_by_server {
+        line(&format!("answered by {name}"), count.to_string());
+    }
+    for call_id in &total.wrong_call_ids {
+        line("wrong server in call", call_id.to_string());
+    }
+    text.trim_end().to_owned()
+}
+
+fn result(arguments: &Arguments, seed: u64, from: &[String], total: &Total, ended: &Ended) -> Value {
+    json!({
+        "to": arguments.to.to_string(),
+        "from": from,
+        "rate_per_second": arguments.rate,
+        "seed": seed,
+        "elapsed_seconds": ended.elapsed.as_secs_f64(),
+        "interrupted": ended.interrupted,
+        "calls_failed": total.results.calls_failed(),
+        "results": total.results,
+        "wrong_server_call_ids": total.wrong_call_ids,
+        "datagrams": datagrams(total),
+    })
+}
+
+/// An error when calls failed, for the exit code.
+fn verdict(results: &Results) -> Result<()> {
+    match (results.calls_failed(), results.wrong_server) {
+        (0, 0) => Ok(()),
+        (failed, 0) => bail!("{failed} calls failed"),
+        (failed, wrong) => bail!("{failed} calls failed, {wrong} messages met a wrong server"),
+    }
+}
+
+fn target(text: &str) -> Result<SocketAddr, String> {
+    const PORT: u16 = config::SIP_PORT;
+    if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, PORT));
+    }
+    let found = if text.contains(':') { text.to_socket_addrs() } else { (text, PORT).to_socket_addrs() };
+    let first = found.map_err(|error| format!("{error}: write HOST or HOST:PORT"))?.next();
+    first.ok_or_else(|| "the name has no address".to_owned())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+    rate.ok_or_else(|| "write a number of calls a second, such as 100 or 0.5".to_owned())
+}
+
+fn ramp(text: &str) -> Result<Ramp, String> {
+    let parts = text.split_once(':').ok_or("write a rate and a time, such as 10:30s")?;
+    let over = duration(parts.1)?;
+    if over.is_zero() {
+        return Err("a ramp takes time".to_owned());
+    }
+    Ok(Ramp { from_rate: rate(parts.0)?, over })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parse(line: &str) -> Result<Arguments, String> {
+        let words = std::iter::once("call").chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.arguments).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn threads_share_rate_ramp_and_calls_without_a_rest() {
+        let line = "--to 127.0.0.1 --rate 90 --ramp 30:10s --calls 100 --threads 3";
+        let arguments = parse(line).unwrap();
+        assert_eq!(arguments.to.port(), 5060);
+        let shares: Vec<_> = (0..3).map(|index| share(&arguments, index)).collect();
+        assert!(shares.iter().all(|share| share.rate.to_bits() == 30_f64.to_bits()));
+        assert!(shares.iter().all(|share| share.ramp.unwrap().from_rate.to_bits() == 10_f64.to_bits()));
+        assert_eq!(shares.iter().map(|share| share.calls_max.unwrap()).collect::<Vec<_>>(), [34, 33, 33]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_would() {
+        for (line, remedy) in [
+            ("--to 127.0.0.1 --rate -1", "calls a second"),
+            ("--to 127.0.0.1 --rate 1 --ramp 5", "10:30s"),
+            ("--to 127.0.0.1 --rate 1 --ramp 5:0s", "takes time"),
+            ("--to 127.0.0.1 --rate 1 --duration 5", "such as 10s"),
+            ("--to 127.0.0.1 --rate 1 --duration exp:5s", "such as 10s"),
+            ("--to 127.0.0.1 --rate 1 --hold 5", "exp:100s"),
+            ("--to 127.0.0.1:x --rate 1", "HOST:PORT"),
+            ("--to 127.0.0.1 --rate 1 --threads 0", "1..=256"),
+        ] {
+            let error = parse(line).err().unwrap_or_default();
+            assert!(error.contains(remedy), "{line}: {error}");
+        }
+        let mixed = parse("--to 127.0.0.1 --rate 1 --listen [::1]:5070").unwrap();
+        assert!(local(&mixed).unwrap_err().to_string().contains("IPv6"));
+    }
+
+    #[test]
+    fn a_wildcard_becomes_an_address_that_can_be_answered_to() {
+        let arguments = parse("--to [::1]:5070 --rate 1 --listen [::]:5080").unwrap();
+        assert_eq!(local(&arguments).unwrap().to_string(), "[::1]:5080");
+    }
+
+    #[test]
+    fn failed_and_wrong_calls_make_the_command_fail() {
+        let mut results = Results { calls_completed: 5, ..Results::default() };
+        assert!(verdict(&results).is_ok());
+        results.bye_timeouts = 1;
+        assert_eq!(verdict(&results).unwrap_err().to_string(), "1 calls failed");
+        let results = Results { wrong_server: 1, ..Results::default() };
+        assert!(verdict(&results).is_err());
+    }
+}
