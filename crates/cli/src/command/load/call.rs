@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_what_would() {
         for (line, remedy) in [
-            ("--to 127.0.0.1 --rate -1", "calls a second"),
+            ("--to 127.0.0.1 --rate=-1", "calls a second"),
             ("--to 127.0.0.1 --rate 1 --ramp 5", "10:30s"),
             ("--to 127.0.0.1 --rate 1 --ramp 5:0s", "takes time"),
             ("--to 127.0.0.1 --rate 1 --duration 5", "such as 10s"),
