@@ -25,7 +25,10 @@ fn reload_under_load_loses_no_call() {
     let field = Field::new("reload");
     let [removed, light, heavy] = SERVERS.map(|host| field.sip(host));
     let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS[..2]));
+    let mut settings = Settings::new(&field, &SERVERS[..2]);
+    // By live calls: their shares follow the capacities even when no server has much to do.
+    settings.pool.push("policy = \"cjsq\"".to_owned());
+    let mut balancer = Balancer::start(&field, settings);
     let mut caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
     after_more(&balancer, removed, 20);
 
@@ -43,8 +46,8 @@ fn reload_under_load_loses_no_call() {
     assert!(given(heavy) > 2 * given(light), "four times the capacity: {} to {}", given(heavy), given(light));
     assert!(!after.iter().any(|member| member.address == removed && member.accepting), "{after:?}");
 
-    let error = balancer.refuse_reload(|settings| settings.pool.push("policy = \"fastest\"".to_owned()));
-    assert!(error.contains("fastest"), "the refusal names the value: {error}");
+    let error = balancer.refuse_reload(|settings| settings.timers.push("call = \"soon\""));
+    assert!(error.contains("soon"), "the refusal names the value: {error}");
     assert!(!caller.ended(), "the load ended too early to show anything");
     caller.finish_clean();
     balancer.wait_until_idle();
