@@ -115,6 +115,14 @@ fn cancel_and_ack_to_a_failure_are_searched_for() {
 }
 
 #[test]
+fn only_members_are_searched() {
+    let mut bed = Bed::new(Site::plain());
+    bed.set_members(&[0, 2]);
+    let sent = bed.receive(0, client(), &Req::new("CANCEL", "members", client()).bytes());
+    assert_eq!(sent.iter().map(|sent| bed.slot(sent.to)).collect::<Vec<_>>(), [0, 2]);
+}
+
+#[test]
 fn a_failed_cancel_that_was_not_searched_for_is_told() {
     let mut bed = Bed::new(Site::plain());
     let request = Req::new("INVITE", "known", client());

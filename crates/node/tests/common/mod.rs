@@ -108,17 +108,15 @@ impl Bed {
         for &(address, listener) in &site.nodes {
             topology.push_node(NodeAddress { address: addr(address), listener });
         }
-        let mut cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
-        let member =
-            |&(address, _): &(&str, u16)| Member { id: node_id(addr(address)), capacity: 1.0, max_calls: 0 };
-        let members: Vec<_> = site.nodes.iter().map(member).collect();
-        cluster.set_members(Instant::ZERO, &members);
-        let mut balancer = Balancer::new(balance::Settings::default(), Box::new(RoundRobin::new(0)));
-        balancer.set_nodes(cluster.nodes());
+        let cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
+        let balancer = Balancer::new(balance::Settings::default(), Box::new(RoundRobin::new(0)));
         let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
         let settings = Settings { orphans: site.orphans, epoch_unix: site.epoch_unix, stopping: false };
         let shard = Shard::new(balancer, Arc::new(topology), tokens, settings);
-        Self { site, shard, cluster, now: Instant::from_millis(1_000), signs: Vec::new() }
+        let all: Vec<_> = (0..site.nodes.len()).collect();
+        let mut bed = Self { site, shard, cluster, now: Instant::from_millis(1_000), signs: Vec::new() };
+        bed.set_members(&all);
+        bed
     }
 
     /// The process dies and comes back: everything but configuration and key is lost.
@@ -170,6 +168,15 @@ impl Bed {
 
     pub(crate) fn probed(&mut self, slot: u16, alive: bool) {
         self.cluster.probed(self.now, Slot(slot), alive);
+        self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+    }
+
+    /// Sets which of the nodes are members.
+    pub(crate) fn set_members(&mut self, slots: &[usize]) {
+        let id = |slot: &usize| node_id(addr(self.site.nodes[*slot].0));
+        let members: Vec<_> =
+            slots.iter().map(|slot| Member { id: id(slot), capacity: 1.0, max_calls: 0 }).collect();
+        self.cluster.set_members(self.now, &members);
         self.shard.balancer_mut().set_nodes(self.cluster.nodes());
     }
 
