@@ -1,0 +1,19 @@
+//! `cargo +nightly fuzz run canary`: must fail within seconds, or the fuzzing of the element finds nothing.
+//!
+//! The fault is put between the element and its watch, here and nowhere else: a response that leads to a port
+//! beside the right one, but only for a CANCEL, so that a run has to reach one.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    node::fuzz::run(data, |sent| {
+        for one in sent {
+            let message = wire::scan(&one.bytes);
+            if message.is_ok_and(|m| m.status() == Some(200) && m.cseq().method == wire::Method::Cancel) {
+                one.to.set_port(one.to.port() ^ 1);
+            }
+        }
+    });
+});
