@@ -35,7 +35,7 @@ impl Shard {
         let facts = facts.map_err(|refusal| format!("refused: {} {}", refusal.status, refusal.reason))?;
         let (decision, verdicts) = self.balancer.explain(now, &facts.request);
         Ok(Explanation {
-            decision,
+            decision: facts.reconsider(decision),
             token: facts.token.map(|token| token.node),
             known: self.balancer.session(facts.request.key).is_some(),
             policy: self.balancer.policy_name(),

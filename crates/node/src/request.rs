@@ -57,6 +57,16 @@ pub(crate) struct Facts<'a> {
     routing: u32,
 }
 
+impl Facts<'_> {
+    /// The token would have named the node of an ACK or CANCEL; a bad one earns no search.
+    pub(crate) fn reconsider(&self, decision: Decision) -> Decision {
+        match decision {
+            Decision::Search if self.route.token.is_some() => Decision::Orphan,
+            other => other,
+        }
+    }
+}
+
 impl Shard {
     pub(crate) fn request(
         &mut self,
@@ -213,11 +223,7 @@ impl Shard {
         if self.settings.stopping && self.is_new(request) {
             return Err(refused(503, "Service Unavailable"));
         }
-        let mut decision = self.balancer.request(now, request);
-        // Its token would have named the node; a bad one earns no search.
-        if decision == Decision::Search && facts.route.token.is_some() {
-            decision = Decision::Orphan;
-        }
+        let mut decision = facts.reconsider(self.balancer.request(now, request));
         if decision == Decision::Orphan {
             match self.settings.orphans {
                 Orphans::Reject => return Err(refused(481, "Call/Transaction Does Not Exist")),
