@@ -1,5 +1,6 @@
 //! The `sarabande` command: reads arguments and prints; everything else is in the crates below.
 
+mod admin;
 mod command;
 
 use clap::{Parser, Subcommand};
@@ -21,6 +22,14 @@ enum Command {
     Check(command::check::Arguments),
     /// Makes or takes calls, to test and to measure.
     Load(command::load::Arguments),
+    /// Shows the members of a running server and what they have to do.
+    Status(command::status::Arguments),
+    /// Takes a member out of service: no new calls, those that it has go on.
+    Drain(command::drain::Arguments),
+    /// Has a running server read its configuration again.
+    Reload(command::reload::Arguments),
+    /// Says to which member a request would go, and why.
+    Explain(command::explain::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -28,12 +37,16 @@ fn main() -> ExitCode {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Check(arguments) => command::check::run(&arguments),
         Command::Load(arguments) => command::load::run(&arguments),
+        Command::Status(arguments) => command::status::run(&arguments),
+        Command::Drain(arguments) => command::drain::run(&arguments),
+        Command::Reload(arguments) => command::reload::run(&arguments),
+        Command::Explain(arguments) => command::explain::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("sarabande: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(admin::Exit::code_of(&error))
         }
     }
 }

@@ -1,5 +1,9 @@
 //! One file a command.
 
 pub(crate) mod check;
+pub(crate) mod drain;
+pub(crate) mod explain;
 pub(crate) mod load;
+pub(crate) mod reload;
 pub(crate) mod run;
+pub(crate) mod status;

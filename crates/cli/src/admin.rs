@@ -1,0 +1,247 @@
+//! The way to the admin interface of a running server, for the commands that ask it.
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where `[admin] listen` is unless set.
+const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8060);
+
+/// Longest silence of a server that is there. It answers in milliseconds, but walks long tables for some questions.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A failure with an exit code of its own. All others exit with 1.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    code: u8,
+    text: String,
+}
+
+impl Exit {
+    /// Nobody answers there.
+    const NO_SERVER: u8 = 3;
+    /// The server answered, and the answer is no.
+    const NO: u8 = 4;
+
+    /// The server answered, and the answer is no.
+    pub(crate) fn no(text: String) -> anyhow::Error {
+        anyhow!(Self { code: Self::NO, text })
+    }
+
+    /// The exit code for an error of a command.
+    pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
+        error.downcast_ref::<Self>().map_or(1, |exit| exit.code)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Exit {}
+
+/// Which server is meant.
+#[derive(clap::Args, Default)]
+pub(crate) struct Target {
+    /// Admin interface of the server: URL or address [default: http://127.0.0.1:8060].
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    admin: Option<String>,
+    /// The server's configuration file, to find its admin interface.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// An answer of the admin interface.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Target {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.send("GET", path, b"")?.json(&[200])
+    }
+
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T> {
+        self.send("POST", path, body)?.json(&[200])
+    }
+
+    /// Sends a request, whatever the answer says.
+    pub(crate) fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
+        let address = self.address()?;
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)
+            .map_err(|error| unreachable(address, error.kind()))?;
+        let mut bytes = Vec::new();
+        let mut exchange = || {
+            stream.set_read_timeout(Some(PATIENCE))?;
+            // The address, not the name that was given: the server refuses names on loopback.
+            write!(
+                stream,
+                "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            )?;
+            stream.write_all(body)?;
+            stream.read_to_end(&mut bytes)
+        };
+        exchange().with_context(|| format!("the server on {address} does not answer"))?;
+        Reply::parse(&bytes).with_context(|| format!("{address} is no admin interface of sarabande"))
+    }
+
+    fn address(&self) -> Result<SocketAddr> {
+        if let Some(file) = &self.config {
+            let config = config::load(file).map_err(|errors| anyhow!("{errors}"))?;
+            let listen = config.admin.listen;
+            return listen
+                .map(reachable)
+                .with_context(|| format!("{}: [admin] listen is off", file.display()));
+        }
+        self.admin.as_deref().map_or(Ok(DEFAULT), parse_url)
+    }
+}
+
+/// A server that listens on every address is on loopback, too.
+fn reachable(mut listen: SocketAddr) -> SocketAddr {
+    if listen.ip().is_unspecified() {
+        listen.set_ip(match listen.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    listen
+}
+
+fn parse_url(url: &str) -> Result<SocketAddr> {
+    let authority = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
+    let form = || format!("--admin {url}: expected http://HOST:PORT, such as http://{DEFAULT}");
+    if authority.contains('/') {
+        bail!(form());
+    }
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let whole = if has_port { authority.to_owned() } else { format!("{authority}:{}", DEFAULT.port()) };
+    whole.to_socket_addrs().with_context(form)?.next().with_context(form)
+}
+
+fn unreachable(address: SocketAddr, kind: ErrorKind) -> anyhow::Error {
+    let what = match kind {
+        ErrorKind::ConnectionRefused => format!("nothing listens on {address}"),
+        ErrorKind::TimedOut => format!("{address} does not answer"),
+        other => format!("cannot reach {address}: {other}"),
+    };
+    let advice = "Is `sarabande run` running there? If its [admin] listen is elsewhere, say where with --admin \
+                  http://ADDRESS:PORT, or name its file with --config";
+    anyhow!(Exit { code: Exit::NO_SERVER, text: format!("{what}.\n{advice}.") })
+}
+
+impl Reply {
+    fn parse(bytes: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(bytes).context("it does not answer in UTF-8")?;
+        let (head, body) = text.split_once("\r\n\r\n").context("it does not speak HTTP")?;
+        let mut lines = head.lines();
+        let start = lines.next().filter(|line| line.starts_with("HTTP/1.1 "));
+        let status = start.and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let headers = lines.filter_map(|line| line.split_once(':'));
+        let length = headers.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        let length = length.last().and_then(|(_, length)| length.trim().parse().ok());
+        if length.is_none_or(|length: usize| length != body.len()) {
+            bail!("its answer breaks off after {} bytes", body.len());
+        }
+        Ok(Self { status: status.context("it does not speak HTTP/1.1")?, body: body.to_owned() })
+    }
+
+    /// The answer, or as an error the text that says what is wrong.
+    pub(crate) fn json<T: DeserializeOwned>(&self, fine: &[u16]) -> Result<T> {
+        if !fine.contains(&self.status) {
+            let text = self.body.trim_end();
+            bail!(
+                "{}",
+                if text.is_empty() { format!("HTTP status {}", self.status) } else { text.to_owned() }
+            );
+        }
+        serde_json::from_str(&self.body)
+            .context("the answer has another shape: is the server of another version?")
+    }
+}
+
+/// A text as part of a query.
+pub(crate) fn escape(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]@".contains(&byte);
+    let escaped = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn addresses_come_in_several_forms() {
+        let parsed = |url| parse_url(url).map(|address| address.to_string()).ok();
+        assert_eq!(parsed("http://127.0.0.2:81/").as_deref(), Some("127.0.0.2:81"));
+        assert_eq!(parsed("127.0.0.2:81").as_deref(), Some("127.0.0.2:81"));
+        assert_eq!(parsed("127.0.0.2").as_deref(), Some("127.0.0.2:8060"));
+        assert_eq!(parsed("http://[::1]:81").as_deref(), Some("[::1]:81"));
+        assert_eq!(parsed("https://127.0.0.2:81"), None);
+        assert_eq!(parsed("http://127.0.0.2:81/api"), None);
+        assert_eq!(reachable("0.0.0.0:81".parse().unwrap()).to_string(), "127.0.0.1:81");
+        assert_eq!(reachable("[::]:81".parse().unwrap()).to_string(), "[::1]:81");
+        assert_eq!(reachable("10.0.0.1:81".parse().unwrap()).to_string(), "10.0.0.1:81");
+    }
+
+    #[test]
+    fn where_nobody_listens_the_error_says_what_to_do() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let target = Target { admin: Some(free.to_string()), config: None };
+        let error = target.send("GET", "/", b"").err().unwrap();
+        assert_eq!(Exit::code_of(&error), Exit::NO_SERVER);
+        let text = error.to_string();
+        assert!(text.contains(&format!("nothing listens on {free}")) && text.contains("--config"), "{text}");
+    }
+
+    #[test]
+    fn a_whole_exchange() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), config: None };
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut bytes = [0; 1024];
+            let mut read = 0;
+            while !bytes[..read].ends_with(b"body") {
+                read += stream.read(&mut bytes[read..]).unwrap();
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n[1,2,3]").unwrap();
+            String::from_utf8_lossy(&bytes[..read]).into_owned()
+        });
+        let answer: Vec<u32> = target.post("/api/x?y=z", b"body").unwrap();
+        assert_eq!(answer, [1, 2, 3]);
+        let request = server.join().unwrap();
+        assert!(request.starts_with("POST /api/x?y=z HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains("\r\nContent-Length: 4\r\n"), "{request}");
+    }
+
+    #[test]
+    fn half_an_answer_is_no_answer() {
+        assert!(Reply::parse(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n[1,2").is_err());
+        assert!(Reply::parse(b"HTTP/1.1 200 OK\r\n\r\n[1,2").is_err());
+        assert!(Reply::parse(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
+        assert!(Reply::parse(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n").is_ok());
+    }
+
+    #[test]
+    fn a_refusal_is_an_error_with_the_servers_words() {
+        let reply = Reply { status: 404, body: "no member \"x\"\n".to_owned() };
+        let error = reply.json::<u32>(&[200]).unwrap_err();
+        assert_eq!((error.to_string().as_str(), Exit::code_of(&error)), ("no member \"x\"", 1));
+    }
+
+    #[test]
+    fn queries_are_escaped() {
+        assert_eq!(escape("a b&c@10.0.0.1:5060+%"), "a%20b%26c@10.0.0.1:5060%2B%25");
+    }
+}

@@ -1,0 +1,81 @@
+use super::status::{plural, span};
+use crate::admin::{Target, escape};
+use anyhow::{Result, bail};
+use server::admin::view::{Member, Members};
+use std::io::{IsTerminal, Write, stdout};
+use std::time::Duration;
+
+/// How often a waiting drain looks.
+const POLL: Duration = Duration::from_secs(1);
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Address of the member, or its name in the configuration.
+    member: String,
+    /// Let it take new calls again.
+    #[arg(long, conflicts_with = "wait")]
+    undo: bool,
+    /// Wait until its last call has ended, and show what is left.
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Starts or ends the draining of a member.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let Arguments { member, target, .. } = arguments;
+    let verb = if arguments.undo { "undrain" } else { "drain" };
+    let meant: Members = target.post(&format!("/api/{verb}?member={}", escape(member)), b"")?;
+    if arguments.wait {
+        return wait(target, meant.members);
+    }
+    for member in &meant.members {
+        println!("{}: {}, {}", member.address, member.state, left(std::slice::from_ref(member)));
+    }
+    Ok(())
+}
+
+/// Shows what is left until nothing is: in one line on a terminal, in a line for each change elsewhere.
+fn wait(target: &Target, mut members: Vec<Member>) -> Result<()> {
+    let mut screen = stdout();
+    let mut shown = String::new();
+    loop {
+        let names: Vec<_> = members.iter().map(|member| member.address.to_string()).collect();
+        let line = format!("{}: {}", names.join(", "), left(&members));
+        if screen.is_terminal() {
+            write!(screen, "\r\x1b[K{line}")?;
+            screen.flush()?;
+        } else if line != shown {
+            writeln!(screen, "{line}")?;
+        }
+        shown = line;
+        let done = members.iter().all(|member| member.calls == 0 && member.transactions == 0);
+        let undone = members.iter().find(|member| !member.draining);
+        if (done || undone.is_some()) && screen.is_terminal() {
+            writeln!(screen)?;
+        }
+        if let Some(member) = undone {
+            bail!("{} does not drain any more: somebody has undone it", member.address);
+        }
+        if done {
+            return Ok(());
+        }
+        std::thread::sleep(POLL);
+        let all: Members = target.get("/api/members")?;
+        let meant = |member: &Member| members.iter().any(|meant| meant.address == member.address);
+        members = all.members.into_iter().filter(meant).collect();
+    }
+}
+
+/// What members still have to do.
+fn left(members: &[Member]) -> String {
+    let calls: u64 = members.iter().map(|member| u64::from(member.calls)).sum();
+    let transactions: u64 = members.iter().map(|member| u64::from(member.transactions)).sum();
+    let oldest = members.iter().filter_map(|member| member.oldest_call_seconds).reduce(f64::max);
+    let mut text = format!("{}, {}", plural(calls, "call"), plural(transactions, "transaction"));
+    if let Some(oldest) = oldest {
+        text += &format!("; oldest call {}", span(oldest));
+    }
+    text
+}

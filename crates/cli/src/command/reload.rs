@@ -1,0 +1,19 @@
+use crate::admin::Target;
+use anyhow::Result;
+use server::admin::view::Reloaded;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Has the server read its configuration again. With an error in it, nothing changes.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let reloaded: Reloaded = arguments.target.post("/api/reload", b"")?;
+    println!("configuration reloaded");
+    for what in reloaded.needs_restart {
+        println!("{what} changed: takes effect with the next start");
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+use super::load::table::{milliseconds, table};
+use crate::admin::{Exit, Target};
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table};
+use serde_json::{Value, json};
+use server::admin::view::{Health, Member, Members, Sessions};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Print what the server says as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the members. Fails with exit code 4 when no new calls are taken.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let target = &arguments.target;
+    // 503 is the answer of a server that takes no new calls.
+    let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
+    if arguments.json {
+        let members: Value = target.get("/api/members")?;
+        let all = json!({
+            "health": &health,
+            "sessions": target.get::<Value>("/api/sessions")?,
+            "members": &members["members"],
+        });
+        println!("{all:#}");
+    } else {
+        let members: Members = target.get("/api/members")?;
+        println!("{}", text(&health, &target.get("/api/sessions")?, &members.members));
+    }
+    if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
+}
+
+fn text(health: &Health, sessions: &Sessions, members: &[Member]) -> String {
+    let Health { version, policy, accepting, .. } = health;
+    let up = span(health.uptime_seconds);
+    let mut text = format!(
+        "sarabande {version}, up {up}, policy {policy}, new calls go to {accepting} of {}\n\n{}\n\n\
+         sessions: {} active, {} ended and remembered",
+        plural(health.members as u64, "member"),
+        rows(members),
+        sessions.active,
+        sessions.expired
+    );
+    for member in members.iter().filter(|member| member.state == "down") {
+        let since = span(member.since_change_seconds);
+        let probe = member.last_probe.as_deref().unwrap_or("none yet");
+        text += &format!("\n{} is down for {since}; last probe: {probe}", member.address);
+    }
+    text
+}
+
+fn rows(members: &[Member]) -> String {
+    let mut table = table(&[
+        "member",
+        "state",
+        "calls",
+        "trans-\nactions",
+        "work",
+        "assigned",
+        "INVITE\np50 ms",
+        "INVITE\np99 ms",
+        "oldest\ncall",
+    ]);
+    word_column(&mut table, 1);
+    let work = |work: f64| format!("{work:.2}");
+    let time = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| milliseconds((ms * 1e3) as u64));
+    let age = |age: Option<f64>| age.map_or("-".to_owned(), span);
+    for member in members {
+        table.add_row([
+            label(member),
+            state(member),
+            member.calls.to_string(),
+            member.transactions.to_string(),
+            work(member.work),
+            member.assigned_total.to_string(),
+            time(member.invite_ms.p50),
+            time(member.invite_ms.p99),
+            age(member.oldest_call_seconds),
+        ]);
+    }
+    // Percentiles cannot be summed up.
+    let ages = members.iter().filter_map(|member| member.oldest_call_seconds);
+    table.add_row([
+        "total".to_owned(),
+        String::new(),
+        members.iter().map(|member| u64::from(member.calls)).sum::<u64>().to_string(),
+        members.iter().map(|member| u64::from(member.transactions)).sum::<u64>().to_string(),
+        work(members.iter().map(|member| member.work).sum()),
+        members.iter().map(|member| member.assigned_total).sum::<u64>().to_string(),
+        String::new(),
+        String::new(),
+        age(ages.reduce(f64::max)),
+    ]);
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// Makes `column` one of words, and puts all closer together, so that names and addresses fit.
+pub(super) fn word_column(table: &mut Table, column: usize) {
+    for (index, each) in table.column_iter_mut().enumerate() {
+        each.set_padding((u16::from(index > 0), 0));
+        if index == column {
+            each.set_cell_alignment(CellAlignment::Left);
+        }
+    }
+}
+
+/// The address, after its name if that says more.
+fn label(member: &Member) -> String {
+    let address = member.address.to_string();
+    if member.name == address || member.name == member.address.ip().to_string() {
+        address
+    } else {
+        format!("{} {address}", member.name)
+    }
+}
+
+/// The state, with the figure that goes with it.
+fn state(member: &Member) -> String {
+    let figure = match member.state.as_str() {
+        "slow-start" => format!("{:.0} %", 100.0 * member.capacity_now / member.capacity),
+        "paused" => span(member.paused_seconds),
+        "full" => format!("of {}", member.max_calls),
+        _ => return member.state.clone(),
+    };
+    format!("{} {figure}", member.state)
+}
+
+/// A time in its two largest units.
+pub(super) fn span(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        ..60 => format!("{seconds}s"),
+        60..3600 => format!("{minutes}m {}s", seconds % 60),
+        3600..86_400 => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
+}
+
+/// `1 call`, `2 calls`.
+pub(super) fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(address: &str, state: &str, more: &Value) -> Member {
+        let times = json!({ "count": 0, "p50": null, "p90": null, "p99": null, "max": null });
+        let mut value = json!({
+            "name": address, "address": address, "state": state, "member": true, "reachable": true,
+            "accepting": true, "draining": false, "paused_seconds": 0.0, "capacity": 2.0, "capacity_now": 2.0,
+            "max_calls": 0, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
+            "transactions_total": 0, "ended": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
+            "oldest_call_seconds": null, "last_probe": null, "since_change_seconds": 0.0
+        });
+        let more = more.as_object().unwrap().clone();
+        value.as_object_mut().unwrap().extend(more);
+        value["occupancy"]["mean"] = Value::Null;
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn the_table_shows_members_and_their_sum() {
+        let times = json!({ "count": 7, "p50": 1.5, "p90": 20.0, "p99": 31.4, "max": 40.0 });
+        let busy = json!({
+            "calls": 3, "transactions": 2, "work": 2.75, "assigned_total": 1200,
+            "invite_ms": times, "oldest_call_seconds": 61.2
+        });
+        let slow =
+            json!({ "name": "sip.example", "capacity_now": 0.5, "calls": 1, "oldest_call_seconds": 5.0 });
+        let members = [member("10.0.0.1:5060", "up", &busy), member("10.0.0.2:5060", "slow-start", &slow)];
+        let table = rows(&members);
+        let cells: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+            .collect();
+        assert_eq!(cells[3], ["10.0.0.1:5060", "up", "3", "2", "2.75", "1200", "1.50", "31.4", "1m 1s"]);
+        assert_eq!(
+            cells[4],
+            ["sip.example 10.0.0.2:5060", "slow-start 25 %", "1", "0", "0.00", "0", "-", "-", "5s"]
+        );
+        assert_eq!(cells.last().unwrap(), &["total", "4", "2", "2.75", "1200", "1m 1s"]);
+    }
+
+    #[test]
+    fn states_show_the_figure_that_goes_with_them() {
+        let shown = |name, more| state(&member("10.0.0.1:5060", name, &more));
+        assert_eq!(shown("paused", json!({ "paused_seconds": 12.3 })), "paused 12s");
+        assert_eq!(shown("full", json!({ "max_calls": 100 })), "full of 100");
+        assert_eq!(shown("down", json!({})), "down");
+    }
+
+    #[test]
+    fn a_member_that_is_down_is_explained() {
+        let dead = json!({ "last_probe": "no answer in time", "since_change_seconds": 130.0 });
+        let health = Health {
+            healthy: false,
+            reasons: Vec::new(),
+            members: 1,
+            accepting: 0,
+            policy: "tlwl".to_owned(),
+            stopping: false,
+            uptime_seconds: 90_000.0,
+            version: "1.2.3".to_owned(),
+        };
+        let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
+        let text = text(&health, &sessions, &[member("10.0.0.1:5060", "down", &dead)]);
+        assert!(
+            text.starts_with("sarabande 1.2.3, up 1d 1h, policy tlwl, new calls go to 0 of 1 member\n"),
+            "{text}"
+        );
+        assert!(text.contains("\nsessions: 5 active, 6 ended"), "{text}");
+        assert!(
+            text.ends_with("\n10.0.0.1:5060 is down for 2m 10s; last probe: no answer in time"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn spans_have_two_units() {
+        let shown = [0.9, 59.9, 60.0, 3_599.0, 3_600.0, 86_399.0, 90_000.0].map(span);
+        assert_eq!(shown, ["0s", "59s", "1m 0s", "59m 59s", "1h 0m", "23h 59m", "1d 1h"]);
+    }
+}
