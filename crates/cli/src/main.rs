@@ -20,6 +20,8 @@ enum Command {
     Run(command::run::Arguments),
     /// Checks a configuration file, or prints the schema or the reference of all keys.
     Check(command::check::Arguments),
+    /// Shows it all on this machine, with nothing to install: servers, callers, and the balancer's policies.
+    Demo(command::demo::Arguments),
     /// Makes or takes calls, to test and to measure.
     Load(command::load::Arguments),
     /// Shows the members of a running server and what they have to do.
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Check(arguments) => command::check::run(&arguments),
+        Command::Demo(arguments) => command::demo::run(&arguments),
         Command::Load(arguments) => command::load::run(&arguments),
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Drain(arguments) => command::drain::run(&arguments),

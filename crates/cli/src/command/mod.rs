@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod check;
+pub(crate) mod demo;
 pub(crate) mod drain;
 pub(crate) mod explain;
 pub(crate) mod load;

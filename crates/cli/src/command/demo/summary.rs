@@ -1,0 +1,63 @@
+use super::act::{Outcome, Plot};
+use crate::command::load::table;
+use std::fmt::Write as _;
+
+/// What the acts have shown.
+pub(super) fn text(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    let compared: Vec<_> = outcomes.iter().filter(|outcome| outcome.plot == Plot::Compare).collect();
+    if let Some(first) = compared.first() {
+        writeln!(text, "{:.0} calls/s to four servers of unequal speed, times in ms:\n", first.rate)
+            .expect("a String takes any text");
+        text += &comparison(&compared);
+    }
+    for outcome in outcomes.iter().filter(|outcome| outcome.plot == Plot::Crash) {
+        let results = &outcome.results;
+        writeln!(
+            text,
+            "\nA server killed and restarted, another one drained, {} calls at {:.0} calls/s with {}:\n  \
+             {} new calls lost\n  {} answered calls died with their server\n  {} messages met a wrong server",
+            results.calls_started,
+            outcome.rate,
+            outcome.policy,
+            outcome.calls_lost(),
+            outcome.calls_broken(),
+            results.wrong_server
+        )
+        .expect("a String takes any text");
+    }
+    text.trim_end().to_owned()
+}
+
+fn comparison(outcomes: &[&Outcome]) -> String {
+    let mut table = table::table(&[
+        "policy",
+        "calls",
+        "lost",
+        "INVITE p50",
+        "p95",
+        "p99",
+        "BYE p99",
+        "repeated",
+        "imbalance",
+    ]);
+    for outcome in outcomes {
+        let results = &outcome.results;
+        let invite = |percent| table::percentile(&results.invite_response, percent);
+        table.add_row([
+            outcome.policy.clone(),
+            results.calls_started.to_string(),
+            outcome.calls_lost().to_string(),
+            invite(50.0),
+            invite(95.0),
+            invite(99.0),
+            table::percentile(&results.bye_response, 99.0),
+            results.retransmissions_sent.to_string(),
+            format!("{:.2}", outcome.imbalance()),
+        ]);
+    }
+    format!(
+        "{table}\n\n lost: calls that were not set up; repeated: requests sent again for want of an answer;\n \
+         imbalance: load of the busiest server over the mean of all\n"
+    )
+}
