@@ -3,7 +3,8 @@
 use super::view::{Explanation, Health, Member, Members, Session, Sessions};
 use crate::{Handle, Server};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -355,4 +356,53 @@ async fn metrics_have_types_and_cumulative_buckets() {
     }
     let seconds = of("sarabande_member_invite_response_seconds_sum", alive, "");
     assert!(seconds > 0.0 && seconds < 60.0, "seconds, not microseconds: {seconds}");
+}
+
+/// Every word in backticks of the user's page, without what follows the first blank or bracket.
+fn documented() -> BTreeSet<&'static str> {
+    let page = include_str!("../../../../docs/admin.md");
+    page.split('`').skip(1).step_by(2).map(|word| word.split([' ', '=', '?', '(']).next().unwrap()).collect()
+}
+
+/// All keys of a JSON value, at any depth.
+fn keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_documentation_names_every_metric_label_and_key() {
+    let site = Site::start().await;
+    site.call("documented").await;
+    let page = site.ask("GET", "/metrics").await.body;
+    let documented = documented();
+    let families: BTreeSet<_> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let described: BTreeSet<_> =
+        documented.iter().copied().filter(|word| word.starts_with("sarabande_")).collect();
+    assert_eq!(families, described);
+    // Of each label with a fixed set of values, all values.
+    for label in ["state", "reason", "why", "operation", "outcome"] {
+        let start = format!("{label}=\"");
+        let values = page.lines().filter_map(|line| line.split_once(&start)?.1.split('"').next());
+        let missing: BTreeSet<_> = values.filter(|value| !documented.contains(value)).collect();
+        assert!(missing.is_empty(), "{label}: {missing:?}");
+    }
+    let mut found = BTreeSet::new();
+    for path in ["health", "members", "sessions", "sessions?call_id=documented"] {
+        keys(&site.ask("GET", &format!("/api/{path}")).await.json(), &mut found);
+    }
+    let request = request(site.sip, "INVITE", "documented");
+    keys(&site.send("POST", "/api/explain", "", &request).await.json(), &mut found);
+    keys(&site.ask("POST", "/api/stop").await.json(), &mut found);
+    let missing: BTreeSet<_> = found.iter().filter(|key| !documented.contains(key.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

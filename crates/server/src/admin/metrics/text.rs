@@ -79,3 +79,43 @@ fn put(page: &mut String, text: std::fmt::Arguments<'_>) {
 fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_cumulative_and_in_the_metrics_unit() {
+        let mut micros = Histogram::new_with_bounds(1, 200_000_000, 2).unwrap();
+        for (value, times) in [(100, 3), (250, 1), (100_000, 2), (150_000_000, 1)] {
+            micros.record_n(value, times).unwrap();
+        }
+        let mut page = Page::default();
+        page.histogram("x_seconds", "Help.").buckets(
+            &[("a", "1")],
+            &micros,
+            &[250, 1_000, 100_000, 1_000_000],
+            1e6,
+        );
+        let page = page.finish();
+        let (head, sum_and_count) = page.split_once("x_seconds_sum{a=\"1\"} ").unwrap();
+        assert_eq!(
+            head,
+            "# HELP x_seconds Help.\n# TYPE x_seconds histogram\n\
+             x_seconds_bucket{a=\"1\",le=\"0.00025\"} 4\nx_seconds_bucket{a=\"1\",le=\"0.001\"} 4\n\
+             x_seconds_bucket{a=\"1\",le=\"0.1\"} 6\nx_seconds_bucket{a=\"1\",le=\"1\"} 6\n\
+             x_seconds_bucket{a=\"1\",le=\"+Inf\"} 7\n"
+        );
+        let (sum, count) = sum_and_count.split_once('\n').unwrap();
+        assert_eq!(count, "x_seconds_count{a=\"1\"} 7\n");
+        let (sum, exact) = (sum.parse::<f64>().unwrap(), 150.200_55);
+        assert!((sum - exact).abs() < 0.01 * exact, "{sum}");
+    }
+
+    #[test]
+    fn label_values_are_escaped() {
+        let mut page = Page::default();
+        page.gauge("x", "Help.").sample(&[("a", "q\"b\\n\nl")], 1);
+        assert_eq!(page.finish(), "# HELP x Help.\n# TYPE x gauge\nx{a=\"q\\\"b\\\\n\\nl\"} 1\n");
+    }
+}
