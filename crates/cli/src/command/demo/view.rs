@@ -80,7 +80,8 @@ fn draw_servers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let others = widths.iter().sum::<u16>() + widths.len() as u16 - 1 + 4;
     widths[5] = area.width.saturating_sub(others).min(HISTORY as u16);
     let samples = widths[5] as usize;
-    let names = ["server", "speed", "state", "calls", "open", "work", "left", "calls/s", "p50 ms", "p99 ms"];
+    let work = if samples < "work left".len() { "work" } else { "work left" };
+    let names = ["server", "speed", "state", "calls", "open", work, "", "calls/s", "p50 ms", "p99 ms"];
     let header = names.iter().enumerate().map(|(index, name)| {
         let text = Text::from(*name);
         Cell::from(if matches!(index, 0 | 2 | 5) { text } else { text.alignment(Alignment::Right) })
