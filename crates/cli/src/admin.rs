@@ -49,7 +49,7 @@ impl std::error::Error for Exit {}
 /// Which server is meant.
 #[derive(clap::Args, Default)]
 pub(crate) struct Target {
-    /// Admin interface of the server: URL or address [default: http://127.0.0.1:8060].
+    /// Admin interface of the server, as URL or address; 127.0.0.1:8060 unless set.
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     admin: Option<String>,
     /// The server's configuration file, to find its admin interface.
@@ -145,9 +145,9 @@ impl Reply {
         let mut lines = head.lines();
         let start = lines.next().filter(|line| line.starts_with("HTTP/1.1 "));
         let status = start.and_then(|line| line.split(' ').nth(1)?.parse().ok());
-        let headers = lines.filter_map(|line| line.split_once(':'));
-        let length = headers.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-        let length = length.last().and_then(|(_, length)| length.trim().parse().ok());
+        let mut headers = lines.filter_map(|line| line.split_once(':'));
+        let length = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        let length = length.and_then(|(_, length)| length.trim().parse().ok());
         if length.is_none_or(|length: usize| length != body.len()) {
             bail!("its answer breaks off after {} bytes", body.len());
         }

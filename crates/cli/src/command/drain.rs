@@ -73,9 +73,7 @@ fn left(members: &[Member]) -> String {
     let calls: u64 = members.iter().map(|member| u64::from(member.calls)).sum();
     let transactions: u64 = members.iter().map(|member| u64::from(member.transactions)).sum();
     let oldest = members.iter().filter_map(|member| member.oldest_call_seconds).reduce(f64::max);
-    let mut text = format!("{}, {}", plural(calls, "call"), plural(transactions, "transaction"));
-    if let Some(oldest) = oldest {
-        text += &format!("; oldest call {}", span(oldest));
-    }
-    text
+    let age = oldest.map(|oldest| format!("; oldest call {}", span(oldest)));
+    let (calls, transactions) = (plural(calls, "call"), plural(transactions, "transaction"));
+    format!("{calls}, {transactions}{}", age.unwrap_or_default())
 }

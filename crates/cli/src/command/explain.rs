@@ -106,11 +106,8 @@ fn text(explanation: &Explanation) -> String {
         other => other.to_owned(),
     };
     let to = member.map_or("no member".to_owned(), |member| member.to_string());
-    let mut text = format!("goes to  {to}\nbecause  {reason}");
-    if let Some(token) = token {
-        text += &format!("\ntoken    names {token}");
-    }
-    format!("{text}\n\n{}", candidates(&explanation.candidates, *member))
+    let token = token.map(|token| format!("\ntoken    names {token}")).unwrap_or_default();
+    format!("goes to  {to}\nbecause  {reason}{token}\n\n{}", candidates(&explanation.candidates, *member))
 }
 
 fn candidates(candidates: &[Candidate], chosen: Option<SocketAddr>) -> String {

@@ -37,20 +37,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn text(health: &Health, sessions: &Sessions, members: &[Member]) -> String {
     let Health { version, policy, accepting, .. } = health;
     let up = span(health.uptime_seconds);
-    let mut text = format!(
+    let down = members.iter().filter(|member| member.state == "down").map(|member| {
+        let since = span(member.since_change_seconds);
+        let probe = member.last_probe.as_deref().unwrap_or("none yet");
+        format!("\n{} is down for {since}; last probe: {probe}", member.address)
+    });
+    format!(
         "sarabande {version}, up {up}, policy {policy}, new calls go to {accepting} of {}\n\n{}\n\n\
-         sessions: {} active, {} ended and remembered",
+         sessions: {} active, {} ended and remembered{}",
         plural(health.members as u64, "member"),
         rows(members),
         sessions.active,
-        sessions.expired
-    );
-    for member in members.iter().filter(|member| member.state == "down") {
-        let since = span(member.since_change_seconds);
-        let probe = member.last_probe.as_deref().unwrap_or("none yet");
-        text += &format!("\n{} is down for {since}; last probe: {probe}", member.address);
-    }
-    text
+        sessions.expired,
+        down.collect::<String>()
+    )
 }
 
 fn rows(members: &[Member]) -> String {

@@ -1,5 +1,7 @@
 //! A real server on loopback, asked over real connections.
 
+#![expect(clippy::float_cmp, reason = "whole numbers are exact")]
+
 use super::view::{Explanation, Health, Member, Members, Session, Sessions};
 use crate::{Handle, Server};
 use serde::de::DeserializeOwned;
