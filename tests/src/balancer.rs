@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,7 +15,10 @@ use serde_json::Value;
 use crate::child::Child;
 use crate::field::Field;
 use crate::http::{self, Reply};
-use crate::wait::until;
+use crate::wait::{until, within};
+
+/// A transaction that is never answered ends after 64*T1 = 32 s (RFC 3261 §17.1.2.2); this is well beyond.
+const LEASES_END: Duration = Duration::from_secs(60);
 
 /// What a configuration file is made from; tests change fields before they start a balancer.
 #[derive(Debug, Clone)]
@@ -232,7 +236,7 @@ impl Balancer {
 
     /// Waits until no member has a call, a transaction or work left: every lease has ended.
     pub fn wait_until_idle(&self) {
-        until("calls, transactions and work return to zero", || {
+        within(LEASES_END, "calls, transactions and work return to zero", || {
             let members = self.members();
             let idle = |m: &Member| m.calls == 0 && m.transactions == 0 && m.work.abs() < 1e-9;
             members.iter().all(idle).then_some(())

@@ -1,7 +1,7 @@
 //! Harness of the live tests: it starts the real `sarabande` binary, real SIPp callers and servers, and
 //! small UDP agents of its own, each test on loopback addresses that no other test uses.
 //!
-//! A test reads top down: a [`Field`] hands out addresses and a scratch folder, [`Balancer`] and [`Sipp`]
+//! A test reads top down: a [`Field`] hands out addresses and a scratch folder, [`Balancer`], [`Server`] and [`Caller`]
 //! run on them, [`Agent`] speaks SIP where SIPp cannot (foreign Vias, garbage, forged tokens). Everything
 //! started is killed when its value is dropped, also when the test panics; the scratch folder with every
 //! log is then kept and named.

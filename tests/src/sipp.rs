@@ -15,6 +15,9 @@ use crate::wait::until;
 /// SIPp gives up after this; it then still exits in good order, with calls missing from its account.
 const LIMIT: Duration = Duration::from_secs(100);
 
+/// How long a server may take to let its calls end; those that ended last are remembered for `linger_ms` more.
+const LAST_CALLS: Duration = Duration::from_secs(60);
+
 /// How many calls, how fast, how long.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
@@ -106,7 +109,7 @@ impl Server {
     /// Lets its calls end, ends it and returns its account.
     pub fn finish(mut self) -> Stats {
         self.child.signal(Signal::USR1);
-        self.child.wait();
+        self.child.wait_within(LAST_CALLS);
         self.stats()
     }
 
@@ -114,7 +117,7 @@ impl Server {
     /// and no message came for a call that was not its own.
     pub fn finish_clean(mut self) -> Stats {
         self.child.signal(Signal::USR1);
-        self.child.wait();
+        self.child.wait_within(LAST_CALLS);
         let stats = self.stats();
         if (stats.failed, stats.current) != (0, 0) {
             self.child.print_logs();

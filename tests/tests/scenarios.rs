@@ -35,7 +35,7 @@ fn exponential_holding_times_end() {
 #[test]
 fn a_lossy_link_is_survived_without_a_balancer() {
     let field = Field::new("pair_loss");
-    let server = Server::start(&field, "uas_direct", field.sip(11), 8000);
+    let server = Server::start(&field, "uas_direct", field.sip(11), 20_000);
     let (caller, link) = (field.sip(2), field.sip(3));
     let lossy = Link::start(link, caller, server.address(), 50, 3);
     let load = Load { calls: 200, rate: 50, hold_ms: 2000 };

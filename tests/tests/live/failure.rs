@@ -15,8 +15,8 @@ const FIVE_PERCENT: u64 = 50;
 fn five_percent_loss_each_way_loses_no_call() {
     let field = Field::new("loss");
     let (caller, link) = (field.sip(2), field.sip(3));
-    // Servers remember ended calls for a while, to answer a BYE whose 200 was lost.
-    let start = |host: &u8| Server::start(&field, "uas_direct", field.sip(*host), 8000);
+    // Servers remember ended calls for 64*T1 (RFC 3261 §17.2.2, Timer J), to answer a BYE whose 200 was lost.
+    let start = |host: &u8| Server::start(&field, "uas_direct", field.sip(*host), 32_000);
     let servers: Vec<Server> = SERVERS.iter().map(start).collect();
     let mut settings = Settings::new(&field, &[]);
     let doors: Vec<_> = SERVERS.iter().map(|host| field.sip(host + 10)).collect();
@@ -28,7 +28,8 @@ fn five_percent_loss_each_way_loses_no_call() {
     for (door, server) in doors.iter().zip(&servers) {
         links.push(Link::start(*door, balancer.address(), server.address(), FIVE_PERCENT, 2));
     }
-    let load = Load { calls: 300, rate: 50, hold_ms: 1000 };
+    // Long enough for a few rounds of 200 and ACK: SIPp fails a call whose ACK comes after its BYE.
+    let load = Load { calls: 300, rate: 50, hold_ms: 8000 };
     Caller::plain(&field, (caller, link), load).finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, load.calls);
