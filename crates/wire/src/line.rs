@@ -9,7 +9,7 @@ use crate::header::Name;
 pub(crate) struct Line {
     /// Offset of the name.
     pub(crate) start: u32,
-    /// The field name, untrimmed of nothing: a token.
+    /// The field name, a token, or empty.
     pub(crate) name: Span,
     /// From after the colon to before the line end; white space around it is still there.
     pub(crate) value: Span,

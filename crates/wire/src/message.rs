@@ -18,8 +18,6 @@ pub(crate) struct Fields {
     pub(crate) via: Group,
     /// The first Via line, with its line end.
     pub(crate) via_line: Span,
-    /// End of the first Via line's value.
-    pub(crate) via_value_end: u32,
     /// Start of the second value on the first Via line.
     pub(crate) via_next: Option<u32>,
     pub(crate) route: Group,
@@ -141,7 +139,7 @@ impl<'a> Message<'a> {
     /// The Via below the topmost one: where a response goes next. `None` when absent or malformed.
     pub fn second_via(&self) -> Option<Via<'a>> {
         if let Some(start) = self.fields.via_next {
-            let span = Span { start, end: self.fields.via_value_end };
+            let span = Span { start, end: self.fields.via_line.end };
             return via::parse_strict(self.bytes, span).ok().map(|(via, _)| via);
         }
         if self.fields.via.lines < 2 {

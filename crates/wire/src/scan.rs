@@ -183,7 +183,6 @@ impl Scanner<'_> {
             }
             self.fields.via_next = parsed.next;
             self.fields.via_line = line.whole();
-            self.fields.via_value_end = value.end;
             self.top_via = Some(parsed.via);
         }
         self.fields.via.add(line);
