@@ -112,6 +112,8 @@ impl Server {
         let outcome = self.control.run(self.reports, self.asks).await;
         if let Some(task) = admin {
             task.abort();
+            // Whoever waits for the end may bind the address again.
+            let _ = task.await;
         }
         if outcome.is_ok() {
             for thread in self.threads {

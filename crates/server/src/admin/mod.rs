@@ -1,10 +1,11 @@
 //! The admin interface: HTTP with a JSON API and metrics for Prometheus. `docs/admin.md` describes it for users.
 //!
 //! It asks for no password, so it listens on loopback unless told otherwise, and refuses what a web page in an
-//! operator's browser might send ([`guard`]). All it knows and does goes through a [`Handle`].
+//! operator's browser might send. All it knows and does goes through a [`Handle`].
 //!
 //! - [`view`]: the shapes of the JSON, for both sides of the connection,
 //! - `api`: what each path answers,
+//! - `guard`: what keeps web pages out,
 //! - `metrics`: the text that Prometheus reads.
 
 mod api;

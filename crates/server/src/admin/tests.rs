@@ -22,7 +22,8 @@ struct Site {
     alive: SocketAddr,
     dead: SocketAddr,
     handle: Handle,
-    server: JoinHandle<Result<(), String>>,
+    /// Returns whether the admin address was free again at the end.
+    server: JoinHandle<bool>,
 }
 
 struct Reply {
@@ -89,7 +90,8 @@ impl Site {
             runtime.block_on(async {
                 let server = Server::start(config, None).await.unwrap();
                 started.send(server.handle()).ok().unwrap();
-                server.run().await
+                server.run().await.unwrap();
+                TcpListener::bind(admin).await.is_ok()
             })
         });
         let site = Self { sip, admin, alive, dead, handle: handle.await.unwrap(), server };
@@ -221,6 +223,12 @@ async fn explain_names_the_member_and_why() {
     let path = "/api/explain?from=192.0.2.1:5060";
     let known: Explanation = ask(path, &request(from, "INVITE", "known")).await.json();
     assert_eq!((known.member, known.why.as_str(), known.known), (Some(site.alive), "session", true));
+    let path = format!("/api/explain?from={}", site.alive);
+    let own = ask(&path, &request(site.alive, "INVITE", "own")).await;
+    assert_eq!(
+        own.body, "refused: 502 Next Hop Is No Address\n",
+        "a member calls out, to where its URI says"
+    );
     let bad = ask("/api/explain", "no SIP").await;
     assert_eq!((bad.status, bad.body.as_str()), (400, "dropped: not_sip\n"));
     assert_eq!(ask("/api/explain?from=here", "").await.status, 400);
@@ -249,7 +257,7 @@ async fn stop_without_calls_ends_the_process_and_its_listener() {
     assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
     site.until(async |site| site.server.is_finished()).await;
     assert!(site.handle.totals().await.is_err());
-    assert!(TcpListener::bind(site.admin).await.is_ok(), "the port is free again");
+    assert!(site.server.join().unwrap(), "the port is free again");
 }
 
 #[tokio::test]
