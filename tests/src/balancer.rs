@@ -18,7 +18,7 @@ use crate::http::{self, Reply};
 use crate::wait::{until, within};
 
 /// A transaction that is never answered ends after 64*T1 = 32 s (RFC 3261 §17.1.2.2); this is well beyond.
-const LEASES_END: Duration = Duration::from_secs(60);
+const LEASES_END: Duration = Duration::from_mins(1);
 
 /// What a configuration file is made from; tests change fields before they start a balancer.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use crate::wait::until;
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// How long a server may take to let its calls end; those that ended last are remembered for `linger_ms` more.
-const LAST_CALLS: Duration = Duration::from_secs(60);
+const LAST_CALLS: Duration = Duration::from_mins(1);
 
 /// How many calls, how fast, how long.
 #[derive(Debug, Clone, Copy)]
