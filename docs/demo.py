@@ -22,7 +22,8 @@ SESSION = "sarabande-demo-capture"
 PALETTE = ["#1d2129", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#c8ccd4",
            "#6b7383", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#ffffff"]
 BACKGROUND, FOREGROUND = "#1d2129", "#c8ccd4"
-CELL_WIDTH, CELL_HEIGHT, MARGIN = 8.0, 17, 14
+# The glyphs of most monospaced fonts are 0.6 em wide.
+CELL_WIDTH, CELL_HEIGHT, MARGIN, FONT_SIZE = 8, 17, 14, 13.3
 
 
 def tmux(*words):
@@ -47,14 +48,16 @@ def record(binary):
         tmux("kill-session", "-t", SESSION)
 
 
-def runs(line):
-    """(text, colour, bold) of a line with escape sequences."""
+def runs(picture):
+    """(text, colour, bold) of text with escape sequences, which hold beyond the end of a line."""
     colour, bold = FOREGROUND, False
-    for text, codes in re.findall(r"([^\x1b]+)|\x1b\[([\d;]*)m", line):
+    for text, codes in re.findall(r"(\n|[^\x1b\n]+)|\x1b\[([\d;]*)m", picture):
         if text:
             yield text, colour, bold
             continue
-        for code in [int(code or 0) for code in codes.split(";")]:
+        codes = [int(code or 0) for code in codes.split(";")]
+        while codes:
+            code = codes.pop(0)
             if code in (0, 39):
                 colour = FOREGROUND
             if code in (0, 22):
@@ -65,26 +68,51 @@ def runs(line):
                 colour = PALETTE[code - 30]
             elif 90 <= code <= 97:
                 colour = PALETTE[code - 82]
+            elif code == 38 and codes[0] == 5:
+                colour, codes = PALETTE[codes[1]], codes[2:]
+
+
+def drawn(glyph, x, y):
+    """A line or block as a path: fonts leave gaps between them. None for letters."""
+    middle, centre = x + CELL_WIDTH / 2, y + CELL_HEIGHT / 2
+    right, bottom = x + CELL_WIDTH, y + CELL_HEIGHT
+    corner = {"╭": (bottom, right), "╮": (bottom, x), "╰": (y, right), "╯": (y, x)}
+    if glyph in "─│":
+        start, end = ((x, centre), (right, centre)) if glyph == "─" else ((middle, y), (middle, bottom))
+        return "line", f"M{start[0]:g} {start[1]:g}L{end[0]:g} {end[1]:g}"
+    if glyph in corner:
+        vertical, horizontal = corner[glyph]
+        return "line", f"M{middle:g} {vertical:g}Q{middle:g} {centre:g} {horizontal:g} {centre:g}"
+    if "▁" <= glyph <= "█":
+        # Bars of neighbouring rows are kept apart.
+        height = (CELL_HEIGHT - 3) * (ord(glyph) - ord("▁") + 1) / 8
+        return "block", f"M{x:g} {bottom - 1:g}h{CELL_WIDTH:g}v{-height:g}h{-CELL_WIDTH:g}z"
+    return None
 
 
 def svg(picture):
-    lines = picture.rstrip("\n").split("\n")
-    width, height = COLUMNS * CELL_WIDTH + 2 * MARGIN, len(lines) * CELL_HEIGHT + 2 * MARGIN
+    width, height = COLUMNS * CELL_WIDTH + 2 * MARGIN, ROWS * CELL_HEIGHT + 2 * MARGIN
+    fonts = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height}" width="{width:g}" '
-           f'height="{height}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace" '
-           'font-size="13">', f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>']
-    for row, line in enumerate(lines):
-        column = 0
-        for text, colour, bold in runs(line):
-            # Each word has its own place: fonts differ in width, and blanks are not drawn.
-            for word in re.finditer(r"\S+(?: \S+)*", text):
-                x = MARGIN + (column + word.start()) * CELL_WIDTH
-                y = MARGIN + row * CELL_HEIGHT + 13
-                length = len(word[0]) * CELL_WIDTH
-                weight = ' font-weight="bold"' if bold else ""
-                out.append(f'<text x="{x:g}" y="{y}" fill="{colour}"{weight} textLength="{length:g}" '
-                           f'lengthAdjust="spacingAndGlyphs" xml:space="preserve">{html.escape(word[0])}</text>')
-            column += len(text)
+           f'height="{height}" font-family="{fonts}" font-size="{FONT_SIZE}">', f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>']
+    column, y = 0, MARGIN
+    for text, colour, bold in runs(picture):
+        if text == "\n":
+            column, y = 0, y + CELL_HEIGHT
+            continue
+        paths = {}
+        for index, glyph in enumerate(text):
+            if path := drawn(glyph, MARGIN + (column + index) * CELL_WIDTH, y):
+                paths.setdefault(path[0], []).append(path[1])
+        for kind, path in paths.items():
+            paint = f'fill="none" stroke="{colour}"' if kind == "line" else f'fill="{colour}"'
+            out.append(f'<path {paint} d="{"".join(path)}"/>')
+        weight = ' font-weight="bold"' if bold else ""
+        # Each word has its own place, since fonts differ in width.
+        for word in re.finditer(r"[^\s─│╭╮╰╯▁-█]+", text):
+            x = MARGIN + (column + word.start()) * CELL_WIDTH
+            out.append(f'<text x="{x}" y="{y + 13}" fill="{colour}"{weight}>{html.escape(word[0])}</text>')
+        column += len(text)
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -93,7 +121,7 @@ def main():
     picture, summary = record(binary)
     here = pathlib.Path(__file__).parent
     (here / "demo.svg").write_text(svg(picture))
-    plain = "".join(text for text in re.sub(r"\x1b\[[\d;]*m", "", picture).rstrip("\n"))
+    plain = re.sub(r"\x1b\[[\d;]*m", "", picture).rstrip("\n")
     (here / "demo.txt").write_text(f"{plain}\n\n{summary}\n")
 
 

@@ -30,17 +30,8 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
 }
 
 fn comparison(outcomes: &[&Outcome]) -> String {
-    let mut table = table::table(&[
-        "policy",
-        "calls",
-        "lost",
-        "INVITE p50",
-        "p95",
-        "p99",
-        "BYE p99",
-        "repeated",
-        "imbalance",
-    ]);
+    let mut table =
+        table::table(&["policy", "calls", "lost", "INVITE p50", "p95", "p99", "BYE p99", "imbalance"]);
     for outcome in outcomes {
         let results = &outcome.results;
         let invite = |percent| table::percentile(&results.invite_response, percent);
@@ -52,12 +43,11 @@ fn comparison(outcomes: &[&Outcome]) -> String {
             invite(95.0),
             invite(99.0),
             table::percentile(&results.bye_response, 99.0),
-            results.retransmissions_sent.to_string(),
             format!("{:.2}", outcome.imbalance()),
         ]);
     }
     format!(
-        "{table}\n\n lost: calls that were not set up; repeated: requests sent again for want of an answer;\n \
+        "{table}\n\n lost: calls that were not set up\n \
          imbalance: load of the busiest server over the mean of all\n"
     )
 }

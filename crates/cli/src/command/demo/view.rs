@@ -50,7 +50,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     frame.render_widget(block, area);
     let what = match scene.act.plot {
         Plot::Compare => "the same calls with each policy",
-        Plot::Crash => "what happens to calls when servers come and go",
+        Plot::Crash => "while servers come and go",
     };
     let line = vec![
         Span::from(format!("act {}  ", scene.number)),
@@ -152,12 +152,12 @@ fn draw_callers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         alarm(lost),
         Span::from(" lost  ").style(DIM),
         alarm(results.wrong_server),
-        Span::from(" at a wrong server").style(DIM),
+        Span::from(" at wrong server").style(DIM),
     ];
     let broken = results.bye_refused.values().sum::<u64>() + results.bye_timeouts;
     if broken > 0 {
         counts.push(Span::from(format!("  {broken}")).bold());
-        counts.push(Span::from(" died with their server").style(DIM));
+        counts.push(Span::from(" died in crash").style(DIM));
     }
     let times = |name: &'static str, times| {
         let mut line = vec![Span::from(format!("{name:<8}")).style(DIM)];
