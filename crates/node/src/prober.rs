@@ -120,9 +120,10 @@ impl Prober {
         let Ok(message) = wire::scan(bytes) else { return };
         let Some(status) = message.status().filter(|&status| status >= 200) else { return };
         let id = self.id;
-        let asked = self.targets.iter_mut().find(|target| {
-            message.cseq().number == target.cseq && message.call_id() == call_id(id, target.slot).as_bytes()
-        });
+        let asked = self
+            .targets
+            .iter_mut()
+            .find(|target| message.call_id() == call_id(id, target.slot, target.cseq).as_bytes());
         if let Some(target) = asked
             && target.open.take().is_some()
         {
@@ -173,8 +174,9 @@ impl Prober {
     }
 }
 
-fn call_id(id: u64, slot: Slot) -> String {
-    format!("probe-{id:016x}-{}", slot.0)
+/// A Call-ID of its own for each probe (RFC 3261 §8.1.1.4): some servers take the same one again for the old call.
+fn call_id(id: u64, slot: Slot, cseq: u32) -> String {
+    format!("probe-{id:016x}-{}-{cseq}", slot.0)
 }
 
 fn send(id: u64, local: [Option<SocketAddr>; 2], target: &Target, out: &mut Outbox<Outcome>) {
@@ -195,7 +197,7 @@ fn send(id: u64, local: [Option<SocketAddr>; 2], target: &Target, out: &mut Outb
             .header("Max-Forwards", "70")
             .header_fmt("From", format_args!("<sip:probe@{local}>;tag={id:x}"))
             .header_fmt("To", format_args!("<sip:{}>", target.address))
-            .header("Call-ID", call_id(id, target.slot))
+            .header("Call-ID", call_id(id, target.slot, target.cseq))
             .header_fmt("CSeq", format_args!("{} OPTIONS", target.cseq))
             .header_fmt("Contact", format_args!("<sip:{local}>"))
             .header("Accept", "application/sdp")

@@ -142,17 +142,18 @@ impl Shard {
     /// §16.4: which Route values are ours, and what the next one is.
     fn route_info<'a>(&self, message: &Message<'a>, uri: &'a [u8]) -> RouteInfo<'a> {
         let mut info = RouteInfo::default();
-        let count = message.routes().count();
-        let mut left = count;
+        if message.routes().next().is_none() {
+            return info;
+        }
+        let mut left = usize::MAX;
         // A strict router replaced the Request-URI by what we put into Record-Route, and put that last.
-        if count > 0
-            && let Ok(parsed) = SipUri::parse(uri)
+        if let Ok(parsed) = SipUri::parse(uri)
             && let Some(Some(token)) = parsed.param(route::PARAM)
             && self.topology.is_ours(&parsed)
         {
             info.token = Some(token);
             info.last = message.routes().last().map(|value| value.uri);
-            left -= 1;
+            left = message.routes().count() - 1;
         }
         for value in message.routes().take(left) {
             let parsed = SipUri::parse(value.uri).ok();
@@ -455,7 +456,8 @@ fn check_loop(
     let looped = |via: &Via<'_>| {
         via.branch.and_then(branch::peek_routing) == Some(routing) && topology.is_our_via(via)
     };
-    if message.vias().any(|via| via.is_ok_and(|via| looped(&via))) {
+    let lower = || message.has_lower_vias() && message.vias().skip(1).flatten().any(|via| looped(&via));
+    if looped(message.top_via()) || lower() {
         return Err(refused(482, "Loop Detected"));
     }
     Ok(routing)

@@ -2,7 +2,7 @@
 
 use crate::Span;
 use crate::chars::{self, TOKEN};
-use crate::header::Name;
+use crate::header::{Name, name};
 
 /// One header field with its folds.
 #[derive(Clone, Copy)]
@@ -11,6 +11,8 @@ pub(crate) struct Line {
     pub(crate) start: u32,
     /// The field name, a token, or empty.
     pub(crate) name: Span,
+    /// What the name names.
+    pub(crate) field: Name,
     /// From after the colon to before the line end; white space around it is still there.
     pub(crate) value: Span,
     /// Offset of the next line.
@@ -94,6 +96,22 @@ pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
         [b'\n', ..] => return Next::End { body: pos + 1, strict: false },
         _ => {}
     }
+    let (field, name_end, colon) = match name::spelled_as_usual(&bytes[pos..]) {
+        Some((field, length)) => (field, pos + length, pos + length),
+        None => spelled_out(bytes, pos),
+    };
+    let found = bytes.get(colon) == Some(&b':');
+    let Some(end) = logical_end(bytes, colon) else { return Next::Truncated };
+    let (name, value) = if found {
+        (Span::new(pos, name_end), Span::new(colon + 1, end.text))
+    } else {
+        (Span::new(pos, pos), Span::new(end.text, end.text))
+    };
+    Next::Field(Line { start: pos as u32, name, field, value, next: end.next as u32, strict: end.strict })
+}
+
+/// The name at `pos`, in any spelling: what it names, where it ends, and where its colon should be.
+fn spelled_out(bytes: &[u8], pos: usize) -> (Name, usize, usize) {
     let mut name_end = pos;
     while bytes.get(name_end).is_some_and(|&b| chars::is(b, TOKEN)) {
         name_end += 1;
@@ -103,14 +121,7 @@ pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
     while let Some(b' ' | b'\t') = bytes.get(colon) {
         colon += 1;
     }
-    let found = bytes.get(colon) == Some(&b':');
-    let Some(end) = logical_end(bytes, colon) else { return Next::Truncated };
-    let (name, value) = if found {
-        (Span::new(pos, name_end), Span::new(colon + 1, end.text))
-    } else {
-        (Span::new(pos, pos), Span::new(end.text, end.text))
-    };
-    Next::Field(Line { start: pos as u32, name, value, next: end.next as u32, strict: end.strict })
+    (Name::of(&bytes[pos..name_end]), name_end, colon)
 }
 
 /// All header fields from the line at `pos` on, to the end of the header.
@@ -127,8 +138,7 @@ impl<'a> Lines<'a> {
 
     /// Only the fields that `name` names.
     pub(crate) fn named(self, name: Name) -> impl Iterator<Item = Line> + Clone + use<'a> {
-        let bytes = self.bytes;
-        self.filter(move |line| Name::of(line.name.of(bytes)) == name)
+        self.filter(move |line| line.field == name)
     }
 }
 

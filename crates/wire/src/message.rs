@@ -150,6 +150,11 @@ impl<'a> Message<'a> {
         via::parse_strict(self.bytes, line.trimmed(self.bytes)).ok().map(|(via, _)| via)
     }
 
+    /// Whether there are Via values below the topmost one.
+    pub fn has_lower_vias(&self) -> bool {
+        self.fields.via_next.is_some() || self.fields.via.lines > 1
+    }
+
     /// All Via values, topmost first. After an error the rest of that header line is skipped.
     pub fn vias(&self) -> impl Iterator<Item = Result<Via<'a>, BadVia>> + use<'a> {
         let bytes = self.bytes;

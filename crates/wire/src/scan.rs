@@ -136,7 +136,7 @@ impl Scanner<'_> {
                     if line.name.is_empty() {
                         self.fail(Fault::bad("Malformed Header Line"));
                     } else {
-                        self.field(Name::of(line.name.of(self.bytes)), &line)?;
+                        self.field(&line)?;
                     }
                     pos = line.next as usize;
                 }
@@ -155,8 +155,8 @@ impl Scanner<'_> {
     }
 
     /// Takes one header field.
-    fn field(&mut self, name: Name, line: &Line) -> Result<(), Discard> {
-        match name {
+    fn field(&mut self, line: &Line) -> Result<(), Discard> {
+        match line.field {
             Name::Other => {}
             Name::Via => self.via(line)?,
             Name::From => self.party(line, true),

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use wire::{Discard, Edits, Host, Method, SipUri, Transport, request_source_target, response_target, scan};
 
@@ -14,17 +14,9 @@ struct Case {
     bytes: Vec<u8>,
 }
 
-/// The messages stand beside the checkout; `SARABANDE_SHARED` names another place.
-fn folder() -> PathBuf {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
-    PathBuf::from(std::env::var("SARABANDE_SHARED").unwrap_or_else(|_| beside.to_owned())).join("torture")
-}
-
 fn read(path: &str) -> Vec<u8> {
-    let path = folder().join(path);
-    std::fs::read(&path).unwrap_or_else(|e| {
-        panic!("{}: {e}; set SARABANDE_SHARED to the folder that holds torture/INDEX.tsv", path.display())
-    })
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/torture").join(path);
+    std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 fn cases() -> Vec<Case> {

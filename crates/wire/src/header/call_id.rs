@@ -18,7 +18,7 @@ pub fn peek_call_id(datagram: &[u8]) -> Option<&[u8]> {
     let mut pos = line::physical_end(bytes, 0)?.next;
     loop {
         let Next::Field(line) = line::next(bytes, pos) else { return None };
-        if Name::of(line.name.of(bytes)) == Name::CallId {
+        if line.field == Name::CallId {
             let value = line.trimmed(bytes);
             return (!value.is_empty()).then(|| value.of(bytes));
         }
