@@ -1,19 +1,20 @@
+use super::turns::Turns;
 use super::{Candidate, Candidates};
 use crate::Slot;
 
-/// The candidate with the least load divided by capacity, ties taken in turn.
+/// The candidate with the least load divided by capacity; those that are level take turns, in proportion to their
+/// capacity: an idle cluster still gives the bigger server more calls.
 ///
-/// The search starts one past the last choice, so equal nodes are chosen round-robin; shards start at different
-/// places, so those that see the same loads do not all run to the same node.
+/// Shards start at different places, so those that see the same loads do not all run to the same node.
 #[derive(Clone, Debug)]
 pub(super) struct Least {
-    start: usize,
+    turns: Turns,
 }
 
 impl Least {
     /// `shard` spreads the first choices of the shards.
     pub(super) fn new(shard: usize) -> Self {
-        Self { start: shard }
+        Self { turns: Turns::new(shard) }
     }
 
     pub(super) fn choose(
@@ -21,18 +22,10 @@ impl Least {
         candidates: &Candidates<'_>,
         load: impl Fn(&Candidate) -> f64,
     ) -> Option<Slot> {
-        let slots = candidates.slots();
-        let mut best: Option<(f64, Slot)> = None;
-        for step in 0..slots {
-            let slot = Slot(((self.start + step) % slots) as u16);
-            let Some(candidate) = candidates.get(slot) else { continue };
-            let relative = load(&candidate) / candidate.capacity;
-            if best.is_none_or(|(least, _)| relative < least) {
-                best = Some((relative, slot));
-            }
-        }
-        let (_, slot) = best?;
-        self.start = (slot.index() + 1) % slots;
-        Some(slot)
+        let relative = |candidate: &Candidate| load(candidate) / candidate.capacity;
+        let least = candidates.iter().map(|candidate| relative(&candidate)).reduce(f64::min)?;
+        // No node is below the least, so "at most" is "equal".
+        let level = |slot| candidates.get(slot).filter(|candidate| relative(candidate) <= least);
+        self.turns.next(candidates.slots(), level)
     }
 }

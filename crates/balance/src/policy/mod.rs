@@ -8,6 +8,7 @@ mod round_robin;
 mod rwma;
 mod tjsq;
 mod tlwl;
+mod turns;
 
 pub use cjsq::Cjsq;
 pub use fnv_hash::FnvHash;
