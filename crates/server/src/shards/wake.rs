@@ -1,7 +1,7 @@
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// Wakes a thread that sleeps in `poll`; costs a system call only if it does sleep.
 ///
@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 pub(crate) struct Waker {
     event: OwnedFd,
     asleep: AtomicBool,
+    /// Calls whose mark on the event has not been taken down yet; only the sleeper counts them.
+    owed: AtomicU64,
 }
 
 impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { event, asleep: AtomicBool::new(false) })
+        Ok(Self { event, asleep: AtomicBool::new(false), owed: AtomicU64::new(0) })
     }
 
     /// Called by others after they left work.
@@ -34,11 +36,16 @@ impl Waker {
         fence(Ordering::SeqCst);
     }
 
-    /// Called by the sleeper when it is up again.
+    /// Called by the sleeper when it is up again, once after each [`Self::going_to_sleep`].
     pub(crate) fn awake(&self) {
-        if !self.asleep.swap(false, Ordering::Relaxed) {
-            // Somebody woke us: take the event down. Empty if we never slept.
-            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        let called = !self.asleep.swap(false, Ordering::Relaxed);
+        let owed = self.owed.load(Ordering::Relaxed) + u64::from(called);
+        if owed > 0 {
+            // Who called may be held up before it raises the event, while something else got us up. Left for later
+            // it would end every sleep from then on, so it stays owed until it has been taken down.
+            let mut raised = [0; 8];
+            let taken = rustix::io::read(&self.event, &mut raised).map_or(0, |_| u64::from_ne_bytes(raised));
+            self.owed.store(owed.saturating_sub(taken), Ordering::Relaxed);
         }
     }
 }
@@ -46,5 +53,48 @@ impl Waker {
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    /// One turn of the sleeper that finds no work; says whether it would have slept.
+    fn sleeps(waker: &Waker) -> bool {
+        waker.going_to_sleep();
+        let mut fds = [PollFd::new(waker, PollFlags::IN)];
+        let ready = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+        waker.awake();
+        ready == 0
+    }
+
+    #[test]
+    fn a_call_wakes_once() {
+        let waker = Waker::new().unwrap();
+        waker.wake();
+        assert!(sleeps(&waker), "it was up, and looks for work itself");
+        waker.going_to_sleep();
+        waker.wake();
+        waker.wake();
+        waker.awake();
+        assert!(sleeps(&waker));
+    }
+
+    #[test]
+    fn a_call_that_is_held_up_wakes_once() {
+        let waker = Waker::new().unwrap();
+        let raise = || rustix::io::write(&waker.event, &1_u64.to_ne_bytes()).unwrap();
+        waker.going_to_sleep();
+        // The first half of `wake`; then a datagram gets us up, and somebody else calls.
+        assert!(waker.asleep.swap(false, Ordering::Relaxed));
+        waker.awake();
+        waker.going_to_sleep();
+        waker.wake();
+        waker.awake();
+        raise();
+        assert!(!sleeps(&waker));
+        assert!(sleeps(&waker));
     }
 }
