@@ -1,5 +1,5 @@
 use crate::shards::listen::Bind;
-use crate::socket::{ReceiveBatch, SendBatch, UdpSocket, read_errors};
+use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use balance::Slot;
 use base::{Instant, Outbox};
 use config::Config;
@@ -93,10 +93,15 @@ impl Probes {
         };
         if let Some(socket) = &self.sockets[family] {
             let (prober, out) = (&mut self.prober, &mut self.out);
-            let _ = read_errors(socket.get_ref(), |address, _| prober.unreachable(address, out));
-            if let Ok(count) = self.receive.receive(socket.get_ref()) {
-                for index in 0..count {
-                    self.prober.receive(self.receive.get(index).0, &mut self.out);
+            let mut fail = |address, _| prober.unreachable(address, out);
+            while read_errors(socket.get_ref(), &mut fail).is_ok_and(|count| count == BATCH) {}
+            // Until none is left: what stays behind makes the socket ready only when another one comes.
+            while let Ok(count @ 1..) = self.receive.receive(socket.get_ref()) {
+                for (bytes, _) in self.receive.iter() {
+                    self.prober.receive(bytes, &mut self.out);
+                }
+                if count < BATCH {
+                    break;
                 }
             }
         }
