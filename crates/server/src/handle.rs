@@ -190,11 +190,12 @@ impl Handle {
     /// # Errors
     /// When the server has ended.
     pub async fn session(&self, call_id: &[u8]) -> Result<Option<SessionReport>, String> {
-        let view = self.view().await?;
         for worker in &self.workers {
             let (reply, answer) = oneshot::channel();
             worker.send(Command::Session(call_id.to_vec(), reply));
             if let Some(session) = answer.await.map_err(|_| GONE)? {
+                // Asked afterwards: a member that has just joined may be its node.
+                let view = self.view().await?;
                 return Ok(Some(SessionReport {
                     node: view.members[session.slot.index()].address,
                     state: session.state,
