@@ -4,7 +4,7 @@ use super::Control;
 use crate::shards::Command;
 use balance::policy::{Cjsq, FnvHash, Hash, RoundRobin, Rwma, Tjsq, Tlwl};
 use balance::{HealthSettings, Policy, Weights};
-use config::{Config, Orphans};
+use config::{Config, Listen, Orphans};
 use node::{Key, Tokens};
 use std::sync::Arc;
 use wire::Method;
@@ -98,7 +98,9 @@ impl Control {
         });
         keep("[admin]", config.admin != old.admin);
         keep("[log]", config.log != old.log);
-        config.listen.udp.clone_from(&old.listen.udp);
+        // Kept in full, so that the next reload still sees what the process does not follow.
+        let names = core::mem::take(&mut config.listen.names);
+        config.listen = Listen { names, ..old.listen.clone() };
         (config.admin, config.log) = (old.admin.clone(), old.log.clone());
         self.take_over(config);
         for what in &fixed {
