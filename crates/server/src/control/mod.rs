@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Interval, MissedTickBehavior};
 
 /// What the admin side asks of the control task.
 pub(crate) enum Ask {
@@ -80,6 +81,13 @@ pub(crate) struct Control {
 /// How often the shards are asked whether calls are left when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
+/// Ticks at once and then every `period` of time.
+fn every(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
 impl Control {
     pub(crate) fn new(
         clock: Clock,
@@ -127,8 +135,7 @@ impl Control {
         mut asks: mpsc::UnboundedReceiver<Ask>,
     ) -> Result<(), String> {
         let (answers_in, mut answers) = mpsc::unbounded_channel();
-        let mut refresh = tokio::time::interval(self.config.dns.refresh);
-        refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut refresh = every(self.config.dns.refresh);
         refresh.tick().await;
         let mut stop_poll = tokio::time::interval(STOP_POLL);
         loop {
@@ -159,7 +166,8 @@ impl Control {
                 }
             }
             if core::mem::take(&mut self.look_up_now) {
-                refresh.reset_immediately();
+                // The first tick of a new interval comes at once.
+                refresh = every(self.config.dns.refresh);
             }
             self.tell();
         }
