@@ -170,6 +170,8 @@ impl Books {
             (Method::Invite, State::Invited) if status < 300 => self.set_state(now, at, State::Answered),
             (Method::Invite, State::Invited) => self.finish(now, at),
             (Method::Bye, State::Closing) if !challenged => self.finish(now, at),
+            // These get a 481 for want of their transaction (RFC 3261 §9.2, RFC 3262 §3); the dialog goes on.
+            (Method::Cancel | Method::Prack, State::Answered | State::Confirmed) => {}
             // The far side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
             (_, State::Answered | State::Confirmed) if status == 481 => self.finish(now, at),
             (_, State::Plain) if self.table.get(at).first == NONE => self.finish(now, at),

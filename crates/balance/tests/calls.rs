@@ -220,3 +220,20 @@ fn a_provisional_answer_keeps_an_invite_waiting_past_the_transaction_timeout() {
     while balancer.expire(seconds(182)) > 0 {}
     assert_eq!(balancer.load(Slot(0)).own, Load::default());
 }
+
+#[test]
+fn a_481_ends_the_call_unless_only_a_transaction_is_unknown() {
+    for (method, calls) in [(Method::Cancel, 1), (Method::Prack, 1), (Method::Info, 0)] {
+        let mut balancer = tlwl(2);
+        let slot = slot_of(balancer.request(Instant::ZERO, &request(1, Method::Invite, 1)));
+        let (request, cseq) = match method {
+            Method::Cancel => (request(1, method, 1), 1),
+            _ => (in_dialog(1, method, 2), 2),
+        };
+        // It crosses the 200.
+        balancer.request(Instant::ZERO, &request);
+        balancer.response(Instant::ZERO, &response(1, Method::Invite, 1, 200));
+        balancer.response(Instant::ZERO, &response(1, method, cseq, 481));
+        assert_eq!(balancer.load(slot).own, Load { calls, transactions: 0, work: 0 }, "{method:?}");
+    }
+}
