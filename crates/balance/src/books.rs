@@ -25,6 +25,10 @@ pub(crate) struct Transaction {
 /// some hundred microseconds; what is left is due again at once.
 const EXPIRE_BUDGET: usize = 1_024;
 
+/// Open transactions that a session keeps. No dialog has as many, but anybody may send requests of one Call-ID, and
+/// their list is walked.
+const MOST_OPEN: usize = 64;
+
 /// Sessions, transactions and their leases: everything that is remembered about the traffic,
 /// with every rule of when it begins and ends. Decides nothing about where a request goes.
 #[derive(Debug)]
@@ -100,8 +104,25 @@ impl Books {
         self.table.set_state(now, at, state, lifetime);
     }
 
-    /// Opens the transaction of a request that has not been seen before.
+    /// Whether a session has as many open transactions as it may have.
+    fn is_crowded(&self, at: u32) -> bool {
+        let mut key = self.table.get(at).first;
+        for _ in 0..MOST_OPEN {
+            if key == NONE {
+                return false;
+            }
+            key = self.transactions[key].next;
+        }
+        true
+    }
+
+    /// Opens the transaction of a request that has not been seen before. One too many goes its way uncounted.
     pub(crate) fn open(&mut self, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
+        let seen = &mut self.table.get_mut(at).seen[request.direction as usize];
+        *seen = (*seen).max(request.cseq.saturating_add(1));
+        if self.is_crowded(at) {
+            return;
+        }
         let cell = self.leases.cell(slot);
         self.stats[slot.index()].opened(cell.total().transactions);
         let lease = self.leases.transaction(slot, self.settings.weights.work(request.method));
@@ -119,8 +140,6 @@ impl Books {
             cancelled: false,
         });
         session.first = key;
-        let seen = &mut session.seen[request.direction as usize];
-        *seen = (*seen).max(request.cseq.saturating_add(1));
         self.transactions[key].timer = self.timers.set(now + self.settings.transaction_timeout, key);
     }
 

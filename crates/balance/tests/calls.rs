@@ -237,3 +237,22 @@ fn a_481_ends_the_call_unless_only_a_transaction_is_unknown() {
         assert_eq!(balancer.load(slot).own, Load { calls, transactions: 0, work: 0 }, "{method:?}");
     }
 }
+
+#[test]
+fn a_flood_of_one_call_id_opens_few_transactions() {
+    let mut balancer = tlwl(2);
+    let slot = slot_of(balancer.request(Instant::ZERO, &request(1, Method::Message, 1)));
+    for cseq in 2..=1_000 {
+        let next = request(1, Method::Message, cseq);
+        assert_eq!(slot_of(balancer.request(Instant::ZERO, &next)), slot, "it is forwarded");
+        assert_eq!(slot_of(balancer.request(Instant::ZERO, &next)), slot, "and so when it is sent again");
+    }
+    assert_eq!(balancer.open_transactions(), 64);
+    assert_eq!(balancer.load(slot).own.transactions, 64);
+    balancer.audit().unwrap();
+    for cseq in 1..=1_000 {
+        balancer.response(Instant::ZERO, &response(1, Method::Message, cseq, 200));
+    }
+    assert_eq!(balancer.load(slot).own, Load::default());
+    assert_eq!(balancer.counts(), TableCounts { active: 0, expired: 1 });
+}
