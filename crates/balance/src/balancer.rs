@@ -291,7 +291,7 @@ impl Balancer {
 
     /// The session of a call.
     pub fn session(&self, key: CallKey) -> Option<SessionView> {
-        self.books.table.find(key).map(|at| self.books.table.get(at).view())
+        self.books.table.find(key).map(|at| self.books.view(self.books.table.get(at)))
     }
 
     /// Up to `budget` sessions from key `from` on, and the key to go on with: for walks over a large table
@@ -299,7 +299,7 @@ impl Balancer {
     pub fn sessions(&self, from: u32, budget: usize, mut visit: impl FnMut(SessionView)) -> Option<u32> {
         let mut walk = self.books.table.iter_from(from);
         for (_, session) in walk.by_ref().take(budget) {
-            visit(session.view());
+            visit(self.books.view(session));
         }
         walk.next().map(|(key, _)| key)
     }

@@ -1,6 +1,8 @@
 use crate::lease::{Lease, Leases};
 use crate::session::{NONE, Session, SessionTable};
-use crate::{CallKey, Direction, EndReason, NodeStats, Request, Response, Settings, Sign, Slot, State};
+use crate::{
+    CallKey, Direction, EndReason, NodeStats, Request, Response, SessionView, Settings, Sign, Slot, State,
+};
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
 use wire::Method;
@@ -156,7 +158,7 @@ impl Books {
     }
 
     /// Takes note of a response: a provisional one keeps an INVITE waiting, a final one ends its transaction.
-    /// Returns the node that answered and the time it took, for the final ones.
+    /// Returns the node that succeeded and the time it took.
     pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<(Slot, Duration)> {
         let at = self.table.find(response.key)?;
         let key = self.find(at, response.cseq, response.method, response.direction)?;
@@ -176,8 +178,9 @@ impl Books {
         if success {
             self.stats[slot.index()].answered(response.method, took);
         }
+        self.table.get_mut(at).challenged = matches!(response.status, 401 | 407);
         self.advance(now, at, response.method, response.status);
-        Some((slot, took))
+        success.then_some((slot, took))
     }
 
     /// What a final response (or a time-out, as 408) means for the session.
@@ -277,6 +280,11 @@ impl Books {
     /// When [`Self::expire`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         [self.timers.deadline(), self.table.deadline()].into_iter().flatten().min()
+    }
+
+    /// What the API shows of a session.
+    pub(crate) fn view(&self, session: &Session) -> SessionView {
+        session.view(session.call.as_ref().is_some_and(|lease| self.leases.is_live(lease)))
     }
 
     pub(crate) fn open_transactions(&self) -> usize {

@@ -124,6 +124,13 @@ impl Cluster {
         }
     }
 
+    /// Somebody listens there after all: alive at once.
+    pub fn reachable(&mut self, now: Instant, slot: Slot) {
+        if !self.nodes[slot.index()].reachable {
+            self.set_reachable(now, slot, true);
+        }
+    }
+
     fn set_reachable(&mut self, now: Instant, slot: Slot, reachable: bool) {
         self.contrary[slot.index()] = 0;
         let slow_start = self.settings.slow_start;

@@ -70,15 +70,18 @@ impl Picture<'_> {
         why: Why,
         policy: &mut dyn Policy,
     ) -> Plan {
-        let movable = !request.in_dialog && request.pinned.is_none() && !self.nodes[slot.index()].reachable;
+        let free = !request.in_dialog && request.pinned.is_none();
+        let movable = free && !self.nodes[slot.index()].reachable;
         let repeated = session
             .is_some_and(|at| request.cseq < self.books.table.get(at).seen[request.direction as usize]);
         let stay = |step| Plan { decision: Decision::Forward { slot, why }, session, step };
         if !repeated {
             // A new transaction of the call (also an INVITE that comes again with credentials):
-            // on its node, unless that is dead and no dialog ties it there.
+            // on its node, unless no dialog ties it there and that is dead, or takes nothing new and the last one is over.
             return if movable {
                 self.fresh(request, session, Step::Open, Why::Moved, policy)
+            } else if free && session.is_some_and(|at| self.is_done_with(at, slot)) {
+                self.fresh(request, session, Step::Open, Why::Policy, policy)
             } else {
                 stay(Step::Open)
             };
@@ -92,6 +95,14 @@ impl Picture<'_> {
             }
             _ => stay(Step::Nothing),
         }
+    }
+
+    /// Whether a session is over and its node takes nothing new: a REGISTER that comes every few seconds must not
+    /// keep a node from draining. Who asked for credentials gets the request again all the same.
+    fn is_done_with(&self, at: u32, slot: Slot) -> bool {
+        let session = self.books.table.get(at);
+        let over = session.state == State::Expired && !session.challenged;
+        over && self.nodes[slot.index()].refusal(self.now, 0).is_some()
     }
 
     fn fresh(

@@ -39,6 +39,8 @@ pub(crate) struct Session {
     timer: u32,
     pub(crate) slot: Slot,
     pub(crate) state: State,
+    /// The last answer asked for credentials: the request comes again, and has to find who asked.
+    pub(crate) challenged: bool,
 }
 
 /// End of a list of keys.
@@ -58,13 +60,9 @@ pub struct SessionView {
 }
 
 impl Session {
-    pub(crate) fn view(&self) -> SessionView {
-        SessionView {
-            slot: self.slot,
-            state: self.state,
-            created: self.created,
-            is_call: self.call.is_some(),
-        }
+    /// `is_call`: whether its call lease is live.
+    pub(crate) fn view(&self, is_call: bool) -> SessionView {
+        SessionView { slot: self.slot, state: self.state, created: self.created, is_call }
     }
 }
 
@@ -128,6 +126,7 @@ impl SessionTable {
             timer: NONE,
             slot,
             state: State::Plain,
+            challenged: false,
         };
         let at = self.sessions.insert(session);
         self.sessions[at].timer = self.timers.set(now + lifetime, at);

@@ -256,3 +256,22 @@ fn a_flood_of_one_call_id_opens_few_transactions() {
     assert_eq!(balancer.load(slot).own, Load::default());
     assert_eq!(balancer.counts(), TableCounts { active: 0, expired: 1 });
 }
+
+#[test]
+fn what_comes_again_after_its_end_leaves_a_draining_node_unless_it_was_challenged() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let mut balancer = tlwl(2);
+    let [plain, challenged] = [(1, 200), (2, 401)].map(|(call, status)| {
+        let slot = slot_of(balancer.request(Instant::ZERO, &request(call, Method::Register, 1)));
+        balancer.response(Instant::ZERO, &response(call, Method::Register, 1, status));
+        slot
+    });
+    assert_ne!(plain, challenged, "level nodes take turns");
+    cluster.drain(plain, true);
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(slot_of(balancer.request(seconds(5), &request(1, Method::Register, 2))), challenged);
+    cluster.drain(challenged, true);
+    cluster.drain(plain, false);
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(slot_of(balancer.request(seconds(5), &request(2, Method::Register, 2))), challenged);
+}

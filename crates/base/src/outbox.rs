@@ -12,6 +12,9 @@ pub struct Transmit {
     pub range: Range<usize>,
 }
 
+/// Bytes of the arena that are kept from batch to batch: a batch of 64 usual messages takes some 100 kB.
+const KEPT: usize = 4 << 20;
+
 /// All effects of a step, in order: datagrams to send and events to tell.
 ///
 /// One byte arena holds every datagram of a batch, so a step allocates nothing once the arena is warm.
@@ -69,6 +72,8 @@ impl<E> Outbox<E> {
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        // One burst of huge messages must not hold its memory for ever.
+        self.bytes.shrink_to(KEPT);
         self.transmits.clear();
         self.events.clear();
     }

@@ -8,6 +8,9 @@ use wire::build::RequestBuilder;
 /// When nodes are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeSettings {
+    /// Whether nodes are asked at the interval. If not, only on suspicion ([`Prober::hurry`]), and then until
+    /// the network no longer says that nobody listens.
+    pub periodic: bool,
     /// Time between two probes of a node.
     pub interval: Duration,
     /// A probe without an answer for this long has failed.
@@ -64,6 +67,18 @@ struct Target {
     open: Option<Probe>,
 }
 
+impl Target {
+    /// The suspicion is cleared.
+    fn rest(&mut self, periodic: bool) {
+        if !periodic {
+            self.next = NEVER;
+        }
+    }
+}
+
+/// For nodes that are asked on suspicion only.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
 /// Asks every node with OPTIONS whether it is alive (RFC 3261 §11).
 ///
 /// - Setting up: [`new`](Self::new), [`set_targets`](Self::set_targets).
@@ -100,7 +115,8 @@ impl Prober {
                 if let Some(at) = before.iter().position(|target| target.slot == slot) {
                     return before.swap_remove(at);
                 }
-                let next = now + self.settings.interval * index / count.max(1);
+                let first = now + self.settings.interval * index / count.max(1);
+                let next = if self.settings.periodic { first } else { NEVER };
                 Target { slot, address, next, cseq: 0, open: None }
             })
             .collect();
@@ -127,6 +143,7 @@ impl Prober {
         if let Some(target) = asked
             && target.open.take().is_some()
         {
+            target.rest(self.settings.periodic);
             out.event(Outcome { slot: target.slot, alive: status != 503, reason: Reason::Status(status) });
         }
     }
@@ -155,6 +172,7 @@ impl Prober {
             };
             if probe.fails <= now {
                 target.open = None;
+                target.rest(self.settings.periodic);
                 out.event(Outcome { slot: target.slot, alive: false, reason: Reason::Timeout });
             } else if probe.again <= now {
                 probe.wait *= 2;
@@ -215,6 +233,7 @@ mod tests {
 
     fn prober() -> (Prober, Outbox<Outcome>) {
         let settings = ProbeSettings {
+            periodic: true,
             interval: Duration::from_secs(2),
             timeout: Duration::from_millis(1_800),
             t1: Duration::from_millis(500),
@@ -260,6 +279,25 @@ mod tests {
         }
         assert_eq!(sent, [at(0), at(500), at(1_500), at(2_000)]);
         assert_eq!(out.events(), [Outcome { slot: Slot(0), alive: false, reason: Reason::Timeout }]);
+    }
+
+    #[test]
+    fn without_an_interval_a_node_is_asked_on_suspicion_until_somebody_listens() {
+        let (mut prober, mut out) = prober();
+        prober.set_settings(ProbeSettings { periodic: false, ..prober.settings });
+        let address = "127.0.0.1:5081".parse().unwrap();
+        prober.set_targets(at(0), &[(Slot(1), address)]);
+        prober.tick(at(60_000), &mut out);
+        assert!(out.transmits().is_empty());
+        prober.hurry(at(60_000), Slot(1));
+        prober.tick(at(60_000), &mut out);
+        prober.unreachable(address, &mut out);
+        prober.tick(at(62_000), &mut out);
+        assert_eq!(out.transmits().len(), 2, "asked again after the interval");
+        let probe = out.datagram(&out.transmits()[1]).to_vec();
+        prober.receive(&answer(&probe, 405), &mut out);
+        prober.tick(at(90_000), &mut out);
+        assert_eq!(out.transmits().len(), 2, "and no more once it answered");
     }
 
     #[test]

@@ -249,7 +249,8 @@ impl Shard {
             Decision::Search => {
                 for index in 0..self.topology.nodes().len() {
                     let slot = Slot(index as u16);
-                    if self.balancer.nodes()[index].member {
+                    let node = &self.balancer.nodes()[index];
+                    if node.member && node.reachable {
                         self.send_to(now, listener, from, message, facts, slot, true, out);
                     }
                 }

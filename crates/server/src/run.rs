@@ -74,12 +74,13 @@ impl Server {
         };
         let admin = open_admin(config.admin.listen).await?;
         let sockets = open_all(&config, &binds, count)?;
-        let tokens = apply::tokens(&config, secret(&config, path.as_deref())?);
+        let secret = secret(&config, path.as_deref())?;
+        let tokens = apply::tokens(&config, secret);
         let mut names = Names::default();
         if dns::has_names(&config.pool.members) {
             names.learn(dns::look_up(config.pool.members.clone()).await);
         }
-        let mut control = Control::new(clock, path, config.clone(), binds, names)?;
+        let mut control = Control::new(clock, path, config.clone(), binds, names, secret)?;
         let (reports_in, reports) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         let mut workers = Vec::new();

@@ -33,7 +33,7 @@ pub trait Policy: Debug + Send {
     /// The node for this call among those that take new calls; `None` only if there is none.
     fn choose(&mut self, call: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot>;
 
-    /// A transaction on a node ended with a final response after `took`.
+    /// A transaction on a node succeeded after `took`. Failures say nothing: a broken node fails fast.
     fn on_response(&mut self, _slot: Slot, _method: Method, _took: Duration) {}
 
     /// The nodes changed.

@@ -115,6 +115,7 @@ impl Control {
         let token_changed = config.token != self.config.token;
         self.config = config;
         let config = &self.config;
+        self.secret = config.token.key.unwrap_or(self.secret);
         self.cluster.set_settings(health(config));
         self.probes.set_config(config);
         for (shard, worker) in self.workers.iter().enumerate() {
@@ -123,8 +124,8 @@ impl Control {
             if policy_changed {
                 worker.send(Command::Policy(policy(config, shard, self.workers.len())));
             }
-            if token_changed && let Some(key) = config.token.key {
-                worker.send(Command::Tokens(Box::new(tokens(config, key))));
+            if token_changed {
+                worker.send(Command::Tokens(Box::new(tokens(config, self.secret))));
             }
         }
         self.send_pipeline();

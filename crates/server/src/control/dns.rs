@@ -57,6 +57,13 @@ impl Names {
         all
     }
 
+    /// Whether a name among the members has never been answered.
+    pub(crate) fn lack(&self, members: &[Member]) -> bool {
+        let known =
+            |address: &Address| matches!(address, Address::Socket(_)) || self.last.contains_key(address);
+        members.iter().any(|member| !known(&member.address))
+    }
+
     /// Takes the answers of [`look_up`]; an empty one is no answer.
     pub(crate) fn learn(&mut self, answers: Vec<(Address, Vec<Share>)>) {
         self.last.extend(answers.into_iter().filter(|(_, shares)| !shares.is_empty()));
@@ -149,5 +156,6 @@ mod tests {
         let resolved = names.resolved(&members);
         let seen: Vec<_> = resolved.iter().map(|r| (r.name.as_str(), r.address, r.capacity)).collect();
         assert_eq!(seen, [("192.0.2.1:5060", literal, 2.0), ("a.example", second, 1.0)]);
+        assert!(names.lack(&members) && !names.lack(&members[..2]), "b.example was never answered");
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Control {
     pub(crate) path: Option<PathBuf>,
     config: Config,
     binds: Vec<Bind>,
+    /// Of the tokens; the configuration may name another one on reload.
+    secret: [u8; 16],
     workers: Vec<WorkerHandle>,
     cluster: Cluster,
     names: Names,
@@ -95,6 +97,7 @@ impl Control {
         config: Config,
         binds: Vec<Bind>,
         names: Names,
+        secret: [u8; 16],
     ) -> std::io::Result<Self> {
         let probes = Probes::new(&config, &binds)?;
         let listeners = crate::shards::listen::listeners(&binds);
@@ -105,6 +108,7 @@ impl Control {
             cluster: Cluster::new(apply::health(&config)),
             config,
             binds,
+            secret,
             workers: Vec::new(),
             names,
             remarks: Vec::new(),
@@ -188,7 +192,7 @@ impl Control {
             }
             reachable
         });
-        let members: Vec<_> = resolved
+        let mut members: Vec<_> = resolved
             .iter()
             .map(|member| Member {
                 id: node_id(member.address),
@@ -196,6 +200,15 @@ impl Control {
                 max_calls: member.max_calls,
             })
             .collect();
+        if self.names.lack(&self.config.pool.members) {
+            // Who a name means is not known yet: nobody leaves until it is.
+            for node in self.cluster.nodes().iter().filter(|node| node.member) {
+                if members.iter().all(|member| member.id != node.id) {
+                    let (capacity, max_calls) = (node.capacity, node.max_calls);
+                    members.push(Member { id: node.id, capacity, max_calls });
+                }
+            }
+        }
         self.cluster.set_members(now, &members);
         self.extend_topology(now, &resolved);
         let nodes = self.cluster.nodes().iter().zip(self.topology.nodes()).enumerate();
@@ -261,6 +274,8 @@ impl Control {
             // A closed port answers for itself; silence and 503 have to repeat.
             match outcome.reason {
                 Reason::Unreachable => self.cluster.unreachable(now, slot),
+                // Members that nobody probes may not know OPTIONS: that somebody listens has to do.
+                _ if !self.config.pool.probe.enabled => self.cluster.reachable(now, slot),
                 _ => self.cluster.probed(now, slot, outcome.alive),
             }
             let remark = &mut self.remarks[slot.index()];

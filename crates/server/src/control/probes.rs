@@ -12,7 +12,6 @@ use tokio::io::unix::AsyncFd;
 /// The prober with its own two sockets: answers to probes never pass through the shards, and a busy shard
 /// never makes a healthy member look dead.
 pub(super) struct Probes {
-    enabled: bool,
     prober: Prober,
     /// IPv4 and IPv6, where there is a listener of the family.
     sockets: [Option<AsyncFd<UdpSocket>>; 2],
@@ -46,7 +45,6 @@ impl Probes {
         let (v4, v6) = (open(false)?, open(true)?);
         let local = [&v4, &v6].map(|open| open.as_ref().map(|(local, _)| *local));
         Ok(Self {
-            enabled: config.pool.probe.enabled,
             prober: Prober::new(settings(config), rand::random(), local),
             sockets: [v4, v6].map(|open| open.map(|(_, socket)| socket)),
             receive: ReceiveBatch::new(),
@@ -56,12 +54,11 @@ impl Probes {
     }
 
     pub(super) fn set_config(&mut self, config: &Config) {
-        self.enabled = config.pool.probe.enabled;
         self.prober.set_settings(settings(config));
     }
 
     pub(super) fn set_targets(&mut self, now: Instant, targets: &[(Slot, SocketAddr)]) {
-        self.prober.set_targets(now, if self.enabled { targets } else { &[] });
+        self.prober.set_targets(now, targets);
     }
 
     pub(super) fn hurry(&mut self, now: Instant, slot: Slot) {
@@ -93,7 +90,12 @@ impl Probes {
         };
         if let Some(socket) = &self.sockets[family] {
             let (prober, out) = (&mut self.prober, &mut self.out);
-            let mut fail = |address, _| prober.unreachable(address, out);
+            // Other errors pass (a route that flaps, a firewall) or do not; the time-out will tell.
+            let mut fail = |address, error: io::Error| {
+                if error.kind() == io::ErrorKind::ConnectionRefused {
+                    prober.unreachable(address, out);
+                }
+            };
             while read_errors(socket.get_ref(), &mut fail).is_ok_and(|count| count == BATCH) {}
             // Until none is left: what stays behind makes the socket ready only when another one comes.
             while let Ok(count @ 1..) = self.receive.receive(socket.get_ref()) {
@@ -117,7 +119,12 @@ impl Probes {
 
 fn settings(config: &Config) -> ProbeSettings {
     let probe = &config.pool.probe;
-    ProbeSettings { interval: probe.interval, timeout: probe.timeout, t1: config.timers.t1 }
+    ProbeSettings {
+        periodic: probe.enabled,
+        interval: probe.interval,
+        timeout: probe.timeout,
+        t1: config.timers.t1,
+    }
 }
 
 /// Until the socket has a datagram or an error; for ever without a socket.

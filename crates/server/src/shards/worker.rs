@@ -118,6 +118,8 @@ pub(crate) struct Worker {
     pub(crate) traffic: Traffic,
 }
 
+/// Bytes to be sent that are not left to wait for the end of the batch.
+const MUCH: usize = 1 << 20;
 /// Entries looked at in one go when the oldest calls are asked for.
 const WALK: usize = 4_096;
 
@@ -201,16 +203,25 @@ impl Worker {
                 continue;
             }
             self.shard.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+            self.flush_if_much();
         }
     }
 
     fn read_rings(&mut self, now: Instant) {
-        for ring in &mut self.peers.receivers {
+        for ring in 0..self.peers.receivers.len() {
             for _ in 0..BATCH {
-                let Some(handed) = ring.pop() else { break };
+                let Some(handed) = self.peers.receivers[ring].pop() else { break };
                 let (listener, from, bytes) = (handed.listener, handed.from, handed.bytes);
                 self.shard.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+                self.flush_if_much();
             }
+        }
+    }
+
+    /// A CANCEL that is searched for becomes one datagram a member: a batch of them must not pile up.
+    fn flush_if_much(&mut self) {
+        if self.out.bytes().len() > MUCH {
+            self.flush();
         }
     }
 
