@@ -102,10 +102,10 @@ pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
     };
     let found = bytes.get(colon) == Some(&b':');
     let Some(end) = logical_end(bytes, colon) else { return Next::Truncated };
-    let (name, value) = if found {
-        (Span::new(pos, name_end), Span::new(colon + 1, end.text))
+    let (field, name, value) = if found {
+        (field, Span::new(pos, name_end), Span::new(colon + 1, end.text))
     } else {
-        (Span::new(pos, pos), Span::new(end.text, end.text))
+        (Name::Other, Span::new(pos, pos), Span::new(end.text, end.text))
     };
     Next::Field(Line { start: pos as u32, name, field, value, next: end.next as u32, strict: end.strict })
 }

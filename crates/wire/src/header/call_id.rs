@@ -44,5 +44,10 @@ mod tests {
         assert_eq!(peek_call_id(b"i: a\r\ns: i: b\r\n\r\ni: c\r\n"), None);
         assert_eq!(peek_call_id(b""), None);
         assert_eq!(peek_call_id(b"X\r\ni: cut"), None);
+        assert_eq!(
+            peek_call_id(b"X\r\nCall-ID\xf4: a\r\ni: b\r\n\r\n"),
+            Some(&b"b"[..]),
+            "the first is no header"
+        );
     }
 }
