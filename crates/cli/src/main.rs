@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// SIP load balancer: every call to the server with the least work left.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(name = "sarabande", version, about)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

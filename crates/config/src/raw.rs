@@ -198,9 +198,10 @@ impl Default for RawTimers {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawToken {
-    /// The key. Without one a random key is made at start, and tokens die with the process.
+    /// The key. Without one a random key is made at the first start and kept beside this file, as `NAME.key`, readable by
+    /// its owner only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Setting<KeyText>", extend("x-default" = "random"))]
+    #[schemars(with = "Setting<KeyText>", extend("x-default" = "made once and kept"))]
     pub(crate) key: Option<Setting<KeyText>>,
     /// File with the key, instead of `key`: the 16 bytes, or their text.
     #[serde(skip_serializing_if = "Option::is_none")]
