@@ -31,6 +31,7 @@ mod problem;
 mod raw;
 mod reference;
 mod report;
+pub mod scenario;
 mod setting;
 mod structure;
 mod syntax;

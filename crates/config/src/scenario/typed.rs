@@ -1,0 +1,395 @@
+//! A checked scenario: hosts, the calls between them, what they cost and what goes wrong.
+
+use crate::Policy;
+use std::time::Duration;
+
+/// One scenario, checked: every reference is an index into a list that has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// What it is called in reports.
+    pub title: String,
+    /// Time, seeds and intervals.
+    pub run: Run,
+    /// What the hosts' work costs.
+    pub costs: Costs,
+    /// Values of the SIP timers.
+    pub timers: Timers,
+    /// The hosts, in groups of like ones.
+    pub groups: Vec<Group>,
+    /// The calls.
+    pub streams: Vec<Stream>,
+    /// Links that differ from perfect ones; a later rule adds to an earlier.
+    pub links: Vec<Link>,
+    /// What happens to hosts.
+    pub faults: Vec<Fault>,
+}
+
+/// `[run]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Simulated time.
+    pub duration: Duration,
+    /// Left out of all averages.
+    pub warm_up: Duration,
+    /// Decides everything that is drawn.
+    pub seed: u64,
+    /// Independent runs; 1 = no confidence intervals.
+    pub replications: u32,
+    /// Width of a bin of the time series.
+    pub bin: Duration,
+    /// Relative half width of a 95 % interval above which a run says that it is too wide.
+    pub precision: f64,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_mins(10),
+            warm_up: Duration::from_mins(2),
+            seed: 1,
+            replications: 1,
+            bin: Duration::from_secs(10),
+            precision: 0.05,
+        }
+    }
+}
+
+/// `[costs]`: service times on the base server, whose capacity is [`Costs::base_capacity`]. A host of another capacity
+/// scales all of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Costs {
+    /// Calls a second that the base server carries (Overload paper, section V-A: about 160).
+    pub base_capacity: f64,
+    /// A message from outside (section IV-A: 1 ms).
+    pub message: Duration,
+    /// A timer that makes a transaction act (section IV-A: 0.5 ms).
+    pub timer: Duration,
+    /// A timer that only clears a transaction away (D, I, J, K, L, M).
+    pub cleanup: Duration,
+    /// Rejecting a request without state (section VI-C: 0.16666 ms).
+    pub reject: Duration,
+    /// Taking in the ACK to a rejection that left no state.
+    pub reject_ack: Duration,
+    /// An INVITE at a server that answers calls, in units of [`Costs::message`] (TLWL paper: 1.75 of a BYE).
+    pub invite_work: f64,
+    /// How service times spread around these means.
+    pub service: Service,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            base_capacity: 160.0,
+            message: Duration::from_millis(1),
+            timer: Duration::from_micros(500),
+            cleanup: Duration::ZERO,
+            reject: Duration::from_nanos(166_660),
+            reject_ack: Duration::from_millis(1),
+            invite_work: 1.75,
+            service: Service::Deterministic,
+        }
+    }
+}
+
+/// How service times spread.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Service {
+    /// Always the mean.
+    Deterministic,
+    /// Exponential.
+    Exponential,
+    /// Mean times a factor drawn from this table of quantiles, least first; their mean is 1.
+    Table(Vec<f64>),
+}
+
+/// `[timers]`: the profile of RFC 3261 §17, Table 4.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timers {
+    /// T1.
+    pub t1: Duration,
+    /// T2.
+    pub t2: Duration,
+    /// T4.
+    pub t4: Duration,
+    /// Timer C.
+    pub c: Duration,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            t1: Duration::from_millis(500),
+            t2: Duration::from_secs(4),
+            t4: Duration::from_secs(5),
+            c: Duration::from_secs(181),
+        }
+    }
+}
+
+/// `[host.<name>]`: one host or several like ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// The `<name>`.
+    pub name: String,
+    /// How many.
+    pub count: u16,
+    /// What they do.
+    pub role: Role,
+    /// Calls a second each carries; `None` = its work costs no time.
+    pub capacity: Option<f64>,
+    /// Processors each; the capacity is that of all together.
+    pub workers: u16,
+    /// Messages from outside that may wait (B of section IV-A).
+    pub buffer: u32,
+    /// How a proxy chooses among the next hosts.
+    pub select: Select,
+    /// Transport between this host and other hosts.
+    pub transport: Transport,
+    /// Overload control.
+    pub overload: Overload,
+    /// Pauses of the whole host, as garbage collection makes them.
+    pub stalls: Option<Stalls>,
+    /// Share of the processor that something else takes, 0 to below 1.
+    pub background: f64,
+}
+
+impl Group {
+    /// A group of proxies with everything else as it is by default.
+    pub fn proxies(name: &str, count: u16, capacity: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            count,
+            role: Role::Proxy,
+            capacity: Some(capacity),
+            workers: 1,
+            buffer: 1_000,
+            select: Select::Random,
+            transport: Transport::Udp,
+            overload: Overload::default(),
+            stalls: None,
+            background: 0.0,
+        }
+    }
+}
+
+/// What a host does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Role {
+    /// Transaction-stateful, record-routing proxy.
+    Proxy,
+    /// Session-aware balancer, stateless to transactions.
+    Balancer {
+        /// Who gets the next call.
+        policy: Policy,
+    },
+    /// Answers the calls itself.
+    Server,
+}
+
+/// How a proxy chooses among several next hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Select {
+    /// Each with the same probability.
+    Random,
+    /// In turn.
+    RoundRobin,
+}
+
+/// A transport between hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Unreliable: requests are retransmitted.
+    Udp,
+    /// Reliable.
+    Tcp,
+}
+
+/// `[host.<name>.overload]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overload {
+    /// The law by which a host admits new INVITEs.
+    pub local: Local,
+    /// What is told upstream.
+    pub feedback: Feedback,
+    /// When the decision falls.
+    pub reject: RejectAt,
+    /// Whether a rejection leaves a transaction behind.
+    pub stateful: bool,
+    /// Whether a request that got 503 is tried at an alternate host.
+    pub retry: bool,
+    /// Retry-After of a 503; `None` = none.
+    pub retry_after: Option<Duration>,
+    /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
+    pub triage: bool,
+}
+
+impl Default for Overload {
+    fn default() -> Self {
+        Self {
+            local: Local::None,
+            feedback: Feedback::None,
+            reject: RejectAt::Arrival,
+            stateful: false,
+            retry: false,
+            retry_after: None,
+            triage: false,
+        }
+    }
+}
+
+/// A law of local overload control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Local {
+    /// Everything is admitted; a full buffer drops.
+    None,
+    /// Bang-bang on the queue length (Overload paper, section VI-B).
+    BangBang,
+    /// Occupancy (section VI-B, equations 1 and 2).
+    Occupancy,
+    /// Expected wait.
+    Delay,
+}
+
+/// What a host tells the one upstream, which then rejects in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feedback {
+    /// Nothing.
+    None,
+    /// Acceptance probability, hop by hop (section VII-A).
+    HopByHop,
+    /// Acceptance probability, the least along the way to each target (section VII-A).
+    EndToEnd,
+    /// A rate (RFC 7415).
+    Rate,
+    /// A window of INVITEs in progress (RFC 6357).
+    Window,
+}
+
+/// When a request is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RejectAt {
+    /// Before it waits ("early").
+    Arrival,
+    /// When its turn comes ("late").
+    Service,
+}
+
+/// Pauses of a host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stalls {
+    /// Mean time between two, exponential.
+    pub every: Duration,
+    /// How long one lasts.
+    pub length: Spread,
+}
+
+/// A distribution of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// Always the same.
+    Fixed(Duration),
+    /// Exponential with this mean.
+    Exponential(Duration),
+    /// Normal with mean and standard deviation, cut at zero.
+    Normal(Duration, Duration),
+}
+
+/// `[calls.<name>]`: calls that take the same way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// The `<name>`.
+    pub name: String,
+    /// Indices of the groups passed, caller's side first. The first and last host are chosen by the caller, each with
+    /// the same probability, those between by the host before.
+    pub path: Vec<usize>,
+    /// Calls a second over time: from each instant on, at this rate; in order. A rate rises or falls linearly to
+    /// the next step where [`Step::ramp`] says so.
+    pub load: Vec<Step>,
+    /// Whether gaps between calls are exponential, else they are all alike.
+    pub poisson: bool,
+    /// How long an answered call lasts.
+    pub holding: Spread,
+    /// From INVITE to 180 at the callee.
+    pub ring: Duration,
+    /// From 180 to 200.
+    pub answer: Duration,
+    /// A caller gives up a call that is not answered after this.
+    pub patience: Duration,
+    /// Transport between the agents and their hosts.
+    pub transport: Transport,
+}
+
+impl Stream {
+    /// A stream as the Overload paper has it (section IV-B).
+    pub fn of_paper(name: &str, path: Vec<usize>, rate: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            path,
+            load: vec![Step { at: Duration::ZERO, rate, ramp: false }],
+            poisson: true,
+            holding: Spread::Exponential(Duration::from_secs(100)),
+            ring: Duration::ZERO,
+            answer: Duration::ZERO,
+            patience: Duration::from_secs(10),
+            transport: Transport::Udp,
+        }
+    }
+}
+
+/// A step of a load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// From when on.
+    pub at: Duration,
+    /// Calls a second.
+    pub rate: f64,
+    /// Whether the rate then goes linearly to the next step's.
+    pub ramp: bool,
+}
+
+/// `[[link]]`: what happens to messages between two groups, in both directions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Index of a group; `None` = the agents.
+    pub from: Option<usize>,
+    /// Index of the other.
+    pub to: Option<usize>,
+    /// From when on.
+    pub since: Duration,
+    /// Until when.
+    pub until: Duration,
+    /// Time on the way.
+    pub delay: Duration,
+    /// Added to it, drawn evenly from zero to this.
+    pub jitter: Duration,
+    /// Share lost, 0 to 1; 1 is a partition.
+    pub loss: f64,
+    /// Share that arrives twice.
+    pub duplication: f64,
+    /// Share that is held back by a further delay, and so overtaken.
+    pub reordering: f64,
+}
+
+/// `[[fault]]`: what happens to a host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// Index of the group.
+    pub group: usize,
+    /// Which of the group, counted from zero.
+    pub host: u16,
+    /// When.
+    pub at: Duration,
+    /// What.
+    pub what: What,
+}
+
+/// A thing that happens to a host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum What {
+    /// It is dead, and its state gone, for this long.
+    Restart(Duration),
+    /// Its capacity is multiplied by this from now on.
+    Slowdown(f64),
+    /// It stops for this long, and keeps its state.
+    Stall(Duration),
+}
