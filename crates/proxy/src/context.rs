@@ -1,0 +1,160 @@
+//! The response context of one proxied request (RFC 3261 §16.7): what the proxy does with what its client
+//! transaction brings.
+
+use arrayvec::ArrayVec;
+
+/// What happens to a proxied request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A response came from the next hop.
+    Response(u16),
+    /// The client transaction timed out (Timer B or F).
+    Timeout,
+    /// The next hop can't be reached.
+    Unreachable,
+    /// Timer C fired.
+    TimerC,
+    /// The previous hop sent CANCEL.
+    Cancelled,
+}
+
+/// What the proxy has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Forward the response that came to the previous hop.
+    Relay,
+    /// Answer the request ourselves with this status.
+    Respond(u16),
+    /// Send CANCEL to the next hop.
+    Cancel,
+    /// Set Timer C anew, in full.
+    SetTimerC,
+    /// Stop Timer C.
+    StopTimerC,
+    /// Send the request to the next alternate.
+    TryNext,
+    /// Forget the client transaction.
+    Abandon,
+    /// Nothing more will come of the request: it has no final response and needs none.
+    GiveUp,
+}
+
+/// The actions of one step, in order.
+pub type Actions = ArrayVec<Action, 3>;
+
+/// Where a proxied request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Context {
+    /// Whether it is an INVITE; every other method knows neither CANCEL nor Timer C.
+    pub invite: bool,
+    /// Whether an alternate next hop is left to be tried.
+    pub alternate: bool,
+    provisional: bool,
+    cancelled: bool,
+    finished: bool,
+}
+
+impl Context {
+    /// The context of a request that has just been sent on; for an INVITE, Timer C has been set (§16.6 step 11).
+    pub fn new(invite: bool, alternate: bool) -> Self {
+        Self { invite, alternate, ..Self::default() }
+    }
+
+    /// Whether a final response has gone back.
+    pub fn is_finished(self) -> bool {
+        self.finished
+    }
+
+    /// One bounded step.
+    pub fn on(&mut self, event: Event) -> Actions {
+        match event {
+            Event::Response(100..=199) if self.finished => Actions::new(),
+            Event::Response(status @ 100..=199) => self.provisional(status),
+            Event::Response(200..=299) => self.success(),
+            _ if self.finished => Actions::new(),
+            Event::Response(503) | Event::Unreachable => self.unavailable(),
+            Event::Response(_) => self.finish(Action::Relay),
+            Event::Timeout => self.timeout(),
+            Event::TimerC => self.timer_c(),
+            Event::Cancelled => self.cancel(),
+        }
+    }
+
+    /// §16.7 steps 2 and 5: a provisional response other than 100 goes back at once and restarts Timer C. 100 is only
+    /// for the next hop (§16.7 step 3, note; §17.1.1.1).
+    fn provisional(&mut self, status: u16) -> Actions {
+        let first = !core::mem::replace(&mut self.provisional, true);
+        let mut actions = Actions::new();
+        if status > 100 {
+            actions.push(Action::Relay);
+        }
+        if self.cancelled {
+            // §9.1: the CANCEL had to wait for this.
+            if first {
+                actions.push(Action::Cancel);
+                actions.push(Action::StopTimerC);
+            }
+        } else if self.invite && status > 100 {
+            actions.push(Action::SetTimerC);
+        }
+        actions
+    }
+
+    /// §16.7 step 5: every 2xx to an INVITE goes back at once, also a second one; to other requests there is one.
+    fn success(&mut self) -> Actions {
+        let first = !core::mem::replace(&mut self.finished, true);
+        match (first, self.invite) {
+            (true, true) => Actions::from_iter([Action::Relay, Action::StopTimerC]),
+            (true, false) | (false, true) => Actions::from_iter([Action::Relay]),
+            (false, false) => Actions::new(),
+        }
+    }
+
+    /// §16.7 step 6: a 503 speaks of the next hop, not of this proxy, and goes back as 500; §16.9: a next hop that
+    /// can't be reached counts as one that answered 503. First the alternates are tried (RFC 3263 §4.3).
+    fn unavailable(&mut self) -> Actions {
+        if self.alternate && !self.cancelled {
+            self.provisional = false;
+            return Actions::from_iter([Action::TryNext]);
+        }
+        self.finish(Action::Respond(500))
+    }
+
+    /// §16.8: an INVITE without an answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come
+    /// too late to be of use, and must not be sent.
+    fn timeout(&mut self) -> Actions {
+        if self.invite {
+            return self.finish(Action::Respond(408));
+        }
+        self.finish(Action::GiveUp)
+    }
+
+    /// §16.8: an INVITE that keeps ringing is cancelled; one that nobody answered at all counts as answered 408. The
+    /// client transaction gives a cancelled INVITE up after another 64*T1 (§9.1).
+    fn timer_c(&mut self) -> Actions {
+        if !self.provisional {
+            self.finished = true;
+            return Actions::from_iter([Action::Respond(408), Action::Abandon]);
+        }
+        self.cancelled = true;
+        Actions::from_iter([Action::Cancel])
+    }
+
+    /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled.
+    fn cancel(&mut self) -> Actions {
+        let first = !core::mem::replace(&mut self.cancelled, true);
+        match (first && self.invite, self.provisional) {
+            (true, true) => Actions::from_iter([Action::Cancel, Action::StopTimerC]),
+            (true, false) | (false, _) => Actions::new(),
+        }
+    }
+
+    fn finish(&mut self, action: Action) -> Actions {
+        self.finished = true;
+        let mut actions = Actions::from_iter([action]);
+        if self.invite {
+            actions.push(Action::StopTimerC);
+        }
+        actions
+    }
+}

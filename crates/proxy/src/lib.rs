@@ -1,0 +1,18 @@
+//! The core of a transaction-stateful proxy (RFC 3261 §16), written once for all representations of a message.
+//!
+//! Pure: time is an argument, what is sent goes to the caller's [`Sink`], nothing is read from outside. What a
+//! message looks like, how it is edited and where it goes is a [`Medium`]'s: bytes live, small typed values in the
+//! simulator. What to do is decided here: [`Context`] is the response context of one request (§16.7), [`Proxy`] ties
+//! it to the transactions below.
+//!
+//! One request goes to one next hop; another is tried after a 503 when the medium knows an alternate. There is no
+//! parallel forking.
+#![forbid(unsafe_code)]
+
+mod context;
+mod medium;
+mod proxy;
+
+pub use context::{Action, Actions, Context, Event};
+pub use medium::{Medium, Refusal, Sink};
+pub use proxy::{Arrived, Counters, Proxy, Settings};

@@ -1,0 +1,61 @@
+use transaction::{Key, Message, Sending, TransportKind};
+
+/// A refusal of the request by the proxy itself, as a status code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal(pub u16);
+
+/// A representation of messages: how they are read, edited and routed.
+pub trait Medium {
+    /// A message on its way out: what is sent, and where to.
+    type Message: Message;
+    /// A request that came in, as it is kept until it is answered.
+    type Request;
+    /// Where a request can be sent.
+    type Hop: Copy;
+
+    /// The next hop of a request (RFC 3261 §16.4 to §16.6): by its Route, else by its target. `attempt` counts the
+    /// alternates tried before, from zero.
+    ///
+    /// # Errors
+    /// The refusal, if the request is to go nowhere.
+    fn next_hop(&mut self, request: &Self::Request, attempt: u8) -> Result<Self::Hop, Refusal>;
+
+    /// Whether there would be another hop after `attempt` of them.
+    fn has_alternate(&self, request: &Self::Request, attempt: u8) -> bool;
+
+    /// What carries messages to a hop.
+    fn transport(&self, hop: Self::Hop) -> TransportKind;
+
+    /// The request as it is forwarded (§16.6): own Route taken off, Max-Forwards, Record-Route where a dialog may
+    /// begin, a Via whose branch is made of `serial`, which is never used twice. And the key of its client
+    /// transaction. An ACK and what is forwarded without a transaction gets a branch that depends on the request alone
+    /// (§16.11): `serial` is `None` then.
+    fn forward(
+        &mut self,
+        request: &Self::Request,
+        hop: Self::Hop,
+        serial: Option<u64>,
+    ) -> (Self::Message, Key);
+
+    /// A response of the next hop as it goes back (§16.7 steps 3 and 9): our Via popped, to where the next Via leads.
+    /// `None` when there is none.
+    fn relay(&mut self, response: &<Self::Message as Message>::Response<'_>) -> Option<Self::Message>;
+
+    /// An answer of ours (§8.2.6).
+    fn respond(&mut self, request: &Self::Request, status: u16) -> Self::Message;
+
+    /// The CANCEL of a request that was forwarded (§9.1), and the key of its client transaction.
+    fn cancel(&mut self, invite: &Self::Message) -> (Self::Message, Key);
+}
+
+/// Takes what is sent.
+pub trait Sink<M> {
+    /// This message leaves now.
+    fn send(&mut self, message: &M, why: Sending);
+}
+
+impl<M: Clone> Sink<M> for Vec<M> {
+    fn send(&mut self, message: &M, _: Sending) {
+        self.push(message.clone());
+    }
+}

@@ -1,0 +1,559 @@
+use crate::context::{Action, Context, Event};
+use crate::medium::{Medium, Refusal, Sink};
+use arrayvec::ArrayVec;
+use base::{Instant, Ledger, Operation, Slab, TimerWheel};
+use core::time::Duration;
+use transaction::{
+    Class, Due, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Timers, TransportKind,
+};
+use wire::Method;
+
+/// How a proxy behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Timers of the transactions.
+    pub timers: Timers,
+    /// How long an INVITE may ring (Timer C, RFC 3261 §16.6 step 11: more than 3 minutes).
+    pub timer_c: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { timers: Timers::default(), timer_c: Duration::from_secs(181) }
+    }
+}
+
+/// A request that came in, with what its transaction is known by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrived {
+    /// Its method.
+    pub method: Method,
+    /// The key of its server transaction.
+    pub key: ServerKey,
+    /// Of a CANCEL: the key of the INVITE that it is about.
+    pub cancels: Option<ServerKey>,
+    /// What carried it.
+    pub transport: TransportKind,
+}
+
+/// What a proxy did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Requests that began a transaction and were forwarded.
+    pub forwarded: u64,
+    /// Requests sent to an alternate after a 503.
+    pub retried: u64,
+    /// ACKs and other requests forwarded without a transaction.
+    pub stateless: u64,
+    /// Responses relayed.
+    pub relayed: u64,
+    /// Responses that answer nothing of ours: dropped (RFC 6026 §8.9).
+    pub stray: u64,
+    /// Requests answered by the proxy itself with 300 or more.
+    pub refused: u64,
+}
+
+/// A request on its way through.
+struct Proxied<R> {
+    context: Context,
+    server: Id,
+    client: Option<Id>,
+    /// Kept until the final response: answers and further attempts are made of it.
+    request: Option<R>,
+    attempt: u8,
+    /// Timer C's key in the wheel.
+    timer_c: Option<u32>,
+}
+
+/// What the proxy keeps with a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leg {
+    /// The server transaction of this proxied request; others may use the place after it.
+    Server(u32),
+    /// Its client transaction.
+    Client(u32),
+    /// A transaction that nothing hangs on: of a CANCEL, or of a request that the proxy refused.
+    Alone,
+}
+
+/// A transaction-stateful, record-routing proxy (RFC 3261 §16).
+///
+/// - Traffic: [`request`](Self::request), [`response`](Self::response), [`refuse`](Self::refuse).
+/// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
+///   timers have to wait for a processor.
+/// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
+///   [`in_progress`](Self::in_progress).
+pub struct Proxy<D: Medium> {
+    layer: Layer<Leg, D::Message>,
+    proxied: Slab<Proxied<D::Request>>,
+    timers_c: TimerWheel,
+    settings: Settings,
+    counters: Counters,
+    ledger: Ledger,
+    /// The number of the next branch.
+    serial: u64,
+}
+
+/// A timer that waits to be fired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fire(Which);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Which {
+    Transaction(Due),
+    TimerC { at: u32, server: Id },
+}
+
+impl Fire {
+    /// Whether it only clears a transaction away.
+    pub fn is_cleanup(self) -> bool {
+        match self.0 {
+            Which::Transaction(due) => due.timer.is_cleanup(),
+            Which::TimerC { .. } => false,
+        }
+    }
+}
+
+/// Passes on what is sent and collects the news: the layer can't be used while it runs.
+struct Collect<'a, S> {
+    sink: &'a mut S,
+    news: ArrayVec<(Id, Leg, News), 2>,
+    ended: ArrayVec<(Id, Leg), 1>,
+}
+
+impl<'a, S> Collect<'a, S> {
+    fn new(sink: &'a mut S) -> Self {
+        Self { sink, news: ArrayVec::new(), ended: ArrayVec::new() }
+    }
+}
+
+impl<M: Message, S: Sink<M>> Effects<Leg, M> for Collect<'_, S> {
+    fn send(&mut self, _: Id, _: &Leg, message: &M, why: Sending) {
+        self.sink.send(message, why);
+    }
+
+    fn tell(&mut self, id: Id, leg: &mut Leg, news: News) {
+        self.news.push((id, *leg, news));
+    }
+
+    fn ended(&mut self, id: Id, leg: Leg) {
+        self.ended.push((id, leg));
+    }
+}
+
+fn kind_of(method: Method) -> Kind {
+    if method == Method::Invite { Kind::Invite } else { Kind::NonInvite }
+}
+
+impl<D: Medium> Proxy<D> {
+    /// A proxy without transactions. `serial` is where its branches begin: unlike what it used before a restart.
+    pub fn new(settings: Settings, serial: u64) -> Self {
+        Self {
+            layer: Layer::new(settings.timers),
+            proxied: Slab::default(),
+            timers_c: TimerWheel::default(),
+            settings,
+            counters: Counters::default(),
+            ledger: Ledger::default(),
+            serial,
+        }
+    }
+
+    /// A request came in (§16.2 to §16.6).
+    pub fn request(
+        &mut self,
+        now: Instant,
+        arrived: &Arrived,
+        request: D::Request,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        if self.absorb(now, &arrived.key, sink) {
+            return;
+        }
+        match arrived.method {
+            // An ACK to a 2xx has no transaction.
+            Method::Ack => self.forward_stateless(&request, medium, sink),
+            Method::Cancel => self.cancel(now, arrived, &request, medium, sink),
+            _ => self.begin(now, arrived, request, medium, sink),
+        }
+    }
+
+    /// Whether it repeats a request of a transaction, or acknowledges a failure: the transaction has dealt with it.
+    pub fn absorb(
+        &mut self,
+        now: Instant,
+        key: &ServerKey,
+        sink: &mut impl Sink<D::Message>,
+    ) -> bool {
+        self.layer.received(now, key, &mut Collect::new(sink)).is_some()
+    }
+
+    /// Whether a request belongs to a transaction that is there. Changes nothing.
+    pub fn knows(&self, key: &ServerKey) -> bool {
+        self.layer.find(key).is_some()
+    }
+
+    /// Answers a new request with a failure, with a transaction that repeats the answer until the ACK.
+    pub fn refuse(
+        &mut self,
+        now: Instant,
+        arrived: &Arrived,
+        request: &D::Request,
+        refusal: Refusal,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let New { key, kind, transport, .. } = Self::server(arrived, Leg::Alone);
+        let mut collect = Collect::new(sink);
+        let user = Leg::Alone;
+        if let Some(id) = self.layer.accept(now, New { key, kind, transport, user }, &mut collect) {
+            self.answer(now, id, request, refusal.0, medium, sink);
+        }
+    }
+
+    fn server(arrived: &Arrived, user: Leg) -> New<ServerKey, Leg> {
+        New { key: arrived.key, kind: kind_of(arrived.method), transport: arrived.transport, user }
+    }
+
+    fn answer(
+        &mut self,
+        now: Instant,
+        server: Id,
+        request: &D::Request,
+        status: u16,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        self.counters.refused += u64::from(status >= 300);
+        let response = medium.respond(request, status);
+        self.layer.respond(now, server, Class::of(status), response, &mut Collect::new(sink));
+    }
+
+    fn forward_stateless(
+        &mut self,
+        request: &D::Request,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        // An ACK is never answered: what can't be forwarded is dropped.
+        if let Ok(hop) = medium.next_hop(request, 0) {
+            self.counters.stateless += 1;
+            self.ledger.charge(Operation::Forward);
+            let (message, _) = medium.forward(request, hop, None);
+            sink.send(&message, Sending::First);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        arrived: &Arrived,
+        request: D::Request,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let invite = arrived.method == Method::Invite;
+        let mut collect = Collect::new(sink);
+        let Some(server) = self.layer.accept(now, Self::server(arrived, Leg::Alone), &mut collect) else {
+            return;
+        };
+        let hop = match medium.next_hop(&request, 0) {
+            Ok(hop) => hop,
+            Err(refusal) => return self.answer(now, server, &request, refusal.0, medium, sink),
+        };
+        if invite {
+            // §16.2: at once, so that the previous hop stops sending. [17.2.1-2]
+            self.answer(now, server, &request, 100, medium, sink);
+        }
+        let context = Context::new(invite, medium.has_alternate(&request, 0));
+        let entry =
+            Proxied { context, server, client: None, request: Some(request), attempt: 0, timer_c: None };
+        let at = self.proxied.insert(entry);
+        *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
+        self.counters.forwarded += 1;
+        self.send_on(now, at, hop, medium, sink);
+    }
+
+    /// §16.6 steps 8 to 11.
+    fn send_on(
+        &mut self,
+        now: Instant,
+        at: u32,
+        hop: D::Hop,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        self.ledger.charge(Operation::Forward);
+        let entry = &mut self.proxied[at];
+        let request = entry.request.as_ref().expect("it is kept until it is answered");
+        let (message, key) = medium.forward(request, hop, Some(self.serial));
+        self.serial += 1;
+        let kind = if entry.context.is_invite() { Kind::Invite } else { Kind::NonInvite };
+        let new = New { key, kind, transport: medium.transport(hop), user: Leg::Client(at) };
+        let client = self.layer.request(now, new, message, &mut Collect::new(sink));
+        self.proxied[at].client = client;
+        if kind == Kind::Invite {
+            self.set_timer_c(now, at);
+        }
+    }
+
+    /// §16.10: the CANCEL is answered, and what it is about is cancelled. Without a context it goes on as it is.
+    fn cancel(
+        &mut self,
+        now: Instant,
+        arrived: &Arrived,
+        request: &D::Request,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let Some(invite) = arrived.cancels.and_then(|key| self.layer.find(&key)) else {
+            return self.forward_stateless(request, medium, sink);
+        };
+        let new = Self::server(arrived, Leg::Alone);
+        if let Some(id) = self.layer.accept(now, new, &mut Collect::new(sink)) {
+            self.answer(now, id, request, 200, medium, sink);
+        }
+        if let Some(&Leg::Server(at)) = self.layer.user(invite)
+            && self.proxied.get(at).is_some_and(|entry| entry.server == invite)
+        {
+            self.feed(now, at, Event::Cancelled, None, medium, sink);
+        }
+    }
+
+    /// A response came in (§16.7).
+    pub fn response(
+        &mut self,
+        now: Instant,
+        key: Key,
+        status: u16,
+        response: &<D::Message as Message>::Response<'_>,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let mut collect = Collect::new(sink);
+        let matched = self.layer.response(now, key, Class::of(status), response, &mut collect);
+        self.counters.stray += u64::from(matched.is_none());
+        let Collect { news, ended, .. } = collect;
+        for (_, leg, news) in news {
+            if let (Leg::Client(at), News::Message) = (leg, news) {
+                self.feed(now, at, Event::Response(status), Some(response), medium, sink);
+            }
+        }
+        self.clear(ended);
+    }
+
+    /// Runs the timers that are due, a bounded number of them; [`deadline`](Self::deadline) tells whether some are left.
+    pub fn expire(&mut self, now: Instant, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+        for _ in 0..transaction::EXPIRE_MAX {
+            let Some(timer) = self.due(now) else { return };
+            self.fire(now, timer, medium, sink);
+        }
+    }
+
+    /// When [`expire`](Self::expire) or [`due`](Self::due) has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.layer.deadline(), self.timers_c.deadline()].into_iter().flatten().min()
+    }
+
+    /// The next timer that is due, to be given to [`fire`](Self::fire) when its turn has come.
+    pub fn due(&mut self, now: Instant) -> Option<Fire> {
+        if let Some(due) = self.layer.due(now) {
+            return Some(Fire(Which::Transaction(due)));
+        }
+        let (_, at) = self.timers_c.pop(now)?;
+        let entry = &mut self.proxied[at];
+        entry.timer_c = None;
+        Some(Fire(Which::TimerC { at, server: entry.server }))
+    }
+
+    /// Does what a timer asks for, unless something else has settled it by now.
+    pub fn fire(
+        &mut self,
+        now: Instant,
+        timer: Fire,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        match timer.0 {
+            Which::TimerC { at, server } => {
+                if self.proxied.get(at).is_some_and(|entry| entry.server == server) {
+                    self.feed(now, at, Event::TimerC, None, medium, sink);
+                }
+            }
+            Which::Transaction(due) => {
+                let mut collect = Collect::new(sink);
+                self.layer.fire(now, due, &mut collect);
+                let Collect { news, ended, .. } = collect;
+                for (_, leg, news) in news {
+                    if let (Leg::Client(at), News::Timeout(_)) = (leg, news) {
+                        self.feed(now, at, Event::Timeout, None, medium, sink);
+                    }
+                }
+                self.clear(ended);
+            }
+        }
+    }
+
+    /// What was sent to the hop of this client transaction could not be delivered (§16.9).
+    pub fn unreachable(
+        &mut self,
+        now: Instant,
+        key: Key,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let Some(id) = self.layer.find_client(key) else { return };
+        let mut collect = Collect::new(sink);
+        self.layer.transport_error(now, id, &mut collect);
+        let Collect { news, ended, .. } = collect;
+        for (_, leg, news) in news {
+            if let (Leg::Client(at), News::TransportError) = (leg, news) {
+                self.feed(now, at, Event::Unreachable, None, medium, sink);
+            }
+        }
+        self.clear(ended);
+    }
+
+    /// Gives an event to a response context and does what it says.
+    fn feed(
+        &mut self,
+        now: Instant,
+        at: u32,
+        event: Event,
+        response: Option<&<D::Message as Message>::Response<'_>>,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let entry = &mut self.proxied[at];
+        let server = entry.server;
+        for action in entry.context.on(event) {
+            match action {
+                Action::Relay => {
+                    let status = if let Event::Response(status) = event { status } else { continue };
+                    if let Some(message) = response.and_then(|response| medium.relay(response)) {
+                        self.counters.relayed += 1;
+                        self.ledger.charge(Operation::Forward);
+                        self.layer.respond(now, server, Class::of(status), message, &mut Collect::new(sink));
+                    }
+                }
+                Action::Respond(status) => {
+                    if let Some(request) = self.proxied[at].request.take() {
+                        self.answer(now, server, &request, status, medium, sink);
+                    }
+                }
+                Action::Cancel => self.send_cancel(now, at, medium, sink),
+                Action::SetTimerC => self.set_timer_c(now, at),
+                Action::StopTimerC => self.stop_timer_c(at),
+                Action::TryNext => self.try_next(now, at, medium, sink),
+                Action::Abandon => self.proxied[at].client = None,
+                Action::GiveUp => {}
+            }
+        }
+        if self.proxied[at].context.is_finished() {
+            self.proxied[at].request = None;
+            self.free(at);
+        }
+    }
+
+    fn send_cancel(
+        &mut self,
+        now: Instant,
+        at: u32,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let Some(client) = self.proxied[at].client else { return };
+        if !self.layer.cancel(now, client, &mut Collect::new(sink)) {
+            return;
+        }
+        let Some(invite) = self.layer.message(client) else { return };
+        let (message, key) = medium.cancel(invite);
+        let transport = self.layer.transport(client).unwrap_or(TransportKind::Unreliable);
+        let new = New { key, kind: Kind::NonInvite, transport, user: Leg::Alone };
+        self.layer.request(now, new, message, &mut Collect::new(sink));
+    }
+
+    fn try_next(
+        &mut self,
+        now: Instant,
+        at: u32,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let entry = &mut self.proxied[at];
+        entry.attempt += 1;
+        let (attempt, request) = (entry.attempt, entry.request.as_ref());
+        let request = request.expect("it is kept until it is answered");
+        let hop = medium.next_hop(request, attempt);
+        let alternate = medium.has_alternate(request, attempt);
+        entry.context.set_alternate(alternate);
+        match hop {
+            Ok(hop) => {
+                self.counters.retried += 1;
+                self.send_on(now, at, hop, medium, sink);
+            }
+            // No alternate after all: the 503 stands.
+            Err(_) => self.feed(now, at, Event::Unreachable, None, medium, sink),
+        }
+    }
+
+    fn set_timer_c(&mut self, now: Instant, at: u32) {
+        let deadline = now + self.settings.timer_c;
+        let entry = &mut self.proxied[at];
+        match entry.timer_c {
+            Some(timer) => self.timers_c.reset(timer, deadline),
+            None => entry.timer_c = Some(self.timers_c.set(deadline, at)),
+        }
+    }
+
+    fn stop_timer_c(&mut self, at: u32) {
+        if let Some(timer) = self.proxied[at].timer_c.take() {
+            self.timers_c.cancel(timer);
+        }
+    }
+
+    /// A client transaction is over: nothing more will come from it.
+    fn clear(&mut self, ended: impl IntoIterator<Item = (Id, Leg)>) {
+        for (id, leg) in ended {
+            if let Leg::Client(at) = leg
+                && let Some(entry) = self.proxied.get_mut(at)
+                && entry.client == Some(id)
+            {
+                entry.client = None;
+                self.free(at);
+            }
+        }
+    }
+
+    /// Forgets a request that has been answered and whose client transaction is over.
+    fn free(&mut self, at: u32) {
+        let entry = &self.proxied[at];
+        if entry.context.is_finished() && entry.client.is_none() {
+            self.stop_timer_c(at);
+            self.proxied.remove(at);
+        }
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What it cost so far, the transactions included.
+    pub fn ledger(&self) -> Ledger {
+        let mut sum = self.ledger;
+        sum += *self.layer.ledger();
+        sum
+    }
+
+    /// Transactions there are.
+    pub fn transactions(&self) -> usize {
+        self.layer.len()
+    }
+
+    /// Requests that wait for their answer, or for more 2xx.
+    pub fn in_progress(&self) -> usize {
+        self.proxied.len()
+    }
+}
