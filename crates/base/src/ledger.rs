@@ -24,11 +24,23 @@ pub enum Operation {
     Discard,
     /// Ending a lease whose time is over.
     Expire,
+    /// Creating a transaction.
+    CreateTransaction,
+    /// Looking for the transaction of a message.
+    Match,
+    /// Sending a message again: a timer fired, or the peer repeated its own.
+    Retransmit,
+    /// Taking a message that is for nobody above: a repetition, or the ACK to a failure.
+    Absorb,
+    /// A timer of a transaction firing.
+    TimerFire,
+    /// Ending a transaction and freeing what it kept.
+    ExpireTransaction,
 }
 
 impl Operation {
     /// Every operation, in declaration order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 16] = [
         Self::Scan,
         Self::Lookup,
         Self::CreateSession,
@@ -39,6 +51,12 @@ impl Operation {
         Self::Reject,
         Self::Discard,
         Self::Expire,
+        Self::CreateTransaction,
+        Self::Match,
+        Self::Retransmit,
+        Self::Absorb,
+        Self::TimerFire,
+        Self::ExpireTransaction,
     ];
 
     /// The name in metrics and cost tables.
@@ -54,6 +72,12 @@ impl Operation {
             Self::Reject => "reject",
             Self::Discard => "discard",
             Self::Expire => "expire",
+            Self::CreateTransaction => "create_transaction",
+            Self::Match => "match",
+            Self::Retransmit => "retransmit",
+            Self::Absorb => "absorb",
+            Self::TimerFire => "timer_fire",
+            Self::ExpireTransaction => "expire_transaction",
         }
     }
 }

@@ -1,0 +1,159 @@
+//! What a transaction costs from beginning to end: created, answered, expired, with 100,000 of them alive.
+//!
+//! `cargo bench -p sarabande-transaction` prints times a transaction; messages are those of a simulation, or packets of
+//! 400 bytes as they are kept live. Allocations are counted: a live transaction has one for each message that it keeps.
+
+use base::Instant;
+use core::time::Duration;
+use divan::{AllocProfiler, Bencher};
+use std::net::SocketAddr;
+use transaction::{
+    Class, Effects, Id, Key, Kind, Layer, Message, New, News, Packet, Sending, ServerKey, Side, Tag, Timers,
+    TransportKind,
+};
+use wire::Method;
+
+#[global_allocator]
+static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
+
+fn main() {
+    divan::main();
+}
+
+/// Between two transactions; 64*T1 is 32 s, so 100,000 are alive.
+const BETWEEN: Duration = Duration::from_micros(320);
+
+/// A simulated message.
+#[derive(Clone, Copy)]
+struct Small(#[expect(dead_code, reason = "a message has a size")] u64);
+
+impl Message for Small {
+    type Response<'a> = Self;
+
+    fn ack(&self, _: &Self) -> Option<Self> {
+        Some(*self)
+    }
+
+    fn to_tag(&self) -> Tag {
+        Tag::NONE
+    }
+}
+
+/// Where effects end.
+#[derive(Default)]
+struct Count(u64);
+
+impl<M> Effects<u32, M> for Count {
+    fn send(&mut self, _: Id, user: &u32, _: &M, _: Sending) {
+        self.0 += u64::from(*user);
+    }
+
+    fn tell(&mut self, _: Id, _: &mut u32, _: News) {
+        self.0 += 1;
+    }
+
+    fn ended(&mut self, _: Id, user: u32) {
+        self.0 += u64::from(user);
+    }
+}
+
+/// A layer in its steady state, and how far it has come.
+struct Stage<M> {
+    layer: Layer<u32, M>,
+    now: Instant,
+    branch: u64,
+    out: Count,
+}
+
+impl<M: Message> Stage<M> {
+    /// Brought to its steady state by `one`.
+    fn new(one: impl Fn(&mut Self)) -> Self {
+        let layer = Layer::new(Timers::default());
+        let mut stage = Self { layer, now: Instant::ZERO, branch: 0, out: Count::default() };
+        for _ in 0..200_000 {
+            one(&mut stage);
+        }
+        stage
+    }
+
+    fn step(&mut self) -> u64 {
+        self.now += BETWEEN;
+        self.branch += 1;
+        if self.layer.deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.layer.expire(self.now, &mut self.out);
+        }
+        self.branch
+    }
+
+    /// A server transaction: created, answered, in time expired.
+    fn served(&mut self, kind: Kind, class: Class, message: M) {
+        let method = if kind == Kind::Invite { Method::Invite } else { Method::Bye };
+        let key = Key::from_numbers(Side::Server, self.step(), method);
+        let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
+        assert!(self.layer.received(self.now, &key, &mut self.out).is_none());
+        let new = New { key, kind, transport: TransportKind::Unreliable, user: 1 };
+        let id = self.layer.accept(self.now, new, &mut self.out).expect("a new key");
+        self.layer.respond(self.now, id, class, message, &mut self.out);
+        if class == Class::Failure {
+            let ack = ServerKey { is_ack: true, ..key };
+            assert!(self.layer.received(self.now, &ack, &mut self.out).is_some());
+        }
+    }
+
+    /// A client transaction: created, answered, in time expired.
+    fn asked(&mut self, kind: Kind, class: Class, message: M, response: &M::Response<'_>) {
+        let method = if kind == Kind::Invite { Method::Invite } else { Method::Bye };
+        let key = Key::from_numbers(Side::Client, self.step(), method);
+        let new = New { key, kind, transport: TransportKind::Unreliable, user: 1 };
+        self.layer.request(self.now, new, message, &mut self.out).expect("a new key");
+        assert!(self.layer.response(self.now, key, class, response, &mut self.out).is_some());
+    }
+}
+
+#[divan::bench]
+fn server_non_invite(bencher: Bencher<'_, '_>) {
+    let one = |stage: &mut Stage<Small>| stage.served(Kind::NonInvite, Class::Success, Small(1));
+    let mut stage = Stage::new(one);
+    bencher.bench_local(|| one(&mut stage));
+}
+
+#[divan::bench]
+fn server_invite_accepted(bencher: Bencher<'_, '_>) {
+    let one = |stage: &mut Stage<Small>| stage.served(Kind::Invite, Class::Success, Small(1));
+    let mut stage = Stage::new(one);
+    bencher.bench_local(|| one(&mut stage));
+}
+
+#[divan::bench]
+fn server_invite_refused(bencher: Bencher<'_, '_>) {
+    let one = |stage: &mut Stage<Small>| stage.served(Kind::Invite, Class::Failure, Small(1));
+    let mut stage = Stage::new(one);
+    bencher.bench_local(|| one(&mut stage));
+}
+
+#[divan::bench]
+fn client_non_invite(bencher: Bencher<'_, '_>) {
+    let one = |s: &mut Stage<Small>| s.asked(Kind::NonInvite, Class::Success, Small(1), &Small(2));
+    let mut stage = Stage::new(one);
+    bencher.bench_local(|| one(&mut stage));
+}
+
+#[divan::bench]
+fn client_invite_refused(bencher: Bencher<'_, '_>) {
+    let one = |s: &mut Stage<Small>| s.asked(Kind::Invite, Class::Failure, Small(1), &Small(2));
+    let mut stage = Stage::new(one);
+    bencher.bench_local(|| one(&mut stage));
+}
+
+/// With bytes: the response is copied into a box of its own, as a live element has to.
+#[divan::bench]
+fn server_non_invite_live(bencher: Bencher<'_, '_>) {
+    let to: SocketAddr = "127.0.0.1:5060".parse().expect("an address");
+    let bytes = [b'x'; 400];
+    let one = |stage: &mut Stage<Packet>| {
+        let response = Packet { bytes: bytes.as_slice().into(), to, listener: 0 };
+        stage.served(Kind::NonInvite, Class::Success, response);
+    };
+    let mut stage = Stage::new(one);
+    bencher.bench_local(|| one(&mut stage));
+}

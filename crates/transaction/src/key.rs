@@ -1,0 +1,190 @@
+//! Which transaction a message belongs to: RFC 3261 §17.1.3 and §17.2.3.
+
+use core::hash::Hasher;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use wire::{Host, Message, Method, Via};
+
+/// The key of a transaction: a keyed 128-bit hash of what it is matched by, so that tables are flat and strangers
+/// cannot make transactions meet. A simulation makes its keys from numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Key(pub u128);
+
+/// Which side of a transaction is meant: an element that sends a request to itself has both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The one that sent the request.
+    Client,
+    /// The one that received it.
+    Server,
+}
+
+impl Key {
+    /// The key of a transaction that is told apart by numbers alone; different arguments give different keys.
+    ///
+    /// `branch` stands for the branch and the sent-by. The ACK to a failure has the method of its INVITE here.
+    pub fn from_numbers(side: Side, branch: u64, method: Method) -> Self {
+        let high = (side as u64) << 8 | method as u64;
+        // The low half is all that the table looks at, so both halves go into it; it is a permutation of `branch`.
+        let mut low = branch ^ high << 48;
+        low = (low ^ low >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        low = (low ^ low >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self(u128::from(high) << 64 | u128::from(low ^ low >> 31))
+    }
+}
+
+/// A To tag, hashed: what tells the ACKs of RFC 2543 peers apart, whose branches do not (§17.2.3). Needs no secret:
+/// whoever aims at a collision confuses nobody but himself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tag(u32);
+
+impl Tag {
+    /// Not looked at: the peer follows RFC 3261.
+    pub const NONE: Self = Self(0);
+
+    /// The tag of a To, or its absence.
+    pub fn of(tag: Option<&[u8]>) -> Self {
+        let mut hasher = SipHasher13::new();
+        hasher.write_u8(u8::from(tag.is_some()));
+        lowered(&mut hasher, tag.unwrap_or_default());
+        // Never NONE.
+        Self(hasher.finish() as u32 | 1)
+    }
+}
+
+/// The key of a request that came in, and what else has to match.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerKey {
+    /// Of the transaction; an ACK has that of its INVITE.
+    pub key: Key,
+    /// The To tag of the request, from an RFC 2543 peer.
+    pub tag: Tag,
+    /// Whether it is an ACK, whose tag is that of the response (§17.2.3).
+    pub is_ack: bool,
+}
+
+/// Makes keys out of messages, with a secret.
+#[derive(Clone)]
+pub struct Keys([u8; 16]);
+
+impl core::fmt::Debug for Keys {
+    /// Never prints the secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Keys(..)")
+    }
+}
+
+/// What branches of RFC 3261 begin with (§8.1.1.7).
+const COOKIE: &[u8] = b"z9hG4bK";
+
+impl Keys {
+    /// `secret` is 16 random bytes of this process: keys are never sent.
+    pub fn new(secret: [u8; 16]) -> Self {
+        Self(secret)
+    }
+
+    /// The key of a client transaction: the branch of the Via that is pushed onto its request, and its method;
+    /// `name` is looked at where the method is [`Method::Other`].
+    pub fn client(&self, branch: &[u8], method: Method, name: &[u8]) -> Key {
+        let mut hasher = self.hasher(Side::Client);
+        put(&mut hasher, branch);
+        put_method(&mut hasher, method, name);
+        Key(hasher.finish128().as_u128())
+    }
+
+    /// The key of the client transaction that a response answers. Without a branch there is none of ours.
+    ///
+    /// [17.1.3-1] The branch of the topmost Via [17.1.3-2] and the method of the CSeq decide.
+    pub fn response(&self, response: &Message<'_>) -> Option<Key> {
+        let cseq = response.cseq();
+        let name = cseq.method_name.of(response.bytes());
+        Some(self.client(response.top_via().branch?, cseq.method, name))
+    }
+
+    /// The key of the server transaction that a request belongs to or begins.
+    pub fn request(&self, request: &Message<'_>) -> ServerKey {
+        let method = request.cseq().method;
+        let is_ack = method == Method::Ack;
+        // [17.2.3-3] The method matches, that of an ACK its INVITE's.
+        self.request_as(request, if is_ack { Method::Invite } else { method }, is_ack)
+    }
+
+    /// The key of the INVITE that a CANCEL is about: matched as if it were that INVITE ([9.2-1]). Other methods cannot
+    /// be cancelled.
+    pub fn cancelled(&self, cancel: &Message<'_>) -> ServerKey {
+        self.request_as(cancel, Method::Invite, false)
+    }
+
+    fn request_as(&self, request: &Message<'_>, method: Method, is_ack: bool) -> ServerKey {
+        let via = request.top_via();
+        let name = request.cseq().method_name.of(request.bytes());
+        let mut hasher = self.hasher(Side::Server);
+        // A cookie with nothing behind it makes nothing unique (RFC 4475 §3.2.1).
+        let branch = via.branch.filter(|b| b.len() > COOKIE.len() && has_cookie(b));
+        let tag = if let Some(branch) = branch {
+            // [17.2.3-1] The branch matches, [17.2.3-2] and the sent-by.
+            put(&mut hasher, branch);
+            put_sent_by(&mut hasher, via);
+            Tag::NONE
+        } else {
+            // [17.2.3-4] An RFC 2543 peer: Request-URI, From tag, Call-ID, CSeq and topmost Via match, [17.2.3-5] for an
+            // ACK the CSeq's number only. The To tag is compared by the layer.
+            put_exact(&mut hasher, request.uri().unwrap_or_default());
+            put(&mut hasher, request.from_tag().unwrap_or_default());
+            put_exact(&mut hasher, request.call_id());
+            hasher.write_u32(request.cseq().number);
+            put(&mut hasher, via.value.of(request.bytes()));
+            Tag::of(request.to_tag())
+        };
+        put_method(&mut hasher, method, name);
+        ServerKey { key: Key(hasher.finish128().as_u128()), tag, is_ack }
+    }
+
+    fn hasher(&self, side: Side) -> SipHasher13 {
+        let mut hasher = SipHasher13::new_with_key(&self.0);
+        hasher.write_u8(side as u8);
+        hasher
+    }
+}
+
+fn has_cookie(branch: &[u8]) -> bool {
+    branch.get(..COOKIE.len()).is_some_and(|start| start.eq_ignore_ascii_case(COOKIE))
+}
+
+/// A value that compares case-insensitively (RFC 3261 §7.3.1), with its length, so that no two run together.
+fn put(hasher: &mut SipHasher13, text: &[u8]) {
+    hasher.write_u32(text.len() as u32);
+    lowered(hasher, text);
+}
+
+fn lowered(hasher: &mut SipHasher13, text: &[u8]) {
+    let mut piece = [0; 64];
+    for chunk in text.chunks(piece.len()) {
+        let piece = &mut piece[..chunk.len()];
+        piece.copy_from_slice(chunk);
+        piece.make_ascii_lowercase();
+        hasher.write(piece);
+    }
+}
+
+fn put_exact(hasher: &mut SipHasher13, text: &[u8]) {
+    hasher.write_u32(text.len() as u32);
+    hasher.write(text);
+}
+
+fn put_method(hasher: &mut SipHasher13, method: Method, name: &[u8]) {
+    hasher.write_u8(method as u8);
+    if method == Method::Other {
+        // Methods are case-sensitive (RFC 3261 §7.1).
+        put_exact(hasher, name);
+    }
+}
+
+/// RFC 3261 §18.1.1: without a port, that of the transport is meant.
+fn put_sent_by(hasher: &mut SipHasher13, via: &Via<'_>) {
+    match via.host {
+        Host::V4(ip) => hasher.write(&ip.octets()),
+        Host::V6(ip) => hasher.write(&ip.octets()),
+        Host::Name(name) => put(hasher, name),
+    }
+    hasher.write_u16(via.port.unwrap_or(via.transport.default_port()));
+}

@@ -1,0 +1,373 @@
+//! All transactions of an element: their matching, their timers, and what they keep.
+
+use crate::effects::{Effects, Message, News, Sending};
+use crate::key::{Key, ServerKey, Tag};
+use crate::machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, TransportKind};
+use crate::store::{Entry, Id, NEVER, NO_TIMER, Store};
+use crate::timers::Timers;
+use base::{Instant, Ledger, Operation, TimerWheel};
+
+/// How many timers one call of [`Layer::expire`] runs: at some 200 ns each, well under a millisecond.
+pub const EXPIRE_MAX: usize = 1024;
+
+/// All transactions of an element.
+///
+/// - Client: [`request`](Self::request) begins one, [`response`](Self::response) takes what comes back,
+///   [`cancel`](Self::cancel) asks whether a CANCEL may go out.
+/// - Server: [`received`](Self::received) matches what comes in, [`accept`](Self::accept) begins one,
+///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
+/// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline).
+/// - Looking in: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
+///   [`machine`](Self::machine), [`len`](Self::len), [`timers_set`](Self::timers_set), [`ledger`](Self::ledger).
+#[derive(Debug)]
+pub struct Layer<T, M> {
+    timers: Timers,
+    store: Store<T, M>,
+    wheel: TimerWheel,
+    ledger: Ledger,
+}
+
+/// A transaction to begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct New<K, T> {
+    /// What its messages will be known by: a [`Key`] on the client's side, a [`ServerKey`] on the server's.
+    pub key: K,
+    /// Of its request.
+    pub kind: Kind,
+    /// What carries its messages.
+    pub transport: TransportKind,
+    /// What the user keeps with it.
+    pub user: T,
+}
+
+/// What a step brings along, and what may be sent or acknowledged in it.
+enum Given<'r, 'm, M: Message> {
+    Nothing,
+    /// Of the user.
+    Message(M),
+    /// Of the network.
+    Response(&'r M::Response<'m>),
+}
+
+impl<T, M: Message> Layer<T, M> {
+    /// A layer without transactions.
+    pub fn new(timers: Timers) -> Self {
+        Self { timers, store: Store::default(), wheel: TimerWheel::default(), ledger: Ledger::default() }
+    }
+
+    /// Begins a client transaction and sends its request; `None`, and nothing is sent, when there is one of this key.
+    /// An ACK makes no transaction: it is just sent.
+    pub fn request(
+        &mut self,
+        now: Instant,
+        new: New<Key, T>,
+        request: M,
+        out: &mut impl Effects<T, M>,
+    ) -> Option<Id> {
+        let step = Machine::client(new.kind, new.transport);
+        let key = ServerKey { key: new.key, tag: Tag::NONE, is_ack: false };
+        let id = self.enter(&key, step.next, new.transport, new.user)?;
+        self.carry_out(now, id, step, Given::Message(request), Sending::First, out);
+        Some(id)
+    }
+
+    /// Takes a response of the network. `None`: it answers nothing of ours and goes nowhere.
+    ///
+    /// [18.1.2-1] What matches goes to its transaction. [6026-3] What does not is not forwarded.
+    pub fn response(
+        &mut self,
+        now: Instant,
+        key: Key,
+        class: Class,
+        response: &M::Response<'_>,
+        out: &mut impl Effects<T, M>,
+    ) -> Option<Id> {
+        self.ledger.charge(Operation::Match);
+        let id = self.store.find(&ServerKey { key, tag: Tag::NONE, is_ack: false })?;
+        let step =
+            self.feed(now, id, Event::Response(class), Given::Response(response), Sending::Repeat, out);
+        self.note_absorbed(step);
+        Some(id)
+    }
+
+    /// The user wants to cancel an INVITE. Whether the CANCEL may be sent now, as a request of its own.
+    ///
+    /// [9.1-5] Not before a provisional response: the user asks again when one comes. [9.1-6] Not after a final one. When
+    /// it may, [9.1-7] the INVITE has 64*T1 to be answered, then it is given up.
+    pub fn cancel(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) -> bool {
+        let Some(entry) = self.store.get(id) else { return false };
+        let before = entry.machine;
+        let step = self.feed(now, id, Event::Cancel, Given::Nothing, Sending::First, out);
+        step.next != before
+    }
+
+    /// Takes a request of the network. `None`: it is no repetition, and no ACK to a failure; the user decides whether to
+    /// [`accept`](Self::accept) it.
+    ///
+    /// [18.2.1-1] What matches goes to its transaction, what does not goes to the user.
+    pub fn received(&mut self, now: Instant, key: &ServerKey, out: &mut impl Effects<T, M>) -> Option<Id> {
+        self.ledger.charge(Operation::Match);
+        let id = self.store.find(key)?;
+        let event = if key.is_ack { Event::Ack } else { Event::Request };
+        let step = self.feed(now, id, event, Given::Nothing, Sending::Repeat, out);
+        self.note_absorbed(step);
+        Some(id)
+    }
+
+    /// Begins a server transaction; `None` when there is one of this key.
+    pub fn accept(
+        &mut self,
+        now: Instant,
+        new: New<ServerKey, T>,
+        out: &mut impl Effects<T, M>,
+    ) -> Option<Id> {
+        let step = Machine::server(new.kind);
+        let id = self.enter(&new.key, step.next, new.transport, new.user)?;
+        self.carry_out(now, id, step, Given::Nothing, Sending::First, out);
+        Some(id)
+    }
+
+    /// Answers a request. Whether the response was sent: RFC 3261 and RFC 4320 forbid some, and a transaction that is
+    /// over sends nothing ([4320-5]).
+    pub fn respond(
+        &mut self,
+        now: Instant,
+        id: Id,
+        class: Class,
+        response: M,
+        out: &mut impl Effects<T, M>,
+    ) -> bool {
+        let Some(entry) = self.store.get_mut(id) else { return false };
+        if entry.tag != Tag::NONE && class.is_final() {
+            // [17.2.3-6] By this tag the ACK will be known.
+            entry.answer_tag = response.to_tag();
+        }
+        let event = Event::Respond(class);
+        self.feed(now, id, event, Given::Message(response), Sending::First, out).send != Send::Nothing
+    }
+
+    /// The transaction of this key: for a CANCEL, with [`crate::Keys::cancelled`].
+    pub fn find(&self, key: &ServerKey) -> Option<Id> {
+        self.store.find(key)
+    }
+
+    /// What this transaction sent could not be delivered.
+    pub fn transport_error(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
+        if self.store.get(id).is_some() {
+            self.feed(now, id, Event::TransportError, Given::Nothing, Sending::First, out);
+        }
+    }
+
+    /// Runs the timers that are due, at most [`EXPIRE_MAX`] of them; [`deadline`](Self::deadline) tells whether some are left.
+    pub fn expire(&mut self, now: Instant, out: &mut impl Effects<T, M>) {
+        for _ in 0..EXPIRE_MAX {
+            let Some((_, at)) = self.wheel.pop(now) else { return };
+            self.ledger.charge(Operation::TimerFire);
+            let id = self.store.id(at);
+            let entry = self.store.get_mut(id).expect("a timer lives no longer than its transaction");
+            entry.timer = NO_TIMER;
+            // Giving up comes first: at that instant nothing is sent any more.
+            let timer =
+                if entry.life_at <= entry.resend_at { entry.life } else { entry.machine.pace_timer() };
+            self.feed(now, id, Event::Timer(timer), Given::Nothing, Sending::Timer(timer), out);
+        }
+    }
+
+    /// When [`expire`](Self::expire) is to be called next.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.wheel.deadline()
+    }
+
+    /// What the user keeps with a transaction; `None` when it is over.
+    pub fn user(&self, id: Id) -> Option<&T> {
+        self.store.get(id).map(|entry| &entry.user)
+    }
+
+    /// The same, to be changed.
+    pub fn user_mut(&mut self, id: Id) -> Option<&mut T> {
+        self.store.get_mut(id).map(|entry| &mut entry.user)
+    }
+
+    /// What the transaction keeps to send again: of an unanswered INVITE, what the CANCEL is made from.
+    pub fn message(&self, id: Id) -> Option<&M> {
+        self.store.get(id)?.message.as_ref()
+    }
+
+    /// Where a transaction stands; `None` when it is over.
+    pub fn machine(&self, id: Id) -> Option<Machine> {
+        self.store.get(id).map(|entry| entry.machine)
+    }
+
+    /// How many transactions there are.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many timers are set: at most one a transaction.
+    pub fn timers_set(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// The work done so far.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Enters a transaction, unless its key is taken.
+    fn enter(&mut self, key: &ServerKey, machine: Machine, transport: TransportKind, user: T) -> Option<Id> {
+        let own = ServerKey { is_ack: false, ..*key };
+        if self.store.find(&own).is_some() {
+            return None;
+        }
+        self.ledger.charge(Operation::CreateTransaction);
+        Some(self.store.insert(key.key, key.tag, machine, transport, user))
+    }
+
+    fn note_absorbed(&mut self, step: Step<Machine>) {
+        if step.tell == Tell::Nothing {
+            self.ledger.charge(Operation::Absorb);
+        }
+    }
+
+    /// Gives an event to a transaction that lives.
+    fn feed(
+        &mut self,
+        now: Instant,
+        id: Id,
+        event: Event,
+        given: Given<'_, '_, M>,
+        why: Sending,
+        out: &mut impl Effects<T, M>,
+    ) -> Step<Machine> {
+        let entry = self.store.get(id).expect("callers have looked");
+        let step = entry.machine.on(event, entry.transport);
+        self.carry_out(now, id, step, given, why, out);
+        step
+    }
+
+    /// Does what a step asks for: send, tell, set timers, end.
+    fn carry_out(
+        &mut self,
+        now: Instant,
+        id: Id,
+        step: Step<Machine>,
+        given: Given<'_, '_, M>,
+        why: Sending,
+        out: &mut impl Effects<T, M>,
+    ) {
+        let entry = self.store.get_mut(id).expect("callers have looked");
+        entry.machine = step.next;
+        if entry.send(id, step.send, given, why, out) {
+            self.ledger.charge(Operation::Retransmit);
+        }
+        if let Some(news) = news(step.tell, why) {
+            out.tell(id, &mut entry.user, news);
+        }
+        if step.next.is_terminated() {
+            // [17.1.1.2-27] [17.1.2.2-15] [17.2.1-23] [17.2.2-12] At once.
+            let entry = self.store.remove(id);
+            if entry.timer != NO_TIMER {
+                self.wheel.cancel(entry.timer);
+            }
+            self.ledger.charge(Operation::ExpireTransaction);
+            out.ended(id, entry.user);
+            return;
+        }
+        if !step.next.keeps_message() {
+            entry.message = None;
+        }
+        let before = entry.deadline();
+        entry.set_timers(now, &self.timers, step);
+        if entry.timer == NO_TIMER || entry.deadline() != before {
+            arm(&mut self.wheel, id.at, entry);
+        }
+    }
+}
+
+/// What a machine tells, with the timer that made it.
+fn news(tell: Tell, why: Sending) -> Option<News> {
+    match (tell, why) {
+        (Tell::Nothing, _) => None,
+        (Tell::Message, _) => Some(News::Message),
+        (Tell::TryingDue, _) => Some(News::TryingDue),
+        (Tell::Timeout, Sending::Timer(timer)) => Some(News::Timeout(timer)),
+        (Tell::Timeout, _) => unreachable!("only a timer brings a timeout"),
+        (Tell::TransportError, _) => Some(News::TransportError),
+    }
+}
+
+/// Lets the wheel know of the next deadline.
+fn arm<T, M>(wheel: &mut TimerWheel, at: u32, entry: &mut Entry<T, M>) {
+    match (entry.timer, entry.deadline()) {
+        (NO_TIMER, NEVER) => {}
+        (NO_TIMER, deadline) => entry.timer = wheel.set(deadline, at),
+        (timer, NEVER) => {
+            wheel.cancel(timer);
+            entry.timer = NO_TIMER;
+        }
+        (timer, deadline) => wheel.reset(timer, deadline),
+    }
+}
+
+impl<T, M: Message> Entry<T, M> {
+    /// Sends, and keeps what may be sent again. Whether it was sent before.
+    fn send(
+        &mut self,
+        id: Id,
+        send: Send,
+        given: Given<'_, '_, M>,
+        why: Sending,
+        out: &mut impl Effects<T, M>,
+    ) -> bool {
+        match (send, given) {
+            (Send::New, Given::Message(message)) => {
+                out.send(id, &self.user, &message, Sending::First);
+                self.message = Some(message);
+            }
+            (Send::Pass, Given::Message(message)) => out.send(id, &self.user, &message, Sending::First),
+            (Send::Ack, Given::Response(response)) => {
+                self.message = self.message.take().and_then(|invite| invite.ack(response));
+                if let Some(ack) = &self.message {
+                    out.send(id, &self.user, ack, Sending::First);
+                }
+            }
+            (Send::Again, _) => {
+                if let Some(message) = &self.message {
+                    out.send(id, &self.user, message, why);
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
+    fn set_timers(&mut self, now: Instant, timers: &Timers, step: Step<Machine>) {
+        let interval = match step.pace {
+            Pace::Keep => None,
+            Pace::Start => Some(timers.t1),
+            Pace::Double => Some(self.interval * 2),
+            Pace::DoubleToT2 => Some((self.interval * 2).min(timers.t2)),
+            Pace::T2 => Some(timers.t2),
+            Pace::Stop => {
+                self.resend_at = NEVER;
+                None
+            }
+        };
+        if let Some(interval) = interval {
+            self.interval = interval;
+            self.resend_at = now + interval;
+        }
+        match step.life {
+            Life::Keep => {}
+            Life::Set(timer) => (self.life, self.life_at) = (timer, now + timers.value(timer)),
+            Life::Clear => self.life_at = NEVER,
+        }
+    }
+}

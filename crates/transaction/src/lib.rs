@@ -1,0 +1,38 @@
+//! SIP transactions: RFC 3261 §17 with the corrections of RFC 6026 and RFC 4320.
+//!
+//! Pure: time is an argument, effects go into the caller's [`Effects`], nothing is read from outside.
+//!
+//! - [`Machine`]: the four state machines of [`client`] and [`server`]. They decide on typed [`Event`]s; [`table()`] prints them whole.
+//! - [`Timers`]: the profile that gives their timers values.
+//! - [`Keys`], [`Key`], [`ServerKey`]: which transaction a message belongs to.
+//! - [`Layer`]: all transactions of an element, generic over the [`Message`]s it keeps to send again, and over what
+//!   the transaction user wants to find there.
+//! - [`Packet`], [`ack_for`], [`cancel_for`]: the live representation of a message. Simulations have their own.
+//!
+//! The transaction user is a proxy core or a user agent core. It makes the 100 when told that one is due, retransmits 2xx to INVITE,
+//! acknowledges 2xx, and runs the proxy's timer C.
+//!
+//! Marks like `[17.1.1.2-3]` are the rules of `docs/rfc/3261-17.md`; a test compares the two.
+#![forbid(unsafe_code)]
+
+mod build;
+pub mod client;
+mod effects;
+mod key;
+mod layer;
+mod machine;
+mod packet;
+mod print;
+pub mod server;
+mod store;
+mod timers;
+
+pub use build::{ack_for, cancel_for};
+pub use effects::{Effect, Effects, Message, News, Sending};
+pub use key::{Key, Keys, ServerKey, Side, Tag};
+pub use layer::{EXPIRE_MAX, Layer, New};
+pub use machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
+pub use packet::Packet;
+pub use print::table;
+pub use store::Id;
+pub use timers::Timers;
