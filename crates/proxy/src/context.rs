@@ -43,12 +43,13 @@ pub enum Action {
 pub type Actions = ArrayVec<Action, 3>;
 
 /// Where a proxied request stands.
+#[expect(clippy::struct_excessive_bools, reason = "five independent facts, most of which may hold together")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Context {
     /// Whether it is an INVITE; every other method knows neither CANCEL nor Timer C.
-    pub invite: bool,
+    invite: bool,
     /// Whether an alternate next hop is left to be tried.
-    pub alternate: bool,
+    alternate: bool,
     provisional: bool,
     cancelled: bool,
     finished: bool,
@@ -58,6 +59,16 @@ impl Context {
     /// The context of a request that has just been sent on; for an INVITE, Timer C has been set (§16.6 step 11).
     pub fn new(invite: bool, alternate: bool) -> Self {
         Self { invite, alternate, ..Self::default() }
+    }
+
+    /// Whether the request is an INVITE.
+    pub fn is_invite(self) -> bool {
+        self.invite
+    }
+
+    /// Whether there is another alternate now.
+    pub fn set_alternate(&mut self, alternate: bool) {
+        self.alternate = alternate;
     }
 
     /// Whether a final response has gone back.

@@ -180,12 +180,7 @@ impl<D: Medium> Proxy<D> {
     }
 
     /// Whether it repeats a request of a transaction, or acknowledges a failure: the transaction has dealt with it.
-    pub fn absorb(
-        &mut self,
-        now: Instant,
-        key: &ServerKey,
-        sink: &mut impl Sink<D::Message>,
-    ) -> bool {
+    pub fn absorb(&mut self, now: Instant, key: &ServerKey, sink: &mut impl Sink<D::Message>) -> bool {
         self.layer.received(now, key, &mut Collect::new(sink)).is_some()
     }
 
@@ -230,12 +225,7 @@ impl<D: Medium> Proxy<D> {
         self.layer.respond(now, server, Class::of(status), response, &mut Collect::new(sink));
     }
 
-    fn forward_stateless(
-        &mut self,
-        request: &D::Request,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    fn forward_stateless(&mut self, request: &D::Request, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         // An ACK is never answered: what can't be forwarded is dropped.
         if let Ok(hop) = medium.next_hop(request, 0) {
             self.counters.stateless += 1;
@@ -335,8 +325,8 @@ impl<D: Medium> Proxy<D> {
         let matched = self.layer.response(now, key, Class::of(status), response, &mut collect);
         self.counters.stray += u64::from(matched.is_none());
         let Collect { news, ended, .. } = collect;
-        for (_, leg, news) in news {
-            if let (Leg::Client(at), News::Message) = (leg, news) {
+        for (id, leg, news) in news {
+            if let (Some(at), News::Message) = (self.current(id, leg), news) {
                 self.feed(now, at, Event::Response(status), Some(response), medium, sink);
             }
         }
@@ -368,13 +358,7 @@ impl<D: Medium> Proxy<D> {
     }
 
     /// Does what a timer asks for, unless something else has settled it by now.
-    pub fn fire(
-        &mut self,
-        now: Instant,
-        timer: Fire,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    pub fn fire(&mut self, now: Instant, timer: Fire, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         match timer.0 {
             Which::TimerC { at, server } => {
                 if self.proxied.get(at).is_some_and(|entry| entry.server == server) {
@@ -385,8 +369,8 @@ impl<D: Medium> Proxy<D> {
                 let mut collect = Collect::new(sink);
                 self.layer.fire(now, due, &mut collect);
                 let Collect { news, ended, .. } = collect;
-                for (_, leg, news) in news {
-                    if let (Leg::Client(at), News::Timeout(_)) = (leg, news) {
+                for (id, leg, news) in news {
+                    if let (Some(at), News::Timeout(_)) = (self.current(id, leg), news) {
                         self.feed(now, at, Event::Timeout, None, medium, sink);
                     }
                 }
@@ -396,23 +380,23 @@ impl<D: Medium> Proxy<D> {
     }
 
     /// What was sent to the hop of this client transaction could not be delivered (§16.9).
-    pub fn unreachable(
-        &mut self,
-        now: Instant,
-        key: Key,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    pub fn unreachable(&mut self, now: Instant, key: Key, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         let Some(id) = self.layer.find_client(key) else { return };
         let mut collect = Collect::new(sink);
         self.layer.transport_error(now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
-        for (_, leg, news) in news {
-            if let (Leg::Client(at), News::TransportError) = (leg, news) {
+        for (id, leg, news) in news {
+            if let (Some(at), News::TransportError) = (self.current(id, leg), news) {
                 self.feed(now, at, Event::Unreachable, None, medium, sink);
             }
         }
         self.clear(ended);
+    }
+
+    /// The request that a client transaction serves now; one that lost its request to an alternate serves none.
+    fn current(&self, id: Id, leg: Leg) -> Option<u32> {
+        let Leg::Client(at) = leg else { return None };
+        self.proxied.get(at).filter(|entry| entry.client == Some(id)).map(|_| at)
     }
 
     /// Gives an event to a response context and does what it says.
@@ -430,7 +414,7 @@ impl<D: Medium> Proxy<D> {
         for action in entry.context.on(event) {
             match action {
                 Action::Relay => {
-                    let status = if let Event::Response(status) = event { status } else { continue };
+                    let Event::Response(status) = event else { continue };
                     if let Some(message) = response.and_then(|response| medium.relay(response)) {
                         self.counters.relayed += 1;
                         self.ledger.charge(Operation::Forward);
@@ -456,13 +440,7 @@ impl<D: Medium> Proxy<D> {
         }
     }
 
-    fn send_cancel(
-        &mut self,
-        now: Instant,
-        at: u32,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    fn send_cancel(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         let Some(client) = self.proxied[at].client else { return };
         if !self.layer.cancel(now, client, &mut Collect::new(sink)) {
             return;
@@ -474,13 +452,7 @@ impl<D: Medium> Proxy<D> {
         self.layer.request(now, new, message, &mut Collect::new(sink));
     }
 
-    fn try_next(
-        &mut self,
-        now: Instant,
-        at: u32,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    fn try_next(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         let entry = &mut self.proxied[at];
         entry.attempt += 1;
         let (attempt, request) = (entry.attempt, entry.request.as_ref());

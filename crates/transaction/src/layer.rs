@@ -2,7 +2,7 @@
 
 use crate::effects::{Effects, Message, News, Sending};
 use crate::key::{Key, ServerKey, Tag};
-use crate::machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, TransportKind};
+use crate::machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
 use crate::store::{Entry, Id, NEVER, NO_TIMER, Store};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation, TimerWheel};
@@ -38,6 +38,14 @@ pub struct New<K, T> {
     pub transport: TransportKind,
     /// What the user keeps with it.
     pub user: T,
+}
+
+/// A timer that is due, and the transaction that it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due {
+    id: Id,
+    /// Which timer it is.
+    pub timer: Timer,
 }
 
 /// What a step brings along, and what may be sent or acknowledged in it.
@@ -146,6 +154,16 @@ impl<T, M: Message> Layer<T, M> {
         self.feed(now, id, event, Given::Message(response), Sending::First, out).send != Send::Nothing
     }
 
+    /// The client transaction of this key.
+    pub fn find_client(&self, key: Key) -> Option<Id> {
+        self.store.find(&ServerKey { key, tag: Tag::NONE, is_ack: false })
+    }
+
+    /// What carries the messages of a transaction; `None` when it is over.
+    pub fn transport(&self, id: Id) -> Option<TransportKind> {
+        self.store.get(id).map(|entry| entry.transport)
+    }
+
     /// The transaction of this key: for a CANCEL, with [`crate::Keys::cancelled`].
     pub fn find(&self, key: &ServerKey) -> Option<Id> {
         self.store.find(key)
@@ -161,14 +179,35 @@ impl<T, M: Message> Layer<T, M> {
     /// Runs the timers that are due, at most [`EXPIRE_MAX`] of them; [`deadline`](Self::deadline) tells whether some are left.
     pub fn expire(&mut self, now: Instant, out: &mut impl Effects<T, M>) {
         for _ in 0..EXPIRE_MAX {
-            let Some((_, at)) = self.wheel.pop(now) else { return };
-            self.ledger.charge(Operation::TimerFire);
-            let id = self.store.id(at);
-            let entry = self.store.get_mut(id).expect("a timer lives no longer than its transaction");
-            entry.timer = NO_TIMER;
-            // Giving up comes first: at that instant nothing is sent any more.
-            let timer =
-                if entry.life_at <= entry.resend_at { entry.life } else { entry.machine.pace_timer() };
+            let Some(due) = self.due(now) else { return };
+            self.fire(now, due, out);
+        }
+    }
+
+    /// The next timer that is due. It acts when it is given to [`fire`](Self::fire): at once, or when a processor
+    /// gets round to it.
+    pub fn due(&mut self, now: Instant) -> Option<Due> {
+        let (_, at) = self.wheel.pop(now)?;
+        self.ledger.charge(Operation::TimerFire);
+        let id = self.store.id(at);
+        let entry = self.store.get_mut(id).expect("a timer lives no longer than its transaction");
+        entry.timer = NO_TIMER;
+        // Giving up comes first: at that instant nothing is sent any more.
+        let timer = if entry.life_at <= entry.resend_at {
+            entry.life_at = NEVER;
+            entry.life
+        } else {
+            entry.resend_at = NEVER;
+            entry.machine.pace_timer()
+        };
+        arm(&mut self.wheel, id.at, entry);
+        Some(Due { id, timer })
+    }
+
+    /// Lets a timer act. One that its transaction no longer waits for does nothing.
+    pub fn fire(&mut self, now: Instant, due: Due, out: &mut impl Effects<T, M>) {
+        let Due { id, timer } = due;
+        if self.store.get(id).is_some() {
             self.feed(now, id, Event::Timer(timer), Given::Nothing, Sending::Timer(timer), out);
         }
     }

@@ -30,7 +30,7 @@ mod timers;
 pub use build::{ack_for, cancel_for};
 pub use effects::{Effect, Effects, Message, News, Sending};
 pub use key::{Key, Keys, ServerKey, Side, Tag};
-pub use layer::{EXPIRE_MAX, Layer, New};
+pub use layer::{Due, EXPIRE_MAX, Layer, New};
 pub use machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
 pub use packet::Packet;
 pub use print::table;

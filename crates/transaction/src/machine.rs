@@ -117,6 +117,13 @@ impl Timer {
     ];
 }
 
+impl Timer {
+    /// Whether it only clears a transaction away, of which nobody is told and for which nothing is sent.
+    pub const fn is_cleanup(self) -> bool {
+        matches!(self, Self::D | Self::I | Self::J | Self::K | Self::L | Self::M | Self::Expire)
+    }
+}
+
 /// What can happen to a transaction. Never a message: live messages are bytes, simulated ones a few numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
