@@ -17,6 +17,7 @@ mod answerer;
 mod arrivals;
 mod caller;
 mod holding;
+pub mod party;
 mod results;
 mod service;
 mod timers;

@@ -1,0 +1,10 @@
+//! What the two parties of a call do, on typed events: the users of the transactions (RFC 3261 §13, §14, §15).
+//!
+//! Neither knows what a message looks like, nor when it is sent again before it is answered; that is the transactions'
+//! business. What each keeps is a few bytes, so millions of calls fit.
+
+mod callee;
+mod caller;
+
+pub use callee::{Callee, CalleeAct, CalleeActs, CalleeEvent, CalleePlan};
+pub use caller::{Caller, CallerAct, CallerActs, CallerEvent};
