@@ -87,6 +87,11 @@ impl Callee {
         self.0 == Stage::Over
     }
 
+    /// Whether it waits for nothing but a BYE, or for nothing at all.
+    pub fn is_settled(self) -> bool {
+        matches!(self.0, Stage::Talking | Stage::Over)
+    }
+
     /// One bounded step.
     pub fn on(&mut self, now: Instant, event: CalleeEvent, plan: &CalleePlan) -> CalleeActs {
         match event {

@@ -1,0 +1,502 @@
+//! The user agents: as many as there are calls, without a processor, so that they answer at once (Overload paper,
+//! section IV-B).
+
+use super::arrivals::Arrivals;
+use super::measure::StreamMeasure;
+use super::medium::Map;
+use super::message::{CallId, HostId, Message, Sent, Start, Via};
+use arrayvec::ArrayVec;
+use base::{Instant, Rng, Slab};
+use config::scenario::{Spread, Stream};
+use core::time::Duration;
+use load::party::{
+    Callee, CalleeAct, CalleeActs, CalleeEvent, CalleePlan, Caller, CallerAct, CallerActs, CallerEvent,
+};
+use load::{Holding, Outcome};
+use rand::RngCore;
+use std::sync::Arc;
+use transaction::{Class, Effects, Id, Kind, Layer, New, News, Sending, Timers};
+use wire::Method;
+
+/// Which of the two parties.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Party {
+    Caller,
+    Callee,
+}
+
+/// What the agents keep with a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Leg {
+    call: CallId,
+    party: Party,
+    method: Method,
+}
+
+/// A call, as both its parties see it.
+#[derive(Debug)]
+struct Call {
+    generation: u32,
+    stream: u16,
+    started: Instant,
+    caller: Caller,
+    callee: Option<Callee>,
+    /// When the alarm of each party is due; another one is void.
+    alarms: [Instant; 2],
+    /// The caller's INVITE, to be cancelled.
+    invite: Option<Id>,
+    /// The callee's transaction of it, and the INVITE as it came in.
+    incoming: Option<(Id, Message)>,
+    target: HostId,
+    /// The route of each party's requests, next host last.
+    routes: [ArrayVec<HostId, { super::message::HOPS_MAX }>; 2],
+}
+
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// A stream of calls.
+struct Source {
+    arrivals: Arrivals,
+    holding: Holding,
+    holding_rng: Rng,
+    place_rng: Rng,
+    plan: CalleePlan,
+    patience: Duration,
+    measure: StreamMeasure,
+}
+
+/// What the agents want besides sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Alarm {
+    pub(crate) at: Instant,
+    pub(crate) call: u32,
+    pub(crate) party: Party,
+}
+
+/// What a step of the agents brings.
+#[derive(Default, Debug)]
+pub(crate) struct Out {
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+/// All user agents.
+pub(crate) struct Agents {
+    layer: Layer<Leg, Sent>,
+    calls: Slab<Call>,
+    sources: Vec<Source>,
+    map: Arc<Map>,
+    generation: u32,
+    branch: u32,
+}
+
+/// Passes on what is sent, and keeps the news for when the layer is free again.
+struct Collect<'a> {
+    sent: &'a mut Vec<Sent>,
+    news: ArrayVec<(Leg, News), 1>,
+}
+
+impl Effects<Leg, Sent> for Collect<'_> {
+    fn send(&mut self, _: Id, _: &Leg, message: &Sent, _: Sending) {
+        self.sent.push(message.clone());
+    }
+
+    fn tell(&mut self, _: Id, leg: &mut Leg, news: News) {
+        self.news.push((*leg, news));
+    }
+
+    fn ended(&mut self, _: Id, _: Leg) {}
+}
+
+fn holding(spread: Spread) -> Holding {
+    match spread {
+        Spread::Fixed(time) => Holding::Fixed(time),
+        Spread::Exponential(mean) => Holding::Exponential(mean),
+        Spread::Normal(mean, deviation) => Holding::Normal(mean, deviation),
+    }
+}
+
+impl Agents {
+    pub(crate) fn new(streams: &[Stream], timers: Timers, map: Arc<Map>, bin: Duration, rng: &Rng) -> Self {
+        let source = |stream: &Stream| {
+            let rng = rng.fork(&stream.name);
+            Source {
+                arrivals: Arrivals::new(&stream.load, stream.poisson, rng.fork("arrivals")),
+                holding: holding(stream.holding),
+                holding_rng: rng.fork("holding"),
+                place_rng: rng.fork("places"),
+                plan: CalleePlan { ring: stream.ring, answer: stream.answer, t1: timers.t1, t2: timers.t2 },
+                patience: stream.patience,
+                measure: StreamMeasure::new(bin),
+            }
+        };
+        Self {
+            layer: Layer::new(timers),
+            calls: Slab::default(),
+            sources: streams.iter().map(source).collect(),
+            map,
+            generation: 0,
+            branch: 0,
+        }
+    }
+
+    /// When the next call of a stream starts.
+    pub(crate) fn next_arrival(&mut self, stream: u16) -> Option<Instant> {
+        self.sources[stream as usize].arrivals.next()
+    }
+
+    pub(crate) fn measures(&mut self) -> impl Iterator<Item = &mut StreamMeasure> {
+        self.sources.iter_mut().map(|source| &mut source.measure)
+    }
+
+    pub(crate) fn into_measures(self) -> Vec<StreamMeasure> {
+        self.sources.into_iter().map(|source| source.measure).collect()
+    }
+
+    /// Calls that are not over.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Transactions of all agents.
+    pub(crate) fn transactions(&self) -> usize {
+        self.layer.len()
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.layer.deadline()
+    }
+
+    /// A new call: INVITE to one of the first hosts of its path.
+    pub(crate) fn call(&mut self, now: Instant, stream: u16, out: &mut Out) {
+        let last = self.map.paths[stream as usize].len() - 1;
+        let (first, target) = (self.map.stage(stream, 0), self.map.stage(stream, last));
+        let source = &mut self.sources[stream as usize];
+        // Drawn for every call, whatever becomes of it: runs that differ elsewhere keep the same calls.
+        let mut draw = |hosts: core::ops::Range<u16>| {
+            let count = hosts.len() as u64;
+            HostId(hosts.start + (u64::from(source.place_rng.next_u32()) * count >> 32) as u16)
+        };
+        let (first, target) = (draw(first), draw(target));
+        let target = if last == 0 { first } else { target };
+        let holding = source.holding.sample(&mut source.holding_rng);
+        source.measure.offered(now);
+        self.generation = self.generation.wrapping_add(1);
+        let give_up = now + source.patience;
+        let at = self.calls.insert(Call {
+            generation: self.generation,
+            stream,
+            started: now,
+            caller: Caller::new(holding),
+            callee: None,
+            alarms: [give_up, NEVER],
+            invite: None,
+            incoming: None,
+            target,
+            routes: [ArrayVec::new(), ArrayVec::new()],
+        });
+        let call = CallId { at, generation: self.generation };
+        out.alarms.push(Alarm { at: give_up, call: at, party: Party::Caller });
+        let message = self.request(call, Party::Caller, Method::Invite, None);
+        self.calls[at].invite = self.send_request(now, call, Party::Caller, first, message, out);
+    }
+
+    fn next_branch(&mut self) -> Via {
+        self.branch = self.branch.wrapping_add(1);
+        Via { host: HostId::AGENTS, branch: self.branch }
+    }
+
+    fn request(&mut self, call: CallId, party: Party, method: Method, to_tag: Option<HostId>) -> Message {
+        let via = self.next_branch();
+        let Call { stream, target, ref routes, .. } = self.calls[call.at];
+        let route = if to_tag.is_some() { routes[party as usize].clone() } else { ArrayVec::new() };
+        Message {
+            start: Start::Request,
+            method,
+            by_callee: party == Party::Callee,
+            to_tag,
+            stage: 0,
+            stream,
+            retry_after: 0,
+            target,
+            hop: HostId::AGENTS,
+            call,
+            vias: ArrayVec::from_iter([via]),
+            route,
+        }
+    }
+
+    fn send_request(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        party: Party,
+        to: HostId,
+        message: Message,
+        out: &mut Out,
+    ) -> Option<Id> {
+        let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+        let transport = self.map.transport(HostId::AGENTS, to, message.stream);
+        let user = Leg { call, party, method: message.method };
+        let new = New { key: message.client_key(), kind, transport, user };
+        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        self.layer.request(now, new, Sent { to, message }, &mut collect)
+    }
+
+    /// A request in the dialog.
+    fn send_in_dialog(&mut self, now: Instant, call: CallId, party: Party, method: Method, out: &mut Out) {
+        let message = self.request(call, party, method, Some(HostId::AGENTS));
+        let Some(&to) = message.route.last() else { return };
+        if method == Method::Ack {
+            out.sent.push(Sent { to, message });
+        } else {
+            self.send_request(now, call, party, to, message, out);
+        }
+    }
+
+    /// A message arrived.
+    pub(crate) fn handle(&mut self, now: Instant, message: &Message, out: &mut Out) {
+        match message.start {
+            Start::Response(status) => self.response(now, message, status, out),
+            Start::Request => self.incoming(now, message, out),
+        }
+    }
+
+    fn response(&mut self, now: Instant, message: &Message, status: u16, out: &mut Out) {
+        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        self.layer.response(now, message.client_key(), Class::of(status), message, &mut collect);
+        let news = collect.news;
+        for (leg, _) in news {
+            let Some(call) = self.calls.get_mut(leg.call.at).filter(|call| call.generation == leg.call.generation)
+            else {
+                continue;
+            };
+            match (leg.party, leg.method) {
+                (Party::Caller, Method::Invite) => {
+                    if (200..300).contains(&status) {
+                        call.routes[0] = message.route.iter().rev().copied().collect();
+                    }
+                    let event = match status {
+                        100..=199 => CallerEvent::Provisional,
+                        200..=299 => CallerEvent::Answered,
+                        _ => CallerEvent::Refused(status),
+                    };
+                    self.caller(now, leg.call, event, out);
+                }
+                (Party::Caller, Method::Bye) if status >= 200 => {
+                    self.caller(now, leg.call, CallerEvent::ByeAnswered(status), out);
+                }
+                (Party::Callee, Method::Bye) if status >= 200 => {
+                    self.callee(now, leg.call, CalleeEvent::Done, None, out);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn incoming(&mut self, now: Instant, message: &Message, out: &mut Out) {
+        let key = message.server_key();
+        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        if self.layer.received(now, &key, &mut collect).is_some() {
+            return;
+        }
+        let call = message.call;
+        let lives = self.calls.get(call.at).is_some_and(|entry| entry.generation == call.generation);
+        if message.method == Method::Ack {
+            if lives {
+                self.callee(now, call, CalleeEvent::Ack, None, out);
+            }
+            return;
+        }
+        let party = if message.by_callee { Party::Caller } else { Party::Callee };
+        let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+        let from = message.top().host;
+        let transport = self.map.transport(HostId::AGENTS, from, message.stream);
+        let user = Leg { call, party, method: message.method };
+        let new = New { key, kind, transport, user };
+        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        let Some(id) = self.layer.accept(now, new, &mut collect) else { return };
+        let this = Some((id, message));
+        match message.method {
+            Method::Invite if lives && self.calls[call.at].callee.is_none() => {
+                self.invited(now, call, id, message, out);
+            }
+            // Another branch of a request that came before (RFC 3261 §8.2.2.2), or nobody is left to ring.
+            Method::Invite => self.answer(now, this, if lives { 482 } else { 487 }, out),
+            Method::Cancel => {
+                if self.layer.find(&message.cancelled_key()).is_some() && lives {
+                    self.callee(now, call, CalleeEvent::Cancel, this, out);
+                } else {
+                    self.answer(now, this, 481, out);
+                }
+            }
+            Method::Bye if lives && message.by_callee => {
+                self.answer(now, this, 200, out);
+                self.caller(now, call, CallerEvent::Bye, out);
+            }
+            Method::Bye if lives => self.callee(now, call, CalleeEvent::Bye, this, out),
+            _ => self.answer(now, this, 481, out),
+        }
+    }
+
+    fn invited(&mut self, now: Instant, call: CallId, id: Id, invite: &Message, out: &mut Out) {
+        let entry = &mut self.calls[call.at];
+        entry.routes[1] = invite.route.clone();
+        entry.incoming = Some((id, invite.clone()));
+        let (callee, acts) = Callee::new(now, &self.sources[entry.stream as usize].plan);
+        entry.callee = Some(callee);
+        self.do_callee(now, call, acts, None, out);
+    }
+
+    fn answer(&mut self, now: Instant, this: Option<(Id, &Message)>, status: u16, out: &mut Out) {
+        let Some((id, request)) = this else { return };
+        let message = request.response(status, HostId::AGENTS);
+        let sent = Sent { to: request.top().host, message };
+        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        self.layer.respond(now, id, Class::of(status), sent, &mut collect);
+    }
+
+    fn caller(&mut self, now: Instant, call: CallId, event: CallerEvent, out: &mut Out) {
+        let acts = self.calls[call.at].caller.on(now, event);
+        self.do_caller(now, call, acts, out);
+        self.settle(call.at);
+    }
+
+    fn do_caller(&mut self, now: Instant, call: CallId, acts: CallerActs, out: &mut Out) {
+        for act in acts {
+            let entry = &mut self.calls[call.at];
+            match act {
+                CallerAct::Ack => {
+                    let first = entry.alarms[0] != NEVER;
+                    let (stream, started) = (entry.stream, entry.started);
+                    if first {
+                        self.sources[stream as usize].measure.answered(now, started);
+                    }
+                    self.send_in_dialog(now, call, Party::Caller, Method::Ack, out);
+                }
+                CallerAct::Bye => {
+                    entry.alarms[0] = NEVER;
+                    self.send_in_dialog(now, call, Party::Caller, Method::Bye, out);
+                }
+                CallerAct::Cancel => {
+                    let Some(invite) = entry.invite else { continue };
+                    let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+                    if self.layer.cancel(now, invite, &mut collect)
+                        && let Some(sent) = self.layer.message(invite)
+                    {
+                        let Sent { to, message } = sent.sibling(Method::Cancel, None);
+                        self.send_request(now, call, Party::Caller, to, message, out);
+                    }
+                }
+                CallerAct::Alarm(at) => {
+                    entry.alarms[0] = at;
+                    out.alarms.push(Alarm { at, call: call.at, party: Party::Caller });
+                }
+                CallerAct::Ended(outcome) => {
+                    entry.alarms[0] = NEVER;
+                    self.sources[entry.stream as usize].measure.ended(now, outcome);
+                }
+            }
+        }
+    }
+
+    fn callee(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        event: CalleeEvent,
+        this: Option<(Id, &Message)>,
+        out: &mut Out,
+    ) {
+        let Call { callee, stream, .. } = &mut self.calls[call.at];
+        let Some(callee) = callee else {
+            return self.answer(now, this, 481, out);
+        };
+        let acts = callee.on(now, event, &self.sources[*stream as usize].plan);
+        self.do_callee(now, call, acts, this, out);
+        self.settle(call.at);
+    }
+
+    fn do_callee(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        acts: CalleeActs,
+        this: Option<(Id, &Message)>,
+        out: &mut Out,
+    ) {
+        for act in acts {
+            let entry = &mut self.calls[call.at];
+            match act {
+                CalleeAct::Respond(status) => {
+                    let incoming = entry.incoming.take();
+                    let this = incoming.as_ref().map(|(id, message)| (*id, message));
+                    self.answer(now, this, status, out);
+                    self.calls[call.at].incoming = incoming;
+                }
+                CalleeAct::RespondToThis(status) => self.answer(now, this, status, out),
+                CalleeAct::Bye => self.send_in_dialog(now, call, Party::Callee, Method::Bye, out),
+                CalleeAct::Alarm(at) => {
+                    entry.alarms[1] = at;
+                    out.alarms.push(Alarm { at, call: call.at, party: Party::Callee });
+                }
+                CalleeAct::Established => {
+                    entry.alarms[1] = NEVER;
+                    let (stream, started) = (entry.stream, entry.started);
+                    self.sources[stream as usize].measure.established(now, started);
+                }
+                CalleeAct::Ended => entry.alarms[1] = NEVER,
+            }
+        }
+    }
+
+    /// Forgets a call that is over on both sides.
+    fn settle(&mut self, at: u32) {
+        let call = &self.calls[at];
+        if call.caller.is_over() && call.callee.is_none_or(Callee::is_settled) {
+            self.calls.remove(at);
+        }
+    }
+
+    /// An alarm rings.
+    pub(crate) fn alarm(&mut self, now: Instant, call: u32, party: Party, out: &mut Out) {
+        let Some(entry) = self.calls.get_mut(call) else { return };
+        if entry.alarms[party as usize] != now {
+            return;
+        }
+        let call = CallId { at: call, generation: entry.generation };
+        match party {
+            Party::Caller => self.caller(now, call, CallerEvent::Alarm, out),
+            Party::Callee => self.callee(now, call, CalleeEvent::Alarm, None, out),
+        }
+    }
+
+    /// Runs the transactions' timers that are due.
+    pub(crate) fn expire(&mut self, now: Instant, out: &mut Out) {
+        while let Some(due) = self.layer.due(now) {
+            let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+            self.layer.fire(now, due, &mut collect);
+            let news = collect.news;
+            for (leg, news) in news {
+                let lives =
+                    self.calls.get(leg.call.at).is_some_and(|call| call.generation == leg.call.generation);
+                if !lives || !matches!(news, News::Timeout(_) | News::TransportError) {
+                    continue;
+                }
+                match (leg.party, leg.method) {
+                    (Party::Caller, Method::Invite) => self.caller(now, leg.call, CallerEvent::InviteLost, out),
+                    (Party::Caller, Method::Bye) => self.caller(now, leg.call, CallerEvent::ByeLost, out),
+                    (Party::Callee, Method::Invite | Method::Bye) => {
+                        self.callee(now, leg.call, CalleeEvent::Done, None, out);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// How a caller's call ended, in the words of the results.
+pub(crate) fn is_completed(outcome: Outcome) -> bool {
+    outcome == Outcome::Completed
+}

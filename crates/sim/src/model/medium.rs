@@ -1,0 +1,195 @@
+//! How typed messages are edited and routed: the simulator's counterpart of editing bytes.
+
+use super::message::{HostId, Message, Sent, Via};
+use config::scenario::{Scenario, Select, Transport};
+use proxy::{Medium, Refusal};
+use rand::RngCore;
+use std::ops::Range;
+use std::sync::Arc;
+use transaction::{Key, TransportKind};
+use wire::Method;
+
+/// Who is where: the hosts of each group, and the groups on each stream's path.
+#[derive(Debug)]
+pub(crate) struct Map {
+    /// Hosts of each group.
+    pub(crate) groups: Vec<Range<u16>>,
+    /// Group of each host.
+    pub(crate) group_of: Vec<u16>,
+    /// Groups on the path of each stream.
+    pub(crate) paths: Vec<Vec<usize>>,
+    /// Between agents and hosts, by stream.
+    pub(crate) to_agents: Vec<TransportKind>,
+    /// Between hosts, by the group of the one that sends.
+    pub(crate) to_hosts: Vec<TransportKind>,
+}
+
+fn kind(transport: Transport) -> TransportKind {
+    match transport {
+        Transport::Udp => TransportKind::Unreliable,
+        Transport::Tcp => TransportKind::Reliable,
+    }
+}
+
+impl Map {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let mut groups = Vec::new();
+        let mut group_of = Vec::new();
+        for (index, group) in scenario.groups.iter().enumerate() {
+            let start = group_of.len() as u16;
+            group_of.extend(std::iter::repeat_n(index as u16, group.count.into()));
+            groups.push(start..start + group.count);
+        }
+        Self {
+            groups,
+            group_of,
+            paths: scenario.streams.iter().map(|stream| stream.path.clone()).collect(),
+            to_agents: scenario.streams.iter().map(|stream| kind(stream.transport)).collect(),
+            to_hosts: scenario.groups.iter().map(|group| kind(group.transport)).collect(),
+        }
+    }
+
+    /// The hosts of the group that an initial request enters at a stage of its path.
+    pub(crate) fn stage(&self, stream: u16, stage: usize) -> Range<u16> {
+        self.groups[self.paths[stream as usize][stage]].clone()
+    }
+
+    /// What carries a message from one host to another, one of which may be the agents.
+    pub(crate) fn transport(&self, from: HostId, to: HostId, stream: u16) -> TransportKind {
+        if from == HostId::AGENTS || to == HostId::AGENTS {
+            self.to_agents[stream as usize]
+        } else {
+            // A connection is as reliable as the more careful side makes it.
+            let of = |host: HostId| self.to_hosts[self.group_of[host.index()] as usize];
+            match (of(from), of(to)) {
+                (TransportKind::Reliable, TransportKind::Reliable) => TransportKind::Reliable,
+                _ => TransportKind::Unreliable,
+            }
+        }
+    }
+}
+
+/// What a proxy of the model knows of messages and of the way.
+#[derive(Debug)]
+pub(crate) struct Router {
+    map: Arc<Map>,
+    host: HostId,
+    select: Select,
+    retry: bool,
+    rng: base::Rng,
+    turn: u16,
+    /// The stream of the request at hand decides its transport to the agents.
+    stream: u16,
+    /// Seconds for Retry-After of refusals.
+    pub(crate) retry_after: u16,
+}
+
+impl Router {
+    pub(crate) fn new(map: Arc<Map>, host: HostId, select: Select, retry: bool, rng: base::Rng) -> Self {
+        Self { map, host, select, retry, rng, turn: 0, stream: 0, retry_after: 0 }
+    }
+
+    /// The hosts that could get a request next; one, for most.
+    pub(crate) fn candidates(&self, request: &Message) -> Candidates {
+        if request.is_in_dialog() {
+            return Candidates::One(request.route.last().copied().unwrap_or(HostId::AGENTS));
+        }
+        let path = &self.map.paths[request.stream as usize];
+        match usize::from(request.stage) + 1 {
+            next if next >= path.len() => Candidates::One(HostId::AGENTS),
+            next if next + 1 == path.len() => Candidates::One(request.target),
+            next => Candidates::Any(self.map.stage(request.stream, next)),
+        }
+    }
+
+    /// Chooses the next host of a request, before it waits for the processor.
+    pub(crate) fn choose(&mut self, request: &mut Message, mut available: impl FnMut(HostId) -> bool) {
+        request.hop = match self.candidates(request) {
+            Candidates::One(host) => host,
+            Candidates::Any(hosts) => {
+                let count = hosts.len() as u16;
+                let first = match self.select {
+                    Select::Random => (u64::from(self.rng.next_u32()) * u64::from(count) >> 32) as u16,
+                    Select::RoundRobin => {
+                        self.turn = self.turn.wrapping_add(1);
+                        self.turn % count
+                    }
+                };
+                let by_turn = |step: u16| HostId(hosts.start + (first + step) % count);
+                (0..count).map(by_turn).find(|host| available(*host)).unwrap_or(by_turn(0))
+            }
+        };
+    }
+}
+
+/// Who could get a request next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Candidates {
+    One(HostId),
+    Any(Range<u16>),
+}
+
+impl Medium for Router {
+    type Message = Sent;
+    type Request = Message;
+    type Hop = HostId;
+
+    fn next_hop(&mut self, request: &Message, attempt: u8) -> Result<HostId, Refusal> {
+        self.stream = request.stream;
+        match self.candidates(request) {
+            Candidates::One(host) => Ok(host),
+            Candidates::Any(hosts) => {
+                let count = hosts.len() as u16;
+                let first = request.hop.0 - hosts.start;
+                Ok(HostId(hosts.start + (first + u16::from(attempt)) % count))
+            }
+        }
+    }
+
+    fn has_alternate(&self, request: &Message, attempt: u8) -> bool {
+        let count = match self.candidates(request) {
+            Candidates::One(_) => 1,
+            Candidates::Any(hosts) => hosts.len(),
+        };
+        self.retry && usize::from(attempt) + 1 < count
+    }
+
+    fn transport(&self, hop: HostId) -> TransportKind {
+        self.map.transport(self.host, hop, self.stream)
+    }
+
+    fn forward(&mut self, request: &Message, hop: HostId, serial: Option<u64>) -> (Sent, Key) {
+        // Without a transaction the branch depends on the request alone (RFC 3261 §16.11); the first bit keeps these
+        // apart from those that count up.
+        let branch = serial.map_or(request.top().branch | 1 << 31, |serial| serial as u32 & !(1 << 31));
+        let mut message = request.clone();
+        message.vias.push(Via { host: self.host, branch });
+        if request.is_initial_invite() {
+            message.route.push(self.host);
+        }
+        message.stage += 1;
+        let key = message.client_key();
+        (Sent { to: hop, message }, key)
+    }
+
+    fn relay(&mut self, response: &Message) -> Option<Sent> {
+        let mut message = response.clone();
+        message.vias.pop();
+        let to = message.vias.last()?.host;
+        Some(Sent { to, message })
+    }
+
+    fn respond(&mut self, request: &Message, status: u16) -> Sent {
+        let mut message = request.response(status, self.host);
+        if status == 503 {
+            message.retry_after = self.retry_after;
+        }
+        Sent { to: request.top().host, message }
+    }
+
+    fn cancel(&mut self, invite: &Sent) -> (Sent, Key) {
+        let cancel = invite.sibling(Method::Cancel, None);
+        let key = cancel.message.client_key();
+        (cancel, key)
+    }
+}

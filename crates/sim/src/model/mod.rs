@@ -1,0 +1,16 @@
+//! The model of SIP on the engine, with small typed messages: the server's own machines on virtual hosts.
+//!
+//! Proxies run [`proxy::Proxy`] on [`transaction::Layer`], agents run [`load::party`] on the same layer. Written here is
+//! only what the world around them is: hosts with processors and queues, the ways between them, and what is measured.
+
+mod agents;
+mod arrivals;
+mod host;
+mod measure;
+mod medium;
+mod message;
+mod world;
+
+pub use measure::{HostResults, Outcomes, Results, StreamResults};
+pub use message::{HOPS_MAX, HostId, Message, Start, Via};
+pub use world::{RunOptions, run};
