@@ -29,7 +29,7 @@ impl Default for Settings {
         Self {
             weights: Weights::default(),
             transaction_timeout: Duration::from_secs(32),
-            invite_timeout: Duration::from_mins(3),
+            invite_timeout: Duration::from_secs(181),
             call_lifetime: Duration::from_hours(4),
             linger: Duration::from_secs(32),
         }
@@ -181,11 +181,14 @@ impl Balancer {
                 self.books.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended.transactions);
             }
         }
-        // A pause that was seen here may not have come round yet.
-        let paused: Vec<_> = self.nodes.iter().map(|node| node.paused_until).collect();
-        self.nodes = nodes.to_vec();
-        for (node, here) in self.nodes.iter_mut().zip(paused) {
-            node.paused_until = node.paused_until.max(here);
+        let before = core::mem::replace(&mut self.nodes, nodes.to_vec());
+        for (index, (node, before)) in self.nodes.iter_mut().zip(before).enumerate() {
+            if node.id == before.id {
+                // A pause that was seen here may not have come round yet.
+                node.paused_until = node.paused_until.max(before.paused_until);
+            } else {
+                self.books.stats[index] = NodeStats::default();
+            }
         }
         self.policy.on_nodes(&self.nodes);
     }

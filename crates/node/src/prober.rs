@@ -112,7 +112,8 @@ impl Prober {
         self.targets = (0..)
             .zip(targets)
             .map(|(index, &(slot, address))| {
-                if let Some(at) = before.iter().position(|target| target.slot == slot) {
+                let same = |target: &Target| (target.slot, target.address) == (slot, address);
+                if let Some(at) = before.iter().position(same) {
                     return before.swap_remove(at);
                 }
                 let first = now + self.settings.interval * index / count.max(1);

@@ -77,8 +77,11 @@ impl Server {
         let secret = secret(&config, path.as_deref())?;
         let tokens = apply::tokens(&config, secret);
         let mut names = Names::default();
-        if dns::has_names(&config.pool.members) {
-            names.learn(dns::look_up(config.pool.members.clone()).await);
+        let (answers_in, mut answers) = mpsc::unbounded_channel();
+        dns::look_up(names.ask(&config.pool.members), &config.dns.servers, &answers_in);
+        drop(answers_in);
+        while let Some(answer) = answers.recv().await {
+            names.learn(answer);
         }
         let mut control = Control::new(clock, path, config.clone(), binds, names, secret)?;
         let (reports_in, reports) = mpsc::unbounded_channel();
@@ -95,7 +98,7 @@ impl Server {
         }
         control.attach(workers.clone());
         let (asks_in, asks) = mpsc::unbounded_channel();
-        let handle = Handle::new(clock, asks_in, workers);
+        let handle = Handle::new(asks_in, workers);
         Ok(Self { control, threads, reports, asks, handle, admin })
     }
 

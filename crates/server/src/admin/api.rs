@@ -1,7 +1,7 @@
 //! What each path answers. Success is JSON, failure a line of text.
 
-use super::view::{Explanation, Health, Members, Reloaded, Session, Sessions};
-use super::{metrics, view};
+use super::metrics;
+use super::view::{Explanation, Health, Members, Reloaded, Session};
 use crate::Handle;
 use crate::handle::GONE;
 use axum::body::Bytes;
@@ -52,16 +52,23 @@ fn gone(text: String) -> Failure {
 }
 
 async fn health(State(handle): State<Handle>) -> Result<(StatusCode, Json<Health>), Failure> {
-    let totals = handle.totals().await.map_err(gone)?;
-    let members = handle.members(false).await.map_err(gone)?;
-    let health = Health::new(&totals, &members);
+    let health = Health::new(&handle.standing().await.map_err(gone)?);
     let status = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok((status, Json(health)))
 }
 
-async fn members(State(handle): State<Handle>) -> Result<Json<Members>, Failure> {
-    let members = handle.members(true).await.map_err(gone)?;
-    Ok(Json(Members { members: members.into_iter().map(view::Member::from).collect() }))
+#[derive(Deserialize)]
+struct OldestQuery {
+    #[serde(default)]
+    oldest: bool,
+}
+
+async fn members(
+    State(handle): State<Handle>,
+    Query(query): Query<OldestQuery>,
+) -> Result<Json<Members>, Failure> {
+    let figures = handle.figures(query.oldest).await.map_err(gone)?;
+    Ok(Json(Members { members: figures.members.into_iter().map(|report| report.shown).collect() }))
 }
 
 #[derive(Deserialize)]
@@ -71,8 +78,7 @@ struct CallQuery {
 
 async fn sessions(State(handle): State<Handle>, Query(query): Query<CallQuery>) -> Result<Response, Failure> {
     let Some(call_id) = query.call_id else {
-        let totals = handle.totals().await.map_err(gone)?;
-        return Ok(Json(Sessions::from(&totals)).into_response());
+        return Ok(Json(handle.standing().await.map_err(gone)?.sessions).into_response());
     };
     match handle.session(call_id.as_bytes()).await.map_err(gone)? {
         Some(session) => Ok(Json(Session::new(call_id, &session)).into_response()),
@@ -101,9 +107,9 @@ async fn undrain(
 
 async fn set_draining(handle: &Handle, member: &str, draining: bool) -> Result<Json<Members>, Failure> {
     handle.drain(member, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
-    let mut members = handle.members(true).await.map_err(gone)?;
-    members.retain(|report| report.name == member || report.address.to_string() == member);
-    Ok(Json(Members { members: members.into_iter().map(view::Member::from).collect() }))
+    let all = handle.figures(true).await.map_err(gone)?.members.into_iter().map(|report| report.shown);
+    let meant = all.filter(|shown| shown.name == member || shown.address.to_string() == member);
+    Ok(Json(Members { members: meant.collect() }))
 }
 
 async fn reload(State(handle): State<Handle>) -> Result<Json<Reloaded>, Failure> {
@@ -132,10 +138,9 @@ async fn explain(
 }
 
 async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
-    let totals = handle.totals().await.map_err(gone)?;
-    let members = handle.members(false).await.map_err(gone)?;
+    let figures = handle.figures(false).await.map_err(gone)?;
     let kind = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-    Ok(([kind], metrics::page(&totals, &members)).into_response())
+    Ok(([kind], metrics::page(&figures)).into_response())
 }
 
 async fn unknown(uri: Uri) -> Failure {

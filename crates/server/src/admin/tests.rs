@@ -128,7 +128,7 @@ impl Site {
     }
 
     async fn member(&self, address: SocketAddr) -> Member {
-        let members: Members = self.ask("GET", "/api/members").await.json();
+        let members: Members = self.ask("GET", "/api/members?oldest=true").await.json();
         members.members.into_iter().find(|member| member.address == address).unwrap()
     }
 
@@ -170,6 +170,8 @@ async fn members_show_calls_and_what_they_did() {
     let dead = site.member(site.dead).await;
     assert_eq!((dead.reachable, dead.accepting, dead.oldest_call_seconds), (false, false, None));
     assert!(dead.last_probe.is_some());
+    let unasked: Members = site.ask("GET", "/api/members").await.json();
+    assert!(unasked.members.iter().all(|member| member.oldest_call_seconds.is_none()), "that is a walk");
 }
 
 #[tokio::test]
@@ -223,6 +225,12 @@ async fn explain_names_the_member_and_why() {
     let path = "/api/explain?from=192.0.2.1:5060";
     let known: Explanation = ask(path, &request(from, "INVITE", "known")).await.json();
     assert_eq!((known.member, known.why.as_str(), known.known), (Some(site.alive), "session", true));
+    // Each call belongs to one of two threads, and only that one knows it.
+    for call in ["one", "two", "three", "four", "five", "six"] {
+        site.call(call).await;
+        let known: Explanation = ask("/api/explain", &request(from, "INVITE", call)).await.json();
+        assert!(known.known, "{call}");
+    }
     let path = format!("/api/explain?from={}", site.alive);
     let own = ask(&path, &request(site.alive, "INVITE", "own")).await;
     assert_eq!(
@@ -248,6 +256,10 @@ async fn stop_ends_the_process_after_the_last_call() {
     assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
     let health = site.ask("GET", "/api/health").await;
     assert_eq!((health.status, health.json::<Health>().stopping), (503, true));
+    let new = request("192.0.2.1:5060".parse().unwrap(), "INVITE", "new");
+    let explained = site.send("POST", "/api/explain", "", &new).await;
+    let refused = "refused: 503 Service Unavailable: stopping, no new calls are taken\n";
+    assert_eq!((explained.status, explained.body.as_str()), (400, refused));
     assert!(!site.server.is_finished(), "a call is left");
 }
 
@@ -256,7 +268,7 @@ async fn stop_without_calls_ends_the_process_and_its_listener() {
     let site = Site::start().await;
     assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
     site.until(async |site| site.server.is_finished()).await;
-    assert!(site.handle.totals().await.is_err());
+    assert!(site.handle.standing().await.is_err());
     assert!(site.server.join().unwrap(), "the port is free again");
 }
 

@@ -110,7 +110,7 @@ impl Control {
         Ok(fixed)
     }
 
-    fn take_over(&mut self, config: Config) {
+    pub(super) fn take_over(&mut self, config: Config) {
         let policy_changed = config.pool.policy != self.config.pool.policy;
         let token_changed = config.token != self.config.token;
         self.config = config;
@@ -135,6 +135,6 @@ impl Control {
         self.update_members();
         // Names may have changed without a change of the nodes.
         self.told = u64::MAX;
-        self.look_up_now = true;
+        self.reloaded = true;
     }
 }
