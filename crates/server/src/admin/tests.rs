@@ -208,8 +208,13 @@ async fn drain_takes_a_member_out_and_undrain_back_in() {
     let unknown = site.ask("POST", "/api/drain?member=10.9.9.9:5060").await;
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("10.9.9.9:5060") && unknown.body.contains(&site.alive.to_string()));
-    assert_eq!(site.ask("POST", "/api/drain").await.status, 400);
-    assert_eq!(site.ask("GET", &path("drain")).await.status, 405);
+    let which = site.ask("POST", "/api/drain").await;
+    assert_eq!((which.status, which.body.starts_with("which member?")), (400, true));
+    let method = site.ask("GET", &path("drain")).await;
+    assert_eq!(
+        (method.status, method.body.starts_with("GET is not for /api/drain; there are: ")),
+        (405, true)
+    );
 }
 
 #[tokio::test]
@@ -239,7 +244,8 @@ async fn explain_names_the_member_and_why() {
     );
     let bad = ask("/api/explain", "no SIP").await;
     assert_eq!((bad.status, bad.body.as_str()), (400, "dropped: not_sip\n"));
-    assert_eq!(ask("/api/explain?from=here", "").await.status, 400);
+    let here = ask("/api/explain?from=here", "").await;
+    assert_eq!((here.status, here.body.as_str()), (400, "from=here: expected an address as IP:PORT\n"));
 }
 
 #[tokio::test]
@@ -289,6 +295,23 @@ async fn unknown_paths_say_what_there_is() {
     let reply = site.ask("GET", "/status").await;
     assert_eq!(reply.status, 404);
     assert!(reply.body.contains("/api/members"));
+}
+
+#[tokio::test]
+async fn unknown_parameters_are_refused() {
+    let site = Site::start().await;
+    for (method, path, says) in [
+        ("GET", "/api/members?old=true", "unknown parameter \"old\" of /api/members; there is: oldest"),
+        ("GET", "/api/members?oldest=maybe", "oldest=maybe: expected true or false"),
+        ("GET", "/api/sessions?callid=x", "unknown parameter \"callid\" of /api/sessions; there is: call_id"),
+        ("GET", "/api/sessions?call_id=x&call_id=y", "the parameter \"call_id\" comes twice"),
+        ("GET", "/api/health?x", "unknown parameter \"x\" of /api/health; there is: none"),
+        ("POST", "/api/stop?now", "unknown parameter \"now\" of /api/stop; there is: none"),
+    ] {
+        let reply = site.ask(method, path).await;
+        assert_eq!((reply.status, reply.body.trim_end()), (400, says), "{path}");
+    }
+    assert!(!site.server.is_finished());
 }
 
 #[tokio::test]
