@@ -285,8 +285,8 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
         balancer.response(seconds(1), &response(call, Method::Invite, 1, 486));
     }
     assert_eq!(balancer.stats(Slot(1)).assigned, 1);
-    let [stays, new] = [cluster.nodes()[0].id, balance::NodeId(u32::MAX)]
-        .map(|id| balance::Member { id, capacity: 1.0, max_calls: 0 });
+    let [stays, new] =
+        [cluster.nodes()[0].id, NodeId(u32::MAX)].map(|id| Member { id, capacity: 1.0, max_calls: 0 });
     cluster.pause(Slot(1), seconds(3_600));
     cluster.set_members(seconds(2), &[stays]);
     balancer.set_nodes(cluster.nodes());

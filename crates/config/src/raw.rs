@@ -151,7 +151,8 @@ pub(crate) struct RawProbe {
     pub(crate) interval: Setting<Time<100, HOUR>>,
     /// Longest wait for an answer; at most `interval`, so that one probe of a server is under way at a time.
     pub(crate) timeout: Setting<Time<10, HOUR>>,
-    /// Probes in a row without a good answer after which a server counts as dead.
+    /// Probes in a row without a good answer after which a server counts as dead. A closed port (ICMP port unreachable)
+    /// is enough at once.
     pub(crate) fall: Setting<Count<1, 100>>,
     /// Good answers in a row after which it counts as alive again.
     pub(crate) rise: Setting<Count<1, 100>>,

@@ -9,7 +9,7 @@ mod members;
 mod probes;
 
 use crate::clock::Clock;
-use crate::shards::listen::Bind;
+use crate::shards::listen::{Bind, unserved};
 use crate::shards::{Command, Report, WorkerHandle, ask_each};
 use balance::{Cluster, Node, Sign, Slot};
 use base::Instant;
@@ -102,10 +102,16 @@ pub(crate) struct Control {
     told: u64,
     probes: Probes,
     stopping: Option<Instant>,
+    /// Unix time of [`Instant::ZERO`] in seconds, as the shards have it.
+    epoch_unix: u64,
+    /// Addresses of the machine that a wildcard would serve if they had been there at the start.
+    unserved: Vec<SocketAddr>,
     /// Names and periods may be new.
     reloaded: bool,
 }
 
+/// How often it is looked whether the machine has changed: its time, its addresses.
+const LOOK_AROUND: Duration = Duration::from_secs(10);
 /// How often the shards are asked whether calls are left when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
@@ -143,6 +149,8 @@ impl Control {
             told: 0,
             probes,
             stopping: None,
+            epoch_unix: clock.epoch_unix(),
+            unserved: Vec::new(),
             reloaded: false,
         };
         control.update_members();
@@ -152,6 +160,20 @@ impl Control {
     /// What a shard needs to start with.
     pub(crate) fn start(&self) -> (Vec<Node>, Arc<Topology>) {
         (self.cluster.nodes().to_vec(), Arc::clone(&self.topology))
+    }
+
+    /// Says where the process listens.
+    pub(crate) fn announce(&self) {
+        for Bind { address, advertised } in &self.binds {
+            if address == advertised {
+                tracing::info!(%address, "listening");
+            } else {
+                tracing::info!(%address, %advertised, "listening");
+            }
+        }
+        if let Some(address) = self.config.admin.listen {
+            tracing::info!(%address, "admin interface");
+        }
     }
 
     pub(crate) fn attach(&mut self, workers: Vec<WorkerHandle>) {
@@ -169,6 +191,7 @@ impl Control {
         let mut refresh = every(self.config.dns.refresh);
         refresh.tick().await;
         let (swept_in, mut swept) = mpsc::unbounded_channel();
+        let mut look_around = every(LOOK_AROUND);
         let mut sweep = every(self.sweep_period());
         let mut stop_poll = every(STOP_POLL);
         loop {
@@ -191,6 +214,7 @@ impl Control {
                 _ = refresh.tick() => self.look_up(&answers_in),
                 _ = sweep.tick() => self.sweep(&swept_in),
                 Some(used) = swept.recv() => self.swept(&used),
+                _ = look_around.tick() => self.look_around(),
                 _ = stop_poll.tick(), if self.stopping.is_some() => {
                     if self.is_done().await {
                         break;
@@ -266,6 +290,23 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// Tokens carry the time of day, and a machine may learn it long after it has booted. Addresses may move here from
+    /// another machine.
+    fn look_around(&mut self) {
+        let epoch = self.clock.epoch_unix();
+        // Two readings of two clocks are not of the same moment.
+        if epoch.abs_diff(self.epoch_unix) > 1 {
+            tracing::info!(seconds = epoch as i64 - self.epoch_unix as i64, "the system's time was set");
+            self.epoch_unix = epoch;
+            self.send_pipeline();
+        }
+        let Ok(unserved) = unserved(&self.config.listen.udp, &self.binds) else { return };
+        for address in unserved.iter().filter(|address| !self.unserved.contains(address)) {
+            tracing::warn!(%address, "this address came after the start: it is served from the next start on");
+        }
+        self.unserved = unserved;
     }
 
     fn ask(&mut self, ask: Ask) {

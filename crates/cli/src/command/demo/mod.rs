@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Decides when calls come and how long they last, alike for every policy.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A quarter of a minute: fewer policies, each for a shorter time.
+    /// Two policies for 1.5 s each and a crash: ten seconds in all.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
     /// Print lines instead of the live view; so it is whenever the output is no terminal.
