@@ -3,7 +3,7 @@
 use config::{Address, Member, SIP_PORT};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
-    NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
+    LookupIpStrategy, NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
 };
 use hickory_resolver::name_server::TokioConnectionProvider;
 use hickory_resolver::proto::rr::rdata::SRV;
@@ -123,20 +123,22 @@ pub(crate) fn look_up(names: Vec<Address>, servers: &[SocketAddr], answers: &mps
 }
 
 fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
-    if servers.is_empty() {
+    let mut builder = if servers.is_empty() {
         let system = TokioResolver::builder_tokio();
-        let system =
-            system.map_err(|error| format!("the system's resolver configuration cannot be read: {error}"))?;
-        return Ok(system.build());
-    }
-    let mut group = NameServerConfigGroup::new();
-    for &server in servers {
-        group.push(NameServerConfig::new(server, Protocol::Udp));
-        group.push(NameServerConfig::new(server, Protocol::Tcp));
-    }
-    let config = ResolverConfig::from_parts(None, Vec::new(), group);
-    let mut builder = TokioResolver::builder_with_config(config, TokioConnectionProvider::default());
-    builder.options_mut().server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
+        system.map_err(|error| format!("the system's resolver configuration cannot be read: {error}"))?
+    } else {
+        let mut group = NameServerConfigGroup::new();
+        for &server in servers {
+            group.push(NameServerConfig::new(server, Protocol::Udp));
+            group.push(NameServerConfig::new(server, Protocol::Tcp));
+        }
+        let config = ResolverConfig::from_parts(None, Vec::new(), group);
+        let mut builder = TokioResolver::builder_with_config(config, TokioConnectionProvider::default());
+        builder.options_mut().server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
+        builder
+    };
+    // A name stands for all its addresses, not for those of the family that answers first.
+    builder.options_mut().ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     Ok(builder.build())
 }
 
