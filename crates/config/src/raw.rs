@@ -64,7 +64,8 @@ impl Default for RawListen {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["bind"]))]
 pub(crate) struct RawListener {
-    /// Local address and port; `0.0.0.0` or `[::]` = every local address of that family.
+    /// Local address and port; `0.0.0.0` or `[::]` = every local address of that
+    /// family that is there at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Bound>")]
     pub(crate) bind: Option<Setting<Bound>>,
