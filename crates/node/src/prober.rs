@@ -128,7 +128,7 @@ impl Prober {
             .collect();
     }
 
-    /// Asks this node now, or [a little](HURRY_GAP) after the last time: the traffic says that something may be wrong.
+    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong.
     pub fn hurry(&mut self, now: Instant, slot: Slot) {
         if let Some(target) =
             self.targets.iter_mut().find(|target| target.slot == slot && target.open.is_none())
