@@ -263,7 +263,7 @@ impl Shard {
     }
 
     /// Whether a request begins something: nothing here and no token knows of it.
-    fn is_new(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn is_new(&self, request: &Request<'_>) -> bool {
         !request.in_dialog
             && request.pinned.is_none()
             && !matches!(request.method, Method::Ack | Method::Cancel)

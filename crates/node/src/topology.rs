@@ -59,10 +59,28 @@ impl Topology {
 
     /// Adds the node of the next slot.
     pub fn push_node(&mut self, node: NodeAddress) {
-        let slot = Slot(self.nodes.len() as u16);
-        self.by_address.insert(node.address, slot);
-        self.by_id.insert(node_id(node.address), slot);
         self.nodes.push(node);
+        self.find_again(Slot(self.nodes.len() as u16 - 1));
+    }
+
+    /// Gives a slot to another node.
+    pub fn replace_node(&mut self, slot: Slot, node: NodeAddress) {
+        self.forget(slot);
+        self.nodes[slot.index()] = node;
+        self.find_again(slot);
+    }
+
+    /// No token and no source address leads to this slot any more. Sessions that are there stay.
+    pub fn forget(&mut self, slot: Slot) {
+        self.by_address.retain(|_, at| *at != slot);
+        self.by_id.retain(|_, at| *at != slot);
+    }
+
+    /// Tokens and its source address lead to this slot.
+    pub fn find_again(&mut self, slot: Slot) {
+        let address = self.nodes[slot.index()].address;
+        self.by_address.insert(address, slot);
+        self.by_id.insert(node_id(address), slot);
     }
 
     /// Where a node is.
