@@ -166,6 +166,11 @@ impl<'a> Message<'a> {
         self.fields.max_forwards
     }
 
+    /// Whether the request has a Route.
+    pub fn has_routes(&self) -> bool {
+        self.fields.route.lines > 0
+    }
+
     /// The Route values of a request, topmost first. On a message without fault, none is left out.
     pub fn routes(&self) -> impl Iterator<Item = RouteValue<'a>> + use<'a> {
         route_values(self.bytes, self.fields.route, Name::Route)
