@@ -19,17 +19,13 @@ static VALUES: [u8; 256] = {
 
 /// Appends `bytes` as text, five bits a character.
 pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + (bytes.len() * 8).div_ceil(5), 0);
-    let mut text = out[start..].iter_mut();
     // Five bytes are eight characters.
     for group in bytes.chunks(5) {
         let mut bits = [0; 8];
         bits[3..3 + group.len()].copy_from_slice(group);
         let bits = u64::from_be_bytes(bits);
-        for (index, character) in text.by_ref().take(8).enumerate() {
-            *character = ALPHABET[(bits >> (35 - 5 * index) & 31) as usize];
-        }
+        let text: [u8; 8] = core::array::from_fn(|index| ALPHABET[(bits >> (35 - 5 * index) & 31) as usize]);
+        out.extend_from_slice(&text[..(group.len() * 8).div_ceil(5)]);
     }
 }
 
