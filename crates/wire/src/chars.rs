@@ -79,28 +79,6 @@ pub(crate) fn all_or_escaped(text: &[u8], class: u8) -> bool {
     true
 }
 
-/// Offset of the first CR or LF.
-///
-/// Header lines are some 40 bytes long, too short for a vector search to earn its set-up: eight bytes at a time are
-/// tested for one below 16, which is nearly always the CR.
-pub(crate) fn line_break(text: &[u8]) -> Option<usize> {
-    const LOW: u64 = u64::from_ne_bytes([16; 8]);
-    const HIGH_BIT: u64 = u64::from_ne_bytes([0x80; 8]);
-    let ends = |b: &u8| matches!(b, b'\r' | b'\n');
-    let words = text.chunks_exact(8);
-    let rest = words.remainder();
-    for (index, word) in words.enumerate() {
-        let bits = u64::from_ne_bytes(word.try_into().expect("a chunk has eight bytes"));
-        // A byte borrows into its high bit when it is below 16, or when the one before it was.
-        if bits.wrapping_sub(LOW) & !bits & HIGH_BIT != 0
-            && let Some(at) = word.iter().position(ends)
-        {
-            return Some(index * 8 + at);
-        }
-    }
-    rest.iter().position(ends).map(|at| text.len() - rest.len() + at)
-}
-
 /// A run of decimal digits as a number; `None` when empty, not all digits, or above `max`.
 pub(crate) fn number(digits: &[u8], max: u32) -> Option<u32> {
     if digits.is_empty() {
@@ -139,21 +117,6 @@ mod tests {
         assert_eq!(number(b"36893488147419103232", u32::MAX), None);
         assert_eq!(number(b"", 9), None);
         assert_eq!(number(b"-1", 9), None);
-    }
-
-    #[test]
-    fn a_line_break_is_found_wherever_it_stands() {
-        for length in 0..40 {
-            // What could be taken for a line end: bytes below and above it, and bytes above ASCII.
-            for filler in [b'x', b'\t', 0, 0x0b, 0x0e, 0x8d, 0x8a, 0xff] {
-                let mut text = vec![filler; length];
-                assert_eq!(line_break(&text), None);
-                for at in (0..length).rev() {
-                    text[at] = if at % 2 == 0 { b'\r' } else { b'\n' };
-                    assert_eq!(line_break(&text), Some(at), "{text:?}");
-                }
-            }
-        }
     }
 
     #[test]

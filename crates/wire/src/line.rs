@@ -68,7 +68,7 @@ pub(crate) fn physical_end(bytes: &[u8], from: usize) -> Option<End> {
     let mut at = from;
     let mut strict = true;
     loop {
-        let text = at + chars::line_break(&bytes[at..])?;
+        let text = at + memchr::memchr2(b'\r', b'\n', &bytes[at..])?;
         match bytes[text..] {
             [b'\r', b'\n', ..] => return Some(End { text, next: text + 2, strict }),
             [b'\n', ..] => return Some(End { text, next: text + 1, strict: false }),

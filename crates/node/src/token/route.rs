@@ -2,6 +2,7 @@
 
 use super::{Derived, Tokens, keyed_hash, text};
 use balance::NodeId;
+use siphasher::sip::SipHasher13;
 
 /// Name of the URI parameter.
 pub(crate) const PARAM: &str = "sbt";
@@ -29,7 +30,7 @@ pub(crate) struct RouteToken {
 /// Hash of a From or To tag, as [`RouteToken::from`] keeps it.
 pub(crate) fn tag_hash(tag: &[u8]) -> u16 {
     // It needs no secret: who could aim at a collision would only confuse his own call.
-    keyed_hash([0; 2], &[tag]) as u16
+    SipHasher13::new().hash(tag) as u16
 }
 
 impl Tokens {

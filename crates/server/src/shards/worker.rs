@@ -200,7 +200,8 @@ impl Worker {
     }
 
     /// Gives the datagrams of a batch that belong to other shards to those, and returns which are left. Before any
-    /// work is done, so that the others do theirs meanwhile, and see it while they are up.
+    /// work is done: a shard that is up, since the same burst got it up, takes them before it sleeps again, and most
+    /// need not be woken for them when the work is done.
     fn hand_over(&mut self, listener: u16, count: usize) -> ArrayVec<usize, BATCH> {
         if self.peers.receivers.is_empty() {
             return (0..count).collect();
@@ -216,11 +217,6 @@ impl Worker {
             let handed = ring.is_some_and(|ring| ring.push(listener, from, bytes));
             self.traffic.handed_over += u64::from(handed);
             self.traffic.handover_lost += u64::from(!handed);
-        }
-        for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
-            if sender.as_mut().is_some_and(Sender::take_pushed) {
-                waker.wake();
-            }
         }
         own
     }
@@ -256,7 +252,7 @@ impl Worker {
         }
     }
 
-    /// Sends what the batch brought, and says on the board what it changed.
+    /// Sends what the batch brought, and tells the others.
     fn flush(&mut self) {
         let transmits = self.out.transmits();
         if !transmits.is_empty() {
@@ -272,6 +268,11 @@ impl Worker {
             let _ = self.reports.send(Report::Sign(sign));
         }
         self.out.clear();
+        for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
+            if sender.as_mut().is_some_and(Sender::take_pushed) {
+                waker.wake();
+            }
+        }
         self.write_board();
     }
 
