@@ -14,12 +14,16 @@ pub struct Listener {
     pub advertised: SocketAddr,
     /// The same as text.
     pub(crate) sent_by: String,
+    /// What our Via begins with, up to the branch.
+    pub(crate) via: String,
 }
 
 impl Listener {
     /// A listener that is reached at `advertised`.
     pub fn new(advertised: SocketAddr) -> Self {
-        Self { advertised, sent_by: advertised.to_string() }
+        let sent_by = advertised.to_string();
+        let via = format!("SIP/2.0/UDP {sent_by};branch=");
+        Self { advertised, sent_by, via }
     }
 }
 

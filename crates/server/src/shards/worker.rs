@@ -212,20 +212,34 @@ impl Worker {
         let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
         debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
         self.traffic.received += count as u64;
-        let alone = self.peers.receivers.is_empty();
-        for index in 0..count {
+        let listener = socket as u16;
+        for index in self.hand_over(listener, count) {
             let (bytes, from) = self.receive.get(index);
-            let listener = socket as u16;
-            if !alone && let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) {
-                let handed =
-                    self.peers.senders[owner].as_mut().is_some_and(|ring| ring.push(listener, from, bytes));
-                self.traffic.handed_over += u64::from(handed);
-                self.traffic.handover_lost += u64::from(!handed);
-                continue;
-            }
             self.shard.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
             self.flush_if_much();
         }
+    }
+
+    /// Gives the datagrams of a batch that belong to other shards to those, and returns which are left. Before any
+    /// work is done: a shard that is up, since the same burst got it up, takes them before it sleeps again, and most
+    /// need not be woken for them when the work is done.
+    fn hand_over(&mut self, listener: u16, count: usize) -> ArrayVec<usize, BATCH> {
+        if self.peers.receivers.is_empty() {
+            return (0..count).collect();
+        }
+        let mut own = ArrayVec::new();
+        for index in 0..count {
+            let (bytes, from) = self.receive.get(index);
+            let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) else {
+                own.push(index);
+                continue;
+            };
+            let ring = self.peers.senders[owner].as_mut();
+            let handed = ring.is_some_and(|ring| ring.push(listener, from, bytes));
+            self.traffic.handed_over += u64::from(handed);
+            self.traffic.handover_lost += u64::from(!handed);
+        }
+        own
     }
 
     fn read_rings(&mut self, now: Instant) {
