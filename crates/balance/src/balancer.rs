@@ -30,7 +30,7 @@ impl Default for Settings {
         Self {
             weights: Weights::default(),
             transaction_timeout: Duration::from_secs(32),
-            invite_timeout: Duration::from_mins(3),
+            invite_timeout: Duration::from_secs(181),
             call_lifetime: Duration::from_hours(4),
             linger: Duration::from_secs(32),
         }
@@ -194,11 +194,13 @@ impl Balancer {
             }
         }
         let before = core::mem::replace(&mut self.nodes, nodes.to_vec());
-        for (node, here) in self.nodes.iter_mut().zip(before) {
-            // A rest that was seen here may not have come round yet; one from before a death is over.
-            if (node.deaths, node.reachable) == (here.deaths, here.reachable) {
-                node.pause(here.paused_until, false);
-                node.pause(here.asked_until, true);
+        for (index, (node, before)) in self.nodes.iter_mut().zip(before).enumerate() {
+            if node.id != before.id {
+                self.books.stats[index] = NodeStats::default();
+            } else if (node.deaths, node.reachable) == (before.deaths, before.reachable) {
+                // A rest that was seen here may not have come round yet; one from before a death is over.
+                node.pause(before.paused_until, false);
+                node.pause(before.asked_until, true);
             }
         }
         self.policy.on_nodes(&self.nodes);

@@ -13,7 +13,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Index of a node in this process. A slot is never given to another node while the process lives.
+/// Index of a node in this process. A slot goes to another node only after its node has left and nothing points there
+/// any more ([`Cluster::release`](crate::Cluster::release)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u16);
 

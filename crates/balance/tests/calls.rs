@@ -186,7 +186,7 @@ fn a_provisional_answer_keeps_an_invite_waiting_past_the_transaction_timeout() {
     while balancer.expire(seconds(40)) > 0 {}
     assert_eq!(balancer.load(Slot(0)).own.calls, 1);
     assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::NoAnswer { slot: Slot(0) }]);
-    while balancer.expire(seconds(182)) > 0 {}
+    while balancer.expire(seconds(183)) > 0 {}
     assert_eq!(balancer.load(Slot(0)).own, Load::default());
 }
 
@@ -243,4 +243,27 @@ fn what_comes_again_after_its_end_leaves_a_draining_node_unless_it_was_challenge
     cluster.drain(plain, false);
     balancer.set_nodes(cluster.nodes());
     assert_eq!(slot_of(balancer.request(seconds(5), &request(2, Method::Register, 2))), challenged);
+}
+
+#[test]
+fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
+    let mut cluster = cluster(&[1.0, 1.0]);
+    let mut balancer = tlwl(2);
+    for call in 0..2 {
+        balancer.request(Instant::ZERO, &request(call, Method::Invite, 1));
+        balancer.response(seconds(1), &response(call, Method::Invite, 1, 486));
+    }
+    assert_eq!(balancer.stats(Slot(1)).assigned, 1);
+    let [stays, new] =
+        [cluster.nodes()[0].id, NodeId(u32::MAX)].map(|id| Member { id, capacity: 1.0, max_calls: 0 });
+    cluster.pause(Slot(1), seconds(3_600), false);
+    cluster.set_members(seconds(2), &[stays]);
+    balancer.set_nodes(cluster.nodes());
+    cluster.release(Slot(1));
+    cluster.set_members(seconds(3), &[stays, new]);
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(cluster.slot(new.id), Some(Slot(1)));
+    assert_eq!((balancer.stats(Slot(0)).assigned, balancer.stats(Slot(1)).assigned), (1, 0));
+    assert_eq!(balancer.nodes()[1].refusal(seconds(3), 0), None, "the pause was the other's");
+    assert_eq!(balancer.audit(), Ok(()));
 }

@@ -201,9 +201,13 @@ fn while_stopping_only_new_calls_are_refused() {
     let settings = bed.shard.settings();
     bed.shard.set_settings(node::Settings { stopping: true, ..settings });
     for method in ["INVITE", "REGISTER", "OPTIONS", "SUBSCRIBE"] {
-        let sent = bed.one(0, client(), &Req::new(method, method, client()).bytes());
+        let request = Req::new(method, method, client()).bytes();
+        let foretold = bed.shard.explain(bed.now, client(), &request).unwrap_err();
+        assert!(foretold.starts_with("refused: 503 "), "{method}: {foretold}");
+        let sent = bed.one(0, client(), &request);
         assert_eq!((sent.to, sent.status()), (client(), 503), "{method}");
     }
+    assert!(bed.shard.explain(bed.now, client(), &ringing.bytes()).is_ok(), "no new call");
     assert_eq!(bed.one(0, client(), &ringing.bytes()), at_node, "retransmitted");
     assert_eq!(bed.one(0, client(), &ringing.same_branch("CANCEL", None).bytes()).to, at_node.to);
     call.caller_asks(&mut bed, "ACK", 1);
