@@ -94,6 +94,7 @@ impl Cluster {
             reachable: true,
             draining: false,
             paused_until: Instant::ZERO,
+            asked_until: Instant::ZERO,
             joined: Instant::ZERO,
             ramp: Duration::ZERO,
             deaths: 0,
@@ -136,6 +137,8 @@ impl Cluster {
         let slow_start = self.settings.slow_start;
         let node = &mut self.nodes[slot.index()];
         node.reachable = reachable;
+        // Whoever comes back is another process, or at least of another mind, than the one that asked for a rest.
+        (node.paused_until, node.asked_until) = (Instant::ZERO, Instant::ZERO);
         if reachable {
             (node.joined, node.ramp) = (now, slow_start);
         } else {
@@ -144,13 +147,9 @@ impl Cluster {
         self.version += 1;
     }
 
-    /// The node asked for a pause (503): no new calls until then.
-    pub fn pause(&mut self, slot: Slot, until: Instant) {
-        let node = &mut self.nodes[slot.index()];
-        if node.paused_until < until {
-            node.paused_until = until;
-            self.version += 1;
-        }
+    /// The node answered 503: it rests until then. `asked`: it named the time (Retry-After).
+    pub fn pause(&mut self, slot: Slot, until: Instant, asked: bool) {
+        self.version += u64::from(self.nodes[slot.index()].pause(until, asked));
     }
 
     /// Starts or ends the draining of a node.

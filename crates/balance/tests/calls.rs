@@ -142,43 +142,12 @@ fn a_lost_bye_ends_with_the_lease_of_the_call() {
 }
 
 #[test]
-fn a_token_finds_the_node_with_an_empty_table_and_the_call_counts_again() {
-    let mut balancer = tlwl(4);
-    let pinned = Some(Slot(2));
-    let bye = Request { pinned, ..in_dialog(1, Method::Bye, 7) };
-    let info = Request { pinned, ..in_dialog(1, Method::Update, 6) };
-    assert_eq!(balancer.request(seconds(1), &info), Decision::Forward { slot: Slot(2), why: Why::Token });
-    assert_eq!(balancer.load(Slot(2)).own, Load { calls: 1, transactions: 1, work: 1_000 });
-    balancer.response(seconds(1), &response(1, Method::Update, 6, 200));
-    balancer.request(seconds(2), &bye);
-    balancer.response(seconds(2), &response(1, Method::Bye, 7, 200));
-    assert_eq!(balancer.load(Slot(2)).own, Load::default());
-}
-
-#[test]
 fn strangers_are_orphans_and_cancels_of_strangers_are_searched_for() {
     let mut balancer = tlwl(2);
     assert_eq!(balancer.request(Instant::ZERO, &in_dialog(1, Method::Bye, 1)), Decision::Orphan);
     assert_eq!(balancer.request(Instant::ZERO, &request(2, Method::Cancel, 1)), Decision::Search);
     assert_eq!(balancer.request(Instant::ZERO, &in_dialog(3, Method::Ack, 1)), Decision::Search);
     assert_eq!(balancer.counts(), TableCounts::default());
-}
-
-#[test]
-fn a_503_stops_new_calls_at_once_and_is_told_to_the_cluster() {
-    let mut balancer = tlwl(2);
-    balancer.pause(Slot(0), seconds(10));
-    for call in 0..4 {
-        assert_eq!(slot_of(balancer.request(seconds(1), &request(call, Method::Invite, 1))), Slot(1));
-    }
-    assert_eq!(
-        balancer.drain_signs().collect::<Vec<_>>(),
-        [Sign::Pause { slot: Slot(0), until: seconds(10) }]
-    );
-    assert_eq!(slot_of(balancer.request(seconds(10), &request(9, Method::Invite, 1))), Slot(0));
-    balancer.pause(Slot(0), seconds(99));
-    balancer.pause(Slot(1), seconds(99));
-    assert_eq!(balancer.request(seconds(20), &request(10, Method::Invite, 1)), Decision::NoServer);
 }
 
 #[test]

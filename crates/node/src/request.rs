@@ -135,6 +135,8 @@ impl Shard {
             in_dialog: message.to_tag().is_some(),
             direction,
             pinned,
+            by_token: token.is_some(),
+            branch: Transaction::new(message, message.top_via(), target).mark(),
         };
         Ok(Facts { route, token, request, target, outside, routing })
     }

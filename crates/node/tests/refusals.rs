@@ -165,6 +165,21 @@ fn a_503_pauses_the_node_at_once() {
     }
 }
 
+/// Trunk gateways that pass on a 503 of the far side: the pool must not be gone for it. Who asks for time gets it.
+#[test]
+fn a_pool_of_which_all_rest_still_takes_calls_unless_all_asked_for_it() {
+    for (header, taken) in [(None, true), (Some("30"), false)] {
+        let mut bed = Bed::new(Site::plain());
+        let extra: Vec<_> = header.map(|value| ("Retry-After", value)).into_iter().collect();
+        for call in ["a", "b", "c"] {
+            let sent = bed.one(0, client(), &Req::new("INVITE", call, client()).bytes());
+            bed.one(0, sent.to, &answer_with(&sent.bytes, addr(LB), 503, sent.to, &extra));
+        }
+        let sent = bed.one(0, client(), &Req::new("INVITE", "next", client()).bytes());
+        assert_eq!(bed.is_node(sent.to), taken);
+    }
+}
+
 #[test]
 fn no_node_takes_calls() {
     let mut bed = Bed::new(Site::plain());

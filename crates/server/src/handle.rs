@@ -34,7 +34,7 @@ pub struct MemberReport {
     pub accepting: bool,
     /// Whether an operator drains it.
     pub draining: bool,
-    /// Seconds until the pause it asked for (503) ends; 0 for none.
+    /// Seconds until its rest after a 503 ends; 0 for none.
     pub paused_seconds: f64,
     /// Configured capacity.
     pub capacity: f64,

@@ -250,10 +250,10 @@ impl Control {
     fn report(&mut self, report: &Report) {
         let now = self.clock.now();
         match report {
-            Report::Sign(Sign::Pause { slot, until }) => {
+            Report::Sign(Sign::Pause { slot, until, asked }) => {
                 let rest = until.saturating_since(now);
                 tracing::info!(member = %self.remarks[slot.index()].address, ?rest, "member answered 503, it rests");
-                self.cluster.pause(*slot, *until);
+                self.cluster.pause(*slot, *until, *asked);
             }
             // Neither is proof (an ICMP error is easily forged), but a probe is quick to tell.
             Report::Sign(Sign::NoAnswer { slot }) => self.probes.hurry(now, *slot),

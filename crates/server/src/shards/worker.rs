@@ -333,6 +333,7 @@ impl Worker {
             });
             if from.is_some() {
                 let now = self.clock.now();
+                self.read_board();
                 for socket in 0..self.sockets.len() {
                     self.read_socket(now, socket);
                 }
