@@ -32,25 +32,36 @@ fn keys() -> Keys {
     Keys::new([7; 16])
 }
 
-fn request_key(text: &str) -> ServerKey {
-    keys().request(&scan(text.as_bytes()).unwrap())
+fn message(bytes: &[u8]) -> Message<'_> {
+    scan(bytes).expect("a message")
 }
 
-/// A request like `text` with another method; an ACK has its To tag added.
+fn request_key(text: &str) -> ServerKey {
+    keys().request(&message(text.as_bytes()))
+}
+
+/// A request like `text` with another method.
 fn as_method(text: &str, method: &str) -> String {
     text.replace("INVITE", method)
 }
 
 fn response_to(request: &str, status: u16) -> Vec<u8> {
     let mut out = Vec::new();
-    let request = scan(request.as_bytes()).unwrap();
-    ResponseBuilder::reply(&mut out, &request, "192.0.2.1:5060".parse().unwrap(), status, "X", "99sa0xk")
-        .finish(b"");
+    let request = message(request.as_bytes());
+    ResponseBuilder::reply(
+        &mut out,
+        &request,
+        "192.0.2.1:5060".parse().expect("an address"),
+        status,
+        "X",
+        "99sa0xk",
+    )
+    .finish(b"");
     out
 }
 
 fn packet(bytes: &[u8]) -> Packet {
-    Packet { bytes: bytes.into(), to: "192.0.2.7:5060".parse().unwrap(), listener: 3 }
+    Packet { bytes: bytes.into(), to: "192.0.2.7:5060".parse().expect("an address"), listener: 3 }
 }
 
 #[test]
@@ -119,7 +130,7 @@ fn answered(text: &str, status: u16) -> Layer<(), Packet> {
     let key = request_key(text);
     let new = New { key, kind: Kind::Invite, transport: TransportKind::Unreliable, user: () };
     let mut out = Vec::new();
-    let id = layer.accept(Instant::ZERO, new, &mut out).unwrap();
+    let id = layer.accept(Instant::ZERO, new, &mut out).expect("a new key");
     let response = packet(&response_to(text, status));
     assert!(layer.respond(Instant::ZERO, id, Class::of(status), response, &mut out));
     layer

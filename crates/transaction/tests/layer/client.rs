@@ -249,3 +249,15 @@ fn a_key_is_taken_once() {
     let mut out = Vec::new();
     assert!(run.layer.request(run.now, new, Msg::Request, &mut out).is_none() && out.is_empty());
 }
+
+#[test]
+fn nothing_is_sent_at_the_instant_of_giving_up() {
+    // A whole number of the wheel's ticks, so that E and F meet exactly, after 64 intervals.
+    let t1 = core::time::Duration::from_nanos(10 << 24);
+    let mut run = Run::new();
+    run.layer = transaction::Layer::new(transaction::Timers { t1, t2: t1, ..Default::default() });
+    run.request(NonInvite, Unreliable);
+    run.until(20.0);
+    assert_eq!(run.sent(Msg::Request).len(), 64);
+    assert_eq!(run.take()[64..], [What::Told(News::Timeout(Timer::F)), What::Ended]);
+}

@@ -113,10 +113,10 @@ impl Run {
         let end = Instant::ZERO + Duration::from_secs_f64(seconds);
         while let Some(deadline) = self.layer.deadline().filter(|&deadline| deadline <= end) {
             self.now = deadline.max(self.now);
-            self.note(|layer, now, out| layer.expire(now, out));
+            self.note(Layer::expire);
         }
         self.now = end;
-        self.note(|layer, now, out| layer.expire(now, out));
+        self.note(Layer::expire);
     }
 
     /// Takes what happened since the last look, without the times.
