@@ -1,10 +1,11 @@
 //! What a transaction costs from beginning to end: created, answered, expired, with 100,000 of them alive.
 //!
-//! `cargo bench -p sarabande-transaction` prints times a transaction; messages are those of a simulation, or packets of
+//! `cargo bench -p sarabande-transaction` prints transactions a second; messages are those of a simulation, or packets of
 //! 400 bytes as they are kept live. Allocations are counted: a live transaction has one for each message that it keeps.
 
 use base::Instant;
 use core::time::Duration;
+use divan::counter::ItemsCount;
 use divan::{AllocProfiler, Bencher};
 use std::net::SocketAddr;
 use transaction::{
@@ -110,39 +111,51 @@ impl<M: Message> Stage<M> {
     }
 }
 
+/// Transactions an iteration, so that each has its share of the expiring ones.
+const MANY: u32 = 10_000;
+
+fn measure<M>(bencher: Bencher<'_, '_>, mut stage: Stage<M>, one: impl Fn(&mut Stage<M>)) {
+    bencher.counter(ItemsCount::new(MANY)).bench_local(|| {
+        for _ in 0..MANY {
+            one(&mut stage);
+        }
+        stage.out.0
+    });
+}
+
 #[divan::bench]
 fn server_non_invite(bencher: Bencher<'_, '_>) {
     let one = |stage: &mut Stage<Small>| stage.served(Kind::NonInvite, Class::Success, Small(1));
-    let mut stage = Stage::new(one);
-    bencher.bench_local(|| one(&mut stage));
+    let stage = Stage::new(one);
+    measure(bencher, stage, one);
 }
 
 #[divan::bench]
 fn server_invite_accepted(bencher: Bencher<'_, '_>) {
     let one = |stage: &mut Stage<Small>| stage.served(Kind::Invite, Class::Success, Small(1));
-    let mut stage = Stage::new(one);
-    bencher.bench_local(|| one(&mut stage));
+    let stage = Stage::new(one);
+    measure(bencher, stage, one);
 }
 
 #[divan::bench]
 fn server_invite_refused(bencher: Bencher<'_, '_>) {
     let one = |stage: &mut Stage<Small>| stage.served(Kind::Invite, Class::Failure, Small(1));
-    let mut stage = Stage::new(one);
-    bencher.bench_local(|| one(&mut stage));
+    let stage = Stage::new(one);
+    measure(bencher, stage, one);
 }
 
 #[divan::bench]
 fn client_non_invite(bencher: Bencher<'_, '_>) {
     let one = |s: &mut Stage<Small>| s.asked(Kind::NonInvite, Class::Success, Small(1), &Small(2));
-    let mut stage = Stage::new(one);
-    bencher.bench_local(|| one(&mut stage));
+    let stage = Stage::new(one);
+    measure(bencher, stage, one);
 }
 
 #[divan::bench]
 fn client_invite_refused(bencher: Bencher<'_, '_>) {
     let one = |s: &mut Stage<Small>| s.asked(Kind::Invite, Class::Failure, Small(1), &Small(2));
-    let mut stage = Stage::new(one);
-    bencher.bench_local(|| one(&mut stage));
+    let stage = Stage::new(one);
+    measure(bencher, stage, one);
 }
 
 /// With bytes: the response is copied into a box of its own, as a live element has to.
@@ -154,6 +167,6 @@ fn server_non_invite_live(bencher: Bencher<'_, '_>) {
         let response = Packet { bytes: bytes.as_slice().into(), to, listener: 0 };
         stage.served(Kind::NonInvite, Class::Success, response);
     };
-    let mut stage = Stage::new(one);
-    bencher.bench_local(|| one(&mut stage));
+    let stage = Stage::new(one);
+    measure(bencher, stage, one);
 }

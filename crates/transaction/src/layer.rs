@@ -81,7 +81,7 @@ impl<T, M: Message> Layer<T, M> {
 
     /// Takes a response of the network. `None`: it answers nothing of ours and goes nowhere.
     ///
-    /// [18.1.2-1] What matches goes to its transaction. [6026-3] What does not is not forwarded.
+    /// [18.1.2-1] What matches goes to its transaction. [6026-1] What does not is not forwarded.
     pub fn response(
         &mut self,
         now: Instant,

@@ -12,7 +12,7 @@
 //! The transaction user is a proxy core or a user agent core. It makes the 100 when told that one is due, retransmits 2xx to INVITE,
 //! acknowledges 2xx, and runs the proxy's timer C.
 //!
-//! Marks like `[17.1.1.2-3]` are the rules of `docs/rfc/3261-17.md`; a test compares the two.
+//! Marks in brackets, a section and a number, are the rules of `docs/rfc/3261-17.md`; a test compares the two.
 #![forbid(unsafe_code)]
 
 mod build;

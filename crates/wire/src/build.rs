@@ -103,6 +103,7 @@ impl<'o> ResponseBuilder<'o> {
         if let Some((value, tag)) = fields.to {
             out.extend_from_slice(b"To: ");
             push_unfolded(value.of(bytes), out);
+            // RFC 3261 §17.2.1: a 100 should get no tag [17.2.1-2].
             if tag.is_none() && status > 100 {
                 out.extend_from_slice(b";tag=");
                 out.extend_from_slice(to_tag.as_bytes());

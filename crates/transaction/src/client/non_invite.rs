@@ -47,7 +47,7 @@ fn trying(event: Event, transport: TransportKind) -> Step<State> {
     match event {
         // [17.1.2.2-4] Intervals double up to T2.
         Event::Timer(Timer::E) => Step::to(State::Trying).send(Send::Again).pace(Pace::DoubleToT2),
-        // [17.1.2.2-7] A provisional response is passed on, [17.1.2.2-8] and E goes on.
+        // [17.1.2.2-7] A provisional response is passed on, [17.1.2.2-8] and leads to Proceeding, where E goes on.
         Event::Response(Class::Trying | Class::Provisional) => {
             Step::to(State::Proceeding).tell(Tell::Message)
         }

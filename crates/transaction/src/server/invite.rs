@@ -125,7 +125,7 @@ fn accepted(event: Event) -> Step<State> {
     match event {
         // [17.2.1-18] The user's repetitions of the 2xx are passed to the transport; [17.2.1-19] there are no others.
         Event::Respond(Class::Success) => Step::to(State::Accepted).send(Send::Pass),
-        // [17.2.1-20] The ACK to a 2xx is the user's.
+        // [17.2.1-20] The ACK to a 2xx is the user's, [6026-2] also when an RFC 2543 peer sent it and it thus matches.
         Event::Ack => Step::to(State::Accepted).tell(Tell::Message),
         // [17.2.1-21] L ends it.
         Event::Timer(Timer::L) => Step::to(State::Terminated),

@@ -1,0 +1,6 @@
+//! The layer on virtual time.
+
+mod client;
+mod random;
+mod run;
+mod server;

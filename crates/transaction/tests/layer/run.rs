@@ -1,0 +1,164 @@
+//! A layer on virtual time, with everything it did and when.
+
+use base::Instant;
+use core::time::Duration;
+use transaction::{
+    Class, Effect, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Side, Tag, Timers,
+    TransportKind,
+};
+use wire::Method;
+
+/// The smallest messages there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Msg {
+    Request,
+    Ack,
+    Response(u16),
+}
+
+impl Message for Msg {
+    type Response<'a> = u16;
+
+    fn ack(&self, _: &u16) -> Option<Self> {
+        assert_eq!(*self, Self::Request, "an ACK is made from the INVITE");
+        Some(Self::Ack)
+    }
+
+    fn to_tag(&self) -> Tag {
+        Tag::of(Some(b"answer"))
+    }
+}
+
+/// A timer fires up to this much late, in seconds: a tick of the wheel.
+pub(crate) const TICK: f64 = 0.016_777_216;
+
+pub(crate) struct Run {
+    pub(crate) layer: Layer<u8, Msg>,
+    pub(crate) now: Instant,
+    pub(crate) log: Vec<(f64, Effect<u8, Msg>)>,
+}
+
+pub(crate) fn client_key(method: Method) -> Key {
+    Key::from_numbers(Side::Client, 7, method)
+}
+
+pub(crate) fn server_key(method: Method) -> ServerKey {
+    let is_ack = method == Method::Ack;
+    let method = if is_ack { Method::Invite } else { method };
+    ServerKey { key: Key::from_numbers(Side::Server, 7, method), tag: Tag::NONE, is_ack }
+}
+
+fn method(kind: Kind) -> Method {
+    if kind == Kind::Invite { Method::Invite } else { Method::Options }
+}
+
+impl Run {
+    pub(crate) fn new() -> Self {
+        Self { layer: Layer::new(Timers::default()), now: Instant::ZERO, log: Vec::new() }
+    }
+
+    fn note<R>(
+        &mut self,
+        step: impl FnOnce(&mut Layer<u8, Msg>, Instant, &mut Vec<Effect<u8, Msg>>) -> R,
+    ) -> R {
+        let mut out = Vec::new();
+        let result = step(&mut self.layer, self.now, &mut out);
+        let at = self.now.as_secs_f64();
+        self.log.extend(out.into_iter().map(|effect| (at, effect)));
+        assert!(self.layer.timers_set() <= self.layer.len());
+        result
+    }
+
+    pub(crate) fn request(&mut self, kind: Kind, transport: TransportKind) -> Id {
+        let new = New { key: client_key(method(kind)), kind, transport, user: 0 };
+        self.note(|layer, now, out| layer.request(now, new, Msg::Request, out)).expect("a new key")
+    }
+
+    pub(crate) fn response(&mut self, kind: Kind, status: u16) -> Option<Id> {
+        let key = client_key(method(kind));
+        self.note(|layer, now, out| layer.response(now, key, Class::of(status), &status, out))
+    }
+
+    pub(crate) fn accept(&mut self, kind: Kind, transport: TransportKind) -> Id {
+        let new = New { key: server_key(method(kind)), kind, transport, user: 0 };
+        self.note(|layer, now, out| layer.accept(now, new, out)).expect("a new key")
+    }
+
+    pub(crate) fn again(&mut self, kind: Kind) -> Option<Id> {
+        self.received(&server_key(method(kind)))
+    }
+
+    pub(crate) fn ack(&mut self) -> Option<Id> {
+        self.received(&server_key(Method::Ack))
+    }
+
+    pub(crate) fn received(&mut self, key: &ServerKey) -> Option<Id> {
+        self.note(|layer, now, out| layer.received(now, key, out))
+    }
+
+    pub(crate) fn respond(&mut self, id: Id, status: u16) -> bool {
+        self.note(|layer, now, out| layer.respond(now, id, Class::of(status), Msg::Response(status), out))
+    }
+
+    pub(crate) fn cancel(&mut self, id: Id) -> bool {
+        self.note(|layer, now, out| layer.cancel(now, id, out))
+    }
+
+    pub(crate) fn transport_error(&mut self, id: Id) {
+        self.note(|layer, now, out| layer.transport_error(now, id, out));
+    }
+
+    /// Lets time pass, in seconds from the start, timers firing as they come.
+    pub(crate) fn until(&mut self, seconds: f64) {
+        let end = Instant::ZERO + Duration::from_secs_f64(seconds);
+        while let Some(deadline) = self.layer.deadline().filter(|&deadline| deadline <= end) {
+            self.now = deadline.max(self.now);
+            self.note(Layer::expire);
+        }
+        self.now = end;
+        self.note(Layer::expire);
+    }
+
+    /// Takes what happened since the last look, without the times.
+    pub(crate) fn take(&mut self) -> Vec<What> {
+        self.log.drain(..).map(|(_, effect)| What::of(&effect)).collect()
+    }
+
+    /// When `message` was sent, in seconds.
+    pub(crate) fn sent(&self, message: Msg) -> Vec<f64> {
+        let is = |effect: &Effect<u8, Msg>| matches!(effect, Effect::Send(_, m, _) if *m == message);
+        self.log.iter().filter(|(_, effect)| is(effect)).map(|&(at, _)| at).collect()
+    }
+
+    /// When the transaction ended.
+    pub(crate) fn ended(&self) -> Option<f64> {
+        self.log.iter().find(|(_, effect)| matches!(effect, Effect::Ended(..))).map(|&(at, _)| at)
+    }
+}
+
+/// An effect without its transaction, to compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    Sent(Msg, Sending),
+    Told(News),
+    Ended,
+}
+
+impl What {
+    fn of(effect: &Effect<u8, Msg>) -> Self {
+        match *effect {
+            Effect::Send(_, message, why) => Self::Sent(message, why),
+            Effect::Tell(_, _, news) => Self::Told(news),
+            Effect::Ended(..) => Self::Ended,
+        }
+    }
+}
+
+/// Each time is the nominal one, or later by at most a tick for each firing that came before it.
+pub(crate) fn assert_times(times: &[f64], nominal: &[f64]) {
+    assert_eq!(times.len(), nominal.len(), "{times:?}");
+    for (firings, (time, nominal)) in times.iter().zip(nominal).enumerate() {
+        let late = time - nominal;
+        assert!((-1e-9..=(firings + 1) as f64 * TICK).contains(&late), "{nominal} s came at {time} s");
+    }
+}

@@ -1,0 +1,43 @@
+//! What a transaction takes. Alone in its process, which is what is measured.
+
+use base::Instant;
+use transaction::{Class, Key, Kind, Layer, New, Packet, ServerKey, Side, Tag, Timers, TransportKind};
+use wire::Method;
+
+/// Resident bytes of this process.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux tells the memory of a process");
+    pages.split(' ').nth(1).expect("a second number").parse::<usize>().expect("pages") * 4096
+}
+
+#[test]
+fn a_completed_server_transaction_takes_400_bytes_and_its_response() {
+    const MANY: usize = 200_000;
+    let to = "127.0.0.1:5060".parse().unwrap();
+    let bytes = [b'x'; 512];
+    let mut layer = Layer::<[u64; 4], Packet>::new(Timers::default());
+    let mut out = Vec::new();
+    let before = resident();
+    for branch in 0..MANY as u64 {
+        let key = Key::from_numbers(Side::Server, branch, Method::Bye);
+        let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
+        // The user keeps 32 bytes of its own.
+        let new = New { key, kind: Kind::NonInvite, transport: TransportKind::Unreliable, user: [branch; 4] };
+        let id = layer.accept(Instant::ZERO, new, &mut out).unwrap();
+        let response = Packet { bytes: bytes.as_slice().into(), to, listener: 0 };
+        assert!(layer.respond(Instant::ZERO, id, Class::Success, response, &mut out));
+        out.clear();
+    }
+    let each = (resident() - before) / MANY;
+    assert!(each <= 400 + bytes.len(), "{each} bytes with a response of {}", bytes.len());
+    // The response itself is in memory, or the measure is wrong.
+    assert!(each >= bytes.len(), "{each} bytes");
+    layer.expire(Instant::from_millis(40_000), &mut out);
+    assert_eq!(layer.len(), MANY - transaction::EXPIRE_MAX, "the work of one call is bounded");
+    assert!(layer.deadline().unwrap() <= Instant::from_millis(40_000), "the rest is due at once");
+    while layer.deadline().is_some() {
+        layer.expire(Instant::from_millis(40_000), &mut out);
+        out.clear();
+    }
+    assert!(layer.is_empty() && layer.timers_set() == 0);
+}
