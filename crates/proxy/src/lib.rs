@@ -15,4 +15,4 @@ mod proxy;
 
 pub use context::{Action, Actions, Context, Event};
 pub use medium::{Medium, Refusal, Sink};
-pub use proxy::{Arrived, Counters, Proxy, Settings};
+pub use proxy::{Arrived, Counters, Fire, Proxy, Settings};

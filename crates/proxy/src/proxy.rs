@@ -4,7 +4,8 @@ use arrayvec::ArrayVec;
 use base::{Instant, Ledger, Operation, Slab, TimerWheel};
 use core::time::Duration;
 use transaction::{
-    Class, Due, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Timers, TransportKind,
+    Class, Due, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Timer, Timers,
+    TransportKind,
 };
 use wire::Method;
 
@@ -105,6 +106,11 @@ enum Which {
 }
 
 impl Fire {
+    /// Whether it sends a message again (timers A, E and G).
+    pub fn is_resend(self) -> bool {
+        matches!(self.0, Which::Transaction(due) if matches!(due.timer, Timer::A | Timer::E | Timer::G))
+    }
+
     /// Whether it only clears a transaction away.
     pub fn is_cleanup(self) -> bool {
         match self.0 {

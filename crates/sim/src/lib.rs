@@ -6,4 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod model;
 pub mod stats;

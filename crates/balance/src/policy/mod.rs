@@ -43,6 +43,20 @@ pub trait Policy: Debug + Send {
     fn clone_box(&self) -> Box<dyn Policy>;
 }
 
+/// The policy of this name; `start` is the slot with which those begin that take turns. `None` for no name of one.
+pub fn by_name(name: &str, start: usize) -> Option<Box<dyn Policy>> {
+    Some(match name {
+        "round-robin" => Box::new(RoundRobin::new(start)),
+        "hash" => Box::new(Hash),
+        "fnv-hash" => Box::new(FnvHash),
+        "cjsq" => Box::new(Cjsq::new(start)),
+        "tjsq" => Box::new(Tjsq::new(start)),
+        "tlwl" => Box::new(Tlwl::new(start)),
+        "rwma" => Box::new(Rwma::new(start)),
+        _ => return None,
+    })
+}
+
 /// A call that is to be assigned.
 #[derive(Clone, Copy, Debug)]
 pub struct NewCall<'a> {

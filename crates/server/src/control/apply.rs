@@ -2,7 +2,7 @@
 
 use super::Control;
 use crate::shards::Command;
-use balance::policy::{Cjsq, FnvHash, Hash, RoundRobin, Rwma, Tjsq, Tlwl};
+use balance::policy::by_name;
 use balance::{HealthSettings, Policy, Weights};
 use config::{Config, Listen, Orphans};
 use node::{Key, Tokens};
@@ -17,15 +17,7 @@ pub(crate) fn health(config: &Config) -> HealthSettings {
 /// `shard` of `shards` starts its turns at another node than the others.
 pub(crate) fn policy(config: &Config, shard: usize, shards: usize) -> Box<dyn Policy> {
     let start = shard * config.pool.members.len() / shards.max(1);
-    match config.pool.policy {
-        config::Policy::RoundRobin => Box::new(RoundRobin::new(start)),
-        config::Policy::Hash => Box::new(Hash),
-        config::Policy::FnvHash => Box::new(FnvHash),
-        config::Policy::Cjsq => Box::new(Cjsq::new(start)),
-        config::Policy::Tjsq => Box::new(Tjsq::new(start)),
-        config::Policy::Tlwl { .. } => Box::new(Tlwl::new(start)),
-        config::Policy::Rwma => Box::new(Rwma::new(start)),
-    }
+    by_name(config.pool.policy.name(), start).expect("the configuration names policies that there are")
 }
 
 pub(crate) fn books(config: &Config) -> balance::Settings {

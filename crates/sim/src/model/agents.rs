@@ -7,7 +7,7 @@ use super::medium::Map;
 use super::message::{CallId, HostId, Message, Sent, Start, Via};
 use arrayvec::ArrayVec;
 use base::{Instant, Rng, Slab};
-use config::scenario::{Spread, Stream};
+use config::scenario::{Scenario, Spread, Stream};
 use core::time::Duration;
 use load::party::{
     Callee, CalleeAct, CalleeActs, CalleeEvent, CalleePlan, Caller, CallerAct, CallerActs, CallerEvent,
@@ -39,6 +39,9 @@ struct Call {
     generation: u32,
     stream: u16,
     started: Instant,
+    /// When the caller hung up.
+    hung_up: Instant,
+    answered: bool,
     caller: Caller,
     callee: Option<Callee>,
     /// When the alarm of each party is due; another one is void.
@@ -117,7 +120,8 @@ fn holding(spread: Spread) -> Holding {
 }
 
 impl Agents {
-    pub(crate) fn new(streams: &[Stream], timers: Timers, map: Arc<Map>, bin: Duration, rng: &Rng) -> Self {
+    pub(crate) fn new(scenario: &Scenario, timers: Timers, map: Arc<Map>, rng: &Rng) -> Self {
+        let (bin, from) = (scenario.run.bin, Instant::ZERO + scenario.run.warm_up);
         let source = |stream: &Stream| {
             let rng = rng.fork(&stream.name);
             Source {
@@ -127,13 +131,13 @@ impl Agents {
                 place_rng: rng.fork("places"),
                 plan: CalleePlan { ring: stream.ring, answer: stream.answer, t1: timers.t1, t2: timers.t2 },
                 patience: stream.patience,
-                measure: StreamMeasure::new(bin),
+                measure: StreamMeasure::new(bin, from),
             }
         };
         Self {
             layer: Layer::new(timers),
             calls: Slab::default(),
-            sources: streams.iter().map(source).collect(),
+            sources: scenario.streams.iter().map(source).collect(),
             map,
             generation: 0,
             branch: 0,
@@ -143,10 +147,6 @@ impl Agents {
     /// When the next call of a stream starts.
     pub(crate) fn next_arrival(&mut self, stream: u16) -> Option<Instant> {
         self.sources[stream as usize].arrivals.next()
-    }
-
-    pub(crate) fn measures(&mut self) -> impl Iterator<Item = &mut StreamMeasure> {
-        self.sources.iter_mut().map(|source| &mut source.measure)
     }
 
     pub(crate) fn into_measures(self) -> Vec<StreamMeasure> {
@@ -187,6 +187,8 @@ impl Agents {
             generation: self.generation,
             stream,
             started: now,
+            hung_up: now,
+            answered: false,
             caller: Caller::new(holding),
             callee: None,
             alarms: [give_up, NEVER],
@@ -267,7 +269,8 @@ impl Agents {
         self.layer.response(now, message.client_key(), Class::of(status), message, &mut collect);
         let news = collect.news;
         for (leg, _) in news {
-            let Some(call) = self.calls.get_mut(leg.call.at).filter(|call| call.generation == leg.call.generation)
+            let Some(call) =
+                self.calls.get_mut(leg.call.at).filter(|call| call.generation == leg.call.generation)
             else {
                 continue;
             };
@@ -367,15 +370,16 @@ impl Agents {
             let entry = &mut self.calls[call.at];
             match act {
                 CallerAct::Ack => {
-                    let first = entry.alarms[0] != NEVER;
+                    let repeated = core::mem::replace(&mut entry.answered, true);
                     let (stream, started) = (entry.stream, entry.started);
-                    if first {
+                    if !repeated {
                         self.sources[stream as usize].measure.answered(now, started);
                     }
                     self.send_in_dialog(now, call, Party::Caller, Method::Ack, out);
                 }
                 CallerAct::Bye => {
                     entry.alarms[0] = NEVER;
+                    entry.hung_up = now;
                     self.send_in_dialog(now, call, Party::Caller, Method::Bye, out);
                 }
                 CallerAct::Cancel => {
@@ -394,7 +398,11 @@ impl Agents {
                 }
                 CallerAct::Ended(outcome) => {
                     entry.alarms[0] = NEVER;
-                    self.sources[entry.stream as usize].measure.ended(now, outcome);
+                    let measure = &mut self.sources[entry.stream as usize].measure;
+                    measure.ended(now, outcome);
+                    if outcome == Outcome::Completed {
+                        measure.hung_up(now, entry.hung_up);
+                    }
                 }
             }
         }
@@ -484,7 +492,9 @@ impl Agents {
                     continue;
                 }
                 match (leg.party, leg.method) {
-                    (Party::Caller, Method::Invite) => self.caller(now, leg.call, CallerEvent::InviteLost, out),
+                    (Party::Caller, Method::Invite) => {
+                        self.caller(now, leg.call, CallerEvent::InviteLost, out)
+                    }
                     (Party::Caller, Method::Bye) => self.caller(now, leg.call, CallerEvent::ByeLost, out),
                     (Party::Callee, Method::Invite | Method::Bye) => {
                         self.callee(now, leg.call, CalleeEvent::Done, None, out);
@@ -494,9 +504,4 @@ impl Agents {
             }
         }
     }
-}
-
-/// How a caller's call ended, in the words of the results.
-pub(crate) fn is_completed(outcome: Outcome) -> bool {
-    outcome == Outcome::Completed
 }

@@ -82,14 +82,16 @@ mod tests {
 
     #[test]
     fn as_many_calls_start_as_the_load_adds_up_to() {
-        let steps = [step(0, 10.0, false), step(100, 0.0, false), step(200, 0.0, true), step(300, 40.0, false)];
+        let steps =
+            [step(0, 10.0, false), step(100, 0.0, false), step(200, 0.0, true), step(300, 40.0, false)];
         for poisson in [false, true] {
             let mut arrivals = Arrivals::new(&steps, poisson, Rng::from_seed(1));
             let starts: Vec<f64> = std::iter::from_fn(|| arrivals.next())
                 .map(|at| (at - Instant::ZERO).as_secs_f64())
                 .take_while(|at| *at < 400.0)
                 .collect();
-            let count = |from: f64, to: f64| starts.iter().filter(|at| (from..to).contains(*at)).count() as f64;
+            let count =
+                |from: f64, to: f64| starts.iter().filter(|at| (from..to).contains(*at)).count() as f64;
             let slack = if poisson { 4.0 } else { 0.0 };
             for (from, to, expected) in
                 [(0.0, 100.0, 1_000.0), (100.0, 200.0, 0.0), (200.0, 300.0, 2_000.0), (300.0, 400.0, 4_000.0)]

@@ -54,6 +54,12 @@ impl Map {
         self.groups[self.paths[stream as usize][stage]].clone()
     }
 
+    /// The hosts of the group that follows this one on a path: the servers behind a balancer.
+    pub(crate) fn after(&self, group: usize) -> Range<u16> {
+        let follows = |path: &Vec<usize>| path.windows(2).find(|pair| pair[0] == group).map(|pair| pair[1]);
+        self.paths.iter().find_map(follows).map_or(0..0, |next| self.groups[next].clone())
+    }
+
     /// What carries a message from one host to another, one of which may be the agents.
     pub(crate) fn transport(&self, from: HostId, to: HostId, stream: u16) -> TransportKind {
         if from == HostId::AGENTS || to == HostId::AGENTS {
@@ -87,6 +93,11 @@ pub(crate) struct Router {
 impl Router {
     pub(crate) fn new(map: Arc<Map>, host: HostId, select: Select, retry: bool, rng: base::Rng) -> Self {
         Self { map, host, select, retry, rng, turn: 0, stream: 0, retry_after: 0 }
+    }
+
+    /// What carried a message that came in.
+    pub(crate) fn transport_of(&self, message: &Message) -> TransportKind {
+        self.map.transport(self.host, message.top().host, message.stream)
     }
 
     /// The hosts that could get a request next; one, for most.

@@ -91,6 +91,11 @@ impl Message {
         *self.vias.last().expect("whoever sends a message puts a Via on it")
     }
 
+    /// CSeq number: an INVITE and what belongs to it has 1, a BYE 2.
+    pub fn cseq(&self) -> u32 {
+        if self.method == Method::Bye { 2 } else { 1 }
+    }
+
     /// Whether it is a request in a dialog, which follows its Route.
     pub fn is_in_dialog(&self) -> bool {
         self.is_request() && self.to_tag == Some(HostId::AGENTS)

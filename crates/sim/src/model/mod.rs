@@ -5,6 +5,7 @@
 
 mod agents;
 mod arrivals;
+mod balancer;
 mod host;
 mod measure;
 mod medium;
@@ -13,4 +14,4 @@ mod world;
 
 pub use measure::{HostResults, Outcomes, Results, StreamResults};
 pub use message::{HOPS_MAX, HostId, Message, Start, Via};
-pub use world::{RunOptions, run};
+pub use world::run;

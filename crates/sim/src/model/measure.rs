@@ -1,0 +1,189 @@
+//! What a run shows.
+
+use crate::stats::{Delays, Series};
+use base::Instant;
+use core::time::Duration;
+use load::Outcome;
+
+/// How calls ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcomes {
+    /// Answered, held, hung up.
+    pub completed: u64,
+    /// Refused with 300 or more.
+    pub refused: u64,
+    /// Given up by the caller.
+    pub abandoned: u64,
+    /// No final response to the INVITE.
+    pub invite_timeouts: u64,
+    /// No final response to the BYE, or one of 300 or more.
+    pub bye_failures: u64,
+}
+
+impl Outcomes {
+    /// Calls that ended.
+    pub fn ended(&self) -> u64 {
+        self.completed + self.refused + self.abandoned + self.invite_timeouts + self.bye_failures
+    }
+
+    fn count(&mut self, outcome: Outcome) {
+        let count = match outcome {
+            Outcome::Completed => &mut self.completed,
+            Outcome::Refused(_) => &mut self.refused,
+            Outcome::Abandoned => &mut self.abandoned,
+            Outcome::InviteTimeout => &mut self.invite_timeouts,
+            Outcome::ByeTimeout | Outcome::ByeRefused(_) => &mut self.bye_failures,
+        };
+        *count += 1;
+    }
+}
+
+/// What a stream of calls shows. Counts and delays leave the warm-up out, series have all of the run.
+#[derive(Debug)]
+pub struct StreamResults {
+    /// Name of the stream.
+    pub name: String,
+    /// Calls offered, over time.
+    pub offered: Series,
+    /// Calls completed, over time: the paper's goodput.
+    pub completed: Series,
+    /// Calls offered after the warm-up.
+    pub calls: u64,
+    /// How calls ended after the warm-up.
+    pub outcomes: Outcomes,
+    /// From INVITE to the 2xx at the caller.
+    pub answer_delay: Delays,
+    /// From INVITE at the caller to ACK at the callee: the paper's setup delay.
+    pub setup_delay: Delays,
+    /// From BYE to its 2xx.
+    pub bye_delay: Delays,
+}
+
+/// Measures a stream.
+#[derive(Debug)]
+pub(crate) struct StreamMeasure {
+    from: Instant,
+    pub(crate) offered: Series,
+    pub(crate) completed: Series,
+    pub(crate) calls: u64,
+    pub(crate) outcomes: Outcomes,
+    pub(crate) answer_delay: Delays,
+    pub(crate) setup_delay: Delays,
+    pub(crate) bye_delay: Delays,
+}
+
+impl StreamMeasure {
+    pub(crate) fn new(bin: Duration, from: Instant) -> Self {
+        Self {
+            from,
+            offered: Series::new(bin),
+            completed: Series::new(bin),
+            calls: 0,
+            outcomes: Outcomes::default(),
+            answer_delay: Delays::default(),
+            setup_delay: Delays::default(),
+            bye_delay: Delays::default(),
+        }
+    }
+
+    pub(crate) fn offered(&mut self, now: Instant) {
+        self.offered.add(now, 1.0);
+        self.calls += u64::from(now >= self.from);
+    }
+
+    pub(crate) fn answered(&mut self, now: Instant, since: Instant) {
+        if now >= self.from {
+            self.answer_delay.add(now - since);
+        }
+    }
+
+    pub(crate) fn established(&mut self, now: Instant, since: Instant) {
+        if now >= self.from {
+            self.setup_delay.add(now - since);
+        }
+    }
+
+    pub(crate) fn hung_up(&mut self, now: Instant, since: Instant) {
+        if now >= self.from {
+            self.bye_delay.add(now - since);
+        }
+    }
+
+    pub(crate) fn ended(&mut self, now: Instant, outcome: Outcome) {
+        if outcome == Outcome::Completed {
+            self.completed.add(now, 1.0);
+        }
+        if now >= self.from {
+            self.outcomes.count(outcome);
+        }
+    }
+
+    pub(crate) fn into_results(self, name: &str) -> StreamResults {
+        let Self { offered, completed, calls, outcomes, answer_delay, setup_delay, bye_delay, .. } = self;
+        let name = name.to_owned();
+        StreamResults { name, offered, completed, calls, outcomes, answer_delay, setup_delay, bye_delay }
+    }
+}
+
+/// What a host shows, over time unless said otherwise.
+#[derive(Debug)]
+pub struct HostResults {
+    /// Name of its group, and its number in it.
+    pub name: String,
+    /// Share of the processors' time in use, a bin.
+    pub utilisation: Vec<(Instant, f64)>,
+    /// Messages that wait, at the end of each bin.
+    pub queue: Vec<(Instant, f64)>,
+    /// Timers A, E and G that fired: messages sent again.
+    pub resends: Series,
+    /// Timers B, F and H that fired: transactions given up.
+    pub give_ups: Series,
+    /// Messages from outside that met a full buffer.
+    pub dropped: Series,
+    /// INVITEs rejected by this host.
+    pub rejected: Series,
+    /// Of a server behind a balancer: transactions in progress that an arriving one met, and how often, warm-up included.
+    pub occupancy: Vec<(u64, u64)>,
+}
+
+impl HostResults {
+    pub(crate) fn new(name: String, bin: Duration) -> Self {
+        Self {
+            name,
+            utilisation: Vec::new(),
+            queue: Vec::new(),
+            resends: Series::new(bin),
+            give_ups: Series::new(bin),
+            dropped: Series::new(bin),
+            rejected: Series::new(bin),
+            occupancy: Vec::new(),
+        }
+    }
+}
+
+/// All that a run shows.
+#[derive(Debug)]
+pub struct Results {
+    /// By stream.
+    pub streams: Vec<StreamResults>,
+    /// By host.
+    pub hosts: Vec<HostResults>,
+    /// Messages that arrived at hosts and agents.
+    pub messages: u64,
+    /// Calls that were not over at the end.
+    pub calls_left: usize,
+    /// Transactions that were not over at the end, agents' and hosts'.
+    pub transactions_left: usize,
+    /// Digest of everything that happened: the same for the same scenario and seed.
+    pub trace: u64,
+}
+
+impl Results {
+    /// Calls offered and completed a second over all streams, from one instant to another.
+    pub fn rates(&self, from: Instant, to: Instant) -> (f64, f64) {
+        let sum = |of: fn(&StreamResults) -> &Series| -> f64 {
+            self.streams.iter().map(|stream| of(stream).rate(from, to)).sum()
+        };
+        (sum(|stream| &stream.offered), sum(|stream| &stream.completed))
+    }
+}

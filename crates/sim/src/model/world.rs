@@ -1,0 +1,483 @@
+//! The world of a run: all hosts, the agents, the ways between them, and the loop that lets time pass.
+
+use super::agents::{Agents, Alarm, Out, Party};
+use super::balancer::Balancer;
+use super::host::{Host, NEVER, Role};
+use super::measure::Results;
+use super::medium::{Map, Router};
+use super::message::{HostId, Message, Sent, Start};
+use crate::engine::{self, EventQueue, LinkConfig, Network, Rule, StallConfig, Stalls, Ticket, Trace};
+use balance::{Weights, policy};
+use base::{Instant, Rng, Slab};
+use config::scenario::{self, Group, Link, Scenario, Spread, What};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use transaction::Timers;
+use wire::Method;
+
+/// What happens at an instant.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A service ends, if the ticket still holds.
+    Finished(HostId, Ticket),
+    /// A host's timers may be due.
+    Timers(HostId),
+    /// The agents' timers may be due.
+    AgentTimers,
+    /// A message that was on its way arrives.
+    Arrives(u32),
+    /// A call of this stream starts.
+    Call(u16),
+    /// An agent's alarm.
+    Alarm(u32, Party),
+    /// A bin of the time series ends.
+    Sample,
+    /// A host stops for a while.
+    Stall(HostId),
+    /// It goes on.
+    GoOn(HostId),
+    /// This fault of the scenario.
+    Fault(u32),
+    /// This fault of the scenario is over.
+    Mended(u32),
+}
+
+/// One run of a scenario with this seed.
+pub fn run(scenario: &Scenario, seed: u64) -> Results {
+    let mut world = World::new(scenario, seed);
+    world.run();
+    world.into_results()
+}
+
+struct World<'a> {
+    scenario: &'a Scenario,
+    seed: u64,
+    map: Arc<Map>,
+    queue: EventQueue<Event>,
+    hosts: Vec<Host>,
+    agents: Agents,
+    /// `None` when all links are perfect and nothing needs to be drawn.
+    network: Option<Network>,
+    on_the_way: Slab<Sent>,
+    /// What was sent in this instant and has not been handed on yet, with its sender.
+    sent: VecDeque<(HostId, Sent)>,
+    buffer: Vec<Sent>,
+    out: Out,
+    pauses: Vec<Option<Pauses>>,
+    agent_timers_at: Instant,
+    messages: u64,
+    trace: Trace,
+}
+
+impl<'a> World<'a> {
+    fn new(scenario: &'a Scenario, seed: u64) -> Self {
+        let rng = Rng::from_seed(seed);
+        let map = Arc::new(Map::new(scenario));
+        let scenario::Timers { t1, t2, t4, .. } = scenario.timers;
+        let timers = Timers { t1, t2, t4, ..Timers::default() };
+        let mut hosts = Vec::new();
+        let mut pauses = Vec::new();
+        for (index, group) in scenario.groups.iter().enumerate() {
+            for number in 0..group.count {
+                let id = HostId(hosts.len() as u16);
+                let name = if group.count > 1 {
+                    format!("{}.{}", group.name, number + 1)
+                } else {
+                    group.name.clone()
+                };
+                let rng = rng.fork(&name);
+                let role = role(scenario, index, id, &map, 0, &rng);
+                hosts.push(Host::new(id, name, group, &scenario.costs, role, scenario.run.bin, &rng));
+                pauses.push(Pauses::of(group, &rng));
+            }
+        }
+        let network = network(scenario, &map, &rng);
+        let agents = Agents::new(scenario, timers, Arc::clone(&map), &rng.fork("agents"));
+        Self {
+            scenario,
+            seed,
+            map,
+            queue: EventQueue::default(),
+            hosts,
+            agents,
+            network,
+            on_the_way: Slab::default(),
+            sent: VecDeque::new(),
+            buffer: Vec::new(),
+            out: Out::default(),
+            pauses,
+            agent_timers_at: NEVER,
+            messages: 0,
+            trace: Trace::default(),
+        }
+    }
+
+    fn run(&mut self) {
+        let end = Instant::ZERO + self.scenario.run.duration;
+        for stream in 0..self.scenario.streams.len() as u16 {
+            self.next_call(stream);
+        }
+        self.queue.after(self.scenario.run.bin, Event::Sample);
+        for (index, fault) in self.scenario.faults.iter().enumerate() {
+            self.queue.at(Instant::ZERO + fault.at, Event::Fault(index as u32));
+        }
+        for host in 0..self.hosts.len() as u16 {
+            self.next_pause(Instant::ZERO, HostId(host));
+        }
+        while let Some((now, event)) = self.queue.pop_until(end) {
+            self.happen(now, event);
+            self.settle(now);
+        }
+    }
+
+    fn happen(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Finished(host, ticket) => self.finished(now, host, ticket),
+            Event::Timers(host) => {
+                let at = host.index();
+                self.hosts[at].timers_at = NEVER;
+                self.hosts[at].timers(now, &mut self.buffer);
+                self.send_from(host);
+                self.start(now, host);
+                self.watch_timers(host);
+            }
+            Event::AgentTimers => {
+                self.agent_timers_at = NEVER;
+                self.agents.expire(now, &mut self.out);
+            }
+            Event::Arrives(at) => {
+                let Sent { to, message } = self.on_the_way.remove(at).expect("it arrives once");
+                self.deliver(now, to, message);
+            }
+            Event::Call(stream) => {
+                self.agents.call(now, stream, &mut self.out);
+                self.next_call(stream);
+            }
+            Event::Alarm(call, party) => self.agents.alarm(now, call, party, &mut self.out),
+            Event::Sample => {
+                for host in &mut self.hosts {
+                    host.sample(now);
+                }
+                self.queue.after(self.scenario.run.bin, Event::Sample);
+            }
+            Event::Stall(host) => {
+                if let Some(pauses) = &self.pauses[host.index()] {
+                    let length = pauses.length;
+                    self.stop(now, host, length);
+                    self.next_pause(now + length, host);
+                }
+            }
+            Event::GoOn(host) => self.start(now, host),
+            Event::Fault(index) => self.fault(now, index),
+            Event::Mended(index) => self.mended(now, index),
+        }
+    }
+
+    /// Hands on all that was sent, and what is sent in answer, until nothing is left.
+    fn settle(&mut self, now: Instant) {
+        self.take_out();
+        while let Some((from, sent)) = self.sent.pop_front() {
+            self.carry(now, from, sent);
+            self.take_out();
+        }
+        if let Some(deadline) = self.agents.deadline()
+            && deadline < self.agent_timers_at
+        {
+            self.agent_timers_at = deadline;
+            self.queue.at(deadline.max(now), Event::AgentTimers);
+        }
+    }
+
+    /// What the agents sent and want to be woken for.
+    fn take_out(&mut self) {
+        for sent in self.out.sent.drain(..) {
+            self.sent.push_back((HostId::AGENTS, sent));
+        }
+        for Alarm { at, call, party } in self.out.alarms.drain(..) {
+            self.queue.at(at, Event::Alarm(call, party));
+        }
+    }
+
+    fn send_from(&mut self, host: HostId) {
+        for sent in self.buffer.drain(..) {
+            self.sent.push_back((host, sent));
+        }
+    }
+
+    fn carry(&mut self, now: Instant, from: HostId, sent: Sent) {
+        let Some(network) = &mut self.network else {
+            return self.deliver(now, sent.to, sent.message);
+        };
+        let place = |host: HostId| {
+            if host == HostId::AGENTS { self.hosts.len() as u32 } else { host.0.into() }
+        };
+        let arrivals = network.send(now, place(from), place(sent.to));
+        for at in arrivals {
+            let place = self.on_the_way.insert(sent.clone());
+            self.queue.at(at, Event::Arrives(place));
+        }
+    }
+
+    fn deliver(&mut self, now: Instant, to: HostId, message: Message) {
+        self.messages += 1;
+        let status = if let Start::Response(status) = message.start { status } else { 0 };
+        let kind = u32::from(status) << 8 | message.method as u32;
+        self.trace.event(now, kind << 16 | u32::from(to.0), message.call.generation);
+        if to == HostId::AGENTS {
+            return self.agents.handle(now, &message, &mut self.out);
+        }
+        self.hosts[to.index()].arrive(now, message);
+        self.start(now, to);
+    }
+
+    /// Lets the free processors of a host begin what waits.
+    fn start(&mut self, now: Instant, host: HostId) {
+        let at = host.index();
+        while let Some(due) = self.hosts[at].start(now, &mut self.agents, &mut self.out.alarms) {
+            self.queue.at(due.at, Event::Finished(host, due.ticket));
+        }
+    }
+
+    fn finished(&mut self, now: Instant, host: HostId, ticket: Ticket) {
+        match self.hosts[host.index()].finish(now, ticket, &mut self.buffer) {
+            Some(later) => self.queue.at(later, Event::Finished(host, ticket)),
+            None => {
+                self.send_from(host);
+                self.start(now, host);
+                self.watch_timers(host);
+            }
+        }
+    }
+
+    /// Sees to it that a host's timers are looked at in time.
+    fn watch_timers(&mut self, host: HostId) {
+        let entry = &mut self.hosts[host.index()];
+        if let Some(deadline) = entry.deadline()
+            && deadline < entry.timers_at
+        {
+            entry.timers_at = deadline;
+            let at = deadline.max(self.queue.now());
+            self.queue.at(at, Event::Timers(host));
+        }
+    }
+
+    fn next_call(&mut self, stream: u16) {
+        if let Some(at) = self.agents.next_arrival(stream) {
+            self.queue.at(at, Event::Call(stream));
+        }
+    }
+
+    fn next_pause(&mut self, end: Instant, host: HostId) {
+        if let Some(pauses) = &mut self.pauses[host.index()] {
+            let (start, length) = pauses.stalls.next(end);
+            pauses.length = length;
+            self.queue.at(start, Event::Stall(host));
+        }
+    }
+
+    fn stop(&mut self, now: Instant, host: HostId, length: Duration) {
+        let end = self.hosts[host.index()].stall(now, length);
+        self.queue.at(end, Event::GoOn(host));
+    }
+
+    /// The host that a fault is about.
+    fn faulty(&self, index: u32) -> HostId {
+        let fault = &self.scenario.faults[index as usize];
+        let before: u16 = self.scenario.groups[..fault.group].iter().map(|group| group.count).sum();
+        HostId(before + fault.host)
+    }
+
+    fn fault(&mut self, now: Instant, index: u32) {
+        let host = self.faulty(index);
+        let fault = &self.scenario.faults[index as usize];
+        match fault.what {
+            What::Stall(length) => self.stop(now, host, length),
+            What::Slowdown(factor) => {
+                let background = self.scenario.groups[fault.group].background;
+                self.hosts[host.index()].slow_down(1.0 - (1.0 - background) * factor);
+            }
+            What::Restart(length) => {
+                self.hosts[host.index()].fail(now);
+                self.queue.at(now + length, Event::Mended(index));
+            }
+        }
+    }
+
+    /// A host is back, and knows nothing of what was.
+    fn mended(&mut self, now: Instant, index: u32) {
+        let host = self.faulty(index);
+        let group = self.scenario.faults[index as usize].group;
+        let map = Arc::clone(&self.map);
+        // Its branches must be unlike those before.
+        let rng = Rng::from_seed(self.seed).fork(&format!("restart {index}"));
+        let role = role(self.scenario, group, host, &map, index + 1, &rng);
+        self.hosts[host.index()].restart(role);
+        self.start(now, host);
+    }
+
+    fn into_results(mut self) -> Results {
+        let mut occupancy = Vec::new();
+        for host in &self.hosts {
+            if let Role::Balancer(balancer) = &host.role {
+                debug_assert_eq!(balancer.audit(), Ok(()));
+                occupancy.extend(balancer.occupancy());
+            }
+        }
+        for (host, met) in occupancy {
+            self.hosts[host.index()].results.occupancy = met;
+        }
+        let transactions = self.hosts.iter().map(Host::transactions).sum::<usize>();
+        let (calls_left, transactions_left) =
+            (self.agents.calls(), self.agents.transactions() + transactions);
+        let names = self.scenario.streams.iter().map(|stream| &stream.name);
+        let measures = self.agents.into_measures();
+        Results {
+            streams: names.zip(measures).map(|(name, measure)| measure.into_results(name)).collect(),
+            hosts: self.hosts.into_iter().map(|host| host.results).collect(),
+            messages: self.messages,
+            calls_left,
+            transactions_left,
+            trace: self.trace.digest(),
+        }
+    }
+}
+
+/// The pauses of a host.
+struct Pauses {
+    stalls: Stalls,
+    /// Of the next one.
+    length: Duration,
+}
+
+impl Pauses {
+    fn of(group: &Group, rng: &Rng) -> Option<Self> {
+        let stalls = group.stalls.as_ref()?;
+        let (length, length_spread) = spread(stalls.length, rng);
+        let config = StallConfig {
+            spacing: stalls.every,
+            spacing_spread: engine::Spread::Exponential,
+            length,
+            length_spread,
+        };
+        Some(Self { stalls: Stalls::new(config, rng.fork("stalls")), length: Duration::ZERO })
+    }
+}
+
+/// Samples from which the engine's table of a normal distribution is made.
+const SAMPLES: usize = 10_000;
+
+/// A distribution in the engine's terms: mean, and spread around it.
+fn spread(spread: Spread, rng: &Rng) -> (Duration, engine::Spread) {
+    match spread {
+        Spread::Fixed(time) => (time, engine::Spread::Fixed),
+        Spread::Exponential(mean) => (mean, engine::Spread::Exponential),
+        Spread::Normal(mean, deviation) => {
+            let mut rng = rng.fork("normal");
+            let holding = load::Holding::Normal(mean, deviation);
+            let samples: Vec<f64> = (0..SAMPLES).map(|_| holding.sample(&mut rng).as_secs_f64()).collect();
+            let table = engine::QuantileTable::from_samples(&samples).expect("a positive mean was checked");
+            (mean, engine::Spread::Measured(table))
+        }
+    }
+}
+
+fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u32, rng: &Rng) -> Role {
+    let scenario::Timers { t1, t2, t4, c } = scenario.timers;
+    let settings = &scenario.groups[group];
+    match &settings.role {
+        scenario::Role::Proxy => {
+            let timers = Timers { t1, t2, t4, ..Timers::default() };
+            let settings_of_proxy = proxy::Settings { timers, timer_c: c };
+            let retry = settings.overload.retry;
+            let router = Router::new(Arc::clone(map), host, settings.select, retry, rng.fork("routes"));
+            // Branches of a later life are unlike those of an earlier.
+            let serial = u64::from(life) << 24;
+            Role::Proxy(Box::new(proxy::Proxy::new(settings_of_proxy, serial)), router)
+        }
+        scenario::Role::Balancer { policy } => {
+            let mut weights = Weights::default();
+            if let config::Policy::Tlwl { weights: configured } = policy {
+                for (name, &weight) in configured {
+                    weights.set(Method::parse(name.as_bytes()), weight);
+                }
+            }
+            let books = balance::Settings {
+                weights,
+                transaction_timeout: t1 * 64,
+                invite_timeout: c,
+                ..Default::default()
+            };
+            let servers = map.after(group);
+            let chosen =
+                policy::by_name(policy.name(), 0).expect("the scenario names policies that there are");
+            Role::Balancer(Box::new(Balancer::new(servers, chosen, books)))
+        }
+        scenario::Role::Server => Role::Server,
+    }
+}
+
+/// The links with their rules; `None` when all are perfect.
+fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Network> {
+    if scenario.links.is_empty() {
+        return None;
+    }
+    let count = map.group_of.len() as u32 + 1;
+    let hosts = |group: Option<usize>| match group {
+        Some(group) => map.groups[group].clone().map(u32::from).collect::<Vec<_>>(),
+        None => vec![count - 1],
+    };
+    let mut rules = Vec::new();
+    for link in &scenario.links {
+        for from in hosts(link.from) {
+            for to in hosts(link.to) {
+                for (from, to) in [(from, to), (to, from)] {
+                    rules.extend(effects(link).into_iter().map(|what| Rule {
+                        from: Some(from),
+                        to: Some(to),
+                        when: Instant::ZERO + link.since..Instant::ZERO + link.until,
+                        what,
+                    }));
+                }
+            }
+        }
+    }
+    let perfect = LinkConfig { delay: Duration::ZERO, reliable: None };
+    let mut network = Network::new(count, perfect, rules, &rng.fork("links"));
+    for from in 0..count - 1 {
+        for to in 0..count - 1 {
+            if map.transport(HostId(from as u16), HostId(to as u16), 0)
+                == transaction::TransportKind::Reliable
+            {
+                network.set_link(from, to, LinkConfig { reliable: Some(RETRANSMISSION_TIMEOUT), ..perfect });
+            }
+        }
+    }
+    Some(network)
+}
+
+/// Least retransmission timeout of TCP on Linux (`TCP_RTO_MIN`).
+const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
+
+fn effects(link: &Link) -> Vec<engine::Effect> {
+    use engine::Effect;
+    let mut effects = Vec::new();
+    if !link.delay.is_zero() {
+        effects.push(Effect::Delay(link.delay));
+    }
+    if !link.jitter.is_zero() {
+        effects.push(Effect::Jitter(link.jitter));
+    }
+    if link.loss >= 1.0 {
+        effects.push(Effect::Partition);
+    } else if link.loss > 0.0 {
+        effects.push(Effect::Loss(link.loss));
+    }
+    if link.duplication > 0.0 {
+        effects.push(Effect::Duplicate(link.duplication));
+    }
+    if link.reordering > 0.0 {
+        effects.push(Effect::Reorder(link.reordering, link.delay + link.jitter));
+    }
+    effects
+}
