@@ -1,4 +1,4 @@
-//! Events a second of the simulator's engine and of SimPy, on the same M/M/1 queue.
+//! Events a second of the simulator's engine and of `SimPy`, on the same M/M/1 queue.
 //!
 //! `bench_sim --python PYTHON` wants an interpreter that has the package of `bench/simpy/requirements.txt`. Rounds
 //! alternate; each counts the two events of a job (arrival, end of service) and processor time, not wall time.
@@ -16,10 +16,10 @@ use std::process::Command;
 #[derive(Parser)]
 #[command(about = "Measures the simulator's engine against SimPy on one M/M/1 queue")]
 struct Args {
-    /// Python interpreter with SimPy; without, only the engine is measured.
+    /// Python interpreter with `SimPy`; without, only the engine is measured.
     #[arg(long)]
     python: Option<PathBuf>,
-    /// Jobs of a round of the engine; SimPy gets a twentieth, at least 1000.
+    /// Jobs of a round of the engine; `SimPy` gets a twentieth, at least 1000.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     jobs: u64,
     /// Load of the queue, above 0 and below 1.
@@ -72,7 +72,7 @@ fn engine(jobs: u64, load: f64, seed: u64) -> Result<Round> {
             queue.at(due.at, Event::End(due.ticket));
         }
     }
-    let seconds = (processor_time()? - start).as_secs_f64();
+    let seconds = processor_time()?.saturating_sub(start).as_secs_f64();
     println!("engine: trace {trace}");
     let mean_wait = cpu.stats(Priority::P2).wait.mean();
     Ok(Round { events_per_second: 2.0 * jobs as f64 / seconds, mean_wait })
