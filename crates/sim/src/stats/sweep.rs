@@ -79,6 +79,7 @@ pub fn replication_seed(seed: u64, replication: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::AtomicBool;
 
     fn threads(n: usize) -> NonZero<usize> {
         NonZero::new(n).unwrap()
@@ -95,6 +96,20 @@ mod tests {
         // Common random numbers, but different ones in each replication.
         assert_eq!(one[0][3].1, one[2][3].1);
         assert_ne!(one[0][0].1, one[0][1].1);
+    }
+
+    #[test]
+    fn a_run_that_ends_late_keeps_its_place() {
+        // The second thread takes run 2 once the result of run 1 is handed in, and only then may run 0 end.
+        let is_two_begun = AtomicBool::new(false);
+        let run = |index| {
+            is_two_begun.fetch_or(index == 2, Ordering::Relaxed);
+            while index == 0 && !is_two_begun.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            index
+        };
+        assert_eq!(sweep(3, threads(2), run, |_| {}), [0, 1, 2]);
     }
 
     #[test]
