@@ -122,19 +122,22 @@ impl Pruner<'_, '_> {
 
 /// What is said where an array of `items` belongs. One whose items are all tables is written with their headers.
 fn no_array(path: &str, items: Option<&Value>) -> Refusal {
-    match items.is_some_and(is_table) && !path.contains('.') {
-        true => Refusal::new(format!("expected an array of tables: each under its own [[{path}]]")),
-        false => Refusal::new("expected an array: [ ... ]"),
-    }
+    Refusal::new(if items.is_some_and(is_table) && !path.contains('.') {
+        format!("expected an array of tables: each under its own [[{path}]]")
+    } else {
+        "expected an array: [ ... ]".to_owned()
+    })
 }
 
 /// What is said where a table belongs.
 fn no_table(path: &str, schema: &Value) -> Refusal {
     let named_by_user = schema.get("additionalProperties").is_some_and(Value::is_object);
-    Refusal::new(match path.ends_with(']') {
-        true => "expected a table: { ... }".to_owned(),
-        false if named_by_user => format!("expected a table with a name: [{path}.<name>]"),
-        false => format!("expected a table: [{path}]"),
+    Refusal::new(if path.ends_with(']') {
+        "expected a table: { ... }".to_owned()
+    } else if named_by_user {
+        format!("expected a table with a name: [{path}.<name>]")
+    } else {
+        format!("expected a table: [{path}]")
     })
 }
 

@@ -28,15 +28,13 @@ impl<const MAX: u64> Kind for Times<MAX> {
         let legal = |millis: u64| (millis <= MAX).then(|| Duration::from_millis(millis));
         let Leaf::Text(text) = leaf else { return Err(refusal) };
         let (law, times) = text.split_once(':').unwrap_or((FIXED, text));
-        match spread(law, times, |time| millis(time).and_then(legal)) {
-            Some(spread) => Ok(spread),
-            None => {
-                let law = if law.starts_with("exp") { "exp" } else { law };
-                let law = if law.starts_with("norm") { "normal" } else { law };
-                let meant = spread(law, times, |time| likely_millis(time).and_then(legal));
-                Err(refusal.meant(meant.map(|spread| quoted(&written(spread)))))
-            }
+        if let Some(spread) = spread(law, times, |time| millis(time).and_then(legal)) {
+            return Ok(spread);
         }
+        let law = if law.starts_with("exp") { "exp" } else { law };
+        let law = if law.starts_with("norm") { "normal" } else { law };
+        let meant = spread(law, times, |time| likely_millis(time).and_then(legal));
+        Err(refusal.meant(meant.map(|spread| quoted(&written(spread)))))
     }
 
     fn schema() -> Schema {

@@ -213,7 +213,8 @@ pub(super) struct RawStalls {
 #[schemars(extend("required" = ["path"]))]
 pub(super) struct RawCalls {
     /// Names of the hosts passed, the caller's side first, at most six. The caller chooses the first and the last at
-    /// random, each host the next one. Hosts of role `server` end a path; all others lead to callees that cost nothing.
+    /// random, each host the next one in between; servers are chosen by the host before too. Hosts of role `server` end a
+    /// path; behind all others are callees whose work costs nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("minItems" = 1, "maxItems" = 6))]
     pub(super) path: Vec<Setting<HostName>>,

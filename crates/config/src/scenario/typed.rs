@@ -305,7 +305,7 @@ pub struct Stream {
     /// The `<name>`.
     pub name: String,
     /// Indices of the groups passed, caller's side first. The first and last host are chosen by the caller, each with
-    /// the same probability, those between by the host before.
+    /// the same probability, those between, and servers, by the host before.
     pub path: Vec<usize>,
     /// Calls a second over time, never empty: from each instant on, at this rate; in order, none before the first.
     /// A rate rises or falls linearly to the next step where [`Step::ramp`] says so.

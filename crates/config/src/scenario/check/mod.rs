@@ -128,7 +128,7 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
             ServiceName::Deterministic => Service::Deterministic,
             ServiceName::Exponential => Service::Exponential,
         }),
-        Several::Many(quantiles) => table(quantiles, report),
+        Several::Many(quantiles) => Some(table(quantiles, report)),
     };
     if message.is_some_and(|message| message.is_zero()) {
         report.conflict(
@@ -149,7 +149,7 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
 }
 
 /// Measured times, whatever their unit, become factors whose mean is 1.
-fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Option<Service> {
+fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
     let mut times = Vec::new();
     for setting in quantiles {
         let time = report.read(setting);
@@ -164,7 +164,7 @@ fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Option<Servic
         report.key_problem("costs.service", "expected at least one time: service = [0.8, 0.9, 1.0, 1.6]");
     }
     let mean = times.iter().sum::<f64>() / times.len() as f64;
-    Some(Service::Table(times.iter().map(|time| time / mean).collect()))
+    Service::Table(times.iter().map(|time| time / mean).collect())
 }
 
 fn timers(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> {
