@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::kind::{
     AdminListen, Advertised, Bound, Choice, Count, DAY, DnsServer, Flag, HOUR, KeyPath, KeyText, MINUTE,
@@ -278,30 +277,5 @@ pub(crate) struct RawDns {
 impl Default for RawDns {
     fn default() -> Self {
         Self { refresh: "30s".into(), servers: Vec::new() }
-    }
-}
-
-/// JSON schema of the whole file, without references, so that it can be walked.
-pub(crate) fn schema() -> Schema {
-    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
-    let mut schema = settings.into_generator().into_root_schema_for::<RawConfig>();
-    tidy(schema.ensure_object());
-    schema
-}
-
-/// Puts descriptions on one line, and drops the defaults of tables: those of their keys say the same.
-fn tidy(object: &mut serde_json::Map<String, Value>) {
-    if object.get("default").is_some_and(Value::is_object) {
-        object.remove("default");
-    }
-    if let Some(Value::String(description)) = object.get_mut("description") {
-        *description = description.replace('\n', " ");
-    }
-    for child in object.values_mut() {
-        match child {
-            Value::Object(object) => tidy(object),
-            Value::Array(items) => items.iter_mut().filter_map(Value::as_object_mut).for_each(tidy),
-            _ => {}
-        }
     }
 }

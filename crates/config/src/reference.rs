@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::raw;
+use crate::document;
+use crate::raw::RawConfig;
 use crate::structure::{is_table, shapes};
 
 const INTRODUCTION: &str = r#"# Configuration
@@ -35,11 +36,18 @@ the file, for editors.
 
 /// The text of `docs/configuration.md`.
 pub fn reference() -> String {
-    let schema = raw::schema();
-    let mut text = INTRODUCTION.to_owned();
+    of(INTRODUCTION, &document::schema::<RawConfig>())
+}
+
+/// `introduction`, then a section for each table of the file.
+pub(crate) fn of(introduction: &str, schema: &Value) -> String {
+    let mut text = introduction.to_owned();
     // The file itself is not a table that one writes.
-    for (key, table) in properties(schema.as_value()) {
-        section(&mut text, key, table);
+    for (key, table) in properties(schema) {
+        match tables(table).next() {
+            Some(item) => section(&mut text, &format!("[{key}]"), item),
+            None => section(&mut text, key, table),
+        }
     }
     text
 }
@@ -61,10 +69,7 @@ fn section(text: &mut String, path: &str, table: &Value) {
             inner.push((format!("{path}.{key}"), schema));
             continue;
         }
-        let items = schema.get("items").map(shapes).unwrap_or_default();
-        inner.extend(
-            items.into_iter().filter(|item| is_table(item)).map(|item| (format!("{path}.{key}[]"), item)),
-        );
+        inner.extend(tables(schema).map(|item| (format!("{path}.{key}[]"), item)));
         let row = [format!("`{key}`"), kind(schema), default(schema), prose(schema)];
         writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "))
             .expect("a String takes all");
@@ -72,6 +77,11 @@ fn section(text: &mut String, path: &str, table: &Value) {
     for (path, table) in inner {
         section(text, &path, table);
     }
+}
+
+/// The tables that may be items of an array.
+fn tables(array: &Value) -> impl Iterator<Item = &Value> {
+    array.get("items").map(shapes).unwrap_or_default().into_iter().filter(|item| is_table(item))
 }
 
 fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
@@ -90,8 +100,10 @@ fn kind(schema: &Value) -> String {
         return title.to_owned();
     }
     if let Some(items) = schema.get("items") {
-        let kinds: Vec<_> = shapes(items).into_iter().map(kind).collect();
-        return format!("array of: {}", kinds.join("; or "));
+        return format!("array of: {}", kind(items));
+    }
+    if schema.get("anyOf").is_some() {
+        return shapes(schema).into_iter().map(kind).collect::<Vec<_>>().join("; or ");
     }
     match schema.get("additionalProperties").filter(|any| any.is_object()) {
         Some(any) => format!("table of: {}", kind(any)),

@@ -9,7 +9,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::kind::Kind;
@@ -83,6 +84,14 @@ pub(crate) enum Entry<K, T> {
     Table(T),
 }
 
+/// One value, or an array of values that may be of another kind.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged, bound(serialize = ""))]
+pub(crate) enum Several<K, I = K> {
+    One(Setting<K>),
+    Many(Vec<Setting<I>>),
+}
+
 impl<'de, K> Deserialize<'de> for Setting<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = toml::Spanned::<Leaf>::deserialize(deserializer)?;
@@ -133,59 +142,73 @@ impl<'de> Visitor<'de> for LeafVisitor {
     }
 }
 
-/// What [`Entry`] holds while its place is still outside.
-enum Item<T> {
+/// What [`Entry`] and [`Several`] hold while its place is still outside.
+enum Item<T, A> {
     Plain(Leaf),
     Table(T),
+    Array(A),
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Item<T> {
+impl<'de, T: Deserialize<'de>, A: Deserialize<'de>> Deserialize<'de> for Item<T, A> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ItemVisitor(PhantomData))
     }
 }
 
-struct ItemVisitor<T>(PhantomData<T>);
+struct ItemVisitor<T, A>(PhantomData<(T, A)>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemVisitor<T> {
-    type Value = Item<T>;
+impl<'de, T: Deserialize<'de>, A: Deserialize<'de>> Visitor<'de> for ItemVisitor<T, A> {
+    type Value = Item<T, A>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         LeafVisitor.expecting(f)
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Item<T>, E> {
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Item<T, A>, E> {
         LeafVisitor.visit_str(text).map(Item::Plain)
     }
 
-    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Item<T>, E> {
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Item<T, A>, E> {
         LeafVisitor.visit_i64(number).map(Item::Plain)
     }
 
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Item<T>, E> {
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Item<T, A>, E> {
         LeafVisitor.visit_f64(number).map(Item::Plain)
     }
 
-    fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<Item<T>, E> {
+    fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<Item<T, A>, E> {
         LeafVisitor.visit_bool(flag).map(Item::Plain)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Item<T>, A::Error> {
-        LeafVisitor.visit_seq(items).map(Item::Plain)
+    fn visit_seq<S: SeqAccess<'de>>(self, items: S) -> Result<Item<T, A>, S::Error> {
+        A::deserialize(SeqAccessDeserializer::new(items)).map(Item::Array)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Item<T>, A::Error> {
+    fn visit_map<M: MapAccess<'de>>(self, members: M) -> Result<Item<T, A>, M::Error> {
         T::deserialize(MapAccessDeserializer::new(members)).map(Item::Table)
     }
 }
 
 impl<'de, K, T: Deserialize<'de>> Deserialize<'de> for Entry<K, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = toml::Spanned::<Item<T>>::deserialize(deserializer)?;
+        let spanned = toml::Spanned::<Item<T, IgnoredAny>>::deserialize(deserializer)?;
         let span = spanned.span();
         Ok(match spanned.into_inner() {
             Item::Plain(leaf) => Self::Plain(Setting::new(leaf, span)),
+            Item::Array(_) => Self::Plain(Setting::new(Leaf::Other, span)),
             Item::Table(table) => Self::Table(table),
+        })
+    }
+}
+
+impl<'de, K, I> Deserialize<'de> for Several<K, I> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = toml::Spanned::<Item<IgnoredAny, Vec<Setting<I>>>>::deserialize(deserializer)?;
+        let span = spanned.span();
+        Ok(match spanned.into_inner() {
+            Item::Plain(leaf) => Self::One(Setting::new(leaf, span)),
+            Item::Table(_) => Self::One(Setting::new(Leaf::Other, span)),
+            Item::Array(items) => Self::Many(items),
         })
     }
 }
@@ -228,5 +251,20 @@ impl<K: Kind, T: JsonSchema> JsonSchema for Entry<K, T> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         schemars::json_schema!({ "anyOf": [K::schema(), generator.subschema_for::<T>()] })
+    }
+}
+
+impl<K: Kind, I: Kind> JsonSchema for Several<K, I> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Several".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let array = schemars::json_schema!({ "type": "array", "minItems": 1, "items": I::schema() });
+        schemars::json_schema!({ "anyOf": [K::schema(), array] })
     }
 }

@@ -63,25 +63,25 @@ impl Pruner<'_, '_> {
                     return Some(Spanned::new(span, DeValue::Table(self.table(members, schema, path))));
                 }
                 None if has_leaf => return Some(Spanned::new(span, DeValue::Table(members))),
-                None => Refusal::new("expected an array: [ ... ]"),
+                None => no_array(path, items),
             },
             DeValue::Array(array) => match items {
                 Some(schema) => {
                     return Some(Spanned::new(span, DeValue::Array(self.array(array, schema, path))));
                 }
                 None if has_leaf => return Some(Spanned::new(span, DeValue::Array(array))),
-                None => Refusal::new(format!("expected a table: [{path}]")),
+                None => no_table(path, schema),
             },
             DeValue::Datetime(_) => Refusal::new("expected anything but a date or time: no key takes one"),
             DeValue::Integer(number) if i64::from_str_radix(number.as_str(), number.radix()).is_err() => {
                 Refusal::new("expected a number of at most 64 bits")
             }
             leaf if has_leaf => return Some(Spanned::new(span, leaf)),
-            DeValue::String(text) if items.is_some() && !secret => {
+            DeValue::String(text) if items.is_some_and(|items| !is_table(items)) && !secret => {
                 Refusal::new("expected an array").meant(format!("[{}]", quoted(&text)))
             }
-            _ if items.is_some() => Refusal::new("expected an array: [ ... ]"),
-            _ => Refusal::new(format!("expected a table: [{path}]")),
+            _ if items.is_some() => no_array(path, items),
+            _ => no_table(path, schema),
         };
         // A table's own place is its header, which its key shares.
         self.report.shape_problem(path, span.start.max(key_start), &shown, refusal);
@@ -118,6 +118,27 @@ impl Pruner<'_, '_> {
         let remedy = format!("unknown key; {place}{meant}");
         self.report.key_problem(path, remedy);
     }
+}
+
+/// What is said where an array of `items` belongs. One whose items are all tables is written with their headers.
+fn no_array(path: &str, items: Option<&Value>) -> Refusal {
+    Refusal::new(if items.is_some_and(is_table) && !path.contains('.') {
+        format!("expected an array of tables: each under its own [[{path}]]")
+    } else {
+        "expected an array: [ ... ]".to_owned()
+    })
+}
+
+/// What is said where a table belongs.
+fn no_table(path: &str, schema: &Value) -> Refusal {
+    let named_by_user = schema.get("additionalProperties").is_some_and(Value::is_object);
+    Refusal::new(if path.ends_with(']') {
+        "expected a table: { ... }".to_owned()
+    } else if named_by_user {
+        format!("expected a table with a name: [{path}.<name>]")
+    } else {
+        format!("expected a table: [{path}]")
+    })
 }
 
 /// Dotted path of a key, quoted where TOML asks for it.

@@ -32,6 +32,24 @@ fn the_schema_is_up_to_date() {
 }
 
 #[test]
+fn the_reference_of_scenarios_is_up_to_date() {
+    up_to_date("scenario.md", &sarabande_config::scenario::reference());
+}
+
+#[test]
+fn the_schema_of_scenarios_is_up_to_date() {
+    up_to_date("scenario-schema.json", &sarabande_config::scenario::schema());
+}
+
+#[test]
+fn the_example_of_the_scenarios_reference_is_a_complete_one() {
+    let text = sarabande_config::scenario::reference();
+    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let scenario = sarabande_config::scenario::parse(example, "reference.toml").unwrap();
+    assert_eq!(scenario.streams[0].path, [0, 1, 0]);
+}
+
+#[test]
 fn the_example_of_the_reference_is_a_complete_file() {
     let text = sarabande_config::reference();
     let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();

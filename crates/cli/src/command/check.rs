@@ -1,25 +1,44 @@
 use anyhow::{Result, bail};
+use config::scenario;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Arguments {
-    /// The configuration file.
+    /// The configuration file, or a scenario of the simulator.
     #[arg(group = "what")]
     file: Option<PathBuf>,
-    /// Print the JSON schema of the configuration file.
-    #[arg(long, group = "what")]
-    schema: bool,
-    /// Print the reference of all keys.
-    #[arg(long, group = "what")]
-    reference: bool,
+    /// Print the JSON schema of the configuration file or of scenarios.
+    #[arg(long, group = "what", value_name = "KIND", num_args = 0..=1, default_missing_value = "config")]
+    schema: Option<Kind>,
+    /// Print the reference of all keys of the configuration file or of scenarios.
+    #[arg(long, group = "what", value_name = "KIND", num_args = 0..=1, default_missing_value = "config")]
+    reference: Option<Kind>,
+}
+
+/// What files are about.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    Config,
+    Scenario,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.schema {
-        print!("{}", config::schema());
-    } else if arguments.reference {
-        print!("{}", config::reference());
+    if let Some(kind) = arguments.schema {
+        match kind {
+            Kind::Config => print!("{}", config::schema()),
+            Kind::Scenario => print!("{}", scenario::schema()),
+        }
+    } else if let Some(kind) = arguments.reference {
+        match kind {
+            Kind::Config => print!("{}", config::reference()),
+            Kind::Scenario => print!("{}", scenario::reference()),
+        }
+    } else if let Some(file) = arguments.file.as_ref().filter(|file| scenario::is_scenario(file)) {
+        match scenario::load(file) {
+            Ok(scenario) => println!("{}: fine: {}", file.display(), scenario.outlook()),
+            Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
+        }
     } else if let Some(file) = &arguments.file {
         match config::load(file) {
             Ok(config) => println!(

@@ -3,8 +3,8 @@
 //! Each function reads all of its keys before it gives up, so that one mistake hides no other.
 
 mod listen;
-mod pool;
-mod timers;
+pub(crate) mod pool;
+pub(crate) mod timers;
 mod token;
 
 use std::path::Path;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::listen::{no_listener, serves};
 use super::timers::blame;
-use crate::kind::{MemberAddress, PolicyName, show};
+use crate::kind::{Choice, MemberAddress, PolicyName, Ratio, show};
 use crate::raw::{RawPool, RawProbe};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
@@ -60,7 +60,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
         report.key_problem(&path, "expected a name of letters, digits, - and _");
     }
-    let policy = policy(&path, raw, report);
+    let policy = policy(&path, &raw.policy, &raw.weights, report);
     let members = members(&path, raw, listen, report);
     let orphans = report.read(&raw.orphans);
     let slow_start = report.read(&raw.slow_start);
@@ -75,15 +75,21 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
     })
 }
 
-fn policy(path: &str, raw: &RawPool, report: &mut Report<'_>) -> Option<Policy> {
+/// The policy that `name` and `weights` of the table at `path` make together.
+pub(crate) fn policy(
+    path: &str,
+    name: &Setting<Choice<PolicyName>>,
+    own_weights: &BTreeMap<String, Setting<Ratio>>,
+    report: &mut Report<'_>,
+) -> Option<Policy> {
     let mut weights = Weights::from([("INVITE".to_owned(), INVITE_WEIGHT), ("BYE".to_owned(), 1.0)]);
-    for (method, setting) in &raw.weights {
+    for (method, setting) in own_weights {
         check_method(path, method, report);
         if let Some(weight) = report.read(setting) {
             weights.insert(method.clone(), weight);
         }
     }
-    let name = report.read(&raw.policy)?;
+    let name = report.read(name)?;
     if report.has(&format!("{path}.weights")) && name != PolicyName::Tlwl {
         let remedy = match name {
             PolicyName::Tlwl175 | PolicyName::Tlwl2 => {

@@ -31,7 +31,7 @@ pub(super) fn check(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> 
 }
 
 /// Reports `setting` where the file has it, otherwise the one that makes its default wrong.
-pub(super) fn blame<K, L>(
+pub(crate) fn blame<K, L>(
     setting: &Setting<K>,
     value: Duration,
     path: &str,

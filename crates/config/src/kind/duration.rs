@@ -18,93 +18,142 @@ pub(crate) const DAY: u64 = 24 * HOUR;
 /// Milliseconds in a year: the longest duration of any key, far below what 64 bits of nanoseconds hold.
 pub(crate) const YEAR: u64 = 365 * DAY;
 
-/// Units with their length in milliseconds, the longest first.
-const UNITS: [(&str, u64); 5] = [("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", 1)];
+/// Units and their lengths in the one that is counted in, the longest first.
+type Units = [(&'static str, u64)];
+
+/// Of [`Time`], counted in milliseconds.
+const COARSE: &Units = &[("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", 1)];
+
+/// Of [`Fine`], counted in nanoseconds.
+const FINE: &Units = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 /// A duration from `MIN` to `MAX`, both in milliseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct Time<const MIN: u64, const MAX: u64>;
 
+/// A short duration up to `MAX` nanoseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Fine<const MAX: u64>;
+
 impl<const MIN: u64, const MAX: u64> Kind for Time<MIN, MAX> {
     type Value = Duration;
 
     fn read(leaf: &Leaf) -> Result<Duration, Refusal> {
-        let legal = |millis: &u64| (MIN..=MAX).contains(millis);
-        let refusal = || {
-            Refusal::new(format!(
-                "expected a duration from {} to {}: a whole number and a unit (ms, s, m, h, d), such as \"30s\"",
-                show_millis(MIN),
-                show_millis(MAX)
-            ))
-        };
-        match leaf {
-            Leaf::Text(text) => match parse(text) {
-                Some(millis) if legal(&millis) => Ok(Duration::from_millis(millis)),
-                Some(_) => Err(refusal()),
-                None => Err(refusal().meant(repair(text).filter(legal).map(|ms| quoted(&show_millis(ms))))),
-            },
-            // The unit is the one thing that cannot be guessed, so both likely ones are offered.
-            Leaf::Integer(number) => {
-                let guesses: Vec<_> = ["s", "ms"]
-                    .iter()
-                    .map(|unit| format!("{number}{unit}"))
-                    .filter(|guess| parse(guess).as_ref().is_some_and(legal))
-                    .map(|guess| quoted(&guess))
-                    .collect();
-                Err(refusal().meant((!guesses.is_empty()).then(|| guesses.join(" or "))))
-            }
-            _ => Err(refusal()),
-        }
+        let expected = format!(
+            "expected a duration from {} to {}: a whole number and a unit (ms, s, m, h, d), such as \"30s\"",
+            written(MIN, COARSE),
+            written(MAX, COARSE)
+        );
+        read(leaf, COARSE, MIN, MAX, &["s", "ms"])
+            .map(Duration::from_millis)
+            .map_err(|meant| Refusal::new(expected).meant(meant))
     }
 
     fn schema() -> Schema {
         json_schema!({
-            "title": format!("duration, {} to {}", show_millis(MIN), show_millis(MAX)),
+            "title": format!("duration, {} to {}", written(MIN, COARSE), written(MAX, COARSE)),
             "type": "string",
             "pattern": "^[0-9]+(ms|s|m|h|d)$",
         })
     }
 }
 
+impl<const MAX: u64> Kind for Fine<MAX> {
+    type Value = Duration;
+
+    fn read(leaf: &Leaf) -> Result<Duration, Refusal> {
+        let expected = format!(
+            "expected a duration from 0s to {}: a whole number and a unit (ns, us, ms, s), such as \"500us\"",
+            written(MAX, FINE)
+        );
+        read(leaf, FINE, 0, MAX, &["ms", "us"])
+            .map(Duration::from_nanos)
+            .map_err(|meant| Refusal::new(expected).meant(meant))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": format!("short duration, 0s to {}", written(MAX, FINE)),
+            "type": "string",
+            "pattern": "^[0-9]+(ns|us|ms|s)$",
+        })
+    }
+}
+
+/// The count, or else what was most likely meant.
+fn read(leaf: &Leaf, units: &Units, min: u64, max: u64, likely: &[&str]) -> Result<u64, Option<String>> {
+    let legal = |count: &u64| (min..=max).contains(count);
+    match leaf {
+        Leaf::Text(text) => match parse(text, units) {
+            Some(count) if legal(&count) => Ok(count),
+            Some(_) => Err(None),
+            None => Err(repair(text, units).filter(legal).map(|count| quoted(&written(count, units)))),
+        },
+        // The unit is the one thing that cannot be guessed, so both likely ones are offered.
+        Leaf::Integer(number) => {
+            let guesses: Vec<_> = likely
+                .iter()
+                .map(|unit| format!("{number}{unit}"))
+                .filter(|guess| parse(guess, units).as_ref().is_some_and(legal))
+                .map(|guess| quoted(&guess))
+                .collect();
+            Err((!guesses.is_empty()).then(|| guesses.join(" or ")))
+        }
+        _ => Err(None),
+    }
+}
+
 /// Milliseconds of a well-formed text.
-fn parse(text: &str) -> Option<u64> {
+pub(super) fn millis(text: &str) -> Option<u64> {
+    parse(text, COARSE)
+}
+
+/// Milliseconds that a badly formed text most likely means.
+pub(super) fn likely_millis(text: &str) -> Option<u64> {
+    repair(text, COARSE)
+}
+
+fn parse(text: &str, units: &Units) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
-    let (_, length) = UNITS.iter().find(|(name, _)| *name == unit)?;
+    let (_, length) = units.iter().find(|(name, _)| *name == unit)?;
     number.parse::<u64>().ok()?.checked_mul(*length)
 }
 
-/// Milliseconds that a badly formed text most likely means: fractions, spaces, and units written out.
-fn repair(text: &str) -> Option<u64> {
+/// What a badly formed text most likely means: fractions, spaces, and units written out.
+fn repair(text: &str, units: &Units) -> Option<u64> {
     let text = text.to_lowercase().replace([' ', '_'], "");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(digits);
-    let length = match unit {
-        "d" | "day" | "days" => DAY,
-        "h" | "hr" | "hrs" | "hour" | "hours" => HOUR,
-        "m" | "min" | "mins" | "minute" | "minutes" => MINUTE,
-        "s" | "sec" | "secs" | "second" | "seconds" => SECOND,
-        "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds" => 1,
+    let unit = match unit {
+        "d" | "day" | "days" => "d",
+        "h" | "hr" | "hrs" | "hour" | "hours" => "h",
+        "m" | "min" | "mins" | "minute" | "minutes" => "m",
+        "s" | "sec" | "secs" | "second" | "seconds" => "s",
+        "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds" => "ms",
+        "us" | "µs" | "usec" | "usecs" | "micros" | "microsecond" | "microseconds" => "us",
+        "ns" | "nsec" | "nsecs" | "nanos" | "nanosecond" | "nanoseconds" => "ns",
         _ => return None,
     };
-    let millis = number.parse::<f64>().ok()? * length as f64;
-    (millis.fract() == 0.0).then_some(millis as u64)
+    let (_, length) = units.iter().find(|(name, _)| *name == unit)?;
+    let count = number.parse::<f64>().ok()? * *length as f64;
+    // A decimal fraction is rarely exact in binary: 0.16666 of a million is not quite 166660.
+    let whole = count.round();
+    ((count - whole).abs() <= whole * 1e-12).then_some(whole as u64)
 }
 
-/// A duration as the file would have it, in the longest unit that is exact.
+/// A duration of whole milliseconds as the file would have it, in the longest unit that is exact.
 pub(crate) fn show(duration: Duration) -> String {
-    show_millis(duration.as_millis() as u64)
+    written(duration.as_millis() as u64, COARSE)
 }
 
-fn show_millis(millis: u64) -> String {
-    let (unit, length) = match millis {
-        0 => ("s", SECOND),
-        _ => *UNITS
-            .iter()
-            .find(|(_, length)| millis.is_multiple_of(*length))
-            .expect("every whole number is a multiple of 1"),
-    };
-    format!("{}{unit}", millis / length)
+fn written(count: u64, units: &Units) -> String {
+    if count == 0 {
+        return "0s".to_owned();
+    }
+    let (unit, length) =
+        units.iter().find(|(_, length)| count.is_multiple_of(*length)).expect("the last length is 1");
+    format!("{}{unit}", count / length)
 }
 
 #[cfg(test)]
@@ -145,5 +194,17 @@ mod tests {
         assert!(Short::read(&"9ms".into()).is_err());
         assert!(Short::read(&"1001ms".into()).is_err());
         assert!(Any::read(&"18446744073709551615d".into()).is_err());
+    }
+
+    #[test]
+    fn short_durations_reach_down_to_nanoseconds() {
+        type Short = Fine<1_000_000_000>;
+        assert_eq!(Short::read(&"166660ns".into()), Ok(Duration::from_nanos(166_660)));
+        assert_eq!(Short::read(&"500us".into()), Ok(Duration::from_micros(500)));
+        assert!(Short::read(&"1001ms".into()).is_err());
+        let meant = |text: &str| Short::read(&text.into()).unwrap_err().meant;
+        assert_eq!(meant("0.16666ms").as_deref(), Some("\"166660ns\""));
+        assert_eq!(meant("5 µs").as_deref(), Some("\"5us\""));
+        assert_eq!(meant("0.1ns"), None);
     }
 }

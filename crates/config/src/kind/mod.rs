@@ -1,18 +1,22 @@
 //! The kinds of value that keys take: for each, how it is read, what is said when it is wrong, and its schema.
 
 mod address;
+mod amount;
 mod choice;
 mod duration;
 mod name;
 mod number;
 mod secret;
+mod spread;
 
 pub(crate) use address::{AdminListen, Advertised, Bound, DnsServer};
-pub(crate) use choice::{Choice, PolicyName};
-pub(crate) use duration::{DAY, HOUR, MINUTE, SECOND, Time, YEAR, show};
+pub(crate) use amount::{CallRate, Capacity, HostName, Seed, Share, Title};
+pub(crate) use choice::{Choice, Names, PolicyName};
+pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use name::{MemberAddress, ServedName};
 pub(crate) use number::{Count, Flag, Ratio, Size};
 pub(crate) use secret::{KeyPath, KeyText, key_from_bytes};
+pub(crate) use spread::Times;
 
 use schemars::Schema;
 

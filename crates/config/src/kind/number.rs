@@ -47,16 +47,8 @@ impl Kind for Ratio {
     type Value = f64;
 
     fn read(leaf: &Leaf) -> Result<f64, Refusal> {
-        let legal = |number: &f64| (RATIO_MIN..=RATIO_MAX).contains(number);
         let refusal = Refusal::new(format!("expected a number from {RATIO_MIN} to {RATIO_MAX}"));
-        match leaf {
-            Leaf::Integer(number) => Some(*number as f64).filter(legal).ok_or(refusal),
-            Leaf::Float(number) => Some(*number).filter(legal).ok_or(refusal),
-            Leaf::Text(text) => {
-                Err(refusal.meant(text.trim().parse().ok().filter(legal).map(|n: f64| n.to_string())))
-            }
-            _ => Err(refusal),
-        }
+        decimal(leaf, RATIO_MIN, RATIO_MAX, refusal)
     }
 
     fn schema() -> Schema {
@@ -66,6 +58,19 @@ impl Kind for Ratio {
             "minimum": RATIO_MIN,
             "maximum": RATIO_MAX,
         })
+    }
+}
+
+/// A number from `min` to `max`, whole or not; as text it is offered without its quotes.
+pub(super) fn decimal(leaf: &Leaf, min: f64, max: f64, refusal: Refusal) -> Result<f64, Refusal> {
+    let legal = |number: &f64| (min..=max).contains(number);
+    match leaf {
+        Leaf::Integer(number) => Some(*number as f64).filter(legal).ok_or(refusal),
+        Leaf::Float(number) => Some(*number).filter(legal).ok_or(refusal),
+        Leaf::Text(text) => {
+            Err(refusal.meant(text.trim().parse().ok().filter(legal).map(|n: f64| n.to_string())))
+        }
+        _ => Err(refusal),
     }
 }
 

@@ -1,5 +1,71 @@
 //! Scenarios of the simulator: what they may hold, and what is wrong with one.
+//!
+//! ```
+//! let text = r#"
+//!     [host.proxy]
+//!     capacity = 160
+//!
+//!     [calls.main]
+//!     path = ["proxy"]
+//!     rate = 80
+//! "#;
+//! let scenario = sarabande_config::scenario::parse(text, "one.toml").unwrap();
+//! assert_eq!(scenario.title, "one");
+//! assert_eq!(scenario.outlook().to_string(), "1 host, 1 stream, at most 80 calls/s: proxy at 50 % of its capacity");
+//!
+//! let errors = sarabande_config::scenario::parse(&text.replace("[\"proxy", "[\"poxy"), "one.toml").unwrap_err();
+//! assert!(errors.to_string().ends_with("did you mean \"proxy\"?"));
+//! ```
 
+mod check;
+mod names;
+mod outlook;
+mod raw;
+mod reference;
 mod typed;
 
+use std::path::Path;
+
+pub use outlook::Outlook;
+pub use reference::reference;
 pub use typed::*;
+
+use crate::{Errors, document};
+use raw::RawScenario;
+
+/// Reads and checks a scenario.
+///
+/// # Errors
+/// Every problem found; one, without a line, when the file cannot be read.
+pub fn load(path: &Path) -> Result<Scenario, Errors> {
+    parse(&document::text(path)?, &path.display().to_string())
+}
+
+/// Checks the text of a scenario. `file` is its name in messages, and its title where it sets none.
+///
+/// # Errors
+/// Every problem found, in the order of the text. Text that is not TOML is not looked into further.
+pub fn parse(text: &str, file: &str) -> Result<Scenario, Errors> {
+    let title = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
+    document::parse(text, file, |raw: &RawScenario, report| check::check(raw, &title, report))
+}
+
+/// Whether a file is a scenario, right or wrong, rather than a configuration of the server: it has more tables of the
+/// one than of the other. A file that cannot be read is not.
+pub fn is_scenario(path: &Path) -> bool {
+    let Ok(text) = document::text(path) else { return false };
+    let (document, _) = toml::de::DeTable::parse_recoverable(&text);
+    let count = |schema: serde_json::Value| {
+        document
+            .get_ref()
+            .keys()
+            .filter(|key| schema["properties"].get(key.get_ref().as_ref()).is_some())
+            .count()
+    };
+    count(document::schema::<RawScenario>()) > count(document::schema::<crate::raw::RawConfig>())
+}
+
+/// JSON schema (draft 2020-12) of a scenario, for editors: the text of `docs/scenario-schema.json`.
+pub fn schema() -> String {
+    format!("{:#}\n", document::schema::<RawScenario>())
+}

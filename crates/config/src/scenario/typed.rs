@@ -135,8 +135,8 @@ pub struct Group {
     pub count: u16,
     /// What they do.
     pub role: Role,
-    /// Calls a second each carries; `None` = its work costs no time.
-    pub capacity: Option<f64>,
+    /// Calls a second that each of the `count` hosts carries; empty = their work costs no time.
+    pub capacities: Vec<f64>,
     /// Processors each; the capacity is that of all together.
     pub workers: u16,
     /// Messages from outside that may wait (B of section IV-A).
@@ -160,7 +160,7 @@ impl Group {
             name: name.to_owned(),
             count,
             role: Role::Proxy,
-            capacity: Some(capacity),
+            capacities: vec![capacity; usize::from(count)],
             workers: 1,
             buffer: 1_000,
             select: Select::Random,
@@ -169,6 +169,11 @@ impl Group {
             stalls: None,
             background: 0.0,
         }
+    }
+
+    /// Calls a second that the host of this index carries; `None` = its work costs no time.
+    pub fn capacity(&self, host: u16) -> Option<f64> {
+        self.capacities.get(usize::from(host)).copied()
     }
 }
 
@@ -300,10 +305,10 @@ pub struct Stream {
     /// The `<name>`.
     pub name: String,
     /// Indices of the groups passed, caller's side first. The first and last host are chosen by the caller, each with
-    /// the same probability, those between by the host before.
+    /// the same probability, those between, and servers, by the host before.
     pub path: Vec<usize>,
-    /// Calls a second over time: from each instant on, at this rate; in order. A rate rises or falls linearly to
-    /// the next step where [`Step::ramp`] says so.
+    /// Calls a second over time, never empty: from each instant on, at this rate; in order, none before the first.
+    /// A rate rises or falls linearly to the next step where [`Step::ramp`] says so.
     pub load: Vec<Step>,
     /// Whether gaps between calls are exponential, else they are all alike.
     pub poisson: bool,
@@ -366,7 +371,7 @@ pub struct Link {
     pub loss: f64,
     /// Share that arrives twice.
     pub duplication: f64,
-    /// Share that is held back by a further delay, and so overtaken.
+    /// Share that is held back by a second `delay`, and so overtaken; 0 where there is no delay.
     pub reordering: f64,
 }
 
@@ -388,7 +393,7 @@ pub struct Fault {
 pub enum What {
     /// It is dead, and its state gone, for this long.
     Restart(Duration),
-    /// Its capacity is multiplied by this from now on.
+    /// From now on it has this share of its own capacity, above 0 and at most 1; 1 = whole again.
     Slowdown(f64),
     /// It stops for this long, and keeps its state.
     Stall(Duration),

@@ -1,0 +1,84 @@
+//! The way from a file to a typed value, the same for every kind of file.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::problem::{Errors, Problem};
+use crate::report::Report;
+use crate::{structure, syntax};
+
+/// The text of a file.
+pub(crate) fn text(path: &Path) -> Result<String, Errors> {
+    let unreadable = |position, remedy| Errors {
+        file: path.display().to_string(),
+        problems: vec![Problem { position, key: String::new(), read: String::new(), remedy }],
+    };
+    let bytes = std::fs::read(path).map_err(|error| unreadable(None, format!("cannot be read: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.split(|byte| *byte == b'\n');
+        let column = line.clone().next_back().map_or(0, |last| String::from_utf8_lossy(last).chars().count());
+        unreadable(Some((line.count(), column + 1)), "expected UTF-8 text".to_owned())
+    })
+}
+
+/// What `check` makes of the raw form of `text`, or every problem found.
+pub(crate) fn parse<R: DeserializeOwned + JsonSchema, T>(
+    text: &str,
+    file: &str,
+    check: impl FnOnce(&R, &mut Report<'_>) -> Option<T>,
+) -> Result<T, Errors> {
+    let mut report = Report::new(text);
+    match raw(text, &mut report).and_then(|raw| check(&raw, &mut report)) {
+        Some(typed) => Ok(typed),
+        None => Err(report.into_errors(file)),
+    }
+}
+
+fn raw<R: DeserializeOwned + JsonSchema>(text: &str, report: &mut Report<'_>) -> Option<R> {
+    let (document, mistakes) = toml::de::DeTable::parse_recoverable(text);
+    if !mistakes.is_empty() {
+        syntax::report_mistakes(text, &mistakes, report);
+        return None;
+    }
+    let span = document.span();
+    let table = structure::prune(document.into_inner(), &schema::<R>(), report);
+    let deserializer = toml::de::Deserializer::from(toml::Spanned::new(span, table));
+    // Whatever serde could refuse has been taken out.
+    match R::deserialize(deserializer) {
+        Ok(raw) => Some(raw),
+        Err(mistake) => {
+            let start = mistake.span().unwrap_or_default().start;
+            report.syntax(start, String::new(), String::new(), mistake.message().to_owned());
+            None
+        }
+    }
+}
+
+/// JSON schema of the whole file, without references, so that it can be walked.
+pub(crate) fn schema<R: JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<R>();
+    tidy(schema.ensure_object());
+    schema.to_value()
+}
+
+/// Puts descriptions on one line, and drops the defaults of tables: those of their keys say the same.
+fn tidy(object: &mut serde_json::Map<String, Value>) {
+    if object.get("default").is_some_and(Value::is_object) {
+        object.remove("default");
+    }
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+    for child in object.values_mut() {
+        match child {
+            Value::Object(object) => tidy(object),
+            Value::Array(items) => items.iter_mut().filter_map(Value::as_object_mut).for_each(tidy),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Amounts that only scenarios have: call rates, capacities, shares, seeds and names.
+
+use schemars::{Schema, json_schema};
+
+use super::number::decimal;
+use super::{Kind, Refusal, quoted};
+use crate::nearest::nearest;
+use crate::setting::Leaf;
+
+/// Greatest rate and capacity, in calls a second: beyond any host, and a slip otherwise.
+const RATE_MAX: f64 = 1_000_000.0;
+
+/// Calls a second, from `MIN` thousandths.
+#[derive(Debug, Clone)]
+pub(crate) struct CallRate<const MIN: u32>;
+
+impl<const MIN: u32> CallRate<MIN> {
+    fn least() -> f64 {
+        f64::from(MIN) / 1000.0
+    }
+}
+
+impl<const MIN: u32> Kind for CallRate<MIN> {
+    type Value = f64;
+
+    fn read(leaf: &Leaf) -> Result<f64, Refusal> {
+        let least = Self::least();
+        let expected = format!("expected calls a second, a number from {least} to {RATE_MAX}");
+        decimal(leaf, least, RATE_MAX, Refusal::new(expected))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": format!("calls/s, {} to {RATE_MAX}", Self::least()),
+            "type": "number",
+            "minimum": Self::least(),
+            "maximum": RATE_MAX,
+        })
+    }
+}
+
+/// Calls a second that a host carries; `None` for a host whose work costs no time.
+#[derive(Debug, Clone)]
+pub(crate) struct Capacity;
+
+const UNLIMITED: &str = "unlimited";
+
+impl Kind for Capacity {
+    type Value = Option<f64>;
+
+    fn read(leaf: &Leaf) -> Result<Option<f64>, Refusal> {
+        let expected = "expected calls a second, a number from 0.001 to 1000000, or \"unlimited\"";
+        match leaf {
+            Leaf::Text(text) if text == UNLIMITED => Ok(None),
+            Leaf::Text(text) if nearest(text, [UNLIMITED]).is_some() => {
+                Err(Refusal::new(expected).meant(quoted(UNLIMITED)))
+            }
+            _ => decimal(leaf, CallRate::<1>::least(), RATE_MAX, Refusal::new(expected)).map(Some),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": "calls/s, 0.001 to 1000000, or \"unlimited\"",
+            "anyOf": [CallRate::<1>::schema(), { "const": UNLIMITED }],
+        })
+    }
+}
+
+/// A share from `MIN` to `MAX` thousandths, as a number or in percent.
+#[derive(Debug, Clone)]
+pub(crate) struct Share<const MIN: u32, const MAX: u32>;
+
+impl<const MIN: u32, const MAX: u32> Kind for Share<MIN, MAX> {
+    type Value = f64;
+
+    fn read(leaf: &Leaf) -> Result<f64, Refusal> {
+        let (min, max) = (f64::from(MIN) / 1000.0, f64::from(MAX) / 1000.0);
+        let refusal =
+            Refusal::new(format!("expected a share from {min} to {max}: a number such as 0.05, or \"5%\""));
+        let legal = |share: &f64| (min..=max).contains(share);
+        let percent = |text: &str| text.trim().parse().ok().map(|percent: f64| percent / 100.0).filter(legal);
+        match leaf {
+            Leaf::Text(text) => match text.strip_suffix('%') {
+                Some(number) => percent(number).ok_or(refusal),
+                None => decimal(leaf, min, max, refusal),
+            },
+            // Whoever writes 5 means 5 %.
+            Leaf::Integer(number @ 2..) => {
+                Err(refusal.meant(percent(&number.to_string()).map(|_| quoted(&format!("{number}%")))))
+            }
+            _ => decimal(leaf, min, max, refusal),
+        }
+    }
+
+    fn schema() -> Schema {
+        let (min, max) = (f64::from(MIN) / 1000.0, f64::from(MAX) / 1000.0);
+        json_schema!({
+            "title": format!("share, {min} to {max}, or in percent such as \"5%\""),
+            "type": ["number", "string"],
+            "minimum": min,
+            "maximum": max,
+            "pattern": "^[0-9]+([.][0-9]+)?%$",
+        })
+    }
+}
+
+/// What random numbers begin with.
+#[derive(Debug, Clone)]
+pub(crate) struct Seed;
+
+impl Kind for Seed {
+    type Value = u64;
+
+    fn read(leaf: &Leaf) -> Result<u64, Refusal> {
+        let refusal = || Refusal::new(format!("expected a whole number from 0 to {}", i64::MAX));
+        match leaf {
+            Leaf::Integer(number) => u64::try_from(*number).map_err(|_| refusal()),
+            _ => Err(refusal()),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "whole number, not negative", "type": "integer", "minimum": 0 })
+    }
+}
+
+/// Text that is not empty: a title.
+#[derive(Debug, Clone)]
+pub(crate) struct Title;
+
+/// Name of a group of hosts, or of one host; whether it exists is found out later.
+#[derive(Debug, Clone)]
+pub(crate) struct HostName;
+
+impl Kind for Title {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        words(leaf, "expected text that is not empty")
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "text", "type": "string", "minLength": 1 })
+    }
+}
+
+impl Kind for HostName {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        words(leaf, "expected the name of hosts, as in [host.<name>]")
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "name of hosts", "type": "string", "minLength": 1 })
+    }
+}
+
+fn words(leaf: &Leaf, expected: &str) -> Result<String, Refusal> {
+    match leaf {
+        Leaf::Text(text) if !text.is_empty() => Ok(text.clone()),
+        _ => Err(Refusal::new(expected)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_number_or_percent() {
+        type Loss = Share<0, 1000>;
+        assert_eq!(Loss::read(&0.05.into()), Ok(0.05));
+        assert_eq!(Loss::read(&"5%".into()), Ok(0.05));
+        assert_eq!(Loss::read(&1.into()), Ok(1.0));
+        assert_eq!(Loss::read(&5.into()).unwrap_err().meant.as_deref(), Some("\"5%\""));
+        for wrong in ["5", "101%", "-1%", "%", "nan%", "0.5 %%"] {
+            assert!(Loss::read(&wrong.into()).is_err(), "{wrong}");
+        }
+        assert!(Share::<0, 990>::read(&"99.5%".into()).is_err());
+    }
+
+    #[test]
+    fn a_host_can_be_free_of_cost() {
+        assert_eq!(Capacity::read(&160.into()), Ok(Some(160.0)));
+        assert_eq!(Capacity::read(&"unlimited".into()), Ok(None));
+        assert_eq!(Capacity::read(&"Unlimitted".into()).unwrap_err().meant.as_deref(), Some("\"unlimited\""));
+        assert_eq!(Capacity::read(&"160".into()).unwrap_err().meant.as_deref(), Some("160"));
+        assert!(Capacity::read(&0.into()).is_err());
+    }
+
+    #[test]
+    fn no_calls_is_a_rate_where_the_bound_allows_it() {
+        assert_eq!(CallRate::<0>::read(&0.into()), Ok(0.0));
+        assert!(CallRate::<1>::read(&0.into()).is_err());
+        assert!(CallRate::<0>::read(&f64::NAN.into()).is_err());
+    }
+}

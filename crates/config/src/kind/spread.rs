@@ -1,0 +1,96 @@
+//! Distributions of times, written as `sarabande load --hold` has them.
+
+use std::time::Duration;
+
+use schemars::{Schema, json_schema};
+
+use super::duration::{likely_millis, millis};
+use super::{Kind, Refusal, quoted, show};
+use crate::scenario::Spread;
+use crate::setting::Leaf;
+
+/// The law of a time without one; it can be written too.
+const FIXED: &str = "fixed";
+
+/// A distribution whose times are up to `MAX` milliseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Times<const MAX: u64>;
+
+impl<const MAX: u64> Kind for Times<MAX> {
+    type Value = Spread;
+
+    fn read(leaf: &Leaf) -> Result<Spread, Refusal> {
+        let refusal = Refusal::new(format!(
+            "expected a duration up to {max}, such as \"100s\", or \"exp:100s\" (exponential with this mean) or \
+             \"normal:60s,30s\" (mean, standard deviation)",
+            max = show(Duration::from_millis(MAX))
+        ));
+        let legal = |millis: u64| (millis <= MAX).then(|| Duration::from_millis(millis));
+        let Leaf::Text(text) = leaf else { return Err(refusal) };
+        let (law, times) = text.split_once(':').unwrap_or((FIXED, text));
+        if let Some(spread) = spread(law, times, |time| millis(time).and_then(legal)) {
+            return Ok(spread);
+        }
+        let law = if law.starts_with("exp") { "exp" } else { law };
+        let law = if law.starts_with("norm") { "normal" } else { law };
+        let meant = spread(law, times, |time| likely_millis(time).and_then(legal));
+        Err(refusal.meant(meant.map(|spread| quoted(&written(spread)))))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": "duration, \"exp:MEAN\" or \"normal:MEAN,DEVIATION\"",
+            "type": "string",
+            "pattern": "^((fixed:|exp:)?[0-9]+(ms|s|m|h|d)|normal:[0-9]+(ms|s|m|h|d),[0-9]+(ms|s|m|h|d))$",
+        })
+    }
+}
+
+fn spread(law: &str, times: &str, time: impl Fn(&str) -> Option<Duration>) -> Option<Spread> {
+    match law {
+        FIXED => time(times).map(Spread::Fixed),
+        "exp" => time(times).map(Spread::Exponential),
+        "normal" => {
+            let (mean, deviation) = times.split_once(',')?;
+            Some(Spread::Normal(time(mean)?, time(deviation)?))
+        }
+        _ => None,
+    }
+}
+
+fn written(spread: Spread) -> String {
+    match spread {
+        Spread::Fixed(time) => show(time),
+        Spread::Exponential(mean) => format!("exp:{}", show(mean)),
+        Spread::Normal(mean, deviation) => format!("normal:{},{}", show(mean), show(deviation)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Short = Times<1_000_000>;
+
+    #[test]
+    fn three_laws_are_read() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Short::read(&"1s".into()), Ok(Spread::Fixed(second)));
+        assert_eq!(Short::read(&"exp:1s".into()), Ok(Spread::Exponential(second)));
+        assert_eq!(Short::read(&"normal:60s,1s".into()), Ok(Spread::Normal(60 * second, second)));
+        for wrong in
+            ["", "1", "exp:", ":1s", "normal:1s", "exp:1s,1s", "uniform:1s", "exp:1001s", "normal:1s,1001s"]
+        {
+            assert!(Short::read(&wrong.into()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn near_misses_are_mended() {
+        let meant = |text: &str| Short::read(&text.into()).unwrap_err().meant;
+        assert_eq!(meant("exponential:100 s").as_deref(), Some("\"exp:100s\""));
+        assert_eq!(meant("normal:60s, 0.5s").as_deref(), Some("\"normal:1m,500ms\""));
+        assert_eq!(meant("1.5s").as_deref(), Some("\"1500ms\""));
+        assert_eq!(meant("uniform:1s"), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! `[calls.<name>]`
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::hosts::{Known, find};
+use super::{in_order, in_run};
+use crate::kind::show;
+use crate::report::Report;
+use crate::scenario::names::RoleName;
+use crate::scenario::raw::{Arrivals, RawCalls, RawStep};
+use crate::scenario::typed::{Step, Stream};
+use crate::structure::join;
+
+/// Most hosts on a path: a simulated message has room for so many.
+const PATH_MAX: usize = 6;
+
+/// A stream as far as it is right.
+pub(super) struct Checked {
+    /// `None` where a host on it is not known.
+    path: Option<Vec<usize>>,
+    /// `None` where something is wrong.
+    pub(super) stream: Option<Stream>,
+}
+
+/// All streams, in the order of the file.
+pub(super) fn check(
+    raw: &BTreeMap<String, RawCalls>,
+    known: &[Known],
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) -> Vec<Checked> {
+    if raw.is_empty() {
+        let remedy =
+            "expected at least one stream of calls: [calls.main] with path = [\"proxy\"] and rate = 100";
+        report.missing("calls", remedy);
+    }
+    let streams = in_order("calls", raw, report);
+    streams.into_iter().map(|(name, path, raw)| stream(name, &path, raw, known, duration, report)).collect()
+}
+
+fn stream(
+    name: &str,
+    path: &str,
+    raw: &RawCalls,
+    known: &[Known],
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) -> Checked {
+    let hosts = hosts(path, raw, known, report);
+    let load = load(path, raw, duration, report);
+    let arrivals = report.read(&raw.arrivals);
+    let holding = report.read(&raw.holding);
+    let ring = report.read(&raw.ring);
+    let answer = report.read(&raw.answer);
+    let patience = report.read(&raw.patience);
+    let transport = report.read(&raw.transport);
+    let whole = || {
+        Some(Stream {
+            name: name.to_owned(),
+            path: hosts.clone()?,
+            load: load?,
+            poisson: arrivals? == Arrivals::Poisson,
+            holding: holding?,
+            ring: ring?,
+            answer: answer?,
+            patience: patience?,
+            transport: transport?,
+        })
+    };
+    let stream = whole();
+    Checked { path: hosts, stream }
+}
+
+/// The path, and whether each host on it stands where its role can.
+fn hosts(path: &str, raw: &RawCalls, known: &[Known], report: &mut Report<'_>) -> Option<Vec<usize>> {
+    let key = join(path, "path");
+    if raw.path.is_empty() {
+        report.missing(
+            &key,
+            "expected the hosts that calls pass, the caller's side first: path = [\"edge\", \"core\"]",
+        );
+    }
+    if raw.path.len() > PATH_MAX {
+        report.key_problem(&key, format!("expected at most {PATH_MAX} hosts"));
+    }
+    let mut found = Vec::new();
+    for setting in &raw.path {
+        let name = report.read(setting);
+        found.push(name.and_then(|name| find(&name, setting, known, report)));
+    }
+    let role = |at: usize| found.get(at).copied().flatten().and_then(|index: usize| known[index].role);
+    for (at, setting) in raw.path.iter().enumerate() {
+        let is_last = at + 1 == raw.path.len();
+        match role(at) {
+            Some(RoleName::Server) if !is_last => {
+                report.conflict(setting, "expected it last: a server answers calls and forwards none");
+            }
+            Some(RoleName::Balancer) if is_last => {
+                let remedy = "expected the servers that it balances after it: add the name of hosts of role \"server\"";
+                report.conflict(setting, remedy);
+            }
+            Some(RoleName::Balancer) if role(at + 1).is_some_and(|next| next != RoleName::Server) => {
+                let remedy =
+                    "expected hosts of role \"server\" right after it: a balancer assigns calls to servers";
+                report.conflict(setting, remedy);
+            }
+            _ => {}
+        }
+    }
+    found.into_iter().collect::<Option<Vec<_>>>().filter(|path| !path.is_empty())
+}
+
+fn load(
+    path: &str,
+    raw: &RawCalls,
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) -> Option<Vec<Step>> {
+    let constant = raw.rate.as_ref().map(|setting| (setting, report.read(setting)));
+    let mut steps = Vec::new();
+    let mut last = None;
+    for (index, step) in raw.load.iter().enumerate() {
+        let path = format!("{path}.load[{index}]");
+        let checked = check_step(&path, step, last, duration, report);
+        last = checked.map(|step| step.at).or(last);
+        if index + 1 == raw.load.len() && checked.is_some_and(|step| step.ramp) {
+            report
+                .conflict(&step.ramp, "expected a step after this one to go to; add one, or remove this key");
+        }
+        steps.push(checked);
+    }
+    let steps: Option<Vec<Step>> = steps.into_iter().collect();
+    match constant {
+        Some((setting, _)) if !raw.load.is_empty() => {
+            report.conflict(setting, "expected either `rate` or `load`, not both; remove one");
+            None
+        }
+        Some((_, rate)) => Some(vec![Step { at: Duration::ZERO, rate: rate?, ramp: false }]),
+        None if raw.load.is_empty() => {
+            report.missing(&join(path, "rate"), "expected calls a second: rate = 100; or steps, see `load`");
+            None
+        }
+        None => {
+            let steps = steps?;
+            if steps.iter().all(|step| step.rate == 0.0) {
+                report.key_problem(&join(path, "load"), "expected a rate above 0 in one step at least");
+            }
+            Some(steps)
+        }
+    }
+}
+
+fn check_step(
+    path: &str,
+    raw: &RawStep,
+    last: Option<Duration>,
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) -> Option<Step> {
+    let example = "expected both: load = [{ at = \"0s\", rate = 100 }, { at = \"5m\", rate = 200 }]";
+    let at = raw.at.as_ref().map(|setting| report.read(setting));
+    let rate = raw.rate.as_ref().map(|setting| report.read(setting));
+    if at.is_none() {
+        report.missing(&join(path, "at"), example);
+    }
+    if rate.is_none() {
+        report.missing(&join(path, "rate"), example);
+    }
+    if let (Some(setting), Some(Some(at))) = (&raw.at, at) {
+        match last {
+            Some(last) if at <= last => {
+                report.conflict(
+                    setting,
+                    format!("expected more than {}, the step before; steps stand in order", show(last)),
+                );
+            }
+            _ => in_run(setting, Some(at), duration, report),
+        }
+    }
+    Some(Step { at: at??, rate: rate??, ramp: report.read(&raw.ramp)? })
+}
+
+/// The path of each stream, when all of them are known; a group on none of them is reported.
+pub(super) fn paths(calls: &[Checked], known: &[Known], report: &mut Report<'_>) -> Option<Vec<Vec<usize>>> {
+    let paths: Vec<_> = calls.iter().map(|calls| calls.path.clone()).collect::<Option<_>>()?;
+    if paths.is_empty() {
+        return None;
+    }
+    for (index, group) in known.iter().enumerate() {
+        if !paths.iter().any(|path| path.contains(&index)) {
+            let remedy = "no calls pass these hosts; put them on a path of [calls], or remove them";
+            report.key_problem(&join("host", &group.name), remedy);
+        }
+    }
+    Some(paths)
+}

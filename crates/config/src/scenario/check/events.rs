@@ -1,0 +1,207 @@
+//! `[[link]]` and `[[fault]]`
+
+use std::time::Duration;
+
+use super::hosts::{AGENTS, Known, find};
+use super::in_run;
+use crate::kind::show;
+use crate::report::Report;
+use crate::scenario::names::RoleName;
+use crate::scenario::raw::{RawFault, RawLink};
+use crate::scenario::typed::{Fault, Link, What};
+
+/// All links; `None` for each that something is wrong about. `paths` is there when all paths are known.
+pub(super) fn links(
+    raw: &[RawLink],
+    known: &[Known],
+    paths: Option<&[Vec<usize>]>,
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) -> Vec<Option<Link>> {
+    let links = raw.iter().enumerate();
+    links.map(|(index, raw)| link(&format!("link[{index}]"), raw, known, paths, duration, report)).collect()
+}
+
+fn link(
+    path: &str,
+    raw: &RawLink,
+    known: &[Known],
+    paths: Option<&[Vec<usize>]>,
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) -> Option<Link> {
+    let ends = ends(path, raw, known, paths, report);
+    let since = report.read(&raw.since);
+    let until = raw.until.as_ref().map_or(Some(duration), |setting| report.read(setting).map(Some));
+    let delay = report.read(&raw.delay);
+    let jitter = report.read(&raw.jitter);
+    let loss = report.read(&raw.loss);
+    let duplication = report.read(&raw.duplication);
+    let reordering = report.read(&raw.reordering);
+    let partition = report.read(&raw.partition);
+    in_run(&raw.since, since, duration, report);
+    if let (Some(setting), Some(Some(until)), Some(since)) = (&raw.until, until, since)
+        && until <= since
+    {
+        report.conflict(setting, format!("expected more than `since`, {}", show(since)));
+    }
+    let (partition, loss) = (partition?, loss?);
+    if partition && raw.loss.is_set() {
+        report.conflict(&raw.loss, "a partition already loses everything; remove this key or `partition`");
+    }
+    let link = Link {
+        from: ends?.0,
+        to: ends?.1,
+        since: since?,
+        until: until??,
+        delay: delay?,
+        jitter: jitter?,
+        loss: if partition { 1.0 } else { loss },
+        duplication: duplication?,
+        reordering: reordering?,
+    };
+    if link.reordering > 0.0 && link.delay.is_zero() {
+        report
+            .conflict(&raw.reordering, "expected a `delay` too: what is held back waits for one more of it");
+    }
+    let idle = [link.loss, link.duplication, link.reordering].iter().all(|share| *share == 0.0);
+    if idle && link.delay.is_zero() && link.jitter.is_zero() {
+        report.key_problem(
+            path,
+            "nothing happens here; add delay = \"20ms\" or loss = \"5%\", or remove this table",
+        );
+    }
+    Some(link)
+}
+
+/// The two groups; `None` in their place are the agents.
+fn ends(
+    path: &str,
+    raw: &RawLink,
+    known: &[Known],
+    paths: Option<&[Vec<usize>]>,
+    report: &mut Report<'_>,
+) -> Option<(Option<usize>, Option<usize>)> {
+    let key = format!("{path}.between");
+    let example = "expected two names: between = [\"edge\", \"core\"]";
+    if raw.between.is_empty() {
+        report.missing(&key, example);
+    }
+    let mut ends = Vec::new();
+    for setting in &raw.between {
+        let name = report.read(setting);
+        ends.push(match name.as_deref() {
+            Some(AGENTS) => Some(None),
+            name => name.and_then(|name| find(name, setting, known, report)).map(Some),
+        });
+    }
+    match ends[..] {
+        [] => None,
+        [from, to] => {
+            let (from, to) = (from?, to?);
+            if !paths.is_none_or(|paths| paths.iter().any(|path| neighbours(path, known, from, to))) {
+                let remedy = "no calls go directly from one to the other; see the paths of [calls]";
+                report.key_problem(&key, remedy);
+            }
+            Some((from, to))
+        }
+        _ => {
+            report.key_problem(&key, example);
+            None
+        }
+    }
+}
+
+/// Whether calls on `path` go directly between the two, in either direction.
+fn neighbours(path: &[usize], known: &[Known], one: Option<usize>, other: Option<usize>) -> bool {
+    let (first, last) = (path.first().copied(), path.last().copied());
+    match (one, other) {
+        (None, None) => false,
+        (Some(group), None) | (None, Some(group)) => {
+            // Servers answer calls themselves: there is no callee behind them.
+            let answers = known[group].role == Some(RoleName::Server) && path.len() > 1;
+            first == Some(group) || (last == Some(group) && !answers)
+        }
+        (Some(one), Some(other)) => path.windows(2).any(|pair| pair == [one, other] || pair == [other, one]),
+    }
+}
+
+/// All faults; `None` for each that something is wrong about.
+pub(super) fn faults(
+    raw: &[RawFault],
+    known: &[Known],
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) -> Vec<Option<Fault>> {
+    let faults = raw.iter().enumerate();
+    faults.map(|(index, raw)| fault(&format!("fault[{index}]"), raw, known, duration, report)).collect()
+}
+
+fn fault(
+    path: &str,
+    raw: &RawFault,
+    known: &[Known],
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) -> Option<Fault> {
+    let host = host(path, raw, known, report);
+    let at = raw.at.as_ref().map(|setting| report.read(setting));
+    match (&raw.at, at) {
+        (Some(setting), Some(at)) => in_run(setting, at, duration, report),
+        _ => report.missing(&format!("{path}.at"), "expected the time when it happens: at = \"5m\""),
+    }
+    let what = what(path, raw, report);
+    let (group, host) = host?;
+    if let Some(setting) = raw.slowdown.as_ref().filter(|_| known[group].unlimited) {
+        report.conflict(
+            setting,
+            format!("expected a host with a capacity; that of {:?} is unlimited", known[group].name),
+        );
+    }
+    Some(Fault { group, host, at: at??, what: what? })
+}
+
+/// Group and index in it.
+fn host(path: &str, raw: &RawFault, known: &[Known], report: &mut Report<'_>) -> Option<(usize, u16)> {
+    let Some(setting) = &raw.host else {
+        report.missing(
+            &format!("{path}.host"),
+            "expected the host that it happens to: host = \"core\" or \"core.2\"",
+        );
+        return None;
+    };
+    let name = report.read(setting)?;
+    let (name, number) = name.split_once('.').unwrap_or((&name, "1"));
+    let group = find(name, setting, known, report)?;
+    let count = known[group].count?;
+    let index = number.parse().ok().filter(|number| (1..=count).contains(number));
+    if index.is_none() {
+        let remedy = match count {
+            1 => format!("expected {name:?}, which is one host"),
+            _ => format!("expected one of its {count} hosts, \"{name}.1\" to \"{name}.{count}\""),
+        };
+        report.conflict(setting, remedy);
+    }
+    Some((group, index? - 1))
+}
+
+/// The one thing that happens.
+fn what(path: &str, raw: &RawFault, report: &mut Report<'_>) -> Option<What> {
+    let restart = raw.restart.as_ref().map(|setting| report.read(setting).map(What::Restart));
+    let slowdown = raw.slowdown.as_ref().map(|setting| report.read(setting).map(What::Slowdown));
+    let stall = raw.stall.as_ref().map(|setting| report.read(setting).map(What::Stall));
+    let mut things = [restart, slowdown, stall].into_iter().flatten();
+    match (things.next(), things.next()) {
+        (Some(only), None) => only,
+        (None, _) => {
+            let remedy = "expected what happens: restart = \"30s\", slowdown = 0.5 or stall = \"2s\"";
+            report.missing(&format!("{path}.restart"), remedy);
+            None
+        }
+        _ => {
+            let remedy = "expected one of restart, slowdown and stall; give each its own [[fault]]";
+            report.key_problem(path, remedy);
+            None
+        }
+    }
+}

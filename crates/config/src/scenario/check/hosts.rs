@@ -1,0 +1,213 @@
+//! `[host.<name>]`
+
+use std::collections::BTreeMap;
+
+use super::in_order;
+use crate::check::pool::policy;
+use crate::kind::Kind;
+use crate::nearest::nearest;
+use crate::report::Report;
+use crate::scenario::names::RoleName;
+use crate::scenario::raw::{RawHost, RawOverload, RawStalls};
+use crate::scenario::typed::{Feedback, Group, Local, Overload, Role, Spread, Stalls};
+use crate::setting::{Setting, Several};
+use crate::structure::join;
+
+/// What links call those who call and are called.
+pub(super) const AGENTS: &str = "agents";
+
+/// A group that the file has, right or wrong: others may refer to it.
+pub(super) struct Known {
+    pub(super) name: String,
+    /// `None` where it cannot be told.
+    pub(super) role: Option<RoleName>,
+    /// `None` where it cannot be told.
+    pub(super) count: Option<u16>,
+    /// Whether its work costs no time.
+    pub(super) unlimited: bool,
+    /// `None` where something about it is wrong.
+    pub(super) group: Option<Group>,
+}
+
+/// All groups, in the order of the file.
+pub(super) fn check(raw: &BTreeMap<String, RawHost>, report: &mut Report<'_>) -> Vec<Known> {
+    if raw.is_empty() {
+        report.missing("host", "expected at least one group of hosts: [host.proxy] with capacity = 160");
+    }
+    let groups = in_order("host", raw, report);
+    groups.into_iter().map(|(name, path, raw)| group(name, &path, raw, report)).collect()
+}
+
+/// Index of the group that `setting` names; one that does not exist is reported.
+pub(super) fn find<K>(
+    name: &str,
+    setting: &Setting<K>,
+    known: &[Known],
+    report: &mut Report<'_>,
+) -> Option<usize> {
+    let index = known.iter().position(|known| known.name == name);
+    // A file without hosts has been told so, and that is the one thing to mend.
+    if index.is_none() && !known.is_empty() {
+        let names = || known.iter().map(|known| known.name.as_str());
+        let meant = nearest(name, names()).map(|name| format!("; did you mean {name:?}?"));
+        let listed = names().collect::<Vec<_>>().join(", ");
+        let remedy = format!("there is no [{}]; the file has {listed}", join("host", name));
+        report.conflict(setting, remedy + &meant.unwrap_or_default());
+    }
+    index
+}
+
+fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Known {
+    if name == AGENTS {
+        report.key_problem(path, "expected another name: in links, `agents` are the callers and callees");
+    }
+    let role = report.read(&raw.role);
+    let (count, capacities) = capacities(path, raw, report);
+    let choice = role.and_then(|role| check_role(path, role, raw, report));
+    let select = report.read(&raw.select);
+    let workers = report.read(&raw.workers);
+    let buffer = report.read(&raw.buffer);
+    let transport = report.read(&raw.transport);
+    let background = report.read(&raw.background);
+    let overload = overload(&raw.overload, report);
+    let stalls = raw.stalls.as_ref().map(|stalls| check_stalls(path, stalls, report));
+    let unlimited = capacities.as_ref().is_some_and(Vec::is_empty);
+    if unlimited && background.is_some_and(|share| share > 0.0) {
+        report.conflict(&raw.background, "expected none of it: the capacity is unlimited; give it a number");
+    }
+    let whole = || {
+        Some(Group {
+            name: name.to_owned(),
+            count: count?,
+            role: choice?,
+            capacities: capacities?,
+            workers: workers? as u16,
+            buffer: buffer?,
+            select: select?,
+            transport: transport?,
+            overload: overload?,
+            stalls: stalls.map_or(Some(None), |stalls| stalls.map(Some))?,
+            background: background?,
+        })
+    };
+    Known { name: name.to_owned(), role, count, unlimited, group: whole() }
+}
+
+/// How many hosts, and the capacity of each; empty = unlimited.
+fn capacities(path: &str, raw: &RawHost, report: &mut Report<'_>) -> (Option<u16>, Option<Vec<f64>>) {
+    let count = raw.count.as_ref().map(|count| report.read(count));
+    let alike = || count.unwrap_or(Some(1)).map(|count| count as u16);
+    match &raw.capacity {
+        None => {
+            let remedy = "expected calls a second that each host carries: capacity = 160, or \"unlimited\"";
+            report.missing(&join(path, "capacity"), remedy);
+            (alike(), None)
+        }
+        Some(Several::One(each)) => {
+            let each = report.read(each);
+            let all = |count: u16| {
+                each.map(|each| each.map_or_else(Vec::new, |each| vec![each; usize::from(count)]))
+            };
+            (alike(), alike().and_then(all))
+        }
+        Some(Several::Many(list)) => {
+            let capacities: Vec<_> = list.iter().map(|setting| report.read(setting)).collect();
+            if list.is_empty() {
+                let remedy = "expected a number for each host: capacity = [120, 160]";
+                report.key_problem(&join(path, "capacity"), remedy);
+            }
+            if let (Some(setting), Some(Some(count))) = (&raw.count, count)
+                && count as usize != list.len()
+            {
+                let listed = list.len();
+                report.conflict(
+                    setting,
+                    format!(
+                        "expected {listed}, as many as `capacity` lists; remove this key, or list {count}"
+                    ),
+                );
+            }
+            (u16::try_from(list.len()).ok(), capacities.into_iter().collect())
+        }
+    }
+}
+
+/// The role with its settings; those of other roles are reported.
+fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>) -> Option<Role> {
+    if role != RoleName::Proxy && raw.select.is_set() {
+        let remedy = match role {
+            RoleName::Balancer => "a balancer chooses by its `policy`; use that, or remove this key",
+            _ => "only a proxy has it; remove this key",
+        };
+        report.conflict(&raw.select, remedy);
+    }
+    if role == RoleName::Balancer {
+        return Some(Role::Balancer { policy: policy(path, &raw.policy, &raw.weights, report)? });
+    }
+    let remedy = "only a balancer has it; remove this key, or set `role = \"balancer\"`";
+    if raw.policy.is_set() {
+        report.conflict(&raw.policy, remedy);
+    }
+    let weights = join(path, "weights");
+    if report.has(&weights) {
+        report.key_problem(&weights, remedy);
+    }
+    Some(if role == RoleName::Proxy { Role::Proxy } else { Role::Server })
+}
+
+fn overload(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overload> {
+    let local = report.read(&raw.local);
+    let feedback = report.read(&raw.feedback);
+    let reject = report.read(&raw.reject);
+    let stateful = report.read(&raw.stateful);
+    let retry = report.read(&raw.retry);
+    let retry_after = raw.retry_after.as_ref().map(|setting| report.read(setting));
+    let triage = report.read(&raw.triage);
+    let (local, feedback) = (local?, feedback?);
+    if local == Local::None && matches!(feedback, Feedback::HopByHop | Feedback::EndToEnd) {
+        let remedy = "without a law there is no acceptance probability to tell; add `local = \"occupancy\"`";
+        report.conflict(&raw.feedback, remedy);
+    }
+    if local == Local::None && feedback == Feedback::None {
+        needs_law(&raw.reject, report);
+        needs_law(&raw.stateful, report);
+        raw.retry_after.iter().for_each(|setting| needs_law(setting, report));
+    }
+    Some(Overload {
+        local,
+        feedback,
+        reject: reject?,
+        stateful: stateful?,
+        retry: retry?,
+        retry_after: retry_after.map_or(Some(None), |after| after.map(Some))?,
+        triage: triage?,
+    })
+}
+
+fn needs_law<K: Kind>(setting: &Setting<K>, report: &mut Report<'_>) {
+    if setting.is_set() {
+        report.conflict(
+            setting,
+            "nothing is rejected without a law; add `local = \"occupancy\"`, or remove this key",
+        );
+    }
+}
+
+fn check_stalls(path: &str, raw: &RawStalls, report: &mut Report<'_>) -> Option<Stalls> {
+    let path = join(path, "stalls");
+    let example = "expected both: stalls = { every = \"10s\", length = \"exp:500ms\" }";
+    let every = raw.every.as_ref().map(|setting| report.read(setting));
+    let length = raw.length.as_ref().map(|setting| report.read(setting));
+    if every.is_none() {
+        report.missing(&join(&path, "every"), example);
+    }
+    if length.is_none() {
+        report.missing(&join(&path, "length"), example);
+    }
+    let (every, length) = (every??, length??);
+    let (Spread::Fixed(mean) | Spread::Exponential(mean) | Spread::Normal(mean, _)) = length;
+    if let Some(setting) = raw.length.as_ref().filter(|_| mean.is_zero()) {
+        report.conflict(setting, "expected a time above 0; or remove `stalls`");
+    }
+    Some(Stalls { every, length })
+}

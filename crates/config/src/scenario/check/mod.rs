@@ -1,0 +1,181 @@
+//! Raw to typed: every value by its kind, then what values must hold together.
+//!
+//! Each function reads all of its keys before it gives up, so that one mistake hides no other.
+
+mod calls;
+mod events;
+mod hosts;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::raw::{RawCosts, RawRun, RawScenario, RawTimers, ServiceName};
+use super::typed::{Costs, Run, Scenario, Service, Timers};
+use crate::check::timers::blame;
+use crate::kind::{Ratio, show};
+use crate::report::Report;
+use crate::setting::{Setting, Several};
+use crate::structure::join;
+
+/// The typed scenario; `None` when something was reported. `title` is for a file that sets none.
+pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> Option<Scenario> {
+    let duration = report.read(&raw.run.duration);
+    let run = run(&raw.run, duration, title, report);
+    let known = hosts::check(&raw.host, report);
+    let calls = calls::check(&raw.calls, &known, duration, report);
+    let paths = calls::paths(&calls, &known, report);
+    let links = events::links(&raw.link, &known, paths.as_deref(), duration, report);
+    let faults = events::faults(&raw.fault, &known, duration, report);
+    let costs = costs(&raw.costs, report);
+    let timers = timers(&raw.timers, report);
+    if !report.is_clean() {
+        return None;
+    }
+    Some(Scenario {
+        title: run.0,
+        run: run.1?,
+        costs: costs?,
+        timers: timers?,
+        groups: known.into_iter().map(|known| known.group).collect::<Option<_>>()?,
+        streams: calls.into_iter().map(|calls| calls.stream).collect::<Option<_>>()?,
+        links: links.into_iter().collect::<Option<_>>()?,
+        faults: faults.into_iter().collect::<Option<_>>()?,
+    })
+}
+
+/// The tables below `parent` in the order of the file, each with its path.
+fn in_order<'r, T>(
+    parent: &str,
+    tables: &'r BTreeMap<String, T>,
+    report: &mut Report<'_>,
+) -> Vec<(&'r str, String, &'r T)> {
+    let mut tables: Vec<_> =
+        tables.iter().map(|(name, table)| (name.as_str(), join(parent, name), table)).collect();
+    tables.sort_by_key(|(_, path, _)| report.place(path));
+    for (name, path, _) in &tables {
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
+            report.key_problem(path, "expected a name of letters, digits, - and _");
+        }
+    }
+    tables
+}
+
+/// Reports an instant that the run never reaches.
+fn in_run<K>(
+    setting: &Setting<K>,
+    at: Option<Duration>,
+    duration: Option<Duration>,
+    report: &mut Report<'_>,
+) {
+    if let (Some(at), Some(duration)) = (at, duration)
+        && at >= duration
+    {
+        let end = show(duration);
+        report.conflict(
+            setting,
+            format!("expected a time before the end of the run, {end}; see `run.duration`"),
+        );
+    }
+}
+
+/// Title and table.
+fn run(
+    raw: &RawRun,
+    duration: Option<Duration>,
+    title: &str,
+    report: &mut Report<'_>,
+) -> (String, Option<Run>) {
+    let title = raw.title.as_ref().map_or(Some(title.to_owned()), |title| report.read(title));
+    let warm_up = raw.warm_up.as_ref().map(|setting| report.read(setting));
+    let seed = report.read(&raw.seed);
+    let replications = report.read(&raw.replications);
+    let bin = raw.bin.as_ref().map(|setting| report.read(setting));
+    let precision = report.read(&raw.precision);
+    if let (Some(setting), Some(Some(warm_up)), Some(duration)) = (&raw.warm_up, warm_up, duration)
+        && warm_up >= duration
+    {
+        report.conflict(setting, format!("expected less than `run.duration`, {}", show(duration)));
+    }
+    if let (Some(setting), Some(Some(bin)), Some(duration)) = (&raw.bin, bin, duration)
+        && bin > duration
+    {
+        report.conflict(setting, format!("expected at most `run.duration`, {}", show(duration)));
+    }
+    let whole = || {
+        let duration = duration?;
+        Some(Run {
+            duration,
+            warm_up: warm_up.unwrap_or(Some(duration / 5))?,
+            seed: seed?,
+            replications: replications?,
+            bin: bin.unwrap_or(Some(Run::default().bin.min(duration)))?,
+            precision: precision?,
+        })
+    };
+    (title.unwrap_or_default(), whole())
+}
+
+fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
+    let base_capacity = report.read(&raw.base_capacity);
+    let message = report.read(&raw.message);
+    let timer = report.read(&raw.timer);
+    let cleanup = report.read(&raw.cleanup);
+    let reject = report.read(&raw.reject);
+    let reject_ack = report.read(&raw.reject_ack);
+    let invite_work = report.read(&raw.invite_work);
+    let service = match &raw.service {
+        Several::One(name) => report.read(name).map(|name| match name {
+            ServiceName::Deterministic => Service::Deterministic,
+            ServiceName::Exponential => Service::Exponential,
+        }),
+        Several::Many(quantiles) => Some(table(quantiles, report)),
+    };
+    if message.is_some_and(|message| message.is_zero()) {
+        report.conflict(
+            &raw.message,
+            "expected a time above 0; for hosts without cost set `capacity = \"unlimited\"`",
+        );
+    }
+    Some(Costs {
+        base_capacity: base_capacity?,
+        message: message?,
+        timer: timer?,
+        cleanup: cleanup?,
+        reject: reject?,
+        reject_ack: reject_ack?,
+        invite_work: invite_work?,
+        service: service?,
+    })
+}
+
+/// Measured times, whatever their unit, become factors whose mean is 1.
+fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
+    let mut times = Vec::new();
+    for setting in quantiles {
+        let time = report.read(setting);
+        if let (Some(time), Some(last)) = (time, times.last())
+            && time < *last
+        {
+            report.conflict(setting, format!("expected the least first, and the one before is {last}"));
+        }
+        times.extend(time);
+    }
+    if quantiles.is_empty() {
+        report.key_problem("costs.service", "expected at least one time: service = [0.8, 0.9, 1.0, 1.6]");
+    }
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    Service::Table(times.iter().map(|time| time / mean).collect())
+}
+
+fn timers(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> {
+    let t1 = report.read(&raw.t1);
+    let t2 = report.read(&raw.t2);
+    let t4 = report.read(&raw.t4);
+    let c = report.read(&raw.c);
+    let (t1, t2) = (t1?, t2?);
+    if t2 < t1 {
+        let remedy = format!("expected at least t1 = {}", show(t1));
+        blame(&raw.t2, t2, "timers.t2", &raw.t1, &remedy, report);
+    }
+    Some(Timers { t1, t2, t4: t4?, c: c? })
+}

@@ -1,0 +1,60 @@
+//! Names that choices have in a scenario.
+
+use super::raw::{Arrivals, ServiceName};
+use super::typed::{Feedback, Local, RejectAt, Select, Transport};
+use crate::kind::Names;
+
+/// A role as the file names it. A balancer's policy comes from another key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum RoleName {
+    Proxy,
+    Balancer,
+    Server,
+}
+
+impl Names for RoleName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("proxy", Self::Proxy), ("balancer", Self::Balancer), ("server", Self::Server)];
+}
+
+impl Names for Select {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("random", Self::Random), ("round-robin", Self::RoundRobin)];
+}
+
+impl Names for Transport {
+    const NAMES: &'static [(&'static str, Self)] = &[("udp", Self::Udp), ("tcp", Self::Tcp)];
+}
+
+impl Names for Local {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("bang-bang", Self::BangBang),
+        ("occupancy", Self::Occupancy),
+        ("delay", Self::Delay),
+    ];
+}
+
+impl Names for Feedback {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("hop-by-hop", Self::HopByHop),
+        ("end-to-end", Self::EndToEnd),
+        ("rate", Self::Rate),
+        ("window", Self::Window),
+    ];
+}
+
+impl Names for RejectAt {
+    const NAMES: &'static [(&'static str, Self)] = &[("early", Self::Arrival), ("late", Self::Service)];
+}
+
+impl Names for ServiceName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("deterministic", Self::Deterministic), ("exponential", Self::Exponential)];
+}
+
+impl Names for Arrivals {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("poisson", Self::Poisson), ("constant", Self::Constant)];
+}

@@ -1,0 +1,126 @@
+//! What a scenario asks of its hosts, before anything is simulated: enough to see a slip in a rate or capacity.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::typed::{Group, Scenario, Step, Stream};
+
+/// A scenario in a line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outlook {
+    /// Hosts of all groups.
+    pub hosts: usize,
+    /// Streams of calls.
+    pub streams: usize,
+    /// Most calls a second that all streams together bring at a time.
+    pub rate: f64,
+    /// Name of each group that has a capacity, and the largest part of it that calls ever ask for: above 1 it is
+    /// overloaded even when no call is repeated. Faults, stalls and background work are not counted.
+    pub groups: Vec<(String, f64)>,
+}
+
+impl Scenario {
+    /// What its calls ask of its hosts at their peak.
+    pub fn outlook(&self) -> Outlook {
+        let groups = self.groups.iter().enumerate().filter(|(_, group)| !group.capacities.is_empty());
+        let busy = |(index, group): (usize, &Group)| {
+            let passes = |stream: &Stream| stream.path.iter().filter(|at| **at == index).count() as f64;
+            (group.name.clone(), self.peak(passes) / group.capacities.iter().sum::<f64>())
+        };
+        Outlook {
+            hosts: self.groups.iter().map(|group| usize::from(group.count)).sum(),
+            streams: self.streams.len(),
+            rate: self.peak(|_| 1.0),
+            groups: groups.map(busy).collect(),
+        }
+    }
+
+    /// The largest sum of all rates, each times its weight. Rates change course at steps only, so it is at one, or
+    /// just before.
+    fn peak(&self, weight: impl Fn(&Stream) -> f64) -> f64 {
+        let sum = |rate: fn(&[Step], Duration) -> f64, at| {
+            self.streams.iter().map(|stream| weight(stream) * rate(&stream.load, at)).sum::<f64>()
+        };
+        let instants = self.streams.iter().flat_map(|stream| &stream.load).map(|step| step.at);
+        instants
+            .chain([self.run.duration])
+            .flat_map(|at| [sum(rate, at), sum(rate_before, at)])
+            .fold(0.0, f64::max)
+    }
+}
+
+/// Calls a second from `at` on.
+fn rate(load: &[Step], at: Duration) -> f64 {
+    along(load, load.partition_point(|step| step.at <= at), at)
+}
+
+/// Calls a second just before `at`.
+fn rate_before(load: &[Step], at: Duration) -> f64 {
+    along(load, load.partition_point(|step| step.at < at), at)
+}
+
+/// The rate at `at` between the step before `next` and that one.
+fn along(load: &[Step], next: usize, at: Duration) -> f64 {
+    let Some(step) = next.checked_sub(1).map(|last| load[last]) else { return 0.0 };
+    match load.get(next).filter(|_| step.ramp) {
+        Some(goal) => {
+            let part = at.saturating_sub(step.at).div_duration_f64(goal.at.saturating_sub(step.at));
+            step.rate + part * (goal.rate - step.rate)
+        }
+        None => step.rate,
+    }
+}
+
+impl fmt::Display for Outlook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |count| if count == 1 { "" } else { "s" };
+        write!(f, "{} host{}, ", self.hosts, plural(self.hosts))?;
+        write!(f, "{} stream{}, at most {} calls/s", self.streams, plural(self.streams), round(self.rate))?;
+        for (index, (name, load)) in self.groups.iter().enumerate() {
+            let lead = if index == 0 { ": " } else { ", " };
+            let of = if index == 0 { " of its capacity" } else { "" };
+            write!(f, "{lead}{name} at {:.0} %{of}", load * 100.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// One digit behind the point.
+fn round(rate: f64) -> f64 {
+    (rate * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outlook(second: &str) -> Outlook {
+        let text = format!(
+            "[host.edge]\ncapacity = [100, 60]\n[host.core]\ncapacity = 160\n[host.free]\ncapacity = \"unlimited\"\n\
+             [calls.a]\npath = [\"edge\", \"core\", \"edge\"]\nload = [{{ at = \"0s\", rate = 40, ramp = true }}, \
+             {{ at = \"100s\", rate = 100 }}]\n[calls.b]\npath = [\"core\", \"free\"]\n{second}"
+        );
+        super::super::parse(&text, "a.toml").unwrap().outlook()
+    }
+
+    #[test]
+    fn the_peak_of_all_streams_is_found_wherever_it_is() {
+        // At the end of the ramp, and inside it, just before the second stream ends.
+        let peak = |second| outlook(second).rate.round() as u32;
+        assert_eq!(peak("rate = 10"), 110);
+        assert_eq!(peak("load = [{ at = \"20s\", rate = 80 }, { at = \"30s\", rate = 0 }]"), 138);
+        let ramps = "load = [{ at = \"0s\", rate = 90, ramp = true }, { at = \"50s\", rate = 0 }]";
+        assert_eq!(peak(ramps), 130);
+    }
+
+    #[test]
+    fn a_host_that_is_passed_twice_counts_twice_and_a_free_one_not_at_all() {
+        let outlook = outlook("rate = 60");
+        assert_eq!(outlook.hosts, 4);
+        assert_eq!(outlook.groups, [("edge".to_owned(), 1.25), ("core".to_owned(), 1.0)]);
+        assert_eq!(
+            outlook.to_string(),
+            "4 hosts, 2 streams, at most 160 calls/s: edge at 125 % of its capacity, core at 100 %"
+        );
+    }
+}

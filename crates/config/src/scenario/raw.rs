@@ -1,0 +1,411 @@
+//! A scenario as it is written: the one table of its keys, in the manner of the configuration's.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::names::RoleName;
+use super::typed::{Feedback, Local, RejectAt, Select, Transport};
+use crate::kind::{
+    CallRate, Capacity, Choice, Count, DAY, Fine, Flag, HOUR, HostName, MINUTE, PolicyName, Ratio, SECOND,
+    Seed, Share, Time, Times, Title,
+};
+use crate::setting::{Setting, Several};
+
+/// Longest service time and longest way of a message, in nanoseconds.
+const FINE_MAX: u64 = 60_000_000_000;
+
+/// Longest time of a simulation, in milliseconds.
+const RUN_MAX: u64 = 30 * DAY;
+
+/// Any share.
+type Part = Share<0, 1000>;
+
+/// How a service time spreads, by name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum ServiceName {
+    Deterministic,
+    Exponential,
+}
+
+/// How calls follow one another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Arrivals {
+    Poisson,
+    Constant,
+}
+
+/// A scenario of the simulator of Sarabande.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(title = "Sarabande scenario", extend("required" = ["host", "calls"]))]
+pub(super) struct RawScenario {
+    pub(super) run: RawRun,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("minProperties" = 1, "propertyNames" = { "pattern": "^[-_0-9A-Za-z]+$" }))]
+    pub(super) host: BTreeMap<String, RawHost>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("minProperties" = 1, "propertyNames" = { "pattern": "^[-_0-9A-Za-z]+$" }))]
+    pub(super) calls: BTreeMap<String, RawCalls>,
+    pub(super) link: Vec<RawLink>,
+    pub(super) fault: Vec<RawFault>,
+    pub(super) costs: RawCosts,
+    pub(super) timers: RawTimers,
+}
+
+/// How long is simulated, and how it is measured.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawRun {
+    /// What the scenario is called in reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Title>", extend("x-default" = "the file's name"))]
+    pub(super) title: Option<Setting<Title>>,
+    /// Simulated time.
+    pub(super) duration: Setting<Time<SECOND, RUN_MAX>>,
+    /// Time at the start that is left out of all averages; shorter than `duration`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<0, RUN_MAX>>", extend("x-default" = "a fifth of `duration`"))]
+    pub(super) warm_up: Option<Setting<Time<0, RUN_MAX>>>,
+    /// Decides everything that is drawn: the same seed gives the same run.
+    pub(super) seed: Setting<Seed>,
+    /// Independent runs; from 2 on averages have confidence intervals.
+    pub(super) replications: Setting<Count<1, 1000>>,
+    /// Width of a bin of the time series; at most `duration`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<10, HOUR>>", extend("x-default" = "`\"10s\"`, or `duration` if shorter"))]
+    pub(super) bin: Option<Setting<Time<10, HOUR>>>,
+    /// Half width of a 95 % confidence interval, relative to its mean, above which a run says that it is too wide.
+    pub(super) precision: Setting<Share<1, 1000>>,
+}
+
+impl Default for RawRun {
+    fn default() -> Self {
+        Self {
+            title: None,
+            duration: "10m".into(),
+            warm_up: None,
+            seed: 1.into(),
+            replications: 1.into(),
+            bin: None,
+            precision: 0.05.into(),
+        }
+    }
+}
+
+/// One host, or several like ones. `<name>` is yours to choose (letters, digits, `-`, `_`; not `agents`), and paths,
+/// links and faults refer to it.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["capacity"]))]
+pub(super) struct RawHost {
+    /// How many hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Count<1, 1000>>", extend("x-default" = "as many as `capacity` lists, or 1"))]
+    pub(super) count: Option<Setting<Count<1, 1000>>>,
+    /// Calls that each host can carry a second, or a list with one number a host; `"unlimited"` = its work costs no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Several<Capacity, CallRate<1>>")]
+    pub(super) capacity: Option<Several<Capacity, CallRate<1>>>,
+    /// What the hosts do: `"proxy"` forwards with transaction state and record-routes, `"balancer"` assigns each call to
+    /// one of the servers that come next on the path, `"server"` answers calls itself.
+    pub(super) role: Setting<Choice<RoleName>>,
+    /// Who gets the next call, as in the configuration of the server. Only for a balancer.
+    pub(super) policy: Setting<Choice<PolicyName>>,
+    /// Work per method, relative to a BYE. Only with policy `tlwl`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
+    pub(super) weights: BTreeMap<String, Setting<Ratio>>,
+    /// How a proxy chooses among the hosts that come next on the path. Only for a proxy.
+    pub(super) select: Setting<Choice<Select>>,
+    /// Processors each; `capacity` is that of all together.
+    pub(super) workers: Setting<Count<1, 64>>,
+    /// Messages from outside that may wait; more are dropped.
+    pub(super) buffer: Setting<Count<1, 1_000_000>>,
+    /// Transport between these hosts and other hosts; with UDP requests are retransmitted.
+    pub(super) transport: Setting<Choice<Transport>>,
+    /// Share of the processor that something else takes.
+    pub(super) background: Setting<Share<0, 990>>,
+    pub(super) overload: RawOverload,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RawStalls")]
+    pub(super) stalls: Option<RawStalls>,
+}
+
+impl Default for RawHost {
+    fn default() -> Self {
+        Self {
+            count: None,
+            capacity: None,
+            role: "proxy".into(),
+            policy: "tlwl".into(),
+            weights: BTreeMap::new(),
+            select: "random".into(),
+            workers: 1.into(),
+            buffer: 1000.into(),
+            transport: "udp".into(),
+            background: 0.into(),
+            overload: RawOverload::default(),
+            stalls: None,
+        }
+    }
+}
+
+/// What a host does about more calls than it can carry.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawOverload {
+    /// Law by which new INVITEs are admitted: all (`none`), by high and low watermark of the queue (`bang-bang`), with
+    /// a probability that keeps the processor at its target (`occupancy`), by expected wait (`delay`).
+    pub(super) local: Setting<Choice<Local>>,
+    /// What the host before is told so that it rejects instead: its acceptance probability (`hop-by-hop`), the least one
+    /// on the way to each target (`end-to-end`), a `rate` (RFC 7415), a `window` (RFC 6357). A probability needs a
+    /// law in `local`.
+    pub(super) feedback: Setting<Choice<Feedback>>,
+    /// When a request is rejected: before it waits (`early`), or when its turn comes (`late`).
+    pub(super) reject: Setting<Choice<RejectAt>>,
+    /// Whether a rejection leaves a transaction behind.
+    pub(super) stateful: Setting<Flag>,
+    /// Whether a request that got 503 from the next host is tried at another one of its group.
+    pub(super) retry: Setting<Flag>,
+    /// Retry-After of each 503: nothing is sent to the host for so long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<SECOND, HOUR>>", extend("x-default" = "none"))]
+    pub(super) retry_after: Option<Setting<Time<SECOND, HOUR>>>,
+    /// Whether the queue serves timers first, then responses and requests in dialogs, then new INVITEs, joins
+    /// retransmissions to what already waits, and drops what nobody waits for any more.
+    pub(super) triage: Setting<Flag>,
+}
+
+impl Default for RawOverload {
+    fn default() -> Self {
+        Self {
+            local: "none".into(),
+            feedback: "none".into(),
+            reject: "early".into(),
+            stateful: false.into(),
+            retry: false.into(),
+            retry_after: None,
+            triage: false.into(),
+        }
+    }
+}
+
+/// Pauses of the whole host, as garbage collection makes them.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["every", "length"]))]
+pub(super) struct RawStalls {
+    /// Mean time from the end of one to the next, exponential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<1, DAY>>")]
+    pub(super) every: Option<Setting<Time<1, DAY>>>,
+    /// How long one lasts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Times<HOUR>>")]
+    pub(super) length: Option<Setting<Times<HOUR>>>,
+}
+
+/// Calls that take the same way. `<name>` is yours to choose.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["path"]))]
+pub(super) struct RawCalls {
+    /// Names of the hosts passed, the caller's side first, at most six. The caller chooses the first and the last at
+    /// random, each host the next one in between; servers are chosen by the host before too. Hosts of role `server` end a
+    /// path; behind all others are callees whose work costs nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("minItems" = 1, "maxItems" = 6))]
+    pub(super) path: Vec<Setting<HostName>>,
+    /// New calls a second, all the time. Either this or `load`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<CallRate<1>>", extend("x-default" = "as `load` says"))]
+    pub(super) rate: Option<Setting<CallRate<1>>>,
+    /// New calls a second over time, in steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "as `rate` says"))]
+    pub(super) load: Vec<RawStep>,
+    /// How calls follow one another: at random, as those of many independent callers do, or evenly.
+    pub(super) arrivals: Setting<Choice<Arrivals>>,
+    /// How long an answered call lasts.
+    pub(super) holding: Setting<Times<RUN_MAX>>,
+    /// From INVITE to 180 at the callee.
+    pub(super) ring: Setting<Time<0, HOUR>>,
+    /// From 180 to 200.
+    pub(super) answer: Setting<Time<0, HOUR>>,
+    /// When a caller gives up a call that nobody has answered.
+    pub(super) patience: Setting<Time<1, HOUR>>,
+    /// Transport between callers, callees and their hosts.
+    pub(super) transport: Setting<Choice<Transport>>,
+}
+
+impl Default for RawCalls {
+    fn default() -> Self {
+        Self {
+            path: Vec::new(),
+            rate: None,
+            load: Vec::new(),
+            arrivals: "poisson".into(),
+            holding: "exp:100s".into(),
+            ring: "0s".into(),
+            answer: "0s".into(),
+            patience: "10s".into(),
+            transport: "udp".into(),
+        }
+    }
+}
+
+/// One step of a load; the first also says from when on there are calls.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["at", "rate"]))]
+pub(super) struct RawStep {
+    /// From when on; later than the step before, earlier than the end of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<0, RUN_MAX>>")]
+    pub(super) at: Option<Setting<Time<0, RUN_MAX>>>,
+    /// New calls a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<CallRate<0>>")]
+    pub(super) rate: Option<Setting<CallRate<0>>>,
+    /// Whether the rate then goes linearly to that of the next step.
+    pub(super) ramp: Setting<Flag>,
+}
+
+impl Default for RawStep {
+    fn default() -> Self {
+        Self { at: None, rate: None, ramp: false.into() }
+    }
+}
+
+/// What happens to messages between two groups of hosts, in both directions. Without such a table every message
+/// arrives, at once; several tables for the same hosts add up.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["between"]))]
+pub(super) struct RawLink {
+    /// The two names; `"agents"` = callers and callees.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("minItems" = 2, "maxItems" = 2))]
+    pub(super) between: Vec<Setting<HostName>>,
+    /// From when on.
+    pub(super) since: Setting<Time<0, RUN_MAX>>,
+    /// Until when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<0, RUN_MAX>>", extend("x-default" = "the end of the run"))]
+    pub(super) until: Option<Setting<Time<0, RUN_MAX>>>,
+    /// Time on the way.
+    pub(super) delay: Setting<Fine<FINE_MAX>>,
+    /// Added to it, drawn evenly from zero to this.
+    pub(super) jitter: Setting<Fine<FINE_MAX>>,
+    /// Share of messages that is lost.
+    pub(super) loss: Setting<Part>,
+    /// Share that arrives twice.
+    pub(super) duplication: Setting<Part>,
+    /// Share that is held back by a second `delay`, and so overtaken.
+    pub(super) reordering: Setting<Part>,
+    /// Whether nothing arrives at all, as with a loss of 100 %.
+    pub(super) partition: Setting<Flag>,
+}
+
+impl Default for RawLink {
+    fn default() -> Self {
+        Self {
+            between: Vec::new(),
+            since: "0s".into(),
+            until: None,
+            delay: "0s".into(),
+            jitter: "0s".into(),
+            loss: 0.into(),
+            duplication: 0.into(),
+            reordering: 0.into(),
+            partition: false.into(),
+        }
+    }
+}
+
+/// What happens to one host. Exactly one of `restart`, `slowdown` and `stall`.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["host", "at"]))]
+pub(super) struct RawFault {
+    /// Name of the host. Of several like ones `core` and `core.1` are the first, `core.2` the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<HostName>")]
+    pub(super) host: Option<Setting<HostName>>,
+    /// When; before the end of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<0, RUN_MAX>>")]
+    pub(super) at: Option<Setting<Time<0, RUN_MAX>>>,
+    /// It is dead for so long, and its state is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<1, RUN_MAX>>", extend("x-default" = "none"))]
+    pub(super) restart: Option<Setting<Time<1, RUN_MAX>>>,
+    /// From then on it has this share of its capacity; 1 = whole again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Share<1, 1000>>", extend("x-default" = "none"))]
+    pub(super) slowdown: Option<Setting<Share<1, 1000>>>,
+    /// It stops for so long, and keeps its state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Time<1, HOUR>>", extend("x-default" = "none"))]
+    pub(super) stall: Option<Setting<Time<1, HOUR>>>,
+}
+
+/// Service times on a host that carries `base_capacity`; a host of another capacity scales all of them.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawCosts {
+    /// Calls a second that the base server carries with the times below.
+    pub(super) base_capacity: Setting<CallRate<1>>,
+    /// A message from outside.
+    pub(super) message: Setting<Fine<FINE_MAX>>,
+    /// A timer that makes a transaction act.
+    pub(super) timer: Setting<Fine<FINE_MAX>>,
+    /// A timer that only clears a transaction away.
+    pub(super) cleanup: Setting<Fine<FINE_MAX>>,
+    /// Rejecting a request without state.
+    pub(super) reject: Setting<Fine<FINE_MAX>>,
+    /// Taking in the ACK to a rejection that left no state.
+    pub(super) reject_ack: Setting<Fine<FINE_MAX>>,
+    /// An INVITE at a host of role `server`, relative to `message`.
+    pub(super) invite_work: Setting<Ratio>,
+    /// How service times spread around these means: not at all, exponentially, or as a list of measured times of any unit,
+    /// least first, says: their quantiles, relative to their mean.
+    pub(super) service: Several<Choice<ServiceName>, Ratio>,
+}
+
+impl Default for RawCosts {
+    fn default() -> Self {
+        Self {
+            base_capacity: 160.into(),
+            message: "1ms".into(),
+            timer: "500us".into(),
+            cleanup: "0s".into(),
+            reject: "166660ns".into(),
+            reject_ack: "1ms".into(),
+            invite_work: 1.75.into(),
+            service: Several::One("deterministic".into()),
+        }
+    }
+}
+
+/// SIP timers of all hosts and agents, RFC 3261 §17, Table 4.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawTimers {
+    /// T1, estimate of the round-trip time.
+    pub(super) t1: Setting<Time<1, { 10 * SECOND }>>,
+    /// T2, longest time between retransmissions of a request other than INVITE; at least `t1`.
+    pub(super) t2: Setting<Time<1, MINUTE>>,
+    /// T4, how long a message stays in the network.
+    pub(super) t4: Setting<Time<0, MINUTE>>,
+    /// Timer C: how long a proxy waits for the final response to an INVITE after a provisional one.
+    pub(super) c: Setting<Time<1, DAY>>,
+}
+
+impl Default for RawTimers {
+    fn default() -> Self {
+        Self { t1: "500ms".into(), t2: "4s".into(), t4: "5s".into(), c: "181s".into() }
+    }
+}
