@@ -124,3 +124,23 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_makes_what_it_says() {
+        for name in Local::NAMES {
+            assert_eq!(Local::by_name(name).unwrap().controller().name(), name);
+        }
+        for name in Feedback::NAMES {
+            let settings = Settings { feedback: Feedback::by_name(name).unwrap(), ..Settings::default() };
+            let hop = ["loss", "rate", "window"].contains(&name);
+            assert_eq!(settings.receiver().is_some(), hop, "{name}");
+            assert_eq!(settings.sender().is_some(), hop, "{name}");
+            assert_eq!(settings.targets().is_some(), name == "end-to-end", "{name}");
+        }
+        assert!(Local::by_name("OCC").is_none() && Feedback::by_name("").is_none());
+    }
+}

@@ -72,3 +72,37 @@ impl Controller for Delay {
         Box::new(self.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probability_falls_in_a_straight_line_and_priority_has_twice_the_room() {
+        let mut law =
+            Delay::new(Settings { onset: Duration::from_millis(40), bound: Duration::from_millis(80) });
+        let mut rng = Rng::from_seed(1);
+        let mut taken = |class, millis| {
+            let load = Load { wait: Duration::from_millis(millis), ..Load::default() };
+            (0..1_000).filter(|_| law.judge(Instant::ZERO, class, &load, &mut rng).is_accept()).count()
+        };
+        assert_eq!([0, 40, 80].map(|wait| taken(Class::NewInvite, wait)), [1_000, 1_000, 0]);
+        assert!(taken(Class::NewInvite, 50).abs_diff(750) < 50);
+        assert_eq!([80, 160].map(|wait| taken(Class::Priority, wait)), [1_000, 0]);
+        for class in [Class::Repeat, Class::Closing, Class::InDialog, Class::Response] {
+            assert_eq!(taken(class, 10_000), 1_000, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_slope_the_bound_is_an_edge() {
+        let edge = Duration::from_millis(80);
+        let mut law = Delay::new(Settings { onset: edge, bound: edge });
+        let mut rng = Rng::from_seed(1);
+        let mut taken = |millis| {
+            let load = Load { wait: Duration::from_millis(millis), ..Load::default() };
+            law.judge(Instant::ZERO, Class::NewInvite, &load, &mut rng).is_accept()
+        };
+        assert!(taken(80) && !taken(81));
+    }
+}
