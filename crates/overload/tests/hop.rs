@@ -166,6 +166,11 @@ fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
         }
         (0..16).for_each(|_| receiver.on_served(Class::NewInvite));
         receiver.on_period(at(period * 100), &busy);
+        assert_eq!(
+            receiver.neighbours(),
+            if period < 200 { 2 } else { 1 },
+            "forgotten after 10 s of silence"
+        );
         if let Some(Limit::Rate(rate)) = receiver.feedback().limit {
             shares.push(rate);
         }

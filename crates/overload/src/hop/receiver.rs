@@ -65,7 +65,7 @@ pub(super) struct Period<'a> {
     pub(super) neighbours: &'a BTreeMap<Neighbour, Upstream>,
 }
 
-/// A neighbour that was silent for so long leaves its share to the others.
+/// A neighbour that was silent for so long is forgotten: an even split is among those who send.
 const ACTIVE_FOR: Duration = Duration::from_secs(10);
 /// Over which time the rate of a neighbour is averaged.
 const RATE_MEMORY: Duration = Duration::from_secs(1);
@@ -98,6 +98,11 @@ impl Receiver {
     /// How often [`on_period`](Self::on_period) is wanted.
     pub const fn period(&self) -> Duration {
         self.period
+    }
+
+    /// Neighbours that have sent something lately.
+    pub fn neighbours(&self) -> usize {
+        self.neighbours.len()
     }
 
     /// A request came from a neighbour and was not rejected here.
