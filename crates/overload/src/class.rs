@@ -1,0 +1,128 @@
+use wire::Method;
+
+/// What a message is to a server with more work than time. Declared in the order of service: what
+/// finishes work that has begun comes before what begins new work.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Class {
+    /// A timer of a transaction: without it state is never cleared.
+    Timer,
+    /// A response: the work behind it is already done.
+    Response,
+    /// ACK, CANCEL, BYE: they end work, and refusing them only brings them again.
+    Closing,
+    /// Any other request within a dialog.
+    InDialog,
+    /// The retransmission of a request that was accepted: cheap, and silence only brings the next one.
+    Repeat,
+    /// A new request of an emergency call or with a Resource-Priority that counts (RFC 4412; RFC 7339 §5.10.1).
+    Priority,
+    /// A new request outside a dialog that is no INVITE (REGISTER, MESSAGE, SUBSCRIBE, ...).
+    NewOther,
+    /// An INVITE of a new call.
+    NewInvite,
+}
+
+/// What a classifier has to know of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// Its method.
+    pub method: Method,
+    /// It has a To tag.
+    pub in_dialog: bool,
+    /// A transaction that was accepted knows it.
+    pub repeat: bool,
+    /// An emergency call (RFC 5031), or a Resource-Priority that the host honours.
+    pub priority: bool,
+}
+
+/// In which order classes are shed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Tier {
+    /// New requests.
+    First,
+    /// New requests with priority, once all of the first tier is shed.
+    Later,
+    /// Requests within dialogs, once there is nothing else: only a neighbour's feedback can ask for that.
+    Last,
+    /// What costs more to refuse than to serve.
+    Never,
+}
+
+impl Class {
+    /// Every class, in the order of service.
+    pub const ALL: [Self; 8] = [
+        Self::Timer,
+        Self::Response,
+        Self::Closing,
+        Self::InDialog,
+        Self::Repeat,
+        Self::Priority,
+        Self::NewOther,
+        Self::NewInvite,
+    ];
+
+    /// The class of a request.
+    pub const fn of(facts: Facts) -> Self {
+        match facts {
+            Facts { method: Method::Ack | Method::Cancel | Method::Bye, .. } => Self::Closing,
+            Facts { repeat: true, .. } => Self::Repeat,
+            Facts { in_dialog: true, .. } => Self::InDialog,
+            Facts { priority: true, .. } => Self::Priority,
+            Facts { method: Method::Invite, .. } => Self::NewInvite,
+            _ => Self::NewOther,
+        }
+    }
+
+    /// The lane of a triage queue, 0 served first: timers; responses and requests within dialogs; repetitions
+    /// of what is accepted; new requests with priority; new requests.
+    pub const fn lane(self) -> usize {
+        match self {
+            Self::Timer => 0,
+            Self::Response | Self::Closing | Self::InDialog => 1,
+            Self::Repeat => 2,
+            Self::Priority => 3,
+            Self::NewOther | Self::NewInvite => 4,
+        }
+    }
+
+    /// Lanes that [`lane`](Self::lane) tells apart.
+    pub const LANES: usize = 5;
+
+    /// When it is shed.
+    pub const fn tier(self) -> Tier {
+        match self {
+            Self::NewInvite | Self::NewOther => Tier::First,
+            Self::Priority => Tier::Later,
+            Self::InDialog => Tier::Last,
+            Self::Timer | Self::Response | Self::Closing | Self::Repeat => Tier::Never,
+        }
+    }
+
+    /// Whether it asks for new work: what local controllers decide on.
+    pub const fn is_new(self) -> bool {
+        matches!(self.tier(), Tier::First | Tier::Later)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INVITE: Facts = Facts { method: Method::Invite, in_dialog: false, repeat: false, priority: false };
+
+    #[test]
+    fn what_finishes_work_is_never_shed_and_served_before_what_begins_it() {
+        assert_eq!(Class::of(INVITE), Class::NewInvite);
+        assert_eq!(Class::of(Facts { priority: true, ..INVITE }), Class::Priority);
+        assert_eq!(Class::of(Facts { repeat: true, priority: true, ..INVITE }), Class::Repeat);
+        assert_eq!(Class::of(Facts { in_dialog: true, ..INVITE }), Class::InDialog);
+        assert_eq!(Class::of(Facts { method: Method::Register, ..INVITE }), Class::NewOther);
+        for method in [Method::Ack, Method::Cancel, Method::Bye] {
+            assert_eq!(Class::of(Facts { method, ..INVITE }).tier(), Tier::Never);
+        }
+        let lanes = Class::ALL.map(Class::lane);
+        assert!(lanes.is_sorted() && lanes[7] == Class::LANES - 1);
+    }
+}

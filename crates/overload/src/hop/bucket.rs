@@ -1,0 +1,102 @@
+use crate::{Class, Tier};
+use base::{Instant, Rng};
+use rand::Rng as _;
+
+/// The leaky bucket of RFC 7415 §3.5: it drains by one second a second, each request sent adds T = 1/rate, and a
+/// request is sent while the content is at most the tolerance of its tier (§3.5.2).
+///
+/// The content is kept in units of T, so that a new rate does not change how many requests it stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Bucket {
+    rate: f64,
+    content: f64,
+    /// LCT of the RFC: when a request was last sent, or the rate changed.
+    last: Instant,
+}
+
+/// Tolerances in units of T by tier: TAU1 and TAU2 (§3.5.2: 10 T, and half of it), and one more for
+/// requests within dialogs.
+const TOLERANCE: [f64; 3] = [5.0, 10.0, 20.0];
+
+impl Bucket {
+    /// TAU0 = 0, and a random phase against resonance (§3.5.3): buckets that start together do not stay together.
+    pub(super) fn new(now: Instant, rate: f64, rng: &mut Rng) -> Self {
+        Self { rate, content: phase(rng), last: now }
+    }
+
+    pub(super) fn set_rate(&mut self, now: Instant, rate: f64) {
+        self.content = self.content_at(now);
+        self.last = now;
+        self.rate = rate;
+    }
+
+    fn content_at(&self, now: Instant) -> f64 {
+        self.content - now.saturating_since(self.last).as_secs_f64() * self.rate
+    }
+
+    /// Whether a request of this class is sent, and if so, what it adds.
+    pub(super) fn admit(&mut self, now: Instant, class: Class, rng: &mut Rng) -> bool {
+        let content = self.content_at(now);
+        let tier = class.tier();
+        // §3.5.1: a rate of 0 lets nothing pass; what is never shed passes, and is charged for.
+        let passes = tier == Tier::Never || (self.rate > 0.0 && content <= TOLERANCE[tier as usize]);
+        if passes {
+            let u = if content <= 0.0 { phase(rng) } else { 0.0 };
+            // Messages that cannot be held back must not run up a debt without end.
+            self.content = (content.max(0.0) + 1.0 + u).min(TOLERANCE[2] + 1.5);
+            self.last = now;
+        }
+        passes
+    }
+}
+
+fn phase(rng: &mut Rng) -> f64 {
+    rng.random_range(-0.5..0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(bucket: &mut Bucket, class: Class, offered: u64, rng: &mut Rng) -> usize {
+        (0..10 * offered)
+            .filter(|n| bucket.admit(Instant::from_nanos(n * 1_000_000_000 / offered), class, rng))
+            .count()
+    }
+
+    #[test]
+    fn the_long_term_rate_is_the_bound_and_the_burst_is_the_tolerance() {
+        let mut rng = Rng::from_seed(3);
+        for (class, burst) in [(Class::NewInvite, 5), (Class::Priority, 10)] {
+            let mut bucket = Bucket::new(Instant::ZERO, 20.0, &mut rng);
+            let sent = sent(&mut bucket, class, 1_000, &mut rng);
+            assert!((200 + burst - 1..=200 + burst + 2).contains(&sent), "{class:?}: {sent}");
+        }
+    }
+
+    #[test]
+    fn below_the_rate_everything_passes_and_at_zero_nothing_but_what_must() {
+        let mut rng = Rng::from_seed(3);
+        let mut bucket = Bucket::new(Instant::ZERO, 20.0, &mut rng);
+        assert_eq!(sent(&mut bucket, Class::NewInvite, 19, &mut rng), 190);
+        let mut shut = Bucket::new(Instant::ZERO, 0.0, &mut rng);
+        assert_eq!(sent(&mut shut, Class::InDialog, 10, &mut rng), 0);
+        assert_eq!(sent(&mut shut, Class::Closing, 10, &mut rng), 100);
+    }
+
+    #[test]
+    fn buckets_that_start_together_do_not_stay_together() {
+        let mut rng = Rng::from_seed(3);
+        let firsts: Vec<_> = (0..8)
+            .map(|_| {
+                let mut bucket = Bucket::new(Instant::ZERO, 1.0, &mut rng);
+                while bucket.admit(Instant::ZERO, Class::NewInvite, &mut rng) {}
+                (0..3_000)
+                    .find(|ms| bucket.admit(Instant::from_millis(*ms), Class::NewInvite, &mut rng))
+                    .unwrap()
+            })
+            .collect();
+        let (min, max) = (firsts.iter().min().unwrap(), firsts.iter().max().unwrap());
+        assert!(max - min > 300, "{firsts:?}");
+    }
+}

@@ -1,0 +1,173 @@
+use super::rate::{self, Rate};
+use super::window::{self, Window};
+use super::{Feedback, Limit, Neighbour};
+use crate::local::occupancy;
+use crate::signal::Load;
+use crate::{Class, Scope};
+use base::Instant;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+/// What a server asks of its upstream neighbours.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Law {
+    /// An acceptance probability by the occupancy algorithm, the same for all (Overload paper, VII-A).
+    Loss(occupancy::Settings),
+    /// A rate for each neighbour.
+    Rate(rate::Settings),
+    /// A window for each neighbour.
+    Window(window::Settings),
+}
+
+/// A server's side of hop-by-hop feedback.
+///
+/// The host notes what comes and what it has done ([`on_arrival`](Self::on_arrival),
+/// [`on_served`](Self::on_served), [`on_confirmed`](Self::on_confirmed)), gives the load at each
+/// [`period`](Self::period) to [`on_period`](Self::on_period), and puts
+/// [`feedback`](Self::feedback) into its responses.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    scope: Scope,
+    validity: Duration,
+    period: Duration,
+    law: State,
+    neighbours: BTreeMap<Neighbour, Upstream>,
+    served: u32,
+    last: Instant,
+    sequence: u64,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Loss(occupancy::Settings, f64),
+    Rate(Rate),
+    Window(Window),
+}
+
+/// What is known of an upstream neighbour.
+#[derive(Clone, Debug)]
+pub(super) struct Upstream {
+    heard: Instant,
+    arrived: u32,
+    /// Requests a second, averaged over about a second.
+    pub(super) rate: f64,
+    under_way: u32,
+    /// The most under way at once in the last period.
+    pub(super) peak: f64,
+}
+
+/// What a law sees of a period.
+pub(super) struct Period<'a> {
+    pub(super) length: Duration,
+    pub(super) load: &'a Load,
+    /// Requests in scope that were served.
+    pub(super) served: u32,
+    pub(super) neighbours: &'a BTreeMap<Neighbour, Upstream>,
+}
+
+/// A neighbour that was silent for so long is forgotten: an even split is among those who send.
+const ACTIVE_FOR: Duration = Duration::from_secs(10);
+/// Over which time the rate of a neighbour is averaged.
+const RATE_MEMORY: Duration = Duration::from_secs(1);
+/// RFC 7339 §4.3: 500 ms unless said otherwise. Here at least so long, and four periods, so that a
+/// few lost responses do not end the control; a neighbour that is held down hears little.
+const VALIDITY_MIN: Duration = Duration::from_secs(2);
+/// Units of `oc-seq` (its fifth decimal) in nanoseconds.
+const SEQUENCE_UNIT: u64 = 10_000;
+
+impl Receiver {
+    /// Asks for nothing at first. `scope` says what its limits count; a window counts new requests always.
+    pub fn new(law: Law, scope: Scope) -> Self {
+        let (period, law) = match law {
+            Law::Loss(settings) => (settings.period, State::Loss(settings, 1.0)),
+            Law::Rate(settings) => (settings.period, State::Rate(Rate::new(settings))),
+            Law::Window(settings) => (settings.common.period, State::Window(Window::new(settings))),
+        };
+        Self {
+            scope,
+            validity: VALIDITY_MIN.max(period * 4),
+            period,
+            law,
+            neighbours: BTreeMap::new(),
+            served: 0,
+            last: Instant::ZERO,
+            sequence: 0,
+        }
+    }
+
+    /// How often [`on_period`](Self::on_period) is wanted.
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Neighbours that have sent something lately.
+    pub fn neighbours(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// A request came from a neighbour and was not rejected here.
+    pub fn on_arrival(&mut self, now: Instant, from: Neighbour, class: Class) {
+        let upstream = self.neighbours.entry(from).or_insert_with(|| Upstream {
+            heard: now,
+            arrived: 0,
+            rate: 0.0,
+            under_way: 0,
+            peak: 0.0,
+        });
+        upstream.heard = now;
+        upstream.arrived += u32::from(self.scope.counts(class));
+        if class.is_new() {
+            upstream.under_way += 1;
+            upstream.peak = upstream.peak.max(f64::from(upstream.under_way));
+        }
+    }
+
+    /// A message left the queue and was served.
+    pub const fn on_served(&mut self, class: Class) {
+        self.served += self.scope.counts(class) as u32;
+    }
+
+    /// A new request from this neighbour got its first response other than 100 (RFC 6357 §9.3: a 100 confirms no
+    /// processing), or its transaction ended without one. Once for each.
+    pub fn on_confirmed(&mut self, from: Neighbour) {
+        if let Some(upstream) = self.neighbours.get_mut(&from) {
+            upstream.under_way = upstream.under_way.saturating_sub(1);
+        }
+    }
+
+    /// A period is over; `load` is that of this period.
+    pub fn on_period(&mut self, now: Instant, load: &Load) {
+        let length = now.saturating_since(self.last).max(Duration::from_nanos(1));
+        self.neighbours.retain(|_, upstream| now.saturating_since(upstream.heard) < ACTIVE_FOR);
+        let weight = 1.0 - (-length.as_secs_f64() / RATE_MEMORY.as_secs_f64()).exp();
+        for upstream in self.neighbours.values_mut() {
+            let rate = f64::from(core::mem::take(&mut upstream.arrived)) / length.as_secs_f64();
+            upstream.rate += weight * (rate - upstream.rate);
+        }
+        let served = core::mem::take(&mut self.served);
+        let period = Period { length, load, served, neighbours: &self.neighbours };
+        match &mut self.law {
+            State::Loss(settings, acceptance) => *acceptance = settings.next(*acceptance, load.utilisation),
+            State::Rate(rate) => rate.on_period(&period),
+            State::Window(window) => window.on_period(&period),
+        }
+        for upstream in self.neighbours.values_mut() {
+            upstream.peak = f64::from(upstream.under_way);
+        }
+        self.last = now;
+        // RFC 7339 §4.4: a later value has a greater number. One that is a time also survives our restart.
+        self.sequence = (self.sequence + 1).max(now.as_nanos() / SEQUENCE_UNIT);
+    }
+
+    /// What to tell a neighbour in a response now. The same number means the same value (RFC 7339 §5.4).
+    pub fn feedback(&self) -> Feedback {
+        let limit = match &self.law {
+            // f = 1 asks for no reduction.
+            State::Loss(_, acceptance) => (*acceptance < 1.0).then_some(Limit::Loss(*acceptance)),
+            State::Rate(rate) => rate.limit(),
+            State::Window(window) => window.limit(),
+        };
+        let validity = if limit.is_some() { self.validity } else { Duration::ZERO };
+        Feedback { limit, validity, sequence: self.sequence }
+    }
+}

@@ -1,0 +1,161 @@
+use super::bucket::Bucket;
+use super::silence::Silence;
+use super::{Feedback, Limit};
+use crate::{Class, Mix, Scope, Tier, Verdict};
+use base::{Instant, Rng};
+
+/// How a client takes feedback.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SenderSettings {
+    /// What a fraction or a rate counts; the same at both ends.
+    pub scope: Scope,
+}
+
+/// A client's side of hop-by-hop feedback, one for each downstream neighbour.
+///
+/// The host asks [`judge`](Self::judge) before it forwards, tells what became of it
+/// ([`on_confirmed`](Self::on_confirmed), [`on_response`](Self::on_response), [`on_timeout`](Self::on_timeout)) and
+/// hands over the feedback of each response ([`on_feedback`](Self::on_feedback)).
+#[derive(Clone, Debug)]
+pub struct Sender {
+    scope: Scope,
+    mix: Mix,
+    in_force: Option<InForce>,
+    silence: Silence,
+    under_way: u32,
+}
+
+#[derive(Clone, Debug)]
+struct InForce {
+    throttle: Throttle,
+    until: Instant,
+    sequence: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Throttle {
+    /// The server supports control and asks for none.
+    Open,
+    Loss(f64),
+    Rate(Bucket),
+    Window(Grown),
+}
+
+/// A window that opens only as fast as requests are confirmed (slow start): of many senders whose
+/// window is opened at once, none sends a burst.
+#[derive(Clone, Debug)]
+struct Grown {
+    limit: f64,
+    open: f64,
+}
+
+/// A response is tardy by at most 64*T1, in units of `oc-seq`; a number further back is one that
+/// started anew (RFC 7339 §4.4, overflow).
+const TARDY: u64 = 32 * 100_000;
+
+impl Sender {
+    /// Nothing is known of the neighbour: everything is sent (RFC 7339 §5).
+    pub fn new(settings: SenderSettings) -> Self {
+        Self {
+            scope: settings.scope,
+            mix: Mix::new(settings.scope),
+            in_force: None,
+            silence: Silence::default(),
+            under_way: 0,
+        }
+    }
+
+    /// A response brought feedback. A number not above the last one says nothing new (RFC 7339 §5.4).
+    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, rng: &mut Rng) {
+        self.expire(now);
+        if let Some(stored) = &self.in_force
+            && feedback.sequence <= stored.sequence
+            && stored.sequence - feedback.sequence < TARDY
+        {
+            return;
+        }
+        let before = self.in_force.take().map(|stored| stored.throttle);
+        let throttle = match (feedback.limit, before) {
+            (None, _) => Throttle::Open,
+            (Some(Limit::Loss(acceptance)), _) => Throttle::Loss(acceptance.clamp(0.0, 1.0)),
+            (Some(Limit::Rate(rate)), Some(Throttle::Rate(mut bucket))) => {
+                bucket.set_rate(now, rate);
+                Throttle::Rate(bucket)
+            }
+            (Some(Limit::Rate(rate)), _) => Throttle::Rate(Bucket::new(now, rate, rng)),
+            (Some(Limit::Window(limit)), Some(Throttle::Window(grown))) => {
+                Throttle::Window(Grown { limit, open: grown.open.min(limit) })
+            }
+            (Some(Limit::Window(limit)), _) => {
+                Throttle::Window(Grown { limit, open: f64::from(self.under_way).clamp(1.0, limit.max(1.0)) })
+            }
+        };
+        // A value that asks for nothing is kept for its number alone, for as long as a tardy one may come.
+        let until =
+            if matches!(throttle, Throttle::Open) { now + crate::T1 * 64 } else { now + feedback.validity };
+        self.in_force = Some(InForce { throttle, until, sequence: feedback.sequence });
+    }
+
+    /// RFC 7339 §5.4: stored values MUST be reset once their validity has expired.
+    fn expire(&mut self, now: Instant) {
+        self.in_force.take_if(|stored| now >= stored.until);
+    }
+
+    /// Whether a request goes to the neighbour. `own` is the acceptance probability of this host itself, 1 if
+    /// it has none: at the edge the smaller of the two counts (Overload paper, VII-A). What is accepted here must be sent.
+    pub fn judge(&mut self, now: Instant, class: Class, own: f64, rng: &mut Rng) -> Verdict {
+        self.expire(now);
+        let draw = self.mix.draw(now, class, self.acceptance().min(own), rng);
+        let passes = draw && self.throttle(now, class, rng);
+        // Asked last: who asks a silent neighbour and may, is its probe.
+        let passes = passes && (class.tier() == Tier::Never || self.silence.admit(now));
+        self.under_way += u32::from(passes && class.is_new());
+        Verdict::accept_if(passes)
+    }
+
+    fn throttle(&mut self, now: Instant, class: Class, rng: &mut Rng) -> bool {
+        match &mut self.in_force {
+            Some(InForce { throttle: Throttle::Rate(bucket), .. }) if self.scope.counts(class) => {
+                bucket.admit(now, class, rng)
+            }
+            Some(InForce { throttle: Throttle::Window(grown), .. }) if class.is_new() => {
+                // As in the bucket, priority has twice the room.
+                let room = if class.tier() == Tier::First { 1.0 } else { 2.0 };
+                f64::from(self.under_way) + 1.0 <= grown.open.max(1.0) * room
+            }
+            _ => true,
+        }
+    }
+
+    /// A new request that was accepted got its first response other than 100, or its transaction ended
+    /// without one. Once for each.
+    pub fn on_confirmed(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+        if let Some(InForce { throttle: Throttle::Window(grown), .. }) = &mut self.in_force {
+            grown.open = (grown.open + 1.0).min(grown.limit.max(1.0));
+        }
+    }
+
+    /// The neighbour answered a request.
+    pub fn on_response(&mut self) {
+        self.silence.on_response();
+    }
+
+    /// A request to the neighbour timed out, or its transport failed (RFC 7339 §5.9).
+    pub fn on_timeout(&mut self, now: Instant) {
+        self.silence.on_timeout(now);
+    }
+
+    /// The acceptance probability that the neighbour asks for; 1 if it asks for none, or in other terms.
+    pub fn acceptance(&self) -> f64 {
+        match &self.in_force {
+            Some(InForce { throttle: Throttle::Loss(acceptance), .. }) => *acceptance,
+            _ => 1.0,
+        }
+    }
+
+    /// New requests sent and not confirmed yet.
+    pub const fn under_way(&self) -> u32 {
+        self.under_way
+    }
+}

@@ -1,0 +1,67 @@
+use base::Instant;
+use core::time::Duration;
+
+/// What a client does about a server that no longer answers (RFC 7339 §5.9): it stops sending, and probes with
+/// one request at a time, ever less often, until an answer comes. A server in collapse cannot ask for less.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Silence {
+    timeouts: u32,
+    probe_at: Instant,
+}
+
+/// So many in a row are "repeated" timeouts.
+const REPEATED: u32 = 3;
+const PROBE_FIRST: Duration = Duration::from_secs(1);
+/// 32 s are 64*T1: no probe is sent while the last one is unanswered.
+const PROBE_MAX: Duration = Duration::from_secs(32);
+
+impl Silence {
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.timeouts = self.timeouts.saturating_add(1);
+        if self.timeouts == REPEATED {
+            self.probe_at = now + PROBE_FIRST;
+        }
+    }
+
+    pub(super) fn on_response(&mut self) {
+        self.timeouts = 0;
+    }
+
+    /// Whether a request may be sent; if the server is silent, this one is the probe.
+    pub(super) fn admit(&mut self, now: Instant) -> bool {
+        if self.timeouts < REPEATED {
+            return true;
+        }
+        let probe = now >= self.probe_at;
+        if probe {
+            // A probe that fails is a timeout more, and doubles the wait.
+            let doublings = (self.timeouts - REPEATED + 1).min(5);
+            self.probe_at = now + (PROBE_FIRST * 2_u32.pow(doublings)).min(PROBE_MAX);
+        }
+        probe
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_server_is_probed_ever_less_often_until_it_answers() {
+        let mut silence = Silence::default();
+        let at = Instant::from_millis;
+        (0..2).for_each(|_| silence.on_timeout(at(0)));
+        assert!(silence.admit(at(0)));
+        silence.on_timeout(at(0));
+        let mut probes = Vec::new();
+        for ms in (0..100_000).step_by(500) {
+            if silence.admit(at(ms)) {
+                probes.push(ms);
+                silence.on_timeout(at(ms));
+            }
+        }
+        assert_eq!(probes, [1_000, 3_000, 7_000, 15_000, 31_000, 63_000, 95_000]);
+        silence.on_response();
+        assert!(silence.admit(at(100_000)) && silence.admit(at(100_000)));
+    }
+}

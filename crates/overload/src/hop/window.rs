@@ -1,0 +1,67 @@
+//! The receiver's law for window-based feedback (RFC 6357 §9.3 leaves it open).
+
+use super::Limit;
+use super::rate::{self, Activity};
+use super::receiver::Period;
+use super::share::fair_share;
+
+/// The constants of the law: those of the rate, whose period, target wait and thresholds mean the same here, and the step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Settings {
+    /// Period, target, start and stop; horizon and memory are not used.
+    pub common: rate::Settings,
+    /// The largest growth in a period, as a share of the window.
+    pub growth: f64,
+    /// The largest cut in a period, as a share of the window.
+    pub cut: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { common: rate::Settings::default(), growth: 0.05, cut: 0.3 }
+    }
+}
+
+/// How many new requests may be under way to the server and unconfirmed, all neighbours together.
+///
+/// What is under way waits in the server's queue or on the far side, so the window bounds the queue directly. Each
+/// period it moves by `growth * (target - wait) / target`, within `growth` up and `cut` down; it grows only while it
+/// is used, or it would open without end under light load.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    settings: Settings,
+    activity: Activity,
+    total: Option<f64>,
+    share: Option<f64>,
+}
+
+impl Window {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, activity: Activity::default(), total: None, share: None }
+    }
+
+    pub(super) fn on_period(&mut self, period: &Period<'_>) {
+        if !self.activity.update(&self.settings.common, period) {
+            (self.total, self.share) = (None, None);
+            return;
+        }
+        let (wait, target) = (period.load.wait.as_secs_f64(), self.settings.common.target.as_secs_f64());
+        let used: f64 = period.neighbours.values().map(|from| from.peak).sum();
+        // At first the window is what is under way, cut in proportion to what is too much of it.
+        let mut window = self.total.unwrap_or(used / (wait / target).max(1.0));
+        let error = (target - wait) / target;
+        let step = (self.settings.growth * error).clamp(-self.settings.cut, self.settings.growth);
+        if step < 0.0 || used >= window * 0.8 {
+            window *= 1.0 + step;
+        }
+        // One for each neighbour: with none, nothing would come back that could open it again (RFC 6357 §9.3).
+        let window = window.max(period.neighbours.len().max(1) as f64);
+        self.total = Some(window);
+        let demands = period.neighbours.values().map(|from| from.peak);
+        self.share = Some(fair_share(window, self.share, demands).max(1.0));
+    }
+
+    pub(super) fn limit(&self) -> Option<Limit> {
+        self.share.map(Limit::Window)
+    }
+}

@@ -1,0 +1,33 @@
+//! Which requests a busy server takes, and what it asks of those who send them.
+//!
+//! Pure: time, load and randomness are arguments; queues and SIP text belong to the host. A host
+//! - puts each message in a [`Class`] and, if it likes, serves its queue by the rules of [`Triage`];
+//! - feeds the meters of [`signal`] and gives a [`signal::Load`] to its [`local::Controller`] at each period;
+//! - as a server answers with the [`hop::Feedback`] of a [`hop::Receiver`]; as a client keeps a [`hop::Sender`]
+//!   and a [`retry_after::Backoff`] for each downstream neighbour, and asks them before it forwards;
+//! - or keeps an [`end_to_end::Targets`] where feedback travels the whole path.
+//!
+//! [`Settings`] says which of these a host runs, and makes them.
+#![forbid(unsafe_code)]
+
+mod class;
+pub mod end_to_end;
+pub mod hop;
+pub mod local;
+pub mod retry_after;
+mod settings;
+mod shed;
+pub mod signal;
+mod triage;
+mod verdict;
+
+pub use class::{Class, Facts, Tier};
+pub use settings::{Feedback, Local, Settings};
+pub use shed::{Mix, Scope};
+pub use triage::{Fate, Triage};
+pub use verdict::{RejectAt, RejectState, Verdict};
+
+use core::time::Duration;
+
+/// RFC 3261 §17.1.1.1: the estimate of a round trip, and the first wait before a request is sent again.
+pub const T1: Duration = Duration::from_millis(500);

@@ -1,0 +1,107 @@
+//! Bang-bang control of the queue length.
+
+use super::Controller;
+use crate::signal::Load;
+use crate::{Class, Tier, Verdict};
+use base::{Instant, Rng};
+
+/// The watermarks, in messages waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Above it the server is overloaded.
+    pub high: usize,
+    /// Below it, it no longer is.
+    pub low: usize,
+}
+
+impl Default for Settings {
+    /// 800 and 600, for a buffer of 1000 (Overload paper, IV-A).
+    fn default() -> Self {
+        Self { high: 800, low: 600 }
+    }
+}
+
+/// Two states with hysteresis: overloaded once the queue exceeds the high watermark, until it falls
+/// below the low one.
+#[derive(Clone, Debug)]
+pub(crate) struct Hysteresis {
+    settings: Settings,
+    overloaded: bool,
+}
+
+impl Hysteresis {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { settings, overloaded: false }
+    }
+
+    pub(crate) const fn on_queue(&mut self, queue: usize) {
+        if queue > self.settings.high {
+            self.overloaded = true;
+        } else if queue < self.settings.low {
+            self.overloaded = false;
+        }
+    }
+
+    pub(crate) const fn rejects(&self, class: Class) -> bool {
+        self.overloaded && matches!(class.tier(), Tier::First)
+    }
+
+    pub(crate) const fn acceptance(&self) -> f64 {
+        if self.overloaded { 0.0 } else { 1.0 }
+    }
+}
+
+/// Bang-bang control (BBC): in overload every new request is rejected, else none (Overload paper, VI-B).
+/// New requests with priority pass; the buffer is their bound.
+#[derive(Clone, Debug)]
+pub struct BangBang(Hysteresis);
+
+impl BangBang {
+    /// Not overloaded at first.
+    pub const fn new(settings: Settings) -> Self {
+        Self(Hysteresis::new(settings))
+    }
+}
+
+impl Controller for BangBang {
+    fn name(&self) -> &'static str {
+        "bang-bang"
+    }
+
+    fn judge(&mut self, _: Instant, class: Class, _: &Load, _: &mut Rng) -> Verdict {
+        Verdict::accept_if(!self.0.rejects(class))
+    }
+
+    fn on_queue(&mut self, queue: usize) {
+        self.0.on_queue(queue);
+    }
+
+    fn acceptance(&self) -> f64 {
+        self.0.acceptance()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_changes_above_the_high_and_below_the_low_watermark_only() {
+        let mut law = BangBang::new(Settings::default());
+        let mut rng = Rng::from_seed(1);
+        let mut at = |queue, class| {
+            law.on_queue(queue);
+            law.judge(Instant::ZERO, class, &Load::default(), &mut rng).is_accept()
+        };
+        let accepts = [700, 800, 801, 700, 600, 599, 700, 800].map(|queue| at(queue, Class::NewInvite));
+        assert_eq!(accepts, [true, true, false, false, false, true, true, true]);
+        at(801, Class::NewInvite);
+        for class in Class::ALL {
+            assert_eq!(at(801, class), class.tier() != Tier::First, "{class:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Admission on queueing delay.
+
+use super::Controller;
+use crate::signal::Load;
+use crate::{Class, T1, Tier, Verdict};
+use base::{Instant, Rng};
+use core::time::Duration;
+use rand::Rng as _;
+
+/// The bounds on the expected wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Up to this wait every new request is taken.
+    pub onset: Duration,
+    /// From this wait on none is, but those with priority up to twice this wait. Below T1/4, so that
+    /// also twice this is below T1/2: the answer is back before the sender repeats itself.
+    pub bound: Duration,
+}
+
+impl Default for Settings {
+    /// T1/16 and T1/8: 31 ms and 62 ms.
+    fn default() -> Self {
+        Self { onset: T1 / 16, bound: T1 / 8 }
+    }
+}
+
+/// Takes a new request if its expected wait is short; beyond the Overload paper.
+///
+/// The wait is that of the work already queued ahead of it ([`crate::signal::Backlog`]), so the law acts on a step of
+/// the load at once and needs no epochs. Between `onset` and `bound` the probability falls from 1 to 0 in a
+/// straight line: a hard edge would take bursts of INVITEs whose responses and ACKs then come back as one.
+#[derive(Clone, Debug)]
+pub struct Delay {
+    settings: Settings,
+    acceptance: f64,
+}
+
+impl Delay {
+    /// Accepts everything at first.
+    pub const fn new(settings: Settings) -> Self {
+        Self { settings, acceptance: 1.0 }
+    }
+
+    /// The probability of acceptance at an expected wait, with the bounds `scale` times as far.
+    fn probability(&self, wait: Duration, scale: u32) -> f64 {
+        let [onset, bound, wait] =
+            [self.settings.onset * scale, self.settings.bound * scale, wait].map(|d| d.as_secs_f64());
+        if wait <= onset { 1.0 } else { ((bound - wait) / (bound - onset)).max(0.0) }
+    }
+}
+
+impl Controller for Delay {
+    fn name(&self) -> &'static str {
+        "delay"
+    }
+
+    fn judge(&mut self, _: Instant, class: Class, load: &Load, rng: &mut Rng) -> Verdict {
+        let draw = rng.random::<f64>();
+        self.acceptance = self.probability(load.wait, 1);
+        Verdict::accept_if(match class.tier() {
+            Tier::First => draw < self.acceptance,
+            Tier::Later => draw < self.probability(load.wait, 2),
+            Tier::Last | Tier::Never => true,
+        })
+    }
+
+    fn acceptance(&self) -> f64 {
+        self.acceptance
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probability_falls_in_a_straight_line_and_priority_has_twice_the_room() {
+        let mut law =
+            Delay::new(Settings { onset: Duration::from_millis(40), bound: Duration::from_millis(80) });
+        let mut rng = Rng::from_seed(1);
+        let mut taken = |class, millis| {
+            let load = Load { wait: Duration::from_millis(millis), ..Load::default() };
+            (0..1_000).filter(|_| law.judge(Instant::ZERO, class, &load, &mut rng).is_accept()).count()
+        };
+        assert_eq!([0, 40, 80].map(|wait| taken(Class::NewInvite, wait)), [1_000, 1_000, 0]);
+        assert!(taken(Class::NewInvite, 50).abs_diff(750) < 50);
+        assert_eq!([80, 160].map(|wait| taken(Class::Priority, wait)), [1_000, 0]);
+        for class in [Class::Repeat, Class::Closing, Class::InDialog, Class::Response] {
+            assert_eq!(taken(class, 10_000), 1_000, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_slope_the_bound_is_an_edge() {
+        let edge = Duration::from_millis(80);
+        let mut law = Delay::new(Settings { onset: edge, bound: edge });
+        let mut rng = Rng::from_seed(1);
+        let mut taken = |millis| {
+            let load = Load { wait: Duration::from_millis(millis), ..Load::default() };
+            law.judge(Instant::ZERO, Class::NewInvite, &load, &mut rng).is_accept()
+        };
+        assert!(taken(80) && !taken(81));
+    }
+}

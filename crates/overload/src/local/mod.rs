@@ -1,0 +1,46 @@
+//! Local control: a server decides on its own which new requests it takes. One file a law, chosen by name
+//! ([`crate::Local`]).
+
+pub mod bang_bang;
+pub mod delay;
+mod none;
+pub mod occupancy;
+
+pub use bang_bang::BangBang;
+pub use delay::Delay;
+pub use none::None;
+pub use occupancy::Occupancy;
+
+use crate::signal::Load;
+use crate::{Class, Verdict};
+use base::{Instant, Rng};
+use core::fmt::Debug;
+use core::time::Duration;
+
+/// Decides on the requests that reach a server.
+pub trait Controller: Debug + Send {
+    /// Its name in the configuration.
+    fn name(&self) -> &'static str;
+
+    /// Whether a request is taken. Only new requests ([`Class::is_new`]) are ever rejected.
+    fn judge(&mut self, now: Instant, class: Class, load: &Load, rng: &mut Rng) -> Verdict;
+
+    /// A message joined or left the queue, which now holds `queue` external messages.
+    fn on_queue(&mut self, _queue: usize) {}
+
+    /// A period is over; `load` has its utilisation.
+    fn on_period(&mut self, _load: &Load) {}
+
+    /// How often [`on_period`](Self::on_period) is wanted.
+    fn period(&self) -> Option<Duration> {
+        Option::None
+    }
+
+    /// The fraction of new requests that it takes now, 0 to 1: the f that a server reports upstream.
+    fn acceptance(&self) -> f64 {
+        1.0
+    }
+
+    /// A copy to try things out on.
+    fn clone_box(&self) -> Box<dyn Controller>;
+}

@@ -1,0 +1,22 @@
+use super::Controller;
+use crate::signal::Load;
+use crate::{Class, Verdict};
+use base::{Instant, Rng};
+
+/// No control: everything is taken, and what finds the buffer full is lost (Overload paper, VI-C, case 1).
+#[derive(Clone, Copy, Debug)]
+pub struct None;
+
+impl Controller for None {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn judge(&mut self, _: Instant, _: Class, _: &Load, _: &mut Rng) -> Verdict {
+        Verdict::Accept
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(*self)
+    }
+}

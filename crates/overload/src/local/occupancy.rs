@@ -1,0 +1,121 @@
+//! The occupancy algorithm.
+
+use super::Controller;
+use crate::signal::Load;
+use crate::{Class, Mix, Scope, Verdict};
+use base::{Instant, Rng};
+use core::time::Duration;
+
+/// The constants of equations 1 and 2.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Settings {
+    /// `f_min`: the least fraction accepted. Were it 0, no multiplication could lift it again.
+    pub acceptance_min: f64,
+    /// `phi_max`: the largest increase from one epoch to the next.
+    pub increase_max: f64,
+    /// `rho_target`: the utilisation aimed at.
+    pub target: f64,
+    /// `tau`: the length of an epoch.
+    pub period: Duration,
+    /// Weight of the newest utilisation in a moving average; 1 is no smoothing. For
+    /// [`crate::signal::Utilisation`], which the host makes.
+    pub weight: f64,
+}
+
+impl Default for Settings {
+    /// 0.02, 5, 0.9, 1 s, no smoothing (Overload paper, VI-C).
+    fn default() -> Self {
+        Self {
+            acceptance_min: 0.02,
+            increase_max: 5.0,
+            target: 0.9,
+            period: Duration::from_secs(1),
+            weight: 1.0,
+        }
+    }
+}
+
+impl Settings {
+    /// `f` of the next epoch from that of this one and its utilisation: equations 1 and 2.
+    pub fn next(&self, acceptance: f64, utilisation: f64) -> f64 {
+        // An idle processor (rho = 0) asks for an infinite increase; phi_max bounds it.
+        let factor = (self.target / utilisation.max(f64::MIN_POSITIVE)).min(self.increase_max);
+        (factor * acceptance).clamp(self.acceptance_min, 1.0)
+    }
+}
+
+/// The occupancy algorithm (OCC): a new request is accepted with probability f, and f follows the
+/// utilisation (Overload paper, VI-B).
+#[derive(Clone, Debug)]
+pub struct Occupancy {
+    settings: Settings,
+    acceptance: f64,
+    mix: Mix,
+}
+
+impl Occupancy {
+    /// Accepts everything at first.
+    pub const fn new(settings: Settings) -> Self {
+        Self { settings, acceptance: 1.0, mix: Mix::new(Scope::NewRequests) }
+    }
+}
+
+impl Controller for Occupancy {
+    fn name(&self) -> &'static str {
+        "occupancy"
+    }
+
+    fn judge(&mut self, now: Instant, class: Class, _: &Load, rng: &mut Rng) -> Verdict {
+        Verdict::accept_if(self.mix.draw(now, class, self.acceptance, rng))
+    }
+
+    fn on_period(&mut self, load: &Load) {
+        self.acceptance = self.settings.next(self.acceptance, load.utilisation);
+    }
+
+    fn period(&self) -> Option<Duration> {
+        Some(self.settings.period)
+    }
+
+    fn acceptance(&self) -> f64 {
+        self.acceptance
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equations_1_and_2() {
+        let law = Settings::default();
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+        near(law.next(0.5, 0.9), 0.5);
+        near(law.next(0.5, 1.0), 0.45);
+        near(law.next(0.5, 0.6), 0.75);
+        near(law.next(0.1, 0.01), 0.5);
+        near(law.next(0.02, 0.0), 0.1);
+        near(law.next(0.021, 1.0), 0.02);
+        near(law.next(0.9, 0.0), 1.0);
+    }
+
+    #[test]
+    fn accepts_the_fraction_and_sheds_priority_last() {
+        let mut law = Occupancy::new(Settings::default());
+        law.acceptance = 0.3;
+        let mut rng = Rng::from_seed(1);
+        let mut accepted = [0; 2];
+        for turn in 0..40_000 {
+            let class = if turn % 10 == 9 { Class::Priority } else { Class::NewInvite };
+            let verdict = law.judge(Instant::ZERO, class, &Load::default(), &mut rng);
+            accepted[usize::from(class == Class::Priority)] += u32::from(verdict.is_accept());
+        }
+        // 30 % of all, of which the tenth with priority is a part.
+        assert_eq!(accepted[1], 4_000);
+        assert!((i64::from(accepted[0]) - 8_000).abs() < 300, "{accepted:?}");
+    }
+}

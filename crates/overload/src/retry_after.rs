@@ -1,0 +1,122 @@
+//! 503 with Retry-After, on both sides (Overload paper, V-C): on/off control.
+
+use crate::local::Controller;
+use crate::local::bang_bang::{self, Hysteresis};
+use crate::signal::Load;
+use crate::{Class, Verdict};
+use base::{Instant, Rng};
+use core::time::Duration;
+
+/// When a server sends a 503 with Retry-After, and for how long it asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Where it starts and where it stops.
+    pub watermarks: bang_bang::Settings,
+    /// How long it asks its neighbour to stay away. The header counts whole seconds.
+    pub pause: Duration,
+}
+
+impl Default for Settings {
+    /// 800, 600 and 10 s (Overload paper, IV-A and V-C).
+    fn default() -> Self {
+        Self { watermarks: bang_bang::Settings::default(), pause: Duration::from_secs(10) }
+    }
+}
+
+/// The server's side: above the high watermark every new request is answered with a 503 with Retry-After,
+/// until the queue is below the low one.
+#[derive(Clone, Debug)]
+pub struct RetryAfter {
+    state: Hysteresis,
+    pause: Duration,
+}
+
+impl RetryAfter {
+    /// Accepts everything at first.
+    pub const fn new(settings: Settings) -> Self {
+        Self { state: Hysteresis::new(settings.watermarks), pause: settings.pause }
+    }
+}
+
+impl Controller for RetryAfter {
+    fn name(&self) -> &'static str {
+        "retry-after"
+    }
+
+    fn judge(&mut self, _: Instant, class: Class, _: &Load, _: &mut Rng) -> Verdict {
+        if self.state.rejects(class) {
+            Verdict::Reject { retry_after: Some(self.pause) }
+        } else {
+            Verdict::Accept
+        }
+    }
+
+    fn on_queue(&mut self, queue: usize) {
+        self.state.on_queue(queue);
+    }
+
+    fn acceptance(&self) -> f64 {
+        self.state.acceptance()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+/// The client's side, one for each downstream neighbour: no requests for as long as the neighbour asked
+/// (RFC 3261 §21.5.4).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Backoff {
+    until: Instant,
+}
+
+impl Backoff {
+    /// The neighbour answered 503. Without a Retry-After only that request is affected. Of several pauses that
+    /// overlap the one that ends last counts: answers overtake each other.
+    pub fn on_503(&mut self, now: Instant, retry_after: Option<Duration>) {
+        if let Some(pause) = retry_after {
+            self.until = self.until.max(now + pause);
+        }
+    }
+
+    /// Whether a request may be sent to the neighbour.
+    pub fn is_open(&self, now: Instant) -> bool {
+        now >= self.until
+    }
+
+    /// The end of the pause; in the past if there is none.
+    pub const fn until(&self) -> Instant {
+        self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_for_a_pause_between_the_watermarks() {
+        let mut law = RetryAfter::new(Settings::default());
+        let mut rng = Rng::from_seed(1);
+        let mut at = |queue| {
+            law.on_queue(queue);
+            law.judge(Instant::ZERO, Class::NewInvite, &Load::default(), &mut rng)
+        };
+        let pause = Verdict::Reject { retry_after: Some(Duration::from_secs(10)) };
+        assert_eq!([800, 801, 600, 599].map(&mut at), [Verdict::Accept, pause, pause, Verdict::Accept]);
+    }
+
+    #[test]
+    fn a_neighbour_rests_for_as_long_as_it_asked_and_only_if_it_did() {
+        let mut backoff = Backoff::default();
+        assert!(backoff.is_open(Instant::ZERO));
+        backoff.on_503(Instant::from_millis(100), None);
+        assert!(backoff.is_open(Instant::from_millis(100)));
+        backoff.on_503(Instant::from_millis(100), Some(Duration::from_secs(10)));
+        backoff.on_503(Instant::from_millis(200), Some(Duration::from_secs(1)));
+        assert!(!backoff.is_open(Instant::from_millis(10_099)));
+        assert!(backoff.is_open(Instant::from_millis(10_100)));
+        assert_eq!(backoff.until(), Instant::from_millis(10_100));
+    }
+}

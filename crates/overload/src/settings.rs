@@ -1,0 +1,146 @@
+use crate::end_to_end::{self, Targets};
+use crate::hop::{self, Law, Receiver, Sender, SenderSettings};
+use crate::local::{BangBang, Controller, Delay, None as NoControl, Occupancy, bang_bang, delay, occupancy};
+use crate::retry_after::{self, RetryAfter};
+use crate::{RejectAt, RejectState, Scope, Triage};
+
+/// The local law of a host, with its constants.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub enum Local {
+    /// Nothing is rejected.
+    #[default]
+    None,
+    /// Watermarks of the queue.
+    BangBang(bang_bang::Settings),
+    /// Watermarks of the queue, and a pause for the neighbour.
+    RetryAfter(retry_after::Settings),
+    /// Utilisation.
+    Occupancy(occupancy::Settings),
+    /// Expected wait.
+    Delay(delay::Settings),
+}
+
+impl Local {
+    /// The names in the configuration.
+    pub const NAMES: [&'static str; 5] = ["none", "bang-bang", "retry-after", "occupancy", "delay"];
+
+    /// The law of this name, with its default constants.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "none" => Self::None,
+            "bang-bang" => Self::BangBang(bang_bang::Settings::default()),
+            "retry-after" => Self::RetryAfter(retry_after::Settings::default()),
+            "occupancy" => Self::Occupancy(occupancy::Settings::default()),
+            "delay" => Self::Delay(delay::Settings::default()),
+            _ => return None,
+        })
+    }
+
+    /// A controller of this law.
+    pub fn controller(&self) -> Box<dyn Controller> {
+        match *self {
+            Self::None => Box::new(NoControl),
+            Self::BangBang(settings) => Box::new(BangBang::new(settings)),
+            Self::RetryAfter(settings) => Box::new(RetryAfter::new(settings)),
+            Self::Occupancy(settings) => Box::new(Occupancy::new(settings)),
+            Self::Delay(settings) => Box::new(Delay::new(settings)),
+        }
+    }
+}
+
+/// What a host tells those who send to it, and takes from those that it sends to.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub enum Feedback {
+    /// Nothing.
+    #[default]
+    None,
+    /// Each neighbour a fraction, a rate or a window.
+    Hop(Law),
+    /// The f of the local law for each target, along the path.
+    EndToEnd(end_to_end::Settings),
+}
+
+impl Feedback {
+    /// The names in the configuration.
+    pub const NAMES: [&'static str; 5] = ["none", "loss", "rate", "window", "end-to-end"];
+
+    /// The feedback of this name, with its default constants.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "none" => Self::None,
+            "loss" => Self::Hop(Law::Loss(occupancy::Settings::default())),
+            "rate" => Self::Hop(Law::Rate(hop::rate::Settings::default())),
+            "window" => Self::Hop(Law::Window(hop::window::Settings::default())),
+            "end-to-end" => Self::EndToEnd(end_to_end::Settings::default()),
+            _ => return None,
+        })
+    }
+}
+
+/// Everything about overload that a host can be told. The default is no control at all.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Settings {
+    /// What it decides on its own.
+    pub local: Local,
+    /// When it decides.
+    pub reject_at: RejectAt,
+    /// How it rejects.
+    pub reject_state: RejectState,
+    /// What travels between neighbours.
+    pub feedback: Feedback,
+    /// What fractions and rates count; the same in all of a network.
+    pub scope: Scope,
+    /// Whether a request that a downstream neighbour rejected with a 503 is tried at another one (Overload paper,
+    /// VI-C, case 3).
+    pub alternate: bool,
+    /// The rules of the queue; first come first served without.
+    pub triage: Option<Triage>,
+}
+
+impl Settings {
+    /// The local controller.
+    pub fn controller(&self) -> Box<dyn Controller> {
+        self.local.controller()
+    }
+
+    /// The server's side of hop-by-hop feedback, if there is any.
+    pub fn receiver(&self) -> Option<Receiver> {
+        match self.feedback {
+            Feedback::Hop(law) => Some(Receiver::new(law, self.scope)),
+            Feedback::None | Feedback::EndToEnd(_) => None,
+        }
+    }
+
+    /// The client's side of hop-by-hop feedback, for one downstream neighbour, if there is any.
+    pub fn sender(&self) -> Option<Sender> {
+        matches!(self.feedback, Feedback::Hop(_)).then(|| Sender::new(SenderSettings { scope: self.scope }))
+    }
+
+    /// The table of end-to-end feedback, if there is any.
+    pub fn targets(&self) -> Option<Targets> {
+        match self.feedback {
+            Feedback::EndToEnd(settings) => Some(Targets::new(settings)),
+            Feedback::None | Feedback::Hop(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_makes_what_it_says() {
+        for name in Local::NAMES {
+            assert_eq!(Local::by_name(name).unwrap().controller().name(), name);
+        }
+        for name in Feedback::NAMES {
+            let settings = Settings { feedback: Feedback::by_name(name).unwrap(), ..Settings::default() };
+            let hop = ["loss", "rate", "window"].contains(&name);
+            assert_eq!(settings.receiver().is_some(), hop, "{name}");
+            assert_eq!(settings.sender().is_some(), hop, "{name}");
+            assert_eq!(settings.targets().is_some(), name == "end-to-end", "{name}");
+        }
+        assert!(Local::by_name("OCC").is_none() && Feedback::by_name("").is_none());
+    }
+}

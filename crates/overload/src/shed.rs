@@ -1,0 +1,121 @@
+use crate::{Class, Tier};
+use base::{Instant, Rng};
+use core::time::Duration;
+use rand::Rng as _;
+
+/// Which messages a fraction or a rate speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Scope {
+    /// New requests only: the acceptance probability of INVITEs of the Overload paper (VI-B, VII-A).
+    #[default]
+    NewRequests,
+    /// Every request, new or within a dialog: what `oc` means on the wire (RFC 7339 §5.3, RFC 7415 §3.4).
+    AllRequests,
+}
+
+impl Scope {
+    /// Whether messages of this class are counted. Retransmissions never are (RFC 6357 §9.1).
+    pub const fn counts(self, class: Class) -> bool {
+        match self {
+            Self::NewRequests => class.is_new(),
+            Self::AllRequests => !matches!(class, Class::Timer | Class::Response | Class::Repeat),
+        }
+    }
+}
+
+/// Rejects a fraction of requests, lower tiers first (RFC 7339 §7.2): with the share of each tier in the
+/// recent traffic it turns "10 % less" into "25 % of the 40 % that may be shed".
+#[derive(Clone, Debug)]
+pub struct Mix {
+    scope: Scope,
+    counts: [f64; 4],
+    aged: Instant,
+}
+
+/// RFC 7339 §7.2 samples the mix "every 5-10 seconds"; here the counts halve that often, so that a
+/// young sample never replaces a good one at once.
+const HALF_LIFE: Duration = Duration::from_secs(5);
+
+impl Mix {
+    /// Nothing seen yet: one new request is assumed, so that the very first emergency call is not
+    /// taken for all the traffic there is.
+    pub const fn new(scope: Scope) -> Self {
+        Self { scope, counts: [1.0, 0.0, 0.0, 0.0], aged: Instant::ZERO }
+    }
+
+    /// Notes a request, whether or not anything is being shed: the mix has to be known when shedding starts.
+    pub fn note(&mut self, now: Instant, class: Class) {
+        let halvings = now.saturating_since(self.aged).as_nanos() / HALF_LIFE.as_nanos();
+        if halvings > 0 {
+            let keep = 0.5_f64.powi(halvings.min(64) as i32);
+            self.counts.iter_mut().for_each(|count| *count *= keep);
+            self.aged = now;
+        }
+        if self.scope.counts(class) {
+            self.counts[class.tier() as usize] += 1.0;
+        }
+    }
+
+    /// The probability that a request of this tier is kept when `acceptance` (0 to 1) of all is to be kept.
+    pub fn keep(&self, tier: Tier, acceptance: f64) -> f64 {
+        let total: f64 = self.counts.iter().sum();
+        if tier == Tier::Never || total <= 0.0 {
+            return if tier == Tier::Never { 1.0 } else { acceptance };
+        }
+        // What the tiers before this one cannot shed is left for this one.
+        let before: f64 = self.counts[..tier as usize].iter().sum();
+        let to_shed = (1.0 - acceptance) * total - before;
+        if to_shed <= 0.0 {
+            return 1.0;
+        }
+        (1.0 - to_shed / self.counts[tier as usize]).max(0.0)
+    }
+
+    /// Notes a request that asks to be sent, and draws whether it is accepted.
+    pub fn draw(&mut self, now: Instant, class: Class, acceptance: f64, rng: &mut Rng) -> bool {
+        self.note(now, class);
+        let keep = if self.scope.counts(class) { self.keep(class.tier(), acceptance) } else { 1.0 };
+        // A draw is made whatever the fraction, so that two runs with one seed differ only where the laws do.
+        rng.random::<f64>() < keep
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "values are passed on, not computed")]
+mod tests {
+    use super::*;
+
+    fn mix(counts: &[(Class, usize)]) -> Mix {
+        let mut mix = Mix::new(Scope::AllRequests);
+        for &(class, count) in counts {
+            (0..count).for_each(|_| mix.note(Instant::ZERO, class));
+        }
+        mix
+    }
+
+    #[test]
+    fn lower_tiers_are_shed_first_and_the_total_is_what_was_asked_for() {
+        // The example of RFC 7339 §7.2: 10 % less of all, 40 % may be shed: 25 % of those.
+        let mix = mix(&[
+            (Class::NewInvite, 39),
+            (Class::Priority, 20),
+            (Class::InDialog, 20),
+            (Class::Closing, 20),
+        ]);
+        let keep = |f| [Tier::First, Tier::Later, Tier::Last, Tier::Never].map(|tier| mix.keep(tier, f));
+        assert_eq!(keep(1.0), [1.0; 4]);
+        assert!((keep(0.9)[0] - 0.75).abs() < 1e-12);
+        let half = keep(0.5);
+        assert!(half[0] == 0.0 && (half[1] - 0.5).abs() < 1e-12 && half[2..] == [1.0; 2], "{half:?}");
+        let tenth = keep(0.1);
+        assert_eq!(tenth, [0.0, 0.0, 0.0, 1.0], "what is never shed is left");
+    }
+
+    #[test]
+    fn the_mix_follows_the_traffic() {
+        let mut mix = mix(&[(Class::Priority, 1_000)]);
+        let later = Instant::ZERO + HALF_LIFE * 20;
+        (0..100).for_each(|_| mix.note(later, Class::NewInvite));
+        assert!((mix.keep(Tier::First, 0.5) - 0.5).abs() < 1e-3 && mix.keep(Tier::Later, 0.5) > 0.99);
+    }
+}

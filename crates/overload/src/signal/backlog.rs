@@ -1,0 +1,166 @@
+use crate::Class;
+use base::Instant;
+use core::time::Duration;
+
+/// How long a message that arrives now will wait: queued messages times their mean service time, over the rate
+/// at which the processor works them off.
+///
+/// Both are learned: the mean service time for each class from what was served, and the rate from the work done
+/// while messages waited. That rate is the number of workers less whatever else takes the
+/// processor, early rejections above all: at ten times the load they take a good part of it, and the
+/// queue moves that much slower.
+#[derive(Clone, Debug)]
+pub struct Backlog {
+    workers: f64,
+    queued: [usize; Class::ALL.len()],
+    /// Seconds; the mean service time of each class.
+    mean: [f64; Class::ALL.len()],
+    length: usize,
+    rate: f64,
+    window: Window,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Window {
+    start: Instant,
+    /// Since when messages have been waiting, if they are.
+    waiting_since: Option<Instant>,
+    waited: Duration,
+    served: Duration,
+}
+
+/// Long enough for a hundred messages of 1 ms, short against T1.
+const WINDOW: Duration = Duration::from_millis(100);
+/// Weight of a new window in the rate: it follows a step in half a second.
+const RATE_WEIGHT: f64 = 0.3;
+/// Weight of a new service time in the mean: about the last hundred messages of a class.
+const MEAN_WEIGHT: f64 = 0.02;
+/// The rate never counts as less than this share of the workers, so that one stall does not read as the end.
+const RATE_MIN: f64 = 0.05;
+
+impl Backlog {
+    /// For a host of so many workers whose messages take about `mean` until measured.
+    pub fn new(workers: u32, mean: Duration) -> Self {
+        let workers = f64::from(workers.max(1));
+        Self {
+            workers,
+            queued: [0; Class::ALL.len()],
+            mean: [mean.as_secs_f64(); Class::ALL.len()],
+            length: 0,
+            rate: workers,
+            window: Window::default(),
+        }
+    }
+
+    /// A message joins the queue.
+    pub fn on_enqueue(&mut self, now: Instant, class: Class) {
+        self.queued[class as usize] += 1;
+        self.length += 1;
+        self.window.waiting_since.get_or_insert(now);
+    }
+
+    /// A message leaves the queue, to be served or dropped.
+    pub fn on_dequeue(&mut self, now: Instant, class: Class) {
+        debug_assert!(self.queued[class as usize] > 0, "it was queued");
+        self.queued[class as usize] = self.queued[class as usize].saturating_sub(1);
+        self.length = self.length.saturating_sub(1);
+        if self.length == 0 {
+            self.window.close(now);
+        }
+        self.roll(now);
+    }
+
+    /// A message from the queue took `service` of a worker's time.
+    pub fn on_served(&mut self, class: Class, service: Duration) {
+        let mean = &mut self.mean[class as usize];
+        *mean += MEAN_WEIGHT * (service.as_secs_f64() - *mean);
+        self.window.served += service;
+    }
+
+    fn roll(&mut self, now: Instant) {
+        if now.saturating_since(self.window.start) < WINDOW {
+            return;
+        }
+        let still_waiting = self.window.waiting_since.is_some();
+        self.window.close(now);
+        let waited = self.window.waited.as_secs_f64();
+        // Of a window in which hardly anything waited, the work done says nothing of the rate.
+        let measured = if waited >= WINDOW.as_secs_f64() / 2.0 {
+            (self.window.served.as_secs_f64() / waited).clamp(RATE_MIN * self.workers, self.workers)
+        } else {
+            self.workers
+        };
+        self.rate += RATE_WEIGHT * (measured - self.rate);
+        self.window = Window { start: now, waiting_since: still_waiting.then_some(now), ..Window::default() };
+    }
+
+    /// Messages waiting.
+    pub const fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The wait behind everything that is queued: first come first served.
+    pub fn wait(&self) -> Duration {
+        self.wait_behind(|_| true)
+    }
+
+    /// The wait of a message of this class where lanes are served in order ([`Class::lane`]).
+    pub fn wait_in_lane(&self, class: Class) -> Duration {
+        self.wait_behind(|other| other.lane() <= class.lane())
+    }
+
+    fn wait_behind(&self, ahead: impl Fn(Class) -> bool) -> Duration {
+        let work: f64 = Class::ALL
+            .iter()
+            .filter(|&&class| ahead(class))
+            .map(|&class| self.queued[class as usize] as f64 * self.mean[class as usize])
+            .sum();
+        Duration::from_secs_f64(work / self.rate)
+    }
+}
+
+impl Window {
+    fn close(&mut self, now: Instant) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += now.saturating_since(since);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_wait_is_the_work_ahead_over_the_workers() {
+        let mut backlog = Backlog::new(2, MILLI);
+        (0..30).for_each(|_| backlog.on_enqueue(Instant::ZERO, Class::NewInvite));
+        (0..10).for_each(|_| backlog.on_enqueue(Instant::ZERO, Class::Response));
+        assert_eq!(backlog.wait(), MILLI * 20);
+        assert_eq!(backlog.wait_in_lane(Class::Response), MILLI * 5);
+        assert_eq!(backlog.length(), 40);
+    }
+
+    #[test]
+    fn the_mean_and_the_rate_are_learned() {
+        let mut backlog = Backlog::new(1, MILLI);
+        // Each message takes 2 ms, and another 2 ms go to rejections: the queue moves at half the speed.
+        (0..1_001).for_each(|_| backlog.on_enqueue(Instant::ZERO, Class::NewInvite));
+        for served in 1..=1_000 {
+            backlog.on_served(Class::NewInvite, MILLI * 2);
+            backlog.on_dequeue(Instant::from_millis(4 * served), Class::NewInvite);
+        }
+        let wait = backlog.wait().as_secs_f64();
+        assert!((wait - 0.004).abs() < 0.0002, "one message of 2 ms at half the speed: {wait}");
+        backlog.on_dequeue(Instant::from_millis(4_001), Class::NewInvite);
+        // Half a minute of light traffic: the rate is that of the worker again.
+        for at in 0..300 {
+            backlog.on_enqueue(Instant::from_millis(5_000 + at * 100), Class::NewInvite);
+            backlog.on_dequeue(Instant::from_millis(5_001 + at * 100), Class::NewInvite);
+        }
+        backlog.on_enqueue(Instant::from_millis(40_000), Class::NewInvite);
+        assert!(backlog.wait() < MILLI * 21 / 10);
+    }
+}

@@ -1,0 +1,180 @@
+//! The rules of RFC 7339 and 7415 for the two ends of hop-by-hop feedback.
+
+use base::{Instant, Rng};
+use core::time::Duration;
+use overload::hop::{Feedback, Law, Limit, Neighbour, Receiver, Sender, SenderSettings};
+use overload::local::occupancy;
+use overload::signal::Load;
+use overload::{Class, Scope};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+fn sender(scope: Scope) -> Sender {
+    Sender::new(SenderSettings { scope })
+}
+
+fn feedback(limit: Option<Limit>, sequence: u64) -> Feedback {
+    Feedback { limit, validity: limit.map_or(Duration::ZERO, |_| SECOND), sequence }
+}
+
+/// How many of 1000 new INVITEs at one moment are sent; each is confirmed at once.
+fn sent(sender: &mut Sender, now: Instant, rng: &mut Rng) -> usize {
+    (0..1_000)
+        .filter(|_| {
+            let sent = sender.judge(now, Class::NewInvite, 1.0, rng).is_accept();
+            if sent {
+                sender.on_confirmed();
+            }
+            sent
+        })
+        .count()
+}
+
+#[test]
+fn a_limit_holds_until_its_validity_ends_or_the_server_ends_it() {
+    let mut rng = Rng::from_seed(1);
+    let mut sender = sender(Scope::NewRequests);
+    assert_eq!(sent(&mut sender, at(0), &mut rng), 1_000, "nothing known, nothing held back");
+    sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.0)), 5), &mut rng);
+    assert_eq!(sent(&mut sender, at(999), &mut rng), 0);
+    assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1_000, "RFC 7339 §5.7, event 1");
+    sender.on_feedback(at(1_000), &feedback(Some(Limit::Loss(0.0)), 6), &mut rng);
+    sender.on_feedback(at(1_001), &feedback(None, 7), &mut rng);
+    assert_eq!(sent(&mut sender, at(1_002), &mut rng), 1_000, "event 2");
+}
+
+#[test]
+fn values_that_come_out_of_order_are_ignored_unless_the_numbers_began_anew() {
+    let mut rng = Rng::from_seed(1);
+    let mut sender = sender(Scope::NewRequests);
+    let number = 100_000_000;
+    sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.0)), number), &mut rng);
+    for tardy in [number, number - 1, number - 3_000_000] {
+        sender.on_feedback(at(500), &feedback(None, tardy), &mut rng);
+        assert_eq!(sent(&mut sender, at(500), &mut rng), 0, "{tardy}");
+    }
+    // The same number does not renew the validity (RFC 7339 §5.4).
+    sender.on_feedback(at(900), &feedback(Some(Limit::Loss(0.0)), number), &mut rng);
+    assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1_000);
+    sender.on_feedback(at(1_100), &feedback(Some(Limit::Loss(0.0)), number + 1), &mut rng);
+    sender.on_feedback(at(1_200), &feedback(None, 1), &mut rng);
+    assert_eq!(sent(&mut sender, at(1_200), &mut rng), 1_000, "§4.4: an overflow");
+    // The end of a control has a number too: what was sent before it is tardy.
+    sender.on_feedback(at(1_300), &feedback(None, number + 9), &mut rng);
+    sender.on_feedback(at(1_400), &feedback(Some(Limit::Loss(0.0)), number + 8), &mut rng);
+    assert_eq!(sent(&mut sender, at(1_400), &mut rng), 1_000);
+}
+
+#[test]
+fn at_the_edge_the_smaller_of_the_two_fractions_counts() {
+    let mut rng = Rng::from_seed(1);
+    let mut sender = sender(Scope::NewRequests);
+    sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.5)), 1), &mut rng);
+    let mut taken = |own| {
+        (0..10_000).filter(|_| sender.judge(at(0), Class::NewInvite, own, &mut rng).is_accept()).count()
+    };
+    assert!(taken(1.0).abs_diff(5_000) < 200 && taken(0.8).abs_diff(5_000) < 200);
+    assert!(taken(0.2).abs_diff(2_000) < 200);
+}
+
+#[test]
+fn what_a_limit_counts_is_the_scope() {
+    let mut rng = Rng::from_seed(1);
+    for (scope, expected) in [(Scope::NewRequests, 100), (Scope::AllRequests, 35)] {
+        let mut sender = sender(scope);
+        sender.on_feedback(at(0), &feedback(Some(Limit::Rate(100.0)), 1), &mut rng);
+        let mut invites = 0_usize;
+        for millis in 0..900 {
+            let now = at(millis);
+            if sender.judge(now, Class::NewInvite, 1.0, &mut rng).is_accept() {
+                invites += 1;
+                // Each INVITE is followed by its ACK and BYE, which pass whatever the limit says.
+                for _ in 0..2 {
+                    assert!(sender.judge(now, Class::Closing, 1.0, &mut rng).is_accept());
+                }
+            }
+        }
+        assert!(invites.abs_diff(expected) <= 8, "{scope:?}: {invites}");
+    }
+}
+
+#[test]
+fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
+    let mut rng = Rng::from_seed(1);
+    let mut sender = sender(Scope::NewRequests);
+    let burst = |sender: &mut Sender, rng: &mut Rng| {
+        (0..1_000).filter(|_| sender.judge(at(1), Class::NewInvite, 1.0, rng).is_accept()).count()
+    };
+    sender.on_feedback(at(0), &feedback(Some(Limit::Window(2.0)), 1), &mut rng);
+    assert_eq!(burst(&mut sender, &mut rng), 1, "from nothing under way it starts with one");
+    sender.on_feedback(at(1), &feedback(Some(Limit::Window(50.0)), 2), &mut rng);
+    let mut under_way = 1;
+    let mut bursts = Vec::new();
+    for _ in 0..7 {
+        (0..under_way).for_each(|_| sender.on_confirmed());
+        under_way = burst(&mut sender, &mut rng);
+        bursts.push(under_way);
+    }
+    assert_eq!(bursts, [2, 4, 8, 16, 32, 50, 50]);
+    sender.on_feedback(at(2), &feedback(Some(Limit::Window(3.0)), 3), &mut rng);
+    (0..47).for_each(|_| sender.on_confirmed());
+    assert_eq!((burst(&mut sender, &mut rng), sender.under_way()), (0, 3), "a smaller one counts at once");
+}
+
+#[test]
+fn a_server_that_never_answers_is_left_alone() {
+    let mut rng = Rng::from_seed(1);
+    let mut sender = sender(Scope::NewRequests);
+    (0..3).for_each(|_| sender.on_timeout(at(0)));
+    assert_eq!(sent(&mut sender, at(500), &mut rng), 0);
+    assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1, "one probe");
+    assert!(sender.judge(at(1_000), Class::Closing, 1.0, &mut rng).is_accept());
+    sender.on_response();
+    assert_eq!(sent(&mut sender, at(1_100), &mut rng), 1_000);
+}
+
+#[test]
+fn the_receivers_numbers_grow_and_its_control_ends_with_validity_zero() {
+    let mut receiver = Receiver::new(Law::Loss(occupancy::Settings::default()), Scope::NewRequests);
+    let mut last = receiver.feedback();
+    assert_eq!((last.limit, last.validity), (None, Duration::ZERO));
+    for (second, utilisation) in (1..).zip([1.0, 1.0, 0.9, 0.0]) {
+        receiver.on_period(at(second * 1_000), &Load { utilisation, ..Load::default() });
+        let feedback = receiver.feedback();
+        assert!(feedback.sequence > last.sequence);
+        assert_eq!(feedback.limit.is_some(), second < 4);
+        assert_eq!(feedback.validity.is_zero(), second == 4);
+        last = feedback;
+    }
+}
+
+#[test]
+fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
+    let mut receiver = Receiver::new(Law::Rate(overload::hop::rate::Settings::default()), Scope::NewRequests);
+    let busy = Load { utilisation: 1.0, queue: 20, wait: Duration::from_millis(20) };
+    let mut shares = Vec::new();
+    for period in 1..=300_u64 {
+        for _ in 0..8 {
+            receiver.on_arrival(at(period * 100), Neighbour(1), Class::NewInvite);
+            if period <= 100 {
+                receiver.on_arrival(at(period * 100), Neighbour(2), Class::NewInvite);
+            }
+        }
+        (0..16).for_each(|_| receiver.on_served(Class::NewInvite));
+        receiver.on_period(at(period * 100), &busy);
+        assert_eq!(
+            receiver.neighbours(),
+            if period < 200 { 2 } else { 1 },
+            "forgotten after 10 s of silence"
+        );
+        if let Some(Limit::Rate(rate)) = receiver.feedback().limit {
+            shares.push(rate);
+        }
+    }
+    assert!((shares[98] - 80.0).abs() < 1.0, "half of 160 each: {}", shares[98]);
+    assert!((shares[299] - 160.0).abs() < 1.0, "all of it: {}", shares[299]);
+}
