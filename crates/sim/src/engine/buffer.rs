@@ -1,0 +1,129 @@
+use base::Instant;
+use hashbrown::HashTable;
+use std::collections::VecDeque;
+
+/// How many [`Priority`]s there are.
+pub(crate) const PRIORITIES: usize = 4;
+
+/// Order of service, non-preemptive: a waiting job of a lower number goes first (Overload paper, section IV-A).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Priority {
+    /// Served first: timer messages in the paper.
+    P1,
+    /// In the paper external messages; with early rejection (section VI) requests chosen for rejection.
+    P2,
+    /// With early rejection all other messages.
+    P3,
+    /// Served last.
+    P4,
+}
+
+impl Priority {
+    /// All of them, the first to be served first.
+    pub const ALL: [Self; PRIORITIES] = [Self::P1, Self::P2, Self::P3, Self::P4];
+}
+
+/// What became of a job that was brought to a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It waits.
+    Queued,
+    /// The buffer is full: gone.
+    Dropped,
+    /// One like it waits already ([`Triage::key`]): gone.
+    Coalesced,
+    /// The host is down: gone.
+    Lost,
+}
+
+/// Rules of a queue that looks at what waits in it. They belong to whoever knows what the jobs mean.
+pub trait Triage<J> {
+    /// A job is not queued while another of the same key waits. Must depend on the job alone.
+    fn key(&self, job: &J) -> Option<u64> {
+        let _ = job;
+        None
+    }
+
+    /// Whether a job whose turn has come is no longer worth serving; `since` is when it was queued. It is then
+    /// dropped without service.
+    fn is_stale(&mut self, now: Instant, since: Instant, job: &J) -> bool {
+        let _ = (now, since, job);
+        false
+    }
+}
+
+/// A queue that serves whatever it has taken.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Plain;
+
+impl<J> Triage<J> for Plain {}
+
+/// The message buffer of a host: one first-in first-out queue a priority, some of them under a common limit.
+#[derive(Debug)]
+pub(crate) struct Buffer<J> {
+    queues: [VecDeque<(Instant, J)>; PRIORITIES],
+    /// Which priorities count for the limit.
+    bounded: [bool; PRIORITIES],
+    limit: usize,
+    /// Jobs waiting that count.
+    occupied: usize,
+    /// Keys of waiting jobs; looked up only.
+    keys: HashTable<u64>,
+}
+
+impl<J> Buffer<J> {
+    pub(crate) fn new(limit: usize, bounded: [bool; PRIORITIES]) -> Self {
+        Self {
+            queues: core::array::from_fn(|_| VecDeque::new()),
+            bounded,
+            limit,
+            occupied: 0,
+            keys: HashTable::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, now: Instant, class: Priority, job: J, key: Option<u64>) -> Admission {
+        let bounded = self.bounded[class as usize];
+        if bounded && self.occupied >= self.limit {
+            return Admission::Dropped;
+        }
+        if let Some(key) = key {
+            if self.keys.find(spread(key), |&other| other == key).is_some() {
+                return Admission::Coalesced;
+            }
+            self.keys.insert_unique(spread(key), key, |&other| spread(other));
+        }
+        self.occupied += usize::from(bounded);
+        self.queues[class as usize].push_back((now, job));
+        Admission::Queued
+    }
+
+    /// The next job to be served, and since when it has waited.
+    pub(crate) fn pop(&mut self, key: impl Fn(&J) -> Option<u64>) -> Option<(Priority, Instant, J)> {
+        let class = Priority::ALL.into_iter().find(|&class| !self.queues[class as usize].is_empty())?;
+        let (since, job) = self.queues[class as usize].pop_front()?;
+        self.occupied -= usize::from(self.bounded[class as usize]);
+        if let Some(key) = key(&job)
+            && let Ok(entry) = self.keys.find_entry(spread(key), |&other| other == key)
+        {
+            entry.remove();
+        }
+        Some((class, since, job))
+    }
+
+    /// How many jobs of a priority wait.
+    pub(crate) fn len(&self, class: Priority) -> usize {
+        self.queues[class as usize].len()
+    }
+
+    /// How many waiting jobs count for the limit.
+    pub(crate) fn occupied(&self) -> usize {
+        self.occupied
+    }
+}
+
+/// A hash of a key: keys are often numbers in sequence, and the table wants its upper bits to differ.
+fn spread(key: u64) -> u64 {
+    let wide = u128::from(key ^ 0x2545_f491_4f6c_dd1d) * 0x9e37_79b9_7f4a_7c15;
+    (wide >> 64) as u64 ^ wide as u64
+}

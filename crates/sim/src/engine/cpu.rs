@@ -1,0 +1,356 @@
+use super::buffer::{Buffer, PRIORITIES};
+use super::spread::scaled;
+use super::{Admission, Plain, Priority, Spread, Triage};
+use crate::stats::Moments;
+use base::{Instant, Rng};
+use core::time::Duration;
+
+/// The processor of a host and the buffer before it (Overload paper, section IV-A).
+#[derive(Clone, PartialEq, Debug)]
+pub struct CpuConfig {
+    /// Jobs served at a time.
+    pub workers: usize,
+    /// Speed of each worker against the base server; 2 takes half the time.
+    pub capacity: f64,
+    /// Jobs of the bounded priorities that may wait, those in service not counted; B of the paper.
+    pub buffer: usize,
+    /// Which priorities the buffer's limit holds for, P1 first. Timers must not be lost, so theirs is not.
+    pub bounded: [bool; PRIORITIES],
+    /// How service times scatter around their cost.
+    pub spread: Spread,
+    /// Share of each worker that a background job takes, 0 to less than 1. The processor is shared in slices too
+    /// short to tell: services take 1 / (1 - share) times as long.
+    pub background: f64,
+}
+
+impl Default for CpuConfig {
+    /// The paper's base server: one worker, B = 1000 external messages, timers unlimited, fixed service times.
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            capacity: 1.0,
+            buffer: 1_000,
+            bounded: [false, true, true, true],
+            spread: Spread::Fixed,
+            background: 0.0,
+        }
+    }
+}
+
+/// Names a service in progress: goes into the model's event of its end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ticket {
+    worker: u32,
+    generation: u32,
+}
+
+/// A service that has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// When to call [`Cpu::finish`].
+    pub at: Instant,
+    /// What with.
+    pub ticket: Ticket,
+}
+
+/// A job that has been served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Served<J> {
+    /// The job, as the start of service left it.
+    pub job: J,
+    /// The queue that it waited in.
+    pub class: Priority,
+    /// When it came.
+    pub queued: Instant,
+    /// When its service began.
+    pub started: Instant,
+}
+
+/// What a service's end turns out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finish<J> {
+    /// Its end; the worker is free.
+    Done(Served<J>),
+    /// The host stalled meanwhile: ask again then.
+    Later(Instant),
+    /// Nothing: the host failed meanwhile.
+    Void,
+}
+
+/// What happened to the jobs of one priority since the last [`Cpu::reset_stats`].
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct ClassStats {
+    /// Jobs brought.
+    pub offered: u64,
+    /// Not taken: buffer full.
+    pub dropped: u64,
+    /// Not taken: one like it waited.
+    pub coalesced: u64,
+    /// Taken, but stale when their turn came.
+    pub stale: u64,
+    /// Brought to a host that was down, or waiting or in service when it failed.
+    pub lost: u64,
+    /// Served to the end.
+    pub served: u64,
+    /// Seconds from queue to start of service, of jobs that were started.
+    pub wait: Moments,
+    /// Seconds from queue to end of service, of jobs that were served.
+    pub sojourn: Moments,
+}
+
+/// A point in the account of busy time, to measure utilisation from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    at: Instant,
+    busy: Duration,
+}
+
+impl Mark {
+    /// When it was taken.
+    pub fn at(self) -> Instant {
+        self.at
+    }
+}
+
+#[derive(Debug)]
+struct Service<J> {
+    job: J,
+    class: Priority,
+    queued: Instant,
+    started: Instant,
+    /// Time in service, stalls not counted.
+    length: Duration,
+    ends: Instant,
+}
+
+#[derive(Debug)]
+struct Worker<J> {
+    service: Option<Service<J>>,
+    /// Moves on with every service that ends, one way or the other: a ticket is good once.
+    generation: u32,
+}
+
+/// Workers that serve a buffer of jobs, highest priority first, each to its end.
+///
+/// The model owns the events. After anything that may let a service begin (a job queued, a service done, a stall over),
+/// it calls [`start`](Self::start) until that returns `None`, and schedules what it returns.
+///
+/// - Jobs: [`enqueue`](Self::enqueue), [`start`](Self::start), [`finish`](Self::finish).
+/// - Disturbances: [`stall`](Self::stall), [`set_background`](Self::set_background), [`fail`](Self::fail),
+///   [`restart`](Self::restart).
+/// - Looking on: [`waiting`](Self::waiting), [`occupied`](Self::occupied), [`mark`](Self::mark),
+///   [`utilisation`](Self::utilisation), [`stats`](Self::stats).
+#[derive(Debug)]
+pub struct Cpu<J, T = Plain> {
+    config: CpuConfig,
+    triage: T,
+    rng: Rng,
+    buffer: Buffer<J>,
+    workers: Vec<Worker<J>>,
+    /// Workers without a service, the next to be used last.
+    idle: Vec<u32>,
+    /// No service begins or goes on before this.
+    stalled_until: Instant,
+    is_up: bool,
+    /// Busy time of services that are over.
+    busy: Duration,
+    stats: [ClassStats; PRIORITIES],
+}
+
+impl<J> Cpu<J> {
+    /// A host that serves whatever it has taken. The generator draws service times; fork it for this host.
+    pub fn new(config: CpuConfig, rng: Rng) -> Self {
+        Self::with_triage(config, Plain, rng)
+    }
+}
+
+impl<J, T: Triage<J>> Cpu<J, T> {
+    /// A host whose queue follows rules.
+    pub fn with_triage(config: CpuConfig, triage: T, rng: Rng) -> Self {
+        let workers = (0..config.workers).map(|_| Worker { service: None, generation: 0 }).collect();
+        Self {
+            triage,
+            rng,
+            buffer: Buffer::new(config.buffer, config.bounded),
+            workers,
+            idle: (0..config.workers as u32).rev().collect(),
+            stalled_until: Instant::ZERO,
+            is_up: true,
+            busy: Duration::ZERO,
+            stats: [ClassStats::default(); PRIORITIES],
+            config,
+        }
+    }
+
+    /// Brings a job.
+    pub fn enqueue(&mut self, now: Instant, class: Priority, job: J) -> Admission {
+        let admission = if self.is_up {
+            let key = self.triage.key(&job);
+            self.buffer.push(now, class, job, key)
+        } else {
+            Admission::Lost
+        };
+        let stats = &mut self.stats[class as usize];
+        stats.offered += 1;
+        match admission {
+            Admission::Queued => {}
+            Admission::Dropped => stats.dropped += 1,
+            Admission::Coalesced => stats.coalesced += 1,
+            Admission::Lost => stats.lost += 1,
+        }
+        admission
+    }
+
+    /// Begins the next service, if a worker is free and a job waits. `cost` says how long the job takes on the base
+    /// server; it may do the job's work to find out, and leave the outcome in the job.
+    pub fn start(&mut self, now: Instant, cost: impl FnOnce(&mut J) -> Duration) -> Option<Due> {
+        if now < self.stalled_until {
+            return None;
+        }
+        let worker = *self.idle.last()?;
+        let (class, queued, mut job) = self.next_job(now)?;
+        self.idle.pop();
+        let length = self.length(cost(&mut job));
+        let ends = now + length;
+        self.stats[class as usize].wait.add((now - queued).as_secs_f64());
+        let place = &mut self.workers[worker as usize];
+        place.service = Some(Service { job, class, queued, started: now, length, ends });
+        Some(Due { at: ends, ticket: Ticket { worker, generation: place.generation } })
+    }
+
+    /// To be called at the instant of a [`Due`] or a [`Finish::Later`].
+    pub fn finish(&mut self, now: Instant, ticket: Ticket) -> Finish<J> {
+        let worker = &mut self.workers[ticket.worker as usize];
+        let Some(service) = worker.service.take_if(|_| worker.generation == ticket.generation) else {
+            return Finish::Void;
+        };
+        if now < service.ends {
+            let ends = service.ends;
+            worker.service = Some(service);
+            return Finish::Later(ends);
+        }
+        worker.generation = worker.generation.wrapping_add(1);
+        self.idle.push(ticket.worker);
+        self.busy += service.length;
+        let stats = &mut self.stats[service.class as usize];
+        stats.served += 1;
+        stats.sojourn.add((now - service.queued).as_secs_f64());
+        let Service { job, class, queued, started, .. } = service;
+        Finish::Done(Served { job, class, queued, started })
+    }
+
+    /// Stops all workers for this long, in addition to what is left of no other stall: of two that overlap, the later
+    /// end counts. Returns the end, at which services may begin again.
+    pub fn stall(&mut self, now: Instant, length: Duration) -> Instant {
+        let end = self.stalled_until.max(now + length);
+        let more = end - self.stalled_until.max(now);
+        self.stalled_until = end;
+        for service in self.workers.iter_mut().filter_map(|worker| worker.service.as_mut()) {
+            service.ends += more;
+        }
+        end
+    }
+
+    /// Changes the share of a background job (see [`CpuConfig::background`]) for services that begin from now on.
+    pub fn set_background(&mut self, share: f64) {
+        self.config.background = share;
+    }
+
+    /// The host dies: `lost` gets every job that waited or was in service. Until [`restart`](Self::restart),
+    /// nothing is taken.
+    pub fn fail(&mut self, now: Instant, mut lost: impl FnMut(J)) {
+        self.busy = self.busy_until(now);
+        self.is_up = false;
+        self.stalled_until = Instant::ZERO;
+        self.idle.clear();
+        for (index, worker) in self.workers.iter_mut().enumerate().rev() {
+            self.idle.push(index as u32);
+            if let Some(service) = worker.service.take() {
+                worker.generation = worker.generation.wrapping_add(1);
+                self.stats[service.class as usize].lost += 1;
+                lost(service.job);
+            }
+        }
+        while let Some((class, _, job)) = self.buffer.pop(|job| self.triage.key(job)) {
+            self.stats[class as usize].lost += 1;
+            lost(job);
+        }
+    }
+
+    /// The host is back, with an empty queue.
+    pub fn restart(&mut self) {
+        self.is_up = true;
+    }
+
+    /// Whether the host is up.
+    pub fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Jobs of a priority that wait.
+    pub fn waiting(&self, class: Priority) -> usize {
+        self.buffer.len(class)
+    }
+
+    /// Waiting jobs that count for the buffer's limit: what watermarks are compared with.
+    pub fn occupied(&self) -> usize {
+        self.buffer.occupied()
+    }
+
+    /// Jobs in service.
+    pub fn in_service(&self) -> usize {
+        self.workers.len() - self.idle.len()
+    }
+
+    /// The rules of the queue.
+    pub fn triage(&mut self) -> &mut T {
+        &mut self.triage
+    }
+
+    /// A point to measure [`utilisation`](Self::utilisation) from.
+    pub fn mark(&self, now: Instant) -> Mark {
+        Mark { at: now, busy: self.busy_until(now) }
+    }
+
+    /// The part of the time since `mark` that workers spent on jobs, 0 to 1, the mean over all workers. Slowness by a
+    /// background job counts as busy, a stall does not.
+    pub fn utilisation(&self, mark: Mark, now: Instant) -> f64 {
+        let span = (now - mark.at).as_secs_f64() * self.workers.len() as f64;
+        if span > 0.0 { self.busy_until(now).saturating_sub(mark.busy).as_secs_f64() / span } else { 0.0 }
+    }
+
+    /// What happened to the jobs of a priority.
+    pub fn stats(&self, class: Priority) -> &ClassStats {
+        &self.stats[class as usize]
+    }
+
+    /// Forgets the statistics so far: the end of the warm-up. Jobs that wait stay.
+    pub fn reset_stats(&mut self) {
+        self.stats = [ClassStats::default(); PRIORITIES];
+    }
+
+    /// The next job that is worth serving.
+    fn next_job(&mut self, now: Instant) -> Option<(Priority, Instant, J)> {
+        loop {
+            let (class, queued, job) = self.buffer.pop(|job| self.triage.key(job))?;
+            if !self.triage.is_stale(now, queued, &job) {
+                return Some((class, queued, job));
+            }
+            self.stats[class as usize].stale += 1;
+        }
+    }
+
+    /// How long a service of this cost takes here.
+    fn length(&mut self, cost: Duration) -> Duration {
+        let slowness = 1.0 / (self.config.capacity * (1.0 - self.config.background));
+        scaled(cost, slowness * self.config.spread.factor(&mut self.rng))
+    }
+
+    /// Busy time of all workers up to now, the part of services that are under way included.
+    fn busy_until(&self, now: Instant) -> Duration {
+        let running = self.workers.iter().filter_map(|worker| worker.service.as_ref());
+        // Nothing is done while stalled, and then all that is left lies after the stall.
+        let at = now.max(self.stalled_until);
+        running.fold(self.busy, |busy, service| busy + service.length.saturating_sub(service.ends - at))
+    }
+}

@@ -1,0 +1,46 @@
+use super::HostId;
+use base::Instant;
+use core::ops::Range;
+use core::time::Duration;
+
+/// What a [`Rule`] does to each message that it meets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Effect {
+    /// Takes this much longer.
+    Delay(Duration),
+    /// Takes longer by a time that is evenly distributed from zero to this.
+    Jitter(Duration),
+    /// Lost with this probability, 0 to 1.
+    Loss(f64),
+    /// Arrives twice with this probability.
+    Duplicate(f64),
+    /// Held back with this probability, for this long: messages behind it overtake.
+    Reorder(f64, Duration),
+    /// Nothing gets through.
+    Partition,
+}
+
+/// A fault of the network: which links, when, what. Rules add up; each is looked at in the order given.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rule {
+    /// Sender; `None` is any.
+    pub from: Option<HostId>,
+    /// Receiver; `None` is any.
+    pub to: Option<HostId>,
+    /// From the start until just before the end, by the time of sending.
+    pub when: Range<Instant>,
+    /// What happens.
+    pub what: Effect,
+}
+
+impl Rule {
+    /// A rule for all messages at all times.
+    pub fn everywhere(what: Effect) -> Self {
+        Self { from: None, to: None, when: Instant::ZERO..Instant::from_nanos(u64::MAX), what }
+    }
+
+    /// Whether the rule is for this link.
+    pub(crate) fn concerns(&self, from: HostId, to: HostId) -> bool {
+        self.from.is_none_or(|host| host == from) && self.to.is_none_or(|host| host == to)
+    }
+}

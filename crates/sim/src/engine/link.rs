@@ -1,0 +1,142 @@
+use super::{Effect, Rule};
+use base::{Instant, Rng};
+use core::time::Duration;
+use rand::Rng as _;
+
+/// Number of a host in its model, from zero.
+pub type HostId = u32;
+
+/// A link in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkConfig {
+    /// Time on the way.
+    pub delay: Duration,
+    /// `None` is a datagram service, to which every fault happens as it is. `Some` is a stream (TCP): nothing is lost,
+    /// doubled or overtaken, but each loss of a segment costs its retransmission timeout, which begins at this and
+    /// doubles (RFC 6298 section 5.5), and everything behind it waits.
+    pub reliable: Option<Duration>,
+}
+
+/// The instants at which copies of a sent message arrive: none, one or two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrivals([Option<Instant>; 2]);
+
+impl IntoIterator for Arrivals {
+    type Item = Instant;
+    type IntoIter = core::iter::Flatten<core::array::IntoIter<Option<Instant>, 2>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter().flatten()
+    }
+}
+
+#[derive(Debug)]
+struct Link {
+    config: LinkConfig,
+    rng: Rng,
+    /// Rules that concern this link, by number.
+    rules: Box<[u32]>,
+    /// When the last message of a stream arrives; no later one arrives before.
+    last: Instant,
+}
+
+/// All links between the hosts of a model, and what goes wrong with them.
+///
+/// Each link draws from a generator of its own, and only when a rule asks for it: a fault of one link changes nothing
+/// on another, and a run with a rule compares with one without.
+#[derive(Debug)]
+pub struct Network {
+    hosts: u32,
+    links: Vec<Link>,
+    rules: Vec<Rule>,
+}
+
+/// A stream's timeout doubles up to this, and after this many retransmissions the connection is dead and the message
+/// lost (Linux: `TCP_RTO_MAX`, `tcp_retries2`).
+const BACKOFF_MAX: Duration = Duration::from_mins(2);
+const RETRANSMISSIONS_MAX: usize = 15;
+
+impl Network {
+    /// Links between all pairs of hosts, also from each to itself.
+    pub fn new(hosts: u32, config: LinkConfig, rules: Vec<Rule>, rng: &Rng) -> Self {
+        let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
+        let links = pairs.map(|(from, to)| Link {
+            config,
+            rng: rng.fork(&format!("link {from} {to}")),
+            rules: (0..).zip(&rules).filter(|(_, rule)| rule.concerns(from, to)).map(|(n, _)| n).collect(),
+            last: Instant::ZERO,
+        });
+        Self { hosts, links: links.collect(), rules }
+    }
+
+    /// Changes one link.
+    pub fn set_link(&mut self, from: HostId, to: HostId, config: LinkConfig) {
+        let index = self.index(from, to);
+        self.links[index].config = config;
+    }
+
+    /// Sends a message: when it arrives, if it does.
+    pub fn send(&mut self, now: Instant, from: HostId, to: HostId) -> Arrivals {
+        let index = self.index(from, to);
+        let link = &mut self.links[index];
+        match link.config.reliable {
+            None => link.datagram(now, &self.rules),
+            Some(timeout) => link.segment(now, &self.rules, timeout),
+        }
+    }
+
+    fn index(&self, from: HostId, to: HostId) -> usize {
+        debug_assert!(from < self.hosts && to < self.hosts, "no link from {from} to {to}");
+        from as usize * self.hosts as usize + to as usize
+    }
+}
+
+impl Link {
+    fn datagram(&mut self, now: Instant, rules: &[Rule]) -> Arrivals {
+        let mut at = [Some(now + self.config.delay), None];
+        for rule in self.rules.iter().map(|&n| &rules[n as usize]).filter(|rule| rule.when.contains(&now)) {
+            match rule.what {
+                Effect::Partition => at = [None; 2],
+                Effect::Duplicate(probability) => {
+                    if self.rng.random_bool(probability) {
+                        at[1] = at[0];
+                    }
+                }
+                // Copies fare one by one.
+                what => at = at.map(|copy| copy.and_then(|at| disturbed(at, what, &mut self.rng))),
+            }
+        }
+        Arrivals(at)
+    }
+
+    fn segment(&mut self, now: Instant, rules: &[Rule], timeout: Duration) -> Arrivals {
+        let (mut sent, mut backoff) = (now, timeout);
+        for _ in 0..=RETRANSMISSIONS_MAX {
+            let mut at = Some(sent + self.config.delay);
+            for rule in
+                self.rules.iter().map(|&n| &rules[n as usize]).filter(|rule| rule.when.contains(&sent))
+            {
+                at = at.and_then(|at| disturbed(at, rule.what, &mut self.rng));
+            }
+            if let Some(at) = at {
+                self.last = self.last.max(at);
+                return Arrivals([Some(self.last), None]);
+            }
+            sent += backoff;
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+        Arrivals([None; 2])
+    }
+}
+
+/// What an effect makes of one copy that would arrive at `at`.
+fn disturbed(at: Instant, what: Effect, rng: &mut Rng) -> Option<Instant> {
+    match what {
+        Effect::Delay(more) => Some(at + more),
+        Effect::Jitter(most) => Some(at + most.mul_f64(rng.random())),
+        Effect::Loss(probability) => (!rng.random_bool(probability)).then_some(at),
+        Effect::Reorder(probability, hold) => Some(if rng.random_bool(probability) { at + hold } else { at }),
+        Effect::Partition => None,
+        Effect::Duplicate(_) => Some(at),
+    }
+}

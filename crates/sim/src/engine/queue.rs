@@ -1,0 +1,223 @@
+use base::Instant;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+/// Bits of a digit of time; a level of slots stands for each digit.
+const DIGIT_BITS: u32 = 6;
+const SLOTS: usize = 1 << DIGIT_BITS;
+/// Digits of 64 bits of nanoseconds: the queue reaches as far as [`Instant`] does.
+const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
+/// A slot of at most this many events is sorted as it is; a fuller one is first spread over the level below.
+const POUR_MAX: usize = 48;
+/// More sorted events than this, and the later half goes back to the slots: inserting moves what it passes.
+const NEAR_MAX: usize = 96;
+/// Emptied lists with more room than this are given back, so that memory follows the number of pending events.
+const SPARE_MAX: usize = 256;
+
+#[derive(Debug)]
+struct Entry<E> {
+    at: u64,
+    event: E,
+}
+
+/// Events in exact order of time; those of the same instant come out first in, first out.
+///
+/// Near events wait in a short sorted run. Far ones wait in slots by the highest digit in which their time differs
+/// from the end of the run, as in a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 37, 1990), and are sorted
+/// only when few enough of them share the next slot, as in a ladder queue (Tang, Goh and Thng, ACM TOMACS 15, 2005).
+/// The cost of an event is thus a few moves of its entry, whatever the number pending and whatever the scale of time;
+/// no tick has to fit the model. Keep `E` small (8 to 16 bytes): it is moved, not pointed to.
+///
+/// An event cannot be taken back: put a generation into it and compare when it comes.
+///
+/// - Scheduling: [`at`](Self::at), [`after`](Self::after).
+/// - Running: [`pop`](Self::pop), or [`pop_until`](Self::pop_until) an end; either moves [`now`](Self::now) on.
+#[derive(Debug)]
+pub struct EventQueue<E> {
+    now: u64,
+    len: usize,
+    /// All events up to `base`, in order.
+    near: VecDeque<Entry<E>>,
+    base: u64,
+    /// Lists of the events after `base`, level by level; each list in the order of scheduling.
+    slots: Vec<Vec<Entry<E>>>,
+    /// A bit a slot that holds events.
+    occupied: [u64; LEVELS],
+    /// A bit a level that has such a slot.
+    levels: u32,
+    /// Empty lists to use again.
+    spare: Vec<Vec<Entry<E>>>,
+}
+
+impl<E> Default for EventQueue<E> {
+    fn default() -> Self {
+        Self {
+            now: 0,
+            len: 0,
+            near: VecDeque::with_capacity(2 * NEAR_MAX),
+            base: 0,
+            slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
+            occupied: [0; LEVELS],
+            levels: 0,
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl<E> EventQueue<E> {
+    /// The instant of the event popped last.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    /// Schedules an event. One before [`now`](Self::now) would run time backwards; it is a bug of the model, and
+    /// comes at once where assertions are off.
+    pub fn at(&mut self, at: Instant, event: E) {
+        debug_assert!(at.as_nanos() >= self.now, "scheduled at {at}, in the past of {}", self.now());
+        let entry = Entry { at: at.as_nanos().max(self.now), event };
+        self.len += 1;
+        if entry.at > self.base {
+            self.put_far(entry);
+            return;
+        }
+        if self.near.back().is_none_or(|last| last.at <= entry.at) {
+            self.near.push_back(entry);
+        } else {
+            let place = self.near.partition_point(|other| other.at <= entry.at);
+            self.near.insert(place, entry);
+        }
+        if self.near.len() > NEAR_MAX {
+            self.split();
+        }
+    }
+
+    /// Schedules an event this long after [`now`](Self::now).
+    pub fn after(&mut self, wait: Duration, event: E) {
+        self.at(self.now() + wait, event);
+    }
+
+    /// The next event, which now happens.
+    pub fn pop(&mut self) -> Option<(Instant, E)> {
+        self.fill();
+        let Entry { at, event } = self.near.pop_front()?;
+        self.now = at;
+        self.len -= 1;
+        Some((Instant::from_nanos(at), event))
+    }
+
+    /// The next event if it happens at `end` or before; otherwise time moves on to `end`.
+    pub fn pop_until(&mut self, end: Instant) -> Option<(Instant, E)> {
+        if self.next_at().is_some_and(|at| at <= end) {
+            return self.pop();
+        }
+        self.now = self.now.max(end.as_nanos());
+        None
+    }
+
+    /// When the next event happens.
+    pub fn next_at(&mut self) -> Option<Instant> {
+        self.fill();
+        self.near.front().map(|entry| Instant::from_nanos(entry.at))
+    }
+
+    /// How many events are pending.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is pending.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Sees to it that the sorted run begins with the next event.
+    fn fill(&mut self) {
+        while self.near.is_empty() && self.levels != 0 {
+            let level = self.levels.trailing_zeros() as usize;
+            let slot = self.occupied[level].trailing_zeros() as usize;
+            let mut list = self.take(level, slot);
+            let shift = level as u32 * DIGIT_BITS;
+            let start = upper(self.base, level) | (slot as u64) << shift;
+            if level == 0 || list.len() <= POUR_MAX {
+                self.base = start | ((1 << shift) - 1);
+                list.sort_by_key(|entry| entry.at);
+                self.near.extend(list.drain(..));
+            } else {
+                self.base = start;
+                for entry in list.drain(..) {
+                    if entry.at == start {
+                        self.near.push_back(entry);
+                    } else {
+                        self.put_far(entry);
+                    }
+                }
+            }
+            self.recycle(list);
+        }
+    }
+
+    /// Shortens the sorted run to its first half, and moves `base` back to its end.
+    fn split(&mut self) {
+        let last = self.near[NEAR_MAX / 2].at;
+        let keep = self.near.partition_point(|entry| entry.at <= last);
+        if keep == self.near.len() {
+            return;
+        }
+        let (level, slot) = place(self.base, last);
+        let below = core::mem::replace(&mut self.base, last);
+        // Seen from the new end, everything that differed from the old one in a lower digit differs in this one.
+        while self.levels & ((1 << level) - 1) != 0 {
+            let lower = self.levels.trailing_zeros() as usize;
+            let from = self.occupied[lower].trailing_zeros() as usize;
+            let mut list = self.take(lower, from);
+            for entry in list.drain(..) {
+                debug_assert!(entry.at > below && place(entry.at, last) == (level, slot));
+                self.put_far(entry);
+            }
+            self.recycle(list);
+        }
+        let mut later = self.near.split_off(keep);
+        for entry in later.drain(..) {
+            self.put_far(entry);
+        }
+    }
+
+    fn put_far(&mut self, entry: Entry<E>) {
+        let (level, slot) = place(entry.at, self.base);
+        let list = &mut self.slots[level * SLOTS + slot];
+        if list.capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            *list = spare;
+        }
+        list.push(entry);
+        self.occupied[level] |= 1 << slot;
+        self.levels |= 1 << level;
+    }
+
+    fn take(&mut self, level: usize, slot: usize) -> Vec<Entry<E>> {
+        self.occupied[level] &= !(1 << slot);
+        if self.occupied[level] == 0 {
+            self.levels &= !(1 << level);
+        }
+        core::mem::take(&mut self.slots[level * SLOTS + slot])
+    }
+
+    fn recycle(&mut self, list: Vec<Entry<E>>) {
+        if list.capacity() <= SPARE_MAX {
+            self.spare.push(list);
+        }
+    }
+}
+
+/// The highest digit in which a later time differs from `base`, as a level, and its value.
+fn place(at: u64, base: u64) -> (usize, usize) {
+    let level = (u64::BITS - 1 - (at ^ base).leading_zeros()) / DIGIT_BITS;
+    (level as usize, (at >> (level * DIGIT_BITS)) as usize % SLOTS)
+}
+
+/// The digits above a level.
+fn upper(time: u64, level: usize) -> u64 {
+    let shift = (level as u32 + 1) * DIGIT_BITS;
+    time.checked_shr(shift).and_then(|digits| digits.checked_shl(shift)).unwrap_or(0)
+}

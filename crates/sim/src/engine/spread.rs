@@ -1,0 +1,137 @@
+use base::Rng;
+use core::fmt;
+use core::time::Duration;
+use rand::Rng as _;
+use rand_distr::{Distribution, Exp1};
+use std::sync::Arc;
+
+/// How times scatter around their mean.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Spread {
+    /// Not at all.
+    #[default]
+    Fixed,
+    /// Exponentially.
+    Exponential,
+    /// As measured.
+    Measured(QuantileTable),
+}
+
+impl Spread {
+    /// Draws a factor of mean 1.
+    pub fn factor(&self, rng: &mut Rng) -> f64 {
+        match self {
+            Self::Fixed => 1.0,
+            Self::Exponential => Exp1.sample(rng),
+            Self::Measured(table) => table.at(rng.random()),
+        }
+    }
+
+    /// Draws a time of this mean.
+    pub fn draw(&self, mean: Duration, rng: &mut Rng) -> Duration {
+        match self {
+            Self::Fixed => mean,
+            _ => scaled(mean, self.factor(rng)),
+        }
+    }
+}
+
+/// A time multiplied, to the nearest nanosecond; what does not fit (584 years) saturates.
+pub(crate) fn scaled(time: Duration, factor: f64) -> Duration {
+    Duration::from_nanos((time.as_nanos() as f64 * factor).round() as u64)
+}
+
+/// A measured law as a table of its quantiles at equal steps of probability, linear in between, scaled to mean 1.
+/// Cheap to clone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QuantileTable(Arc<[f64]>);
+
+/// Why numbers are no [`QuantileTable`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableError {
+    /// Fewer than two quantiles.
+    TooShort,
+    /// The quantile at this index is negative, not finite, or less than the one before.
+    OutOfOrder(usize),
+    /// All quantiles are zero.
+    Zero,
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooShort => f.write_str("a table of quantiles needs at least two of them"),
+            Self::OutOfOrder(index) => {
+                write!(f, "quantile {index} is negative, infinite, or less than the one before it")
+            }
+            Self::Zero => f.write_str("all quantiles are zero"),
+        }
+    }
+}
+
+impl core::error::Error for TableError {}
+
+impl QuantileTable {
+    /// From the quantiles at probabilities 0, 1/n, 2/n ... 1, in any unit: only their ratio to the mean counts.
+    pub fn new(quantiles: &[f64]) -> Result<Self, TableError> {
+        if quantiles.len() < 2 {
+            return Err(TableError::TooShort);
+        }
+        let mut previous = 0.0;
+        for (index, &quantile) in quantiles.iter().enumerate() {
+            if !quantile.is_finite() || quantile < previous {
+                return Err(TableError::OutOfOrder(index));
+            }
+            previous = quantile;
+        }
+        // The mean of a law that is linear between its quantiles.
+        let mean = quantiles.windows(2).map(|pair| f64::midpoint(pair[0], pair[1])).sum::<f64>()
+            / (quantiles.len() - 1) as f64;
+        if mean == 0.0 {
+            return Err(TableError::Zero);
+        }
+        Ok(Self(quantiles.iter().map(|quantile| quantile / mean).collect()))
+    }
+
+    /// From measurements in any order and unit; they are sorted, and each becomes a quantile.
+    pub fn from_samples(samples: &[f64]) -> Result<Self, TableError> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Self::new(&sorted)
+    }
+
+    /// The quantile at a probability of 0 to 1.
+    fn at(&self, probability: f64) -> f64 {
+        let place = probability * (self.0.len() - 1) as f64;
+        let below = (place as usize).min(self.0.len() - 2);
+        self.0[below] + (self.0[below + 1] - self.0[below]) * (place - below as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_scaled_to_mean_one_and_linear_between_its_quantiles() {
+        let table = QuantileTable::new(&[0.0, 10.0, 40.0]).unwrap();
+        // Mean (5 + 25) / 2 = 15.
+        assert_eq!((table.at(0.0), table.at(0.5), table.at(1.0)), (0.0, 10.0 / 15.0, 40.0 / 15.0));
+        assert!((table.at(0.75) - 25.0 / 15.0).abs() < 1e-12);
+        let mut rng = Rng::from_seed(1);
+        let spread = Spread::Measured(table);
+        let mean = (0..100_000).map(|_| spread.factor(&mut rng)).sum::<f64>() / 1e5;
+        // Standard deviation about 0.77; 4 sigma of the mean.
+        assert!((mean - 1.0).abs() < 0.01, "{mean}");
+    }
+
+    #[test]
+    fn a_table_is_refused_for_the_right_reason() {
+        assert_eq!(QuantileTable::new(&[1.0]), Err(TableError::TooShort));
+        assert_eq!(QuantileTable::new(&[1.0, 3.0, 2.0]), Err(TableError::OutOfOrder(2)));
+        assert_eq!(QuantileTable::new(&[-1.0, 3.0]), Err(TableError::OutOfOrder(0)));
+        assert_eq!(QuantileTable::from_samples(&[f64::NAN, 3.0]), Err(TableError::OutOfOrder(1)));
+        assert_eq!(QuantileTable::new(&[0.0, 0.0]), Err(TableError::Zero));
+        assert_eq!(QuantileTable::from_samples(&[3.0, 1.0]), QuantileTable::new(&[1.0, 3.0]));
+    }
+}

@@ -1,0 +1,20 @@
+//! What a run has shown, and how sure that is.
+//!
+//! A simulated mean without an interval says nothing. [`Interval`] comes from independent replications, from the batch
+//! means of one long run ([`BatchMeans`]), or from the differences of two algorithms that met the same random numbers
+//! ([`paired`]), and says itself when it is too wide. [`sweep`] runs many simulations on all cores.
+
+mod batch;
+mod delays;
+mod interval;
+mod moments;
+mod series;
+mod student;
+pub mod sweep;
+
+pub use batch::BatchMeans;
+pub use delays::Delays;
+pub use interval::{Confidence, Interval, paired};
+pub use moments::Moments;
+pub use series::Series;
+pub use student::student_t;

@@ -1,0 +1,61 @@
+use core::time::Duration;
+use hdrhistogram::Histogram;
+
+/// Longest delay told apart, about a day; longer ones count as this.
+const MAX_NS: u64 = 86_400_000_000_000;
+
+/// Delays with their percentiles to three digits, from a microsecond to a day, in constant memory.
+///
+/// Values are nanoseconds at the interface and tenths of a microsecond within.
+#[derive(Clone, Debug)]
+pub struct Delays {
+    histogram: Histogram<u64>,
+    total: Duration,
+}
+
+/// Resolution of the smallest delays.
+const UNIT_NS: u64 = 100;
+
+impl Default for Delays {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, MAX_NS / UNIT_NS, 3);
+        let histogram = histogram.expect("the bounds are constants that the histogram accepts");
+        Self { histogram, total: Duration::ZERO }
+    }
+}
+
+impl Delays {
+    /// Takes a delay in.
+    pub fn add(&mut self, delay: Duration) {
+        let units = u64::try_from(delay.as_nanos() / u128::from(UNIT_NS)).unwrap_or(u64::MAX);
+        self.histogram.saturating_record(units);
+        self.total = self.total.saturating_add(delay);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Exact mean; zero when there are none.
+    pub fn mean(&self) -> Duration {
+        self.total.div_f64(self.count().max(1) as f64)
+    }
+
+    /// The delay that `percent` (0 to 100) of all do not exceed; zero when there are none.
+    pub fn percentile(&self, percent: f64) -> Duration {
+        Duration::from_nanos(self.histogram.value_at_percentile(percent) * UNIT_NS)
+    }
+
+    /// The part of all delays that is at most this, 0 to 1, to the resolution of the histogram.
+    pub fn part_within(&self, delay: Duration) -> f64 {
+        let units = u64::try_from(delay.as_nanos() / u128::from(UNIT_NS)).unwrap_or(u64::MAX);
+        if self.count() == 0 { 0.0 } else { self.histogram.percentile_below(units) / 100.0 }
+    }
+
+    /// Adds what another has seen.
+    pub fn merge(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("both have the same bounds");
+        self.total = self.total.saturating_add(other.total);
+    }
+}

@@ -1,0 +1,96 @@
+use super::{Moments, student_t};
+use core::fmt;
+
+/// The probability with which an interval covers the true value, 0 to 1.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub struct Confidence(pub f64);
+
+impl Confidence {
+    /// What reports print.
+    pub const P95: Self = Self(0.95);
+    /// What tests hold against mathematics: one false alarm in a thousand.
+    pub const P999: Self = Self(0.999);
+}
+
+/// A mean with the half width of its confidence interval (Student's t).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interval {
+    /// The estimate.
+    pub mean: f64,
+    /// The true value lies this far away at most, with the confidence asked for. Infinite below two samples.
+    pub half_width: f64,
+}
+
+impl Interval {
+    /// From samples that are independent and of about normal law: means of replications or of long batches.
+    pub fn of(samples: &Moments, confidence: Confidence) -> Self {
+        let count = samples.count();
+        let half_width = if count < 2 {
+            f64::INFINITY
+        } else {
+            student_t(confidence.0, count - 1) * samples.deviation() / (count as f64).sqrt()
+        };
+        Self { mean: samples.mean(), half_width }
+    }
+
+    /// Whether a value lies within.
+    pub fn contains(&self, value: f64) -> bool {
+        (value - self.mean).abs() <= self.half_width
+    }
+
+    /// Whether the half width is more than this part of the mean: the run was too short, or too few.
+    pub fn too_wide(&self, relative: f64) -> bool {
+        // A half width that is no number is too wide as well.
+        self.half_width.is_nan() || self.half_width > relative * self.mean.abs()
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.4} ± {:.4}", self.mean, self.half_width)
+    }
+}
+
+/// The interval of the mean difference `a - b`, sample by sample.
+///
+/// Where replication i of both used the same seed (common random numbers), what both have in common cancels, and the
+/// interval is much narrower than those of `a` and `b` alone: zero outside of it means that they differ.
+///
+/// # Panics
+/// When there are not as many of one as of the other.
+pub fn paired(a: &[f64], b: &[f64], confidence: Confidence) -> Interval {
+    assert_eq!(a.len(), b.len(), "each replication of one is compared with the same of the other");
+    Interval::of(&a.iter().zip(b).map(|(a, b)| a - b).collect(), confidence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_t_times_the_standard_error() {
+        let samples: Moments = [9.0, 10.0, 11.0, 12.0, 13.0].into_iter().collect();
+        let interval = Interval::of(&samples, Confidence::P95);
+        // t(95 %, 4) = 2.776, deviation sqrt(2.5), root of 5 samples.
+        assert!((interval.half_width - 2.776 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-3, "{interval}");
+        assert!(interval.contains(9.1) && !interval.contains(9.0) && !interval.contains(13.0));
+        assert!(interval.too_wide(0.1) && !interval.too_wide(0.2));
+    }
+
+    #[test]
+    fn too_little_to_judge_is_too_wide() {
+        assert!(Interval::of(&Moments::default(), Confidence::P95).too_wide(1e9));
+        assert!(Interval::of(&[5.0].into_iter().collect(), Confidence::P95).too_wide(1e9));
+        assert!(Interval { mean: f64::NAN, half_width: f64::NAN }.too_wide(1.0));
+    }
+
+    #[test]
+    fn what_pairs_have_in_common_cancels() {
+        let common = [3.0, 80.0, 41.0, 7.0, 55.0];
+        let faster = common.map(|x| x + 1.0);
+        let slower = [3.9, 81.1, 42.0, 8.1, 55.9].map(|x| x + 1.0);
+        let difference = paired(&slower, &faster, Confidence::P95);
+        assert!(!difference.contains(0.5) && difference.contains(1.0), "{difference}");
+        assert!(Interval::of(&slower.into_iter().collect(), Confidence::P95).half_width > 40.0);
+    }
+}

@@ -1,0 +1,85 @@
+/// Count, mean and variance of a stream of numbers in constant memory (Welford, Technometrics 4, 1962): exact to
+/// rounding also where the spread is small against the mean.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Moments {
+    count: u64,
+    mean: f64,
+    /// Sum of squared distances from the mean.
+    squares: f64,
+}
+
+impl Moments {
+    /// Takes a number in.
+    pub fn add(&mut self, value: f64) {
+        self.count += 1;
+        let distance = value - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (value - self.mean);
+    }
+
+    /// Takes in what another has seen (Chan, Golub and `LeVeque`, 1979).
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        let count = (self.count + other.count) as f64;
+        let distance = other.mean - self.mean;
+        self.squares += other.squares + distance * distance * self.count as f64 * other.count as f64 / count;
+        self.mean += distance * other.count as f64 / count;
+        self.count += other.count;
+    }
+
+    /// How many numbers.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their mean; 0 when there are none.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// Variance of what they are a sample of (divided by count - 1); 0 below two numbers.
+    pub fn variance(&self) -> f64 {
+        if self.count < 2 { 0.0 } else { self.squares / (self.count - 1) as f64 }
+    }
+
+    /// Its root.
+    pub fn deviation(&self) -> f64 {
+        self.variance().sqrt()
+    }
+}
+
+impl FromIterator<f64> for Moments {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut moments = Self::default();
+        values.into_iter().for_each(|value| moments.add(value));
+        moments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_spread_on_a_large_mean_is_kept() {
+        let moments: Moments = [4.0, 7.0, 13.0, 16.0].map(|x| x + 1e9).into_iter().collect();
+        assert_eq!((moments.count(), moments.mean(), moments.variance()), (4, 1e9 + 10.0, 30.0));
+    }
+
+    #[test]
+    fn merging_equals_adding_one_by_one() {
+        let values: Vec<f64> = (0..100).map(|n| f64::from(n * n % 37)).collect();
+        let all: Moments = values.iter().copied().collect();
+        let (mut left, right): (Moments, Moments) =
+            (values[..30].iter().copied().collect(), values[30..].iter().copied().collect());
+        left.merge(&Moments::default());
+        left.merge(&right);
+        assert_eq!(left.count(), all.count());
+        assert!((left.mean() - all.mean()).abs() < 1e-12 && (left.variance() - all.variance()).abs() < 1e-9);
+        let mut empty = Moments::default();
+        empty.merge(&all);
+        assert_eq!(empty, all);
+    }
+}
