@@ -59,3 +59,35 @@ impl Delays {
         self.total = self.total.saturating_add(other.total);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_have_three_digits_and_the_mean_is_exact() {
+        let mut delays = Delays::default();
+        let mut other = Delays::default();
+        for ms in 1..=500 {
+            delays.add(Duration::from_millis(ms));
+            other.add(Duration::from_millis(500 + ms));
+        }
+        delays.merge(&other);
+        assert_eq!((delays.count(), delays.mean()), (1_000, Duration::from_micros(500_500)));
+        for (percent, ms) in [(50.0, 500.0), (99.0, 990.0), (100.0, 1_000.0)] {
+            let found = delays.percentile(percent).as_secs_f64() * 1e3;
+            assert!((found - ms).abs() <= 1e-3 * ms, "p{percent} is {found} ms");
+        }
+        assert!((delays.part_within(Duration::from_millis(250)) - 0.25).abs() < 2e-3);
+        assert_eq!((Delays::default().mean(), Delays::default().count()), (Duration::ZERO, 0));
+    }
+
+    #[test]
+    fn delays_beyond_the_range_count_as_the_longest() {
+        let mut delays = Delays::default();
+        delays.add(Duration::from_nanos(1));
+        delays.add(Duration::from_secs(1_000_000));
+        assert!(delays.percentile(1.0) <= Duration::from_micros(1));
+        assert!(delays.percentile(100.0) >= Duration::from_hours(23));
+    }
+}

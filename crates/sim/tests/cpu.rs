@@ -1,0 +1,181 @@
+//! The processor and its buffer, step by step.
+use base::{Instant, Rng};
+use sim::engine::{Admission, Cpu, CpuConfig, Due, Finish, Plain, Priority, StallConfig, Stalls, Triage};
+use sim::engine::{QuantileTable, Spread};
+use std::time::Duration;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+const fn at(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+fn cpu<T: Triage<u32>>(config: CpuConfig, triage: T) -> Cpu<u32, T> {
+    Cpu::with_triage(config, triage, Rng::from_seed(1))
+}
+
+/// Starts a service of 10 ms on the base server.
+fn start<T: Triage<u32>>(cpu: &mut Cpu<u32, T>, now: Instant) -> Option<Due> {
+    cpu.start(now, |_| ms(10))
+}
+
+/// Runs a service to its end and returns its job.
+fn serve<T: Triage<u32>>(cpu: &mut Cpu<u32, T>, now: Instant) -> Option<u32> {
+    let due = start(cpu, now)?;
+    match cpu.finish(due.at, due.ticket) {
+        Finish::Done(served) => Some(served.job),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_lowest_number_goes_first_but_nothing_is_interrupted() {
+    let mut cpu = cpu(CpuConfig::default(), Plain);
+    cpu.enqueue(at(0), Priority::P3, 30);
+    let due = start(&mut cpu, at(0)).unwrap();
+    for (class, job) in [(Priority::P4, 40), (Priority::P2, 20), (Priority::P1, 10), (Priority::P2, 21)] {
+        cpu.enqueue(at(1), class, job);
+    }
+    assert_eq!(start(&mut cpu, at(1)), None);
+    let Finish::Done(first) = cpu.finish(due.at, due.ticket) else { panic!("nothing stalls") };
+    assert_eq!((first.job, first.class, first.queued, first.started), (30, Priority::P3, at(0), at(0)));
+    let order: Vec<_> = core::iter::from_fn(|| serve(&mut cpu, at(10))).collect();
+    assert_eq!(order, [10, 20, 21, 40]);
+}
+
+#[test]
+fn a_full_buffer_drops_messages_and_keeps_timers() {
+    let mut cpu = cpu(CpuConfig { buffer: 2, ..CpuConfig::default() }, Plain);
+    cpu.enqueue(at(0), Priority::P2, 0);
+    start(&mut cpu, at(0)).unwrap();
+    // The one in service does not count, and all bounded priorities share the space.
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 1), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P3, 2), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 3), Admission::Dropped);
+    assert_eq!(cpu.enqueue(at(0), Priority::P1, 4), Admission::Queued);
+    assert_eq!((cpu.occupied(), cpu.waiting(Priority::P1), cpu.in_service()), (2, 1, 1));
+    let stats = cpu.stats(Priority::P2);
+    assert_eq!((stats.offered, stats.dropped), (3, 1));
+}
+
+#[test]
+fn capacity_and_background_scale_the_time() {
+    for (capacity, background, expected) in [(1.0, 0.0, 10), (2.0, 0.0, 5), (1.0, 0.5, 20), (4.0, 0.75, 10)] {
+        let mut cpu = cpu(CpuConfig { capacity, background, ..CpuConfig::default() }, Plain);
+        cpu.enqueue(at(0), Priority::P2, 1);
+        assert_eq!(start(&mut cpu, at(0)).unwrap().at, at(expected));
+    }
+    let mut cpu = cpu(CpuConfig::default(), Plain);
+    cpu.set_background(0.9);
+    cpu.enqueue(at(0), Priority::P2, 1);
+    assert_eq!(start(&mut cpu, at(0)).unwrap().at, at(100));
+}
+
+#[test]
+fn a_stall_stops_all_workers_and_is_not_busy_time() {
+    let mut cpu = cpu(CpuConfig { workers: 3, ..CpuConfig::default() }, Plain);
+    for job in 0..3 {
+        cpu.enqueue(at(0), Priority::P2, job);
+    }
+    let mark = cpu.mark(at(0));
+    let due = [start(&mut cpu, at(0)).unwrap(), start(&mut cpu, at(0)).unwrap()];
+    assert_eq!(cpu.stall(at(4), ms(50)), at(54));
+    // One within the first adds nothing, one that reaches beyond adds what does.
+    assert_eq!(cpu.stall(at(10), ms(20)), at(54));
+    assert_eq!(cpu.stall(at(20), ms(40)), at(60));
+    assert_eq!(start(&mut cpu, at(30)), None);
+    // 2 of 3 workers were busy for 4 of 40 ms.
+    assert!((cpu.utilisation(mark, at(40)) - 2.0 * 4.0 / (3.0 * 40.0)).abs() < 1e-9);
+    for due in due {
+        assert_eq!(cpu.finish(due.at, due.ticket), Finish::Later(at(66)));
+        assert!(matches!(cpu.finish(at(66), due.ticket), Finish::Done(_)));
+    }
+    assert!((cpu.utilisation(mark, at(66)) - 2.0 * 10.0 / (3.0 * 66.0)).abs() < 1e-9);
+    assert_eq!(start(&mut cpu, at(66)).unwrap().at, at(76));
+}
+
+#[test]
+fn a_failure_loses_everything_and_voids_its_tickets() {
+    let mut cpu = cpu(CpuConfig::default(), Plain);
+    let mark = cpu.mark(at(0));
+    cpu.enqueue(at(0), Priority::P2, 1);
+    let due = start(&mut cpu, at(0)).unwrap();
+    cpu.enqueue(at(0), Priority::P3, 2);
+    cpu.enqueue(at(0), Priority::P1, 3);
+    let mut lost = Vec::new();
+    cpu.fail(at(6), |job| lost.push(job));
+    assert_eq!(lost, [1, 3, 2]);
+    assert_eq!(cpu.enqueue(at(7), Priority::P1, 4), Admission::Lost);
+    assert!(!cpu.is_up() && start(&mut cpu, at(7)).is_none());
+    cpu.restart();
+    cpu.enqueue(at(8), Priority::P2, 5);
+    let again = start(&mut cpu, at(8)).unwrap();
+    // The first service's event comes while the second goes on.
+    assert_eq!(cpu.finish(due.at, due.ticket), Finish::Void);
+    assert!(matches!(cpu.finish(again.at, again.ticket), Finish::Done(served) if served.job == 5));
+    assert_eq!(cpu.finish(again.at, again.ticket), Finish::Void);
+    assert_eq!((cpu.stats(Priority::P2).lost, cpu.stats(Priority::P1).lost), (1, 2));
+    // 6 ms before the failure and 10 after.
+    assert!((cpu.utilisation(mark, at(20)) - 16.0 / 20.0).abs() < 1e-9);
+}
+
+/// Jobs of one tens digit are the same; those that have waited for 100 ms are stale.
+struct Rules;
+
+impl Triage<u32> for Rules {
+    fn key(&self, job: &u32) -> Option<u64> {
+        (*job >= 10).then(|| u64::from(*job / 10))
+    }
+
+    fn is_stale(&mut self, now: Instant, since: Instant, _: &u32) -> bool {
+        now - since >= ms(100)
+    }
+}
+
+#[test]
+fn triage_coalesces_what_waits_and_drops_what_is_stale() {
+    let mut cpu = cpu(CpuConfig::default(), Rules);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 11), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P3, 12), Admission::Coalesced);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 1), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(50), Priority::P2, 1), Admission::Queued);
+    assert_eq!(serve(&mut cpu, at(0)), Some(11));
+    // What is no longer waiting is no duplicate.
+    assert_eq!(cpu.enqueue(at(60), Priority::P2, 13), Admission::Queued);
+    assert_eq!(serve(&mut cpu, at(149)), Some(1));
+    assert_eq!(serve(&mut cpu, at(151)), Some(13));
+    let (second, third) = (cpu.stats(Priority::P2), cpu.stats(Priority::P3));
+    assert_eq!((second.stale, second.served, third.coalesced), (1, 3, 1));
+}
+
+#[test]
+fn a_duplicate_that_found_no_room_leaves_no_key() {
+    let mut cpu = cpu(CpuConfig { buffer: 1, ..CpuConfig::default() }, Rules);
+    cpu.enqueue(at(0), Priority::P2, 11);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 21), Admission::Dropped);
+    assert_eq!(serve(&mut cpu, at(0)), Some(11));
+    assert_eq!(cpu.enqueue(at(10), Priority::P2, 21), Admission::Queued);
+}
+
+#[test]
+fn pauses_follow_their_laws() {
+    let config = StallConfig {
+        spacing: ms(1_000),
+        spacing_spread: Spread::Exponential,
+        length: ms(40),
+        length_spread: Spread::Measured(QuantileTable::new(&[1.0, 3.0]).unwrap()),
+    };
+    let mut stalls = Stalls::new(config, Rng::from_seed(3));
+    let (mut end, mut stalled) = (Instant::ZERO, Duration::ZERO);
+    for _ in 0..20_000 {
+        let (start, length) = stalls.next(end);
+        assert!((ms(20)..=ms(60)).contains(&length));
+        stalled += length;
+        end = start + length;
+    }
+    // The spacing's deviation equals its mean: 20,000 of them have a mean within 3 % (4 sigma).
+    assert!((end.as_secs_f64() / 20_000.0 - 1.04).abs() < 0.03, "{end}");
+    assert!((stalled.as_secs_f64() / 20_000.0 - 0.04).abs() < 0.0005, "{stalled:?}");
+}
