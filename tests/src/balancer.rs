@@ -41,6 +41,10 @@ pub struct Settings {
     pub timers: Vec<&'static str>,
     /// The token key.
     pub key: &'static str,
+    /// Further lines of `[token]`.
+    pub token: Vec<String>,
+    /// Lines of `[dns]`.
+    pub dns: Vec<String>,
     /// Name of the folder for its file and logs.
     pub name: &'static str,
 }
@@ -58,6 +62,8 @@ impl Settings {
             probe: vec!["interval = \"500ms\"", "timeout = \"400ms\""],
             timers: Vec::new(),
             key: "000102030405060708090a0b0c0d0e0f",
+            token: Vec::new(),
+            dns: Vec::new(),
             name: "balancer",
         }
     }
@@ -67,7 +73,7 @@ impl Settings {
         let names: Vec<String> = self.names.iter().map(quoted).collect();
         format!(
             "[listen]\nudp = [{}]\nnames = [{}]\nthreads = {}\n[pool.servers]\nmembers = [{}]\n{}\n\
-             [pool.servers.probe]\n{}\n[timers]\n{}\n[token]\nkey = \"{}\"\n[admin]\nlisten = \"{}\"\n\
+             [pool.servers.probe]\n{}\n[timers]\n{}\n[token]\nkey = \"{}\"\n{}\n[dns]\n{}\n[admin]\nlisten = \"{}\"\n\
              [stop]\nwait = \"60s\"\n",
             listen.join(", "),
             names.join(", "),
@@ -77,6 +83,8 @@ impl Settings {
             self.probe.join("\n"),
             self.timers.join("\n"),
             self.key,
+            self.token.join("\n"),
+            self.dns.join("\n"),
             self.admin,
         )
     }
@@ -280,6 +288,20 @@ fn member(value: &Value) -> Member {
         transactions: number("transactions"),
         work: value["work"].as_f64().unwrap_or_else(|| panic!("number \"work\" in {value}")),
         assigned: number("assigned_total"),
+    }
+}
+
+/// The program's commands that end by themselves.
+#[derive(Debug)]
+pub struct Tool;
+
+impl Tool {
+    /// Runs one in the field's folder to its end; its exit status, and what it printed to standard output.
+    pub fn run(field: &Field, arguments: &[&str]) -> (ExitStatus, String) {
+        let folder = field.folder().join("tool");
+        let mut child = Child::start("tool", &folder, Command::new(binary()).args(arguments));
+        let status = child.wait_within(LEASES_END);
+        (status, fs::read_to_string(folder.join("tool.out")).expect("its output is text"))
     }
 }
 

@@ -10,6 +10,7 @@
 mod agent;
 mod balancer;
 mod child;
+mod dns;
 mod field;
 mod http;
 mod link;
@@ -21,7 +22,8 @@ mod wait;
 mod worker;
 
 pub use agent::{Agent, Answerer};
-pub use balancer::{Balancer, Member, Settings, quoted};
+pub use balancer::{Balancer, Member, Settings, Tool, quoted};
+pub use dns::{Data, NameServer};
 pub use field::Field;
 pub use link::Link;
 pub use message::{Request, header, respond, show, status, value};

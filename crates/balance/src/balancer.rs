@@ -18,7 +18,8 @@ pub struct Settings {
     pub transaction_timeout: Duration,
     /// An INVITE with a provisional answer ends after this: Timer C, over 3 minutes (RFC 3261 §16.6 step 11).
     pub invite_timeout: Duration,
-    /// A call in which no message is seen for this long has lost its BYE.
+    /// A call in which no message is seen for this long has lost its BYE. One that is known from a token alone (after
+    /// a restart) has at most half an hour, until an answer within it shows that it lives.
     pub call_lifetime: Duration,
     /// How long an ended session is kept for late messages.
     pub linger: Duration,
@@ -29,7 +30,7 @@ impl Default for Settings {
         Self {
             weights: Weights::default(),
             transaction_timeout: Duration::from_secs(32),
-            invite_timeout: Duration::from_mins(3),
+            invite_timeout: Duration::from_secs(181),
             call_lifetime: Duration::from_hours(4),
             linger: Duration::from_secs(32),
         }
@@ -62,6 +63,11 @@ pub struct Request<'a> {
     pub direction: Direction,
     /// The node that a verified token names, or that it comes from.
     pub pinned: Option<Slot>,
+    /// Whether a verified token names the node: then it belongs to a dialog that was begun through here.
+    pub by_token: bool,
+    /// A hash of what the client's Via calls the transaction (its branch). A request that was forked upstream comes
+    /// several times with one CSeq and differs in this.
+    pub branch: u32,
 }
 
 /// The facts of a response that balancing needs.
@@ -77,6 +83,10 @@ pub struct Response {
     pub status: u16,
     /// Which way its request went.
     pub direction: Direction,
+    /// [`Request::branch`] of its request.
+    pub branch: u32,
+    /// A hash of its To tag. Needed of a 2xx to an INVITE only: another tag is another dialog (RFC 3261 §13.2.2.4).
+    pub dialog: u32,
 }
 
 /// Why a request goes to its node.
@@ -133,12 +143,14 @@ pub enum Sign {
         /// The silent node.
         slot: Slot,
     },
-    /// It answered 503 and wants no new calls for a while.
+    /// It answered 503 and rests for a while.
     Pause {
         /// The node.
         slot: Slot,
         /// Until when.
         until: Instant,
+        /// Whether it named the time itself (Retry-After).
+        asked: bool,
     },
 }
 
@@ -181,11 +193,15 @@ impl Balancer {
                 self.books.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended.transactions);
             }
         }
-        // A pause that was seen here may not have come round yet.
-        let paused: Vec<_> = self.nodes.iter().map(|node| node.paused_until).collect();
-        self.nodes = nodes.to_vec();
-        for (node, here) in self.nodes.iter_mut().zip(paused) {
-            node.paused_until = node.paused_until.max(here);
+        let before = core::mem::replace(&mut self.nodes, nodes.to_vec());
+        for (index, (node, before)) in self.nodes.iter_mut().zip(before).enumerate() {
+            if node.id != before.id {
+                self.books.stats[index] = NodeStats::default();
+            } else if (node.deaths, node.reachable) == (before.deaths, before.reachable) {
+                // A rest that was seen here may not have come round yet; one from before a death is over.
+                node.pause(before.paused_until, false);
+                node.pause(before.asked_until, true);
+            }
         }
         self.policy.on_nodes(&self.nodes);
     }
@@ -226,12 +242,11 @@ impl Balancer {
         }
     }
 
-    /// A node asked for a pause (503): no new calls until then, here at once and elsewhere by the sign.
-    pub fn pause(&mut self, slot: Slot, until: Instant) {
-        let node = &mut self.nodes[slot.index()];
-        if node.paused_until < until {
-            node.paused_until = until;
-            self.books.signs.push(Sign::Pause { slot, until });
+    /// A node answered 503: it rests until then, here at once and elsewhere by the sign. If it asked for the time
+    /// (Retry-After) it gets no new calls at all; if not, only when no other node takes any.
+    pub fn pause(&mut self, slot: Slot, until: Instant, asked: bool) {
+        if self.nodes[slot.index()].pause(until, asked) {
+            self.books.signs.push(Sign::Pause { slot, until, asked });
         }
     }
 

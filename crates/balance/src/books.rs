@@ -7,6 +7,27 @@ use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
 use wire::Method;
 
+/// What a transaction is known by within its session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TransactionId {
+    cseq: u32,
+    branch: u32,
+    method: Method,
+    direction: Direction,
+}
+
+impl From<&Request<'_>> for TransactionId {
+    fn from(of: &Request<'_>) -> Self {
+        Self { cseq: of.cseq, branch: of.branch, method: of.method, direction: of.direction }
+    }
+}
+
+impl From<&Response> for TransactionId {
+    fn from(of: &Response) -> Self {
+        Self { cseq: of.cseq, branch: of.branch, method: of.method, direction: of.direction }
+    }
+}
+
 /// An open transaction: it holds a lease on its node until a final response or its time ends it.
 #[derive(Debug)]
 pub(crate) struct Transaction {
@@ -15,9 +36,9 @@ pub(crate) struct Transaction {
     session: u32,
     next: u32,
     timer: u32,
-    cseq: u32,
-    method: Method,
-    direction: Direction,
+    id: TransactionId,
+    /// An INVITE that is to begin a dialog.
+    begins: bool,
     /// Whether any response came.
     pub(crate) answered: bool,
     cancelled: bool,
@@ -30,6 +51,10 @@ const EXPIRE_BUDGET: usize = 1_024;
 /// Open transactions that a session keeps. No dialog has as many, but anybody may send requests of one Call-ID, and
 /// their list is walked.
 const MOST_OPEN: usize = 64;
+
+/// How long a call counts that is known from a token alone, without a further sign of life. The session timer's usual
+/// interval (RFC 4028 §4.2: 1,800 s): a call that uses one shows in time that it lives.
+const UNPROVEN_LIFETIME: Duration = Duration::from_mins(30);
 
 /// Sessions, transactions and their leases: everything that is remembered about the traffic,
 /// with every rule of when it begins and ends. Decides nothing about where a request goes.
@@ -57,17 +82,26 @@ impl Books {
         }
     }
 
-    /// The open transaction of a session with this CSeq, method and direction.
-    pub(crate) fn find(&self, at: u32, cseq: u32, method: Method, direction: Direction) -> Option<u32> {
-        let mut key = self.table.get(at).first;
-        while key != NONE {
-            let open = &self.transactions[key];
-            if open.cseq == cseq && open.method == method && open.direction == direction {
-                return Some(key);
-            }
-            key = open.next;
-        }
-        None
+    /// The open transactions of a session.
+    fn open_of(&self, at: u32) -> impl Iterator<Item = (u32, &Transaction)> {
+        let some = |key: u32| (key != NONE).then_some(key);
+        core::iter::successors(some(self.table.get(at).first), move |&key| some(self.transactions[key].next))
+            .map(|key| (key, &self.transactions[key]))
+    }
+
+    /// The open transaction of a session with this identity.
+    pub(crate) fn find(&self, at: u32, id: &TransactionId) -> Option<u32> {
+        self.open_of(at).find(|(_, open)| open.id == *id).map(|(key, _)| key)
+    }
+
+    /// Whether another branch of the same request is open.
+    pub(crate) fn has_sibling(&self, at: u32, id: &TransactionId) -> bool {
+        self.open_of(at).any(|(_, open)| TransactionId { branch: id.branch, ..open.id } == *id)
+    }
+
+    /// Whether an INVITE that is to begin a dialog is open: a branch of a call that was forked upstream.
+    fn is_inviting(&self, at: u32) -> bool {
+        self.open_of(at).any(|(_, open)| open.begins)
     }
 
     pub(crate) fn transaction(&self, key: u32) -> &Transaction {
@@ -101,6 +135,9 @@ impl Books {
     pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: State) {
         let lifetime = match state {
             State::Expired => self.settings.linger,
+            State::Confirmed if !self.table.get(at).proven => {
+                UNPROVEN_LIFETIME.min(self.settings.call_lifetime)
+            }
             _ => self.settings.call_lifetime,
         };
         self.table.set_state(now, at, state, lifetime);
@@ -108,14 +145,7 @@ impl Books {
 
     /// Whether a session has as many open transactions as it may have.
     fn is_crowded(&self, at: u32) -> bool {
-        let mut key = self.table.get(at).first;
-        for _ in 0..MOST_OPEN {
-            if key == NONE {
-                return false;
-            }
-            key = self.transactions[key].next;
-        }
-        true
+        self.open_of(at).nth(MOST_OPEN - 1).is_some()
     }
 
     /// Opens the transaction of a request that has not been seen before. One too many goes its way uncounted.
@@ -135,9 +165,8 @@ impl Books {
             session: at,
             next: session.first,
             timer: NONE,
-            cseq: request.cseq,
-            method: request.method,
-            direction: request.direction,
+            id: request.into(),
+            begins: request.method == Method::Invite && !request.in_dialog,
             answered: false,
             cancelled: false,
         });
@@ -148,7 +177,8 @@ impl Books {
     /// A CANCEL was forwarded: its INVITE has until a transaction time-out to end.
     /// Returns whether this is the first CANCEL of an INVITE that is still open.
     pub(crate) fn cancel(&mut self, now: Instant, at: u32, request: &Request<'_>) -> bool {
-        let Some(key) = self.find(at, request.cseq, Method::Invite, request.direction) else { return false };
+        let invite = TransactionId { method: Method::Invite, ..request.into() };
+        let Some(key) = self.find(at, &invite) else { return false };
         let invite = &mut self.transactions[key];
         if core::mem::replace(&mut invite.cancelled, true) {
             return false;
@@ -161,17 +191,20 @@ impl Books {
     /// Returns the node that succeeded and the time it took.
     pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<(Slot, Duration)> {
         let at = self.table.find(response.key)?;
-        let key = self.find(at, response.cseq, response.method, response.direction)?;
+        let Some(key) = self.find(at, &response.into()) else {
+            self.revive(now, at, response);
+            return None;
+        };
         let open = &mut self.transactions[key];
         open.answered = true;
         if response.status < 200 {
             // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
-            if open.method == Method::Invite && !open.cancelled {
+            if open.id.method == Method::Invite && !open.cancelled {
                 self.timers.reset(open.timer, now + self.settings.invite_timeout);
             }
             return None;
         }
-        let (slot, took) = (open.lease.slot(), now.saturating_since(open.started));
+        let (slot, took, begins) = (open.lease.slot(), now.saturating_since(open.started), open.begins);
         let success = response.status < 300;
         self.timers.cancel(open.timer);
         self.close(key, if success { EndReason::Success } else { EndReason::Failure });
@@ -179,31 +212,81 @@ impl Books {
             self.stats[slot.index()].answered(response.method, took);
         }
         self.table.get_mut(at).challenged = matches!(response.status, 401 | 407);
-        self.advance(now, at, response.method, response.status);
+        if begins && success {
+            self.answer(now, at, response.dialog);
+        } else {
+            self.advance(now, at, response.method, response.status);
+        }
         success.then_some((slot, took))
+    }
+
+    /// The INVITE was given up (Timer C, a lost answer to a CANCEL, a restart), and is answered with 2xx after all.
+    /// After a call that was answered this is a late repetition instead.
+    fn revive(&mut self, now: Instant, at: u32, response: &Response) {
+        let success = response.method == Method::Invite && (200..300).contains(&response.status);
+        if success && self.table.get(at).was_never_answered() {
+            self.answer(now, at, response.dialog);
+        }
+    }
+
+    /// An INVITE that is to begin a dialog got its 2xx.
+    fn answer(&mut self, now: Instant, at: u32, dialog: u32) {
+        let session = self.table.get_mut(at);
+        session.proven = true;
+        if matches!(session.state, State::Answered | State::Confirmed | State::Closing) {
+            // The same tag comes twice when the call passes here twice: that is one dialog, and one BYE.
+            session.more_dialogs = session.more_dialogs.saturating_add(u8::from(session.dialog != dialog));
+            return;
+        }
+        session.dialog = dialog;
+        self.set_state(now, at, State::Answered);
+        self.take_call(at);
     }
 
     /// What a final response (or a time-out, as 408) means for the session.
     fn advance(&mut self, now: Instant, at: u32, method: Method, status: u16) {
         let state = self.table.get(at).state;
+        let success = status < 300;
         // Credentials were asked for: the same request comes again.
         let challenged = matches!(status, 401 | 407);
         match (method, state) {
-            (Method::Invite, State::Invited) if status < 300 => self.set_state(now, at, State::Answered),
+            // Forked upstream: the call lives as long as one of its branches.
+            (Method::Invite, State::Invited) if self.is_inviting(at) => {}
             (Method::Invite, State::Invited) => self.finish(now, at),
-            (Method::Bye, State::Closing) if !challenged => self.finish(now, at),
+            (Method::Bye, State::Answered | State::Confirmed | State::Closing) if !challenged => {
+                self.end_dialog(now, at);
+            }
             // These get a 481 for want of their transaction (RFC 3261 §9.2, RFC 3262 §3); the dialog goes on.
             (Method::Cancel | Method::Prack, State::Answered | State::Confirmed) => {}
             // The far side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
-            (_, State::Answered | State::Confirmed) if status == 481 => self.finish(now, at),
+            (_, State::Answered | State::Confirmed) if status == 481 => self.end_dialog(now, at),
+            // Known from a token alone until now: the far side knows the dialog too.
+            (_, State::Confirmed) if success && !self.table.get(at).proven => {
+                self.table.get_mut(at).proven = true;
+                self.set_state(now, at, State::Confirmed);
+            }
             (_, State::Plain) if self.table.get(at).first == NONE => self.finish(now, at),
             _ => {}
+        }
+    }
+
+    /// One dialog of the call is over. The call is, when no other has been answered or still rings.
+    fn end_dialog(&mut self, now: Instant, at: u32) {
+        let more = &mut self.table.get_mut(at).more_dialogs;
+        if let Some(left) = more.checked_sub(1) {
+            *more = left;
+            self.set_state(now, at, State::Confirmed);
+        } else if self.is_inviting(at) {
+            self.set_state(now, at, State::Invited);
+        } else {
+            self.finish(now, at);
         }
     }
 
     /// Ends the call and moves the session to the expired ones.
     fn finish(&mut self, now: Instant, at: u32) {
         self.end_call(at);
+        self.table.get_mut(at).more_dialogs = 0;
         self.set_state(now, at, State::Expired);
     }
 
@@ -255,8 +338,8 @@ impl Books {
 
     fn time_out(&mut self, now: Instant, key: u32) {
         let open = &self.transactions[key];
-        let (at, method, slot) = (open.session, open.method, open.lease.slot());
-        if !open.answered && open.direction == Direction::ToPool {
+        let (at, method, slot) = (open.session, open.id.method, open.lease.slot());
+        if !open.answered && open.id.direction == Direction::ToPool {
             self.signs.push(Sign::NoAnswer { slot });
         }
         self.close(key, EndReason::TimedOut);

@@ -1,6 +1,7 @@
 use crate::{Node, NodeId, Slot};
 use base::Instant;
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 /// A member as the configuration and DNS name it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -32,13 +33,15 @@ pub struct Cluster {
     nodes: Vec<Node>,
     /// Probes of the other kind than the present state, in a row.
     contrary: Vec<u32>,
+    /// Slots that nothing points to any more: the next nodes get them.
+    vacant: BTreeSet<Slot>,
     version: u64,
 }
 
 impl Cluster {
     /// An empty pool.
     pub fn new(settings: HealthSettings) -> Self {
-        Self { settings, nodes: Vec::new(), contrary: Vec::new(), version: 0 }
+        Self { settings, nodes: Vec::new(), contrary: Vec::new(), vacant: BTreeSet::new(), version: 0 }
     }
 
     /// The nodes by slot, also those that were removed: their calls go on.
@@ -51,9 +54,18 @@ impl Cluster {
         self.version
     }
 
-    /// The slot of a node that is or was a member.
+    /// The slot of a node that is or was a member, unless it has been [released](Self::release).
     pub fn slot(&self, id: NodeId) -> Option<Slot> {
-        self.nodes.iter().position(|node| node.id == id).map(|index| Slot(index as u16))
+        let mut all = (0..).map(Slot).zip(&self.nodes);
+        all.find(|(slot, node)| node.id == id && !self.vacant.contains(slot)).map(|(slot, _)| slot)
+    }
+
+    /// Lets the slot of a former member go to the next node that joins. No session may be there any more, and none
+    /// may find its way there. A member keeps its slot.
+    pub fn release(&mut self, slot: Slot) {
+        if !self.nodes[slot.index()].member {
+            self.vacant.insert(slot);
+        }
     }
 
     /// Changes when a node counts as dead and as back.
@@ -71,7 +83,7 @@ impl Cluster {
         }
         for member in members {
             let Some(slot) = self.slot(member.id).or_else(|| self.join(member.id)) else { continue };
-            let joins = before.get(slot.index()).is_none_or(|old| !old.member);
+            let joins = before.get(slot.index()).is_none_or(|old| !old.member || old.id != member.id);
             let node = &mut self.nodes[slot.index()];
             (node.member, node.capacity, node.max_calls) = (true, member.capacity, member.max_calls);
             if joins && !first {
@@ -84,8 +96,7 @@ impl Cluster {
     }
 
     fn join(&mut self, id: NodeId) -> Option<Slot> {
-        let slot = u16::try_from(self.nodes.len()).ok().filter(|&slot| slot < u16::MAX)?;
-        self.nodes.push(Node {
+        let node = Node {
             id,
             capacity: 1.0,
             max_calls: 0,
@@ -94,10 +105,20 @@ impl Cluster {
             reachable: true,
             draining: false,
             paused_until: Instant::ZERO,
+            asked_until: Instant::ZERO,
             joined: Instant::ZERO,
             ramp: Duration::ZERO,
             deaths: 0,
-        });
+        };
+        if let Some(slot) = self.vacant.pop_first() {
+            // A lease that the last node left behind, if there were any, must not end as one of this.
+            let deaths = self.nodes[slot.index()].deaths.wrapping_add(1);
+            self.nodes[slot.index()] = Node { deaths, ..node };
+            self.contrary[slot.index()] = 0;
+            return Some(slot);
+        }
+        let slot = u16::try_from(self.nodes.len()).ok().filter(|&slot| slot < u16::MAX)?;
+        self.nodes.push(node);
         self.contrary.push(0);
         Some(Slot(slot))
     }
@@ -136,6 +157,8 @@ impl Cluster {
         let slow_start = self.settings.slow_start;
         let node = &mut self.nodes[slot.index()];
         node.reachable = reachable;
+        // Whoever comes back is another process, or at least of another mind, than the one that asked for a rest.
+        (node.paused_until, node.asked_until) = (Instant::ZERO, Instant::ZERO);
         if reachable {
             (node.joined, node.ramp) = (now, slow_start);
         } else {
@@ -144,13 +167,9 @@ impl Cluster {
         self.version += 1;
     }
 
-    /// The node asked for a pause (503): no new calls until then.
-    pub fn pause(&mut self, slot: Slot, until: Instant) {
-        let node = &mut self.nodes[slot.index()];
-        if node.paused_until < until {
-            node.paused_until = until;
-            self.version += 1;
-        }
+    /// The node answered 503: it rests until then. `asked`: it named the time (Retry-After).
+    pub fn pause(&mut self, slot: Slot, until: Instant, asked: bool) {
+        self.version += u64::from(self.nodes[slot.index()].pause(until, asked));
     }
 
     /// Starts or ends the draining of a node.
@@ -203,5 +222,24 @@ mod tests {
         let version = cluster.version();
         cluster.set_members(Instant::from_millis(2), &[first, second]);
         assert_eq!(cluster.version(), version, "nothing changed");
+    }
+
+    #[test]
+    fn a_released_slot_goes_to_the_next_node_as_if_it_were_new() {
+        let mut cluster = cluster();
+        let member = |id| Member { id: NodeId(id), capacity: 1.0, max_calls: 0 };
+        cluster.release(Slot(1));
+        assert_eq!(cluster.slot(NodeId(2)), Some(Slot(1)), "a member keeps its slot");
+        cluster.drain(Slot(0), true);
+        cluster.unreachable(Instant::ZERO, Slot(0));
+        cluster.set_members(Instant::ZERO, &[member(2)]);
+        cluster.release(Slot(0));
+        assert_eq!(cluster.slot(NodeId(1)), None);
+        let now = Instant::from_millis(1);
+        cluster.set_members(now, &[member(2), member(3), member(1)]);
+        let slots = [1, 2, 3].map(|id| cluster.slot(NodeId(id)));
+        assert_eq!(slots, [Some(Slot(2)), Some(Slot(1)), Some(Slot(0))]);
+        let third = &cluster.nodes()[0];
+        assert_eq!((third.reachable, third.draining, third.joined, third.deaths), (true, false, now, 2));
     }
 }

@@ -13,7 +13,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Index of a node in this process. A slot is never given to another node while the process lives.
+/// Index of a node in this process. A slot goes to another node only after its node has left and nothing points there
+/// any more ([`Cluster::release`](crate::Cluster::release)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u16);
 
@@ -33,7 +34,7 @@ pub enum Refusal {
     Unreachable,
     /// An operator drains it.
     Draining,
-    /// It asked for a pause (503).
+    /// It rests after a 503.
     Paused,
     /// It has as many calls as it may have.
     Full,
@@ -67,8 +68,10 @@ pub struct Node {
     pub reachable: bool,
     /// Whether an operator drains it.
     pub draining: bool,
-    /// It takes no new calls before this instant (503 with Retry-After).
+    /// It rests until this instant after a 503: new calls go elsewhere.
     pub paused_until: Instant,
+    /// So much of the rest it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes any.
+    pub asked_until: Instant,
     /// When it (re)joined; its capacity ramps up from here for `ramp`.
     pub joined: Instant,
     /// Length of the slow start; zero for none.
@@ -91,6 +94,16 @@ impl Node {
         self.capacity * (SLOW_START_SHARE + (1.0 - SLOW_START_SHARE) * share)
     }
 
+    /// It answered 503 and rests until then. `asked`: it named the time (Retry-After). Returns whether that is news.
+    pub(crate) fn pause(&mut self, until: Instant, asked: bool) -> bool {
+        let longer = self.paused_until < until || (asked && self.asked_until < until);
+        self.paused_until = self.paused_until.max(until);
+        if asked {
+            self.asked_until = self.asked_until.max(until);
+        }
+        longer
+    }
+
     /// Why it takes no new call now, or `None` if it does. `calls` is what it has on all shards.
     pub fn refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
         if !self.member {
@@ -101,11 +114,22 @@ impl Node {
             Some(Refusal::Draining)
         } else if now < self.paused_until {
             Some(Refusal::Paused)
-        } else if self.max_calls != 0 && calls >= self.max_calls {
-            Some(Refusal::Full)
         } else {
-            None
+            self.full(calls)
         }
+    }
+
+    /// The same where no other node takes calls: a rest that it did not ask for is over then. A 503 without
+    /// Retry-After may be about one destination behind the node; to refuse all calls for it would be worse.
+    pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
+        match self.refusal(now, calls) {
+            Some(Refusal::Paused) if now >= self.asked_until => self.full(calls),
+            other => other,
+        }
+    }
+
+    fn full(&self, calls: u32) -> Option<Refusal> {
+        (self.max_calls != 0 && calls >= self.max_calls).then_some(Refusal::Full)
     }
 }
 
@@ -123,6 +147,7 @@ mod tests {
             reachable: true,
             draining: false,
             paused_until: Instant::ZERO,
+            asked_until: Instant::ZERO,
             joined: Instant::from_millis(10_000),
             ramp: Duration::from_secs(30),
             deaths: 0,

@@ -1,6 +1,6 @@
 use crate::books::Books;
 use crate::policy::{Candidates, NewCall};
-use crate::{Decision, Direction, Node, Policy, Request, Slot, State, Why};
+use crate::{Decision, Node, Policy, Request, Slot, State, Why};
 use base::Instant;
 use wire::Method;
 
@@ -26,6 +26,16 @@ pub(crate) enum Step {
     Acknowledge,
     /// A CANCEL.
     Cancel,
+}
+
+/// Which transaction of the call a request repeats.
+enum Repeats {
+    /// None: it is new.
+    Nothing,
+    /// The open one with this key.
+    Open(u32),
+    /// One that is over.
+    Closed,
 }
 
 /// Where the plan looks things up.
@@ -72,28 +82,38 @@ impl Picture<'_> {
     ) -> Plan {
         let free = !request.in_dialog && request.pinned.is_none();
         let movable = free && !self.nodes[slot.index()].reachable;
-        let repeated = session
-            .is_some_and(|at| request.cseq < self.books.table.get(at).seen[request.direction as usize]);
         let stay = |step| Plan { decision: Decision::Forward { slot, why }, session, step };
-        if !repeated {
-            // A new transaction of the call (also an INVITE that comes again with credentials):
-            // on its node, unless no dialog ties it there and that is dead, or takes nothing new and the last one is over.
-            return if movable {
-                self.fresh(request, session, Step::Open, Why::Moved, policy)
-            } else if free && session.is_some_and(|at| self.is_done_with(at, slot)) {
-                self.fresh(request, session, Step::Open, Why::Policy, policy)
-            } else {
-                stay(Step::Open)
-            };
-        }
-        let open =
-            session.and_then(|at| self.books.find(at, request.cseq, request.method, request.direction));
-        match open {
+        match session.map_or(Repeats::Nothing, |at| self.repeats(at, request)) {
             // A retransmission that nobody answered: the only kind that may move.
-            Some(key) if movable && !self.books.transaction(key).answered => {
-                self.fresh(request, session, Step::Move(key), Why::Moved, policy)
+            Repeats::Open(key) if movable && !self.books.transaction(key).answered => {
+                return self.fresh(request, session, Step::Move(key), Why::Moved, policy);
             }
-            _ => stay(Step::Nothing),
+            Repeats::Open(_) | Repeats::Closed => return stay(Step::Nothing),
+            Repeats::Nothing => {}
+        }
+        // A new transaction of the call (also an INVITE that comes again with credentials):
+        // on its node, unless no dialog ties it there and that is dead, or takes nothing new and the last one is over.
+        if movable {
+            self.fresh(request, session, Step::Open, Why::Moved, policy)
+        } else if free && session.is_some_and(|at| self.is_done_with(at, slot)) {
+            self.fresh(request, session, Step::Open, Why::Policy, policy)
+        } else {
+            stay(Step::Open)
+        }
+    }
+
+    /// What was forked upstream comes with one CSeq in several branches. Another branch is told from a repetition
+    /// while one of them is open. Later it counts as a late repetition, which costs no more than one
+    /// transaction that is not counted.
+    fn repeats(&self, at: u32, request: &Request<'_>) -> Repeats {
+        if request.cseq >= self.books.table.get(at).seen[request.direction as usize] {
+            return Repeats::Nothing;
+        }
+        let id = request.into();
+        match self.books.find(at, &id) {
+            Some(key) => Repeats::Open(key),
+            None if self.books.has_sibling(at, &id) => Repeats::Nothing,
+            None => Repeats::Closed,
         }
     }
 
@@ -113,7 +133,10 @@ impl Picture<'_> {
         why: Why,
         policy: &mut dyn Policy,
     ) -> Plan {
-        let candidates = Candidates::new(self.now, self.nodes, &self.books.leases);
+        let mut candidates = Candidates::new(self.now, self.nodes, &self.books.leases);
+        if candidates.iter().next().is_none() {
+            candidates = candidates.last_resort();
+        }
         let call = NewCall { key: request.key, call_id: request.call_id };
         match policy.choose(&call, &candidates) {
             Some(slot) => Plan { decision: Decision::Forward { slot, why }, session, step },
@@ -150,17 +173,21 @@ fn open(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<
     }
     let entry = books.table.get_mut(at);
     entry.slot = slot;
-    let before = entry.state;
-    let state = match (request.method, before) {
+    let over = matches!(entry.state, State::Plain | State::Expired);
+    let state = match (request.method, entry.state) {
         (Method::Invite, State::Plain | State::Expired | State::Invited) if !request.in_dialog => {
             State::Invited
         }
         (Method::Bye, _) => State::Closing,
-        // In a dialog that only the token knew of.
-        (Method::Invite | Method::Update | Method::Prack, State::Plain | State::Expired) => State::Confirmed,
+        // In a dialog that only the token knew of: one INVITE follows another only when that was answered (RFC 3261
+        // §14.1). An UPDATE or PRACK may belong to a call that never gets so far, and proves nothing.
+        (Method::Invite, State::Plain | State::Expired) => State::Confirmed,
         (_, State::Expired) => State::Plain,
         (_, other) => other,
     };
+    if over && request.method == Method::Invite {
+        entry.proven = false;
+    }
     books.set_state(now, at, state);
     if matches!(state, State::Invited | State::Confirmed) {
         books.take_call(at);
@@ -169,16 +196,26 @@ fn open(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<
 }
 
 fn acknowledge(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<u32>, slot: Slot) {
+    let is_proof = request.by_token && request.in_dialog;
     match session {
         Some(at) if books.table.get(at).state == State::Answered => {
             books.set_state(now, at, State::Confirmed);
         }
-        // After a restart: the token says that this is a call of ours. From the pool, any member may say so.
-        None if request.direction == Direction::ToPool || request.in_dialog => {
+        // Its INVITE had been given up here, or the process has restarted. Only the ACK to a 2xx, or to a re-INVITE,
+        // carries a token: it is an answered call of ours. The call that it was part of may be over (a replay), so it
+        // counts for a shorter time until more is heard of it.
+        Some(at) if is_proof && books.table.get(at).was_never_answered() => adopt(books, now, at, slot),
+        None if is_proof => {
             let at = books.enter(now, request.key, slot);
-            books.set_state(now, at, State::Confirmed);
-            books.take_call(at);
+            adopt(books, now, at, slot);
         }
         _ => {}
     }
+}
+
+/// Counts a call whose beginning was not seen.
+fn adopt(books: &mut Books, now: Instant, at: u32, slot: Slot) {
+    books.table.get_mut(at).slot = slot;
+    books.set_state(now, at, State::Confirmed);
+    books.take_call(at);
 }

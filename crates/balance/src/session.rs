@@ -41,7 +41,16 @@ pub(crate) struct Session {
     pub(crate) state: State,
     /// The last answer asked for credentials: the request comes again, and has to find who asked.
     pub(crate) challenged: bool,
+    /// A 2xx of the call has been seen, so there is or was one.
+    pub(crate) proven: bool,
+    /// [`crate::Response::dialog`] of the 2xx that answered the call.
+    pub(crate) dialog: u32,
+    /// Dialogs beside that one: a call that was forked upstream may be answered several times.
+    pub(crate) more_dialogs: u8,
 }
+
+// Of the 200 bytes of an established call; the rest is its entries in the index and the timer wheel.
+const _: () = assert!(size_of::<Option<Session>>() <= 64);
 
 /// End of a list of keys.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -60,6 +69,11 @@ pub struct SessionView {
 }
 
 impl Session {
+    /// Whether there is no call, and none has been answered: its INVITE was given up, or only requests without one came.
+    pub(crate) fn was_never_answered(&self) -> bool {
+        matches!(self.state, State::Plain | State::Expired) && !self.proven
+    }
+
     /// `is_call`: whether its call lease is live.
     pub(crate) fn view(&self, is_call: bool) -> SessionView {
         SessionView { slot: self.slot, state: self.state, created: self.created, is_call }
@@ -127,6 +141,9 @@ impl SessionTable {
             slot,
             state: State::Plain,
             challenged: false,
+            proven: false,
+            dialog: 0,
+            more_dialogs: 0,
         };
         let at = self.sessions.insert(session);
         self.sessions[at].timer = self.timers.set(now + lifetime, at);

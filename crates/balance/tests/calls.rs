@@ -142,43 +142,12 @@ fn a_lost_bye_ends_with_the_lease_of_the_call() {
 }
 
 #[test]
-fn a_token_finds_the_node_with_an_empty_table_and_the_call_counts_again() {
-    let mut balancer = tlwl(4);
-    let pinned = Some(Slot(2));
-    let bye = Request { pinned, ..in_dialog(1, Method::Bye, 7) };
-    let info = Request { pinned, ..in_dialog(1, Method::Update, 6) };
-    assert_eq!(balancer.request(seconds(1), &info), Decision::Forward { slot: Slot(2), why: Why::Token });
-    assert_eq!(balancer.load(Slot(2)).own, Load { calls: 1, transactions: 1, work: 1_000 });
-    balancer.response(seconds(1), &response(1, Method::Update, 6, 200));
-    balancer.request(seconds(2), &bye);
-    balancer.response(seconds(2), &response(1, Method::Bye, 7, 200));
-    assert_eq!(balancer.load(Slot(2)).own, Load::default());
-}
-
-#[test]
 fn strangers_are_orphans_and_cancels_of_strangers_are_searched_for() {
     let mut balancer = tlwl(2);
     assert_eq!(balancer.request(Instant::ZERO, &in_dialog(1, Method::Bye, 1)), Decision::Orphan);
     assert_eq!(balancer.request(Instant::ZERO, &request(2, Method::Cancel, 1)), Decision::Search);
     assert_eq!(balancer.request(Instant::ZERO, &in_dialog(3, Method::Ack, 1)), Decision::Search);
     assert_eq!(balancer.counts(), TableCounts::default());
-}
-
-#[test]
-fn a_503_stops_new_calls_at_once_and_is_told_to_the_cluster() {
-    let mut balancer = tlwl(2);
-    balancer.pause(Slot(0), seconds(10));
-    for call in 0..4 {
-        assert_eq!(slot_of(balancer.request(seconds(1), &request(call, Method::Invite, 1))), Slot(1));
-    }
-    assert_eq!(
-        balancer.drain_signs().collect::<Vec<_>>(),
-        [Sign::Pause { slot: Slot(0), until: seconds(10) }]
-    );
-    assert_eq!(slot_of(balancer.request(seconds(10), &request(9, Method::Invite, 1))), Slot(0));
-    balancer.pause(Slot(0), seconds(99));
-    balancer.pause(Slot(1), seconds(99));
-    assert_eq!(balancer.request(seconds(20), &request(10, Method::Invite, 1)), Decision::NoServer);
 }
 
 #[test]
@@ -217,7 +186,7 @@ fn a_provisional_answer_keeps_an_invite_waiting_past_the_transaction_timeout() {
     while balancer.expire(seconds(40)) > 0 {}
     assert_eq!(balancer.load(Slot(0)).own.calls, 1);
     assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::NoAnswer { slot: Slot(0) }]);
-    while balancer.expire(seconds(182)) > 0 {}
+    while balancer.expire(seconds(183)) > 0 {}
     assert_eq!(balancer.load(Slot(0)).own, Load::default());
 }
 
@@ -274,4 +243,27 @@ fn what_comes_again_after_its_end_leaves_a_draining_node_unless_it_was_challenge
     cluster.drain(plain, false);
     balancer.set_nodes(cluster.nodes());
     assert_eq!(slot_of(balancer.request(seconds(5), &request(2, Method::Register, 2))), challenged);
+}
+
+#[test]
+fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
+    let mut cluster = cluster(&[1.0, 1.0]);
+    let mut balancer = tlwl(2);
+    for call in 0..2 {
+        balancer.request(Instant::ZERO, &request(call, Method::Invite, 1));
+        balancer.response(seconds(1), &response(call, Method::Invite, 1, 486));
+    }
+    assert_eq!(balancer.stats(Slot(1)).assigned, 1);
+    let [stays, new] =
+        [cluster.nodes()[0].id, NodeId(u32::MAX)].map(|id| Member { id, capacity: 1.0, max_calls: 0 });
+    cluster.pause(Slot(1), seconds(3_600), false);
+    cluster.set_members(seconds(2), &[stays]);
+    balancer.set_nodes(cluster.nodes());
+    cluster.release(Slot(1));
+    cluster.set_members(seconds(3), &[stays, new]);
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(cluster.slot(new.id), Some(Slot(1)));
+    assert_eq!((balancer.stats(Slot(0)).assigned, balancer.stats(Slot(1)).assigned), (1, 0));
+    assert_eq!(balancer.nodes()[1].refusal(seconds(3), 0), None, "the pause was the other's");
+    assert_eq!(balancer.audit(), Ok(()));
 }

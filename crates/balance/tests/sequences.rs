@@ -11,14 +11,50 @@ use wire::Method;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Request { call: u64, method: Method, cseq: u32, in_dialog: bool, from_pool: bool, pinned: Option<u16> },
-    Response { call: u64, method: Method, cseq: u32, status: u16, from_pool: bool },
-    Advance { millis: u64 },
-    Probe { slot: u16, alive: bool },
-    Pause { slot: u16, millis: u64 },
-    Drain { slot: u16, draining: bool },
-    Members { mask: u8, capacity: f64 },
-    Others { slot: u16, calls: u32 },
+    Request {
+        call: u64,
+        method: Method,
+        cseq: u32,
+        in_dialog: bool,
+        from_pool: bool,
+        pinned: Option<u16>,
+        by_token: bool,
+        branch: u32,
+    },
+    Response {
+        call: u64,
+        method: Method,
+        cseq: u32,
+        status: u16,
+        from_pool: bool,
+        branch: u32,
+        dialog: u32,
+    },
+    Restart,
+    Advance {
+        millis: u64,
+    },
+    Probe {
+        slot: u16,
+        alive: bool,
+    },
+    Pause {
+        slot: u16,
+        millis: u64,
+        asked: bool,
+    },
+    Drain {
+        slot: u16,
+        draining: bool,
+    },
+    Members {
+        mask: u8,
+        capacity: f64,
+    },
+    Others {
+        slot: u16,
+        calls: u32,
+    },
 }
 
 const NODES: u16 = 4;
@@ -33,21 +69,37 @@ fn method() -> impl Strategy<Value = Method> {
     ]
 }
 
+fn from_pool() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.2)
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let status = prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 503, 603]);
     let (call, cseq, slot) = (0..6_u64, 0..4_u32, 0..NODES);
     let pinned = prop::option::weighted(0.2, 0..NODES);
-    let request = (call.clone(), method(), cseq.clone(), any::<bool>(), prop::bool::weighted(0.2), pinned)
-        .prop_map(|(call, method, cseq, in_dialog, from_pool, pinned)| Step::Request {
+    let branch = 0..3_u32;
+    let request =
+        (call.clone(), method(), cseq.clone(), any::<(bool, bool)>(), from_pool(), pinned, branch.clone())
+            .prop_map(|(call, method, cseq, (in_dialog, token), from_pool, pinned, branch)| Step::Request {
+                call,
+                method,
+                cseq,
+                in_dialog,
+                from_pool,
+                pinned,
+                by_token: token && pinned.is_some(),
+                branch,
+            });
+    let response = (call, method(), cseq, status, from_pool(), branch, 0..3_u32).prop_map(
+        |(call, method, cseq, status, from_pool, branch, dialog)| Step::Response {
             call,
             method,
             cseq,
-            in_dialog,
+            status,
             from_pool,
-            pinned,
-        });
-    let response = (call, method(), cseq, status, prop::bool::weighted(0.2)).prop_map(
-        |(call, method, cseq, status, from_pool)| Step::Response { call, method, cseq, status, from_pool },
+            branch,
+            dialog,
+        },
     );
     let millis = prop_oneof![0..100_u64, 0..40_000_u64, 0..20_000_000_u64];
     let step = prop_oneof![
@@ -55,7 +107,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         40 => response,
         10 => millis.prop_map(|millis| Step::Advance { millis }),
         3 => (slot.clone(), any::<bool>()).prop_map(|(slot, alive)| Step::Probe { slot, alive }),
-        1 => (slot.clone(), 0..60_000_u64).prop_map(|(slot, millis)| Step::Pause { slot, millis }),
+        2 => (slot.clone(), 0..60_000_u64, any::<bool>())
+            .prop_map(|(slot, millis, asked)| Step::Pause { slot, millis, asked }),
+        1 => Just(Step::Restart),
         1 => (slot.clone(), any::<bool>()).prop_map(|(slot, draining)| Step::Drain { slot, draining }),
         1 => (any::<u8>(), 0.5..4.0).prop_map(|(mask, capacity)| Step::Members { mask, capacity }),
         1 => (slot, 0..50_u32).prop_map(|(slot, calls)| Step::Others { slot, calls }),
@@ -67,28 +121,37 @@ fn direction(from_pool: bool) -> Direction {
     if from_pool { Direction::FromPool } else { Direction::ToPool }
 }
 
-fn apply(balancer: &mut Balancer, cluster: &mut Cluster, now: &mut Instant, step: &Step) {
+fn fresh(policy: Box<dyn Policy>) -> Balancer {
+    Balancer::new(Settings::default(), policy)
+}
+
+fn apply(balancer: &mut Balancer, policy: usize, cluster: &mut Cluster, now: &mut Instant, step: &Step) {
     match *step {
-        Step::Request { call, method, cseq, in_dialog, from_pool, pinned } => {
+        Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch } => {
             let facts = Request {
                 in_dialog,
                 direction: direction(from_pool),
                 pinned: pinned.map(Slot),
+                by_token,
+                branch,
                 ..request(call, method, cseq)
             };
             let (foretold, _) = balancer.explain(*now, &facts);
             let decision = balancer.request(*now, &facts);
             assert_eq!(foretold, decision, "explain tells what request does");
             if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision {
-                assert_eq!(
-                    balancer.nodes()[slot.index()].refusal(*now, 0),
-                    None,
+                let refusal = |node: &Node| node.refusal(*now, 0);
+                let nodes = balancer.nodes();
+                let (chosen, all_refuse) = (&nodes[slot.index()], nodes.iter().all(|n| refusal(n).is_some()));
+                assert!(
+                    refusal(chosen).is_none() || all_refuse && chosen.last_resort_refusal(*now, 0).is_none(),
                     "a new call goes to a node that takes calls"
                 );
             }
         }
-        Step::Response { call, method, cseq, status, from_pool } => {
-            let facts = Response { direction: direction(from_pool), ..response(call, method, cseq, status) };
+        Step::Response { call, method, cseq, status, from_pool, branch, dialog } => {
+            let direction = direction(from_pool);
+            let facts = Response { direction, branch, dialog, ..response(call, method, cseq, status) };
             balancer.response(*now, &facts);
         }
         Step::Advance { millis } => {
@@ -96,7 +159,11 @@ fn apply(balancer: &mut Balancer, cluster: &mut Cluster, now: &mut Instant, step
             while balancer.expire(*now) > 0 {}
         }
         Step::Probe { slot, alive } => cluster.probed(*now, Slot(slot), alive),
-        Step::Pause { slot, millis } => balancer.pause(Slot(slot), *now + Duration::from_millis(millis)),
+        Step::Pause { slot, millis, asked } => {
+            balancer.pause(Slot(slot), *now + Duration::from_millis(millis), asked);
+        }
+        // The tokens are all that is left.
+        Step::Restart => *balancer = fresh(policies().swap_remove(policy)),
         Step::Drain { slot, draining } => cluster.drain(Slot(slot), draining),
         Step::Members { mask, capacity } => {
             let all = members(&[capacity; NODES as usize]);
@@ -118,12 +185,15 @@ proptest! {
     #[test]
     fn loads_equal_live_leases_and_return_to_zero(steps in steps(), policy in 0..7_usize) {
         let mut cluster = cluster(&[1.0; NODES as usize]);
-        let mut balancer = Balancer::new(Settings::default(), policies().swap_remove(policy));
+        let mut balancer = fresh(policies().swap_remove(policy));
         balancer.set_nodes(cluster.nodes());
         let mut now = Instant::ZERO;
         for step in &steps {
-            apply(&mut balancer, &mut cluster, &mut now, step);
+            apply(&mut balancer, policy, &mut cluster, &mut now, step);
             prop_assert_eq!(balancer.audit(), Ok(()));
+            balancer.sessions(0, usize::MAX, |session| {
+                assert!(!session.is_call || !matches!(session.state, State::Plain | State::Expired), "{session:?}");
+            });
         }
         run_out(&mut balancer);
         prop_assert_eq!(balancer.audit(), Ok(()));

@@ -17,6 +17,10 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Runs the server.
+    ///
+    /// SIGTERM and SIGINT (Ctrl-C) stop it: new calls are refused, those in progress may end, for at most `[stop] wait`;
+    /// a second one stops it at once. SIGHUP has it read FILE again: calls go on, and a file with an error changes
+    /// nothing. It logs to standard error; `RUST_LOG` overrides `[log] level`.
     Run(command::run::Arguments),
     /// Checks a configuration file, or prints the schema or the reference of all keys.
     Check(command::check::Arguments),

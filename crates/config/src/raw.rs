@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kind::{
-    AdminListen, Advertised, Bound, Choice, Count, DAY, Flag, HOUR, KeyPath, KeyText, MINUTE, MemberAddress,
-    PolicyName, Ratio, SECOND, ServedName, Size, Time, YEAR,
+    AdminListen, Advertised, Bound, Choice, Count, DAY, DnsServer, Flag, HOUR, KeyPath, KeyText, MINUTE,
+    MemberAddress, PolicyName, Ratio, SECOND, ServedName, Size, Time, YEAR,
 };
 use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat, Orphans};
@@ -43,8 +43,8 @@ pub(crate) struct RawListen {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("minItems" = 1))]
     pub(crate) udp: Vec<Entry<Bound, RawListener>>,
-    /// Host names and addresses that mean this balancer when they stand in a Request-URI or Route. The listeners'
-    /// own addresses always do and need not be named.
+    /// Host names that mean this balancer when they stand in a Request-URI or Route. The listeners'
+    /// own addresses always do.
     pub(crate) names: Vec<Setting<ServedName>>,
     /// Worker threads; 0 = one a core.
     pub(crate) threads: Setting<Count<0, 1024>>,
@@ -64,7 +64,8 @@ impl Default for RawListen {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["bind"]))]
 pub(crate) struct RawListener {
-    /// Local address and port; `0.0.0.0` or `[::]` = every local address of that family.
+    /// Local address and port; `0.0.0.0` or `[::]` = every local address of that
+    /// family that is there at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Bound>")]
     pub(crate) bind: Option<Setting<Bound>>,
@@ -151,7 +152,8 @@ pub(crate) struct RawProbe {
     pub(crate) interval: Setting<Time<100, HOUR>>,
     /// Longest wait for an answer; at most `interval`, so that one probe of a server is under way at a time.
     pub(crate) timeout: Setting<Time<10, HOUR>>,
-    /// Probes in a row without a good answer after which a server counts as dead.
+    /// Probes in a row without a good answer after which a server counts as dead. A closed port (ICMP port unreachable)
+    /// is enough at once.
     pub(crate) fall: Setting<Count<1, 100>>,
     /// Good answers in a row after which it counts as alive again.
     pub(crate) rise: Setting<Count<1, 100>>,
@@ -189,7 +191,7 @@ pub(crate) struct RawTimers {
 
 impl Default for RawTimers {
     fn default() -> Self {
-        Self { t1: "500ms".into(), invite: "180s".into(), call: "4h".into(), linger: None }
+        Self { t1: "500ms".into(), invite: "181s".into(), call: "4h".into(), linger: None }
     }
 }
 
@@ -269,11 +271,13 @@ impl Default for RawStop {
 pub(crate) struct RawDns {
     /// Time between two look-ups of a name. When one fails, the last good answer is kept.
     pub(crate) refresh: Setting<Time<SECOND, DAY>>,
+    /// DNS servers to ask, in this order, over UDP and TCP. Without any, those of the system (`/etc/resolv.conf`).
+    pub(crate) servers: Vec<Setting<DnsServer>>,
 }
 
 impl Default for RawDns {
     fn default() -> Self {
-        Self { refresh: "30s".into() }
+        Self { refresh: "30s".into(), servers: Vec::new() }
     }
 }
 

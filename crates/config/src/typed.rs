@@ -37,7 +37,7 @@ pub struct Config {
 pub struct Listen {
     /// At least one; no two with the same `bind`.
     pub udp: Vec<UdpListener>,
-    /// Lower-case `host` or `host:port` forms that mean this balancer in a Request-URI or Route.
+    /// Lower-case `host` or `host:port` forms that mean this balancer in a Request-URI or Route; no IP addresses.
     pub names: Vec<String>,
     /// Worker threads; 0 = one a core.
     pub threads: usize,
@@ -283,4 +283,6 @@ pub struct Stop {
 pub struct Dns {
     /// Time between two look-ups of a member's name.
     pub refresh: Duration,
+    /// Servers to ask; empty for those of the system.
+    pub servers: Vec<SocketAddr>,
 }

@@ -97,6 +97,11 @@ impl Arrivals {
         Some(due)
     }
 
+    /// No call starts any more.
+    pub(crate) fn end(&mut self) {
+        self.next = None;
+    }
+
     fn instant(&self) -> Option<Instant> {
         if self.plan.calls_max.is_some_and(|max| self.taken >= max) {
             return None;

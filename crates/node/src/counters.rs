@@ -23,6 +23,23 @@ pub enum Drop {
 }
 
 impl Drop {
+    /// Every reason, in declaration order.
+    pub const ALL: [Self; 13] = [
+        Self::Unreadable(Discard::Empty),
+        Self::Unreadable(Discard::KeepAlive),
+        Self::Unreadable(Discard::TooLong),
+        Self::Unreadable(Discard::NotSip),
+        Self::Unreadable(Discard::NoVia),
+        Self::Unreadable(Discard::BadVia),
+        Self::Unreadable(Discard::BadResponse("")),
+        Self::Ack,
+        Self::ForeignResponse,
+        Self::NoWayBack,
+        Self::SearchMiss,
+        Self::Orphan,
+        Self::NoTarget,
+    ];
+
     /// The label used in metrics.
     pub fn reason(self) -> &'static str {
         match self {

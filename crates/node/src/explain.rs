@@ -1,5 +1,5 @@
-use crate::Shard;
-use balance::{Decision, NodeId, Verdict};
+use crate::{Orphans, Shard};
+use balance::{Decision, NodeId, Request, Verdict};
 use base::Instant;
 use std::net::SocketAddr;
 
@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 pub struct Explanation {
     /// What would be decided.
     pub decision: Decision,
+    /// What happens to [`Decision::Orphan`].
+    pub orphans: Orphans,
     /// The node that a verified token in the request names.
     pub token: Option<NodeId>,
     /// Whether its call is in the session table.
@@ -28,14 +30,24 @@ impl Shard {
         if message.status().is_some() {
             return Err("this is a response; responses follow their Via".to_owned());
         }
-        let refused_before = self.counters.tokens_refused;
+        let before = (self.ledger, self.counters.tokens_refused);
         // Through which listener it came decides nothing but by which it would leave.
         let facts = self.examine(now, 0, from, &message);
-        self.counters.tokens_refused = refused_before;
+        (self.ledger, self.counters.tokens_refused) = before;
         let facts = facts.map_err(|refusal| format!("refused: {} {}", refusal.status, refusal.reason))?;
-        let (decision, verdicts) = self.balancer.explain(now, &facts.request);
+        let request = &facts.request;
+        if self.settings.stopping && self.is_new(request) {
+            return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
+        }
+        let (decision, mut verdicts) = self.balancer.explain(now, request);
+        let mut decision = facts.reconsider(decision);
+        let orphans = self.settings.orphans;
+        if (decision, orphans) == (Decision::Orphan, Orphans::Balance) {
+            (decision, verdicts) = self.balancer.explain(now, &Request { in_dialog: false, ..*request });
+        }
         Ok(Explanation {
-            decision: facts.reconsider(decision),
+            decision,
+            orphans,
             token: facts.token.map(|token| token.node),
             known: self.balancer.session(facts.request.key).is_some(),
             policy: self.balancer.policy_name(),

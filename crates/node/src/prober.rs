@@ -63,6 +63,8 @@ struct Target {
     slot: Slot,
     address: SocketAddr,
     next: Instant,
+    /// When the last probe was sent.
+    asked: Option<Instant>,
     cseq: u32,
     open: Option<Probe>,
 }
@@ -76,6 +78,9 @@ impl Target {
     }
 }
 
+/// Shortest time between two probes of a node, whatever the suspicion: whoever forges ICMP errors must not make us send
+/// a probe for each. As short as the shortest interval that the configuration may set.
+const HURRY_GAP: Duration = Duration::from_millis(100);
 /// For nodes that are asked on suspicion only.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
@@ -112,22 +117,24 @@ impl Prober {
         self.targets = (0..)
             .zip(targets)
             .map(|(index, &(slot, address))| {
-                if let Some(at) = before.iter().position(|target| target.slot == slot) {
+                let same = |target: &Target| (target.slot, target.address) == (slot, address);
+                if let Some(at) = before.iter().position(same) {
                     return before.swap_remove(at);
                 }
                 let first = now + self.settings.interval * index / count.max(1);
                 let next = if self.settings.periodic { first } else { NEVER };
-                Target { slot, address, next, cseq: 0, open: None }
+                Target { slot, address, next, asked: None, cseq: 0, open: None }
             })
             .collect();
     }
 
-    /// Asks this node now: the traffic says that something may be wrong.
+    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong.
     pub fn hurry(&mut self, now: Instant, slot: Slot) {
         if let Some(target) =
             self.targets.iter_mut().find(|target| target.slot == slot && target.open.is_none())
         {
-            target.next = now;
+            let earliest = target.asked.map_or(now, |asked| asked + HURRY_GAP);
+            target.next = target.next.min(earliest.max(now));
         }
     }
 
@@ -163,6 +170,7 @@ impl Prober {
             let Some(probe) = &mut target.open else {
                 if target.next <= now {
                     target.next = now + self.settings.interval;
+                    target.asked = Some(now);
                     target.cseq += 1;
                     let (fails, wait) = (now + self.settings.timeout, self.settings.t1);
                     target.open = Some(Probe { fails, again: now + wait, wait });
@@ -298,6 +306,23 @@ mod tests {
         prober.receive(&answer(&probe, 405), &mut out);
         prober.tick(at(90_000), &mut out);
         assert_eq!(out.transmits().len(), 2, "and no more once it answered");
+    }
+
+    #[test]
+    fn suspicion_does_not_ask_more_often_than_the_gap() {
+        let (mut prober, mut out) = prober();
+        let mut asked = Vec::new();
+        for millis in 0..250 {
+            prober.hurry(at(millis), Slot(0));
+            let before = out.transmits().len();
+            prober.tick(at(millis), &mut out);
+            if let Some(sent) = out.transmits().get(before) {
+                asked.push(millis);
+                let probe = out.datagram(sent).to_vec();
+                prober.receive(&answer(&probe, 200), &mut out);
+            }
+        }
+        assert_eq!(asked, [0, 100, 200]);
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! The way of a request: validate, read the Route, decide, edit, forward (RFC 3261 §16.3 to §16.6, §16.11).
 
 use crate::shard::Orphans;
-use crate::token::branch::{self, BranchToken, Transaction};
+use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{self, RouteToken};
 use crate::{Drop, Shard, Topology};
 use balance::{CallKey, Decision, Direction, Request, Sign, Slot, Why};
 use base::{Instant, Operation, Outbox};
-use std::io::Write as _;
 use std::net::SocketAddr;
-use wire::{Message, Method, Scheme, SipUri, Via, request_source_target, scheme_of};
+use wire::{Message, Method, SipUri, Via, request_source_target, scheme_of};
 
 /// RFC 3261 §16.6 step 3.
 const MAX_FORWARDS: u32 = 70;
@@ -120,7 +119,8 @@ impl Shard {
             Direction::ToPool => None,
             Direction::FromPool => Some(self.outside(message, &route, listener)?),
         };
-        let routing = check_loop(&self.topology, message, uri, &route, direction)?;
+        let key = self.tokens.call_key(message.call_id());
+        let routing = check_loop(&self.topology, message, key, &route, direction)?;
         // §16.3 step 5. An extension that we do not know must not be passed by a proxy that was asked for it.
         if message.proxy_require().next().is_some()
             && !matches!(message.method(), Some(Method::Ack | Method::Cancel))
@@ -128,13 +128,15 @@ impl Shard {
             return Err(refused(420, "Bad Extension"));
         }
         let request = Request {
-            key: self.tokens.call_key(message.call_id()),
+            key,
             call_id: message.call_id(),
             method: message.method().unwrap_or(Method::Other),
             cseq: message.cseq().number,
             in_dialog: message.to_tag().is_some(),
             direction,
             pinned,
+            by_token: token.is_some(),
+            branch: Transaction::new(message, message.top_via(), target).mark(),
         };
         Ok(Facts { route, token, request, target, outside, routing })
     }
@@ -142,12 +144,12 @@ impl Shard {
     /// §16.4: which Route values are ours, and what the next one is.
     fn route_info<'a>(&self, message: &Message<'a>, uri: &'a [u8]) -> RouteInfo<'a> {
         let mut info = RouteInfo::default();
-        if message.routes().next().is_none() {
-            return info;
-        }
         let mut left = usize::MAX;
-        // A strict router replaced the Request-URI by what we put into Record-Route, and put that last.
-        if let Ok(parsed) = SipUri::parse(uri)
+        // A strict router replaced the Request-URI by what we put into Record-Route, and put that last. That one has
+        // parameters, and most others have none.
+        if message.has_routes()
+            && uri.contains(&b';')
+            && let Ok(parsed) = SipUri::parse(uri)
             && let Some(Some(token)) = parsed.param(route::PARAM)
             && self.topology.is_ours(&parsed)
         {
@@ -261,7 +263,7 @@ impl Shard {
     }
 
     /// Whether a request begins something: nothing here and no token knows of it.
-    fn is_new(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn is_new(&self, request: &Request<'_>) -> bool {
         !request.in_dialog
             && request.pinned.is_none()
             && !matches!(request.method, Method::Ack | Method::Cancel)
@@ -306,8 +308,7 @@ impl Shard {
         self.ledger.charge(Operation::MakeToken);
         let transaction = Transaction::new(message, message.top_via(), facts.target);
         self.scratch.clear();
-        let sent_by = &self.topology.listeners[leaves_by as usize].sent_by;
-        write!(self.scratch, "SIP/2.0/UDP {sent_by};branch=").expect("a Vec takes every byte");
+        self.scratch.extend_from_slice(self.topology.listeners[leaves_by as usize].via.as_bytes());
         let older = self.is_older_than_key(facts.request.key);
         self.tokens.write_branch(token, &transaction, older, &mut self.scratch);
         if search {
@@ -377,14 +378,16 @@ impl Shard {
         let call = facts.request.key;
         let begun = self.balancer.session(call).map_or(now, |session| session.created);
         let (unix, older) = (self.unix(begun), self.is_older_than_key(call));
-        let secure =
-            SipUri::parse(message.uri().unwrap_or_default()).is_ok_and(|uri| uri.scheme == Scheme::Sips);
+        let secure = scheme_of(message.uri().unwrap_or_default())
+            .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
         let scheme = if secure { "sips" } else { "sip" };
         let sides = if listeners[0] == listeners[1] { &listeners[..1] } else { &listeners[..] };
         for &side in sides {
             self.scratch.clear();
             let host = &self.topology.listeners[side as usize].sent_by;
-            write!(self.scratch, "<{scheme}:{host};lr;{}=", route::PARAM).expect("a Vec takes every byte");
+            for part in ["<", scheme, ":", host, ";lr;", route::PARAM, "="] {
+                self.scratch.extend_from_slice(part.as_bytes());
+            }
             self.tokens.write_route(token, message.call_id(), unix, older, &mut self.scratch);
             self.scratch.push(b'>');
             self.edits.push_record_route(message, &self.scratch);
@@ -441,19 +444,20 @@ impl Shard {
 fn check_loop(
     topology: &Topology,
     message: &Message<'_>,
-    uri: &[u8],
+    call: CallKey,
     route: &RouteInfo<'_>,
     direction: Direction,
 ) -> Result<u32, Refused> {
-    let routing = branch::routing_hash(&[
-        uri,
-        message.call_id(),
-        message.from_tag().unwrap_or_default(),
-        &message.cseq().number.to_be_bytes(),
-        route.next.unwrap_or_default(),
-        &[direction as u8],
-    ]);
-    // A balancer like us in front of us makes the same hash: the sent-by tells its Via from ours.
+    let routing = Routing {
+        call,
+        cseq: message.cseq().number,
+        direction,
+        from_tag: message.from_tag().unwrap_or_default(),
+        uri: message.uri().unwrap_or_default(),
+        next: route.next.unwrap_or_default(),
+    };
+    let routing = routing.hash();
+    // A balancer of the same site in front of us makes the same hash: the sent-by tells its Via from ours.
     let looped = |via: &Via<'_>| {
         via.branch.and_then(branch::peek_routing) == Some(routing) && topology.is_our_via(via)
     };

@@ -1,7 +1,7 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
 use crate::shard::{LONGEST_REST, REST_WITHOUT_RETRY_AFTER};
-use crate::token::branch::{BranchToken, SEARCHED, Transaction};
+use crate::token::branch::{BranchToken, SEARCHED, Transaction, mark};
 use crate::{Drop, Shard};
 use balance::{Direction, Response, Sign};
 use base::{Instant, Operation, Outbox};
@@ -14,8 +14,8 @@ impl Shard {
         self.counters.responses += 1;
         match self.way_back(message) {
             Err(drop) => self.discard(drop),
-            Ok((token, to)) => {
-                self.note(now, message, token);
+            Ok((token, branch, to)) => {
+                self.note(now, message, token, branch);
                 // RFC 3261 §18.2.2: responses leave from where the request came in.
                 let asked = u16::from(token.listener);
                 let Some(from) = self.topology.listener_for(asked, to) else {
@@ -29,9 +29,10 @@ impl Shard {
         }
     }
 
-    /// Verifies that our Via is on top, with a token that fits, and finds where the next Via leads.
+    /// Verifies that our Via is on top, with a token that fits, and finds the mark of the client's branch and where the next Via
+    /// leads.
     /// The token stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for a sister's Via.
-    fn way_back(&mut self, message: &Message<'_>) -> Result<(BranchToken, SocketAddr), Drop> {
+    fn way_back(&mut self, message: &Message<'_>) -> Result<(BranchToken, u32, SocketAddr), Drop> {
         let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
         let via = message.second_via().ok_or(Drop::NoWayBack)?;
         let to = response_target(&via).ok_or(Drop::NoTarget)?;
@@ -42,19 +43,22 @@ impl Shard {
         let missed = message.cseq().method == Method::Cancel
             && message.status().is_some_and(|status| status >= 300)
             && was_searched(message);
-        if missed { Err(Drop::SearchMiss) } else { Ok((token, to)) }
+        if missed { Err(Drop::SearchMiss) } else { Ok((token, transaction.mark(), to)) }
     }
 
     /// Tells the balancer: this is what moves its counters.
-    fn note(&mut self, now: Instant, message: &Message<'_>, token: BranchToken) {
+    fn note(&mut self, now: Instant, message: &Message<'_>, token: BranchToken, branch: u32) {
         let (Some(status), cseq) = (message.status(), message.cseq()) else { return };
         self.ledger.charge(Operation::Lookup);
+        let answers_a_call = cseq.method == Method::Invite && (200..300).contains(&status);
         let response = Response {
             key: self.tokens.call_key(message.call_id()),
             method: cseq.method,
             cseq: cseq.number,
             status,
             direction: token.direction,
+            branch,
+            dialog: if answers_a_call { mark(message.to_tag().unwrap_or_default()) } else { 0 },
         };
         self.balancer.response(now, &response);
         if status == 503
@@ -63,7 +67,7 @@ impl Shard {
         {
             let asked = message.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
             let rest = asked.unwrap_or(REST_WITHOUT_RETRY_AFTER).min(LONGEST_REST);
-            self.balancer.pause(slot, now + rest);
+            self.balancer.pause(slot, now + rest, asked.is_some());
         }
     }
 }

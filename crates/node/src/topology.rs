@@ -14,12 +14,16 @@ pub struct Listener {
     pub advertised: SocketAddr,
     /// The same as text.
     pub(crate) sent_by: String,
+    /// What our Via begins with, up to the branch.
+    pub(crate) via: String,
 }
 
 impl Listener {
     /// A listener that is reached at `advertised`.
     pub fn new(advertised: SocketAddr) -> Self {
-        Self { advertised, sent_by: advertised.to_string() }
+        let sent_by = advertised.to_string();
+        let via = format!("SIP/2.0/UDP {sent_by};branch=");
+        Self { advertised, sent_by, via }
     }
 }
 
@@ -59,10 +63,28 @@ impl Topology {
 
     /// Adds the node of the next slot.
     pub fn push_node(&mut self, node: NodeAddress) {
-        let slot = Slot(self.nodes.len() as u16);
-        self.by_address.insert(node.address, slot);
-        self.by_id.insert(node_id(node.address), slot);
         self.nodes.push(node);
+        self.find_again(Slot(self.nodes.len() as u16 - 1));
+    }
+
+    /// Gives a slot to another node.
+    pub fn replace_node(&mut self, slot: Slot, node: NodeAddress) {
+        self.forget(slot);
+        self.nodes[slot.index()] = node;
+        self.find_again(slot);
+    }
+
+    /// No token and no source address leads to this slot any more. Sessions that are there stay.
+    pub fn forget(&mut self, slot: Slot) {
+        self.by_address.retain(|_, at| *at != slot);
+        self.by_id.retain(|_, at| *at != slot);
+    }
+
+    /// Tokens and its source address lead to this slot.
+    pub fn find_again(&mut self, slot: Slot) {
+        let address = self.nodes[slot.index()].address;
+        self.by_address.insert(address, slot);
+        self.by_id.insert(node_id(address), slot);
     }
 
     /// Where a node is.

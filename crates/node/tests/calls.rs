@@ -143,6 +143,29 @@ fn credentials_go_to_the_node_that_asked_for_them() {
     bed.assert_forgets();
 }
 
+/// Two branches of a call that was forked before it came here: one CSeq, two transactions (RFC 3261 §8.1.1.7).
+#[test]
+fn a_call_that_was_forked_upstream_outlives_its_first_failure() {
+    let mut bed = Bed::new(Site::plain());
+    let branches = ["one", "two"].map(|name| {
+        let via = format!("SIP/2.0/UDP 127.0.9.1:6000;branch=z9hG4bK-{name}");
+        Req { uri: format!("sip:{name}@pool.example"), ..Req::new("INVITE", "forked", client()).via(&via) }
+    });
+    let sent = [0, 1].map(|n| bed.one(0, client(), &branches[n].bytes()));
+    for n in [0, 1] {
+        assert_eq!(bed.one(0, client(), &branches[n].bytes()), sent[n], "retransmitted");
+    }
+    assert_ne!(sent[0].branch(), sent[1].branch());
+    assert_eq!((bed.load().calls, bed.load().transactions), (1, 2));
+    bed.one(0, sent[0].to, &answer(&sent[0].bytes, addr(LB), 486, sent[0].to));
+    let ack = bed.one(0, client(), &branches[0].same_branch("ACK", Some("bob")).bytes());
+    assert_eq!((ack.to, ack.branch()), (sent[0].to, sent[0].branch()));
+    assert_eq!((bed.load().calls, bed.load().transactions), (1, 1));
+    bed.one(0, sent[1].to, &answer(&sent[1].bytes, addr(LB), 200, sent[1].to));
+    assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
+    bed.assert_forgets();
+}
+
 #[test]
 fn an_rfc_2543_client_without_branch_and_max_forwards() {
     let mut bed = Bed::new(Site::plain());

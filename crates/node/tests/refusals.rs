@@ -165,6 +165,21 @@ fn a_503_pauses_the_node_at_once() {
     }
 }
 
+/// Trunk gateways that pass on a 503 of the far side: the pool must not be gone for it. Who asks for time gets it.
+#[test]
+fn a_pool_of_which_all_rest_still_takes_calls_unless_all_asked_for_it() {
+    for (header, taken) in [(None, true), (Some("30"), false)] {
+        let mut bed = Bed::new(Site::plain());
+        let extra: Vec<_> = header.map(|value| ("Retry-After", value)).into_iter().collect();
+        for call in ["a", "b", "c"] {
+            let sent = bed.one(0, client(), &Req::new("INVITE", call, client()).bytes());
+            bed.one(0, sent.to, &answer_with(&sent.bytes, addr(LB), 503, sent.to, &extra));
+        }
+        let sent = bed.one(0, client(), &Req::new("INVITE", "next", client()).bytes());
+        assert_eq!(bed.is_node(sent.to), taken);
+    }
+}
+
 #[test]
 fn no_node_takes_calls() {
     let mut bed = Bed::new(Site::plain());
@@ -186,9 +201,13 @@ fn while_stopping_only_new_calls_are_refused() {
     let settings = bed.shard.settings();
     bed.shard.set_settings(node::Settings { stopping: true, ..settings });
     for method in ["INVITE", "REGISTER", "OPTIONS", "SUBSCRIBE"] {
-        let sent = bed.one(0, client(), &Req::new(method, method, client()).bytes());
+        let request = Req::new(method, method, client()).bytes();
+        let foretold = bed.shard.explain(bed.now, client(), &request).unwrap_err();
+        assert!(foretold.starts_with("refused: 503 "), "{method}: {foretold}");
+        let sent = bed.one(0, client(), &request);
         assert_eq!((sent.to, sent.status()), (client(), 503), "{method}");
     }
+    assert!(bed.shard.explain(bed.now, client(), &ringing.bytes()).is_ok(), "no new call");
     assert_eq!(bed.one(0, client(), &ringing.bytes()), at_node, "retransmitted");
     assert_eq!(bed.one(0, client(), &ringing.same_branch("CANCEL", None).bytes()).to, at_node.to);
     call.caller_asks(&mut bed, "ACK", 1);

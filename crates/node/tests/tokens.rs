@@ -23,7 +23,9 @@ fn assert_refused(bed: &mut Bed, request: &Req, what: &str) {
     let before = bed.shard.counters().tokens_refused;
     for method in ["BYE", "INVITE", "INFO", "CANCEL"] {
         let request = Req { method, ..request.clone() };
+        let charged = *bed.shard.ledger();
         let foretold = bed.shard.explain(bed.now, client(), &request.bytes()).expect("well formed");
+        assert_eq!(*bed.shard.ledger(), charged, "asking costs the traffic nothing");
         assert_eq!((foretold.decision, foretold.token), (balance::Decision::Orphan, None));
         let sent = bed.one(0, client(), &request.bytes());
         assert_eq!((sent.to, sent.status()), (client(), 481), "{what}: {method}");

@@ -5,14 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: std::time::Instant,
-    epoch_unix: u64,
 }
 
 impl Clock {
     /// A clock whose [`Instant::ZERO`] is now.
     pub fn start() -> Self {
-        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { origin: std::time::Instant::now(), epoch_unix: epoch.as_secs() }
+        Self { origin: std::time::Instant::now() }
     }
 
     /// The time now.
@@ -21,9 +19,10 @@ impl Clock {
         Instant::from_nanos(nanos)
     }
 
-    /// Unix time of [`Instant::ZERO`], in seconds.
+    /// Unix time of [`Instant::ZERO`] in seconds, by what the system's time is now: it may have been set since.
     pub fn epoch_unix(&self) -> u64 {
-        self.epoch_unix
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        unix.saturating_sub(self.origin.elapsed()).as_secs()
     }
 
     /// How long it is until then; zero when it is past.

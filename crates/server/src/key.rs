@@ -3,7 +3,7 @@
 
 use rand::TryRngCore;
 use rand::rngs::OsRng;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -22,20 +22,38 @@ pub(crate) fn random() -> io::Result<[u8; 16]> {
 
 /// Reads the kept secret, or makes and keeps one that only the owner can read.
 pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
-        Ok(mut new) => {
-            let key = random()?;
-            writeln!(new, "{:032x}", u128::from_be_bytes(key))?;
-            Ok(key)
-        }
+    match read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        read => return read,
+    }
+    let key = random()?;
+    // Whole under another name first: a crash, or a full disk, must not leave half a key where it is looked for.
+    let draft = file.with_extension(format!("key.{}", std::process::id()));
+    let kept = write(&draft, key).and_then(|()| std::fs::hard_link(&draft, file));
+    let _ = std::fs::remove_file(&draft);
+    match kept {
+        // Another process was faster: both are to use the same.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(file),
         Err(error) => Err(error),
+        Ok(()) => {
+            // The directory has the name. Not every file system can be told to keep that; the key is there anyway.
+            let _ = file.parent().map(|parent| File::open(parent).and_then(|parent| parent.sync_all()));
+            Ok(key)
+        }
     }
+}
+
+fn write(file: &Path, key: [u8; 16]) -> io::Result<()> {
+    // Left behind by a process that had the same number.
+    let _ = std::fs::remove_file(file);
+    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    writeln!(new, "{:032x}", u128::from_be_bytes(key))?;
+    new.sync_all()
 }
 
 fn read(file: &Path) -> io::Result<[u8; 16]> {
     let mut text = String::new();
-    std::fs::File::open(file)?.take(256).read_to_string(&mut text)?;
+    File::open(file)?.take(256).read_to_string(&mut text)?;
     let digits = text.trim();
     let whole = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let key = whole.then(|| u128::from_str_radix(digits, 16).ok()).flatten();
@@ -57,6 +75,10 @@ mod tests {
         let _ = std::fs::remove_file(&file);
         let first = keep(&file).unwrap();
         assert_eq!(keep(&file).unwrap(), first);
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let all = std::fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> = all.filter(|other| other.to_string_lossy().starts_with(&name)).collect();
+        assert_eq!(left, [file.file_name().unwrap()], "no draft is left");
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::write(&file, "abc").unwrap();
         assert_eq!(keep(&file).unwrap_err().kind(), io::ErrorKind::InvalidData);

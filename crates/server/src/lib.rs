@@ -9,10 +9,14 @@ mod clock;
 mod control;
 mod handle;
 mod key;
+mod report;
 mod run;
 mod shards;
 pub mod socket;
 
 pub use clock::Clock;
-pub use handle::{ExplainReport, Handle, MemberReport, SessionReport, ShardTotals, Totals};
+pub use handle::Handle;
+pub use report::{
+    ExplainReport, Figures, MemberReport, MemberStanding, SessionReport, ShardTotals, Standing, Totals,
+};
 pub use run::{Server, StartError};

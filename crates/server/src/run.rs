@@ -77,25 +77,27 @@ impl Server {
         let secret = secret(&config, path.as_deref())?;
         let tokens = apply::tokens(&config, secret);
         let mut names = Names::default();
-        if dns::has_names(&config.pool.members) {
-            names.learn(dns::look_up(config.pool.members.clone()).await);
+        let (answers_in, mut answers) = mpsc::unbounded_channel();
+        dns::look_up(names.ask(&config.pool.members), &config.dns.servers, &answers_in);
+        drop(answers_in);
+        while let Some(answer) = answers.recv().await {
+            names.learn(answer);
         }
         let mut control = Control::new(clock, path, config.clone(), binds, names, secret)?;
         let (reports_in, reports) = mpsc::unbounded_channel();
-        let mut threads = Vec::new();
         let mut workers = Vec::new();
+        let mut handles = Vec::new();
         for (index, (peers, sockets)) in connect(count)?.into_iter().zip(sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
             let shard = shard(&control, &config, &tokens, index, count);
-            let worker = worker(index, clock, sockets, shard, peers, commands, reports_in.clone());
-            let thread =
-                std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())?;
-            threads.push(thread);
-            workers.push(handle);
+            workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone()));
+            handles.push(handle);
         }
-        control.attach(workers.clone());
+        let threads = spawn(workers, &handles)?;
+        control.attach(handles.clone());
+        control.announce();
         let (asks_in, asks) = mpsc::unbounded_channel();
-        let handle = Handle::new(clock, asks_in, workers);
+        let handle = Handle::new(asks_in, handles);
         Ok(Self { control, threads, reports, asks, handle, admin })
     }
 
@@ -145,7 +147,10 @@ fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
     }
     let Some(file) = path.map(key::beside) else { return key::random() };
     match key::keep(&file) {
-        Ok(key) => Ok(key),
+        Ok(key) => {
+            tracing::info!(file = %file.display(), "token key kept");
+            Ok(key)
+        }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
         Err(error) => {
             tracing::warn!(file = %file.display(), %error, "no place to keep the token key: after a restart, calls now \
@@ -153,6 +158,24 @@ fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
             key::random()
         }
     }
+}
+
+/// Starts the threads; when one cannot be started, ends those that were.
+fn spawn(workers: Vec<Worker>, handles: &[WorkerHandle]) -> io::Result<Vec<JoinHandle<()>>> {
+    let mut threads = Vec::new();
+    for (index, worker) in workers.into_iter().enumerate() {
+        match std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run()) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                for (thread, handle) in threads.into_iter().zip(handles) {
+                    handle.send(Command::Stop);
+                    let _ = thread.join();
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(threads)
 }
 
 /// Rings between every two threads, and what they share.

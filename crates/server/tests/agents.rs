@@ -6,6 +6,7 @@ use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, CallerConfig, Holding, Process, Results, ServiceModel,
     Timers,
 };
+use server::admin::view::Member;
 use server::agents::{self, Running, Snapshot};
 use server::{Handle, Server, socket::UdpSocket};
 use std::net::SocketAddr;
@@ -102,9 +103,10 @@ async fn four_hundred_calls() {
     assert_eq!(results.calls_by_server.values().sum::<u64>(), 400);
     assert_eq!(results.calls_by_server.len(), 3, "every server got calls: {:?}", results.calls_by_server);
     assert_eq!((results.invite_response.count(), results.bye_response.count()), (400, 400));
-    for member in handle.members(true).await.unwrap() {
-        assert_eq!(member.load, balance::Load::default(), "{}", member.name);
-        assert_eq!(member.oldest_call_seconds, None);
+    for member in handle.figures(true).await.unwrap().members {
+        let Member { calls, transactions, name, .. } = &member.shown;
+        assert_eq!((*calls, *transactions), (0, 0), "{name}");
+        assert_eq!(member.shown.oldest_call_seconds, None);
     }
     let mut sum = AnswererResults::default();
     for answerer in answerers {
@@ -169,4 +171,54 @@ fn a_stopped_agent_gives_its_port_back() {
     let address = dropped.address();
     drop(dropped);
     agents::bind(address).unwrap();
+}
+
+#[tokio::test]
+async fn a_former_member_is_forgotten_when_its_sessions_are_gone_and_its_slot_used_again() {
+    tokio::task::LocalSet::new().run_until(members_come_and_go()).await;
+}
+
+async fn members_come_and_go() {
+    let answerers: Vec<_> = ["a", "b"].map(answerer).into();
+    let [first, used] = [answerers[0].address(), answerers[1].address()];
+    let [unused, last] = ["127.0.0.1:9", "127.0.0.1:10"].map(|address| address.parse().unwrap());
+    let address = std::net::UdpSocket::bind(ANY_PORT).unwrap().local_addr().unwrap();
+    let path = std::env::temp_dir().join(format!("sarabande-members-test-{}.toml", std::process::id()));
+    let write = |members: &[SocketAddr]| {
+        let members: Vec<_> = members.iter().map(ToString::to_string).collect();
+        // Ended calls stay in the table for an hour.
+        let text = format!(
+            "[listen]\nudp = [\"{address}\"]\nthreads = 2\n[admin]\nlisten = false\n[stop]\nwait = \"0s\"\n\
+             [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n[timers]\ncall = \"1s\"\nlinger = \"1h\"\n\
+             [pool.servers]\nmembers = {members:?}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+    };
+    write(&[first, used]);
+    let server = Server::start(config::load(&path).unwrap(), Some(path.clone())).await.unwrap();
+    let handle = server.handle();
+    let running = tokio::task::spawn_local(server.run());
+    finish(caller(address, 20)).await;
+    write(&[first, used, unused]);
+    handle.reload().await.unwrap();
+    write(&[first]);
+    handle.reload().await.unwrap();
+    let listed = async || -> Vec<_> {
+        handle.standing().await.unwrap().members.iter().map(|member| member.address).collect()
+    };
+    let forgotten = async {
+        while listed().await.contains(&unused) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, forgotten).await.expect("nothing is on it");
+    assert_eq!(listed().await, [first, used], "calls of this one are in the table");
+    write(&[last, first]);
+    handle.reload().await.unwrap();
+    assert_eq!(listed().await, [first, used, last]);
+    let figures = handle.figures(false).await.unwrap();
+    assert_eq!(figures.members[2].shown.assigned_total, 0);
+    handle.stop();
+    running.await.unwrap().unwrap();
+    std::fs::remove_file(path).unwrap();
 }

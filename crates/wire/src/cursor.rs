@@ -57,14 +57,16 @@ impl<'a> Cursor<'a> {
     /// Passes `byte` with any white space around it: SLASH, COLON, EQUAL, SEMI of RFC 3261 §25.1.
     pub(crate) fn eat_spaced(&mut self, byte: u8) -> bool {
         let before = self.pos;
-        self.skip_lws();
-        if self.eat(byte) {
+        // Mostly there is no white space.
+        if !self.eat(byte) {
             self.skip_lws();
-            true
-        } else {
-            self.pos = before;
-            false
+            if !self.eat(byte) {
+                self.pos = before;
+                return false;
+            }
         }
+        self.skip_lws();
+        true
     }
 
     pub(crate) fn token(&mut self) -> Result<Span, Malformed> {

@@ -175,11 +175,16 @@ impl Edits {
     fn splice_routes(&mut self, m: &Message<'_>) {
         self.splices.retain(|splice| !splice.is_route);
         let RouteEdits { front, back, appended } = self.routes;
-        let kept_end = m.routes().count().saturating_sub(back);
+        // To count from the back, all of them have to be read.
+        let kept_end = if back == 0 { usize::MAX } else { m.routes().count().saturating_sub(back) };
         // Index of the value looked at, and the end of the last value that is kept.
         let (mut index, mut last_kept) = (0, None);
         let mut values = m.routes().peekable();
         for line in m.fields.route.lines(m.bytes, Name::Route) {
+            if index >= front && back == 0 && appended.is_none() {
+                // All lines from here on stay as they are.
+                break;
+            }
             // Ranges of this line's values to keep; they are adjacent, so first and last tell all.
             let (mut first, mut last, mut kept) = (None, 0, None::<Span>);
             while let Some(route) = values.next_if(|route| route.value.end <= line.next) {

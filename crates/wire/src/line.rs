@@ -63,16 +63,16 @@ pub(crate) struct End {
 /// Only CRLF ends a line (RFC 3261 §7). A bare LF is taken for a line end too, so that the sender can be told, but
 /// such a header is never forwarded: elements that read it differently would see different headers. For the same
 /// reason a bare CR, which ends nothing, makes the line not strict.
+#[inline]
 pub(crate) fn physical_end(bytes: &[u8], from: usize) -> Option<End> {
     let mut at = from;
     let mut strict = true;
     loop {
         let text = at + memchr::memchr2(b'\r', b'\n', &bytes[at..])?;
-        if bytes[text] == b'\n' {
-            return Some(End { text, next: text + 1, strict: false });
-        }
-        if bytes.get(text + 1) == Some(&b'\n') {
-            return Some(End { text, next: text + 2, strict });
+        match bytes[text..] {
+            [b'\r', b'\n', ..] => return Some(End { text, next: text + 2, strict }),
+            [b'\n', ..] => return Some(End { text, next: text + 1, strict: false }),
+            _ => {}
         }
         strict = false;
         at = text + 1;
@@ -90,6 +90,7 @@ fn logical_end(bytes: &[u8], from: usize) -> Option<End> {
 }
 
 /// Reads the line that starts at `pos`.
+#[inline]
 pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
     match bytes[pos..] {
         [b'\r', b'\n', ..] => return Next::End { body: pos + 2, strict: true },

@@ -7,7 +7,7 @@ use crate::header::list::Group;
 use crate::header::route::{self, RouteValue};
 use crate::header::via::{self, BadVia, Via};
 use crate::header::{name, retry_after};
-use crate::line::Lines;
+use crate::line::{self, Lines};
 use crate::scan::Fault;
 use crate::start::Start;
 use crate::{Method, chars};
@@ -20,6 +20,8 @@ pub(crate) struct Fields {
     pub(crate) via_line: Span,
     /// Start of the second value on the first Via line.
     pub(crate) via_next: Option<u32>,
+    /// The value of the second Via line.
+    pub(crate) via_below: Option<Span>,
     pub(crate) route: Group,
     pub(crate) record_route: Group,
     pub(crate) proxy_require: Group,
@@ -142,12 +144,8 @@ impl<'a> Message<'a> {
             let span = Span { start, end: self.fields.via_line.end };
             return via::parse_strict(self.bytes, span).ok().map(|(via, _)| via);
         }
-        if self.fields.via.lines < 2 {
-            return None;
-        }
-        let below = Group { first: self.fields.via_line.end, lines: 1 };
-        let line = below.lines(self.bytes, Name::Via).next()?;
-        via::parse_strict(self.bytes, line.trimmed(self.bytes)).ok().map(|(via, _)| via)
+        let below = line::trim(self.bytes, self.fields.via_below?);
+        via::parse_strict(self.bytes, below).ok().map(|(via, _)| via)
     }
 
     /// Whether there are Via values below the topmost one.
@@ -164,6 +162,11 @@ impl<'a> Message<'a> {
     /// Max-Forwards of a request, 0 to 255, and where the number stands. Absent in RFC 2543 messages.
     pub fn max_forwards(&self) -> Option<(u32, Span)> {
         self.fields.max_forwards
+    }
+
+    /// Whether the request has a Route.
+    pub fn has_routes(&self) -> bool {
+        self.fields.route.lines > 0
     }
 
     /// The Route values of a request, topmost first. On a message without fault, none is left out.

@@ -184,6 +184,8 @@ impl Scanner<'_> {
             self.fields.via_next = parsed.next;
             self.fields.via_line = line.whole();
             self.top_via = Some(parsed.via);
+        } else if self.fields.via.lines == 1 {
+            self.fields.via_below = Some(line.value);
         }
         self.fields.via.add(line);
         Ok(())

@@ -7,6 +7,7 @@ use arrayvec::ArrayVec;
 
 use crate::Span;
 use crate::header::via::{Rport, Via};
+use crate::text;
 
 /// Where a response goes whose topmost Via is `via`, once our own has been removed: RFC 3261 §18.2.2 with RFC 3581 §4.
 ///
@@ -58,28 +59,53 @@ pub(crate) fn mark(via: &Via<'_>, source: SocketAddr) -> ArrayVec<Piece, 2> {
     let mut pieces = ArrayVec::new();
     if let Some(at) = via.rport_at {
         let mut text = ArrayVec::new();
-        write_into(&mut text, format_args!("={}", source.port()));
+        text.push(b'=');
+        push_number(source.port(), &mut text);
         if added {
-            write_into(&mut text, format_args!(";received={ip}"));
+            push_received(ip, &mut text);
         }
         pieces.push((at, text));
     } else if added {
         let mut text = ArrayVec::new();
-        write_into(&mut text, format_args!(";received={ip}"));
+        push_received(ip, &mut text);
         pieces.push((Span { start: via.value.end, end: via.value.end }, text));
     }
     if let Some(at) = via.received_at {
         let mut text = ArrayVec::new();
-        write_into(&mut text, format_args!("{ip}"));
+        push_ip(ip, &mut text);
         pieces.push((at, text));
     }
     pieces.sort_unstable_by_key(|(at, _)| at.start);
     pieces
 }
 
-fn write_into(text: &mut ArrayVec<u8, 64>, args: std::fmt::Arguments<'_>) {
-    text.write_fmt(args).expect("64 bytes hold a port and an address");
+fn push_received(ip: IpAddr, text: &mut ArrayVec<u8, 64>) {
+    push(b";received=", text);
+    push_ip(ip, text);
 }
+
+/// As [`IpAddr`] displays itself; without the formatter, which costs more than the rest of the mark.
+fn push_ip(ip: IpAddr, text: &mut ArrayVec<u8, 64>) {
+    match ip {
+        IpAddr::V4(ip) => {
+            for (index, octet) in ip.octets().into_iter().enumerate() {
+                push(if index == 0 { b"" } else { b"." }, text);
+                push_number(octet.into(), text);
+            }
+        }
+        IpAddr::V6(ip) => write!(text, "{ip}").expect(ENOUGH),
+    }
+}
+
+fn push_number(n: u16, text: &mut ArrayVec<u8, 64>) {
+    push(text::decimal(n.into(), &mut [0; text::DIGITS_MAX]), text);
+}
+
+fn push(bytes: &[u8], text: &mut ArrayVec<u8, 64>) {
+    text.try_extend_from_slice(bytes).expect(ENOUGH);
+}
+
+const ENOUGH: &str = "64 bytes hold a port and an address";
 
 #[cfg(test)]
 mod tests {

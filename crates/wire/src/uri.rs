@@ -105,10 +105,7 @@ impl<'a> SipUri<'a> {
                 Some(at) => (&param[..at], Some(&param[at + 1..])),
                 None => (param, None),
             };
-            let same = unescape(key)
-                .map(|b| b.to_ascii_lowercase())
-                .eq(name.bytes().map(|b| b.to_ascii_lowercase()));
-            same.then_some(value)
+            (key.eq_ignore_ascii_case(name.as_bytes()) || is_escaped(key, name)).then_some(value)
         })
     }
 }
@@ -130,6 +127,10 @@ pub(crate) fn port(digits: &[u8]) -> Option<u16> {
 }
 
 fn split_scheme(uri: &[u8]) -> Option<(&[u8], &[u8])> {
+    // Nearly every URI.
+    if let Some(rest) = uri.strip_prefix(b"sip:") {
+        return Some((&uri[..3], rest));
+    }
     let colon = uri.iter().position(|b| !(b.is_ascii_alphanumeric() || b"+-.".contains(b)))?;
     let scheme = &uri[..colon];
     (uri[colon] == b':' && scheme.first()?.is_ascii_alphabetic()).then(|| (scheme, &uri[colon + 1..]))
@@ -143,6 +144,12 @@ fn split_host(text: &[u8]) -> Option<(Host<'_>, &[u8])> {
         text.iter().position(|&b| !chars::is(b, HOST)).unwrap_or(text.len())
     };
     Some((Host::parse(&text[..end])?, &text[end..]))
+}
+
+/// Whether `key` is `name` with some of its letters written as escapes.
+fn is_escaped(key: &[u8], name: &str) -> bool {
+    key.contains(&b'%')
+        && unescape(key).map(|b| b.to_ascii_lowercase()).eq(name.bytes().map(|b| b.to_ascii_lowercase()))
 }
 
 /// The bytes with each `%HH` decoded, once.

@@ -8,7 +8,7 @@ use super::{SERVERS, finish_clean, servers};
 const STEADY: Load = Load { calls: 800, rate: 40, hold_ms: 1000 };
 
 /// Waits until `member` was given `more` calls than it had; returns all members as they are then.
-fn after_more(balancer: &Balancer, member: std::net::SocketAddr, more: u64) -> Vec<Member> {
+pub(super) fn after_more(balancer: &Balancer, member: std::net::SocketAddr, more: u64) -> Vec<Member> {
     let assigned = || balancer.member(member).map_or(0, |member| member.assigned);
     let start = assigned();
     until("more calls for a member", || (assigned() >= start + more).then(|| balancer.members()))

@@ -8,7 +8,9 @@
 mod balancing;
 mod calls;
 mod change;
+mod demo;
 mod failure;
+mod names;
 mod peers;
 mod restart;
 mod strangers;

@@ -71,11 +71,18 @@ pub struct Candidates<'a> {
     now: Instant,
     nodes: &'a [Node],
     leases: &'a Leases,
+    /// Nobody takes calls but those that rest without having asked for it.
+    last_resort: bool,
 }
 
 impl<'a> Candidates<'a> {
     pub(crate) fn new(now: Instant, nodes: &'a [Node], leases: &'a Leases) -> Self {
-        Self { now, nodes, leases }
+        Self { now, nodes, leases, last_resort: false }
+    }
+
+    /// The same with those that rest without having asked for it.
+    pub(crate) fn last_resort(self) -> Self {
+        Self { last_resort: true, ..self }
     }
 
     /// Slots there are; those of nodes that take no calls included.
@@ -86,10 +93,13 @@ impl<'a> Candidates<'a> {
     /// The candidate in a slot, unless it takes no new calls.
     pub fn get(&self, slot: Slot) -> Option<Candidate> {
         let node = &self.nodes[slot.index()];
-        if node.refusal(self.now, self.leases.cell(slot).total().calls).is_some() {
-            return None;
-        }
-        Some(self.candidate(slot, node))
+        let calls = self.leases.cell(slot).total().calls;
+        let refusal = if self.last_resort {
+            node.last_resort_refusal(self.now, calls)
+        } else {
+            node.refusal(self.now, calls)
+        };
+        refusal.is_none().then(|| self.candidate(slot, node))
     }
 
     /// The nodes that take new calls, in the order of their slots.

@@ -1,6 +1,6 @@
 use super::least::Least;
 use super::{Candidates, NewCall, Policy};
-use crate::{Node, Slot};
+use crate::{Node, NodeId, Slot};
 use core::time::Duration;
 use std::collections::VecDeque;
 use wire::Method;
@@ -13,6 +13,8 @@ use wire::Method;
 #[derive(Clone, Debug)]
 pub struct Rwma {
     least: Least,
+    /// Whose the samples are: a slot may go to another node.
+    ids: Vec<NodeId>,
     samples: Vec<VecDeque<f64>>,
     averages: Vec<f64>,
 }
@@ -23,7 +25,7 @@ const WINDOW: usize = 20;
 impl Rwma {
     /// `shard` spreads the first choices of the shards.
     pub fn new(shard: usize) -> Self {
-        Self { least: Least::new(shard), samples: Vec::new(), averages: Vec::new() }
+        Self { least: Least::new(shard), ids: Vec::new(), samples: Vec::new(), averages: Vec::new() }
     }
 }
 
@@ -62,6 +64,14 @@ impl Policy for Rwma {
     fn on_nodes(&mut self, nodes: &[Node]) {
         self.samples.resize_with(nodes.len(), || VecDeque::with_capacity(WINDOW));
         self.averages.resize(nodes.len(), 0.0);
+        for (index, (before, node)) in self.ids.iter().zip(nodes).enumerate() {
+            if *before != node.id {
+                self.samples[index].clear();
+                self.averages[index] = 0.0;
+            }
+        }
+        self.ids.clear();
+        self.ids.extend(nodes.iter().map(|node| node.id));
     }
 
     fn clone_box(&self) -> Box<dyn Policy> {

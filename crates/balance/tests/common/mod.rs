@@ -54,6 +54,8 @@ pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> 
         in_dialog: false,
         direction: Direction::ToPool,
         pinned: None,
+        by_token: false,
+        branch: 0,
     }
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn in_dialog(call: u64, method: Method, cseq: u32) -> Request<'static
 }
 
 pub(crate) fn response(call: u64, method: Method, cseq: u32, status: u16) -> Response {
-    Response { key: key(call), method, cseq, status, direction: Direction::ToPool }
+    Response { key: key(call), method, cseq, status, direction: Direction::ToPool, branch: 0, dialog: 0 }
 }
 
 pub(crate) fn slot_of(decision: Decision) -> Slot {

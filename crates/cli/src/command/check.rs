@@ -17,9 +17,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.schema {
-        println!("{}", config::schema());
+        print!("{}", config::schema());
     } else if arguments.reference {
-        println!("{}", config::reference());
+        print!("{}", config::reference());
     } else if let Some(file) = &arguments.file {
         match config::load(file) {
             Ok(config) => println!(

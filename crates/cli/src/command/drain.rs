@@ -1,4 +1,4 @@
-use super::status::{plural, span};
+use super::status::{MEMBERS, plural, span};
 use crate::admin::{Target, escape};
 use anyhow::{Result, bail};
 use server::admin::view::{Member, Members};
@@ -62,7 +62,7 @@ fn wait(target: &Target, mut members: Vec<Member>) -> Result<()> {
             return Ok(());
         }
         std::thread::sleep(POLL);
-        let all: Members = target.get("/api/members")?;
+        let all: Members = target.get(MEMBERS)?;
         let meant = |member: &Member| members.iter().any(|meant| meant.address == member.address);
         members = all.members.into_iter().filter(meant).collect();
     }

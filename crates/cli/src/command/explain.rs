@@ -43,8 +43,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     } else {
         println!("{}", text(&explanation));
     }
-    let nowhere = || Exit::no(format!("the request would go to no member: {}", explanation.why));
-    explanation.member.map(|_| ()).ok_or_else(nowhere)
+    if explanation.member.is_none() && !is_searched(&explanation) {
+        return Err(Exit::no(format!("the request would go to no member: {}", explanation.why)));
+    }
+    Ok(())
+}
+
+/// Whether it goes to all members, because nobody knows which one is meant.
+fn is_searched(explanation: &Explanation) -> bool {
+    explanation.why == "search"
 }
 
 /// A word that can stand in a SIP message as it is.
@@ -103,9 +110,16 @@ fn text(explanation: &Explanation) -> String {
         "session" => "its call is in the session table".to_owned(),
         "token" => "a verified token names it, or the request comes from there".to_owned(),
         "moved" => format!("its member died before it answered; {policy} chose another one"),
+        "search" => "nobody here knows the INVITE that it belongs to; whoever has that acts on it".to_owned(),
+        "rejected" => {
+            "it is in a dialog that nobody here knows, and gets 481 (`orphans` of the pool)".to_owned()
+        }
+        "dropped" => "it is in a dialog that nobody here knows (`orphans` of the pool)".to_owned(),
+        "unavailable" => "no member takes new calls: it gets 503".to_owned(),
         other => other.to_owned(),
     };
-    let to = member.map_or("no member".to_owned(), |member| member.to_string());
+    let nowhere = if is_searched(explanation) { "every member that answers" } else { "no member" };
+    let to = member.map_or(nowhere.to_owned(), |member| member.to_string());
     let token = token.map(|token| format!("\ntoken    names {token}")).unwrap_or_default();
     format!("goes to  {to}\nbecause  {reason}{token}\n\n{}", candidates(&explanation.candidates, *member))
 }
@@ -164,8 +178,11 @@ mod tests {
 
     #[test]
     fn without_a_member_it_says_what_happens_instead() {
-        let text = text(&explanation(None, "503: no member takes new calls"));
-        assert!(text.starts_with("goes to  no member\nbecause  503: no member takes new calls\n"), "{text}");
+        let text = |why| text(&explanation(None, why));
+        let starts = |text: &str, start: &str| assert!(text.starts_with(start), "{text}");
+        starts(&text("unavailable"), "goes to  no member\nbecause  no member takes new calls: it gets 503\n");
+        starts(&text("rejected"), "goes to  no member\nbecause  it is in a dialog that nobody here knows");
+        starts(&text("search"), "goes to  every member that answers\nbecause  nobody here knows the INVITE");
     }
 
     #[test]

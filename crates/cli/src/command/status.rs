@@ -14,13 +14,16 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// With the age of each member's oldest call.
+pub(super) const MEMBERS: &str = "/api/members?oldest=true";
+
 /// Prints the members. Fails with exit code 4 when no new calls are taken.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = &arguments.target;
     // 503 is the answer of a server that takes no new calls.
     let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
     if arguments.json {
-        let members: Value = target.get("/api/members")?;
+        let members: Value = target.get(MEMBERS)?;
         let all = json!({
             "health": &health,
             "sessions": target.get::<Value>("/api/sessions")?,
@@ -28,7 +31,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         });
         println!("{all:#}");
     } else {
-        let members: Members = target.get("/api/members")?;
+        let members: Members = target.get(MEMBERS)?;
         println!("{}", text(&health, &target.get("/api/sessions")?, &members.members));
     }
     if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
@@ -36,6 +39,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn text(health: &Health, sessions: &Sessions, members: &[Member]) -> String {
     let Health { version, policy, accepting, .. } = health;
+    let members_named = plural(health.members as u64, "member");
+    let new_calls = if health.stopping {
+        "stopping: no new calls are taken".to_owned()
+    } else {
+        format!("new calls go to {accepting} of {members_named}")
+    };
     let up = span(health.uptime_seconds);
     let down = members.iter().filter(|member| member.state == "down").map(|member| {
         let since = span(member.since_change_seconds);
@@ -43,9 +52,8 @@ fn text(health: &Health, sessions: &Sessions, members: &[Member]) -> String {
         format!("\n{} is down for {since}; last probe: {probe}", member.address)
     });
     format!(
-        "sarabande {version}, up {up}, policy {policy}, new calls go to {accepting} of {}\n\n{}\n\n\
+        "sarabande {version}, up {up}, policy {policy}, {new_calls}\n\n{}\n\n\
          sessions: {} active, {} ended and remembered{}",
-        plural(health.members as u64, "member"),
         rows(members),
         sessions.active,
         sessions.expired,

@@ -24,6 +24,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let format = report.read(&raw.log.format);
     let wait = report.read(&raw.stop.wait);
     let refresh = report.read(&raw.dns.refresh);
+    let servers: Vec<_> = raw.dns.servers.iter().filter_map(|server| report.read(server)).collect();
     if !report.is_clean() {
         return None;
     }
@@ -35,6 +36,6 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         admin: Admin { listen: admin? },
         log: Log { level: level?, format: format? },
         stop: Stop { wait: wait? },
-        dns: Dns { refresh: refresh? },
+        dns: Dns { refresh: refresh?, servers },
     })
 }

@@ -20,6 +20,12 @@ pub(crate) struct Advertised;
 #[derive(Debug, Clone)]
 pub(crate) struct AdminListen;
 
+/// A DNS server; the port is 53 where none is given.
+#[derive(Debug, Clone)]
+pub(crate) struct DnsServer;
+
+/// Port of DNS (RFC 1035 §4.2).
+const DNS_PORT: u16 = 53;
 /// Port of the admin API in messages and defaults.
 const ADMIN_PORT: u16 = 8060;
 
@@ -77,6 +83,33 @@ impl Kind for AdminListen {
             "title": "IP address:port, or false for none",
             "anyOf": [{ "type": "string" }, { "const": false }],
         })
+    }
+}
+
+impl Kind for DnsServer {
+    type Value = SocketAddr;
+
+    fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
+        let bare = match leaf {
+            Leaf::Text(text) => text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok(),
+            _ => None,
+        };
+        let address = match bare {
+            Some(ip) => SocketAddr::new(ip, DNS_PORT),
+            None => socket(
+                leaf,
+                DNS_PORT,
+                "the IP address of a DNS server, such as \"10.0.0.53\" or \"127.0.0.1:8600\"",
+            )?,
+        };
+        match unreachable(address.ip()) {
+            Some(what) => Err(Refusal::new(format!("expected the address of one server; {what}"))),
+            None => Ok(address),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "IP address[:port]", "type": "string" })
     }
 }
 
@@ -149,6 +182,21 @@ mod tests {
             assert_eq!(Bound::read(&read.into()).unwrap_err().meant.as_deref(), Some(meant), "{read}");
         }
         assert_eq!(Bound::read(&"10.0.0.1:99999".into()).unwrap_err().meant, None);
+    }
+
+    #[test]
+    fn dns_servers_are_addresses_with_port_53_unless_given() {
+        for (read, address) in [
+            ("10.0.0.53", "10.0.0.53:53"),
+            ("127.0.0.1:8600", "127.0.0.1:8600"),
+            ("2001:db8::53", "[2001:db8::53]:53"),
+            ("[2001:db8::53]", "[2001:db8::53]:53"),
+        ] {
+            assert_eq!(DnsServer::read(&read.into()), Ok(address.parse().unwrap()), "{read}");
+        }
+        for wrong in ["dns.example.com", "0.0.0.0", "10.0.0.53:0", ""] {
+            assert!(DnsServer::read(&wrong.into()).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

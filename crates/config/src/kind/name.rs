@@ -50,21 +50,22 @@ impl Kind for ServedName {
     type Value = String;
 
     fn read(leaf: &Leaf) -> Result<String, Refusal> {
-        let refusal = || {
-            Refusal::new(
-                "expected a host name or address with or without a port, such as \"sip.example.com\"",
-            )
-        };
+        let refusal =
+            || Refusal::new("expected a host name with or without a port, such as \"sip.example.com\"");
         let Leaf::Text(text) = leaf else { return Err(refusal()) };
         match host_port(text) {
             Some((_, Some(0))) => Err(Refusal::new("expected a port from 1 to 65535")),
-            Some((host, port)) => {
+            // Requests find their way by listener: an address that none of them has would never match.
+            Some((Host::Ip(ip), port)) => {
+                let address = SocketAddr::new(ip, port.unwrap_or(SIP_PORT));
+                Err(Refusal::new(format!(
+                    "expected a host name, since addresses are known from the listeners; listen there, or advertise \
+                     it: `listen.udp = [{{ bind = ..., advertise = \"{address}\" }}]`"
+                )))
+            }
+            Some((Host::Name(name), port)) => {
                 let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-                Ok(match host {
-                    Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]{port}"),
-                    Host::Ip(IpAddr::V4(ip)) => format!("{ip}{port}"),
-                    Host::Name(name) => format!("{name}{port}"),
-                })
+                Ok(format!("{name}{port}"))
             }
             None => Err(refusal().meant(repair(text))),
         }
@@ -189,7 +190,9 @@ mod tests {
     fn served_names_are_written_one_way() {
         let name = |text: &str| ServedName::read(&text.into());
         assert_eq!(name("SIP.example.com:5060"), Ok("sip.example.com:5060".into()));
-        assert_eq!(name("[2001:DB8:0::1]"), Ok("[2001:db8::1]".into()));
+        for address in ["10.0.0.1", "10.0.0.1:5060", "[2001:db8::1]"] {
+            assert!(name(address).unwrap_err().expected.contains("advertise"), "{address}");
+        }
         assert!(name("sip.example.com:0").is_err());
     }
 }

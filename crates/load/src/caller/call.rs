@@ -102,6 +102,19 @@ impl Call {
         }
     }
 
+    /// Lets it end at `now` if it is answered or rings, and as soon as it is answered otherwise. Whether
+    /// [`deadline`](Self::deadline) has come closer.
+    pub(super) fn end_at(&mut self, now: Instant) -> bool {
+        self.holding = Duration::ZERO;
+        match &mut self.stage {
+            Stage::Ringing { until } | Stage::Talking { until } if now < *until => {
+                *until = now;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Does what is due.
     pub(super) fn expire(&mut self, step: &mut Step<'_>) {
         let (now, t2) = (step.now, step.config.timers.t2);

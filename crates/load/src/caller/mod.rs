@@ -46,6 +46,7 @@ pub struct CallerConfig {
 /// - Make: [`new`](Self::new).
 /// - Run: [`handle`](Self::handle) for every datagram, and when [`deadline`](Self::deadline) has come, until
 ///   [`finished`](Self::finished).
+/// - End early: [`stop`](Self::stop), and run on until it has finished.
 /// - Read: [`results`](Self::results).
 ///
 /// It requires nothing of what it calls but RFC 3261. Where responses carry a Server header, all of one call must
@@ -103,6 +104,23 @@ impl Caller {
     /// Whether all calls have started and ended. The agent may still have repeated refusals to acknowledge.
     pub fn finished(&self) -> bool {
         self.arrivals.peek().is_none() && self.results.calls_in_progress == 0
+    }
+
+    /// Starts no more calls and ends those in progress: by BYE where they are answered, by CANCEL where they ring, and
+    /// the others as soon as a response allows one of the two (RFC 3261 §9.1). What that sends is sent at the next
+    /// [`Tick`](Input::Tick)s, which are due at once.
+    pub fn stop(&mut self, now: Instant) {
+        self.arrivals.end();
+        // From now on whoever rings has rung for too long.
+        self.config.answer_wait = Duration::ZERO;
+        let slots: Vec<_> = self.calls.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let call = &mut self.calls[slot];
+            if call.end_at(now) {
+                call.alarm = now;
+                self.alarms.set(now, slot);
+            }
+        }
     }
 
     /// Counts and times so far.

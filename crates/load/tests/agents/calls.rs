@@ -137,3 +137,26 @@ fn the_other_side_may_hang_up() {
     assert_eq!((net.sent(false, "SIP/2.0 481").len(), net.sent(false, "SIP/2.0 200").len()), (1, 2));
     assert!(net.sent(false, "BYE").is_empty());
 }
+
+#[test]
+fn a_stopped_caller_ends_what_it_has_begun() {
+    // Half of the calls are answered by then, the others ring.
+    let ring = Holding::Fixed(Duration::from_secs(2));
+    let holding = Holding::Fixed(Duration::from_mins(10));
+    let config = CallerConfig { holding, ..caller_config(50.0, 10_000) };
+    let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 3);
+    net.run_until(4.0);
+    let before = net.caller.results().clone();
+    assert!(before.calls_answered > 50 && before.calls_in_progress > before.calls_answered + 50);
+    let now = net.now;
+    net.caller.stop(now);
+    net.run();
+    let results = net.caller.results();
+    assert_eq!(results.calls_started, before.calls_started, "no more calls");
+    assert_eq!((results.calls_in_progress, results.calls_failed()), (0, 0));
+    assert_eq!(results.calls_completed + results.calls_abandoned, before.calls_started);
+    assert!(results.calls_completed >= before.calls_answered && results.calls_abandoned > 50);
+    assert_eq!(net.answerers[0].results().calls_in_progress, 0, "the other side knows");
+    let last = net.trace.last().map(|(at, ..)| *at - now);
+    assert!(last.is_some_and(|last| last < Duration::from_secs(40)), "it waits for nobody: {last:?}");
+}

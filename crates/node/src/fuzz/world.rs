@@ -247,8 +247,8 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let mut out = Outbox::default();
         self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
         for sign in out.drain_events() {
-            if let Sign::Pause { slot, until } = sign {
-                self.cluster.pause(slot, until);
+            if let Sign::Pause { slot, until, asked } = sign {
+                self.cluster.pause(slot, until, asked);
             }
         }
         let sent = |transmit: &base::Transmit| Sent {

@@ -2,19 +2,30 @@
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
+/// What is in [`VALUES`] for a byte that is no digit.
+const NONE: u8 = 0xff;
+
+/// The value of each digit, in either case.
+static VALUES: [u8; 256] = {
+    let mut values = [NONE; 256];
+    let mut value = 0;
+    while value < ALPHABET.len() {
+        values[ALPHABET[value] as usize] = value as u8;
+        values[ALPHABET[value].to_ascii_uppercase() as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
 /// Appends `bytes` as text, five bits a character.
 pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
-    let (mut bits, mut count) = (0_u32, 0);
-    for &byte in bytes {
-        bits = bits << 8 | u32::from(byte);
-        count += 8;
-        while count >= 5 {
-            count -= 5;
-            out.push(ALPHABET[(bits >> count & 31) as usize]);
-        }
-    }
-    if count > 0 {
-        out.push(ALPHABET[(bits << (5 - count) & 31) as usize]);
+    // Five bytes are eight characters.
+    for group in bytes.chunks(5) {
+        let mut bits = [0; 8];
+        bits[3..3 + group.len()].copy_from_slice(group);
+        let bits = u64::from_be_bytes(bits);
+        let text: [u8; 8] = core::array::from_fn(|index| ALPHABET[(bits >> (35 - 5 * index) & 31) as usize]);
+        out.extend_from_slice(&text[..(group.len() * 8).div_ceil(5)]);
     }
 }
 
@@ -24,23 +35,23 @@ pub(super) fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
         return None;
     }
     let mut bytes = [0; N];
-    let (mut bits, mut count, mut at) = (0_u32, 0, 0);
-    for &character in text {
-        let value = match character {
-            b'0'..=b'9' => character - b'0',
-            b'a'..=b'v' => character - b'a' + 10,
-            b'A'..=b'V' => character - b'A' + 10,
-            _ => return None,
-        };
-        bits = bits << 5 | u32::from(value);
-        count += 5;
-        if count >= 8 {
-            count -= 8;
-            bytes[at] = (bits >> count) as u8;
-            at += 1;
+    // Of all the values: a bit above the five means that a character was no digit.
+    let mut seen = 0;
+    for (group, bytes) in text.chunks(8).zip(bytes.chunks_mut(5)) {
+        let mut bits = 0;
+        for (index, &character) in group.iter().enumerate() {
+            let value = VALUES[character as usize];
+            seen |= value;
+            bits |= u64::from(value & 31) << (35 - 5 * index);
         }
+        let whole = bits.to_be_bytes();
+        let (used, spare) = whole[3..].split_at(bytes.len());
+        if spare.iter().any(|&byte| byte != 0) {
+            return None;
+        }
+        bytes.copy_from_slice(used);
     }
-    (bits & ((1 << count) - 1) == 0).then_some(bytes)
+    (seen <= 31).then_some(bytes)
 }
 
 #[cfg(test)]

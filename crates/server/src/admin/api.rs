@@ -1,16 +1,15 @@
 //! What each path answers. Success is JSON, failure a line of text.
 
-use super::view::{Explanation, Health, Members, Reloaded, Session, Sessions};
-use super::{metrics, view};
+use super::metrics;
+use super::view::{Explanation, Health, Members, Reloaded, Session};
 use crate::Handle;
 use crate::handle::GONE;
 use axum::body::Bytes;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -29,6 +28,7 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/explain", post(explain))
         .route("/metrics", get(scrape))
         .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
         .with_state(handle)
 }
 
@@ -51,28 +51,50 @@ fn gone(text: String) -> Failure {
     Failure(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
-async fn health(State(handle): State<Handle>) -> Result<(StatusCode, Json<Health>), Failure> {
-    let totals = handle.totals().await.map_err(gone)?;
-    let members = handle.members(false).await.map_err(gone)?;
-    let health = Health::new(&totals, &members);
+fn wrong(name: &str, value: &str, expected: &str) -> Failure {
+    Failure(StatusCode::BAD_REQUEST, format!("{name}={value}: expected {expected}"))
+}
+
+/// The values of these query parameters; any other one is an error, as is one that comes twice.
+fn parameters<const N: usize>(uri: &Uri, known: [&str; N]) -> Result<[Option<String>; N], Failure> {
+    let bad = |text| Failure(StatusCode::BAD_REQUEST, text);
+    let Query(given) = Query::<Vec<(String, String)>>::try_from_uri(uri)
+        .map_err(|_| bad("the query cannot be read: expected NAME=VALUE, percent-encoded".to_owned()))?;
+    let mut values = [const { None }; N];
+    for (name, value) in given {
+        let Some(at) = known.iter().position(|known| *known == name) else {
+            let there_is = if N == 0 { "none".to_owned() } else { known.join(", ") };
+            return Err(bad(format!("unknown parameter {name:?} of {}; there is: {there_is}", uri.path())));
+        };
+        if values[at].replace(value).is_some() {
+            return Err(bad(format!("the parameter {name:?} comes twice")));
+        }
+    }
+    Ok(values)
+}
+
+async fn health(State(handle): State<Handle>, uri: Uri) -> Result<(StatusCode, Json<Health>), Failure> {
+    let [] = parameters(&uri, [])?;
+    let health = Health::new(&handle.standing().await.map_err(gone)?);
     let status = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok((status, Json(health)))
 }
 
-async fn members(State(handle): State<Handle>) -> Result<Json<Members>, Failure> {
-    let members = handle.members(true).await.map_err(gone)?;
-    Ok(Json(Members { members: members.into_iter().map(view::Member::from).collect() }))
+async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
+    let [oldest] = parameters(&uri, ["oldest"])?;
+    let oldest = match oldest.as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(wrong("oldest", other, "true or false")),
+    };
+    let figures = handle.figures(oldest).await.map_err(gone)?;
+    Ok(Json(Members { members: figures.members.into_iter().map(|report| report.shown).collect() }))
 }
 
-#[derive(Deserialize)]
-struct CallQuery {
-    call_id: Option<String>,
-}
-
-async fn sessions(State(handle): State<Handle>, Query(query): Query<CallQuery>) -> Result<Response, Failure> {
-    let Some(call_id) = query.call_id else {
-        let totals = handle.totals().await.map_err(gone)?;
-        return Ok(Json(Sessions::from(&totals)).into_response());
+async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Failure> {
+    let [call_id] = parameters(&uri, ["call_id"])?;
+    let Some(call_id) = call_id else {
+        return Ok(Json(handle.standing().await.map_err(gone)?.sessions).into_response());
     };
     match handle.session(call_id.as_bytes()).await.map_err(gone)? {
         Some(session) => Ok(Json(Session::new(call_id, &session)).into_response()),
@@ -80,66 +102,64 @@ async fn sessions(State(handle): State<Handle>, Query(query): Query<CallQuery>) 
     }
 }
 
-#[derive(Deserialize)]
-struct MemberQuery {
-    member: String,
+async fn drain(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
+    set_draining(&handle, &uri, true).await
 }
 
-async fn drain(
-    State(handle): State<Handle>,
-    Query(query): Query<MemberQuery>,
-) -> Result<Json<Members>, Failure> {
-    set_draining(&handle, &query.member, true).await
+async fn undrain(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
+    set_draining(&handle, &uri, false).await
 }
 
-async fn undrain(
-    State(handle): State<Handle>,
-    Query(query): Query<MemberQuery>,
-) -> Result<Json<Members>, Failure> {
-    set_draining(&handle, &query.member, false).await
+async fn set_draining(handle: &Handle, uri: &Uri, draining: bool) -> Result<Json<Members>, Failure> {
+    let [member] = parameters(uri, ["member"])?;
+    let Some(member) = member else {
+        let text = "which member? Add ?member= with its address, or its name in the configuration";
+        return Err(Failure(StatusCode::BAD_REQUEST, text.to_owned()));
+    };
+    handle.drain(&member, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
+    let all = handle.figures(true).await.map_err(gone)?.members.into_iter().map(|report| report.shown);
+    let meant = all.filter(|shown| shown.name == member || shown.address.to_string() == member);
+    Ok(Json(Members { members: meant.collect() }))
 }
 
-async fn set_draining(handle: &Handle, member: &str, draining: bool) -> Result<Json<Members>, Failure> {
-    handle.drain(member, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
-    let mut members = handle.members(true).await.map_err(gone)?;
-    members.retain(|report| report.name == member || report.address.to_string() == member);
-    Ok(Json(Members { members: members.into_iter().map(view::Member::from).collect() }))
-}
-
-async fn reload(State(handle): State<Handle>) -> Result<Json<Reloaded>, Failure> {
+async fn reload(State(handle): State<Handle>, uri: Uri) -> Result<Json<Reloaded>, Failure> {
+    let [] = parameters(&uri, [])?;
     let needs_restart = handle.reload().await.map_err(failure(StatusCode::BAD_REQUEST))?;
     Ok(Json(Reloaded { needs_restart }))
 }
 
-async fn stop(State(handle): State<Handle>) -> Json<Value> {
+async fn stop(State(handle): State<Handle>, uri: Uri) -> Result<Json<Value>, Failure> {
+    let [] = parameters(&uri, [])?;
     handle.stop();
-    Json(json!({ "stopping": true }))
-}
-
-#[derive(Deserialize)]
-struct FromQuery {
-    from: Option<SocketAddr>,
+    Ok(Json(json!({ "stopping": true })))
 }
 
 async fn explain(
     State(handle): State<Handle>,
-    Query(query): Query<FromQuery>,
+    uri: Uri,
     request: Bytes,
 ) -> Result<Json<Explanation>, Failure> {
-    let from = query.from.unwrap_or(SOME_CALLER);
+    let [from] = parameters(&uri, ["from"])?;
+    let parse = |from: String| from.parse().map_err(|_| wrong("from", &from, "an address as IP:PORT"));
+    let from = from.map_or(Ok(SOME_CALLER), parse)?;
     let report = handle.explain(from, request.to_vec()).await.map_err(failure(StatusCode::BAD_REQUEST))?;
     Ok(Json(Explanation::from(report)))
 }
 
 async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
-    let totals = handle.totals().await.map_err(gone)?;
-    let members = handle.members(false).await.map_err(gone)?;
+    let figures = handle.figures(false).await.map_err(gone)?;
     let kind = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-    Ok(([kind], metrics::page(&totals, &members)).into_response())
+    Ok(([kind], metrics::page(&figures)).into_response())
+}
+
+const PATHS: &str = "GET /api/health, /api/members, /api/sessions, /metrics; \
+                     POST /api/drain, /api/undrain, /api/reload, /api/stop, /api/explain";
+
+async fn wrong_method(method: Method, uri: Uri) -> Failure {
+    let text = format!("{method} is not for {}; there are: {PATHS}", uri.path());
+    Failure(StatusCode::METHOD_NOT_ALLOWED, text)
 }
 
 async fn unknown(uri: Uri) -> Failure {
-    let known = "GET /api/health, /api/members, /api/sessions, /metrics; \
-                 POST /api/drain, /api/undrain, /api/reload, /api/stop, /api/explain";
-    Failure(StatusCode::NOT_FOUND, format!("nothing is at {}; there are: {known}", uri.path()))
+    Failure(StatusCode::NOT_FOUND, format!("nothing is at {}; there are: {PATHS}", uri.path()))
 }

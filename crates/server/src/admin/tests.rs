@@ -128,7 +128,7 @@ impl Site {
     }
 
     async fn member(&self, address: SocketAddr) -> Member {
-        let members: Members = self.ask("GET", "/api/members").await.json();
+        let members: Members = self.ask("GET", "/api/members?oldest=true").await.json();
         members.members.into_iter().find(|member| member.address == address).unwrap()
     }
 
@@ -170,6 +170,8 @@ async fn members_show_calls_and_what_they_did() {
     let dead = site.member(site.dead).await;
     assert_eq!((dead.reachable, dead.accepting, dead.oldest_call_seconds), (false, false, None));
     assert!(dead.last_probe.is_some());
+    let unasked: Members = site.ask("GET", "/api/members").await.json();
+    assert!(unasked.members.iter().all(|member| member.oldest_call_seconds.is_none()), "that is a walk");
 }
 
 #[tokio::test]
@@ -206,8 +208,13 @@ async fn drain_takes_a_member_out_and_undrain_back_in() {
     let unknown = site.ask("POST", "/api/drain?member=10.9.9.9:5060").await;
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("10.9.9.9:5060") && unknown.body.contains(&site.alive.to_string()));
-    assert_eq!(site.ask("POST", "/api/drain").await.status, 400);
-    assert_eq!(site.ask("GET", &path("drain")).await.status, 405);
+    let which = site.ask("POST", "/api/drain").await;
+    assert_eq!((which.status, which.body.starts_with("which member?")), (400, true));
+    let method = site.ask("GET", &path("drain")).await;
+    assert_eq!(
+        (method.status, method.body.starts_with("GET is not for /api/drain; there are: ")),
+        (405, true)
+    );
 }
 
 #[tokio::test]
@@ -223,6 +230,12 @@ async fn explain_names_the_member_and_why() {
     let path = "/api/explain?from=192.0.2.1:5060";
     let known: Explanation = ask(path, &request(from, "INVITE", "known")).await.json();
     assert_eq!((known.member, known.why.as_str(), known.known), (Some(site.alive), "session", true));
+    // Each call belongs to one of two threads, and only that one knows it.
+    for call in ["one", "two", "three", "four", "five", "six"] {
+        site.call(call).await;
+        let known: Explanation = ask("/api/explain", &request(from, "INVITE", call)).await.json();
+        assert!(known.known, "{call}");
+    }
     let path = format!("/api/explain?from={}", site.alive);
     let own = ask(&path, &request(site.alive, "INVITE", "own")).await;
     assert_eq!(
@@ -231,7 +244,8 @@ async fn explain_names_the_member_and_why() {
     );
     let bad = ask("/api/explain", "no SIP").await;
     assert_eq!((bad.status, bad.body.as_str()), (400, "dropped: not_sip\n"));
-    assert_eq!(ask("/api/explain?from=here", "").await.status, 400);
+    let here = ask("/api/explain?from=here", "").await;
+    assert_eq!((here.status, here.body.as_str()), (400, "from=here: expected an address as IP:PORT\n"));
 }
 
 #[tokio::test]
@@ -248,6 +262,10 @@ async fn stop_ends_the_process_after_the_last_call() {
     assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
     let health = site.ask("GET", "/api/health").await;
     assert_eq!((health.status, health.json::<Health>().stopping), (503, true));
+    let new = request("192.0.2.1:5060".parse().unwrap(), "INVITE", "new");
+    let explained = site.send("POST", "/api/explain", "", &new).await;
+    let refused = "refused: 503 Service Unavailable: stopping, no new calls are taken\n";
+    assert_eq!((explained.status, explained.body.as_str()), (400, refused));
     assert!(!site.server.is_finished(), "a call is left");
 }
 
@@ -256,7 +274,7 @@ async fn stop_without_calls_ends_the_process_and_its_listener() {
     let site = Site::start().await;
     assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
     site.until(async |site| site.server.is_finished()).await;
-    assert!(site.handle.totals().await.is_err());
+    assert!(site.handle.standing().await.is_err());
     assert!(site.server.join().unwrap(), "the port is free again");
 }
 
@@ -277,6 +295,23 @@ async fn unknown_paths_say_what_there_is() {
     let reply = site.ask("GET", "/status").await;
     assert_eq!(reply.status, 404);
     assert!(reply.body.contains("/api/members"));
+}
+
+#[tokio::test]
+async fn unknown_parameters_are_refused() {
+    let site = Site::start().await;
+    for (method, path, says) in [
+        ("GET", "/api/members?old=true", "unknown parameter \"old\" of /api/members; there is: oldest"),
+        ("GET", "/api/members?oldest=maybe", "oldest=maybe: expected true or false"),
+        ("GET", "/api/sessions?callid=x", "unknown parameter \"callid\" of /api/sessions; there is: call_id"),
+        ("GET", "/api/sessions?call_id=x&call_id=y", "the parameter \"call_id\" comes twice"),
+        ("GET", "/api/health?x", "unknown parameter \"x\" of /api/health; there is: none"),
+        ("POST", "/api/stop?now", "unknown parameter \"now\" of /api/stop; there is: none"),
+    ] {
+        let reply = site.ask(method, path).await;
+        assert_eq!((reply.status, reply.body.trim_end()), (400, says), "{path}");
+    }
+    assert!(!site.server.is_finished());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The shapes of the admin interface's JSON. Times are seconds unless the name says otherwise.
 
-use crate::{ExplainReport, MemberReport, SessionReport, ShardTotals, Totals};
+use crate::{ExplainReport, SessionReport, Standing};
 use balance::{EndReason, NodeStats, State};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Health {
 /// `GET /api/members`; drain and undrain answer with the members that were meant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Members {
-    /// Former members too, as long as the process runs.
+    /// Former members too, until they are forgotten.
     pub members: Vec<Member>,
 }
 
@@ -79,7 +79,7 @@ pub struct Member {
     pub bye_ms: Times,
     /// Transactions that an arriving one found there.
     pub occupancy: Occupancy,
-    /// Age of its oldest call; `null` without calls.
+    /// Age of its oldest call; `null` without calls, and unless asked for.
     pub oldest_call_seconds: Option<f64>,
     /// What decided the last probe; `null` before the first.
     pub last_probe: Option<String>,
@@ -168,7 +168,8 @@ pub struct Reloaded {
 pub struct Explanation {
     /// The member that the request would go to; `null` when to none.
     pub member: Option<SocketAddr>,
-    /// `policy`, `session`, `token` or `moved`, or what would happen instead.
+    /// `policy`, `session`, `token` or `moved`; or what would happen instead: `search`, `rejected`, `dropped`,
+    /// `unavailable`.
     pub why: String,
     /// Name of the policy in force.
     pub policy: String,
@@ -198,16 +199,16 @@ pub struct Candidate {
 }
 
 /// Work in the books is in thousandths.
-pub(super) fn work(thousandths: u64) -> f64 {
+pub(crate) fn work(thousandths: u64) -> f64 {
     thousandths as f64 / 1000.0
 }
 
 impl Health {
-    pub(super) fn new(totals: &Totals, members: &[MemberReport]) -> Self {
-        let configured = || members.iter().filter(|member| member.member);
+    pub(super) fn new(standing: &Standing) -> Self {
+        let configured = || standing.members.iter().filter(|member| member.member);
         let accepting = configured().filter(|member| member.accepting).count();
         let mut reasons = Vec::new();
-        if totals.stopping {
+        if standing.stopping {
             reasons.push("stopping: no new calls are taken".to_owned());
         }
         if accepting == 0 {
@@ -220,47 +221,16 @@ impl Health {
             reasons,
             members: configured().count(),
             accepting,
-            policy: totals.policy.to_owned(),
-            stopping: totals.stopping,
-            uptime_seconds: totals.uptime_seconds,
+            policy: standing.policy.to_owned(),
+            stopping: standing.stopping,
+            uptime_seconds: standing.uptime_seconds,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 }
 
-impl From<MemberReport> for Member {
-    fn from(report: MemberReport) -> Self {
-        let MemberReport { load, stats, .. } = report;
-        Self {
-            name: report.name,
-            address: report.address,
-            state: report.state.to_owned(),
-            member: report.member,
-            reachable: report.reachable,
-            accepting: report.accepting,
-            draining: report.draining,
-            paused_seconds: report.paused_seconds,
-            capacity: report.capacity,
-            capacity_now: report.capacity_now,
-            max_calls: report.max_calls,
-            calls: load.calls,
-            transactions: load.transactions,
-            work: work(load.work),
-            assigned_total: stats.assigned,
-            transactions_total: stats.transactions,
-            ended: ended(&stats).map(|(reason, count)| (reason.to_owned(), count)).collect(),
-            invite_ms: Times::from(&stats.invite_micros),
-            bye_ms: Times::from(&stats.bye_micros),
-            occupancy: Occupancy::from(&stats.occupancy),
-            oldest_call_seconds: report.oldest_call_seconds,
-            last_probe: report.last_probe,
-            since_change_seconds: report.since_change_seconds,
-        }
-    }
-}
-
 /// Ended transactions by the name of the reason.
-pub(super) fn ended(stats: &NodeStats) -> impl Iterator<Item = (&'static str, u64)> {
+pub(crate) fn ended(stats: &NodeStats) -> impl Iterator<Item = (&'static str, u64)> {
     EndReason::ALL.iter().map(|reason| reason.name()).zip(stats.ended)
 }
 
@@ -290,14 +260,9 @@ impl From<&Histogram<u32>> for Occupancy {
     }
 }
 
-impl From<&Totals> for Sessions {
-    fn from(totals: &Totals) -> Self {
-        let shard = |shard: &ShardTotals| Shard {
-            active: shard.active,
-            expired: shard.expired,
-            transactions: shard.transactions,
-        };
-        let shards: Vec<_> = totals.shards.iter().map(shard).collect();
+impl FromIterator<Shard> for Sessions {
+    fn from_iter<I: IntoIterator<Item = Shard>>(shards: I) -> Self {
+        let shards: Vec<_> = shards.into_iter().collect();
         Self {
             active: shards.iter().map(|shard| shard.active).sum(),
             expired: shards.iter().map(|shard| shard.expired).sum(),

@@ -7,7 +7,8 @@
 //! - [`start_caller`] or [`start_answerer`],
 //! - read [`Running::snapshot`] as often as you like: the thread leaves a copy of its results several times a second,
 //!   never per message, so that watching it costs what it measures next to nothing,
-//! - [`Running::stop`] it, or wait until a caller [`Running::is_finished`].
+//! - [`Running::stop`] it, or wait until a caller [`Running::is_finished`], which it is soon after
+//!   [`Running::wind_down`].
 
 mod running;
 mod thread;
@@ -24,6 +25,8 @@ pub(crate) trait Agent: Send + 'static {
 
     fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>);
     fn deadline(&self) -> Option<Instant>;
+    /// Ends what it has begun, in order, and begins nothing more.
+    fn wind_down(&mut self, now: Instant);
     /// Whether it has done all that it was to do.
     fn finished(&self) -> bool;
     fn results(&self) -> &Self::Results;
@@ -38,6 +41,10 @@ impl Agent for Caller {
 
     fn deadline(&self) -> Option<Instant> {
         Self::deadline(self)
+    }
+
+    fn wind_down(&mut self, now: Instant) {
+        self.stop(now);
     }
 
     fn finished(&self) -> bool {
@@ -59,6 +66,9 @@ impl Agent for Answerer {
     fn deadline(&self) -> Option<Instant> {
         Self::deadline(self)
     }
+
+    /// Its calls are its callers'.
+    fn wind_down(&mut self, _: Instant) {}
 
     /// It takes calls until it is stopped.
     fn finished(&self) -> bool {

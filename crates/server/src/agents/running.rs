@@ -38,6 +38,7 @@ pub struct Snapshot<R> {
 pub(super) struct Shared<R> {
     snapshot: Mutex<Snapshot<R>>,
     pub(super) stop: AtomicBool,
+    pub(super) wind_down: AtomicBool,
     pub(super) finished: AtomicBool,
     pub(super) waker: Waker,
 }
@@ -92,6 +93,7 @@ fn start<A: Agent>(
     let shared = Arc::new(Shared {
         snapshot: Mutex::new(Snapshot::default()),
         stop: AtomicBool::new(false),
+        wind_down: AtomicBool::new(false),
         finished: AtomicBool::new(false),
         waker: Waker::new()?,
     });
@@ -119,6 +121,12 @@ impl<R: Clone> Running<R> {
     /// Whether it has ended: a caller does when all its calls have, any agent when its socket fails.
     pub fn is_finished(&self) -> bool {
         self.shared.finished.load(Ordering::Acquire)
+    }
+
+    /// Has a caller begin no more calls and end those in progress, by BYE or CANCEL; it has finished after that.
+    pub fn wind_down(&self) {
+        self.shared.wind_down.store(true, Ordering::Release);
+        self.shared.waker.wake();
     }
 
     /// Ends it at once, and closes its socket. Calls in progress stay as they are, without a BYE.

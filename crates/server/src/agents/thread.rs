@@ -80,6 +80,9 @@ impl<A: Agent> Driver<A> {
                 self.read()?;
             }
             let now = self.clock.now();
+            if self.shared.wind_down.swap(false, Ordering::AcqRel) {
+                self.agent.wind_down(now);
+            }
             if self.agent.deadline().is_some_and(|deadline| deadline <= now) {
                 self.agent.handle(now, Input::Tick, &mut self.out);
             }
@@ -98,7 +101,8 @@ impl<A: Agent> Driver<A> {
         waker.going_to_sleep();
         let deadline =
             self.agent.deadline().map_or(self.publish_at, |deadline| deadline.min(self.publish_at));
-        let stopping = self.shared.stop.load(Ordering::Acquire);
+        let stopping =
+            self.shared.stop.load(Ordering::Acquire) || self.shared.wind_down.load(Ordering::Acquire);
         let timeout = if stopping { Duration::ZERO } else { self.clock.until(deadline) };
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(waker, PollFlags::IN)];

@@ -72,9 +72,22 @@ pub(crate) fn own_names(names: &[String]) -> Vec<(String, Option<u16>)> {
         .collect()
 }
 
+/// Keys with another value than before that the process does not follow.
+fn fixed(new: &Config, old: &Config) -> Vec<String> {
+    let changed = [
+        ("[listen] udp", new.listen.udp != old.listen.udp),
+        ("[listen] threads", new.listen.threads != old.listen.threads),
+        ("[listen] receive_buffer", new.listen.receive_buffer != old.listen.receive_buffer),
+        ("[admin] listen", new.admin.listen != old.admin.listen),
+        ("[log] level", new.log.level != old.log.level),
+        ("[log] format", new.log.format != old.log.format),
+    ];
+    changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned()).collect()
+}
+
 impl Control {
     pub(super) fn send_pipeline(&self) {
-        let settings = pipeline(&self.config, self.clock.epoch_unix(), self.stopping.is_some());
+        let settings = pipeline(&self.config, self.epoch_unix, self.stopping.is_some());
         for worker in &self.workers {
             worker.send(Command::Pipeline(settings));
         }
@@ -83,25 +96,17 @@ impl Control {
     /// Reads the configuration again and takes over what can change while calls go on. Returns what cannot.
     pub(super) fn reload(&mut self) -> Result<Vec<String>, String> {
         let path = self.path.clone().ok_or("this process was started without a file")?;
-        let config = config::load(&path).map_err(|errors| errors.to_string());
-        let mut config = config.inspect_err(|errors| tracing::error!("reload refused:\n{errors}"))?;
-        let mut fixed = Vec::new();
-        let mut keep = |what: &str, changed: bool| {
-            if changed {
-                fixed.push(what.to_owned());
+        let mut config = config::load(&path).map_err(|errors| {
+            for problem in errors.to_string().lines() {
+                tracing::error!("reload refused: {problem}");
             }
-        };
-        let old = &self.config;
-        keep("[listen] udp, threads and receive_buffer", {
-            let (new, old) = (&config.listen, &old.listen);
-            (&new.udp, new.threads, new.receive_buffer) != (&old.udp, old.threads, old.receive_buffer)
-        });
-        keep("[admin]", config.admin != old.admin);
-        keep("[log]", config.log != old.log);
+            errors.to_string()
+        })?;
+        let fixed = fixed(&config, &self.config);
         // Kept in full, so that the next reload still sees what the process does not follow.
         let names = core::mem::take(&mut config.listen.names);
-        config.listen = Listen { names, ..old.listen.clone() };
-        (config.admin, config.log) = (old.admin.clone(), old.log.clone());
+        config.listen = Listen { names, ..self.config.listen.clone() };
+        (config.admin, config.log) = (self.config.admin.clone(), self.config.log.clone());
         self.take_over(config);
         for what in &fixed {
             tracing::warn!("{what} changed in the file: takes effect with the next start");
@@ -110,7 +115,7 @@ impl Control {
         Ok(fixed)
     }
 
-    fn take_over(&mut self, config: Config) {
+    pub(super) fn take_over(&mut self, config: Config) {
         let policy_changed = config.pool.policy != self.config.pool.policy;
         let token_changed = config.token != self.config.token;
         self.config = config;
@@ -135,6 +140,6 @@ impl Control {
         self.update_members();
         // Names may have changed without a change of the nodes.
         self.told = u64::MAX;
-        self.look_up_now = true;
+        self.reloaded = true;
     }
 }

@@ -2,10 +2,16 @@
 
 use config::{Address, Member, SIP_PORT};
 use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    LookupIpStrategy, NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
+};
+use hickory_resolver::name_server::TokioConnectionProvider;
 use hickory_resolver::proto::rr::rdata::SRV;
-use std::collections::BTreeMap;
+use hickory_resolver::proto::xfer::Protocol;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// One address of a member.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,10 +29,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What an address of a name is worth relative to the member's capacity.
 type Share = (SocketAddr, f64);
 
-/// Resolves members and remembers the last good answer for each name.
+/// What came of the look-up of a name.
+pub(crate) type Answer = (Address, Result<Vec<Share>, String>);
+
+/// The last good answer for each name, and which are being asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     last: BTreeMap<Address, Vec<Share>>,
+    /// How the last look-up failed.
+    failed: BTreeMap<Address, String>,
+    under_way: BTreeSet<Address>,
 }
 
 impl Names {
@@ -64,38 +76,70 @@ impl Names {
         members.iter().any(|member| !known(&member.address))
     }
 
-    /// Takes the answers of [`look_up`]; an empty one is no answer.
-    pub(crate) fn learn(&mut self, answers: Vec<(Address, Vec<Share>)>) {
-        self.last.extend(answers.into_iter().filter(|(_, shares)| !shares.is_empty()));
+    /// The names among the members that are to be asked for now: those that are not being asked for.
+    pub(crate) fn ask(&mut self, members: &[Member]) -> Vec<Address> {
+        let names = members.iter().map(|member| &member.address);
+        let mut names: Vec<_> = names.filter(|name| !matches!(name, Address::Socket(_))).cloned().collect();
+        names.retain(|name| self.under_way.insert(name.clone()));
+        names
     }
-}
 
-/// Whether any member needs the DNS.
-pub(crate) fn has_names(members: &[Member]) -> bool {
-    members.iter().any(|member| !matches!(member.address, Address::Socket(_)))
-}
-
-/// Asks for all names among the members. Failures are logged and give an empty answer.
-pub(crate) async fn look_up(members: Vec<Member>) -> Vec<(Address, Vec<Share>)> {
-    let resolver = match TokioResolver::builder_tokio() {
-        Ok(builder) => builder.build(),
-        Err(error) => {
-            tracing::error!(%error, "the system's resolver configuration cannot be read");
-            return Vec::new();
-        }
-    };
-    let mut answers = Vec::new();
-    for member in members {
-        let address = member.address;
-        let asked = tokio::time::timeout(PATIENCE, ask(&resolver, &address)).await;
-        match asked.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
-            Ok(shares) => answers.push((address, shares)),
-            Err(error) => {
-                tracing::warn!(member = %address, %error, "name not resolved; the last answer stays");
+    /// Takes an answer of [`look_up`]; an empty one is no answer. Failures are logged when they are news.
+    pub(crate) fn learn(&mut self, (name, answer): Answer) {
+        self.under_way.remove(&name);
+        match answer {
+            Ok(shares) if !shares.is_empty() => {
+                if self.failed.remove(&name).is_some() {
+                    tracing::info!(member = %name, "name resolved again");
+                }
+                self.last.insert(name, shares);
+            }
+            other => {
+                let error = other.err().unwrap_or_else(|| "no address".to_owned());
+                if self.failed.get(&name) != Some(&error) {
+                    tracing::warn!(member = %name, %error, "name not resolved; the last answer stays");
+                    self.failed.insert(name, error);
+                }
             }
         }
     }
-    answers
+}
+
+/// Asks for these names at once; each answer comes when it is there. Without `servers`, asks those of the system.
+pub(crate) fn look_up(names: Vec<Address>, servers: &[SocketAddr], answers: &mpsc::UnboundedSender<Answer>) {
+    if names.is_empty() {
+        return;
+    }
+    let resolver = resolver(servers);
+    for name in names {
+        let (resolver, answers) = (resolver.clone(), answers.clone());
+        tokio::spawn(async move {
+            let asked = async { ask(&resolver?, &name).await };
+            let answer = tokio::time::timeout(PATIENCE, asked).await;
+            // Nobody waits for it when the process ends.
+            let _ = answers.send((name, answer.unwrap_or_else(|_| Err("no answer in time".to_owned()))));
+        });
+    }
+}
+
+fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
+    let mut builder = if servers.is_empty() {
+        let system = TokioResolver::builder_tokio();
+        system.map_err(|error| format!("the system's resolver configuration cannot be read: {error}"))?
+    } else {
+        let mut group = NameServerConfigGroup::new();
+        for &server in servers {
+            group.push(NameServerConfig::new(server, Protocol::Udp));
+            group.push(NameServerConfig::new(server, Protocol::Tcp));
+        }
+        let config = ResolverConfig::from_parts(None, Vec::new(), group);
+        let mut builder = TokioResolver::builder_with_config(config, TokioConnectionProvider::default());
+        builder.options_mut().server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
+        builder
+    };
+    // A name stands for all its addresses, not for those of the family that answers first.
+    builder.options_mut().ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+    Ok(builder.build())
 }
 
 async fn ask(resolver: &TokioResolver, address: &Address) -> Result<Vec<Share>, String> {
@@ -151,11 +195,22 @@ mod tests {
             [member(Address::Socket(literal)), member(host("a.example")), member(host("b.example"))];
         let mut names = Names::default();
         let second: SocketAddr = "192.0.2.2:5060".parse().unwrap();
-        names.learn(vec![(host("a.example"), vec![(literal, 1.0), (second, 0.5)])]);
-        names.learn(vec![(host("a.example"), vec![]), (host("b.example"), vec![])]);
+        names.learn((host("a.example"), Ok(vec![(literal, 1.0), (second, 0.5)])));
+        names.learn((host("a.example"), Ok(vec![])));
+        names.learn((host("b.example"), Err("no such name".to_owned())));
         let resolved = names.resolved(&members);
         let seen: Vec<_> = resolved.iter().map(|r| (r.name.as_str(), r.address, r.capacity)).collect();
         assert_eq!(seen, [("192.0.2.1:5060", literal, 2.0), ("a.example", second, 1.0)]);
         assert!(names.lack(&members) && !names.lack(&members[..2]), "b.example was never answered");
+    }
+
+    #[test]
+    fn a_name_is_asked_for_once_at_a_time() {
+        let member = |address| Member { address, capacity: 1.0, max_calls: 0 };
+        let members = [member(host("a.example")), member(host("b.example")), member(host("a.example"))];
+        let mut names = Names::default();
+        assert_eq!(names.ask(&members), [host("a.example"), host("b.example")]);
+        names.learn((host("b.example"), Err("no answer in time".to_owned())));
+        assert_eq!(names.ask(&members), [host("b.example")]);
     }
 }

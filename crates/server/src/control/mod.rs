@@ -5,17 +5,19 @@
 
 pub(crate) mod apply;
 pub(crate) mod dns;
+mod members;
 mod probes;
 
 use crate::clock::Clock;
-use crate::shards::listen::{Bind, toward};
-use crate::shards::{Command, Report, WorkerHandle};
-use balance::{Cluster, Member, Node, Sign, Slot};
+use crate::shards::listen::{Bind, unserved};
+use crate::shards::{Command, Report, WorkerHandle, ask_each};
+use balance::{Cluster, Node, Sign, Slot};
 use base::Instant;
 use config::Config;
-use dns::{Names, Resolved};
-use node::{Outcome, Reason, Topology, node_id};
+use dns::Names;
+use node::{Outcome, Reason, Topology};
 use probes::Probes;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +36,7 @@ pub(crate) enum Ask {
 /// A member or former member, as the control task sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberView {
+    pub(crate) slot: Slot,
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     pub(crate) node: Node,
@@ -47,8 +50,27 @@ pub(crate) struct View {
     pub(crate) now: Instant,
     pub(crate) policy: &'static str,
     pub(crate) stopping: bool,
-    /// By slot.
+    /// In the order of their slots; not every slot has one.
     pub(crate) members: Vec<MemberView>,
+}
+
+impl View {
+    pub(crate) fn at(&self, slot: Slot) -> Option<&MemberView> {
+        self.members.iter().find(|member| member.slot == slot)
+    }
+}
+
+/// To whom a slot belongs.
+#[derive(Clone, Copy, Debug)]
+enum Tenure {
+    /// A member.
+    Member,
+    /// One that left then.
+    Left(Instant),
+    /// One that left; neither token nor source address leads there any more.
+    Hidden,
+    /// Nobody: the next that joins gets it.
+    Vacant,
 }
 
 /// Beyond what a node's [`Node`] says: for people.
@@ -58,6 +80,7 @@ struct Remark {
     address: SocketAddr,
     last_probe: Option<Reason>,
     last_change: Instant,
+    tenure: Tenure,
 }
 
 pub(crate) struct Control {
@@ -70,16 +93,25 @@ pub(crate) struct Control {
     workers: Vec<WorkerHandle>,
     cluster: Cluster,
     names: Names,
+    /// Members that no listener leads to.
+    left_out: BTreeSet<SocketAddr>,
+    /// By slot.
     remarks: Vec<Remark>,
     topology: Arc<Topology>,
     /// Version of the cluster that the shards have.
     told: u64,
     probes: Probes,
     stopping: Option<Instant>,
-    /// Names are new: do not wait for the next refresh.
-    look_up_now: bool,
+    /// Unix time of [`Instant::ZERO`] in seconds, as the shards have it.
+    epoch_unix: u64,
+    /// Addresses of the machine that a wildcard would serve if they had been there at the start.
+    unserved: Vec<SocketAddr>,
+    /// Names and periods may be new.
+    reloaded: bool,
 }
 
+/// How often it is looked whether the machine has changed: its time, its addresses.
+const LOOK_AROUND: Duration = Duration::from_secs(10);
 /// How often the shards are asked whether calls are left when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
@@ -111,12 +143,15 @@ impl Control {
             secret,
             workers: Vec::new(),
             names,
+            left_out: BTreeSet::new(),
             remarks: Vec::new(),
             topology: Arc::new(topology),
             told: 0,
             probes,
             stopping: None,
-            look_up_now: false,
+            epoch_unix: clock.epoch_unix(),
+            unserved: Vec::new(),
+            reloaded: false,
         };
         control.update_members();
         Ok(control)
@@ -125,6 +160,20 @@ impl Control {
     /// What a shard needs to start with.
     pub(crate) fn start(&self) -> (Vec<Node>, Arc<Topology>) {
         (self.cluster.nodes().to_vec(), Arc::clone(&self.topology))
+    }
+
+    /// Says where the process listens.
+    pub(crate) fn announce(&self) {
+        for Bind { address, advertised } in &self.binds {
+            if address == advertised {
+                tracing::info!(%address, "listening");
+            } else {
+                tracing::info!(%address, %advertised, "listening");
+            }
+        }
+        if let Some(address) = self.config.admin.listen {
+            tracing::info!(%address, "admin interface");
+        }
     }
 
     pub(crate) fn attach(&mut self, workers: Vec<WorkerHandle>) {
@@ -141,7 +190,10 @@ impl Control {
         let (answers_in, mut answers) = mpsc::unbounded_channel();
         let mut refresh = every(self.config.dns.refresh);
         refresh.tick().await;
-        let mut stop_poll = tokio::time::interval(STOP_POLL);
+        let (swept_in, mut swept) = mpsc::unbounded_channel();
+        let mut look_around = every(LOOK_AROUND);
+        let mut sweep = every(self.sweep_period());
+        let mut stop_poll = every(STOP_POLL);
         loop {
             let due = self.probes.deadline().map(|deadline| self.clock.until(deadline));
             tokio::select! {
@@ -155,23 +207,24 @@ impl Control {
                     let outcomes = self.probes.tick(self.clock.now());
                     self.probed(outcomes);
                 }
-                Some(found) = answers.recv() => {
-                    self.names.learn(found);
+                Some(answer) = answers.recv() => {
+                    self.names.learn(answer);
                     self.update_members();
                 }
-                _ = refresh.tick(), if dns::has_names(&self.config.pool.members) => {
-                    let (members, answers_in) = (self.config.pool.members.clone(), answers_in.clone());
-                    tokio::spawn(async move { answers_in.send(dns::look_up(members).await) });
-                }
+                _ = refresh.tick() => self.look_up(&answers_in),
+                _ = sweep.tick() => self.sweep(&swept_in),
+                Some(used) = swept.recv() => self.swept(&used),
+                _ = look_around.tick() => self.look_around(),
                 _ = stop_poll.tick(), if self.stopping.is_some() => {
                     if self.is_done().await {
                         break;
                     }
                 }
             }
-            if core::mem::take(&mut self.look_up_now) {
+            if core::mem::take(&mut self.reloaded) {
                 // The first tick of a new interval comes at once.
                 refresh = every(self.config.dns.refresh);
+                sweep = every(self.sweep_period());
             }
             self.tell();
         }
@@ -179,60 +232,6 @@ impl Control {
             worker.send(Command::Stop);
         }
         Ok(())
-    }
-
-    /// Membership as configuration and DNS have it now.
-    fn update_members(&mut self) {
-        let now = self.clock.now();
-        let mut resolved = self.names.resolved(&self.config.pool.members);
-        resolved.retain(|member| {
-            let reachable = toward(&self.binds, member.address).is_some();
-            if !reachable {
-                tracing::warn!(member = %member.address, "left out: no listener of its address family");
-            }
-            reachable
-        });
-        let mut members: Vec<_> = resolved
-            .iter()
-            .map(|member| Member {
-                id: node_id(member.address),
-                capacity: member.capacity,
-                max_calls: member.max_calls,
-            })
-            .collect();
-        if self.names.lack(&self.config.pool.members) {
-            // Who a name means is not known yet: nobody leaves until it is.
-            for node in self.cluster.nodes().iter().filter(|node| node.member) {
-                if members.iter().all(|member| member.id != node.id) {
-                    let (capacity, max_calls) = (node.capacity, node.max_calls);
-                    members.push(Member { id: node.id, capacity, max_calls });
-                }
-            }
-        }
-        self.cluster.set_members(now, &members);
-        self.extend_topology(now, &resolved);
-        let nodes = self.cluster.nodes().iter().zip(self.topology.nodes()).enumerate();
-        let asked = nodes.filter(|(_, (node, _))| node.member);
-        let targets: Vec<_> = asked.map(|(slot, (_, node))| (Slot(slot as u16), node.address)).collect();
-        self.probes.set_targets(now, &targets);
-    }
-
-    /// New slots get an address; slots never change hands.
-    fn extend_topology(&mut self, now: Instant, resolved: &[Resolved]) {
-        let mut topology = Topology::clone(&self.topology);
-        for member in resolved {
-            let Some(slot) = self.cluster.slot(node_id(member.address)) else { continue };
-            if slot.index() < self.remarks.len() {
-                self.remarks[slot.index()].name.clone_from(&member.name);
-                continue;
-            }
-            let Some(node) = toward(&self.binds, member.address) else { continue };
-            topology.push_node(node);
-            let (name, address) = (member.name.clone(), member.address);
-            self.remarks.push(Remark { name, address, last_probe: None, last_change: now });
-            tracing::info!(member = %member.address, name = %member.name, "member joins");
-        }
-        self.topology = Arc::new(topology);
     }
 
     /// Sends the nodes to the shards if anything about them changed.
@@ -250,10 +249,10 @@ impl Control {
     fn report(&mut self, report: &Report) {
         let now = self.clock.now();
         match report {
-            Report::Sign(Sign::Pause { slot, until }) => {
+            Report::Sign(Sign::Pause { slot, until, asked }) => {
                 let rest = until.saturating_since(now);
                 tracing::info!(member = %self.remarks[slot.index()].address, ?rest, "member answered 503, it rests");
-                self.cluster.pause(*slot, *until);
+                self.cluster.pause(*slot, *until, *asked);
             }
             // Neither is proof (an ICMP error is easily forged), but a probe is quick to tell.
             Report::Sign(Sign::NoAnswer { slot }) => self.probes.hurry(now, *slot),
@@ -293,6 +292,23 @@ impl Control {
         }
     }
 
+    /// Tokens carry the time of day, and a machine may learn it long after it has booted. Addresses may move here from
+    /// another machine.
+    fn look_around(&mut self) {
+        let epoch = self.clock.epoch_unix();
+        // Two readings of two clocks are not of the same moment.
+        if epoch.abs_diff(self.epoch_unix) > 1 {
+            tracing::info!(seconds = epoch as i64 - self.epoch_unix as i64, "the system's time was set");
+            self.epoch_unix = epoch;
+            self.send_pipeline();
+        }
+        let Ok(unserved) = unserved(&self.config.listen.udp, &self.binds) else { return };
+        for address in unserved.iter().filter(|address| !self.unserved.contains(address)) {
+            tracing::warn!(%address, "this address came after the start: it is served from the next start on");
+        }
+        self.unserved = unserved;
+    }
+
     fn ask(&mut self, ask: Ask) {
         match ask {
             Ask::View(reply) => drop(reply.send(self.view())),
@@ -303,13 +319,15 @@ impl Control {
     }
 
     fn view(&self) -> View {
-        let members = self.cluster.nodes().iter().zip(&self.remarks);
+        let all = (0..).map(Slot).zip(self.cluster.nodes().iter().zip(&self.remarks));
+        let members = all.filter(|(_, (_, remark))| !matches!(remark.tenure, Tenure::Vacant));
         View {
             now: self.clock.now(),
             policy: self.config.pool.policy.name(),
             stopping: self.stopping.is_some(),
             members: members
-                .map(|(node, remark)| MemberView {
+                .map(|(slot, (node, remark))| MemberView {
+                    slot,
                     name: remark.name.clone(),
                     address: remark.address,
                     node: node.clone(),
@@ -322,16 +340,20 @@ impl Control {
 
     /// By address or by the name in the configuration, which may stand for several.
     fn drain(&mut self, member: &str, draining: bool) -> Result<(), String> {
-        let is_meant = |remark: &&Remark| remark.name == member || remark.address.to_string() == member;
-        let slots: Vec<_> =
-            (0..).zip(&self.remarks).filter(|(_, r)| is_meant(r)).map(|(slot, _)| slot).collect();
-        if slots.is_empty() {
-            let known: Vec<_> = self.remarks.iter().map(|remark| remark.address.to_string()).collect();
+        let view = self.view();
+        let is_meant = |known: &&MemberView| known.name == member || known.address.to_string() == member;
+        let mut meant = view.members.iter().filter(is_meant).peekable();
+        if meant.peek().is_none() {
+            let both = |known: &MemberView| match known.address.to_string() {
+                address if address == known.name => address,
+                address => format!("{address} ({})", known.name),
+            };
+            let known: Vec<_> = view.members.iter().map(both).collect();
             return Err(format!("no member {member:?}; there are: {}", known.join(", ")));
         }
-        for slot in slots {
-            self.cluster.drain(Slot(slot), draining);
-            tracing::info!(%member, draining, "drain changed");
+        for known in meant {
+            self.cluster.drain(known.slot, draining);
+            tracing::info!(member = %known.address, draining, "drain changed");
         }
         Ok(())
     }
@@ -347,12 +369,8 @@ impl Control {
     /// Whether the last call has ended, or the wait is over.
     async fn is_done(&self) -> bool {
         let since = self.stopping.unwrap_or(Instant::ZERO);
-        let mut active = 0;
-        for worker in &self.workers {
-            let (reply, answer) = oneshot::channel();
-            worker.send(Command::Snapshot(reply));
-            active += answer.await.map_or(0, |snapshot| snapshot.table.active);
-        }
+        let counts = ask_each(&self.workers, Command::Counts).await.unwrap_or_default();
+        let active: usize = counts.iter().map(|counts| counts.table.active).sum();
         let over = self.clock.now().saturating_since(since) >= self.config.stop.wait;
         if active == 0 || over {
             tracing::info!(calls_left = active, "stopped");

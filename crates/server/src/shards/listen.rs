@@ -19,6 +19,19 @@ pub(super) const MOST: usize = 256;
 /// Expands the configured listeners. A wildcard cannot stand in Via and Record-Route, and an answer must leave
 /// from the address that was asked; with one socket an address both are true by construction.
 pub(crate) fn expand(configured: &[UdpListener]) -> io::Result<Vec<Bind>> {
+    let binds = addresses(configured)?;
+    if binds.len() > MOST {
+        let what = format!(
+            "`listen.udp` stands for {} addresses of this machine, of which at most {MOST} can be served: name those that \
+             are to be, instead of a wildcard",
+            binds.len()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    Ok(binds)
+}
+
+fn addresses(configured: &[UdpListener]) -> io::Result<Vec<Bind>> {
     let mut binds: Vec<Bind> = Vec::new();
     for listener in configured {
         let port = listener.bind.port();
@@ -34,8 +47,13 @@ pub(crate) fn expand(configured: &[UdpListener]) -> io::Result<Vec<Bind>> {
             }
         }
     }
-    binds.truncate(MOST);
     Ok(binds)
+}
+
+/// Addresses that a wildcard stands for by now and that nothing listens on: they came after the start.
+pub(crate) fn unserved(configured: &[UdpListener], binds: &[Bind]) -> io::Result<Vec<SocketAddr>> {
+    let all = addresses(configured)?.into_iter().map(|bind| bind.address);
+    Ok(all.filter(|address| !binds.iter().any(|bind| bind.address == *address)).collect())
 }
 
 /// Opens one thread's sockets.
@@ -71,11 +89,15 @@ mod tests {
     fn a_wildcard_becomes_the_addresses_of_the_machine() {
         let wildcard = UdpListener { bind: "0.0.0.0:5060".parse().unwrap(), advertise: None };
         let one = UdpListener { bind: "127.0.0.1:5060".parse().unwrap(), advertise: None };
-        let binds = expand(&[wildcard, one]).unwrap();
+        let configured = [wildcard, one];
+        let binds = expand(&configured).unwrap();
         let loopback: SocketAddr = "127.0.0.1:5060".parse().unwrap();
         assert_eq!(binds.iter().filter(|bind| bind.address == loopback).count(), 1);
         assert!(binds.iter().all(|bind| !bind.address.ip().is_unspecified()));
         let node = toward(&binds, "127.0.0.9:5080".parse().unwrap()).unwrap();
         assert_eq!(binds[node.listener as usize].address, loopback);
+        assert_eq!(unserved(&configured, &binds).unwrap(), []);
+        let others: Vec<_> = binds.iter().copied().filter(|bind| bind.address != loopback).collect();
+        assert_eq!(unserved(&configured, &others).unwrap(), [loopback], "as if it had come later");
     }
 }

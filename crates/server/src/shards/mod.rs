@@ -11,4 +11,26 @@ pub(crate) mod listen;
 pub(crate) mod wake;
 mod worker;
 
-pub(crate) use worker::{Command, Peers, Report, ShardSnapshot, Traffic, Worker, WorkerHandle};
+pub(crate) use worker::{
+    Command, Explained, Peers, Report, ShardCounts, ShardSnapshot, Traffic, Worker, WorkerHandle,
+};
+
+use tokio::sync::oneshot;
+
+/// Asks all shards at once; `None` when one of them has ended.
+pub(crate) async fn ask_each<T>(
+    workers: &[WorkerHandle],
+    question: fn(oneshot::Sender<T>) -> Command,
+) -> Option<Vec<T>> {
+    let ask = |worker: &WorkerHandle| {
+        let (reply, answer) = oneshot::channel();
+        worker.send(question(reply));
+        answer
+    };
+    let asked: Vec<_> = workers.iter().map(ask).collect();
+    let mut answers = Vec::new();
+    for answer in asked {
+        answers.push(answer.await.ok()?);
+    }
+    Some(answers)
+}

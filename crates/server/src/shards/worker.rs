@@ -5,7 +5,7 @@ use super::wake::Waker;
 use crate::clock::Clock;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use arrayvec::ArrayVec;
-use balance::{Node, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
+use balance::{Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
 use base::{Instant, Ledger, Outbox};
 use node::{Counters, Explanation, Input, Shard, Tokens, Topology};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,13 +27,17 @@ pub(crate) enum Command {
     /// Other secrets.
     Tokens(Box<Tokens>),
     /// All figures.
-    Snapshot(oneshot::Sender<Box<ShardSnapshot>>),
+    Snapshot(oneshot::Sender<ShardSnapshot>),
+    /// How many sessions there are, and each node's load: costs the traffic next to nothing.
+    Counts(oneshot::Sender<ShardCounts>),
     /// When the oldest call on each node began.
     OldestCalls(oneshot::Sender<Vec<Option<Instant>>>),
+    /// Of each slot, whether a session or a lease is there.
+    SlotsInUse(oneshot::Sender<Vec<bool>>),
     /// The session of this Call-ID.
     Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
-    /// Where a request would go.
-    Explain(SocketAddr, Vec<u8>, oneshot::Sender<Result<Explanation, String>>),
+    /// Where a request would go; only the shard that owns its call knows.
+    Explain(SocketAddr, Vec<u8>, oneshot::Sender<Explained>),
     /// The thread ends.
     Stop,
 }
@@ -49,14 +53,31 @@ pub(crate) enum Report {
     Died,
 }
 
+/// An answer to [`Command::Explain`].
+pub(crate) enum Explained {
+    /// What would happen, or how the request would be refused.
+    Here(Result<Explanation, String>),
+    /// The call belongs to the shard with this index.
+    Elsewhere(usize),
+}
+
+/// What a shard has to do.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardCounts {
+    pub(crate) table: TableCounts,
+    pub(crate) transactions: usize,
+    /// By slot.
+    pub(crate) loads: Vec<(NodeId, Load)>,
+}
+
 /// All figures of a shard.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardSnapshot {
     pub(crate) counters: Counters,
     pub(crate) ledger: Ledger,
-    pub(crate) table: TableCounts,
-    pub(crate) transactions: usize,
-    pub(crate) nodes: Vec<(balance::Load, NodeStats)>,
+    pub(crate) counts: ShardCounts,
+    /// By slot.
+    pub(crate) stats: Vec<NodeStats>,
     pub(crate) traffic: Traffic,
 }
 
@@ -191,20 +212,34 @@ impl Worker {
         let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
         debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
         self.traffic.received += count as u64;
-        let alone = self.peers.receivers.is_empty();
-        for index in 0..count {
+        let listener = socket as u16;
+        for index in self.hand_over(listener, count) {
             let (bytes, from) = self.receive.get(index);
-            let listener = socket as u16;
-            if !alone && let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) {
-                let handed =
-                    self.peers.senders[owner].as_mut().is_some_and(|ring| ring.push(listener, from, bytes));
-                self.traffic.handed_over += u64::from(handed);
-                self.traffic.handover_lost += u64::from(!handed);
-                continue;
-            }
             self.shard.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
             self.flush_if_much();
         }
+    }
+
+    /// Gives the datagrams of a batch that belong to other shards to those, and returns which are left. Before any
+    /// work is done: a shard that is up, since the same burst got it up, takes them before it sleeps again, and most
+    /// need not be woken for them when the work is done.
+    fn hand_over(&mut self, listener: u16, count: usize) -> ArrayVec<usize, BATCH> {
+        if self.peers.receivers.is_empty() {
+            return (0..count).collect();
+        }
+        let mut own = ArrayVec::new();
+        for index in 0..count {
+            let (bytes, from) = self.receive.get(index);
+            let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) else {
+                own.push(index);
+                continue;
+            };
+            let ring = self.peers.senders[owner].as_mut();
+            let handed = ring.is_some_and(|ring| ring.push(listener, from, bytes));
+            self.traffic.handed_over += u64::from(handed);
+            self.traffic.handover_lost += u64::from(!handed);
+        }
+        own
     }
 
     fn read_rings(&mut self, now: Instant) {
@@ -293,16 +328,32 @@ impl Worker {
             Command::Pipeline(settings) => self.shard.set_settings(settings),
             Command::Tokens(tokens) => self.shard.set_tokens(&tokens),
             // Whoever asked may have gone; then nobody misses the answer.
-            Command::Snapshot(reply) => drop(reply.send(Box::new(self.snapshot()))),
+            Command::Snapshot(reply) => drop(reply.send(self.snapshot())),
+            Command::Counts(reply) => drop(reply.send(self.counts())),
             Command::OldestCalls(reply) => drop(reply.send(self.oldest_calls())),
+            Command::SlotsInUse(reply) => drop(reply.send(self.slots_in_use())),
             Command::Session(call_id, reply) => {
                 let key = self.shard.tokens().call_key(&call_id);
                 let _ = reply.send(self.shard.balancer().session(key));
             }
             Command::Explain(from, bytes, reply) => {
-                let _ = reply.send(self.shard.explain(self.clock.now(), from, &bytes));
+                let shards = self.peers.senders.len();
+                let _ = reply.send(match owner(&self.shard, &bytes, self.index, shards) {
+                    Some(owner) => Explained::Elsewhere(owner),
+                    None => Explained::Here(self.shard.explain(self.clock.now(), from, &bytes)),
+                });
             }
             Command::Stop => {}
+        }
+    }
+
+    fn counts(&self) -> ShardCounts {
+        let balancer = self.shard.balancer();
+        let slots = (0..).map(Slot).zip(balancer.nodes());
+        ShardCounts {
+            table: balancer.counts(),
+            transactions: balancer.open_transactions(),
+            loads: slots.map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
         }
     }
 
@@ -313,26 +364,40 @@ impl Worker {
         ShardSnapshot {
             counters: self.shard.counters().clone(),
             ledger: *self.shard.ledger(),
-            table: balancer.counts(),
-            transactions: balancer.open_transactions(),
-            nodes: slots.map(|slot| (balancer.load(slot).own, balancer.stats(slot).clone())).collect(),
+            counts: self.counts(),
+            stats: slots.map(|slot| balancer.stats(slot).clone()).collect(),
             traffic: Traffic { receive_lost: lost, ..self.traffic },
         }
     }
 
-    /// Walks the whole table, but stops for the traffic every few thousand entries.
     fn oldest_calls(&mut self) -> Vec<Option<Instant>> {
         let mut oldest: Vec<Option<Instant>> = vec![None; self.shard.balancer().nodes().len()];
+        self.walk(|session| {
+            if session.is_call {
+                let oldest = &mut oldest[session.slot.index()];
+                *oldest = Some(oldest.map_or(session.created, |then| then.min(session.created)));
+            }
+        });
+        oldest
+    }
+
+    fn slots_in_use(&mut self) -> Vec<bool> {
+        let mut used = vec![false; self.shard.balancer().nodes().len()];
+        self.walk(|session| used[session.slot.index()] = true);
+        for (used, (_, load)) in used.iter_mut().zip(self.counts().loads) {
+            *used |= load != Load::default();
+        }
+        used
+    }
+
+    /// Walks the whole table, but stops for the traffic every few thousand entries.
+    fn walk(&mut self, mut visit: impl FnMut(SessionView)) {
         let mut from = Some(0);
         while let Some(start) = from {
-            from = self.shard.balancer().sessions(start, WALK, |session| {
-                if session.is_call {
-                    let oldest = &mut oldest[session.slot.index()];
-                    *oldest = Some(oldest.map_or(session.created, |then| then.min(session.created)));
-                }
-            });
+            from = self.shard.balancer().sessions(start, WALK, &mut visit);
             if from.is_some() {
                 let now = self.clock.now();
+                self.read_board();
                 for socket in 0..self.sockets.len() {
                     self.read_socket(now, socket);
                 }
@@ -340,7 +405,6 @@ impl Worker {
                 self.flush();
             }
         }
-        oldest
     }
 }
 

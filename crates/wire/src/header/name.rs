@@ -51,43 +51,24 @@ impl Name {
     }
 }
 
-/// Names as nearly every message spells them, the colon right behind. [`spelled_as_usual`] finds them by one
-/// comparison each; every other spelling takes the long way to the same answer.
-const USUAL: [(&[u8], Name); 16] = [
-    (b"Via:", Name::Via),
-    (b"From:", Name::From),
-    (b"To:", Name::To),
-    (b"Max-Forwards:", Name::MaxForwards),
-    (b"CSeq:", Name::CSeq),
-    (b"Call-ID:", Name::CallId),
-    (b"Contact:", Name::Other),
-    (b"Content-Length:", Name::ContentLength),
-    (b"Content-Type:", Name::Other),
-    (b"Record-Route:", Name::RecordRoute),
-    (b"Route:", Name::Route),
-    (b"User-Agent:", Name::Other),
-    (b"Server:", Name::Other),
-    (b"Subject:", Name::Other),
-    (b"Supported:", Name::Other),
-    (b"Allow:", Name::Other),
-];
-
-/// The field that a line begins with, and the length of its name, if it is spelled as usual.
+/// The field that a line begins with, and the length of its name, if it is spelled as nearly every message spells it,
+/// with the colon right behind: told by comparisons of fixed length, each a load or two. Every other spelling takes the
+/// long way to the same answer.
 pub(crate) fn spelled_as_usual(line: &[u8]) -> Option<(Name, usize)> {
-    let candidates = match line.first()? {
-        b'V' => &USUAL[..1],
-        b'F' => &USUAL[1..2],
-        b'T' => &USUAL[2..3],
-        b'M' => &USUAL[3..4],
-        b'C' => &USUAL[4..9],
-        b'R' => &USUAL[9..11],
-        b'U' => &USUAL[11..12],
-        b'S' => &USUAL[12..15],
-        b'A' => &USUAL[15..],
+    Some(match line {
+        _ if line.starts_with(b"Via:") => (Name::Via, 3),
+        _ if line.starts_with(b"To:") => (Name::To, 2),
+        _ if line.starts_with(b"From:") => (Name::From, 4),
+        _ if line.starts_with(b"CSeq:") => (Name::CSeq, 4),
+        _ if line.starts_with(b"Call-ID:") => (Name::CallId, 7),
+        _ if line.starts_with(b"Contact:") => (Name::Other, 7),
+        _ if line.starts_with(b"Content-Length:") => (Name::ContentLength, 14),
+        _ if line.starts_with(b"Max-Forwards:") => (Name::MaxForwards, 12),
+        _ if line.starts_with(b"Record-Route:") => (Name::RecordRoute, 12),
+        _ if line.starts_with(b"Route:") => (Name::Route, 5),
+        _ if line.starts_with(b"Content-Type:") => (Name::Other, 12),
         _ => return None,
-    };
-    let found = candidates.iter().find(|(name, _)| line.starts_with(name))?;
-    Some((found.1, found.0.len() - 1))
+    })
 }
 
 /// Compact forms: RFC 3261 §7.3.3, and the later ones that IANA lists.
@@ -171,11 +152,24 @@ mod tests {
 
     #[test]
     fn the_usual_spelling_is_no_other_name() {
-        for (text, field) in USUAL {
-            let name = &text[..text.len() - 1];
-            assert_eq!((Name::of(name), spelled_as_usual(text)), (field, Some((field, name.len()))));
+        let usual = [
+            "Via",
+            "To",
+            "From",
+            "CSeq",
+            "Call-ID",
+            "Contact",
+            "Content-Length",
+            "Max-Forwards",
+            "Record-Route",
+            "Route",
+            "Content-Type",
+        ];
+        for name in usual {
+            let field = Name::of(name.as_bytes());
+            assert_eq!(spelled_as_usual(format!("{name}:").as_bytes()), Some((field, name.len())), "{name}");
+            assert_eq!(spelled_as_usual(format!("{name} :").as_bytes()), None, "{name}");
+            assert_eq!(spelled_as_usual(format!("{name}s:").as_bytes()), None, "{name}");
         }
-        assert_eq!(spelled_as_usual(b"Vias:"), None);
-        assert_eq!(spelled_as_usual(b"Via :"), None);
     }
 }

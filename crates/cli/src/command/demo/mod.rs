@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Decides when calls come and how long they last, alike for every policy.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A quarter of a minute: fewer policies, each for a shorter time.
+    /// Two policies for 1.5 s each and a crash: some ten seconds in all.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
     /// Print lines instead of the live view; so it is whenever the output is no terminal.
@@ -50,23 +50,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // A server stays on the thread that it was started on.
     let outcomes = tokio::task::LocalSet::new().block_on(&runtime, play(arguments, &mut screen));
     drop(screen);
-    let outcomes = outcomes?;
+    let (outcomes, quit) = outcomes?;
     println!("{}", summary::text(&outcomes));
+    if let Some(quit) = quit {
+        println!("\n{quit}");
+    }
     verdict(&outcomes)
 }
 
-/// Plays the acts; fewer when somebody has seen enough.
-async fn play(arguments: &Arguments, screen: &mut Screen) -> Result<Vec<Outcome>> {
+/// Plays the acts; fewer when somebody has seen enough, and then says what is missing.
+async fn play(arguments: &Arguments, screen: &mut Screen) -> Result<(Vec<Outcome>, Option<String>)> {
     let acts = acts(arguments);
     let mut outcomes = Vec::new();
     for (index, act) in acts.iter().enumerate() {
         let number = format!("{}/{}", index + 1, acts.len());
-        match act::play(act, &number, arguments.seed, screen, &outcomes).await? {
-            Some(outcome) => outcomes.push(outcome),
-            None => break,
-        }
+        let played = act::play(act, &number, arguments.seed, screen, &outcomes).await?;
+        let Some(outcome) = played else {
+            let quit = format!("Left in act {number}: neither that nor what comes after it is counted here.");
+            return Ok((outcomes, Some(quit)));
+        };
+        outcomes.push(outcome);
     }
-    Ok(outcomes)
+    Ok((outcomes, None))
 }
 
 fn acts(arguments: &Arguments) -> Vec<Act> {

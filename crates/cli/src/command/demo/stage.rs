@@ -103,8 +103,8 @@ impl Stage {
 
     /// What the balancer knows of each server, in the order of the cast.
     pub(super) async fn members(&self) -> Result<Vec<MemberReport>> {
-        let mut members = self.handle.members(false).await.map_err(|error| anyhow!(error))?;
-        members.sort_by_key(|member| self.addresses.iter().position(|&address| address == member.address));
+        let mut members = self.handle.figures(false).await.map_err(|error| anyhow!(error))?.members;
+        members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.shown.address));
         Ok(members)
     }
 

@@ -25,6 +25,11 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
             results.wrong_server
         )
         .expect("a String takes any text");
+        if results.calls_in_progress > 0 {
+            let still = results.calls_in_progress;
+            writeln!(text, "  {still} calls had not ended when the act was over")
+                .expect("a String takes any text");
+        }
     }
     text.trim_end().to_owned()
 }

@@ -11,7 +11,7 @@ const RATE_SAMPLES: usize = 5;
 pub(super) struct Line {
     pub(super) name: &'static str,
     pub(super) slowdown: f64,
-    pub(super) state: &'static str,
+    pub(super) state: String,
     pub(super) calls: u32,
     pub(super) transactions: u32,
     /// Work left, in BYEs.
@@ -45,7 +45,7 @@ impl Tracks {
     }
 
     fn line(&mut self, index: usize, member: &MemberReport) -> Line {
-        let work = member.load.work as f64 / 1e3;
+        let work = member.shown.work;
         let history = &mut self.work[index];
         history.push_back(work);
         if history.len() > HISTORY {
@@ -55,9 +55,9 @@ impl Tracks {
         Line {
             name: CAST[index].name,
             slowdown: CAST[index].slowdown,
-            state: member.state,
-            calls: member.load.calls,
-            transactions: member.load.transactions,
+            state: member.shown.state.clone(),
+            calls: member.shown.calls,
+            transactions: member.shown.transactions,
             work,
             history: history.clone(),
             calls_per_second: self.calls_per_second(index),

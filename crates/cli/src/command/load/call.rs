@@ -55,6 +55,10 @@ enum Arrivals {
     Constant,
 }
 
+/// How long the calls in progress may take to end after a signal: as long as a BYE or CANCEL is repeated (64*T1, RFC 3261
+/// §17.1.2.2), and some more.
+const LAST_CALLS: Duration = Duration::from_secs(35);
+
 /// What all callers together did.
 type Total = Snapshot<Results>;
 
@@ -63,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let callers = start(arguments, seed)?;
     eprintln!("{}", announcement(arguments, &callers, seed));
     let mut started = 0;
-    let line = || {
+    let mut line = || {
         let total = total(callers.iter().map(Running::snapshot));
         let new = total.results.calls_started - started;
         started = total.results.calls_started;
@@ -73,7 +77,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
         line
     };
-    let ended = watch(line, |_| callers.iter().all(Running::is_finished))?;
+    let finished = || callers.iter().all(Running::is_finished);
+    let ended = watch(&mut line, |_| finished())?;
+    if ended.interrupted {
+        eprintln!("ending the calls in progress; once more ends at once");
+        callers.iter().for_each(Running::wind_down);
+        watch(&mut line, |elapsed| finished() || elapsed >= LAST_CALLS)?;
+    }
     let from: Vec<_> = callers.iter().map(|caller| caller.address().to_string()).collect();
     let snapshots: Result<Vec<_>, _> = callers.into_iter().map(Running::stop).collect();
     let total = total(snapshots?.into_iter());

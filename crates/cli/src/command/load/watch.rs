@@ -11,33 +11,43 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Ended {
     /// After this time.
     pub(super) elapsed: Duration,
-    /// By SIGINT or SIGTERM.
+    /// By SIGINT, SIGTERM or SIGHUP.
     pub(super) interrupted: bool,
 }
 
-/// Prints `line` to standard error each second until `done`, which is asked with the time so far, or a signal.
+/// Prints `line` to standard error each second in which it changes, until `done`, which is asked with the time so far, or
+/// a signal.
 pub(super) fn watch(mut line: impl FnMut() -> String, done: impl Fn(Duration) -> bool) -> Result<Ended> {
     let start = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listen = |kind| signal(kind).context("cannot listen for signals");
-        let (mut interrupt, mut terminate) =
-            (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        let (mut interrupt, mut terminate, mut hangup) = (
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        );
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut next_line = LINE_EVERY;
+        let mut last = String::new();
         loop {
             let interrupted = tokio::select! {
                 _ = look.tick() => false,
                 _ = interrupt.recv() => true,
                 _ = terminate.recv() => true,
+                _ = hangup.recv() => true,
             };
             let elapsed = start.elapsed();
             if interrupted || done(elapsed) {
                 return Ok(Ended { elapsed, interrupted });
             }
             if elapsed >= next_line {
-                eprintln!("{:4.0} s  {}", elapsed.as_secs_f64(), line());
+                let line = line();
+                if line != last {
+                    eprintln!("{:4.0} s  {line}", elapsed.as_secs_f64());
+                    last = line;
+                }
                 next_line += LINE_EVERY;
             }
         }

@@ -2,13 +2,12 @@
 
 mod text;
 
-use super::view::{ended, work};
-use crate::{MemberReport, ShardTotals, Totals};
+use super::view::ended;
+use crate::{Figures, MemberReport, ShardTotals, Totals};
 use balance::Why;
 use node::Drop;
 use std::collections::BTreeMap;
 use text::Page;
-use wire::Discard;
 
 /// Upper bounds of response times in microseconds: from a loopback to a callee who lets it ring.
 const TIMES: [u64; 18] = [
@@ -36,33 +35,17 @@ const MICROS_A_SECOND: f64 = 1e6;
 /// Upper bounds of occupancy, in transactions.
 const OCCUPANCIES: [u64; 13] = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
-/// What [`MemberReport::state`] can say.
+/// What [`Member::state`](super::view::Member::state) can say.
 const STATES: [&str; 7] = ["up", "slow-start", "paused", "full", "draining", "down", "removed"];
 
-/// Reasons that are shown even before the first drop: a series that begins at its first event hides it from `rate()`.
-const DROPS: [Drop; 13] = [
-    Drop::Unreadable(Discard::Empty),
-    Drop::Unreadable(Discard::KeepAlive),
-    Drop::Unreadable(Discard::TooLong),
-    Drop::Unreadable(Discard::NotSip),
-    Drop::Unreadable(Discard::NoVia),
-    Drop::Unreadable(Discard::BadVia),
-    Drop::Unreadable(Discard::BadResponse("")),
-    Drop::Ack,
-    Drop::ForeignResponse,
-    Drop::NoWayBack,
-    Drop::SearchMiss,
-    Drop::Orphan,
-    Drop::NoTarget,
-];
-
 /// The page of `GET /metrics`.
-pub(super) fn page(totals: &Totals, members: &[MemberReport]) -> String {
+pub(super) fn page(figures: &Figures) -> String {
+    let Figures { totals, members } = figures;
     let mut page = Page::default();
     process(&mut page, totals);
     messages(&mut page, totals);
     shards(&mut page, &totals.shards);
-    let members: Vec<_> = members.iter().map(|report| (report.address.to_string(), report)).collect();
+    let members: Vec<_> = members.iter().map(|report| (report.shown.address.to_string(), report)).collect();
     member_gauges(&mut page, &members);
     member_history(&mut page, &members);
     page.finish()
@@ -78,10 +61,10 @@ fn process(page: &mut Page, totals: &Totals) {
     page.gauge("sarabande_stopping", "1 once a stop was asked for.").sample(&[], u8::from(totals.stopping));
     let sum = |of: fn(&ShardTotals) -> usize| totals.shards.iter().map(of).sum::<usize>();
     let mut sessions = page.gauge("sarabande_sessions", "Sessions in the table by state.");
-    sessions.sample(&[("state", "active")], sum(|shard| shard.active));
-    sessions.sample(&[("state", "expired")], sum(|shard| shard.expired));
+    sessions.sample(&[("state", "active")], sum(|shard| shard.table.active));
+    sessions.sample(&[("state", "expired")], sum(|shard| shard.table.expired));
     page.gauge("sarabande_transactions_open", "Transactions without a final response.")
-        .sample(&[], sum(|shard| shard.transactions));
+        .sample(&[], sum(|shard| shard.table.transactions));
 }
 
 fn messages(page: &mut Page, totals: &Totals) {
@@ -100,7 +83,8 @@ fn messages(page: &mut Page, totals: &Totals) {
     for (status, count) in &counters.replies {
         replies.sample(&[("status", &status.to_string())], count);
     }
-    let mut drops: BTreeMap<&str, u64> = DROPS.iter().map(|drop| (drop.reason(), 0)).collect();
+    // Also those that have not happened: a series that begins at its first event hides it from `rate()`.
+    let mut drops: BTreeMap<&str, u64> = Drop::ALL.iter().map(|drop| (drop.reason(), 0)).collect();
     drops.extend(&counters.drops);
     let mut family = page.counter("sarabande_drops_total", "Messages dropped without an answer.");
     for (reason, count) in drops {
@@ -144,7 +128,7 @@ fn shards(page: &mut Page, shards: &[ShardTotals]) {
 type Members<'a> = [(String, &'a MemberReport)];
 
 fn labels<'a>((address, report): &'a (String, &MemberReport)) -> [(&'a str, &'a str); 2] {
-    [("member", address), ("name", &report.name)]
+    [("member", address), ("name", &report.shown.name)]
 }
 
 /// The labels of a member and one more.
@@ -156,23 +140,21 @@ fn member_gauges(page: &mut Page, members: &Members<'_>) {
     let mut states = page.gauge("sarabande_member_state", "1 for the state that the member is in.");
     for member in members {
         for state in STATES {
-            states.sample(&with(labels(member), "state", state), u8::from(member.1.state == state));
+            states.sample(&with(labels(member), "state", state), u8::from(member.1.shown.state == state));
         }
     }
     let figures: [Figure<MemberReport, f64>; 9] = [
-        ("sarabande_member_reachable", "Whether it answers.", |m| f64::from(m.reachable)),
-        ("sarabande_member_accepting", "Whether it takes new calls.", |m| f64::from(m.accepting)),
-        ("sarabande_member_draining", "Whether an operator drains it.", |m| f64::from(m.draining)),
-        ("sarabande_member_calls", "Calls in progress.", |m| m.load.calls.into()),
-        ("sarabande_member_calls_max", "Most calls at a time; 0 for no limit.", |m| m.max_calls.into()),
+        ("sarabande_member_reachable", "Whether it answers.", |m| f64::from(m.shown.reachable)),
+        ("sarabande_member_accepting", "Whether it takes new calls.", |m| f64::from(m.shown.accepting)),
+        ("sarabande_member_draining", "Whether an operator drains it.", |m| f64::from(m.shown.draining)),
+        ("sarabande_member_calls", "Calls in progress.", |m| m.shown.calls.into()),
+        ("sarabande_member_calls_max", "Most calls at a time; 0 for no limit.", |m| m.shown.max_calls.into()),
         ("sarabande_member_transactions_open", "Transactions without a final response.", |m| {
-            m.load.transactions.into()
+            m.shown.transactions.into()
         }),
-        ("sarabande_member_work", "Weighted work of the open transactions; a BYE is 1.", |m| {
-            work(m.load.work)
-        }),
-        ("sarabande_member_capacity", "Configured capacity, relative to the others.", |m| m.capacity),
-        ("sarabande_member_capacity_now", "Capacity now: less in the slow start.", |m| m.capacity_now),
+        ("sarabande_member_work", "Weighted work of the open transactions; a BYE is 1.", |m| m.shown.work),
+        ("sarabande_member_capacity", "Configured capacity, relative to the others.", |m| m.shown.capacity),
+        ("sarabande_member_capacity_now", "Capacity now: less in the slow start.", |m| m.shown.capacity_now),
     ];
     for (name, help, value) in figures {
         let mut family = page.gauge(name, help);

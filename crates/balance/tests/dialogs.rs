@@ -1,0 +1,217 @@
+//! How long a call counts when its beginning or its end is seen in part only: branches of a call that was forked
+//! upstream, answers that come too late, and dialogs that a token alone tells of.
+mod common;
+
+use balance::policy::Cjsq;
+use balance::*;
+use base::Instant;
+use common::*;
+use wire::Method;
+
+const SLOT: Slot = Slot(0);
+const HALF_AN_HOUR: u64 = 1_800;
+
+fn seconds(s: u64) -> Instant {
+    Instant::from_millis(s * 1_000)
+}
+
+fn one_node() -> Balancer {
+    balancer(Box::new(Cjsq::new(0)), &[1.0])
+}
+
+/// Calls and transactions in progress.
+fn load(balancer: &Balancer) -> (u32, u32) {
+    assert_eq!(balancer.audit(), Ok(()));
+    let load = balancer.load(SLOT).own;
+    (load.calls, load.transactions)
+}
+
+fn expire(balancer: &mut Balancer, at: u64) {
+    while balancer.expire(seconds(at)) > 0 {}
+}
+
+/// One branch of a forked call.
+fn branch(branch: u32) -> Request<'static> {
+    Request { branch, ..request(1, Method::Invite, 1) }
+}
+
+/// The answer to it, by the party whose tag is that number.
+fn answer(branch: u32, status: u16) -> Response {
+    Response { branch, dialog: branch, ..response(1, Method::Invite, 1, status) }
+}
+
+fn forked() -> Balancer {
+    let mut balancer = one_node();
+    for n in [1, 2, 1, 2] {
+        balancer.request(seconds(0), &branch(n));
+    }
+    assert_eq!(load(&balancer), (1, 2), "two transactions, each sent twice");
+    balancer
+}
+
+fn bye(balancer: &mut Balancer, cseq: u32) {
+    balancer.request(seconds(9), &in_dialog(1, Method::Bye, cseq));
+    balancer.response(seconds(9), &response(1, Method::Bye, cseq, 200));
+}
+
+#[test]
+fn a_forked_call_lives_as_long_as_one_of_its_branches() {
+    let mut balancer = forked();
+    balancer.response(seconds(1), &answer(1, 486));
+    assert_eq!(load(&balancer), (1, 1));
+    balancer.response(seconds(2), &answer(2, 200));
+    assert_eq!(load(&balancer), (1, 0));
+    bye(&mut balancer, 2);
+    assert_eq!(load(&balancer), (0, 0));
+
+    let mut balancer = forked();
+    for n in [1, 2] {
+        balancer.response(seconds(1), &answer(n, 486));
+    }
+    assert_eq!(load(&balancer), (0, 0));
+
+    let mut balancer = forked();
+    balancer.response(seconds(1), &answer(1, 486));
+    expire(&mut balancer, 33);
+    assert_eq!(load(&balancer), (0, 0), "the other one was never answered");
+}
+
+#[test]
+fn a_cancel_is_for_its_own_branch() {
+    let mut balancer = forked();
+    balancer.response(seconds(0), &answer(1, 180));
+    balancer.response(seconds(0), &answer(2, 180));
+    balancer.request(seconds(1), &Request { method: Method::Cancel, ..branch(1) });
+    expire(&mut balancer, 40);
+    assert_eq!(load(&balancer), (1, 1), "the 487 was lost; the other branch still rings");
+}
+
+#[test]
+fn a_forked_call_that_is_answered_twice_ends_with_the_second_bye() {
+    let mut balancer = forked();
+    balancer.response(seconds(1), &answer(1, 200));
+    balancer.response(seconds(1), &answer(2, 200));
+    assert_eq!(load(&balancer), (1, 0));
+    balancer.request(seconds(2), &in_dialog(1, Method::Bye, 2));
+    balancer.request(seconds(2), &in_dialog(1, Method::Bye, 3));
+    balancer.response(seconds(2), &response(1, Method::Bye, 2, 200));
+    assert_eq!(load(&balancer), (1, 1));
+    balancer.response(seconds(2), &response(1, Method::Bye, 3, 200));
+    assert_eq!(load(&balancer), (0, 0));
+
+    // One hangs up while the other rings.
+    let mut balancer = forked();
+    balancer.response(seconds(1), &answer(1, 200));
+    bye(&mut balancer, 2);
+    assert_eq!(load(&balancer), (1, 1));
+    balancer.response(seconds(10), &answer(2, 200));
+    assert_eq!(load(&balancer), (1, 0));
+    bye(&mut balancer, 3);
+    assert_eq!(load(&balancer), (0, 0));
+}
+
+/// It spirals: the same answer passes twice, but the BYE need not.
+#[test]
+fn a_call_that_passes_twice_is_one_dialog() {
+    let mut balancer = forked();
+    for n in [1, 2] {
+        balancer.response(seconds(1), &Response { dialog: 7, ..answer(n, 200) });
+    }
+    bye(&mut balancer, 2);
+    assert_eq!(load(&balancer), (0, 0));
+}
+
+#[test]
+fn an_answer_after_timer_c_counts_the_call_again() {
+    let mut balancer = one_node();
+    balancer.request(seconds(0), &request(1, Method::Invite, 1));
+    balancer.response(seconds(0), &response(1, Method::Invite, 1, 180));
+    expire(&mut balancer, 181);
+    assert_eq!(load(&balancer), (0, 0));
+    balancer.response(seconds(190), &response(1, Method::Invite, 1, 200));
+    assert_eq!(load(&balancer), (1, 0));
+    balancer.request(seconds(190), &in_dialog(1, Method::Ack, 1));
+    expire(&mut balancer, 4 * 3_600);
+    assert_eq!(load(&balancer), (1, 0), "as long as any call");
+    bye(&mut balancer, 2);
+    balancer.response(seconds(200), &response(1, Method::Invite, 1, 200));
+    assert_eq!(load(&balancer), (0, 0), "repeated after the end, it is nothing new");
+}
+
+fn by_token(method: Method, cseq: u32) -> Request<'static> {
+    Request { pinned: Some(SLOT), by_token: true, ..in_dialog(1, method, cseq) }
+}
+
+#[test]
+fn the_ack_alone_does_so_too_if_it_has_a_token() {
+    for (ack, calls) in [(by_token(Method::Ack, 1), 1), (in_dialog(1, Method::Ack, 1), 0)] {
+        let mut balancer = one_node();
+        balancer.request(seconds(0), &request(1, Method::Invite, 1));
+        balancer.response(seconds(0), &response(1, Method::Invite, 1, 180));
+        expire(&mut balancer, 181);
+        balancer.request(seconds(190), &ack);
+        assert_eq!(load(&balancer), (calls, 0));
+    }
+    let mut balancer = one_node();
+    balancer.request(seconds(0), &request(1, Method::Invite, 1));
+    balancer.response(seconds(0), &response(1, Method::Invite, 1, 200));
+    bye(&mut balancer, 2);
+    balancer.request(seconds(10), &by_token(Method::Ack, 1));
+    assert_eq!(load(&balancer), (0, 0), "late, after the BYE");
+}
+
+/// After a restart a token finds the node; only what belongs to an answered call makes it count.
+#[test]
+fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
+    let cases = [
+        (Method::Ack, (1, 0)),
+        (Method::Invite, (1, 1)),
+        (Method::Update, (0, 1)),
+        (Method::Prack, (0, 1)),
+        (Method::Info, (0, 1)),
+        (Method::Bye, (0, 1)),
+    ];
+    for (method, expected) in cases {
+        let mut balancer = one_node();
+        let decision = balancer.request(seconds(1), &by_token(method, 5));
+        assert_eq!(decision, Decision::Forward { slot: SLOT, why: Why::Token });
+        assert_eq!(load(&balancer), expected, "{method:?}");
+    }
+    // The ACK to a failure of a call that a node tried to make: no token, only its source.
+    let mut balancer = one_node();
+    let ack = Request { by_token: false, direction: Direction::FromPool, ..by_token(Method::Ack, 1) };
+    assert_eq!(slot_of(balancer.request(seconds(1), &ack)), SLOT);
+    assert_eq!(load(&balancer), (0, 0));
+    // An early dialog that a restart fell into is answered in the end.
+    let mut balancer = one_node();
+    balancer.request(seconds(1), &by_token(Method::Prack, 2));
+    balancer.response(seconds(1), &response(1, Method::Prack, 2, 200));
+    balancer.response(seconds(5), &response(1, Method::Invite, 1, 200));
+    assert_eq!(load(&balancer), (1, 0));
+}
+
+#[test]
+fn a_call_known_from_a_token_alone_counts_for_half_an_hour_unless_it_shows_that_it_lives() {
+    let mut balancer = one_node();
+    balancer.request(seconds(0), &by_token(Method::Ack, 1));
+    balancer.request(seconds(1_000), &by_token(Method::Ack, 1));
+    expire(&mut balancer, HALF_AN_HOUR - 1);
+    assert_eq!(load(&balancer), (1, 0));
+    expire(&mut balancer, HALF_AN_HOUR + 1);
+    assert_eq!(load(&balancer), (0, 0), "a replay does not keep it");
+
+    let mut balancer = one_node();
+    balancer.request(seconds(0), &by_token(Method::Ack, 1));
+    balancer.request(seconds(10), &by_token(Method::Update, 2));
+    balancer.response(seconds(10), &response(1, Method::Update, 2, 200));
+    expire(&mut balancer, 4 * 3_600);
+    assert_eq!(load(&balancer), (1, 0), "answered: it lives as long as any call");
+    bye(&mut balancer, 3);
+    assert_eq!(load(&balancer), (0, 0));
+
+    let mut balancer = one_node();
+    balancer.request(seconds(0), &by_token(Method::Ack, 1));
+    balancer.request(seconds(10), &by_token(Method::Invite, 2));
+    balancer.response(seconds(10), &response(1, Method::Invite, 2, 481));
+    assert_eq!(load(&balancer), (0, 0), "it was over");
+}

@@ -1,0 +1,86 @@
+//! Nodes that answered 503: who gets no new calls, for how long, and what when nobody else is left.
+mod common;
+
+use balance::policy::Tlwl;
+use balance::*;
+use base::Instant;
+use common::*;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use wire::Method;
+
+fn seconds(s: u64) -> Instant {
+    Instant::from_millis(s * 1_000)
+}
+
+fn new_call(balancer: &mut Balancer, at: u64, call: u64) -> Decision {
+    balancer.request(seconds(at), &request(call, Method::Invite, 1))
+}
+
+#[test]
+fn new_calls_go_elsewhere_at_once_and_the_cluster_is_told() {
+    for asked in [true, false] {
+        let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+        balancer.pause(Slot(0), seconds(10), asked);
+        for call in 0..4 {
+            assert_eq!(slot_of(new_call(&mut balancer, 1, call)), Slot(1));
+        }
+        let sign = Sign::Pause { slot: Slot(0), until: seconds(10), asked };
+        assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [sign]);
+        balancer.pause(Slot(0), seconds(10), asked);
+        assert_eq!(balancer.drain_signs().count(), 0, "the same again is no news");
+        assert_eq!(slot_of(new_call(&mut balancer, 10, 9)), Slot(0));
+    }
+}
+
+/// A gateway that passes on a 503 of one destination must not take the pool away.
+#[test]
+fn when_all_rest_those_that_did_not_ask_for_it_get_the_calls() {
+    for policy in policies() {
+        let mut balancer = balancer(policy, &[1.0; 3]);
+        balancer.pause(Slot(0), seconds(10), true);
+        balancer.pause(Slot(1), seconds(10), false);
+        balancer.pause(Slot(2), seconds(10), false);
+        let used: BTreeSet<_> = (0..40).map(|call| slot_of(new_call(&mut balancer, 1, call))).collect();
+        assert_eq!(used, BTreeSet::from([Slot(1), Slot(2)]), "{}", balancer.policy_name());
+        balancer.pause(Slot(1), seconds(5), true);
+        balancer.pause(Slot(2), seconds(20), true);
+        assert_eq!(new_call(&mut balancer, 2, 50), Decision::NoServer, "Retry-After is kept to");
+        assert_eq!(slot_of(new_call(&mut balancer, 5, 51)), Slot(1), "and over when it said");
+    }
+}
+
+#[test]
+fn the_last_resort_takes_no_more_than_it_may() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let limited: Vec<_> = members(&[1.0; 2]).into_iter().map(|m| Member { max_calls: 1, ..m }).collect();
+    cluster.set_members(Instant::ZERO, &limited);
+    cluster.drain(Slot(1), true);
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    balancer.set_nodes(cluster.nodes());
+    balancer.pause(Slot(0), seconds(10), false);
+    assert_eq!(slot_of(new_call(&mut balancer, 1, 0)), Slot(0));
+    assert_eq!(new_call(&mut balancer, 1, 1), Decision::NoServer);
+}
+
+/// Whichever comes first to the shard: the rest that it saw itself, or the news of the death.
+#[test]
+fn a_rest_does_not_outlive_a_death() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    for (until, asked) in [(seconds(600), true), (seconds(700), false)] {
+        balancer.pause(Slot(0), until, asked);
+        cluster.pause(Slot(0), until, asked);
+        balancer.set_nodes(cluster.nodes());
+        assert_eq!(balancer.nodes()[0].refusal(seconds(1), 0), Some(Refusal::Paused));
+    }
+    cluster.probed(seconds(2), Slot(0), false);
+    balancer.set_nodes(cluster.nodes());
+    // Late answers of the dead.
+    balancer.pause(Slot(0), seconds(800), true);
+    cluster.pause(Slot(0), seconds(800), true);
+    cluster.probed(seconds(3), Slot(0), true);
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(balancer.nodes()[0].refusal(seconds(3), 0), None);
+    assert_eq!(balancer.nodes()[0].asked_until.saturating_since(Instant::ZERO), Duration::ZERO);
+}

@@ -1,0 +1,81 @@
+//! A message of an established call allocates nothing, once the buffers have grown to their size.
+//!
+//! The crate that counts replaces the allocator of this whole test program, and counts each thread by itself.
+mod common;
+
+use allocation_counter::measure;
+use base::Outbox;
+use common::dialog::{Dialog, End};
+use common::text::{Req, answer};
+use common::*;
+use node::Input;
+use std::net::SocketAddr;
+
+/// A bed whose messages are measured.
+struct Scale {
+    bed: Bed,
+    out: Outbox<balance::Sign>,
+    /// Allocations so far.
+    count: u64,
+}
+
+impl Scale {
+    fn new(site: Site) -> Self {
+        Self { bed: Bed::new(site), out: Outbox::default(), count: 0 }
+    }
+
+    /// Hands a datagram in and gives the one that comes out.
+    fn pass(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
+        self.out.clear();
+        let (shard, now, out) = (&mut self.bed.shard, self.bed.now, &mut self.out);
+        let info = measure(|| shard.handle(now, Input::Datagram { listener, from, bytes }, out));
+        self.count += info.count_total;
+        let [transmit] = self.out.transmits() else { panic!("one in, one out") };
+        let bytes = self.out.datagram(transmit).to_vec();
+        Sent { listener: transmit.listener, to: transmit.to, bytes }
+    }
+
+    /// A request of `from` and its answers.
+    fn exchange(&mut self, from: &End, to: &End, request: &Req, statuses: &[u16]) {
+        let arrived = self.pass(from.listener, from.at, &request.bytes());
+        assert_eq!(arrived.to, to.at);
+        let source = addr(self.bed.site.listeners[to.listener as usize]);
+        for &status in statuses {
+            let back = self.pass(to.listener, to.at, &answer(&arrived.bytes, source, status, to.at));
+            assert_eq!((back.to, back.status()), (from.at, status));
+        }
+    }
+
+    /// What may happen in a call, asked for by either side, and its end.
+    fn live(&mut self, call: &Dialog) {
+        let (caller, callee) = (&call.caller, &call.callee);
+        self.exchange(caller, callee, &call.by_caller("ACK", 1), &[]);
+        for method in ["INFO", "UPDATE", "PRACK", "MESSAGE", "OPTIONS", "REFER", "NOTIFY", "STRANGE"] {
+            self.exchange(caller, callee, &call.by_caller(method, 2), &[200]);
+            self.exchange(callee, caller, &call.by_callee(method, 2), &[200]);
+        }
+        self.exchange(caller, callee, &call.by_caller("INVITE", 3), &[100, 180, 200]);
+        self.exchange(caller, callee, &call.by_caller("ACK", 3), &[]);
+        self.exchange(callee, caller, &call.by_callee("INVITE", 3), &[100, 488]);
+        self.exchange(callee, caller, &call.by_callee("ACK", 3), &[]);
+        self.exchange(caller, callee, &call.by_caller("BYE", 4), &[200]);
+    }
+}
+
+#[test]
+fn a_message_in_a_call_allocates_nothing() {
+    for site in [Site::plain(), Site::two_sided(), Site::mixed()] {
+        let mut scale = Scale::new(site);
+        for round in 0..20 {
+            let call = Dialog::inbound(&mut scale.bed, &format!("call-{round}"), addr("127.0.9.1:6000"), 0);
+            scale.count = 0;
+            scale.live(&call);
+            if round == 0 {
+                assert!(scale.count > 0, "the buffers were empty, so growing them is seen");
+            } else {
+                assert_eq!(scale.count, 0, "in call {round}");
+            }
+            scale.bed.wait(std::time::Duration::from_secs(7));
+        }
+    }
+}

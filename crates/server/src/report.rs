@@ -1,0 +1,261 @@
+//! What a [`Handle`](crate::Handle) answers, put together from what the control task and the shards say.
+
+use crate::admin::view::{Member, Occupancy, Sessions, Shard, Times, ended, work};
+use crate::control::{MemberView, View};
+use crate::shards::{ShardCounts, ShardSnapshot};
+use balance::{Decision, Load, NodeId, NodeStats, Refusal, Slot, State};
+use base::{Instant, Ledger};
+use node::{Counters, Explanation, Orphans};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// What the process has to do, and whether it takes new calls: cheap to ask for.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Seconds since the start.
+    pub uptime_seconds: f64,
+    /// Name of the policy.
+    pub policy: &'static str,
+    /// Whether a stop was asked for.
+    pub stopping: bool,
+    /// Sessions and transactions by shard.
+    pub sessions: Sessions,
+    /// Every member and former member.
+    pub members: Vec<MemberStanding>,
+}
+
+/// Whether a member takes new calls.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberStanding {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Whether the configuration names it.
+    pub member: bool,
+    /// Whether it takes new calls now.
+    pub accepting: bool,
+    /// One word, as [`Member::state`].
+    pub state: &'static str,
+}
+
+/// All figures of one moment.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// Of the whole process.
+    pub totals: Totals,
+    /// Every member and former member.
+    pub members: Vec<MemberReport>,
+}
+
+/// A member or former member with all its figures, over all shards.
+#[derive(Clone, Debug)]
+pub struct MemberReport {
+    /// As the API shows it.
+    pub shown: Member,
+    /// What it did, in full.
+    pub stats: NodeStats,
+}
+
+/// Figures of the whole process.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Seconds since the start.
+    pub uptime_seconds: f64,
+    /// Name of the policy.
+    pub policy: &'static str,
+    /// Whether a stop was asked for.
+    pub stopping: bool,
+    /// What the pipelines did.
+    pub counters: Counters,
+    /// What it cost.
+    pub ledger: Ledger,
+    /// By shard.
+    pub shards: Vec<ShardTotals>,
+}
+
+/// Figures of one shard.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardTotals {
+    /// What it has to do.
+    pub table: Shard,
+    /// Datagrams received.
+    pub received: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams that the kernel refused to send.
+    pub send_failed: u64,
+    /// Datagrams that the kernel threw away because the shard was late.
+    pub receive_lost: u64,
+    /// Datagrams given to the shard that owns their call.
+    pub handed_over: u64,
+    /// Datagrams lost because the way to that shard was full.
+    pub handover_lost: u64,
+}
+
+/// A session in the table.
+#[derive(Clone, Debug)]
+pub struct SessionReport {
+    /// Address of its node.
+    pub node: SocketAddr,
+    /// Where it stands.
+    pub state: State,
+    /// Seconds since it began.
+    pub age_seconds: f64,
+    /// Whether it counts as a call.
+    pub is_call: bool,
+}
+
+/// Where a request would go.
+#[derive(Clone, Debug)]
+pub struct ExplainReport {
+    /// The node, if it would be forwarded to one.
+    pub node: Option<SocketAddr>,
+    /// `policy`, `session`, `token` or `moved`, or what else would happen: `search`, `rejected`, `dropped`,
+    /// `unavailable`.
+    pub why: &'static str,
+    /// The policy in force.
+    pub policy: &'static str,
+    /// Whether its call is in the session table.
+    pub known: bool,
+    /// The node that a verified token in it names.
+    pub token: Option<SocketAddr>,
+    /// Every member: address, load over all shards as the policy sees it, capacity now, why it takes no calls.
+    pub candidates: Vec<(SocketAddr, Load, f64, Option<&'static str>)>,
+}
+
+impl From<&ShardCounts> for Shard {
+    fn from(counts: &ShardCounts) -> Self {
+        Self { active: counts.table.active, expired: counts.table.expired, transactions: counts.transactions }
+    }
+}
+
+pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
+    let member = |member: &MemberView| {
+        let load = load(member, counts);
+        let accepting = member.node.refusal(view.now, load.calls).is_none();
+        let state = state(member, view.now, load);
+        MemberStanding { address: member.address, member: member.node.member, accepting, state }
+    };
+    Standing {
+        uptime_seconds: view.now.as_secs_f64(),
+        policy: view.policy,
+        stopping: view.stopping,
+        sessions: counts.iter().map(Shard::from).collect(),
+        members: view.members.iter().map(member).collect(),
+    }
+}
+
+/// `oldest` has the beginning of the oldest call by slot, where that was asked for.
+pub(crate) fn figures(view: View, snapshots: &[ShardSnapshot], oldest: &BTreeMap<usize, Instant>) -> Figures {
+    let mut totals = Totals {
+        uptime_seconds: view.now.as_secs_f64(),
+        policy: view.policy,
+        stopping: view.stopping,
+        ..Totals::default()
+    };
+    for snapshot in snapshots {
+        totals.counters.merge(&snapshot.counters);
+        totals.ledger += snapshot.ledger;
+        totals.shards.push(ShardTotals {
+            table: Shard::from(&snapshot.counts),
+            received: snapshot.traffic.received,
+            sent: snapshot.traffic.sent,
+            send_failed: snapshot.traffic.send_failed,
+            receive_lost: snapshot.traffic.receive_lost,
+            handed_over: snapshot.traffic.handed_over,
+            handover_lost: snapshot.traffic.handover_lost,
+        });
+    }
+    let counts: Vec<_> = snapshots.iter().map(|snapshot| snapshot.counts.clone()).collect();
+    let report = |member: MemberView| {
+        let (slot, id) = (member.slot.index(), member.node.id);
+        let mut stats = NodeStats::default();
+        for snapshot in snapshots.iter().filter(|snapshot| is_at(&snapshot.counts, slot, id)) {
+            stats.merge(&snapshot.stats[slot]);
+        }
+        let age = oldest.get(&slot).map(|began| view.now.saturating_since(*began).as_secs_f64());
+        MemberReport { shown: shown(&member, view.now, load(&member, &counts), &stats, age), stats }
+    };
+    Figures { totals, members: view.members.into_iter().map(report).collect() }
+}
+
+/// Whether the shard knows this node in this slot; it hears of changes a moment later than the control task.
+fn is_at(counts: &ShardCounts, slot: usize, id: NodeId) -> bool {
+    counts.loads.get(slot).is_some_and(|(there, _)| *there == id)
+}
+
+/// Load over all shards.
+fn load(member: &MemberView, counts: &[ShardCounts]) -> Load {
+    let (slot, id) = (member.slot.index(), member.node.id);
+    let here = counts.iter().filter(|counts| is_at(counts, slot, id));
+    here.fold(Load::default(), |sum, counts| sum + counts.loads[slot].1)
+}
+
+fn state(member: &MemberView, now: Instant, load: Load) -> &'static str {
+    let node = &member.node;
+    match node.refusal(now, load.calls) {
+        Some(Refusal::Unreachable) => "down",
+        Some(refusal) => refusal.name(),
+        None if node.capacity_at(now) < node.capacity => "slow-start",
+        None => "up",
+    }
+}
+
+fn shown(
+    member: &MemberView,
+    now: Instant,
+    load: Load,
+    stats: &NodeStats,
+    oldest_call_seconds: Option<f64>,
+) -> Member {
+    let node = &member.node;
+    Member {
+        name: member.name.clone(),
+        address: member.address,
+        state: state(member, now, load).to_owned(),
+        member: node.member,
+        reachable: node.reachable,
+        accepting: node.refusal(now, load.calls).is_none(),
+        draining: node.draining,
+        paused_seconds: node.paused_until.saturating_since(now).as_secs_f64(),
+        capacity: node.capacity,
+        capacity_now: node.capacity_at(now),
+        max_calls: node.max_calls,
+        calls: load.calls,
+        transactions: load.transactions,
+        work: work(load.work),
+        assigned_total: stats.assigned,
+        transactions_total: stats.transactions,
+        ended: ended(stats).map(|(reason, count)| (reason.to_owned(), count)).collect(),
+        invite_ms: Times::from(&stats.invite_micros),
+        bye_ms: Times::from(&stats.bye_micros),
+        occupancy: Occupancy::from(&stats.occupancy),
+        oldest_call_seconds,
+        last_probe: member.last_probe.map(|reason| reason.to_string()),
+        since_change_seconds: now.saturating_since(member.last_change).as_secs_f64(),
+    }
+}
+
+pub(crate) fn explained(view: &View, explanation: &Explanation) -> ExplainReport {
+    let address = |slot: Slot| view.at(slot).map(|member| member.address);
+    let (node, why) = match (explanation.decision, explanation.orphans) {
+        (Decision::Forward { slot, why }, _) => (address(slot), why.name()),
+        (Decision::Search, _) => (None, "search"),
+        (Decision::Orphan, Orphans::Reject | Orphans::Balance) => (None, "rejected"),
+        (Decision::Orphan, Orphans::Drop) => (None, "dropped"),
+        (Decision::NoServer, _) => (None, "unavailable"),
+    };
+    let candidates = explanation.verdicts.iter().filter_map(|verdict| {
+        let candidate = verdict.candidate;
+        let refusal = verdict.refusal.map(Refusal::name);
+        Some((address(candidate.slot)?, candidate.load, candidate.capacity, refusal))
+    });
+    let named = |id| view.members.iter().find(|member| member.node.id == id).map(|member| member.address);
+    ExplainReport {
+        node,
+        why,
+        policy: explanation.policy,
+        known: explanation.known,
+        token: explanation.token.and_then(named),
+        candidates: candidates.collect(),
+    }
+}

@@ -1,0 +1,144 @@
+//! A DNS server for one zone of a test, written from RFC 1035 alone: it shares no code with what it is asked by.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::worker::{GLANCE, Worker};
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub enum Data {
+    /// A or AAAA.
+    Address(IpAddr),
+    /// SRV (RFC 2782).
+    Service {
+        /// The lowest is asked.
+        priority: u16,
+        /// Share among those of the priority.
+        weight: u16,
+        /// Where the service is on the target.
+        port: u16,
+        /// Name of the host.
+        target: String,
+    },
+}
+
+type Zone = Arc<Mutex<BTreeMap<String, Vec<Data>>>>;
+
+/// Answers over UDP until it is dropped.
+#[derive(Debug)]
+pub struct NameServer {
+    address: SocketAddr,
+    zone: Zone,
+    _worker: Worker,
+}
+
+/// Record types (RFC 1035 §3.2.2, RFC 3596, RFC 2782).
+const A: u16 = 1;
+const AAAA: u16 = 28;
+const SRV: u16 = 33;
+const INTERNET: u16 = 1;
+/// Response codes (RFC 1035 §4.1.1).
+const NO_ERROR: u16 = 0;
+const NO_SUCH_NAME: u16 = 3;
+/// A response, authoritative, recursion desired and available.
+const FLAGS: u16 = 0x8580;
+const HEADER: usize = 12;
+
+impl NameServer {
+    /// Serves an empty zone at `address`.
+    pub fn start(address: SocketAddr) -> Self {
+        let socket = UdpSocket::bind(address).unwrap_or_else(|error| panic!("DNS at {address}: {error}"));
+        socket.set_read_timeout(Some(GLANCE)).expect("a glance is not zero");
+        let zone = Zone::default();
+        let of_worker = Arc::clone(&zone);
+        let worker = Worker::start(move || {
+            let mut buffer = [0; 1_500];
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
+            let zone = of_worker.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(reply) = answer(&zone, &buffer[..length]) {
+                // Whoever asked may have gone.
+                let _ = socket.send_to(&reply, from);
+            }
+        });
+        Self { address, zone, _worker: worker }
+    }
+
+    /// Where it is asked.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on `name` stands for this, and for nothing else.
+    pub fn set(&self, name: &str, data: &[Data]) {
+        let mut zone = self.zone.lock().unwrap_or_else(PoisonError::into_inner);
+        zone.insert(name.to_owned(), data.to_vec());
+    }
+
+    /// From now on `name` stands for these addresses.
+    pub fn set_addresses(&self, name: &str, addresses: &[IpAddr]) {
+        let data: Vec<_> = addresses.iter().map(|address| Data::Address(*address)).collect();
+        self.set(name, &data);
+    }
+}
+
+/// `None` for what cannot be answered.
+fn answer(zone: &BTreeMap<String, Vec<Data>>, query: &[u8]) -> Option<Vec<u8>> {
+    let (name, end) = read_name(query)?;
+    let kind = u16::from_be_bytes([*query.get(end)?, *query.get(end + 1)?]);
+    let question = query.get(HEADER..end + 4)?;
+    let known = zone.get(&name);
+    let records: Vec<_> = known.into_iter().flatten().filter_map(|data| record(data, kind)).collect();
+    let code = if known.is_some() { NO_ERROR } else { NO_SUCH_NAME };
+    let mut reply = query[..2].to_vec();
+    // One question, the answers, nothing else: also no EDNS, which says that it is not spoken here (RFC 6891 §7).
+    for word in [FLAGS | code, 1, records.len() as u16, 0, 0] {
+        reply.extend_from_slice(&word.to_be_bytes());
+    }
+    reply.extend_from_slice(question);
+    for data in records {
+        // The name of the question, by a pointer (RFC 1035 §4.1.4).
+        for word in [0xc000 | HEADER as u16, kind, INTERNET] {
+            reply.extend_from_slice(&word.to_be_bytes());
+        }
+        // To be asked for again at once.
+        reply.extend_from_slice(&0_u32.to_be_bytes());
+        reply.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        reply.extend_from_slice(&data);
+    }
+    Some(reply)
+}
+
+/// The data of a record of this type.
+fn record(data: &Data, kind: u16) -> Option<Vec<u8>> {
+    match (data, kind) {
+        (Data::Address(IpAddr::V4(ip)), A) => Some(ip.octets().to_vec()),
+        (Data::Address(IpAddr::V6(ip)), AAAA) => Some(ip.octets().to_vec()),
+        (Data::Service { priority, weight, port, target }, SRV) => {
+            let mut bytes: Vec<u8> =
+                [priority, weight, port].iter().flat_map(|word| word.to_be_bytes()).collect();
+            for label in target.split('.') {
+                bytes.push(label.len() as u8);
+                bytes.extend_from_slice(label.as_bytes());
+            }
+            bytes.push(0);
+            Some(bytes)
+        }
+        _ => None,
+    }
+}
+
+/// The name of the question in lower case, and where it ends.
+fn read_name(query: &[u8]) -> Option<(String, usize)> {
+    let (mut at, mut labels) = (HEADER, Vec::new());
+    loop {
+        let length = usize::from(*query.get(at)?);
+        let label = query.get(at + 1..at + 1 + length)?;
+        at += 1 + length;
+        if length == 0 {
+            return Some((labels.join("."), at));
+        }
+        labels.push(String::from_utf8_lossy(label).to_ascii_lowercase());
+    }
+}

@@ -1,0 +1,33 @@
+//! The demonstration, as the README offers it.
+
+use sarabande_tests::{Field, Tool};
+
+/// `sarabande demo --quick` plays to its end, exits with success, and its summary has a row for each policy and the
+/// account of the crash.
+#[test]
+fn the_quick_demo_plays_to_its_end() {
+    let field = Field::new("demo");
+    let (status, output) = Tool::run(&field, &["demo", "--quick", "--no-tui"]);
+    assert!(status.success(), "{status}\n{output}");
+    let (_, summary) = output.split_once("calls/s to four servers of unequal speed").expect(&output);
+    let row = |policy: &str| {
+        let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let rows = summary.lines().map(|line| cells(line.trim_matches(['|', ' '])));
+        let mut rows =
+            rows.map(|row| row.into_iter().filter(|cell| cell != "|" && cell != "┆").collect::<Vec<_>>());
+        rows.find(|row| row.first().is_some_and(|cell| cell == policy))
+            .unwrap_or_else(|| panic!("{policy}: {summary}"))
+    };
+    for policy in ["round-robin", "tlwl"] {
+        let row = row(policy);
+        let calls: u64 = row[1].parse().unwrap_or_else(|_| panic!("{row:?}"));
+        assert!(calls > 100, "{row:?}");
+        assert_eq!(row[2], "0", "calls lost: {row:?}");
+        assert_eq!(row.len(), 8, "{row:?}");
+    }
+    for line in
+        ["  0 new calls lost", " answered calls died with their server", "  0 messages met a wrong server"]
+    {
+        assert!(summary.contains(line), "{line:?}: {summary}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Members by name: addresses come and go in the DNS while calls run; and what else a reload changes.
+
+use sarabande_tests::{Balancer, Caller, Data, Field, Load, NameServer, Server, Settings, quoted, until};
+
+use super::change::after_more;
+use super::{SERVERS, finish_clean, servers};
+
+/// Long enough for what the tests do meanwhile.
+const STEADY: Load = Load { calls: 800, rate: 40, hold_ms: 1000 };
+
+fn name_server(field: &Field, host: u8) -> NameServer {
+    let mut address = field.sip(host);
+    address.set_port(5300);
+    NameServer::start(address)
+}
+
+fn dns(server: &NameServer) -> Vec<String> {
+    vec!["refresh = \"1s\"".to_owned(), format!("servers = [{}]", quoted(&server.address()))]
+}
+
+/// A name with two addresses and an SRV name: all are members. One address more joins, one leaves with its calls,
+/// a name that is not found any more keeps its last answer, and another DNS server is asked after a reload.
+#[test]
+fn members_join_and_leave_by_dns_under_load() {
+    let field = Field::new("names");
+    let hosts = [11, 12, 13, 14];
+    let [leaving, staying, service, joining] = hosts.map(|host| field.sip(host));
+    let servers = servers(&field, "uas_call", &hosts);
+    let zone = name_server(&field, 53);
+    zone.set_addresses("pool.test", &[leaving.ip(), staying.ip()]);
+    zone.set_addresses("host.test", &[service.ip()]);
+    zone.set_addresses("spare.test", &[field.ip(99)]);
+    let target = |priority, target: &str| Data::Service {
+        priority,
+        weight: 10,
+        port: service.port(),
+        target: target.to_owned(),
+    };
+    zone.set("_sip._udp.test.test", &[target(20, "spare.test"), target(10, "host.test")]);
+    let mut settings = Settings::new(&field, &[]);
+    settings.members = ["pool.test", "_sip._udp.test.test"].map(|name| quoted(&name)).into();
+    settings.dns = dns(&zone);
+    let mut balancer = Balancer::start(&field, settings);
+    let addresses: Vec<_> = balancer.members().iter().map(|member| member.address).collect();
+    assert_eq!(addresses, [leaving, staying, service], "the spare is for later (RFC 2782)");
+
+    let mut caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    for member in [leaving, staying, service] {
+        after_more(&balancer, member, 5);
+    }
+    zone.set_addresses("pool.test", &[leaving.ip(), staying.ip(), joining.ip()]);
+    until("the new address is a member", || balancer.member(joining));
+    after_more(&balancer, joining, 10);
+
+    zone.set_addresses("pool.test", &[staying.ip(), joining.ip()]);
+    zone.set("_sip._udp.test.test", &[]);
+    let gone = || balancer.member(leaving).filter(|member| member.state == "removed");
+    let calls = until("the old address is no member", gone).assigned;
+    after_more(&balancer, joining, 30);
+    assert_eq!(gone().map(|member| member.assigned), Some(calls), "new calls for one that left");
+    assert!(balancer.member(service).is_some_and(|member| member.accepting), "no answer is no news");
+
+    let other = name_server(&field, 54);
+    other.set_addresses("pool.test", &[leaving.ip(), staying.ip()]);
+    balancer.reload(|settings| settings.dns = dns(&other));
+    until("it is back", || balancer.member(leaving).filter(|member| member.accepting));
+    after_more(&balancer, leaving, 10);
+    assert_eq!(balancer.member(joining).map(|member| member.state), Some("removed".to_owned()));
+    assert!(!caller.ended(), "the load ended too early to show anything");
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, STEADY.calls);
+}
+
+/// A name of both families: the AAAA record is a member beside the A record. All ends share `::1`, so ports tell
+/// them apart, and the name has one port.
+#[test]
+fn a_name_stands_for_its_addresses_of_both_families() {
+    let field = Field::new("families");
+    let (four, mut six) = (field.sip(11), field.sip(11));
+    six.set_ip("::1".parse().expect("an address"));
+    six.set_port(field.port(1));
+    let four = std::net::SocketAddr::new(four.ip(), six.port());
+    let servers = [four, six].map(|address| Server::start(&field, "uas_call", address, 500));
+    let zone = name_server(&field, 53);
+    zone.set_addresses("both.test", &[four.ip(), six.ip()]);
+    let mut settings = Settings::new(&field, &[]);
+    settings.listen.push(std::net::SocketAddr::new(six.ip(), field.port(2)));
+    settings.members = vec![quoted(&format!("both.test:{}", six.port()))];
+    settings.dns = dns(&zone);
+    let balancer = Balancer::start(&field, settings);
+    let load = Load { calls: 40, rate: 40, hold_ms: 200 };
+    Caller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
+    let assigned = [four, six].map(|address| balancer.member(address).map_or(0, |member| member.assigned));
+    assert!(assigned.iter().all(|&calls| calls > 0), "{assigned:?}");
+    balancer.wait_until_idle();
+    finish_clean(servers.into(), load.calls);
+}
+
+/// A new token key by reload, under established calls: theirs is still accepted, and new calls get tokens of the new
+/// one, as a restart shows that knows no other.
+#[test]
+fn a_new_key_is_used_from_the_reload_on() {
+    let field = Field::new("rekey");
+    let load = Load { calls: 40, rate: 100, hold_ms: 4000 };
+    let servers = servers(&field, "uas_reinvite", &SERVERS);
+    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let start = |balancer: &Balancer, host| {
+        let ends = (field.sip(host), balancer.address());
+        let caller = Caller::start(&field, "uac_reinvite", ends, load, &[]);
+        until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
+        caller
+    };
+    let before = start(&balancer, 2);
+    balancer.reload_by_request(|settings| {
+        settings.token = vec![format!("previous_keys = [{}]", quoted(&settings.key))];
+        settings.key = "ffeeddccbbaa99887766554433221100";
+    });
+    let after = start(&balancer, 3);
+    before.finish_clean();
+    let refused = balancer.get("/metrics");
+    assert!(refused.contains("sarabande_tokens_refused_total 0\n"), "the old key is accepted: {refused}");
+    balancer.reload_by_request(|settings| settings.token.clear());
+    balancer.kill_and_restart();
+    after.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, 2 * load.calls);
+}
