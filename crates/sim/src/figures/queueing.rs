@@ -164,7 +164,7 @@ impl Measured {
 fn mm1(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     let models = [Model::Exponential, Model::Fixed, Model::Priorities];
     let cases: Vec<Case> = models.iter().flat_map(|&model| LOADS.map(|load| Case { model, load })).collect();
-    let (replications, messages) = options.pick((20, 200_000.0), (10, 40_000.0));
+    let (replications, messages) = options.pick((20, 100_000.0), (10, 40_000.0));
     let of = cases.len() * replications;
     let one = |case: &Case, seed| run(*case, messages, seed);
     let done = |done| progress(Progress { done, of, what: "queues" });

@@ -87,7 +87,9 @@ fn claims(figures: &[Figure]) -> Table {
     for column in table.column_iter_mut() {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    // Long sentences are folded to the terminal's width; without one, to a readable width.
+    let width = ratatui::crossterm::terminal::size().map_or(120, |(columns, _)| columns);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     for figure in figures {
         for claim in &figure.claims {
             let verdict = match &claim.verdict {
