@@ -102,7 +102,7 @@ fn mean_wait_of_m_g_1_with_a_measured_law() {
 }
 
 /// Mean waits with non-preemptive priorities (Cobham, Operations Research 2, 1954):
-/// W_p = W_0 / ((1 - σ_{p-1}) (1 - σ_p)), where W_0 = Σ λ_i E[S_i²] / 2 and σ_p = Σ_{i ≤ p} ρ_i.
+/// `W_p = W_0 / ((1 - σ_{p-1}) (1 - σ_p))`, where `W_0 = Σ λ_i E[S_i²] / 2` and `σ_p = Σ_{i ≤ p} ρ_i`.
 /// `scatter` is E[S²] / E[S]² of each class.
 fn cobham(classes: &[Class], scatter: f64) -> Vec<f64> {
     let mean = |class: &Class| class.mean.as_secs_f64();
