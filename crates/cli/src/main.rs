@@ -34,6 +34,8 @@ enum Command {
     Drain(command::drain::Arguments),
     /// Has a running server read its configuration again.
     Reload(command::reload::Arguments),
+    /// Simulates: makes the figures of the papers and checks what they state.
+    Sim(command::sim::Arguments),
     /// Says to which member a request would go, and why.
     Explain(command::explain::Arguments),
 }
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Drain(arguments) => command::drain::run(&arguments),
         Command::Reload(arguments) => command::reload::run(&arguments),
+        Command::Sim(arguments) => command::sim::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
     };
     match outcome {

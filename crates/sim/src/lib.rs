@@ -3,8 +3,15 @@
 //! A run is one thread, one seed and virtual time: no clock, no randomness of the operating system, no unordered
 //! iteration. The same seed gives the same [`engine::Trace`] digest. Threads appear in one place only, the
 //! [`stats::sweep`] runner, where whole runs are independent of each other.
+//!
+//! [`figures`] makes the figures of the papers, with their statements as checks; [`report`] writes them.
 #![forbid(unsafe_code)]
 
 pub mod engine;
+<<<<<<< HEAD
 pub mod model;
+=======
+pub mod figures;
+pub mod report;
+>>>>>>> report
 pub mod stats;

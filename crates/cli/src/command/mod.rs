@@ -7,4 +7,5 @@ pub(crate) mod explain;
 pub(crate) mod load;
 pub(crate) mod reload;
 pub(crate) mod run;
+pub(crate) mod sim;
 pub(crate) mod status;

@@ -1,0 +1,32 @@
+//! `sarabande sim`: simulates.
+
+mod figures;
+
+use anyhow::Result;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Makes one figure: data, plots, and a report that puts them beside what its source states.
+    Figure(figures::One),
+    /// Makes all figures and one report.
+    Figures(figures::All),
+    /// Lists the figures.
+    List,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.what {
+        What::Figure(arguments) => figures::one(arguments),
+        What::Figures(arguments) => figures::all(arguments),
+        What::List => {
+            figures::list();
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Makes figures, with a progress bar, and sums up their verdicts.
+
+use crate::command::load::table::table;
+use anyhow::{Context, Result, anyhow};
+use comfy_table::{ContentArrangement, Table};
+use indicatif::{ProgressBar, ProgressStyle};
+use sim::figures::{Entry, Options, Progress};
+use sim::report::{Figure, Tally, Verdict};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub(super) struct One {
+    /// Its name; `sarabande sim list` lists them.
+    name: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(clap::Args)]
+pub(super) struct All {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(clap::Args)]
+struct Common {
+    /// Folder for the report, tables and plots; made if need be.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Shorter and fewer runs: wider intervals.
+    #[arg(long)]
+    quick: bool,
+    /// Decides all that is random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub(super) fn one(arguments: &One) -> Result<()> {
+    let entry = sim::figures::find(&arguments.name).ok_or_else(|| {
+        let names: Vec<_> = sim::figures::all().iter().map(|entry| entry.name).collect();
+        anyhow!("there is no figure `{}`; there are: {}", arguments.name, names.join(", "))
+    })?;
+    make(&[*entry], &arguments.common)
+}
+
+pub(super) fn all(arguments: &All) -> Result<()> {
+    make(sim::figures::all(), &arguments.common)
+}
+
+pub(super) fn list() {
+    let mut table = table(&["figure", "what", "source"]);
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    for entry in sim::figures::all() {
+        table.add_row([entry.name, entry.title, entry.source]);
+    }
+    println!("{table}");
+}
+
+fn make(entries: &[Entry], common: &Common) -> Result<()> {
+    let options = Options { seed: common.seed, quick: common.quick, threads: sim::stats::sweep::all_cores() };
+    let figures: Vec<Figure> = entries.iter().map(|entry| made(entry, &options)).collect();
+    let page = sim::report::write(&common.out, &figures)
+        .with_context(|| format!("cannot write the report to {}", common.out.display()))?;
+    println!("{}\n\n{}\n{}", claims(&figures), summary(&figures), page.display());
+    Ok(())
+}
+
+fn made(entry: &Entry, options: &Options) -> Figure {
+    let style = ProgressStyle::with_template("{prefix:16} {bar:32} {pos}/{len} {msg} {elapsed}")
+        .expect("the template is well formed");
+    // Drawn on standard error, and only if that is a terminal.
+    let bar = ProgressBar::no_length().with_style(style).with_prefix(entry.name);
+    let figure = (entry.run)(options, &|Progress { done, of, what }| {
+        bar.set_length(of as u64);
+        bar.set_message(what.to_owned());
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    figure
+}
+
+/// One row a statement.
+fn claims(figures: &[Figure]) -> Table {
+    let mut table = table(&["figure", "verdict", "statement", "measured"]);
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    // Long sentences are folded to the terminal's width; without one, to a readable width.
+    let width = ratatui::crossterm::terminal::size().map_or(120, |(columns, _)| columns);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    for figure in figures {
+        for claim in &figure.claims {
+            let verdict = match &claim.verdict {
+                Verdict::Holds => "holds",
+                Verdict::Fails => "FAILS",
+                Verdict::OutOfReach(_) => "out of reach",
+            };
+            table.add_row([&figure.name, verdict, &claim.statement, &claim.measured]);
+        }
+    }
+    table
+}
+
+/// All verdicts in one line.
+fn summary(figures: &[Figure]) -> String {
+    let mut all = Tally::default();
+    for figure in figures {
+        all += figure.tally();
+    }
+    let Tally { holds, fails, out_of_reach } = all;
+    format!("{holds} statements hold, {fails} fail, {out_of_reach} are out of reach of the model")
+}

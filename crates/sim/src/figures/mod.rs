@@ -1,0 +1,76 @@
+//! The figures that can be made, one file a subject: scenarios, sweeps, and the paper's statements as checks.
+
+mod queueing;
+
+use crate::report::{Figure, Plot};
+use core::num::NonZero;
+
+/// How to make a figure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Decides all that is random.
+    pub seed: u64,
+    /// Shorter and fewer runs: wider intervals, the same statements.
+    pub quick: bool,
+    /// Runs at a time.
+    pub threads: NonZero<usize>,
+}
+
+impl Options {
+    /// A figure made under these options, to be filled.
+    pub fn figure(&self, entry: &Entry, plots: Vec<Plot>) -> Figure {
+        Figure {
+            name: entry.name.to_owned(),
+            title: entry.title.to_owned(),
+            source: entry.source.to_owned(),
+            plots,
+            claims: Vec::new(),
+            assumptions: Vec::new(),
+            notes: Vec::new(),
+            seed: self.seed,
+            quick: self.quick,
+        }
+    }
+
+    /// One of two values: that of a full run, or that of a quick one.
+    pub fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// How far a figure is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress<'a> {
+    /// Runs that are over.
+    pub done: usize,
+    /// Of so many.
+    pub of: usize,
+    /// What is being run, in a few words.
+    pub what: &'a str,
+}
+
+/// Makes a figure. The callback is told of every run that ends, on the calling thread.
+pub type Run = fn(&Options, &dyn Fn(Progress<'_>)) -> Figure;
+
+/// A figure that can be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Makes it.
+    pub run: Run,
+}
+
+/// All figures, in the order of the report.
+pub fn all() -> &'static [Entry] {
+    &[queueing::MM1]
+}
+
+/// A figure by name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    all().iter().find(|entry| entry.name == name)
+}

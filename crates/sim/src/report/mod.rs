@@ -1,0 +1,41 @@
+//! Figures as files: a table, two pictures for each plot, and one page that puts them beside what the paper states.
+
+mod csv;
+mod draw;
+mod figure;
+mod html;
+mod scale;
+
+pub use figure::{At, Axis, Claim, Figure, Plot, Point, Reference, Scale, Series, Style, Tally, Verdict};
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Writes `STEM.csv`, `STEM.svg` and `STEM.png` for each plot (see [`Figure::stem`]) and `report.html` for all
+/// figures into a folder, which is made if need be. Files of the same names are replaced. The same figures give the
+/// same bytes. Returns the path of the page.
+///
+/// The page is one file without any reference to another server; it links to the files beside it.
+///
+/// # Errors
+/// When the folder cannot be made or a file cannot be written.
+pub fn write(dir: &Path, figures: &[Figure]) -> io::Result<PathBuf> {
+    fs::create_dir_all(dir)?;
+    let mut pictures = Vec::new();
+    for figure in figures {
+        let mut drawn = Vec::new();
+        for (index, plot) in figure.plots.iter().enumerate() {
+            let stem = figure.stem(index);
+            let picture = draw::draw(plot, &stem)?;
+            fs::write(dir.join(format!("{stem}.csv")), csv::table(plot))?;
+            fs::write(dir.join(format!("{stem}.svg")), &picture.svg)?;
+            fs::write(dir.join(format!("{stem}.png")), &picture.png)?;
+            drawn.push(picture.svg);
+        }
+        pictures.push(drawn);
+    }
+    let page = dir.join("report.html");
+    fs::write(&page, html::page(figures, &pictures))?;
+    Ok(page)
+}
