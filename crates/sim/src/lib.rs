@@ -4,14 +4,12 @@
 //! iteration. The same seed gives the same [`engine::Trace`] digest. Threads appear in one place only, the
 //! [`stats::sweep`] runner, where whole runs are independent of each other.
 //!
+//! [`model`] is SIP on the engine: the server's own machines on virtual hosts.
 //! [`figures`] makes the figures of the papers, with their statements as checks; [`report`] writes them.
 #![forbid(unsafe_code)]
 
 pub mod engine;
-<<<<<<< HEAD
-pub mod model;
-=======
 pub mod figures;
+pub mod model;
 pub mod report;
->>>>>>> report
 pub mod stats;

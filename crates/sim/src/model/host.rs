@@ -72,6 +72,7 @@ impl Host {
         id: HostId,
         name: String,
         group: &Group,
+        capacity: Option<f64>,
         costs: &Costs,
         role: Role,
         bin: Duration,
@@ -85,7 +86,8 @@ impl Host {
             ),
         };
         let workers = usize::from(group.workers);
-        let capacity = group.capacity.unwrap_or(costs.base_capacity) / costs.base_capacity;
+        let free = capacity.is_none();
+        let capacity = capacity.unwrap_or(costs.base_capacity) / costs.base_capacity;
         let config = CpuConfig {
             workers,
             capacity: capacity / workers as f64,
@@ -101,7 +103,7 @@ impl Host {
             role,
             cpu,
             costs: costs.clone(),
-            free: group.capacity.is_none(),
+            free,
             messages: Slab::default(),
             fires: Slab::default(),
             outs: Vec::new(),

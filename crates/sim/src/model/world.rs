@@ -88,7 +88,17 @@ impl<'a> World<'a> {
                 };
                 let rng = rng.fork(&name);
                 let role = role(scenario, index, id, &map, 0, &rng);
-                hosts.push(Host::new(id, name, group, &scenario.costs, role, scenario.run.bin, &rng));
+                let capacity = group.capacity(number);
+                hosts.push(Host::new(
+                    id,
+                    name,
+                    group,
+                    capacity,
+                    &scenario.costs,
+                    role,
+                    scenario.run.bin,
+                    &rng,
+                ));
                 pauses.push(Pauses::of(group, &rng));
             }
         }
