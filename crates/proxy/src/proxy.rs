@@ -62,6 +62,8 @@ struct Proxied<R> {
     /// Kept until the final response: answers and further attempts are made of it.
     request: Option<R>,
     attempt: u8,
+    /// Whether the medium knows that this attempt has been answered.
+    settled: bool,
     /// Timer C's key in the wheel.
     timer_c: Option<u32>,
 }
@@ -263,8 +265,15 @@ impl<D: Medium> Proxy<D> {
             self.answer(now, server, &request, 100, medium, sink);
         }
         let context = Context::new(invite, medium.has_alternate(&request, 0));
-        let entry =
-            Proxied { context, server, client: None, request: Some(request), attempt: 0, timer_c: None };
+        let entry = Proxied {
+            context,
+            server,
+            client: None,
+            request: Some(request),
+            attempt: 0,
+            settled: false,
+            timer_c: None,
+        };
         let at = self.proxied.insert(entry);
         *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
         self.counters.forwarded += 1;
@@ -417,7 +426,16 @@ impl<D: Medium> Proxy<D> {
     ) {
         let entry = &mut self.proxied[at];
         let server = entry.server;
-        for action in entry.context.on(event) {
+        let actions = entry.context.on(event);
+        if !entry.settled
+            && !matches!(event, Event::Response(100) | Event::Cancelled)
+            && let Some(request) = &entry.request
+        {
+            let last = !actions.contains(&Action::TryNext);
+            entry.settled = true;
+            medium.settled(request, entry.attempt, last);
+        }
+        for action in actions {
             match action {
                 Action::Relay => {
                     let Event::Response(status) = event else { continue };
@@ -461,6 +479,7 @@ impl<D: Medium> Proxy<D> {
     fn try_next(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         let entry = &mut self.proxied[at];
         entry.attempt += 1;
+        entry.settled = false;
         let (attempt, request) = (entry.attempt, entry.request.as_ref());
         let request = request.expect("it is kept until it is answered");
         let hop = medium.next_hop(request, attempt);

@@ -6,6 +6,7 @@
 mod agents;
 mod arrivals;
 mod balancer;
+mod control;
 mod host;
 mod measure;
 mod medium;
