@@ -4,6 +4,7 @@ use crate::control::dns::{self, Names};
 use crate::control::{Ask, Control, apply};
 use crate::handle::Handle;
 use crate::key;
+use crate::shards::alarm::Alarm;
 use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
 use crate::shards::listen::{Bind, expand, open};
@@ -90,7 +91,7 @@ impl Server {
         for (index, (peers, sockets)) in connect(count)?.into_iter().zip(sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
             let shard = shard(&control, &config, &tokens, index, count);
-            workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone()));
+            workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
         let threads = spawn(workers, &handles)?;
@@ -223,10 +224,11 @@ fn worker(
     peers: Peers,
     commands: CommandReceiver<Command>,
     reports: mpsc::UnboundedSender<Report>,
-) -> Worker {
-    Worker {
+) -> io::Result<Worker> {
+    Ok(Worker {
         index,
         clock,
+        alarm: Alarm::new()?,
         sockets,
         shard,
         peers,
@@ -236,5 +238,5 @@ fn worker(
         send: SendBatch::new(),
         out: Outbox::default(),
         traffic: Traffic::default(),
-    }
+    })
 }

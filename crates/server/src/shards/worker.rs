@@ -1,3 +1,4 @@
+use super::alarm::Alarm;
 use super::board::Board;
 use super::handover::{Receiver, Sender};
 use super::listen::MOST;
@@ -128,6 +129,8 @@ pub(crate) struct Peers {
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) clock: Clock,
+    /// Rings when the shard's timers are due.
+    pub(crate) alarm: Alarm,
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) shard: Shard,
     pub(crate) peers: Peers,
@@ -159,6 +162,7 @@ impl Worker {
     /// Runs until [`Command::Stop`].
     pub(crate) fn run(mut self) {
         let _obituary = Obituary(self.reports.clone());
+        let mut now = self.clock.now();
         loop {
             // Before the last look at commands and rings: what is left there from now on wakes us.
             self.peers.wakers[self.index].going_to_sleep();
@@ -168,8 +172,9 @@ impl Worker {
                 }
                 self.obey(command);
             }
+            self.alarm.set(now, self.shard.deadline());
             let ready = self.wait();
-            let now = self.clock.now();
+            now = self.clock.now();
             self.read_board();
             for (socket, flags) in ready.into_iter().enumerate() {
                 if flags.contains(PollFlags::ERR) {
@@ -191,20 +196,15 @@ impl Worker {
     fn wait(&mut self) -> ArrayVec<PollFlags, MOST> {
         let waker = &self.peers.wakers[self.index];
         let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
-        let timeout = if work { Some(std::time::Duration::ZERO) } else { self.timeout() };
-        let timeout =
-            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
-        let mut fds: ArrayVec<PollFd<'_>, { MOST + 1 }> =
+        let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds: ArrayVec<PollFd<'_>, { MOST + 2 }> =
             self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
         fds.push(PollFd::new(waker, PollFlags::IN));
+        fds.push(self.alarm.watched());
         // Interrupted by a signal: nothing is ready, look again.
-        let _ = poll(&mut fds, timeout.as_ref());
+        let _ = poll(&mut fds, work.then_some(&no_time));
         waker.awake();
         fds[..self.sockets.len()].iter().map(PollFd::revents).collect()
-    }
-
-    fn timeout(&self) -> Option<std::time::Duration> {
-        self.shard.deadline().map(|deadline| self.clock.until(deadline))
     }
 
     fn read_socket(&mut self, now: Instant, socket: usize) {
