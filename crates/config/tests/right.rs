@@ -19,7 +19,15 @@ fn every_key_is_read() {
     insta::assert_debug_snapshot!("complete", config);
 }
 
-/// The complete file stays complete: it names each key that the schema has.
+#[test]
+fn a_proxy_stands_in_place_of_a_pool() {
+    let config = load(Path::new("tests/right/proxy.toml")).expect("a right file");
+    insta::assert_debug_snapshot!("proxy", config.role);
+    assert_eq!(config.summary(), "proxy, 2 next hops");
+    assert!(config.members().is_empty());
+}
+
+/// The complete files stay complete: they name each key that the schema has.
 #[test]
 fn the_complete_file_has_every_key_of_the_schema() {
     fn keys<'s>(schema: &'s serde_json::Value, found: &mut BTreeSet<&'s str>) {
@@ -33,7 +41,8 @@ fn the_complete_file_has_every_key_of_the_schema() {
         }
     }
     let schema = serde_json::from_str(&sarabande_config::schema()).expect("JSON");
-    let text = std::fs::read_to_string("tests/right/complete.toml").expect("a file");
+    let read = |name| std::fs::read_to_string(name).expect("a file");
+    let text = read("tests/right/complete.toml") + &read("tests/right/proxy.toml");
     let mut found = BTreeSet::new();
     keys(&schema, &mut found);
     // A file has either `key` or `key_file`; another test reads the former.
@@ -47,7 +56,7 @@ fn the_complete_file_has_every_key_of_the_schema() {
 
 fn with_policy(lines: &str) -> Policy {
     let text = format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\nmembers = [\"10.0.0.1\"]\n{lines}");
-    parse(&text, "policy.toml").expect("a right file").pool.policy
+    parse(&text, "policy.toml").expect("a right file").pool().expect("a pool").policy.clone()
 }
 
 #[test]

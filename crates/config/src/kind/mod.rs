@@ -7,7 +7,7 @@ mod name;
 mod number;
 mod secret;
 
-pub(crate) use address::{AdminListen, Advertised, Bound, DnsServer};
+pub(crate) use address::{AdminListen, Advertised, Bound, DnsServer, HopAddress};
 pub(crate) use choice::{Choice, PolicyName};
 pub(crate) use duration::{DAY, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use name::{MemberAddress, ServedName};
