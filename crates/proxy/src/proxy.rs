@@ -53,6 +53,18 @@ pub struct Counters {
     pub refused: u64,
 }
 
+impl Counters {
+    /// Adds what another proxy did.
+    pub fn merge(&mut self, other: &Self) {
+        self.forwarded += other.forwarded;
+        self.retried += other.retried;
+        self.stateless += other.stateless;
+        self.relayed += other.relayed;
+        self.stray += other.stray;
+        self.refused += other.refused;
+    }
+}
+
 /// A request on its way through.
 struct Proxied<R> {
     context: Context,

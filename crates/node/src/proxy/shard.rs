@@ -33,10 +33,28 @@ pub struct ProxyReport {
     pub transactions: usize,
     /// Requests without a final response.
     pub unanswered: usize,
+    /// Most transactions at a time.
+    pub max_transactions: usize,
     /// What it did.
     pub counters: ::proxy::Counters,
     /// Next hops, and whether they rest because they have failed.
     pub hops: Vec<(SocketAddr, bool)>,
+}
+
+impl ProxyReport {
+    /// Adds what another shard has and did.
+    pub fn merge(&mut self, other: &Self) {
+        self.transactions += other.transactions;
+        self.unanswered += other.unanswered;
+        self.max_transactions += other.max_transactions;
+        self.counters.merge(&other.counters);
+        for &(address, rests) in &other.hops {
+            match self.hops.iter_mut().find(|hop| hop.0 == address) {
+                Some(hop) => hop.1 |= rests,
+                None => self.hops.push((address, rests)),
+            }
+        }
+    }
 }
 
 /// One shard of a transaction-stateful, record-routing proxy (RFC 3261 §16) with static next hops.
@@ -276,6 +294,7 @@ impl ProxyShard {
         ProxyReport {
             transactions: self.proxy.transactions(),
             unanswered: self.proxy.unanswered(),
+            max_transactions: self.max_transactions,
             counters: *self.proxy.counters(),
             hops: self.live.hops(self.live.now).collect(),
         }
