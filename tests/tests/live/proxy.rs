@@ -12,10 +12,15 @@ fn chain(field: &Field, server: SocketAddr) -> [Proxy; 2] {
     [Proxy::start(field, 1, &[second.address()], ""), second]
 }
 
-/// `uac_NAME` calls `uas_NAME` through the chain: every call succeeds at both ends, and nothing is left to be answered.
+/// `uac_NAME` calls `uas_NAME` through the chain; see [`between`].
 fn through_a_chain(name: &str, load: Load) -> [Proxy; 2] {
+    between(name, &format!("uas_{name}"), load)
+}
+
+/// `uac_NAME` calls `scenario` through the chain: every call succeeds at both ends, and nothing is left to be answered.
+fn between(name: &str, scenario: &str, load: Load) -> [Proxy; 2] {
     let field = Field::new(&format!("proxy-{name}"));
-    let server = Server::start(&field, &format!("uas_{name}"), field.sip(11), 500);
+    let server = Server::start(&field, scenario, field.sip(11), 500);
     let proxies = chain(&field, server.address());
     let ends = (field.sip(2), proxies[0].address());
     Caller::start(&field, &format!("uac_{name}"), ends, load, &[]).finish_clean();
@@ -41,7 +46,7 @@ fn plain_calls_pass_a_chain() {
 /// CANCEL is answered at once and goes on hop by hop, the 487 comes back, and its ACKs are each hop's own.
 #[test]
 fn a_cancelled_call_ends_at_every_hop() {
-    for proxy in through_a_chain("cancel", SOME) {
+    for proxy in between("cancel", "uas_cancel_chain", SOME) {
         assert_eq!(proxy.figure("forwarded_total"), SOME.calls);
         assert_eq!(proxy.figure("stateless_total"), 0, "an ACK to a failure goes no further than a hop");
     }
