@@ -126,7 +126,7 @@ fn an_answer_after_timer_c_counts_the_call_again() {
     let mut balancer = one_node();
     balancer.request(seconds(0), &request(1, Method::Invite, 1));
     balancer.response(seconds(0), &response(1, Method::Invite, 1, 180));
-    expire(&mut balancer, 181);
+    expire(&mut balancer, 182);
     assert_eq!(load(&balancer), (0, 0));
     balancer.response(seconds(190), &response(1, Method::Invite, 1, 200));
     assert_eq!(load(&balancer), (1, 0));
@@ -148,7 +148,7 @@ fn the_ack_alone_does_so_too_if_it_has_a_token() {
         let mut balancer = one_node();
         balancer.request(seconds(0), &request(1, Method::Invite, 1));
         balancer.response(seconds(0), &response(1, Method::Invite, 1, 180));
-        expire(&mut balancer, 181);
+        expire(&mut balancer, 182);
         balancer.request(seconds(190), &ack);
         assert_eq!(load(&balancer), (calls, 0));
     }
