@@ -117,7 +117,7 @@ fn the_page_of_rules_and_the_marks_agree() {
 fn the_page_of_the_proxy_names_what_there_is() {
     let page = std::fs::read_to_string(crates().join("../docs/rfc/3261-16.md")).expect("a page");
     let roots =
-        ["node/src", "wire/src", "wire/src/..", "wire/src/header", "."].map(|root| crates().join(root));
+        ["node/src", "wire/src", "wire/src/..", "wire/src/header", ".", ".."].map(|root| crates().join(root));
     let (mut files, mut named) = (0, 0);
     for quoted in page.split('`').skip(1).step_by(2) {
         if let Some((module, function)) = quoted.split_once("::") {
@@ -134,7 +134,7 @@ fn the_page_of_the_proxy_names_what_there_is() {
         } else if Path::new(quoted).extension().is_some_and(|extension| extension == "rs") {
             let name = quoted.strip_prefix("wire/").unwrap_or(quoted).trim_start_matches("crates/");
             let core = name.replacen("proxy/", "proxy/src/", 1);
-            let is_there = |root: &std::path::PathBuf| root.join(name).exists() || root.join(&core).exists();
+            let is_there = |root: &PathBuf| root.join(name).exists() || root.join(&core).exists();
             assert!(roots.iter().any(is_there), "{quoted} is no file");
             files += 1;
         }
