@@ -13,3 +13,4 @@ pub mod figures;
 pub mod model;
 pub mod report;
 pub mod stats;
+pub mod survey;

@@ -40,6 +40,7 @@ fn figure() -> Figure {
         Claim::out_of_reach("table II", "A call costs 3 ms.", "2.1 ms", "no such machine").about(2),
     ];
     Figure {
+        command: "sarabande sim figure overload-0 --out DIR --seed 42 --quick".into(),
         name: "overload-0".into(),
         title: "One of <everything>".into(),
         source: "Overload paper, figure 0".into(),

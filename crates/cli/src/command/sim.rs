@@ -1,6 +1,7 @@
 //! `sarabande sim`: simulates.
 
 mod figures;
+mod run;
 
 use anyhow::Result;
 
@@ -12,6 +13,8 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum What {
+    /// Runs a scenario and prints what came of it.
+    Run(run::Arguments),
     /// Makes one figure: data, plots, and a report that puts them beside what its source states.
     Figure(figures::One),
     /// Makes all figures and one report.
@@ -22,6 +25,7 @@ enum What {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.what {
+        What::Run(arguments) => run::run(arguments),
         What::Figure(arguments) => figures::one(arguments),
         What::Figures(arguments) => figures::all(arguments),
         What::List => {

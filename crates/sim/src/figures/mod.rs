@@ -19,7 +19,9 @@ pub struct Options {
 impl Options {
     /// A figure made under these options, to be filled.
     pub fn figure(&self, entry: &Entry, plots: Vec<Plot>) -> Figure {
+        let quick = if self.quick { " --quick" } else { "" };
         Figure {
+            command: format!("sarabande sim figure {} --out DIR --seed {}{quick}", entry.name, self.seed),
             name: entry.name.to_owned(),
             title: entry.title.to_owned(),
             source: entry.source.to_owned(),

@@ -17,6 +17,8 @@ pub struct Figure {
     pub assumptions: Vec<String>,
     /// Other remarks, a sentence or paragraph each.
     pub notes: Vec<String>,
+    /// The command that makes it again.
+    pub command: String,
     /// The seed that all of its randomness comes from.
     pub seed: u64,
     /// Whether it was made with short runs.
@@ -24,12 +26,6 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The command that makes this figure again.
-    pub fn command(&self) -> String {
-        let quick = if self.quick { " --quick" } else { "" };
-        format!("sarabande sim figure {} --out DIR --seed {}{quick}", self.name, self.seed)
-    }
-
     /// Name of a plot's files without their extension: the figure's name, and a letter if there are several plots.
     pub fn stem(&self, plot: usize) -> String {
         match self.plots.len() {

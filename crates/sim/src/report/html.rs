@@ -67,7 +67,7 @@ fn section(out: &mut String, figure: &Figure, drawn: &[String]) {
         "<p class=\"quiet\">{source}. Seed {}{}. Made by <code>{}</code></p>",
         figure.seed,
         if figure.quick { ", short runs" } else { "" },
-        escape(&figure.command())
+        escape(&figure.command)
     );
     // A figure may have statements and no plot; a statement about a plot that is not there stands beside the last.
     for index in 0..drawn.len().max(1) {

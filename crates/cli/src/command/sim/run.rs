@@ -1,0 +1,85 @@
+//! Runs a scenario with typed messages and prints what came of it.
+
+use crate::command::load::table::table;
+use anyhow::{Context, Result, anyhow};
+use config::scenario;
+use indicatif::{ProgressBar, ProgressStyle};
+use sim::survey::{HostSurvey, Mean, StreamSurvey, Survey, figure, survey};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The scenario; `sarabande check` says what is wrong with one.
+    file: PathBuf,
+    /// Prints all results as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Writes data, plots of the first run and a report into this directory.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let scenario = scenario::load(&arguments.file)
+        .map_err(|errors| anyhow!("{} is not fine:\n{errors}", arguments.file.display()))?;
+    let bar = ProgressBar::new(scenario.run.replications.max(1).into());
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed}")?);
+    let (survey, runs) = survey(&scenario, |done| bar.set_position(done as u64));
+    bar.finish_and_clear();
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&survey)?);
+    } else {
+        print(&survey);
+    }
+    if let Some(out) = &arguments.out {
+        let name = arguments.file.file_stem().unwrap_or_default().to_string_lossy();
+        let file = arguments.file.display().to_string();
+        let figure = figure(&scenario, &runs[0], &name, &file);
+        let report = sim::report::write(out, &[figure])
+            .with_context(|| format!("{} can't be written", out.display()))?;
+        eprintln!("report: {}", report.display());
+    }
+    Ok(())
+}
+
+fn print(survey: &Survey) {
+    let runs = if survey.replications == 1 { "run" } else { "runs" };
+    println!("{}: {} {runs}, {} messages", survey.title, survey.replications, survey.messages);
+    let mut streams = table(&["calls", "offered/s", "completed/s", "completed", "setup", "setup p99"]);
+    for StreamSurvey { name, offered, goodput, completed_share, setup_seconds, setup_p99_seconds } in
+        &survey.streams
+    {
+        streams.add_row([
+            name.clone(),
+            show(offered, 1.0, 1),
+            show(goodput, 1.0, 1),
+            format!("{} %", show(completed_share, 100.0, 2)),
+            format!("{} ms", show(setup_seconds, 1e3, 1)),
+            format!("{} ms", show(setup_p99_seconds, 1e3, 1)),
+        ]);
+    }
+    println!("{streams}");
+    let mut hosts = table(&["host", "utilisation", "sent again/s", "dropped/s", "rejected/s"]);
+    for HostSurvey { name, utilisation, resends, dropped, rejected } in &survey.hosts {
+        hosts.add_row([
+            name.clone(),
+            format!("{} %", show(utilisation, 100.0, 1)),
+            show(resends, 1.0, 1),
+            show(dropped, 1.0, 1),
+            show(rejected, 1.0, 1),
+        ]);
+    }
+    println!("{hosts}");
+    for stream in &survey.too_wide {
+        println!("{stream}: the interval of the completed calls is too wide; run longer or more often");
+    }
+}
+
+/// A mean, with the half width of its interval if there are several runs.
+fn show(value: &Mean, factor: f64, digits: usize) -> String {
+    let mean = format!("{:.digits$}", value.mean * factor);
+    match value.half_width {
+        Some(half) => format!("{mean} ± {:.digits$}", half * factor),
+        None => mean,
+    }
+}
