@@ -1,6 +1,7 @@
 //! The figures that can be made, one file a subject: scenarios, sweeps, and the paper's statements as checks.
 
 mod queueing;
+mod tlwl;
 
 use crate::report::{Figure, Plot};
 use core::num::NonZero;
@@ -69,7 +70,7 @@ pub struct Entry {
 
 /// All figures, in the order of the report.
 pub fn all() -> &'static [Entry] {
-    &[queueing::MM1]
+    &[queueing::MM1, tlwl::INVITE, tlwl::BYE, tlwl::PEAK, tlwl::SCALING, tlwl::OCCUPANCY, tlwl::UNEQUAL]
 }
 
 /// A figure by name.

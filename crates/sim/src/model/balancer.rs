@@ -25,10 +25,17 @@ fn key_of(message: &Message) -> CallKey {
 }
 
 impl Balancer {
-    pub(crate) fn new(servers: Range<u16>, policy: Box<dyn balance::Policy>, settings: Settings) -> Self {
+    /// `capacity` of each server is what the policy is told; a server may be slower than that.
+    pub(crate) fn new(
+        servers: Range<u16>,
+        capacity: impl Fn(HostId) -> f64,
+        policy: Box<dyn balance::Policy>,
+        settings: Settings,
+    ) -> Self {
         let health = HealthSettings { fall: 2, rise: 1, slow_start: Duration::ZERO };
         let mut cluster = Cluster::new(health);
-        let member = |host: u16| Member { id: NodeId(host.into()), capacity: 1.0, max_calls: 0 };
+        let member =
+            |host: u16| Member { id: NodeId(host.into()), capacity: capacity(HostId(host)), max_calls: 0 };
         cluster.set_members(Instant::ZERO, &servers.clone().map(member).collect::<Vec<_>>());
         let mut balancer = balance::Balancer::new(settings, policy);
         balancer.set_nodes(cluster.nodes());

@@ -57,6 +57,10 @@ pub struct StreamResults {
     pub setup_delay: Delays,
     /// From BYE to its 2xx.
     pub bye_delay: Delays,
+    /// Calls answered, over time, and the sum of the seconds from INVITE to 2xx: the means of batches.
+    pub answered: [Series; 2],
+    /// Calls hung up, over time, and the sum of the seconds from BYE to 2xx.
+    pub hung_up: [Series; 2],
 }
 
 /// Measures a stream.
@@ -70,6 +74,14 @@ pub(crate) struct StreamMeasure {
     pub(crate) answer_delay: Delays,
     pub(crate) setup_delay: Delays,
     pub(crate) bye_delay: Delays,
+    answered: [Series; 2],
+    hung_up: [Series; 2],
+}
+
+/// Counts a delay in the series of numbers and of sums.
+fn note([number, seconds]: &mut [Series; 2], now: Instant, delay: Duration) {
+    number.add(now, 1.0);
+    seconds.add(now, delay.as_secs_f64());
 }
 
 impl StreamMeasure {
@@ -83,6 +95,8 @@ impl StreamMeasure {
             answer_delay: Delays::default(),
             setup_delay: Delays::default(),
             bye_delay: Delays::default(),
+            answered: [Series::new(bin), Series::new(bin)],
+            hung_up: [Series::new(bin), Series::new(bin)],
         }
     }
 
@@ -92,6 +106,7 @@ impl StreamMeasure {
     }
 
     pub(crate) fn answered(&mut self, now: Instant, since: Instant) {
+        note(&mut self.answered, now, now - since);
         if now >= self.from {
             self.answer_delay.add(now - since);
         }
@@ -104,6 +119,7 @@ impl StreamMeasure {
     }
 
     pub(crate) fn hung_up(&mut self, now: Instant, since: Instant) {
+        note(&mut self.hung_up, now, now - since);
         if now >= self.from {
             self.bye_delay.add(now - since);
         }
@@ -119,9 +135,18 @@ impl StreamMeasure {
     }
 
     pub(crate) fn into_results(self, name: &str) -> StreamResults {
-        let Self { offered, completed, calls, outcomes, answer_delay, setup_delay, bye_delay, .. } = self;
-        let name = name.to_owned();
-        StreamResults { name, offered, completed, calls, outcomes, answer_delay, setup_delay, bye_delay }
+        StreamResults {
+            name: name.to_owned(),
+            offered: self.offered,
+            completed: self.completed,
+            calls: self.calls,
+            outcomes: self.outcomes,
+            answer_delay: self.answer_delay,
+            setup_delay: self.setup_delay,
+            bye_delay: self.bye_delay,
+            answered: self.answered,
+            hung_up: self.hung_up,
+        }
     }
 }
 

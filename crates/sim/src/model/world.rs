@@ -417,7 +417,13 @@ fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u
             let servers = map.after(group);
             let chosen =
                 policy::by_name(policy.name(), 0).expect("the scenario names policies that there are");
-            Role::Balancer(Box::new(Balancer::new(servers, chosen, books)))
+            let capacity = |host: HostId| {
+                let group = usize::from(map.group_of[host.index()]);
+                let capacity = scenario.groups[group].capacity(host.0 - map.groups[group].start);
+                // Those whose work costs nothing count alike.
+                capacity.map_or(1.0, |capacity| capacity / scenario.costs.base_capacity)
+            };
+            Role::Balancer(Box::new(Balancer::new(servers, capacity, chosen, books)))
         }
         scenario::Role::Server => Role::Server,
     }
