@@ -2,7 +2,7 @@
 
 #![expect(clippy::float_cmp, reason = "whole numbers are exact")]
 
-use super::view::{Explanation, Health, Member, Members, Session, Sessions};
+use super::view::{Explanation, Health, Member, Members, Proxy, Session, Sessions};
 use crate::{Handle, Server};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -72,16 +72,34 @@ async fn answer(socket: UdpSocket) {
 }
 
 impl Site {
+    /// A balancer, with a member that lives and one that is dead.
     async fn start() -> Self {
+        let site = Self::launch(|alive, dead| {
+            format!(
+                "[pool.servers]\nmembers = [\"{alive}\", \"{dead}\"]\nslow_start = \"0s\"\n\
+                 probe = {{ interval = \"100ms\", timeout = \"90ms\" }}"
+            )
+        });
+        let site = site.await;
+        site.until(async |site| site.member(site.dead).await.state == "down").await;
+        site
+    }
+
+    /// A proxy, with a next hop that lives.
+    async fn proxy() -> Self {
+        Self::launch(|alive, _| format!("[proxy]\nnext = [\"{alive}\"]\nmax_transactions = 5000")).await
+    }
+
+    async fn launch(role: impl FnOnce(SocketAddr, SocketAddr) -> String) -> Self {
         let (sip, admin, dead) = (free_udp().await, free_tcp().await, free_udp().await);
         let member = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let alive = member.local_addr().unwrap();
         tokio::spawn(answer(member));
         let text = format!(
-            "[listen]\nudp = [\"{sip}\"]\nthreads = 2\n[pool.servers]\nmembers = [\"{alive}\", \"{dead}\"]\n\
-             slow_start = \"0s\"\nprobe = {{ interval = \"100ms\", timeout = \"90ms\" }}\n\
+            "[listen]\nudp = [\"{sip}\"]\nthreads = 2\n{}\n\
              [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n[admin]\nlisten = \"{admin}\"\n\
-             [stop]\nwait = \"1h\"\n"
+             [stop]\nwait = \"1h\"\n",
+            role(alive, dead)
         );
         let config = config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
         let (started, handle) = oneshot::channel();
@@ -94,9 +112,7 @@ impl Site {
                 TcpListener::bind(admin).await.is_ok()
             })
         });
-        let site = Self { sip, admin, alive, dead, handle: handle.await.unwrap(), server };
-        site.until(async |site| site.member(site.dead).await.state == "down").await;
-        site
+        Self { sip, admin, alive, dead, handle: handle.await.unwrap(), server }
     }
 
     /// Asks again until it is so; what never comes true is stopped by the test runner.
@@ -138,7 +154,11 @@ impl Site {
         let from = caller.local_addr().unwrap();
         caller.send_to(request(from, "INVITE", call_id).as_bytes(), self.sip).await.unwrap();
         let mut buffer = vec![0; 65_536];
-        let length = caller.recv(&mut buffer).await.unwrap();
+        let mut length = caller.recv(&mut buffer).await.unwrap();
+        if buffer.starts_with(b"SIP/2.0 100 ") {
+            // A proxy's own.
+            length = caller.recv(&mut buffer).await.unwrap();
+        }
         assert!(
             buffer[..length].starts_with(b"SIP/2.0 200 "),
             "{}",
@@ -424,10 +444,33 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[tokio::test]
+async fn a_proxy_shows_its_next_hops_and_says_that_it_has_no_members() {
+    let site = Site::proxy().await;
+    site.call("proxied").await;
+    let health: Health = site.ask("GET", "/api/health").await.json();
+    assert_eq!((health.role.as_str(), health.healthy, health.members), ("proxy", true, 0));
+    let members: Members = site.ask("GET", "/api/members").await.json();
+    assert!(members.members.is_empty());
+    let proxy: Proxy = site.ask("GET", "/api/proxy").await.json();
+    let next: Vec<_> = proxy.next.iter().map(|hop| (hop.address, hop.resting)).collect();
+    assert_eq!((next, proxy.max_transactions), (vec![(site.alive, false)], 5_000));
+    assert_eq!((proxy.transactions, proxy.forwarded_total, proxy.relayed_total), (2, 1, 1));
+    let refused = site.send("POST", "/api/explain", "", &request(site.sip, "INVITE", "x")).await;
+    assert_eq!(
+        (refused.status, refused.body.contains("explain is for pools")),
+        (400, true),
+        "{}",
+        refused.body
+    );
+    assert_eq!(Site::start().await.ask("GET", "/api/proxy").await.status, 404);
+}
+
+#[tokio::test]
 async fn the_documentation_names_every_metric_label_and_key() {
     let site = Site::start().await;
     site.call("documented").await;
-    let page = site.ask("GET", "/metrics").await.body;
+    let proxy = Site::proxy().await;
+    let page = site.ask("GET", "/metrics").await.body + &proxy.ask("GET", "/metrics").await.body;
     let documented = documented();
     let families: BTreeSet<_> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
@@ -445,6 +488,7 @@ async fn the_documentation_names_every_metric_label_and_key() {
     for path in ["health", "members", "sessions", "sessions?call_id=documented"] {
         keys(&site.ask("GET", &format!("/api/{path}")).await.json(), &mut found);
     }
+    keys(&proxy.ask("GET", "/api/proxy").await.json(), &mut found);
     let request = request(site.sip, "INVITE", "documented");
     keys(&site.send("POST", "/api/explain", "", &request).await.json(), &mut found);
     keys(&site.ask("POST", "/api/stop").await.json(), &mut found);
