@@ -1,11 +1,14 @@
-//! Events a second of the simulator's engine and of `SimPy`, on the same M/M/1 queue.
+//! The simulator and `SimPy` on the same models: events a second of an M/M/1 queue, messages a second of a SIP proxy. And
+//! messages a second of topology 3 of the Overload paper, for which nobody has written it in `SimPy`.
 //!
 //! `bench_sim --python PYTHON` wants an interpreter that has the package of `bench/simpy/requirements.txt`. Rounds
-//! alternate; each counts the two events of a job (arrival, end of service) and processor time, not wall time.
+//! alternate; each takes processor time, not wall time. Of a queue, the two events of a job count (arrival, end of
+//! service); of a model, each message that arrives at a host or an agent.
 
 use anyhow::{Context, Result, ensure};
 use base::{Instant, Rng};
 use clap::Parser;
+use config::scenario::{Costs, Group, Run, Scenario, Stream, Timers};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp1};
 use serde_json::Value;
@@ -14,7 +17,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 #[derive(Parser)]
-#[command(about = "Measures the simulator's engine against SimPy on one M/M/1 queue")]
+#[command(
+    about = "Measures the simulator against SimPy on an M/M/1 queue and a SIP proxy, and alone on topology 3"
+)]
 struct Args {
     /// Python interpreter with `SimPy`; without, only the engine is measured.
     #[arg(long)]
@@ -25,6 +30,15 @@ struct Args {
     /// Load of the queue, above 0 and below 1.
     #[arg(long, default_value_t = 0.8)]
     load: f64,
+    /// Simulated seconds of the models; `SimPy` gets a fifth.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(10..))]
+    seconds: u64,
+    /// Calls a second that topology 3 is offered.
+    #[arg(long, default_value_t = 200.0)]
+    rate: f64,
+    /// Only the models, without the queue.
+    #[arg(long)]
+    models: bool,
     /// Rounds; the median counts.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
@@ -32,8 +46,10 @@ struct Args {
 
 /// What one round has shown.
 struct Round {
-    events_per_second: f64,
-    mean_wait: f64,
+    /// Events or messages a second.
+    speed: f64,
+    /// Mean wait, or setup delay in seconds: the same model has the same.
+    mean: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -75,20 +91,70 @@ fn engine(jobs: u64, load: f64, seed: u64) -> Result<Round> {
     let seconds = processor_time()?.saturating_sub(start).as_secs_f64();
     println!("engine: trace {trace}");
     let mean_wait = cpu.stats(Priority::P2).wait.mean();
-    Ok(Round { events_per_second: 2.0 * jobs as f64 / seconds, mean_wait })
+    Ok(Round { speed: 2.0 * jobs as f64 / seconds, mean: mean_wait })
 }
 
-fn simpy(python: &PathBuf, jobs: u64, load: f64, seed: u64) -> Result<Round> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/simpy/mm1.py");
+/// One proxy of the base server's speed between its agents.
+fn proxy(seconds: u64) -> Scenario {
+    scenario(seconds, vec![Group::proxies("proxy", 1, BASE)], vec![0], PROXY_RATE)
+}
+
+/// Topology 3 of the Overload paper: eight edge proxies around two core proxies.
+fn topology_3(seconds: u64, rate: f64) -> Scenario {
+    let groups = vec![Group::proxies("edge", 8, BASE), Group::proxies("core", 2, BASE)];
+    scenario(seconds, groups, vec![0, 1, 0], rate)
+}
+
+/// Calls a second that the base server carries.
+const BASE: f64 = 160.0;
+/// Calls a second that the one proxy is offered.
+const PROXY_RATE: f64 = 100.0;
+
+fn scenario(seconds: u64, groups: Vec<Group>, path: Vec<usize>, rate: f64) -> Scenario {
+    Scenario {
+        title: "speed".to_owned(),
+        run: Run { duration: Duration::from_secs(seconds), warm_up: Duration::ZERO, ..Run::default() },
+        costs: Costs { base_capacity: BASE, ..Costs::default() },
+        timers: Timers::default(),
+        groups,
+        streams: vec![Stream::of_paper("calls", path, rate)],
+        links: Vec::new(),
+        faults: Vec::new(),
+    }
+}
+
+/// A scenario on typed messages.
+fn model(scenario: &Scenario, seed: u64) -> Result<Round> {
+    let start = processor_time()?;
+    let results = sim::model::run(scenario, seed);
+    let seconds = processor_time()?.saturating_sub(start).as_secs_f64();
+    println!("model: {} messages, trace {:016x}", results.messages, results.trace);
+    let mean = results.streams[0].setup_delay.mean().as_secs_f64();
+    Ok(Round { speed: results.messages as f64 / seconds, mean })
+}
+
+fn simpy_queue(python: &PathBuf, jobs: u64, load: f64, seed: u64) -> Result<Round> {
+    let arguments = [jobs.to_string(), load.to_string(), seed.to_string()];
+    simpy(python, concat!(env!("CARGO_MANIFEST_DIR"), "/simpy/mm1.py"), &arguments, ["events", "mean_wait"])
+}
+
+fn simpy_proxy(python: &PathBuf, seconds: u64, seed: u64) -> Result<Round> {
+    let service = Costs::default().message.as_secs_f64();
+    let arguments = [seconds.to_string(), PROXY_RATE.to_string(), service.to_string(), seed.to_string()];
+    simpy(python, concat!(env!("CARGO_MANIFEST_DIR"), "/simpy/proxy.py"), &arguments, ["messages", "setup"])
+}
+
+/// Runs a script that prints how much it did in how many seconds, and a mean; `keys` names the first and the last.
+fn simpy(python: &PathBuf, script: &str, arguments: &[String], keys: [&str; 2]) -> Result<Round> {
     let output = Command::new(python)
         .arg(script)
-        .args([jobs.to_string(), load.to_string(), seed.to_string()])
+        .args(arguments)
         .output()
         .with_context(|| format!("{} cannot be run", python.display()))?;
     ensure!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
     let printed: Value = serde_json::from_slice(&output.stdout)?;
     let number = |key: &str| printed[key].as_f64().with_context(|| format!("{script} printed no {key}"));
-    Ok(Round { events_per_second: number("events")? / number("seconds")?, mean_wait: number("mean_wait")? })
+    Ok(Round { speed: number(keys[0])? / number("seconds")?, mean: number(keys[1])? })
 }
 
 /// Processor time of this process so far.
@@ -99,31 +165,52 @@ fn processor_time() -> Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// The median of the rounds' speeds.
-fn report(name: &str, rounds: &[Round], exact_wait: f64) -> f64 {
-    let mut speeds: Vec<f64> = rounds.iter().map(|round| round.events_per_second).collect();
+/// Prints and returns the median of the rounds' speeds.
+fn report(name: &str, unit: &str, rounds: &[Round]) -> f64 {
+    let mut speeds: Vec<f64> = rounds.iter().map(|round| round.speed).collect();
     speeds.sort_by(f64::total_cmp);
     let median = speeds[speeds.len() / 2];
-    let wait = rounds.iter().map(|round| round.mean_wait).sum::<f64>() / rounds.len() as f64;
-    println!("{name:7} {median:>12.0} events/s, mean wait {wait:.3} (exact {exact_wait:.3})");
+    let mean = rounds.iter().map(|round| round.mean).sum::<f64>() / rounds.len() as f64;
+    println!("{name:20} {median:>12.0} {unit}/s, mean {mean:.6}");
     median
+}
+
+/// Alternates rounds of ours and of `SimPy`, and prints both and their ratio.
+fn compare(
+    args: &Args,
+    [name, unit]: [&str; 2],
+    ours: impl Fn(u64) -> Result<Round>,
+    theirs: impl Fn(&PathBuf, u64) -> Result<Round>,
+) -> Result<()> {
+    let (mut own, mut other) = (Vec::new(), Vec::new());
+    for seed in 0..args.rounds {
+        own.push(ours(seed)?);
+        if let Some(python) = &args.python {
+            other.push(theirs(python, seed)?);
+        }
+    }
+    let speed = report(name, unit, &own);
+    if !other.is_empty() {
+        println!("ratio {:>26.1}", speed / report(&format!("{name}, SimPy"), unit, &other));
+    }
+    Ok(())
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    ensure!(args.load > 0.0 && args.load < 1.0, "--load {} is not between 0 and 1", args.load);
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for seed in 0..args.rounds {
-        ours.push(engine(args.jobs, args.load, seed)?);
-        if let Some(python) = &args.python {
-            theirs.push(simpy(python, (args.jobs / 20).max(1_000), args.load, seed)?);
-        }
+    let Args { jobs, load, seconds, rate, .. } = args;
+    ensure!(load > 0.0 && load < 1.0, "--load {load} is not between 0 and 1");
+    if !args.models {
+        // Pollaczek and Khinchine for exponential services of mean 1.
+        println!("M/M/1 at load {load}: the exact mean wait is {:.3}", load / (1.0 - load));
+        let theirs = |python: &PathBuf, seed| simpy_queue(python, (jobs / 20).max(1_000), load, seed);
+        compare(&args, ["queue", "events"], |seed| engine(jobs, load, seed), theirs)?;
     }
-    // Pollaczek and Khinchine for exponential services of mean 1.
-    let exact = args.load / (1.0 - args.load);
-    let engine = report("engine", &ours, exact);
-    if !theirs.is_empty() {
-        println!("ratio   {:>12.1}", engine / report("simpy", &theirs, exact));
-    }
+    let one = proxy(seconds);
+    let theirs = |python: &PathBuf, seed| simpy_proxy(python, seconds.div_ceil(5), seed);
+    compare(&args, ["proxy", "messages"], |seed| model(&one, seed), theirs)?;
+    let three = topology_3(seconds, rate);
+    let rounds: Result<Vec<_>> = (0..args.rounds).map(|seed| model(&three, seed)).collect();
+    report("topology 3", "messages", &rounds?);
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! type [`Instant`]; effects leave through an [`Outbox`]; work done is charged to a [`Ledger`].
 #![forbid(unsafe_code)]
 
+mod lanes;
 mod ledger;
 mod outbox;
 mod rng;
@@ -11,6 +12,7 @@ mod slab;
 mod time;
 mod wheel;
 
+pub use lanes::{LaneTimer, TimerLanes};
 pub use ledger::{Ledger, Operation};
 pub use outbox::{Outbox, Transmit};
 pub use rng::Rng;

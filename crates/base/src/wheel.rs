@@ -33,6 +33,9 @@ pub struct TimerWheel {
     occupied: [[u64; SLOTS / 64]; LEVELS],
     /// The next tick whose slot has not been run.
     now: u64,
+    /// No tick before this has a slot that holds something to run or to sort in again. Setting a timer keeps it exact,
+    /// cancelling one leaves it too low, which costs one look in vain.
+    first: u64,
 }
 
 impl Default for TimerWheel {
@@ -42,6 +45,7 @@ impl Default for TimerWheel {
             slots: vec![(NONE, NONE); LEVELS * SLOTS],
             occupied: [[0; SLOTS / 64]; LEVELS],
             now: 0,
+            first: u64::MAX,
         }
     }
 }
@@ -74,7 +78,7 @@ impl TimerWheel {
         let target = now.as_nanos() >> TICK_BITS;
         while self.now <= target {
             if self.timers.is_empty() {
-                self.now = target;
+                (self.now, self.first) = (target, u64::MAX);
                 return None;
             }
             let first = self.slots[self.now as usize % SLOTS].0;
@@ -83,23 +87,25 @@ impl TimerWheel {
                 self.cancel(first);
                 return Some((first, value));
             }
+            if self.first <= self.now {
+                self.first = self.first_tick();
+            }
             if self.now == target {
                 return None;
             }
-            self.now = self.next_occupied().min(target);
+            self.now = self.first.min(target);
             self.cascade();
         }
         None
     }
 
-    /// When [`pop`](Self::pop) should be called next; a lower bound, exact within the first level (0.27 s).
+    /// When [`pop`](Self::pop) should be called next; a lower bound: further ahead than 0.27 s timers are only roughly
+    /// sorted, and one that was cancelled may still count.
     pub fn deadline(&self) -> Option<Instant> {
         if self.timers.is_empty() {
             return None;
         }
-        let tick =
-            if self.slots[self.now as usize % SLOTS].0 == NONE { self.next_occupied() } else { self.now };
-        Some(Instant::ZERO + Duration::from_nanos(tick << TICK_BITS))
+        Some(Instant::ZERO + Duration::from_nanos(self.first << TICK_BITS))
     }
 
     /// How many timers are set.
@@ -112,8 +118,11 @@ impl TimerWheel {
         self.timers.is_empty()
     }
 
-    /// The first tick after `now` at which a slot of some level holds something to run or to sort in again.
-    fn next_occupied(&self) -> u64 {
+    /// What `first` is exactly.
+    fn first_tick(&self) -> u64 {
+        if self.slots[self.now as usize % SLOTS].0 != NONE {
+            return self.now;
+        }
         let mut next = u64::MAX;
         for level in 0..LEVELS {
             let shift = level as u32 * SLOT_BITS;
@@ -176,6 +185,7 @@ impl TimerWheel {
         if last == NONE {
             self.slots[place].0 = key;
             self.mark(place, true);
+            self.first = self.first.min(self.start(place));
         } else {
             self.timers[last].next = key;
         }
@@ -199,6 +209,15 @@ impl TimerWheel {
         if self.slots[place].0 == NONE {
             self.mark(place, false);
         }
+    }
+
+    /// The tick at which a slot's turn comes: on the lowest level now at the earliest, above that after now.
+    fn start(&self, place: usize) -> u64 {
+        let (level, slot) = (place / SLOTS, place % SLOTS);
+        let shift = level as u32 * SLOT_BITS;
+        let at = self.now >> shift;
+        let ahead = (slot as u64).wrapping_sub(at) % SLOTS as u64;
+        at.wrapping_add(if level > 0 && ahead == 0 { SLOTS as u64 } else { ahead }) << shift
     }
 
     fn mark(&mut self, place: usize, occupied: bool) {

@@ -395,7 +395,17 @@ impl<D: Medium> Proxy<D> {
 
     /// When [`expire`](Self::expire) or [`due`](Self::due) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.layer.deadline(), self.timers_c.deadline()].into_iter().flatten().min()
+        Instant::earliest(self.layer.deadline(), self.timers_c.deadline())
+    }
+
+    /// The same for whoever asks for [`due_unnoticed`](Self::due_unnoticed) before each message.
+    pub fn noticed_deadline(&self) -> Option<Instant> {
+        Instant::earliest(self.layer.noticed_deadline(), self.timers_c.deadline())
+    }
+
+    /// The next timer that is due of those that only end transactions: see [`Layer::due_unnoticed`].
+    pub fn due_unnoticed(&mut self, now: Instant) -> Option<Fire> {
+        self.layer.due_unnoticed(now).map(|due| Fire(Which::Transaction(due)))
     }
 
     /// The next timer that is due, to be given to [`fire`](Self::fire) when its turn has come.

@@ -2,10 +2,11 @@
 
 use crate::effects::{Effects, Message, News, Sending};
 use crate::key::{Key, ServerKey, Tag};
+use crate::lanes::{Among, Lanes, Purpose};
 use crate::machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
-use crate::store::{Entry, Id, NEVER, NO_TIMER, Store};
+use crate::store::{Id, NEVER, Store};
 use crate::timers::Timers;
-use base::{Instant, Ledger, Operation, TimerWheel};
+use base::{Instant, Ledger, Operation};
 
 /// How many timers one call of [`Layer::expire`] runs: at some 200 ns each, well under a millisecond.
 pub const EXPIRE_MAX: usize = 1024;
@@ -21,9 +22,8 @@ pub const EXPIRE_MAX: usize = 1024;
 ///   [`machine`](Self::machine), [`len`](Self::len), [`timers_set`](Self::timers_set), [`ledger`](Self::ledger).
 #[derive(Debug)]
 pub struct Layer<T, M> {
-    timers: Timers,
     store: Store<T, M>,
-    wheel: TimerWheel,
+    lanes: Lanes,
     ledger: Ledger,
 }
 
@@ -60,7 +60,7 @@ enum Given<'r, 'm, M: Message> {
 impl<T, M: Message> Layer<T, M> {
     /// A layer without transactions.
     pub fn new(timers: Timers) -> Self {
-        Self { timers, store: Store::default(), wheel: TimerWheel::default(), ledger: Ledger::default() }
+        Self { store: Store::default(), lanes: Lanes::new(timers), ledger: Ledger::default() }
     }
 
     /// Begins a client transaction and sends its request; `None`, and nothing is sent, when there is one of this key.
@@ -187,20 +187,30 @@ impl<T, M: Message> Layer<T, M> {
     /// The next timer that is due. It acts when it is given to [`fire`](Self::fire): at once, or when a processor
     /// gets round to it.
     pub fn due(&mut self, now: Instant) -> Option<Due> {
-        let (_, at) = self.wheel.pop(now)?;
-        self.ledger.charge(Operation::TimerFire);
-        let id = self.store.id(at);
-        let entry = self.store.get_mut(id).expect("a timer lives no longer than its transaction");
-        entry.timer = NO_TIMER;
-        // Giving up comes first: at that instant nothing is sent any more.
-        let timer = if entry.life_at <= entry.resend_at {
-            entry.life_at = NEVER;
-            entry.life
-        } else {
-            entry.resend_at = NEVER;
-            entry.machine.pace_timer()
+        self.due_among(Among::All, now)
+    }
+
+    fn due_among(&mut self, among: Among, now: Instant) -> Option<Due> {
+        let Self { store, lanes, ledger, .. } = self;
+        let (timer, purpose) = lanes.pop(among, now, |timer, purpose| {
+            store.named(timer).is_some_and(|(_, entry)| match purpose {
+                Purpose::Life(life) => entry.life == life && entry.life_at == timer.deadline,
+                Purpose::Resend => entry.resend_at == timer.deadline,
+            })
+        })?;
+        ledger.charge(Operation::TimerFire);
+        let id = Id { at: timer.place, generation: timer.generation };
+        let entry = store.get_mut(id).expect("only what lives waits for a timer");
+        let timer = match purpose {
+            Purpose::Life(timer) => {
+                entry.life_at = NEVER;
+                timer
+            }
+            Purpose::Resend => {
+                entry.resend_at = NEVER;
+                entry.machine.pace_timer()
+            }
         };
-        arm(&mut self.wheel, id.at, entry);
         Some(Due { id, timer })
     }
 
@@ -212,9 +222,21 @@ impl<T, M: Message> Layer<T, M> {
         }
     }
 
-    /// When [`expire`](Self::expire) is to be called next.
+    /// The next timer that is due of those that nobody notices: D and I to M end transactions that have done their duty.
+    /// When they fire makes no difference, as long as it is before the layer is asked about the next message.
+    pub fn due_unnoticed(&mut self, now: Instant) -> Option<Due> {
+        self.due_among(Among::Unnoticed, now)
+    }
+
+    /// When [`expire`](Self::expire) is to be called next; a lower bound.
     pub fn deadline(&self) -> Option<Instant> {
-        self.wheel.deadline()
+        self.lanes.deadline()
+    }
+
+    /// The same for whoever asks for [`due_unnoticed`](Self::due_unnoticed) before each message, and need not wake up for
+    /// those.
+    pub fn noticed_deadline(&self) -> Option<Instant> {
+        self.lanes.noticed_deadline()
     }
 
     /// What the user keeps with a transaction; `None` when it is over.
@@ -229,7 +251,7 @@ impl<T, M: Message> Layer<T, M> {
 
     /// What the transaction keeps to send again: of an unanswered INVITE, what the CANCEL is made from.
     pub fn message(&self, id: Id) -> Option<&M> {
-        self.store.get(id)?.message.as_ref()
+        self.store.message(id)
     }
 
     /// Where a transaction stands; `None` when it is over.
@@ -247,9 +269,9 @@ impl<T, M: Message> Layer<T, M> {
         self.len() == 0
     }
 
-    /// How many timers are set: at most one a transaction.
+    /// How many transactions wait for a timer; counted one by one.
     pub fn timers_set(&self) -> usize {
-        self.wheel.len()
+        self.store.timers()
     }
 
     /// The work done so far.
@@ -299,31 +321,79 @@ impl<T, M: Message> Layer<T, M> {
         why: Sending,
         out: &mut impl Effects<T, M>,
     ) {
-        let entry = self.store.get_mut(id).expect("callers have looked");
-        entry.machine = step.next;
-        if entry.send(id, step.send, given, why, out) {
+        if self.send(id, step.send, given, why, out) {
             self.ledger.charge(Operation::Retransmit);
         }
+        let entry = self.store.get_mut(id).expect("callers have looked");
+        entry.machine = step.next;
         if let Some(news) = news(step.tell, why) {
             out.tell(id, &mut entry.user, news);
         }
         if step.next.is_terminated() {
             // [17.1.1.2-27] [17.1.2.2-15] [17.2.1-23] [17.2.2-12] At once.
             let entry = self.store.remove(id);
-            if entry.timer != NO_TIMER {
-                self.wheel.cancel(entry.timer);
-            }
             self.ledger.charge(Operation::ExpireTransaction);
             out.ended(id, entry.user);
             return;
         }
         if !step.next.keeps_message() {
-            entry.message = None;
+            self.store.take_message(id);
         }
-        let before = entry.deadline();
-        entry.set_timers(now, &self.timers, step);
-        if entry.timer == NO_TIMER || entry.deadline() != before {
-            arm(&mut self.wheel, id.at, entry);
+        self.set_timers(now, id, step);
+    }
+
+    /// Sends, and keeps what may be sent again. Whether it was sent before.
+    fn send(
+        &mut self,
+        id: Id,
+        send: Send,
+        given: Given<'_, '_, M>,
+        why: Sending,
+        out: &mut impl Effects<T, M>,
+    ) -> bool {
+        if send == Send::Nothing {
+            return false;
+        }
+        let user = &self.store.get(id).expect("callers have looked").user;
+        match (send, given) {
+            (Send::New, Given::Message(message)) => {
+                out.send(id, user, &message, Sending::First);
+                self.store.keep(id, message);
+            }
+            (Send::Pass, Given::Message(message)) => out.send(id, user, &message, Sending::First),
+            (Send::Ack, Given::Response(response)) => {
+                if let Some(ack) = self.store.message(id).and_then(|invite| invite.ack(response)) {
+                    out.send(id, user, &ack, Sending::First);
+                    self.store.keep(id, ack);
+                } else {
+                    self.store.take_message(id);
+                }
+            }
+            (Send::Again, _) => {
+                if let Some(message) = self.store.message(id) {
+                    out.send(id, user, message, why);
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
+    fn set_timers(&mut self, now: Instant, id: Id, step: Step<Machine>) {
+        let entry = self.store.get_mut(id).expect("callers have looked");
+        let place = (id.at, id.generation);
+        if step.pace == Pace::Stop {
+            entry.resend_at = NEVER;
+        } else if let Some(interval) = self.lanes.paced(entry.interval, step.pace) {
+            entry.interval = interval;
+            entry.resend_at = self.lanes.resend(now, interval, place);
+        }
+        match step.life {
+            Life::Keep => {}
+            Life::Set(timer) => (entry.life, entry.life_at) = (timer, self.lanes.live(now, timer, place)),
+            Life::Clear => entry.life_at = NEVER,
         }
     }
 }
@@ -337,76 +407,5 @@ fn news(tell: Tell, why: Sending) -> Option<News> {
         (Tell::Timeout, Sending::Timer(timer)) => Some(News::Timeout(timer)),
         (Tell::Timeout, _) => unreachable!("only a timer brings a timeout"),
         (Tell::TransportError, _) => Some(News::TransportError),
-    }
-}
-
-/// Lets the wheel know of the next deadline.
-fn arm<T, M>(wheel: &mut TimerWheel, at: u32, entry: &mut Entry<T, M>) {
-    match (entry.timer, entry.deadline()) {
-        (NO_TIMER, NEVER) => {}
-        (NO_TIMER, deadline) => entry.timer = wheel.set(deadline, at),
-        (timer, NEVER) => {
-            wheel.cancel(timer);
-            entry.timer = NO_TIMER;
-        }
-        (timer, deadline) => wheel.reset(timer, deadline),
-    }
-}
-
-impl<T, M: Message> Entry<T, M> {
-    /// Sends, and keeps what may be sent again. Whether it was sent before.
-    fn send(
-        &mut self,
-        id: Id,
-        send: Send,
-        given: Given<'_, '_, M>,
-        why: Sending,
-        out: &mut impl Effects<T, M>,
-    ) -> bool {
-        match (send, given) {
-            (Send::New, Given::Message(message)) => {
-                out.send(id, &self.user, &message, Sending::First);
-                self.message = Some(message);
-            }
-            (Send::Pass, Given::Message(message)) => out.send(id, &self.user, &message, Sending::First),
-            (Send::Ack, Given::Response(response)) => {
-                self.message = self.message.take().and_then(|invite| invite.ack(response));
-                if let Some(ack) = &self.message {
-                    out.send(id, &self.user, ack, Sending::First);
-                }
-            }
-            (Send::Again, _) => {
-                if let Some(message) = &self.message {
-                    out.send(id, &self.user, message, why);
-                    return true;
-                }
-            }
-            _ => {}
-        }
-        false
-    }
-
-    /// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
-    fn set_timers(&mut self, now: Instant, timers: &Timers, step: Step<Machine>) {
-        let interval = match step.pace {
-            Pace::Keep => None,
-            Pace::Start => Some(timers.t1),
-            Pace::Double => Some(self.interval * 2),
-            Pace::DoubleToT2 => Some((self.interval * 2).min(timers.t2)),
-            Pace::T2 => Some(timers.t2),
-            Pace::Stop => {
-                self.resend_at = NEVER;
-                None
-            }
-        };
-        if let Some(interval) = interval {
-            self.interval = interval;
-            self.resend_at = now + interval;
-        }
-        match step.life {
-            Life::Keep => {}
-            Life::Set(timer) => (self.life, self.life_at) = (timer, now + timers.value(timer)),
-            Life::Clear => self.life_at = NEVER,
-        }
     }
 }

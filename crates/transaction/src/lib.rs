@@ -19,6 +19,7 @@ mod build;
 pub mod client;
 mod effects;
 mod key;
+mod lanes;
 mod layer;
 mod machine;
 mod packet;

@@ -1,25 +1,26 @@
 use crate::key::{Key, ServerKey, Tag};
+use crate::lanes::Interval;
 use crate::machine::{Machine, Timer, TransportKind};
-use base::{Instant, Slab};
-use core::time::Duration;
+use base::{Instant, LaneTimer, Slab};
 use hashbrown::HashTable;
 
 /// Names a transaction for as long as it lives; after that it names nothing, even when its place is used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Id {
     pub(crate) at: u32,
-    generation: u32,
+    pub(crate) generation: u32,
 }
 
-/// No timer is set.
-pub(crate) const NO_TIMER: u32 = u32::MAX;
+/// No message is kept.
+const NO_MESSAGE: u32 = u32::MAX;
 /// A timer that does not run.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// One transaction.
+/// One transaction, in little more than a line of the cache: most of those that live wait for their end.
 #[derive(Debug)]
-pub(crate) struct Entry<T, M> {
-    key: Key,
+pub(crate) struct Entry<T> {
+    /// The key, in halves: as one number it would be aligned to 16 bytes.
+    key: [u64; 2],
     /// Of a server transaction with an RFC 2543 peer: the To tag of its request, and of its final response.
     pub(crate) tag: Tag,
     pub(crate) answer_tag: Tag,
@@ -31,22 +32,24 @@ pub(crate) struct Entry<T, M> {
     pub(crate) life_at: Instant,
     /// When the message is sent again, and after which interval that is.
     pub(crate) resend_at: Instant,
-    pub(crate) interval: Duration,
-    /// The wheel's timer for whichever of the two comes first.
-    pub(crate) timer: u32,
-    /// What may have to be sent again.
-    pub(crate) message: Option<M>,
+    pub(crate) interval: Interval,
+    /// The place of what may have to be sent again.
+    message: u32,
     pub(crate) user: T,
 }
 
-impl<T, M> Entry<T, M> {
-    /// When its next timer fires; [`NEVER`] if none runs.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.life_at.min(self.resend_at)
+impl<T> Entry<T> {
+    /// Whether any of its timers runs.
+    pub(crate) fn has_timer(&self) -> bool {
+        self.life_at.min(self.resend_at) != NEVER
+    }
+
+    fn key(&self) -> Key {
+        Key(u128::from(self.key[0]) << 64 | u128::from(self.key[1]))
     }
 
     fn matches(&self, wanted: &ServerKey) -> bool {
-        self.key == wanted.key && wanted.tag == if wanted.is_ack { self.answer_tag } else { self.tag }
+        self.key() == wanted.key && wanted.tag == if wanted.is_ack { self.answer_tag } else { self.tag }
     }
 }
 
@@ -56,7 +59,9 @@ const PARTS: usize = 256;
 /// All transactions, by place and by key.
 #[derive(Debug)]
 pub(crate) struct Store<T, M> {
-    entries: Slab<Entry<T, M>>,
+    entries: Slab<Entry<T>>,
+    /// Kept apart: few transactions have one for long.
+    messages: Slab<M>,
     index: Vec<HashTable<u32>>,
     generation: u32,
 }
@@ -64,7 +69,7 @@ pub(crate) struct Store<T, M> {
 impl<T, M> Default for Store<T, M> {
     fn default() -> Self {
         let index = (0..PARTS).map(|_| HashTable::new()).collect();
-        Self { entries: Slab::default(), index, generation: 0 }
+        Self { entries: Slab::default(), messages: Slab::default(), index, generation: 0 }
     }
 }
 
@@ -81,19 +86,14 @@ impl<T, M> Store<T, M> {
     pub(crate) fn find(&self, wanted: &ServerKey) -> Option<Id> {
         let part = &self.index[part_of(wanted.key)];
         let &at = part.find(hash_of(wanted.key), |&at| self.entries[at].matches(wanted))?;
-        Some(self.id(at))
+        Some(Id { at, generation: self.entries[at].generation })
     }
 
-    /// The transaction at a place that is known to be taken.
-    pub(crate) fn id(&self, at: u32) -> Id {
-        Id { at, generation: self.entries[at].generation }
-    }
-
-    pub(crate) fn get(&self, id: Id) -> Option<&Entry<T, M>> {
+    pub(crate) fn get(&self, id: Id) -> Option<&Entry<T>> {
         self.entries.get(id.at).filter(|entry| entry.generation == id.generation)
     }
 
-    pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut Entry<T, M>> {
+    pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut Entry<T>> {
         self.entries.get_mut(id.at).filter(|entry| entry.generation == id.generation)
     }
 
@@ -109,7 +109,7 @@ impl<T, M> Store<T, M> {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
         let at = self.entries.insert(Entry {
-            key,
+            key: [(key.0 >> 64) as u64, key.0 as u64],
             tag,
             answer_tag: tag,
             generation,
@@ -118,20 +118,41 @@ impl<T, M> Store<T, M> {
             life: Timer::Expire,
             life_at: NEVER,
             resend_at: NEVER,
-            interval: Duration::ZERO,
-            timer: NO_TIMER,
-            message: None,
+            interval: Interval::default(),
+            message: NO_MESSAGE,
             user,
         });
         let entries = &self.entries;
-        self.index[part_of(key)].insert_unique(hash_of(key), at, |&other| hash_of(entries[other].key));
+        self.index[part_of(key)].insert_unique(hash_of(key), at, |&other| hash_of(entries[other].key()));
         Id { at, generation }
     }
 
-    pub(crate) fn remove(&mut self, id: Id) -> Entry<T, M> {
+    /// What is kept to be sent again.
+    pub(crate) fn message(&self, id: Id) -> Option<&M> {
+        self.messages.get(self.get(id)?.message)
+    }
+
+    /// Keeps this message in place of the one before.
+    pub(crate) fn keep(&mut self, id: Id, message: M) {
+        self.take_message(id);
+        let at = self.messages.insert(message);
+        self.entries[id.at].message = at;
+    }
+
+    /// Keeps no message any more, and hands out the one that was kept.
+    pub(crate) fn take_message(&mut self, id: Id) -> Option<M> {
+        match core::mem::replace(&mut self.entries[id.at].message, NO_MESSAGE) {
+            NO_MESSAGE => None,
+            at => self.messages.remove(at),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: Id) -> Entry<T> {
+        self.take_message(id);
         let entry = self.entries.remove(id.at).expect("only a live transaction ends");
-        self.index[part_of(entry.key)]
-            .find_entry(hash_of(entry.key), |&other| other == id.at)
+        let key = entry.key();
+        self.index[part_of(key)]
+            .find_entry(hash_of(key), |&other| other == id.at)
             .expect("a transaction is indexed as long as it lives")
             .remove();
         entry
@@ -139,5 +160,16 @@ impl<T, M> Store<T, M> {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Transactions with a timer that runs.
+    pub(crate) fn timers(&self) -> usize {
+        self.entries.iter().filter(|(_, entry)| entry.has_timer()).count()
+    }
+
+    /// What a timer names, as long as that lives.
+    pub(crate) fn named(&self, timer: &LaneTimer) -> Option<(Id, &Entry<T>)> {
+        let id = Id { at: timer.place, generation: timer.generation };
+        Some((id, self.get(id)?))
     }
 }

@@ -14,7 +14,7 @@ const NEAR_MAX: usize = 96;
 /// Emptied lists with more room than this are given back, so that memory follows the number of pending events.
 const SPARE_MAX: usize = 256;
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Entry<E> {
     at: u64,
     event: E,
@@ -26,7 +26,7 @@ struct Entry<E> {
 /// from the end of the run, as in a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 37, 1990), and are sorted
 /// only when few enough of them share the next slot, as in a ladder queue (Tang, Goh and Thng, ACM TOMACS 15, 2005).
 /// The cost of an event is thus a few moves of its entry, whatever the number pending and whatever the scale of time;
-/// no tick has to fit the model. Keep `E` small (8 to 16 bytes): it is moved, not pointed to.
+/// no tick has to fit the model. Keep `E` small (8 to 16 bytes): it is copied, not pointed to.
 ///
 /// An event cannot be taken back: put a generation into it and compare when it comes.
 ///
@@ -64,7 +64,7 @@ impl<E> Default for EventQueue<E> {
     }
 }
 
-impl<E> EventQueue<E> {
+impl<E: Copy> EventQueue<E> {
     /// The instant of the event popped last.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now)
@@ -99,7 +99,8 @@ impl<E> EventQueue<E> {
     /// The next event, which now happens.
     pub fn pop(&mut self) -> Option<(Instant, E)> {
         self.fill();
-        let Entry { at, event } = self.near.pop_front()?;
+        let Entry { at, event } = *self.near.front()?;
+        self.near.pop_front();
         self.now = at;
         self.len -= 1;
         Some((Instant::from_nanos(at), event))
@@ -141,16 +142,18 @@ impl<E> EventQueue<E> {
             if level == 0 || list.len() <= POUR_MAX {
                 self.base = start | ((1 << shift) - 1);
                 list.sort_by_key(|entry| entry.at);
-                self.near.extend(list.drain(..));
+                self.near.extend(&list);
+                list.clear();
             } else {
                 self.base = start;
-                for entry in list.drain(..) {
+                for &entry in &list {
                     if entry.at == start {
                         self.near.push_back(entry);
                     } else {
                         self.put_far(entry);
                     }
                 }
+                list.clear();
             }
             self.recycle(list);
         }
@@ -170,14 +173,14 @@ impl<E> EventQueue<E> {
             let lower = self.levels.trailing_zeros() as usize;
             let from = self.occupied[lower].trailing_zeros() as usize;
             let mut list = self.take(lower, from);
-            for entry in list.drain(..) {
+            for &entry in &list {
                 debug_assert!(entry.at > below && place(entry.at, last) == (level, slot));
                 self.put_far(entry);
             }
+            list.clear();
             self.recycle(list);
         }
-        let mut later = self.near.split_off(keep);
-        for entry in later.drain(..) {
+        for entry in self.near.split_off(keep) {
             self.put_far(entry);
         }
     }

@@ -38,7 +38,9 @@ impl Spread {
 
 /// A time multiplied, to the nearest nanosecond; what does not fit (584 years) saturates.
 pub(crate) fn scaled(time: Duration, factor: f64) -> Duration {
-    Duration::from_nanos((time.as_nanos() as f64 * factor).round() as u64)
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    // Half a nanosecond is rounded up; calls into a library for that would cost more than all else here.
+    Duration::from_nanos((nanos as f64 * factor + 0.5) as u64)
 }
 
 /// A measured law as a table of its quantiles at equal steps of probability, linear in between, scaled to mean 1.

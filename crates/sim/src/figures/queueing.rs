@@ -69,6 +69,7 @@ impl Case {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Event {
     Arrival(Priority),
     Finished(Ticket),

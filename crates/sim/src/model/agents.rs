@@ -4,7 +4,7 @@
 use super::arrivals::Arrivals;
 use super::measure::StreamMeasure;
 use super::medium::Map;
-use super::message::{CallId, HostId, Message, Sent, Start, Via};
+use super::message::{CallId, HostId, Message, Route, Sent, Start, Via, Vias};
 use arrayvec::ArrayVec;
 use base::{Instant, Rng, Slab};
 use config::scenario::{Scenario, Spread, Stream};
@@ -52,7 +52,7 @@ struct Call {
     incoming: Option<(Id, Message)>,
     target: HostId,
     /// The route of each party's requests, next host last.
-    routes: [ArrayVec<HostId, { super::message::HOPS_MAX }>; 2],
+    routes: [Route; 2],
 }
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
@@ -164,7 +164,7 @@ impl Agents {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.layer.deadline()
+        self.layer.noticed_deadline()
     }
 
     /// A new call: INVITE to one of the first hosts of its path.
@@ -195,7 +195,7 @@ impl Agents {
             invite: None,
             incoming: None,
             target,
-            routes: [ArrayVec::new(), ArrayVec::new()],
+            routes: [Route::none(); 2],
         });
         let call = CallId { at, generation: self.generation };
         out.alarms.push(Alarm { at: give_up, call: at, party: Party::Caller });
@@ -205,13 +205,13 @@ impl Agents {
 
     fn next_branch(&mut self) -> Via {
         self.branch = self.branch.wrapping_add(1);
-        Via { host: HostId::AGENTS, branch: self.branch }
+        Via::new(HostId::AGENTS, self.branch)
     }
 
     fn request(&mut self, call: CallId, party: Party, method: Method, to_tag: Option<HostId>) -> Message {
         let via = self.next_branch();
         let Call { stream, target, ref routes, .. } = self.calls[call.at];
-        let route = if to_tag.is_some() { routes[party as usize].clone() } else { ArrayVec::new() };
+        let route = if to_tag.is_some() { routes[party as usize] } else { Route::none() };
         Message {
             start: Start::Request,
             method,
@@ -224,7 +224,7 @@ impl Agents {
             hop: HostId::AGENTS,
             call,
             notice: None,
-            vias: ArrayVec::from_iter([via]),
+            vias: Vias::one(via),
             route,
         }
     }
@@ -259,9 +259,17 @@ impl Agents {
 
     /// A message arrived.
     pub(crate) fn handle(&mut self, now: Instant, message: &Message, out: &mut Out) {
+        self.clear_away(now, out);
         match message.start {
             Start::Response(status) => self.response(now, message, status, out),
             Start::Request => self.incoming(now, message, out),
+        }
+    }
+
+    /// Ends transactions whose time is over.
+    pub(crate) fn clear_away(&mut self, now: Instant, out: &mut Out) {
+        while let Some(due) = self.layer.due_unnoticed(now) {
+            self.layer.fire(now, due, &mut Collect { sent: &mut out.sent, news: ArrayVec::new() });
         }
     }
 
@@ -278,7 +286,7 @@ impl Agents {
             match (leg.party, leg.method) {
                 (Party::Caller, Method::Invite) => {
                     if (200..300).contains(&status) {
-                        call.routes[0] = message.route.iter().rev().copied().collect();
+                        call.routes[0] = message.route.reversed();
                     }
                     let event = match status {
                         100..=199 => CallerEvent::Provisional,
@@ -345,7 +353,7 @@ impl Agents {
 
     fn invited(&mut self, now: Instant, call: CallId, id: Id, invite: &Message, out: &mut Out) {
         let entry = &mut self.calls[call.at];
-        entry.routes[1].clone_from(&invite.route);
+        entry.routes[1] = invite.route;
         entry.incoming = Some((id, invite.clone()));
         let (callee, acts) = Callee::new(now, &self.sources[entry.stream as usize].plan);
         entry.callee = Some(callee);

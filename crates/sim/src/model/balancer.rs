@@ -58,7 +58,7 @@ impl Balancer {
                     cseq: message.cseq(),
                     status,
                     direction,
-                    branch: next.branch,
+                    branch: next.branch(),
                     dialog: 1,
                 };
                 self.balancer.response(now, &response);
@@ -75,7 +75,7 @@ impl Balancer {
                     direction,
                     pinned: None,
                     by_token: false,
-                    branch: message.top().branch,
+                    branch: message.top().branch(),
                 };
                 let Decision::Forward { slot, .. } = self.balancer.request(now, &request) else {
                     let refusal = message.response(503, id);
@@ -91,8 +91,7 @@ impl Balancer {
                     message.route.push(id);
                 }
                 // RFC 3261 §16.11: the branch depends on the request alone.
-                let Via { branch, .. } = message.top();
-                message.vias.push(Via { host: id, branch });
+                message.vias.push(Via::new(id, message.top().branch()));
                 message.stage += 1;
                 let to = if from_pool { HostId::AGENTS } else { HostId(self.servers.start + slot.0) };
                 out.push(Sent { to, message });

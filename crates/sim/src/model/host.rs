@@ -12,6 +12,7 @@ use config::scenario::{Costs, Group, Scenario};
 use core::time::Duration;
 use overload::{Class, Fate, RejectAt, RejectState};
 use proxy::{Arrived, Fire, Medium, Proxy, Refusal, Sink};
+use std::collections::VecDeque;
 use transaction::Sending;
 use wire::Method;
 
@@ -78,6 +79,19 @@ pub(crate) enum Role {
     Balancer(Box<Balancer>),
     /// The agents answer here.
     Server,
+}
+
+impl Role {
+    /// Ends the transactions whose time is over. Where that is free nobody can tell when it is done, as long as it is
+    /// before the next message.
+    fn clear_away(&mut self, now: Instant) {
+        if let Self::Proxy(proxy, router) = self {
+            while let Some(fire) = proxy.due_unnoticed(now) {
+                // Nothing is sent for it.
+                proxy.fire(now, fire, router, &mut Outgoing(&mut Vec::new()));
+            }
+        }
+    }
 }
 
 /// A host.
@@ -178,6 +192,10 @@ impl Host {
 
     /// A message arrives: it waits for the processor, or is lost on a full buffer.
     pub(crate) fn arrive(&mut self, now: Instant, from: HostId, mut message: Message) {
+        if message.is_initial_invite() {
+            // It is compared with the transactions that there are.
+            self.clear_away(now);
+        }
         let (mut class, mut refused) = (Class::Response, None);
         if let Role::Proxy(proxy, router) = &mut self.role {
             if message.is_request() {
@@ -253,9 +271,13 @@ impl Host {
         agents: &mut Agents,
         alarms: &mut Vec<Alarm>,
     ) -> Option<Due> {
+        let clears = self.clears_for_free();
         let Self { cpu, role, control, messages, fires, outs, costs, free, id, results, .. } = self;
         let mut served = None;
         let due = cpu.start(now, |job| {
+            if clears {
+                role.clear_away(now);
+            }
             let out = &mut outs[job.out as usize];
             let mut work = Work { now, id: *id, role, control, costs, results, agents, alarms, out };
             let cost = match job.what {
@@ -308,10 +330,16 @@ impl Host {
     }
 
     /// A service ends: what it sent leaves.
-    pub(crate) fn finish(&mut self, now: Instant, ticket: Ticket, sent: &mut Vec<Sent>) -> Option<Instant> {
+    pub(crate) fn finish(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        sent: &mut VecDeque<(HostId, Sent)>,
+    ) -> Option<Instant> {
         match self.cpu.finish(now, ticket) {
             Finish::Done(served) => {
-                sent.append(&mut self.outs[served.job.out as usize]);
+                let out = &mut self.outs[served.job.out as usize];
+                sent.extend(out.drain(..).map(|sent| (self.id, sent)));
                 self.idle_outs.push(served.job.out);
                 None
             }
@@ -345,8 +373,22 @@ impl Host {
         }
     }
 
+    /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
+    fn clears_for_free(&self) -> bool {
+        self.free || self.costs.cleanup.is_zero()
+    }
+
+    /// Ends the transactions whose time is over, if that is free.
+    pub(crate) fn clear_away(&mut self, now: Instant) {
+        if self.clears_for_free() {
+            self.role.clear_away(now);
+        }
+    }
+
+    /// When [`timers`](Self::timers) is to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.role {
+            Role::Proxy(proxy, _) if self.clears_for_free() => proxy.noticed_deadline(),
             Role::Proxy(proxy, _) => proxy.deadline(),
             Role::Balancer(balancer) => balancer.deadline(),
             Role::Server => None,

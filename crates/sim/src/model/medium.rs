@@ -187,9 +187,9 @@ impl Medium for Router {
     fn forward(&mut self, request: &Message, hop: HostId, serial: Option<u64>) -> (Sent, Key) {
         // Without a transaction the branch depends on the request alone (RFC 3261 §16.11); the first bit keeps these
         // apart from those that count up.
-        let branch = serial.map_or(request.top().branch | 1 << 31, |serial| serial as u32 & !(1 << 31));
+        let branch = serial.map_or(request.top().branch() | 1 << 31, |serial| serial as u32 & !(1 << 31));
         let mut message = request.clone();
-        message.vias.push(Via { host: self.host, branch });
+        message.vias.push(Via::new(self.host, branch));
         if request.is_initial_invite() {
             message.route.push(self.host);
         }

@@ -1,7 +1,7 @@
 //! The small typed message that the fast simulation sends around: what RFC 3261's machines and the proxy's routing
 //! look at, and nothing else.
 
-use arrayvec::ArrayVec;
+use std::ops::Deref;
 use transaction::{Key, ServerKey, Side, Tag};
 use wire::Method;
 
@@ -27,8 +27,93 @@ pub const HOPS_MAX: usize = 6;
 pub struct Via {
     /// The host that it leads back to.
     pub host: HostId,
-    /// Unique to the transaction at that host (RFC 3261 §8.1.1.7).
-    pub branch: u32,
+    /// In halves, so that it fits in six bytes.
+    branch: [u16; 2],
+}
+
+impl Via {
+    /// `branch` is unique to the transaction at that host (RFC 3261 §8.1.1.7).
+    pub fn new(host: HostId, branch: u32) -> Self {
+        Self { host, branch: [(branch >> 16) as u16, branch as u16] }
+    }
+
+    /// See [`new`](Self::new).
+    pub fn branch(self) -> u32 {
+        u32::from(self.branch[0]) << 16 | u32::from(self.branch[1])
+    }
+}
+
+/// A short list that is copied whole, whatever its length: quicker than element by element.
+#[derive(Clone, Copy)]
+pub struct Few<T, const N: usize> {
+    items: [T; N],
+    len: u8,
+}
+
+impl<T: Copy, const N: usize> Few<T, N> {
+    /// An empty list; `filler` stands where nothing is.
+    pub fn new(filler: T) -> Self {
+        Self { items: [filler; N], len: 0 }
+    }
+
+    /// Appends an item.
+    ///
+    /// # Panics
+    /// When the list is full.
+    pub fn push(&mut self, item: T) {
+        self.items[usize::from(self.len)] = item;
+        self.len += 1;
+    }
+
+    /// Takes the last item off.
+    pub fn pop(&mut self) -> Option<T> {
+        let last = self.last().copied()?;
+        self.len -= 1;
+        Some(last)
+    }
+
+    /// The same items, last one first.
+    #[must_use]
+    pub fn reversed(mut self) -> Self {
+        self.items[..usize::from(self.len)].reverse();
+        self
+    }
+}
+
+impl<T, const N: usize> Deref for Few<T, N> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items[..usize::from(self.len)]
+    }
+}
+
+impl<T: std::fmt::Debug, const N: usize> std::fmt::Debug for Few<T, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// Vias of a message, top one last.
+pub(crate) type Vias = Few<Via, { HOPS_MAX + 1 }>;
+
+/// Hosts on a way, next or latest one last.
+pub(crate) type Route = Few<HostId, HOPS_MAX>;
+
+impl Vias {
+    /// One Via.
+    pub fn one(via: Via) -> Self {
+        let mut vias = Self::new(via);
+        vias.push(via);
+        vias
+    }
+}
+
+impl Route {
+    /// No hosts.
+    pub fn none() -> Self {
+        Self::new(HostId::AGENTS)
+    }
 }
 
 /// What a message is.
@@ -80,10 +165,10 @@ pub struct Message {
     pub(crate) call: CallId,
     /// Only in responses between hosts that control overload together.
     pub(crate) notice: Option<Box<Notice>>,
-    /// Top Via last.
-    pub vias: ArrayVec<Via, { HOPS_MAX + 1 }>,
+    /// Who is to get its responses.
+    pub vias: Vias,
     /// In a dialog, the Route, next host last. In a dialog being made, the Record-Route, latest host last.
-    pub route: ArrayVec<HostId, HOPS_MAX>,
+    pub route: Route,
 }
 
 impl Message {
@@ -131,14 +216,14 @@ impl Message {
     }
 
     fn server_key_as(&self, method: Method, is_ack: bool) -> ServerKey {
-        let Via { host, branch } = self.top();
-        let branch = u64::from(host.0) << 32 | u64::from(branch);
+        let via = self.top();
+        let branch = u64::from(via.host.0) << 32 | u64::from(via.branch());
         ServerKey { key: Key::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
     }
 
     /// The key of the client transaction that it belongs to at the host of its top Via (§17.1.3).
     pub fn client_key(&self) -> Key {
-        Key::from_numbers(Side::Client, self.top().branch.into(), self.method)
+        Key::from_numbers(Side::Client, self.top().branch().into(), self.method)
     }
 }
 
@@ -152,10 +237,8 @@ pub(crate) struct Sent {
 impl Sent {
     /// Of an INVITE as it was sent: the request of another method that has its top Via only (§9.1, §17.1.1.3).
     pub(crate) fn sibling(&self, method: Method, to_tag: Option<HostId>) -> Self {
-        let mut message = Message { method, to_tag, ..self.message.clone() };
-        let top = message.top();
-        message.vias.clear();
-        message.vias.push(top);
+        let vias = Vias::one(self.message.top());
+        let message = Message { method, to_tag, vias, ..self.message.clone() };
         Self { to: self.to, message }
     }
 }

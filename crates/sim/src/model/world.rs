@@ -199,8 +199,12 @@ impl<'a> World<'a> {
 
     /// What the agents sent and want to be woken for.
     fn take_out(&mut self) {
-        for sent in self.out.sent.drain(..) {
-            self.sent.push_back((HostId::AGENTS, sent));
+        // Mostly there is nothing, and to see that is cheaper than to drain it.
+        if !self.out.sent.is_empty() {
+            self.sent.extend(self.out.sent.drain(..).map(|sent| (HostId::AGENTS, sent)));
+        }
+        if self.out.alarms.is_empty() {
+            return;
         }
         for Alarm { at, call, party } in self.out.alarms.drain(..) {
             self.queue.at(at, Event::Alarm(call, party));
@@ -208,9 +212,7 @@ impl<'a> World<'a> {
     }
 
     fn send_from(&mut self, host: HostId) {
-        for sent in self.buffer.drain(..) {
-            self.sent.push_back((host, sent));
-        }
+        self.sent.extend(self.buffer.drain(..).map(|sent| (host, sent)));
     }
 
     fn carry(&mut self, now: Instant, from: HostId, sent: Sent) {
@@ -248,10 +250,9 @@ impl<'a> World<'a> {
     }
 
     fn finished(&mut self, now: Instant, host: HostId, ticket: Ticket) {
-        if let Some(later) = self.hosts[host.index()].finish(now, ticket, &mut self.buffer) {
+        if let Some(later) = self.hosts[host.index()].finish(now, ticket, &mut self.sent) {
             return self.queue.at(later, Event::Finished(host, ticket));
         }
-        self.send_from(host);
         self.start(now, host);
         self.watch_timers(host);
     }
@@ -323,6 +324,9 @@ impl<'a> World<'a> {
     }
 
     fn into_results(mut self) -> Results {
+        let end = self.queue.now();
+        self.hosts.iter_mut().for_each(|host| host.clear_away(end));
+        self.agents.clear_away(end, &mut self.out);
         let mut occupancy = Vec::new();
         for host in &self.hosts {
             if let Role::Balancer(balancer) = &host.role {

@@ -37,6 +37,7 @@ pub(crate) struct Outcome {
     pub(crate) trace: Trace,
 }
 
+#[derive(Clone, Copy)]
 enum Event {
     Arrival(usize),
     End(Ticket),

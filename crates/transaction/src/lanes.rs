@@ -1,0 +1,136 @@
+//! The timers of all transactions: each of a length that the profile gives, so that queues are enough.
+
+use crate::machine::{Pace, Timer};
+use crate::timers::Timers;
+use base::{Instant, LaneTimer, TimerLanes};
+use core::time::Duration;
+
+/// The interval after which a message is sent again: T1 doubled so many times, or T2.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Interval(u8);
+
+/// T1 is doubled at most so often: a transaction that sends again lasts 64*T1, so 2^7 of them are never waited for.
+const DOUBLINGS_MAX: u8 = 7;
+
+impl Interval {
+    const T2: Self = Self(DOUBLINGS_MAX + 1);
+    const COUNT: usize = Self::T2.0 as usize + 1;
+}
+
+/// Timers of the machines come first: giving up goes before sending again at the same instant.
+const LIVES: usize = Timer::ALL.len();
+
+/// All timers of a layer. Every length is one of few, so each has its lane.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    profile: Timers,
+    /// By lane.
+    lengths: [Duration; LIVES + Interval::COUNT],
+    /// Timers that do something, sooner or later, that somebody notices.
+    noticed: TimerLanes,
+    /// The others: they only end transactions that have done their duty.
+    unnoticed: TimerLanes,
+}
+
+/// Which timers are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Among {
+    All,
+    Unnoticed,
+}
+
+/// Timers that end a transaction that has done its duty, by their lane.
+const UNNOTICED: [Timer; 6] = [Timer::D, Timer::I, Timer::J, Timer::K, Timer::L, Timer::M];
+
+/// What a timer in a lane is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// To end a state.
+    Life(Timer),
+    /// To send again.
+    Resend,
+}
+
+impl Lanes {
+    pub(crate) fn new(profile: Timers) -> Self {
+        let mut lengths = [profile.t2; LIVES + Interval::COUNT];
+        for (length, timer) in lengths.iter_mut().zip(Timer::ALL) {
+            *length = profile.value(timer);
+        }
+        for doublings in 0..=DOUBLINGS_MAX {
+            lengths[LIVES + doublings as usize] = profile.t1 * (1 << doublings);
+        }
+        Self {
+            profile,
+            lengths,
+            noticed: TimerLanes::new(LIVES + Interval::COUNT),
+            unnoticed: TimerLanes::new(UNNOTICED.len()),
+        }
+    }
+
+    /// Starts a timer that ends a state, for the transaction at this place.
+    pub(crate) fn live(&mut self, now: Instant, timer: Timer, (place, generation): (u32, u32)) -> Instant {
+        let deadline = now + self.lengths[timer as usize];
+        match UNNOTICED.iter().position(|&other| other == timer) {
+            Some(lane) => self.unnoticed.set(lane as u8, deadline, place, generation),
+            None => self.noticed.set(timer as u8, deadline, place, generation),
+        }
+    }
+
+    /// Starts the timer that sends again.
+    pub(crate) fn resend(
+        &mut self,
+        now: Instant,
+        interval: Interval,
+        (place, generation): (u32, u32),
+    ) -> Instant {
+        let lane = LIVES as u8 + interval.0;
+        self.noticed.set(lane, now + self.lengths[lane as usize], place, generation)
+    }
+
+    /// The interval that follows this one; `None` if none is started.
+    pub(crate) fn paced(&self, interval: Interval, pace: Pace) -> Option<Interval> {
+        let doubled = Interval((interval.0 + 1).min(DOUBLINGS_MAX));
+        match pace {
+            Pace::Keep | Pace::Stop => None,
+            Pace::Start => Some(Interval::default()),
+            Pace::Double => Some(doubled),
+            Pace::DoubleToT2 if interval == Interval::T2 => Some(interval),
+            Pace::DoubleToT2 => {
+                let fits = self.lengths[LIVES + doubled.0 as usize] < self.profile.t2;
+                Some(if fits { doubled } else { Interval::T2 })
+            }
+            Pace::T2 => Some(Interval::T2),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        Instant::earliest(self.noticed.deadline(), self.unnoticed.deadline())
+    }
+
+    pub(crate) fn noticed_deadline(&self) -> Option<Instant> {
+        self.noticed.deadline()
+    }
+
+    /// The next timer that is due and that its transaction still waits for.
+    pub(crate) fn pop(
+        &mut self,
+        among: Among,
+        now: Instant,
+        waits: impl Fn(&LaneTimer, Purpose) -> bool,
+    ) -> Option<(LaneTimer, Purpose)> {
+        let unnoticed = |timer: &LaneTimer| Purpose::Life(UNNOTICED[timer.lane as usize]);
+        if let Some(timer) = self.unnoticed.pop(now, |timer| !waits(timer, unnoticed(timer))) {
+            return Some((timer, unnoticed(&timer)));
+        }
+        if among == Among::Unnoticed {
+            return None;
+        }
+        let noticed = |timer: &LaneTimer| match Timer::ALL.get(timer.lane as usize) {
+            Some(&life) => Purpose::Life(life),
+            None => Purpose::Resend,
+        };
+        let timer = self.noticed.pop(now, |timer| !waits(timer, noticed(timer)))?;
+        Some((timer, noticed(&timer)))
+    }
+}
