@@ -1,7 +1,16 @@
 //! The figures that can be made, one file a subject: scenarios, sweeps, and the paper's statements as checks.
 
+mod overload_10;
+mod overload_11;
+mod overload_14;
+mod overload_7;
+mod overload_8;
+mod overload_9;
 mod queueing;
+mod series;
+mod sweeps;
 mod tlwl;
+mod topology;
 
 use crate::report::{Figure, Plot};
 use core::num::NonZero;
@@ -70,7 +79,22 @@ pub struct Entry {
 
 /// All figures, in the order of the report.
 pub fn all() -> &'static [Entry] {
-    &[queueing::MM1, tlwl::INVITE, tlwl::BYE, tlwl::PEAK, tlwl::SCALING, tlwl::OCCUPANCY, tlwl::UNEQUAL]
+    &[
+        queueing::MM1,
+        overload_7::OVERLOAD_7,
+        overload_8::OVERLOAD_8,
+        overload_9::OVERLOAD_9,
+        overload_10::OVERLOAD_10,
+        overload_11::OVERLOAD_11,
+        overload_11::OVERLOAD_12,
+        overload_14::OVERLOAD_14,
+        tlwl::INVITE,
+        tlwl::BYE,
+        tlwl::PEAK,
+        tlwl::SCALING,
+        tlwl::OCCUPANCY,
+        tlwl::UNEQUAL,
+    ]
 }
 
 /// A figure by name.
