@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the command line does not say about Kamailio.
 const KAMAILIO_CONFIG: &str = include_str!("../kamailio/kamailio.cfg");
+const KAMAILIO_PROXY_CONFIG: &str = include_str!("../kamailio/proxy.cfg");
 
 /// What stands between callers and servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -32,6 +33,10 @@ pub enum Kind {
     Sarabande,
     /// Kamailio, dispatcher with call load, record-routed, relayed with state.
     Kamailio,
+    /// Sarabande as a proxy, with one next hop.
+    Proxy,
+    /// Kamailio as a proxy, with one next hop: `t_relay`.
+    KamailioTm,
 }
 
 impl Kind {
@@ -41,6 +46,8 @@ impl Kind {
             Self::Relay => "relay",
             Self::Sarabande => "sarabande",
             Self::Kamailio => "kamailio",
+            Self::Proxy => "proxy",
+            Self::KamailioTm => "kamailio-tm",
         }
     }
 }
@@ -85,8 +92,10 @@ impl Setup {
         fs::create_dir_all(&scratch)?;
         let mut command = match kind {
             Kind::Relay => self.relay(address, driver)?,
-            Kind::Sarabande => self.sarabande(address, driver, &scratch)?,
+            Kind::Sarabande => self.sarabande(address, &pool(driver), &scratch)?,
             Kind::Kamailio => self.kamailio(address, driver, &scratch)?,
+            Kind::Proxy => self.sarabande(address, &proxy(driver), &scratch)?,
+            Kind::KamailioTm => self.kamailio_tm(address, driver, &scratch)?,
         };
         let log = scratch.join(format!("{}.log", kind.name()));
         let output = File::create(&log)?;
@@ -119,16 +128,14 @@ impl Setup {
         Ok(command)
     }
 
-    fn sarabande(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
-        let members: Vec<String> = driver.servers().iter().map(|server| format!("\"{server}\"")).collect();
+    fn sarabande(&self, address: SocketAddr, role: &str, scratch: &Path) -> Result<Command> {
         let config = scratch.join("sarabande.toml");
         let text = format!(
             "[listen]\nudp = [\"{address}\"]\nthreads = {}\n\n\
-             [pool.servers]\npolicy = \"tlwl\"\nmembers = [{}]\n\n\
+             {role}\n\n\
              [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n\n\
              [admin]\nlisten = \"\"\n\n[log]\nlevel = \"warn\"\n",
             self.threads,
-            members.join(", ")
         );
         fs::write(&config, text)?;
         let program = self.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?;
@@ -144,12 +151,22 @@ impl Setup {
         // Set, address, flags, priority, attributes: call load needs a unique id a server.
         let lines = servers.iter().enumerate().map(|(i, server)| format!("1 sip:{server} 0 0 duid=s{i}\n"));
         fs::write(&list, lines.collect::<String>())?;
+        Ok(self.kamailio_with(address, &config, scratch, &format!("LIST=\"{}\"", list.display())))
+    }
+
+    fn kamailio_tm(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
+        let config = scratch.join("kamailio.cfg");
+        fs::write(&config, KAMAILIO_PROXY_CONFIG)?;
+        Ok(self.kamailio_with(address, &config, scratch, &format!("HOP=\"sip:{}\"", driver.servers()[0])))
+    }
+
+    fn kamailio_with(&self, address: SocketAddr, config: &Path, scratch: &Path, define: &str) -> Command {
         let mut command = Command::new(&self.kamailio);
         // -DD: children, but no daemon; 2 GiB hold the transactions of five seconds, which tm keeps, at any rate.
         command.args(["-DD", "-E", "-x", "fm", "-m", "2048", "-M", "16", "-n", &self.threads.to_string()]);
         command.arg("-f").arg(config).arg("-Y").arg(scratch);
-        command.arg("-l").arg(format!("udp:{address}")).arg("-A").arg(format!("LIST=\"{}\"", list.display()));
-        Ok(command)
+        command.arg("-l").arg(format!("udp:{address}")).arg("-A").arg(define);
+        command
     }
 }
 
@@ -176,6 +193,17 @@ impl Target {
         }
         Ok(())
     }
+}
+
+/// The table of a balancer in front of all servers.
+fn pool(driver: &Driver) -> String {
+    let members: Vec<String> = driver.servers().iter().map(|server| format!("\"{server}\"")).collect();
+    format!("[pool.servers]\npolicy = \"tlwl\"\nmembers = [{}]", members.join(", "))
+}
+
+/// The table of a proxy in front of the first server.
+fn proxy(driver: &Driver) -> String {
+    format!("[proxy]\nnext = [\"{}\"]", driver.servers()[0])
 }
 
 /// The program of this `name` in the directory of the one that runs.

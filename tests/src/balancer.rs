@@ -306,7 +306,7 @@ impl Tool {
 }
 
 /// The program: `SARABANDE_BIN`, or else the workspace's release binary, brought up to date first.
-fn binary() -> &'static PathBuf {
+pub(crate) fn binary() -> &'static PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| env::var_os("SARABANDE_BIN").map_or_else(build, PathBuf::from))
 }

@@ -64,7 +64,7 @@ fn main() -> Result<()> {
             let (us, failed) = (sample.call_us(), sample.outcome.failed());
             let (name, others) = (kind.name(), sample.others);
             eprintln!(
-                "round {round}: {name:<9} {us:>7.2} us a call, {failed} failed; other work took {others:.2} processors"
+                "round {round}: {name:<11} {us:>7.2} us a call, {failed} failed; other work took {others:.2} processors"
             );
             samples.push(sample);
         }
@@ -115,6 +115,7 @@ fn table(arguments: &Arguments, samples: &[Sample]) -> Table {
         "user share",
         "x relay",
         "x sarabande",
+        "x proxy",
         "calls",
         "failed",
         "misrouted",
@@ -134,6 +135,7 @@ fn table(arguments: &Arguments, samples: &[Sample]) -> Table {
             format!("{:.0} %", 100.0 * median(&user)),
             multiple(ratio(samples, *kind, Kind::Relay)),
             multiple(ratio(samples, *kind, Kind::Sarabande)),
+            multiple(ratio(samples, *kind, Kind::Proxy)),
             total(|outcome| outcome.started),
             total(Outcome::failed),
             total(|outcome| outcome.misrouted),
@@ -159,6 +161,8 @@ fn json(arguments: &Arguments, samples: &[Sample]) -> Value {
         (Kind::Sarabande, Kind::Relay),
         (Kind::Kamailio, Kind::Relay),
         (Kind::Kamailio, Kind::Sarabande),
+        (Kind::Proxy, Kind::Relay),
+        (Kind::KamailioTm, Kind::Proxy),
     ]
     .into_iter()
     .filter(|(kind, base)| arguments.setup.kinds.contains(kind) && arguments.setup.kinds.contains(base))

@@ -49,7 +49,7 @@ fn relay(socket: &UdpSocket, peers: &[(SocketAddr, SocketAddr)]) -> Result<()> {
         let mut ready = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
         poll(&mut ready, None)?;
         if ready[0].revents().contains(PollFlags::ERR) {
-            read_errors(socket, |_, _| ())?;
+            read_errors(socket, |_, _, _| ())?;
         }
         loop {
             let count = receiving.receive(socket)?;

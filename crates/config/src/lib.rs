@@ -20,7 +20,7 @@
 //!     members = ["10.0.0.1:5060", "10.0.0.2:5060", "10.0.0.3:5060"]
 //! "#;
 //! let config = sarabande_config::parse(text, "sarabande.toml").unwrap();
-//! assert_eq!(config.pool.members.len(), 3);
+//! assert_eq!(config.members().len(), 3);
 //!
 //! let errors = sarabande_config::parse(&text.replace("tlwl", "tlw"), "sarabande.toml").unwrap_err();
 //! assert!(errors.to_string().ends_with("did you mean \"tlwl\"?"));

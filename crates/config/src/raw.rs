@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{
-    AdminListen, Advertised, Bound, Choice, Count, DAY, DnsServer, Flag, HOUR, KeyPath, KeyText, MINUTE,
-    MemberAddress, PolicyName, Ratio, SECOND, ServedName, Size, Time, YEAR,
+    AdminListen, Advertised, Bound, Choice, Count, DAY, DnsServer, Flag, HOUR, HopAddress, KeyPath, KeyText,
+    MINUTE, MemberAddress, PolicyName, Ratio, SECOND, ServedName, Size, Time, YEAR,
 };
 use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat, Orphans};
@@ -18,13 +18,16 @@ use crate::typed::{Level, LogFormat, Orphans};
 /// A complete configuration file of Sarabande.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(title = "Sarabande configuration", extend("required" = ["listen", "pool"]))]
+#[schemars(title = "Sarabande configuration", extend("required" = ["listen"], "oneOf" = [{ "required": ["pool"] }, { "required": ["proxy"] }]))]
 pub(crate) struct RawConfig {
     pub(crate) listen: RawListen,
     // Every table below `pool` is a pool; today there is one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1, "propertyNames" = { "pattern": "^[-_0-9A-Za-z]+$" }))]
     pub(crate) pool: BTreeMap<String, RawPool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RawProxy")]
+    pub(crate) proxy: Option<RawProxy>,
     pub(crate) timers: RawTimers,
     pub(crate) token: RawToken,
     pub(crate) admin: RawAdmin,
@@ -75,7 +78,7 @@ pub(crate) struct RawListener {
 }
 
 /// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and appears in
-/// metrics. A file has exactly one pool.
+/// metrics. A file has exactly one pool, or a `[proxy]` instead.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["members"]))]
@@ -138,6 +141,31 @@ pub(crate) struct RawMember {
 impl Default for RawMember {
     fn default() -> Self {
         Self { address: None, capacity: 1.0.into(), max_calls: None }
+    }
+}
+
+/// A transaction-stateful, record-routing proxy, instead of a pool: it answers 100 at once, repeats lost messages, cancels
+/// what rings too long, and tries another next hop when one fails.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["next"]))]
+pub(crate) struct RawProxy {
+    /// Where requests go that do not belong to a dialog of this proxy, one to 64; the port is 5060 where none is given. A
+    /// call's Call-ID decides where its requests go first; the others follow, in this order, when one answers 503, is
+    /// unreachable, or lets an INVITE run out of time. One that failed is the last to be asked for 64 * 500 ms.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("minItems" = 1, "maxItems" = 64))]
+    pub(crate) next: Vec<Setting<HopAddress>>,
+    /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes.
+    pub(crate) timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>>,
+    /// Most transactions at a time; a request in progress has two, and one that has just ended keeps them for up to 32 s.
+    /// Beyond it what is new gets 503; requests within dialogs have a quarter more.
+    pub(crate) max_transactions: Setting<Count<1000, { u32::MAX }>>,
+}
+
+impl Default for RawProxy {
+    fn default() -> Self {
+        Self { next: Vec::new(), timer_c: "181s".into(), max_transactions: 1_000_000.into() }
     }
 }
 

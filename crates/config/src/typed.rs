@@ -16,8 +16,8 @@ pub const SIP_PORT: u16 = 5060;
 pub struct Config {
     /// Sockets and the names of this balancer.
     pub listen: Listen,
-    /// The servers behind it.
-    pub pool: Pool,
+    /// What the process is.
+    pub role: Role,
     /// How long leases and sessions live.
     pub timers: Timers,
     /// Keys of the tokens in Record-Route and Via.
@@ -30,6 +30,58 @@ pub struct Config {
     pub stop: Stop,
     /// Name resolution of members.
     pub dns: Dns,
+}
+
+/// What a process is: a file has either table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Role {
+    /// `[pool.<name>]`: a balancer in front of servers.
+    Pool(Pool),
+    /// `[proxy]`: a transaction-stateful proxy.
+    Proxy(Proxy),
+}
+
+impl Config {
+    /// The pool, if this is a balancer.
+    pub fn pool(&self) -> Option<&Pool> {
+        match &self.role {
+            Role::Pool(pool) => Some(pool),
+            Role::Proxy(_) => None,
+        }
+    }
+
+    /// The proxy's table, if this is one.
+    pub fn proxy(&self) -> Option<&Proxy> {
+        match &self.role {
+            Role::Pool(_) => None,
+            Role::Proxy(proxy) => Some(proxy),
+        }
+    }
+
+    /// The members of the pool; a proxy has none.
+    pub fn members(&self) -> &[Member] {
+        self.pool().map_or(&[], |pool| &pool.members)
+    }
+
+    /// In a few words, for people.
+    pub fn summary(&self) -> String {
+        match &self.role {
+            Role::Pool(pool) => format!("{} members, policy {}", pool.members.len(), pool.policy),
+            Role::Proxy(proxy) if proxy.next.len() == 1 => format!("proxy, next hop {}", proxy.next[0]),
+            Role::Proxy(proxy) => format!("proxy, {} next hops", proxy.next.len()),
+        }
+    }
+}
+
+/// `[proxy]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proxy {
+    /// Where requests go; at least one, no two alike.
+    pub next: Vec<SocketAddr>,
+    /// Timer C; more than three minutes.
+    pub timer_c: Duration,
+    /// Most transactions at a time.
+    pub max_transactions: usize,
 }
 
 /// `[listen]`

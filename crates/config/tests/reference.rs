@@ -54,5 +54,5 @@ fn the_example_of_the_reference_is_a_complete_file() {
     let text = sarabande_config::reference();
     let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let config = sarabande_config::parse(example, "reference.toml").unwrap();
-    assert_eq!(config.pool.members.len(), 3);
+    assert_eq!(config.members().len(), 3);
 }

@@ -20,15 +20,26 @@ fn every_key_is_read() {
     insta::assert_debug_snapshot!("complete", config);
 }
 
-/// The complete file stays complete: it names each key that the schema has.
+#[test]
+fn a_proxy_stands_in_place_of_a_pool() {
+    let config = load(Path::new("tests/right/proxy.toml")).expect("a right file");
+    insta::assert_debug_snapshot!("proxy", config.role);
+    assert_eq!(config.summary(), "proxy, 2 next hops");
+    assert!(config.members().is_empty());
+}
+
+/// The complete files stay complete: they name each key that the schema has.
 #[test]
 fn the_complete_file_has_every_key_of_the_schema() {
-    assert_eq!(keys::absent(&sarabande_config::schema(), "tests/right/complete.toml"), Vec::<String>::new());
+    assert_eq!(
+        keys::absent(&sarabande_config::schema(), &["tests/right/complete.toml", "tests/right/proxy.toml"]),
+        Vec::<String>::new()
+    );
 }
 
 fn with_policy(lines: &str) -> Policy {
     let text = format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\nmembers = [\"10.0.0.1\"]\n{lines}");
-    parse(&text, "policy.toml").expect("a right file").pool.policy
+    parse(&text, "policy.toml").expect("a right file").pool().expect("a pool").policy.clone()
 }
 
 #[test]

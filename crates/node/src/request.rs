@@ -1,48 +1,16 @@
 //! The way of a request: validate, read the Route, decide, edit, forward (RFC 3261 §16.3 to §16.6, §16.11).
 
+use crate::reply::{self, acknowledges_us};
+use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
 use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{self, RouteToken};
-use crate::{Drop, Shard, Topology};
-use balance::{CallKey, Decision, Direction, Request, Sign, Slot, Why};
+use crate::validate::{Refused, check_extensions, check_form, check_loop, refused};
+use crate::{Drop, Shard};
+use balance::{Decision, Direction, Request, Sign, Slot, Why};
 use base::{Instant, Operation, Outbox};
 use std::net::SocketAddr;
-use wire::{Message, Method, SipUri, Via, request_source_target, scheme_of};
-
-/// RFC 3261 §16.6 step 3.
-const MAX_FORWARDS: u32 = 70;
-
-/// URI schemes that a pool may understand (RFC 3261 §16.3 step 2): the request goes there whatever the URI says.
-const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
-
-/// How the To tags begin that we make.
-const OWN_TAG: &str = "sb";
-
-/// A refusal: status and reason phrase.
-#[derive(Clone, Copy)]
-pub(crate) struct Refused {
-    pub(crate) status: u16,
-    pub(crate) reason: &'static str,
-}
-
-const fn refused(status: u16, reason: &'static str) -> Refused {
-    Refused { status, reason }
-}
-
-/// What the Route header and the Request-URI say about where a request goes (RFC 3261 §16.4).
-#[derive(Clone, Copy, Default)]
-pub(crate) struct RouteInfo<'a> {
-    /// How many Route values on top are ours.
-    ours: usize,
-    /// The next one, which is not.
-    next: Option<&'a [u8]>,
-    /// A strict router put our URI into the Request-URI; this last Route value belongs there.
-    last: Option<&'a [u8]>,
-    /// The token in the first URI of ours that has one.
-    token: Option<&'a [u8]>,
-    /// The listener that the last Route value of ours names: the one that the far side knows (RFC 5658 §4).
-    far_side: Option<u16>,
-}
+use wire::{Message, Method, request_source_target};
 
 /// What a request is to the balancer.
 pub(crate) struct Facts<'a> {
@@ -76,7 +44,7 @@ impl Shard {
         out: &mut Outbox<Sign>,
     ) {
         self.counters.requests += 1;
-        if self.acknowledges_us(message) {
+        if acknowledges_us(&self.tokens, message) {
             return self.discard(Drop::Ack);
         }
         let outcome = self.examine(now, listener, from, message);
@@ -94,22 +62,9 @@ impl Shard {
         from: SocketAddr,
         message: &Message<'a>,
     ) -> Result<Facts<'a>, Refused> {
-        if let Some(fault) = message.fault() {
-            return Err(refused(fault.status, fault.reason));
-        }
-        let uri = message.uri().unwrap_or_default();
-        // §16.3 step 2.
-        if !scheme_of(uri)
-            .is_some_and(|scheme| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)))
-        {
-            return Err(refused(416, "Unsupported URI Scheme"));
-        }
-        // §16.3 step 3.
-        if message.max_forwards().is_some_and(|(hops, _)| hops == 0) {
-            return Err(refused(483, "Too Many Hops"));
-        }
+        check_form(message)?;
         let target = request_source_target(message.top_via(), from).unwrap_or(from);
-        let route = self.route_info(message, uri);
+        let route = RouteInfo::new(&self.topology, message, route::PARAM, true);
         let token = self.route_token(now, message, &route);
         let slot_at_source = self.topology.slot_at(from);
         let direction = self.direction(from, message, token, slot_at_source)?;
@@ -120,13 +75,16 @@ impl Shard {
             Direction::FromPool => Some(self.outside(message, &route, listener)?),
         };
         let key = self.tokens.call_key(message.call_id());
-        let routing = check_loop(&self.topology, message, key, &route, direction)?;
-        // §16.3 step 5. An extension that we do not know must not be passed by a proxy that was asked for it.
-        if message.proxy_require().next().is_some()
-            && !matches!(message.method(), Some(Method::Ack | Method::Cancel))
-        {
-            return Err(refused(420, "Bad Extension"));
-        }
+        let routing = Routing {
+            call: key,
+            cseq: message.cseq().number,
+            direction,
+            from_tag: message.from_tag().unwrap_or_default(),
+            uri: message.uri().unwrap_or_default(),
+            next: route.next.unwrap_or_default(),
+        };
+        let routing = check_loop(&self.topology, message, &routing)?;
+        check_extensions(message)?;
         let request = Request {
             key,
             call_id: message.call_id(),
@@ -139,37 +97,6 @@ impl Shard {
             branch: Transaction::new(message, message.top_via(), target).mark(),
         };
         Ok(Facts { route, token, request, target, outside, routing })
-    }
-
-    /// §16.4: which Route values are ours, and what the next one is.
-    fn route_info<'a>(&self, message: &Message<'a>, uri: &'a [u8]) -> RouteInfo<'a> {
-        let mut info = RouteInfo::default();
-        let mut left = usize::MAX;
-        // A strict router replaced the Request-URI by what we put into Record-Route, and put that last. That one has
-        // parameters, and most others have none.
-        if message.has_routes()
-            && uri.contains(&b';')
-            && let Ok(parsed) = SipUri::parse(uri)
-            && let Some(Some(token)) = parsed.param(route::PARAM)
-            && self.topology.is_ours(&parsed)
-        {
-            info.token = Some(token);
-            info.last = message.routes().last().map(|value| value.uri);
-            left = message.routes().count() - 1;
-        }
-        for value in message.routes().take(left) {
-            let parsed = SipUri::parse(value.uri).ok();
-            let token = parsed.and_then(|parsed| parsed.param(route::PARAM).flatten());
-            // A URI with our parameter is ours even under a sister's address.
-            if token.is_none() && !parsed.is_some_and(|parsed| self.topology.is_ours(&parsed)) {
-                info.next = Some(value.uri);
-                break;
-            }
-            info.token = info.token.or(token);
-            info.far_side = parsed.and_then(|parsed| self.topology.listener_named(&parsed));
-            info.ours += 1;
-        }
-        info
     }
 
     /// Verifies the token, if there is one.
@@ -290,12 +217,9 @@ impl Shard {
         let node = self.topology.node(slot);
         let (to, leaves_by) = facts.outside.unwrap_or((node.address, node.listener));
         self.edits.clear();
-        self.edits.mark_received(message, from);
-        // Step 3. An absent Max-Forwards counts as 70 and is added.
-        let hops = message.max_forwards().map_or(MAX_FORWARDS, |(hops, _)| hops - 1);
-        self.edits.set_max_forwards(message, hops);
-        self.edit_routes(message, &facts.route);
-        if wants_record_route(&facts.request) {
+        edit_hop(message, from, &mut self.edits);
+        facts.route.edit(message, &mut self.edits, &mut self.scratch);
+        if wants_record_route(message) {
             self.record_route(now, message, facts, slot, [listener, leaves_by]);
         }
         // Step 8.
@@ -319,47 +243,20 @@ impl Shard {
         self.counters.requests_forwarded += 1;
     }
 
-    /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served.
-    fn edit_routes(&mut self, message: &Message<'_>, route: &RouteInfo<'_>) {
-        if route.ours > 0 {
-            self.edits.pop_route(message, route.ours);
-        }
-        let uri = match route.last {
-            Some(last) => {
-                self.edits.set_uri(message, last);
-                self.edits.pop_last_route(message);
-                last
-            }
-            None => message.uri().unwrap_or_default(),
-        };
-        let strict = |next: &[u8]| SipUri::parse(next).is_ok_and(|next| next.param("lr").is_none());
-        if let Some(next) = route.next.filter(|next| route.last.is_none() && strict(next)) {
-            self.scratch.clear();
-            self.scratch.push(b'<');
-            self.scratch.extend_from_slice(uri);
-            self.scratch.push(b'>');
-            self.edits.append_route(message, &self.scratch);
-            self.edits.set_uri(message, next);
-            self.edits.pop_route(message, 1);
-        }
-    }
-
-    /// Where a request from the pool goes: to the next Route value, else the Request-URI (§16.6 step 7).
+    /// Where a request from the pool goes, and the listener that leads there.
     fn outside(
         &self,
         message: &Message<'_>,
         route: &RouteInfo<'_>,
         listener: u16,
     ) -> Result<(SocketAddr, u16), Refused> {
-        let uri = route.next.or(route.last).or(message.uri()).unwrap_or_default();
-        let to = address_of(uri).ok_or(refused(502, "Next Hop Is No Address"))?;
+        let to = route.address(message).ok_or(refused(502, "Next Hop Is No Address"))?;
         let by = route.far_side.unwrap_or(listener);
         let by = self.topology.listener_for(by, to).ok_or(refused(502, "Next Hop Is Of Another Family"))?;
         Ok((to, by))
     }
 
-    /// §16.6 step 4, and RFC 5658 where the two sides have different addresses of ours: the one that the
-    /// next hop sees goes on top.
+    /// §16.6 step 4.
     fn record_route(
         &mut self,
         now: Instant,
@@ -378,37 +275,9 @@ impl Shard {
         let call = facts.request.key;
         let begun = self.balancer.session(call).map_or(now, |session| session.created);
         let (unix, older) = (self.unix(begun), self.is_older_than_key(call));
-        let secure = scheme_of(message.uri().unwrap_or_default())
-            .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
-        let scheme = if secure { "sips" } else { "sip" };
-        let sides = if listeners[0] == listeners[1] { &listeners[..1] } else { &listeners[..] };
-        for &side in sides {
-            self.scratch.clear();
-            let host = &self.topology.listeners[side as usize].sent_by;
-            for part in ["<", scheme, ":", host, ";lr;", route::PARAM, "="] {
-                self.scratch.extend_from_slice(part.as_bytes());
-            }
-            self.tokens.write_route(token, message.call_id(), unix, older, &mut self.scratch);
-            self.scratch.push(b'>');
-            self.edits.push_record_route(message, &self.scratch);
-        }
-    }
-
-    /// The To tag of our own answers, the same for each retransmission (RFC 3261 §8.2.7): made of what stays the
-    /// same in them. Of the call key it shows only what the session table does not sort by, or clients could learn
-    /// which Call-IDs meet there.
-    fn own_tag(&self, message: &Message<'_>) -> String {
-        let CallKey(key) = self.tokens.call_key(message.call_id());
-        let shown = (key >> 64) as u64 & (u64::MAX >> 8);
-        format!("{OWN_TAG}{:014x}", shown ^ u64::from(message.cseq().number))
-    }
-
-    /// Whether this is the ACK to an answer of ours: it ends here (RFC 3261 §8.2.7), no node knows of it.
-    fn acknowledges_us(&self, message: &Message<'_>) -> bool {
-        message.method() == Some(Method::Ack)
-            && message.to_tag().is_some_and(|tag| {
-                tag.starts_with(OWN_TAG.as_bytes()) && tag == self.own_tag(message).as_bytes()
-            })
+        let (edits, scratch, tokens) = (&mut self.edits, &mut self.scratch, &self.tokens);
+        let write = |out: &mut Vec<u8>| tokens.write_route(token, message.call_id(), unix, older, out);
+        record(message, &self.topology, listeners, edits, scratch, (route::PARAM, write));
     }
 
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
@@ -420,73 +289,12 @@ impl Shard {
         refusal: Refused,
         out: &mut Outbox<Sign>,
     ) {
-        if message.method() == Some(Method::Ack) {
-            return self.discard(Drop::Ack);
+        match reply::refuse(message, (listener, from), refusal, &self.topology, &self.tokens, out) {
+            Ok(()) => {
+                self.ledger.charge(Operation::Reject);
+                *self.counters.replies.entry(refusal.status).or_default() += 1;
+            }
+            Err(drop) => self.discard(drop),
         }
-        let to = request_source_target(message.top_via(), from).unwrap_or(from);
-        // A Via with `maddr` may lead out of the family of the listener that was asked.
-        let Some(listener) = self.topology.listener_for(listener, to) else {
-            return self.discard(Drop::NoTarget);
-        };
-        self.ledger.charge(Operation::Reject);
-        *self.counters.replies.entry(refusal.status).or_default() += 1;
-        let tag = self.own_tag(message);
-        let unsupported = unsupported(message);
-        let header = [("Unsupported", unsupported.as_str())];
-        let headers = if refusal.status == 420 { &header[..] } else { &[] };
-        out.send(listener, to, |buffer| {
-            wire::write_response(message, from, refusal.status, refusal.reason, &tag, headers, buffer);
-        });
     }
-}
-
-/// RFC 5393 §4.2: a Via of ours with the same routing decision below means that the request has come back.
-fn check_loop(
-    topology: &Topology,
-    message: &Message<'_>,
-    call: CallKey,
-    route: &RouteInfo<'_>,
-    direction: Direction,
-) -> Result<u32, Refused> {
-    let routing = Routing {
-        call,
-        cseq: message.cseq().number,
-        direction,
-        from_tag: message.from_tag().unwrap_or_default(),
-        uri: message.uri().unwrap_or_default(),
-        next: route.next.unwrap_or_default(),
-    };
-    let routing = routing.hash();
-    // A balancer of the same site in front of us makes the same hash: the sent-by tells its Via from ours.
-    let looped = |via: &Via<'_>| {
-        via.branch.and_then(branch::peek_routing) == Some(routing) && topology.is_our_via(via)
-    };
-    let lower = || message.has_lower_vias() && message.vias().skip(1).flatten().any(|via| looped(&via));
-    if looped(message.top_via()) || lower() {
-        return Err(refused(482, "Loop Detected"));
-    }
-    Ok(routing)
-}
-
-/// RFC 3261 §16.6 step 4: requests that begin a dialog. In one, Record-Route changes nothing.
-fn wants_record_route(request: &Request<'_>) -> bool {
-    !request.in_dialog && matches!(request.method, Method::Invite | Method::Subscribe | Method::Refer)
-}
-
-/// RFC 3261 §16.3 step 5: the tags that we do not know, which are all.
-fn unsupported(message: &Message<'_>) -> String {
-    let tags: Vec<_> = message.proxy_require().map(String::from_utf8_lossy).collect();
-    tags.join(", ")
-}
-
-/// The address in a URI, if a datagram may be sent there: a host name would have to be resolved first.
-fn address_of(uri: &[u8]) -> Option<SocketAddr> {
-    let uri = SipUri::parse(uri).ok()?;
-    let host = match uri.param("maddr").flatten() {
-        Some(maddr) => wire::Host::parse(maddr)?,
-        None => uri.host,
-    };
-    let ip = host.ip()?;
-    let fine = !ip.is_unspecified() && !ip.is_multicast() && ip != std::net::Ipv4Addr::BROADCAST;
-    fine.then(|| SocketAddr::new(ip, uri.port.unwrap_or(5060)))
 }

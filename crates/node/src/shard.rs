@@ -30,6 +30,14 @@ pub struct Settings {
     pub stopping: bool,
 }
 
+impl Settings {
+    /// Unix time in seconds; it fits 32 bits until 2106.
+    pub(crate) fn unix(&self, now: Instant) -> u32 {
+        let seconds = self.epoch_unix + now.saturating_since(Instant::ZERO).as_secs();
+        u32::try_from(seconds).unwrap_or(u32::MAX)
+    }
+}
+
 /// Something that happened to a shard.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
@@ -183,10 +191,9 @@ impl Shard {
         &self.ledger
     }
 
-    /// Unix time in seconds; it fits 32 bits until 2106.
+    /// As [`Settings::unix`].
     pub(crate) fn unix(&self, now: Instant) -> u32 {
-        let seconds = self.settings.epoch_unix + now.saturating_since(Instant::ZERO).as_secs();
-        u32::try_from(seconds).unwrap_or(u32::MAX)
+        self.settings.unix(now)
     }
 
     pub(crate) fn discard(&mut self, drop: Drop) {

@@ -131,13 +131,15 @@ impl Context {
         self.finish(Action::Respond(500))
     }
 
+    /// RFC 3263 §4.3: a next hop that does not answer at all has failed as one that answers 503 has.
     /// §16.8: an INVITE without an answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come
     /// too late to be of use, and must not be sent.
     fn timeout(&mut self) -> Actions {
-        if self.invite {
-            return self.finish(Action::Respond(408));
+        match (self.invite, self.alternate && !self.cancelled) {
+            (true, true) => Actions::from_iter([Action::TryNext]),
+            (true, false) => self.finish(Action::Respond(408)),
+            (false, _) => self.finish(Action::GiveUp),
         }
-        self.finish(Action::GiveUp)
     }
 
     /// §16.8: an INVITE that keeps ringing is cancelled; one that nobody answered at all counts as answered 408. The

@@ -44,6 +44,12 @@ pub trait Medium {
     /// An answer of ours (§8.2.6).
     fn respond(&mut self, request: &Self::Request, status: u16) -> Self::Message;
 
+    /// The next hop of this attempt has given its first response other than 100, or never will give one: told once an
+    /// attempt, and `last` unless another attempt follows. Senders that limit what is under way count by it.
+    fn settled(&mut self, request: &Self::Request, attempt: u8, last: bool) {
+        let _ = (request, attempt, last);
+    }
+
     /// The CANCEL of a request that was forwarded (§9.1), and the key of its client transaction.
     fn cancel(&mut self, invite: &Self::Message) -> (Self::Message, Key);
 }

@@ -54,6 +54,18 @@ pub struct Counters {
     pub refused: u64,
 }
 
+impl Counters {
+    /// Adds what another proxy did.
+    pub fn merge(&mut self, other: &Self) {
+        self.forwarded += other.forwarded;
+        self.retried += other.retried;
+        self.stateless += other.stateless;
+        self.relayed += other.relayed;
+        self.stray += other.stray;
+        self.refused += other.refused;
+    }
+}
+
 /// A request on its way through.
 struct Proxied<R> {
     context: Context,
@@ -62,6 +74,10 @@ struct Proxied<R> {
     /// Kept until the final response: answers and further attempts are made of it.
     request: Option<R>,
     attempt: u8,
+    /// Whether the medium knows that this attempt has been answered.
+    settled: bool,
+    /// Whether it counts no more as unanswered.
+    answered: bool,
     /// Timer C's key in the wheel.
     timer_c: Option<u32>,
 }
@@ -79,11 +95,12 @@ enum Leg {
 
 /// A transaction-stateful, record-routing proxy (RFC 3261 §16).
 ///
-/// - Traffic: [`request`](Self::request), [`response`](Self::response), [`refuse`](Self::refuse).
+/// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
+///   request comes between; [`response`](Self::response), [`refuse`](Self::refuse).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
 ///   timers have to wait for a processor.
 /// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
-///   [`in_progress`](Self::in_progress).
+///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<D: Medium> {
     layer: Layer<Leg, D::Message>,
     proxied: Slab<Proxied<D::Request>>,
@@ -91,6 +108,8 @@ pub struct Proxy<D: Medium> {
     settings: Settings,
     counters: Counters,
     ledger: Ledger,
+    /// Requests without a final response.
+    unanswered: usize,
     /// The number of the next branch.
     serial: u64,
 }
@@ -161,6 +180,7 @@ impl<D: Medium> Proxy<D> {
             settings,
             counters: Counters::default(),
             ledger: Ledger::default(),
+            unanswered: 0,
             serial,
         }
     }
@@ -174,9 +194,20 @@ impl<D: Medium> Proxy<D> {
         medium: &mut D,
         sink: &mut impl Sink<D::Message>,
     ) {
-        if self.absorb(now, &arrived.key, sink) {
-            return;
+        if !self.absorb(now, &arrived.key, sink) {
+            self.take(now, arrived, request, medium, sink);
         }
+    }
+
+    /// A request that [`absorb`](Self::absorb) has left is new.
+    pub fn take(
+        &mut self,
+        now: Instant,
+        arrived: &Arrived,
+        request: D::Request,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
         match arrived.method {
             // An ACK to a 2xx has no transaction.
             Method::Ack => self.forward_stateless(&request, medium, sink),
@@ -187,7 +218,13 @@ impl<D: Medium> Proxy<D> {
 
     /// Whether it repeats a request of a transaction, or acknowledges a failure: the transaction has dealt with it.
     pub fn absorb(&mut self, now: Instant, key: &ServerKey, sink: &mut impl Sink<D::Message>) -> bool {
-        self.layer.received(now, key, &mut Collect::new(sink)).is_some()
+        let mut collect = Collect::new(sink);
+        let matched = self.layer.received(now, key, &mut collect).is_some();
+        // The ACK to a 2xx has a branch of its own, but not every client knows that: what is for us is not absorbed.
+        let absorbed = matched && collect.news.is_empty();
+        let ended = collect.ended;
+        self.clear(ended);
+        absorbed
     }
 
     /// Whether a request belongs to a transaction that is there. Changes nothing.
@@ -263,11 +300,20 @@ impl<D: Medium> Proxy<D> {
             self.answer(now, server, &request, 100, medium, sink);
         }
         let context = Context::new(invite, medium.has_alternate(&request, 0));
-        let entry =
-            Proxied { context, server, client: None, request: Some(request), attempt: 0, timer_c: None };
+        let entry = Proxied {
+            context,
+            server,
+            client: None,
+            request: Some(request),
+            attempt: 0,
+            settled: false,
+            answered: false,
+            timer_c: None,
+        };
         let at = self.proxied.insert(entry);
         *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
         self.counters.forwarded += 1;
+        self.unanswered += 1;
         self.send_on(now, at, hop, medium, sink);
     }
 
@@ -376,8 +422,14 @@ impl<D: Medium> Proxy<D> {
                 self.layer.fire(now, due, &mut collect);
                 let Collect { news, ended, .. } = collect;
                 for (id, leg, news) in news {
-                    if let (Some(at), News::Timeout(_)) = (self.current(id, leg), news) {
-                        self.feed(now, at, Event::Timeout, None, medium, sink);
+                    match (news, leg) {
+                        (News::TryingDue, Leg::Server(at)) => self.late(now, at, id, medium, sink),
+                        (News::Timeout(_), _) => {
+                            if let Some(at) = self.current(id, leg) {
+                                self.feed(now, at, Event::Timeout, None, medium, sink);
+                            }
+                        }
+                        _ => {}
                     }
                 }
                 self.clear(ended);
@@ -385,9 +437,15 @@ impl<D: Medium> Proxy<D> {
         }
     }
 
-    /// What was sent to the hop of this client transaction could not be delivered (§16.9).
-    pub fn unreachable(&mut self, now: Instant, key: Key, medium: &mut D, sink: &mut impl Sink<D::Message>) {
-        let Some(id) = self.layer.find_client(key) else { return };
+    /// What was sent to the hop of this client transaction could not be delivered (§16.9). Whether there is one.
+    pub fn unreachable(
+        &mut self,
+        now: Instant,
+        key: Key,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) -> bool {
+        let Some(id) = self.layer.find_client(key) else { return false };
         let mut collect = Collect::new(sink);
         self.layer.transport_error(now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
@@ -397,6 +455,15 @@ impl<D: Medium> Proxy<D> {
             }
         }
         self.clear(ended);
+        true
+    }
+
+    /// RFC 4320 §4.1: a request other than INVITE that is still unanswered when its client has slowed down gets a 100.
+    fn late(&mut self, now: Instant, at: u32, server: Id, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+        let Some(entry) = self.proxied.get(at).filter(|entry| entry.server == server) else { return };
+        let Some(request) = &entry.request else { return };
+        let response = medium.respond(request, 100);
+        self.layer.respond(now, server, Class::Trying, response, &mut Collect::new(sink));
     }
 
     /// The request that a client transaction serves now; one that lost its request to an alternate serves none.
@@ -417,7 +484,16 @@ impl<D: Medium> Proxy<D> {
     ) {
         let entry = &mut self.proxied[at];
         let server = entry.server;
-        for action in entry.context.on(event) {
+        let actions = entry.context.on(event);
+        if !entry.settled
+            && !matches!(event, Event::Response(100) | Event::Cancelled)
+            && let Some(request) = &entry.request
+        {
+            let last = !actions.contains(&Action::TryNext);
+            entry.settled = true;
+            medium.settled(request, entry.attempt, last);
+        }
+        for action in actions {
             match action {
                 Action::Relay => {
                     let Event::Response(status) = event else { continue };
@@ -425,6 +501,11 @@ impl<D: Medium> Proxy<D> {
                         self.counters.relayed += 1;
                         self.ledger.charge(Operation::Forward);
                         self.layer.respond(now, server, Class::of(status), message, &mut Collect::new(sink));
+                    } else if status >= 200
+                        && let Some(request) = self.proxied[at].request.take()
+                    {
+                        // A final response without a way back: the previous hop is not left waiting.
+                        self.answer(now, server, &request, 500, medium, sink);
                     }
                 }
                 Action::Respond(status) => {
@@ -440,8 +521,13 @@ impl<D: Medium> Proxy<D> {
                 Action::GiveUp => {}
             }
         }
-        if self.proxied[at].context.is_finished() {
-            self.proxied[at].request = None;
+        if let Some(entry) = self.proxied.get_mut(at)
+            && entry.context.is_finished()
+        {
+            entry.request = None;
+            if !core::mem::replace(&mut entry.answered, true) {
+                self.unanswered -= 1;
+            }
             self.free(at);
         }
     }
@@ -461,11 +547,12 @@ impl<D: Medium> Proxy<D> {
     fn try_next(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         let entry = &mut self.proxied[at];
         entry.attempt += 1;
+        entry.settled = false;
         let (attempt, request) = (entry.attempt, entry.request.as_ref());
         let request = request.expect("it is kept until it is answered");
         let hop = medium.next_hop(request, attempt);
         let alternate = medium.has_alternate(request, attempt);
-        entry.context.set_alternate(alternate);
+        entry.context.set_alternate(alternate && hop.is_ok());
         match hop {
             Ok(hop) => {
                 self.counters.retried += 1;
@@ -528,6 +615,11 @@ impl<D: Medium> Proxy<D> {
     /// Transactions there are.
     pub fn transactions(&self) -> usize {
         self.layer.len()
+    }
+
+    /// Requests that wait for their final response.
+    pub fn unanswered(&self) -> usize {
+        self.unanswered
     }
 
     /// Requests that wait for their answer, or for more 2xx.

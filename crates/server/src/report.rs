@@ -5,7 +5,7 @@ use crate::control::{MemberView, View};
 use crate::shards::{ShardCounts, ShardSnapshot};
 use balance::{Decision, Load, NodeId, NodeStats, Refusal, Slot, State};
 use base::{Instant, Ledger};
-use node::{Counters, Explanation, Orphans};
+use node::{Counters, Explanation, Orphans, ProxyReport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -22,6 +22,8 @@ pub struct Standing {
     pub sessions: Sessions,
     /// Every member and former member.
     pub members: Vec<MemberStanding>,
+    /// What a proxy has to do; `None` of a balancer.
+    pub proxy: Option<ProxyReport>,
 }
 
 /// Whether a member takes new calls.
@@ -70,6 +72,8 @@ pub struct Totals {
     pub ledger: Ledger,
     /// By shard.
     pub shards: Vec<ShardTotals>,
+    /// What a proxy has to do; `None` of a balancer.
+    pub proxy: Option<ProxyReport>,
 }
 
 /// Figures of one shard.
@@ -141,7 +145,16 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
         stopping: view.stopping,
         sessions: counts.iter().map(Shard::from).collect(),
         members: view.members.iter().map(member).collect(),
+        proxy: proxy(counts),
     }
+}
+
+/// Over all shards.
+fn proxy(counts: &[ShardCounts]) -> Option<ProxyReport> {
+    counts.iter().filter_map(|counts| counts.proxy.clone()).reduce(|mut sum, report| {
+        sum.merge(&report);
+        sum
+    })
 }
 
 /// `oldest` has the beginning of the oldest call by slot, where that was asked for.
@@ -166,6 +179,7 @@ pub(crate) fn figures(view: View, snapshots: &[ShardSnapshot], oldest: &BTreeMap
         });
     }
     let counts: Vec<_> = snapshots.iter().map(|snapshot| snapshot.counts.clone()).collect();
+    totals.proxy = proxy(&counts);
     let report = |member: MemberView| {
         let (slot, id) = (member.slot.index(), member.node.id);
         let mut stats = NodeStats::default();

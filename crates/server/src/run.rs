@@ -4,6 +4,7 @@ use crate::control::dns::{self, Names};
 use crate::control::{Ask, Control, apply};
 use crate::handle::Handle;
 use crate::key;
+use crate::shards::alarm::Alarm;
 use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
 use crate::shards::listen::{Bind, expand, open};
@@ -13,7 +14,7 @@ use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use balance::Balancer;
 use base::Outbox;
 use config::Config;
-use node::{Shard, Tokens};
+use node::{ProxyShard, Role, Shard, Tokens};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -78,7 +79,7 @@ impl Server {
         let tokens = apply::tokens(&config, secret);
         let mut names = Names::default();
         let (answers_in, mut answers) = mpsc::unbounded_channel();
-        dns::look_up(names.ask(&config.pool.members), &config.dns.servers, &answers_in);
+        dns::look_up(names.ask(config.members()), &config.dns.servers, &answers_in);
         drop(answers_in);
         while let Some(answer) = answers.recv().await {
             names.learn(answer);
@@ -89,8 +90,8 @@ impl Server {
         let mut handles = Vec::new();
         for (index, (peers, sockets)) in connect(count)?.into_iter().zip(sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
-            let shard = shard(&control, &config, &tokens, index, count);
-            workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone()));
+            let role = role(&control, &config, &tokens, index, count)?;
+            workers.push(worker(index, clock, sockets, role, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
         let threads = spawn(workers, &handles)?;
@@ -206,29 +207,39 @@ fn connect(count: usize) -> io::Result<Vec<Peers>> {
         .collect())
 }
 
-fn shard(control: &Control, config: &Config, tokens: &Tokens, index: usize, count: usize) -> Shard {
+fn role(control: &Control, config: &Config, tokens: &Tokens, index: usize, count: usize) -> io::Result<Role> {
+    let settings = apply::pipeline(config, control.clock.epoch_unix(), false);
+    if let Some(proxy) = config.proxy() {
+        let (_, topology) = control.start();
+        let core = apply::proxy(config, proxy, count);
+        // Branches begin at another number after each start, and in each shard.
+        let random = (key::random()?, rand::random());
+        let mut shard = ProxyShard::new(topology, tokens.clone(), settings, core, random);
+        shard.set_hops(&control.hops());
+        return Ok(Role::Proxy(Box::new(shard)));
+    }
     let mut balancer = Balancer::new(apply::books(config), apply::policy(config, index, count));
     let (nodes, topology) = control.start();
     balancer.set_nodes(&nodes);
     balancer.set_peers(count as u32 - 1);
-    let settings = apply::pipeline(config, control.clock.epoch_unix(), false);
-    Shard::new(balancer, topology, tokens.clone(), settings)
+    Ok(Role::Balancer(Box::new(Shard::new(balancer, topology, tokens.clone(), settings))))
 }
 
 fn worker(
     index: usize,
     clock: Clock,
     sockets: Vec<UdpSocket>,
-    shard: Shard,
+    role: Role,
     peers: Peers,
     commands: CommandReceiver<Command>,
     reports: mpsc::UnboundedSender<Report>,
-) -> Worker {
-    Worker {
+) -> io::Result<Worker> {
+    Ok(Worker {
         index,
         clock,
+        alarm: Alarm::new()?,
         sockets,
-        shard,
+        role,
         peers,
         commands,
         reports,
@@ -236,5 +247,5 @@ fn worker(
         send: SendBatch::new(),
         out: Outbox::default(),
         traffic: Traffic::default(),
-    }
+    })
 }

@@ -3,7 +3,7 @@
 use node::fuzz::Sent;
 use sim::stats::sweep::{all_cores, sweep};
 use sim::wire::swarm::{draw, replay, run, run_with};
-use sim::wire::{Care, Wrapper, answerer_address};
+use sim::wire::{Care, Honest, World, Wrapper, answerer_address};
 
 /// A few in every test run; `sarabande sim swarm` takes hundreds.
 const SEEDS: usize = 12;
@@ -53,8 +53,7 @@ fn findings(canary: impl Fn() -> Box<dyn Wrapper> + Sync) -> Vec<String> {
             self.0.says(sent);
         }
     }
-    let verdicts =
-        sweep(4, all_cores(), |seed| run_with(draw(seed as u64), Caged(canary())), |_| {});
+    let verdicts = sweep(4, all_cores(), |seed| run_with(draw(seed as u64), Caged(canary())), |_| {});
     verdicts.into_iter().filter_map(|verdict| verdict.outcome.err()).collect()
 }
 
@@ -143,4 +142,49 @@ impl Wrapper for Answers {
 #[test]
 fn an_answer_to_an_ack_is_noticed() {
     says(&findings(|| Box::new(Answers)), "an answer to another than who asked");
+}
+
+/// What a scenario of one balancer and three servers comes to, with these lines added.
+fn scenario(lines: &str) -> Result<sim::wire::Plan, String> {
+    let text = format!(
+        "[run]\nduration = \"60s\"\nwarm_up = \"10s\"\n\
+         [host.site]\nrole = \"balancer\"\npolicy = \"tlwl\"\ncapacity = \"unlimited\"\n\
+         [host.pool]\nrole = \"server\"\ncount = 3\ncapacity = 160\n\
+         [calls.main]\npath = [\"site\", \"pool\"]\nload = [{{ at = \"0s\", rate = 10, ramp = true }}, \
+         {{ at = \"20s\", rate = 30 }}]\nholding = \"exp:5s\"\n{lines}"
+    );
+    let scenario = config::scenario::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    sim::wire::scenario::plan(&scenario)
+}
+
+#[test]
+fn a_scenario_runs_on_bytes() {
+    let plan = scenario("").expect("there is nothing that bytes cannot have");
+    let summary = World::new(plan, Honest).run().expect("nothing is broken");
+    // 20 s at 20 calls/s on average, 40 s at 30; a deviation is 40.
+    assert!(summary.counts.calls.abs_diff(1_600) < 160, "{}", summary.counts.calls);
+    assert_eq!(summary.callers.calls_completed, summary.counts.calls);
+    assert_eq!(summary.callers.calls_by_server.len(), 3);
+}
+
+#[test]
+fn links_and_faults_of_a_scenario_happen_on_bytes() {
+    let broken = "[[link]]\nbetween = [\"agents\", \"site\"]\nloss = \"5%\"\n\
+                  [[fault]]\nhost = \"pool.2\"\nat = \"30s\"\nrestart = \"20s\"\n";
+    let summary =
+        World::new(scenario(broken).expect("bytes can have it"), Honest).run().expect("no rule is broken");
+    assert!(summary.callers.retransmissions_sent > 100 && summary.callers.calls_failed() > 10);
+    assert!(
+        summary.callers.calls_completed * 10 > summary.counts.calls * 8,
+        "most calls are none of the dead server's"
+    );
+}
+
+#[test]
+fn what_bytes_cannot_have_is_refused() {
+    let slow = "[[fault]]\nhost = \"pool.2\"\nat = \"30s\"\nslowdown = 0.5\n";
+    assert!(scenario(slow).unwrap_err().contains("slowdown"));
+    let text = "[host.proxy]\ncapacity = 160\n[calls.main]\npath = [\"proxy\"]\nrate = 80\n";
+    let proxies = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(sim::wire::scenario::plan(&proxies).unwrap_err().contains("path = [balancer, servers]"));
 }

@@ -12,6 +12,7 @@ mod demo;
 mod failure;
 mod names;
 mod peers;
+mod proxy;
 mod restart;
 mod strangers;
 mod torture;

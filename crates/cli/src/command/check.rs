@@ -41,12 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     } else if let Some(file) = &arguments.file {
         match config::load(file) {
-            Ok(config) => println!(
-                "{}: fine: {} members, policy {}",
-                file.display(),
-                config.pool.members.len(),
-                config.pool.policy
-            ),
+            Ok(config) => println!("{}: fine: {}", file.display(), config.summary()),
             Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
         }
     }

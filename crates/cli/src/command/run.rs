@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn serve(config: Config, path: PathBuf) -> Result<()> {
-    let summary = format!("{} members, policy {}", config.pool.members.len(), config.pool.policy);
+    let summary = config.summary();
     let server = Server::start(config, Some(path)).await?;
     tracing::info!("serving: {summary}");
     tokio::spawn(obey_signals(server.handle()));

@@ -1,6 +1,7 @@
 //! `sarabande sim`: simulates.
 
 mod figures;
+mod run;
 mod swarm;
 
 use anyhow::Result;
@@ -13,6 +14,8 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum What {
+    /// Runs a scenario.
+    Run(run::Arguments),
     /// Makes one figure: data, plots, and a report that puts them beside what its source states.
     Figure(figures::One),
     /// Makes all figures and one report.
@@ -30,6 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.what {
         What::Figure(arguments) => figures::one(arguments),
         What::Figures(arguments) => figures::all(arguments),
+        What::Run(arguments) => run::run(arguments),
         What::Swarm(arguments) => swarm::run(arguments),
         What::List => {
             figures::list();

@@ -3,7 +3,7 @@ use crate::admin::{Exit, Target};
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
-use server::admin::view::{Health, Member, Members, Sessions};
+use server::admin::view::{Health, Member, Members, Proxy, Sessions};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -22,7 +22,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = &arguments.target;
     // 503 is the answer of a server that takes no new calls.
     let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
-    if arguments.json {
+    if health.role == "proxy" {
+        if arguments.json {
+            let proxy: Value = target.get("/api/proxy")?;
+            println!("{:#}", json!({ "health": &health, "proxy": proxy }));
+        } else {
+            println!("{}", proxy_text(&health, &target.get("/api/proxy")?));
+        }
+    } else if arguments.json {
         let members: Value = target.get(MEMBERS)?;
         let all = json!({
             "health": &health,
@@ -58,6 +65,29 @@ fn text(health: &Health, sessions: &Sessions, members: &[Member]) -> String {
         sessions.active,
         sessions.expired,
         down.collect::<String>()
+    )
+}
+
+fn proxy_text(health: &Health, proxy: &Proxy) -> String {
+    let new_calls = if health.stopping { "stopping: no new calls are taken" } else { "new calls are taken" };
+    let up = span(health.uptime_seconds);
+    let hops = proxy.next.iter().map(|hop| {
+        let state = if hop.resting { "failed, asked last" } else { "in use" };
+        format!("\nnext hop {} {state}", hop.address)
+    });
+    format!(
+        "sarabande {}, up {up}, proxy, {new_calls}\n{}\n\n\
+         {} of at most {} transactions, {} requests unanswered\n\
+         since the start: {} forwarded, {} of them again to another next hop, {} responses relayed, {} refused",
+        health.version,
+        hops.collect::<String>(),
+        proxy.transactions,
+        proxy.max_transactions,
+        proxy.unanswered,
+        proxy.forwarded_total,
+        proxy.retried_total,
+        proxy.relayed_total,
+        proxy.refused_total,
     )
 }
 
@@ -208,6 +238,7 @@ mod tests {
     fn a_member_that_is_down_is_explained() {
         let dead = json!({ "last_probe": "no answer in time", "since_change_seconds": 130.0 });
         let health = Health {
+            role: "pool".to_owned(),
             healthy: false,
             reasons: Vec::new(),
             members: 1,
@@ -227,6 +258,30 @@ mod tests {
         assert!(
             text.ends_with("\n10.0.0.1:5060 is down for 2m 10s; last probe: no answer in time"),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn a_proxy_shows_its_next_hops_and_transactions() {
+        let health: Health = serde_json::from_value(json!({
+            "role": "proxy", "healthy": true, "reasons": [], "members": 0, "accepting": 0, "policy": "none",
+            "stopping": false, "uptime_seconds": 5.0, "version": "1.2.3"
+        }))
+        .unwrap();
+        let proxy: Proxy = serde_json::from_value(json!({
+            "next": [
+                { "address": "10.0.0.1:5060", "resting": true },
+                { "address": "10.0.0.2:5060", "resting": false }
+            ],
+            "transactions": 12, "max_transactions": 1000, "unanswered": 3, "forwarded_total": 40,
+            "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "refused_total": 1, "stray_total": 0
+        }))
+        .unwrap();
+        assert_eq!(
+            proxy_text(&health, &proxy),
+            "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, asked last\n\
+             next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 3 requests unanswered\n\
+             since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused"
         );
     }
 

@@ -60,6 +60,18 @@ pub(super) fn serves(udp: &[UdpListener], address: SocketAddr) -> bool {
     udp.iter().any(|listener| listener.bind.is_ipv4() == address.is_ipv4())
 }
 
+/// Whether `address` is one of the listeners'. A loopback address is certainly one of those that a wildcard stands for.
+pub(super) fn is_own(udp: &[UdpListener], address: SocketAddr) -> bool {
+    udp.iter().any(|listener| {
+        let wildcard = listener.bind.ip().is_unspecified() && address.ip().is_loopback();
+        listener.bind == address
+            || listener.advertise == Some(address)
+            || (wildcard
+                && listener.bind.port() == address.port()
+                && listener.bind.is_ipv4() == address.is_ipv4())
+    })
+}
+
 pub(super) fn no_listener(address: SocketAddr) -> String {
     let (family, wildcard) = if address.is_ipv4() { ("IPv4", "0.0.0.0:5060") } else { ("IPv6", "[::]:5060") };
     format!(

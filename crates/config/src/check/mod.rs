@@ -4,6 +4,7 @@
 
 mod listen;
 pub(crate) mod pool;
+mod proxy;
 pub(crate) mod timers;
 mod token;
 
@@ -11,12 +12,12 @@ use std::path::Path;
 
 use crate::raw::RawConfig;
 use crate::report::Report;
-use crate::typed::{Admin, Config, Dns, Log, Stop};
+use crate::typed::{Admin, Config, Dns, Listen, Log, Role, Stop};
 
 /// The typed configuration; `None` when something was reported.
 pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
     let listen = listen::check(&raw.listen, report);
-    let pool = pool::check(&raw.pool, &listen, report);
+    let role = role(raw, &listen, report);
     let timers = timers::check(&raw.timers, report);
     let token = token::check(&raw.token, directory, report);
     let admin = report.read(&raw.admin.listen);
@@ -30,7 +31,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     }
     Some(Config {
         listen,
-        pool: pool?,
+        role: role?,
         timers: timers?,
         token: token?,
         admin: Admin { listen: admin? },
@@ -38,4 +39,16 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         stop: Stop { wait: wait? },
         dns: Dns { refresh: refresh?, servers },
     })
+}
+
+/// A pool or a proxy, and not both.
+fn role(raw: &RawConfig, listen: &Listen, report: &mut Report<'_>) -> Option<Role> {
+    let Some(proxy) = &raw.proxy else { return pool::check(&raw.pool, listen, report).map(Role::Pool) };
+    let proxy = proxy::check(proxy, listen, report);
+    if let Some(name) = raw.pool.keys().next() {
+        let remedy = format!("expected either a pool or `proxy`, not both; remove this one or `pool.{name}`");
+        report.key_problem("proxy", remedy);
+        pool::check(&raw.pool, listen, report);
+    }
+    proxy.map(Role::Proxy)
 }

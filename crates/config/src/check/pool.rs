@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::listen::{no_listener, serves};
+use super::listen::{is_own, no_listener, serves};
 use super::timers::blame;
 use crate::kind::{Choice, MemberAddress, PolicyName, Ratio, show};
 use crate::raw::{RawPool, RawProbe};
@@ -38,7 +38,9 @@ pub(super) fn check(
     report: &mut Report<'_>,
 ) -> Option<Pool> {
     if raw.is_empty() {
-        report.missing("pool", "expected a pool: a table [pool.servers] with members = [\"10.0.0.1:5060\"]");
+        let remedy =
+            "expected a pool: a table [pool.servers] with members = [\"10.0.0.1:5060\"]; or a [proxy]";
+        report.missing("pool", remedy);
     }
     // All pools are checked, even though only one may stay.
     let pools: Vec<_> = raw.iter().map(|(name, pool)| pool_named(name, pool, listen, report)).collect();
@@ -178,16 +180,7 @@ fn check_member(
     if !listen.udp.is_empty() && !serves(&listen.udp, socket) {
         report.conflict(setting, no_listener(socket));
     }
-    // A loopback address is certainly one of those that a wildcard stands for.
-    let own = listen.udp.iter().any(|listener| {
-        let wildcard = listener.bind.ip().is_unspecified() && socket.ip().is_loopback();
-        listener.bind == socket
-            || listener.advertise == Some(socket)
-            || (wildcard
-                && listener.bind.port() == socket.port()
-                && listener.bind.is_ipv4() == socket.is_ipv4())
-    });
-    if own {
+    if is_own(&listen.udp, socket) {
         report.conflict(
             setting,
             "expected a server; this is the balancer's own listener, and calls would go in circles",

@@ -24,6 +24,10 @@ pub(crate) struct AdminListen;
 #[derive(Debug, Clone)]
 pub(crate) struct DnsServer;
 
+/// A next hop; the port is 5060 where none is given.
+#[derive(Debug, Clone)]
+pub(crate) struct HopAddress;
+
 /// Port of DNS (RFC 1035 §4.2).
 const DNS_PORT: u16 = 53;
 /// Port of the admin API in messages and defaults.
@@ -90,26 +94,47 @@ impl Kind for DnsServer {
     type Value = SocketAddr;
 
     fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
-        let bare = match leaf {
-            Leaf::Text(text) => text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok(),
-            _ => None,
-        };
-        let address = match bare {
-            Some(ip) => SocketAddr::new(ip, DNS_PORT),
-            None => socket(
-                leaf,
-                DNS_PORT,
-                "the IP address of a DNS server, such as \"10.0.0.53\" or \"127.0.0.1:8600\"",
-            )?,
-        };
-        match unreachable(address.ip()) {
-            Some(what) => Err(Refusal::new(format!("expected the address of one server; {what}"))),
-            None => Ok(address),
-        }
+        one_host(
+            leaf,
+            DNS_PORT,
+            "the IP address of a DNS server, such as \"10.0.0.53\" or \"127.0.0.1:8600\"",
+        )
     }
 
     fn schema() -> Schema {
         json_schema!({ "title": "IP address[:port]", "type": "string" })
+    }
+}
+
+impl Kind for HopAddress {
+    type Value = SocketAddr;
+
+    fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
+        one_host(
+            leaf,
+            SIP_PORT,
+            "the IP address of the next SIP element, such as \"10.0.0.1\" or \"10.0.0.1:5070\"",
+        )
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "IP address[:port]", "type": "string" })
+    }
+}
+
+/// The address of one host that we send to, with `port` unless it names another.
+fn one_host(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusal> {
+    let bare = match leaf {
+        Leaf::Text(text) => text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok(),
+        _ => None,
+    };
+    let address = match bare {
+        Some(ip) => SocketAddr::new(ip, port),
+        None => socket(leaf, port, expected)?,
+    };
+    match unreachable(address.ip()) {
+        Some(what) => Err(Refusal::new(format!("expected the address of one server; {what}"))),
+        None => Ok(address),
     }
 }
 

@@ -9,7 +9,7 @@ mod number;
 mod secret;
 mod spread;
 
-pub(crate) use address::{AdminListen, Advertised, Bound, DnsServer};
+pub(crate) use address::{AdminListen, Advertised, Bound, DnsServer, HopAddress};
 pub(crate) use amount::{CallRate, Capacity, HostName, Seed, Share, Title};
 pub(crate) use choice::{Choice, Names, PolicyName};
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};

@@ -19,6 +19,13 @@ pub(crate) const SEARCHED: &[u8] = b";sbs";
 const BODY: usize = 10;
 const LEN: usize = BODY + 8;
 
+/// High half of the first byte of a proxy's branch.
+const PROXY_VERSION: u8 = 0x20;
+const STATELESS: u8 = 0x01;
+
+const PROXY_BODY: usize = 14;
+const PROXY_LEN: usize = PROXY_BODY + 8;
+
 /// What the branch says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BranchToken {
@@ -77,6 +84,29 @@ impl Tokens {
         text::encode(&bytes, out);
     }
 
+    /// Appends a proxy's whole branch value: of the transaction with this serial number or, where none is kept, a
+    /// function of the request alone (RFC 3261 §16.11). Nobody but those who got it can know it, so whoever answers with
+    /// it has seen the request.
+    pub(crate) fn write_proxy_branch(
+        &self,
+        listener: u8,
+        routing: u32,
+        of: Result<u64, &Transaction<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let key = self.key(false);
+        let number = of.unwrap_or_else(|of| u64::from_be_bytes(mac(key, &[0; LEN], of)));
+        let mut bytes = [0; PROXY_LEN];
+        bytes[0] = PROXY_VERSION | if of.is_err() { STATELESS } else { 0 };
+        bytes[1] = listener;
+        bytes[2..6].copy_from_slice(&routing.to_be_bytes());
+        bytes[6..PROXY_BODY].copy_from_slice(&number.to_be_bytes());
+        let mac = keyed_hash(key.branch, &[&bytes[..PROXY_BODY]]);
+        bytes[PROXY_BODY..].copy_from_slice(&mac.to_be_bytes());
+        out.extend_from_slice(PREFIX);
+        text::encode(&bytes, out);
+    }
+
     /// Reads a branch back; `None` when it is not ours, not of this transaction, or altered.
     pub(crate) fn read_branch(&self, branch: &[u8], of: &Transaction<'_>) -> Option<BranchToken> {
         let bytes = decode(branch)?;
@@ -122,15 +152,28 @@ impl Routing<'_> {
 /// The routing hash of a branch that looks like ours, unverified: good enough to notice a loop, since whoever
 /// forges it stops only his own request.
 pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
-    decode(branch).map(|bytes| fields(&bytes).routing)
+    let of_proxy = |bytes: [u8; PROXY_LEN]| u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
+    decode(branch).map(|bytes| fields(&bytes).routing).or_else(|| decode_proxy(branch).map(of_proxy))
+}
+
+/// The listener that the request came in on whose branch this is, a proxy's; unverified: that the transaction is known
+/// is proof.
+pub(crate) fn peek_listener(branch: &[u8]) -> Option<u8> {
+    decode_proxy(branch).map(|bytes| bytes[1])
 }
 
 fn decode(branch: &[u8]) -> Option<[u8; LEN]> {
+    text::decode(own(branch)?).filter(|bytes: &[u8; LEN]| bytes[0] & 0xf0 == VERSION)
+}
+
+fn decode_proxy(branch: &[u8]) -> Option<[u8; PROXY_LEN]> {
+    text::decode(own(branch)?).filter(|bytes: &[u8; PROXY_LEN]| bytes[0] & 0xf0 == PROXY_VERSION)
+}
+
+/// What follows our prefix.
+fn own(branch: &[u8]) -> Option<&[u8]> {
     let (prefix, rest) = branch.split_at_checked(PREFIX.len())?;
-    if !prefix.eq_ignore_ascii_case(PREFIX) {
-        return None;
-    }
-    text::decode(rest).filter(|bytes: &[u8; LEN]| bytes[0] & 0xf0 == VERSION)
+    prefix.eq_ignore_ascii_case(PREFIX).then_some(rest)
 }
 
 fn fields(bytes: &[u8; LEN]) -> BranchToken {

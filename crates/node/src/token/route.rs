@@ -6,6 +6,8 @@ use siphasher::sip::SipHasher13;
 
 /// Name of the URI parameter.
 pub(crate) const PARAM: &str = "sbt";
+/// Its name in the URIs of a proxy: a balancer of the same site in front of it must not take them for its own.
+pub(crate) const PROXY_PARAM: &str = "sbp";
 
 /// High half of the first byte; another layout gets another number.
 const VERSION: u8 = 0x10;

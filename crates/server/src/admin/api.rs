@@ -1,7 +1,7 @@
 //! What each path answers. Success is JSON, failure a line of text.
 
 use super::metrics;
-use super::view::{Explanation, Health, Members, Reloaded, Session};
+use super::view::{Explanation, Health, Members, Proxy, Reloaded, Session};
 use crate::Handle;
 use crate::handle::GONE;
 use axum::body::Bytes;
@@ -21,6 +21,7 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/health", get(health))
         .route("/api/members", get(members))
         .route("/api/sessions", get(sessions))
+        .route("/api/proxy", get(proxy))
         .route("/api/drain", post(drain))
         .route("/api/undrain", post(undrain))
         .route("/api/reload", post(reload))
@@ -102,6 +103,13 @@ async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Fa
     }
 }
 
+async fn proxy(State(handle): State<Handle>, uri: Uri) -> Result<Json<Proxy>, Failure> {
+    let [] = parameters(&uri, [])?;
+    let standing = handle.standing().await.map_err(gone)?;
+    let none = || Failure(StatusCode::NOT_FOUND, "this process is a balancer, no proxy".to_owned());
+    standing.proxy.as_ref().map(|report| Json(Proxy::from(report))).ok_or_else(none)
+}
+
 async fn drain(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
     set_draining(&handle, &uri, true).await
 }
@@ -152,7 +160,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     Ok(([kind], metrics::page(&figures)).into_response())
 }
 
-const PATHS: &str = "GET /api/health, /api/members, /api/sessions, /metrics; \
+const PATHS: &str = "GET /api/health, /api/members, /api/sessions, /api/proxy, /metrics; \
                      POST /api/drain, /api/undrain, /api/reload, /api/stop, /api/explain";
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {

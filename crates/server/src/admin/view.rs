@@ -3,6 +3,7 @@
 use crate::{ExplainReport, SessionReport, Standing};
 use balance::{EndReason, NodeStats, State};
 use hdrhistogram::Histogram;
+use node::ProxyReport;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,6 +11,8 @@ use std::net::SocketAddr;
 /// `GET /api/health`
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Health {
+    /// What the process is: `pool` or `proxy`.
+    pub role: String,
     /// Whether new calls are taken.
     pub healthy: bool,
     /// Why not; empty when healthy.
@@ -18,7 +21,7 @@ pub struct Health {
     pub members: usize,
     /// Members that take new calls.
     pub accepting: usize,
-    /// Name of the policy in force.
+    /// Name of the policy in force; `none` of a proxy.
     pub policy: String,
     /// Whether a stop was asked for.
     pub stopping: bool,
@@ -156,6 +159,59 @@ pub struct Session {
     pub is_call: bool,
 }
 
+/// `GET /api/proxy`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Proxy {
+    /// Where requests go.
+    pub next: Vec<NextHop>,
+    /// Transactions there are, those included that have ended and are kept for late messages.
+    pub transactions: usize,
+    /// Most transactions at a time.
+    pub max_transactions: usize,
+    /// Requests without a final response.
+    pub unanswered: usize,
+    /// Requests that began a transaction and were forwarded.
+    pub forwarded_total: u64,
+    /// Requests sent to another next hop because one had failed.
+    pub retried_total: u64,
+    /// ACKs and other requests forwarded without a transaction.
+    pub stateless_total: u64,
+    /// Responses relayed.
+    pub relayed_total: u64,
+    /// Requests that the proxy has answered itself with 300 or more, and a transaction.
+    pub refused_total: u64,
+    /// Responses that answered nothing: dropped.
+    pub stray_total: u64,
+}
+
+/// One next hop.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NextHop {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Whether it has failed and is the last to be asked.
+    pub resting: bool,
+}
+
+impl From<&ProxyReport> for Proxy {
+    fn from(report: &ProxyReport) -> Self {
+        let counters = &report.counters;
+        let next = report.hops.iter().map(|&(address, resting)| NextHop { address, resting });
+        Self {
+            next: next.collect(),
+            transactions: report.transactions,
+            max_transactions: report.max_transactions,
+            unanswered: report.unanswered,
+            forwarded_total: counters.forwarded,
+            retried_total: counters.retried,
+            stateless_total: counters.stateless,
+            relayed_total: counters.relayed,
+            refused_total: counters.refused,
+            stray_total: counters.stray,
+        }
+    }
+}
+
 /// `POST /api/reload`
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reloaded {
@@ -211,12 +267,13 @@ impl Health {
         if standing.stopping {
             reasons.push("stopping: no new calls are taken".to_owned());
         }
-        if accepting == 0 {
+        if accepting == 0 && standing.proxy.is_none() {
             let states: Vec<_> = configured().map(|m| format!("{} is {}", m.address, m.state)).collect();
             let states = if states.is_empty() { "there is none".to_owned() } else { states.join(", ") };
             reasons.push(format!("no member takes new calls: {states}"));
         }
         Self {
+            role: if standing.proxy.is_some() { "proxy" } else { "pool" }.to_owned(),
             healthy: reasons.is_empty(),
             reasons,
             members: configured().count(),

@@ -74,7 +74,7 @@ impl<A: Agent> Driver<A> {
                 break;
             }
             if ready.contains(PollFlags::ERR) {
-                self.figures.unreachable += read_errors(&self.socket, |_, _| {})? as u64;
+                self.figures.unreachable += read_errors(&self.socket, |_, _, _| {})? as u64;
             }
             if ready.contains(PollFlags::IN) {
                 self.read()?;

@@ -2,27 +2,36 @@
 
 use super::Control;
 use crate::shards::Command;
+use crate::shards::listen::toward;
 use balance::policy::by_name;
 use balance::{HealthSettings, Policy, Weights};
-use config::{Config, Listen, Orphans};
-use node::{Key, Tokens};
+use config::{Config, Listen, Orphans, Proxy};
+use node::{Key, NodeAddress, ProxySettings, Tokens};
 use std::sync::Arc;
+use std::time::Duration;
 use wire::Method;
 
 pub(crate) fn health(config: &Config) -> HealthSettings {
-    let pool = &config.pool;
-    HealthSettings { fall: pool.probe.fall, rise: pool.probe.rise, slow_start: pool.slow_start }
+    match config.pool() {
+        Some(pool) => {
+            HealthSettings { fall: pool.probe.fall, rise: pool.probe.rise, slow_start: pool.slow_start }
+        }
+        // A proxy has no members.
+        None => HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO },
+    }
 }
 
 /// `shard` of `shards` starts its turns at another node than the others.
 pub(crate) fn policy(config: &Config, shard: usize, shards: usize) -> Box<dyn Policy> {
-    let start = shard * config.pool.members.len() / shards.max(1);
-    by_name(config.pool.policy.name(), start).expect("the configuration names policies that there are")
+    let start = shard * config.members().len() / shards.max(1);
+    // That of a proxy, which asks none.
+    let name = config.pool().map_or("round-robin", |pool| pool.policy.name());
+    by_name(name, start).expect("the configuration names policies that there are")
 }
 
 pub(crate) fn books(config: &Config) -> balance::Settings {
     let mut weights = Weights::default();
-    if let config::Policy::Tlwl { weights: configured } = &config.pool.policy {
+    if let Some(config::Policy::Tlwl { weights: configured }) = config.pool().map(|pool| &pool.policy) {
         for (name, &weight) in configured {
             weights.set(Method::parse(name.as_bytes()), weight);
         }
@@ -38,12 +47,26 @@ pub(crate) fn books(config: &Config) -> balance::Settings {
 }
 
 pub(crate) fn pipeline(config: &Config, epoch_unix: u64, stopping: bool) -> node::Settings {
-    let orphans = match config.pool.orphans {
-        Orphans::Reject481 => node::Orphans::Reject,
-        Orphans::Balance => node::Orphans::Balance,
-        Orphans::Drop => node::Orphans::Drop,
+    let orphans = match config.pool().map(|pool| pool.orphans) {
+        None | Some(Orphans::Reject481) => node::Orphans::Reject,
+        Some(Orphans::Balance) => node::Orphans::Balance,
+        Some(Orphans::Drop) => node::Orphans::Drop,
     };
     node::Settings { orphans, epoch_unix, stopping }
+}
+
+/// What one of `shards` shards of a proxy is set up with.
+pub(crate) fn proxy(config: &Config, proxy: &Proxy, shards: usize) -> ProxySettings {
+    let timers = transaction::Timers { t1: config.timers.t1, ..transaction::Timers::default() };
+    ProxySettings {
+        core: proxy::Settings { timers, timer_c: proxy.timer_c },
+        max_transactions: limit(proxy, shards),
+    }
+}
+
+/// A shard's share of the transactions.
+fn limit(proxy: &Proxy, shards: usize) -> usize {
+    proxy.max_transactions.div_ceil(shards.max(1))
 }
 
 /// The tokens of this configuration; `key` stands in where it names none.
@@ -66,7 +89,13 @@ pub(crate) fn own_names(names: &[String]) -> Vec<(String, Option<u16>)> {
 
 /// Keys with another value than before that the process does not follow.
 fn fixed(new: &Config, old: &Config) -> Vec<String> {
+    let core = |config: &Config| {
+        let proxy = config.proxy()?;
+        Some((proxy.timer_c, config.timers.t1))
+    };
     let changed = [
+        ("[proxy] or [pool]", new.pool().is_some() != old.pool().is_some()),
+        ("[proxy] timer_c or [timers] t1", core(new).zip(core(old)).is_some_and(|(new, old)| new != old)),
         ("[listen] udp", new.listen.udp != old.listen.udp),
         ("[listen] threads", new.listen.threads != old.listen.threads),
         ("[listen] receive_buffer", new.listen.receive_buffer != old.listen.receive_buffer),
@@ -78,6 +107,12 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
 }
 
 impl Control {
+    /// The next hops of a proxy, and the listeners that lead there.
+    pub(crate) fn hops(&self) -> Vec<NodeAddress> {
+        let next = self.config.proxy().map_or(&[][..], |proxy| &proxy.next);
+        next.iter().filter_map(|&address| toward(&self.binds, address)).collect()
+    }
+
     pub(super) fn send_pipeline(&self) {
         let settings = pipeline(&self.config, self.epoch_unix, self.stopping.is_some());
         for worker in &self.workers {
@@ -99,6 +134,9 @@ impl Control {
         let names = core::mem::take(&mut config.listen.names);
         config.listen = Listen { names, ..self.config.listen.clone() };
         (config.admin, config.log) = (self.config.admin.clone(), self.config.log.clone());
+        if config.pool().is_some() != self.config.pool().is_some() {
+            config.role = self.config.role.clone();
+        }
         self.take_over(config);
         for what in &fixed {
             tracing::warn!("{what} changed in the file: takes effect with the next start");
@@ -108,7 +146,8 @@ impl Control {
     }
 
     pub(super) fn take_over(&mut self, config: Config) {
-        let policy_changed = config.pool.policy != self.config.pool.policy;
+        let policy = |config: &Config| config.pool().map(|pool| pool.policy.clone());
+        let policy_changed = policy(&config) != policy(&self.config);
         let token_changed = config.token != self.config.token;
         self.config = config;
         let config = &self.config;
@@ -119,13 +158,19 @@ impl Control {
             worker.send(Command::Books(books(config)));
             // A new policy object starts its turns and averages anew: only when it is another one.
             if policy_changed {
-                worker.send(Command::Policy(policy(config, shard, self.workers.len())));
+                worker.send(Command::Policy(self::policy(config, shard, self.workers.len())));
             }
             if token_changed {
                 worker.send(Command::Tokens(Box::new(tokens(config, self.secret))));
             }
         }
         self.send_pipeline();
+        if let Some(proxy) = config.proxy() {
+            let (hops, limit): (Arc<[_]>, _) = (self.hops().into(), limit(proxy, self.workers.len()));
+            for worker in &self.workers {
+                worker.send(Command::Hops(Arc::clone(&hops), limit));
+            }
+        }
         let mut topology = node::Topology::clone(&self.topology);
         topology.names = own_names(&config.listen.names);
         self.topology = Arc::new(topology);

@@ -32,7 +32,7 @@ impl Control {
                 max_calls: member.max_calls,
             })
             .collect();
-        if self.names.lack(&self.config.pool.members) {
+        if self.names.lack(self.config.members()) {
             // Who a name means is not known yet: nobody leaves until it is.
             for node in self.cluster.nodes().iter().filter(|node| node.member) {
                 if members.iter().all(|member| member.id != node.id) {
@@ -51,7 +51,7 @@ impl Control {
 
     /// The members' addresses that a listener leads to.
     fn resolved(&mut self) -> Vec<Resolved> {
-        let all = self.names.resolved(&self.config.pool.members);
+        let all = self.names.resolved(self.config.members());
         let (reachable, unreachable): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|member| toward(&self.binds, member.address).is_some());
         let left_out: BTreeSet<_> = unreachable.iter().map(|member| member.address).collect();
@@ -163,7 +163,7 @@ impl Control {
 
     /// Asks for the members that are names, those aside that are being asked for already.
     pub(super) fn look_up(&mut self, answers: &mpsc::UnboundedSender<dns::Answer>) {
-        let names = self.names.ask(&self.config.pool.members);
+        let names = self.names.ask(self.config.members());
         dns::look_up(names, &self.config.dns.servers, answers);
     }
 }

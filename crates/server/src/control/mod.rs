@@ -10,7 +10,7 @@ mod probes;
 
 use crate::clock::Clock;
 use crate::shards::listen::{Bind, unserved};
-use crate::shards::{Command, Report, WorkerHandle, ask_each};
+use crate::shards::{Command, Report, ShardCounts, WorkerHandle, ask_each};
 use balance::{Cluster, Node, Sign, Slot};
 use base::Instant;
 use config::Config;
@@ -274,7 +274,9 @@ impl Control {
             match outcome.reason {
                 Reason::Unreachable => self.cluster.unreachable(now, slot),
                 // Members that nobody probes may not know OPTIONS: that somebody listens has to do.
-                _ if !self.config.pool.probe.enabled => self.cluster.reachable(now, slot),
+                _ if self.config.pool().is_some_and(|pool| !pool.probe.enabled) => {
+                    self.cluster.reachable(now, slot);
+                }
                 _ => self.cluster.probed(now, slot, outcome.alive),
             }
             let remark = &mut self.remarks[slot.index()];
@@ -323,7 +325,7 @@ impl Control {
         let members = all.filter(|(_, (_, remark))| !matches!(remark.tenure, Tenure::Vacant));
         View {
             now: self.clock.now(),
-            policy: self.config.pool.policy.name(),
+            policy: self.config.pool().map_or("none", |pool| pool.policy.name()),
             stopping: self.stopping.is_some(),
             members: members
                 .map(|(slot, (node, remark))| MemberView {
@@ -370,7 +372,9 @@ impl Control {
     async fn is_done(&self) -> bool {
         let since = self.stopping.unwrap_or(Instant::ZERO);
         let counts = ask_each(&self.workers, Command::Counts).await.unwrap_or_default();
-        let active: usize = counts.iter().map(|counts| counts.table.active).sum();
+        // A proxy knows no calls, only requests that wait for their answer.
+        let waiting = |counts: &ShardCounts| counts.proxy.as_ref().map_or(0, |proxy| proxy.unanswered);
+        let active: usize = counts.iter().map(|counts| counts.table.active + waiting(counts)).sum();
         let over = self.clock.now().saturating_since(since) >= self.config.stop.wait;
         if active == 0 || over {
             tracing::info!(calls_left = active, "stopped");

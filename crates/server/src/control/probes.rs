@@ -91,7 +91,7 @@ impl Probes {
         if let Some(socket) = &self.sockets[family] {
             let (prober, out) = (&mut self.prober, &mut self.out);
             // Other errors pass (a route that flaps, a firewall) or do not; the time-out will tell.
-            let mut fail = |address, error: io::Error| {
+            let mut fail = |address, error: io::Error, _: &[u8]| {
                 if error.kind() == io::ErrorKind::ConnectionRefused {
                     prober.unreachable(address, out);
                 }
@@ -118,12 +118,14 @@ impl Probes {
 }
 
 fn settings(config: &Config) -> ProbeSettings {
-    let probe = &config.pool.probe;
-    ProbeSettings {
-        periodic: probe.enabled,
-        interval: probe.interval,
-        timeout: probe.timeout,
-        t1: config.timers.t1,
+    let t1 = config.timers.t1;
+    match config.pool().map(|pool| &pool.probe) {
+        Some(probe) => {
+            let (interval, timeout) = (probe.interval, probe.timeout);
+            ProbeSettings { periodic: probe.enabled, interval, timeout, t1 }
+        }
+        // A proxy has nobody to ask.
+        None => ProbeSettings { periodic: false, interval: t1, timeout: t1, t1 },
     }
 }
 

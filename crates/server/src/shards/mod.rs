@@ -5,6 +5,7 @@
 //! through a ring between the two threads ([`handover`]). What the shards must know of each other for balancing, the
 //! load of each node, they read from a board of atomics before each batch ([`board`]).
 
+pub(crate) mod alarm;
 pub(crate) mod board;
 pub(crate) mod handover;
 pub(crate) mod listen;

@@ -1,3 +1,4 @@
+use super::alarm::Alarm;
 use super::board::Board;
 use super::handover::{Receiver, Sender};
 use super::listen::MOST;
@@ -5,9 +6,9 @@ use super::wake::Waker;
 use crate::clock::Clock;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use arrayvec::ArrayVec;
-use balance::{Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
+use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
 use base::{Instant, Ledger, Outbox};
-use node::{Counters, Explanation, Input, Shard, Tokens, Topology};
+use node::{Counters, Explanation, Input, NodeAddress, ProxyReport, Role, Shard, Tokens, Topology};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Pipeline(node::Settings),
     /// Other secrets.
     Tokens(Box<Tokens>),
+    /// Other next hops, and another limit of transactions, of a proxy.
+    Hops(Arc<[NodeAddress]>, usize),
     /// All figures.
     Snapshot(oneshot::Sender<ShardSnapshot>),
     /// How many sessions there are, and each node's load: costs the traffic next to nothing.
@@ -68,6 +71,8 @@ pub(crate) struct ShardCounts {
     pub(crate) transactions: usize,
     /// By slot.
     pub(crate) loads: Vec<(NodeId, Load)>,
+    /// Of a proxy.
+    pub(crate) proxy: Option<ProxyReport>,
 }
 
 /// All figures of a shard.
@@ -128,8 +133,10 @@ pub(crate) struct Peers {
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) clock: Clock,
+    /// Rings when the shard's timers are due.
+    pub(crate) alarm: Alarm,
     pub(crate) sockets: Vec<UdpSocket>,
-    pub(crate) shard: Shard,
+    pub(crate) role: Role,
     pub(crate) peers: Peers,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) reports: async_mpsc::UnboundedSender<Report>,
@@ -141,6 +148,9 @@ pub(crate) struct Worker {
 
 /// Bytes to be sent that are not left to wait for the end of the batch.
 const MUCH: usize = 1 << 20;
+/// What is said of a request to a proxy.
+const NO_POOL: &str = "this process is a proxy: explain is for pools. A proxy sends a request of a dialog that came this way \
+    where its Route says, and every other one to a next hop by its Call-ID";
 /// Entries looked at in one go when the oldest calls are asked for.
 const WALK: usize = 4_096;
 
@@ -159,6 +169,7 @@ impl Worker {
     /// Runs until [`Command::Stop`].
     pub(crate) fn run(mut self) {
         let _obituary = Obituary(self.reports.clone());
+        let mut now = self.clock.now();
         loop {
             // Before the last look at commands and rings: what is left there from now on wakes us.
             self.peers.wakers[self.index].going_to_sleep();
@@ -168,20 +179,21 @@ impl Worker {
                 }
                 self.obey(command);
             }
+            self.alarm.set(now, self.role.deadline());
             let ready = self.wait();
-            let now = self.clock.now();
+            now = self.clock.now();
             self.read_board();
             for (socket, flags) in ready.into_iter().enumerate() {
                 if flags.contains(PollFlags::ERR) {
-                    self.read_errors(socket);
+                    self.read_errors(now, socket);
                 }
                 if flags.intersects(PollFlags::IN) {
                     self.read_socket(now, socket);
                 }
             }
             self.read_rings(now);
-            if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
-                self.shard.handle(now, Input::Timer, &mut self.out);
+            if self.role.deadline().is_some_and(|deadline| deadline <= now) {
+                self.role.handle(now, Input::Timer, &mut self.out);
             }
             self.flush();
         }
@@ -191,20 +203,15 @@ impl Worker {
     fn wait(&mut self) -> ArrayVec<PollFlags, MOST> {
         let waker = &self.peers.wakers[self.index];
         let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
-        let timeout = if work { Some(std::time::Duration::ZERO) } else { self.timeout() };
-        let timeout =
-            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
-        let mut fds: ArrayVec<PollFd<'_>, { MOST + 1 }> =
+        let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds: ArrayVec<PollFd<'_>, { MOST + 2 }> =
             self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
         fds.push(PollFd::new(waker, PollFlags::IN));
+        fds.push(self.alarm.watched());
         // Interrupted by a signal: nothing is ready, look again.
-        let _ = poll(&mut fds, timeout.as_ref());
+        let _ = poll(&mut fds, work.then_some(&no_time));
         waker.awake();
         fds[..self.sockets.len()].iter().map(PollFd::revents).collect()
-    }
-
-    fn timeout(&self) -> Option<std::time::Duration> {
-        self.shard.deadline().map(|deadline| self.clock.until(deadline))
     }
 
     fn read_socket(&mut self, now: Instant, socket: usize) {
@@ -215,7 +222,7 @@ impl Worker {
         let listener = socket as u16;
         for index in self.hand_over(listener, count) {
             let (bytes, from) = self.receive.get(index);
-            self.shard.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+            self.role.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
             self.flush_if_much();
         }
     }
@@ -230,7 +237,7 @@ impl Worker {
         let mut own = ArrayVec::new();
         for index in 0..count {
             let (bytes, from) = self.receive.get(index);
-            let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) else {
+            let Some(owner) = owner(&self.role, bytes, self.index, self.peers.senders.len()) else {
                 own.push(index);
                 continue;
             };
@@ -247,7 +254,7 @@ impl Worker {
             for _ in 0..BATCH {
                 let Some(handed) = self.peers.receivers[ring].pop() else { break };
                 let (listener, from, bytes) = (handed.listener, handed.from, handed.bytes);
-                self.shard.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+                self.role.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
                 self.flush_if_much();
             }
         }
@@ -260,13 +267,15 @@ impl Worker {
         }
     }
 
-    /// What ICMP said about datagrams to nodes; the rest of the world may be as unreachable as it likes.
-    fn read_errors(&mut self, socket: usize) {
-        let (shard, reports) = (&self.shard, &self.reports);
-        let outcome = read_errors(&self.sockets[socket], |address, _| {
-            if shard.topology().slot_at(address).is_some() {
+    /// What ICMP said about datagrams to nodes and next hops; the rest of the world may be as unreachable as it likes.
+    fn read_errors(&mut self, now: Instant, socket: usize) {
+        let Self { role, reports, out, .. } = self;
+        let outcome = read_errors(&self.sockets[socket], |address, _, quoted| match role {
+            Role::Balancer(shard) if shard.topology().slot_at(address).is_some() => {
                 let _ = reports.send(Report::Unreachable(address));
             }
+            Role::Balancer(_) => {}
+            Role::Proxy(shard) => shard.unreachable(now, address, quoted, out),
         });
         if let Err(error) = outcome {
             tracing::warn!(%error, "reading the error queue failed");
@@ -301,9 +310,10 @@ impl Worker {
         if self.peers.receivers.is_empty() {
             return;
         }
-        for slot in 0..self.shard.balancer().nodes().len() {
+        let Some(shard) = self.role.balancer_mut() else { return };
+        for slot in 0..shard.balancer().nodes().len() {
             let others = self.peers.board.others(self.index, slot);
-            self.shard.balancer_mut().set_others(Slot(slot as u16), others);
+            shard.balancer_mut().set_others(Slot(slot as u16), others);
         }
     }
 
@@ -311,7 +321,7 @@ impl Worker {
         if self.peers.receivers.is_empty() {
             return;
         }
-        let balancer = self.shard.balancer();
+        let Some(balancer) = self.role.balancer().map(Shard::balancer) else { return };
         for slot in 0..balancer.nodes().len() {
             self.peers.board.publish(self.index, slot, balancer.load(Slot(slot as u16)).own);
         }
@@ -320,58 +330,88 @@ impl Worker {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Nodes(nodes, topology) => {
-                self.shard.set_topology(topology);
-                self.shard.balancer_mut().set_nodes(&nodes);
+                self.role.set_topology(topology);
+                self.with_balancer(|balancer| balancer.set_nodes(&nodes));
             }
-            Command::Books(settings) => self.shard.balancer_mut().set_settings(settings),
-            Command::Policy(policy) => self.shard.balancer_mut().set_policy(policy),
-            Command::Pipeline(settings) => self.shard.set_settings(settings),
-            Command::Tokens(tokens) => self.shard.set_tokens(&tokens),
+            Command::Books(settings) => self.with_balancer(|balancer| balancer.set_settings(settings)),
+            Command::Policy(policy) => self.with_balancer(|balancer| balancer.set_policy(policy)),
+            Command::Pipeline(settings) => self.role.set_settings(settings),
+            Command::Tokens(tokens) => self.role.set_tokens(&tokens),
+            Command::Hops(hops, limit) => {
+                if let Some(proxy) = self.role.proxy_mut() {
+                    proxy.set_hops(&hops);
+                    proxy.set_limit(limit);
+                }
+            }
             // Whoever asked may have gone; then nobody misses the answer.
             Command::Snapshot(reply) => drop(reply.send(self.snapshot())),
             Command::Counts(reply) => drop(reply.send(self.counts())),
             Command::OldestCalls(reply) => drop(reply.send(self.oldest_calls())),
             Command::SlotsInUse(reply) => drop(reply.send(self.slots_in_use())),
             Command::Session(call_id, reply) => {
-                let key = self.shard.tokens().call_key(&call_id);
-                let _ = reply.send(self.shard.balancer().session(key));
+                let key = self.role.tokens().call_key(&call_id);
+                let _ = reply.send(self.role.balancer().and_then(|shard| shard.balancer().session(key)));
             }
             Command::Explain(from, bytes, reply) => {
                 let shards = self.peers.senders.len();
-                let _ = reply.send(match owner(&self.shard, &bytes, self.index, shards) {
+                let now = self.clock.now();
+                let _ = reply.send(match owner(&self.role, &bytes, self.index, shards) {
                     Some(owner) => Explained::Elsewhere(owner),
-                    None => Explained::Here(self.shard.explain(self.clock.now(), from, &bytes)),
+                    None => Explained::Here(match self.role.balancer_mut() {
+                        Some(shard) => shard.explain(now, from, &bytes),
+                        None => Err(NO_POOL.to_owned()),
+                    }),
                 });
             }
             Command::Stop => {}
         }
     }
 
+    fn with_balancer(&mut self, change: impl FnOnce(&mut Balancer)) {
+        if let Some(shard) = self.role.balancer_mut() {
+            change(shard.balancer_mut());
+        }
+    }
+
     fn counts(&self) -> ShardCounts {
-        let balancer = self.shard.balancer();
+        let balancer = match &self.role {
+            Role::Balancer(shard) => shard.balancer(),
+            Role::Proxy(shard) => {
+                let report = shard.report();
+                return ShardCounts {
+                    table: TableCounts::default(),
+                    transactions: report.unanswered,
+                    loads: Vec::new(),
+                    proxy: Some(report),
+                };
+            }
+        };
         let slots = (0..).map(Slot).zip(balancer.nodes());
         ShardCounts {
             table: balancer.counts(),
             transactions: balancer.open_transactions(),
             loads: slots.map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
+            proxy: None,
         }
     }
 
     fn snapshot(&self) -> ShardSnapshot {
-        let balancer = self.shard.balancer();
-        let slots = (0..balancer.nodes().len()).map(|slot| Slot(slot as u16));
+        let stats = self.role.balancer().map(Shard::balancer).map_or_else(Vec::new, |balancer| {
+            let slots = (0..balancer.nodes().len()).map(|slot| Slot(slot as u16));
+            slots.map(|slot| balancer.stats(slot).clone()).collect()
+        });
         let lost = self.sockets.iter().filter_map(|socket| socket.lost_datagrams().ok()).map(u64::from).sum();
         ShardSnapshot {
-            counters: self.shard.counters().clone(),
-            ledger: *self.shard.ledger(),
+            counters: self.role.counters(),
+            ledger: self.role.ledger(),
             counts: self.counts(),
-            stats: slots.map(|slot| balancer.stats(slot).clone()).collect(),
+            stats,
             traffic: Traffic { receive_lost: lost, ..self.traffic },
         }
     }
 
     fn oldest_calls(&mut self) -> Vec<Option<Instant>> {
-        let mut oldest: Vec<Option<Instant>> = vec![None; self.shard.balancer().nodes().len()];
+        let mut oldest: Vec<Option<Instant>> = vec![None; self.slots()];
         self.walk(|session| {
             if session.is_call {
                 let oldest = &mut oldest[session.slot.index()];
@@ -382,7 +422,7 @@ impl Worker {
     }
 
     fn slots_in_use(&mut self) -> Vec<bool> {
-        let mut used = vec![false; self.shard.balancer().nodes().len()];
+        let mut used = vec![false; self.slots()];
         self.walk(|session| used[session.slot.index()] = true);
         for (used, (_, load)) in used.iter_mut().zip(self.counts().loads) {
             *used |= load != Load::default();
@@ -390,11 +430,15 @@ impl Worker {
         used
     }
 
+    fn slots(&self) -> usize {
+        self.role.balancer().map_or(0, |shard| shard.balancer().nodes().len())
+    }
+
     /// Walks the whole table, but stops for the traffic every few thousand entries.
     fn walk(&mut self, mut visit: impl FnMut(SessionView)) {
         let mut from = Some(0);
         while let Some(start) = from {
-            from = self.shard.balancer().sessions(start, WALK, &mut visit);
+            from = self.role.balancer().and_then(|shard| shard.balancer().sessions(start, WALK, &mut visit));
             if from.is_some() {
                 let now = self.clock.now();
                 self.read_board();
@@ -410,8 +454,8 @@ impl Worker {
 
 /// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by
 /// whoever gets it.
-fn owner(shard: &Shard, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
-    let key = shard.tokens().call_key(wire::peek_call_id(bytes)?);
+fn owner(role: &Role, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
+    let key = role.tokens().call_key(wire::peek_call_id(bytes)?);
     // Not the bits that the session table uses.
     let owner = (key.0 >> 64) as usize % shards;
     (owner != this).then_some(owner)

@@ -14,22 +14,29 @@ use super::{BATCH, UdpSocket};
 #[repr(C, align(8))]
 struct Control([u8; 128]);
 
+/// What is kept of a datagram that failed: its first header lines. ICMP sends back some hundred bytes at most.
+const QUOTED: usize = 1024;
+
 /// Takes the error queue of `socket` down, at most [`BATCH`] entries a call, and passes on for each the address that
-/// the failed datagram was sent to and the error: `ConnectionRefused` for a closed port, `HostUnreachable`,
-/// `NetworkUnreachable`, and others. Returns how many; [`BATCH`]: there may be more.
+/// the failed datagram was sent to, the error (`ConnectionRefused` for a closed port, `HostUnreachable`,
+/// `NetworkUnreachable`, and others) and as much of the datagram's beginning as came back. Returns how many; [`BATCH`]: there may be more.
 ///
 /// Have it called on `POLLERR`, which stays up as long as the queue is not empty. Anyone who can guess a port pair can
 /// forge such a report, so it is a hint to probe the destination, no proof that it is gone.
-pub fn read_errors(socket: &UdpSocket, mut report: impl FnMut(SocketAddr, io::Error)) -> io::Result<usize> {
+pub fn read_errors(
+    socket: &UdpSocket,
+    mut report: impl FnMut(SocketAddr, io::Error, &[u8]),
+) -> io::Result<usize> {
+    let mut quoted = [0; QUOTED];
     for taken in 0..BATCH {
         let mut control = Control([0; 128]);
-        // The payload that failed comes along; nobody wants it, so there is no room for it.
-        let mut slot = Slot { name: Name::empty(), vector: iovec { iov_base: ptr::null_mut(), iov_len: 0 } };
+        let vector = iovec { iov_base: quoted.as_mut_ptr().cast(), iov_len: quoted.len() };
+        let mut slot = Slot { name: Name::empty(), vector };
         let mut header = slot.header().msg_hdr;
         header.msg_control = (&raw mut control).cast();
         header.msg_controllen = size_of::<Control>();
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: `header` points to `slot` and to `control`, both alive and not otherwise borrowed, with the sizes
+        // SAFETY: `header` points to `slot`, to `quoted` and to `control`, all alive and not otherwise borrowed, with the sizes
         // they have.
         let received = unsafe { libc::recvmsg(socket.raw(), &raw mut header, flags) };
         if received < 0 {
@@ -37,7 +44,8 @@ pub fn read_errors(socket: &UdpSocket, mut report: impl FnMut(SocketAddr, io::Er
             return if error.kind() == io::ErrorKind::WouldBlock { Ok(taken) } else { Err(error) };
         }
         if let (Some(to), Some(errno)) = (slot.name.read(), reported_error(&header)) {
-            report(to, io::Error::from_raw_os_error(errno));
+            let length = (received as usize).min(QUOTED);
+            report(to, io::Error::from_raw_os_error(errno), &quoted[..length]);
         }
     }
     Ok(BATCH)

@@ -156,10 +156,11 @@ fn a_closed_port_is_reported_with_its_address() {
         assert_eq!(report.sent, 1);
         await_flags(&from, PollFlags::ERR);
         let mut errors = Vec::new();
-        let count = read_errors(&from, |to, error| errors.push((to, error.kind()))).expect("read_errors");
+        let count = read_errors(&from, |to, error, quoted| errors.push((to, error.kind(), quoted.to_vec())))
+            .expect("read_errors");
         assert_eq!(count, 1);
-        assert_eq!(errors, [(closed, ErrorKind::ConnectionRefused)]);
-        assert_eq!(read_errors(&from, |_, _| ()).expect("read_errors"), 0, "the queue is empty");
+        assert_eq!(errors, [(closed, ErrorKind::ConnectionRefused, b"INVITE".to_vec())]);
+        assert_eq!(read_errors(&from, |_, _, _| ()).expect("read_errors"), 0, "the queue is empty");
     }
 }
 

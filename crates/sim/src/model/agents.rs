@@ -111,7 +111,7 @@ impl Effects<Leg, Sent> for Collect<'_> {
     fn ended(&mut self, _: Id, _: Leg) {}
 }
 
-fn holding(spread: Spread) -> Holding {
+pub(crate) fn holding(spread: Spread) -> Holding {
     match spread {
         Spread::Fixed(time) => Holding::Fixed(time),
         Spread::Exponential(mean) => Holding::Exponential(mean),
@@ -175,7 +175,7 @@ impl Agents {
         // Drawn for every call, whatever becomes of it: runs that differ elsewhere keep the same calls.
         let mut draw = |hosts: core::ops::Range<u16>| {
             let count = hosts.len() as u64;
-            HostId(hosts.start + (u64::from(source.place_rng.next_u32()) * count >> 32) as u16)
+            HostId(hosts.start + ((u64::from(source.place_rng.next_u32()) * count) >> 32) as u16)
         };
         let (first, target) = (draw(first), draw(target));
         let target = if last == 0 { first } else { target };
@@ -223,6 +223,7 @@ impl Agents {
             target,
             hop: HostId::AGENTS,
             call,
+            notice: None,
             vias: ArrayVec::from_iter([via]),
             route,
         }
@@ -344,7 +345,7 @@ impl Agents {
 
     fn invited(&mut self, now: Instant, call: CallId, id: Id, invite: &Message, out: &mut Out) {
         let entry = &mut self.calls[call.at];
-        entry.routes[1] = invite.route.clone();
+        entry.routes[1].clone_from(&invite.route);
         entry.incoming = Some((id, invite.clone()));
         let (callee, acts) = Callee::new(now, &self.sources[entry.stream as usize].plan);
         entry.callee = Some(callee);
@@ -493,7 +494,7 @@ impl Agents {
                 }
                 match (leg.party, leg.method) {
                     (Party::Caller, Method::Invite) => {
-                        self.caller(now, leg.call, CallerEvent::InviteLost, out)
+                        self.caller(now, leg.call, CallerEvent::InviteLost, out);
                     }
                     (Party::Caller, Method::Bye) => self.caller(now, leg.call, CallerEvent::ByeLost, out),
                     (Party::Callee, Method::Invite | Method::Bye) => {

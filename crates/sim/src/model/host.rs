@@ -2,14 +2,16 @@
 
 use super::agents::{Agents, Alarm, Out};
 use super::balancer::Balancer;
+use super::control::{Control, Period, Refused, class_of};
 use super::measure::HostResults;
-use super::medium::Router;
+use super::medium::{Router, Settled};
 use super::message::{HostId, Message, Sent, Start};
-use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spread, Ticket};
+use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spread, Ticket, Triage};
 use base::{Instant, Slab};
-use config::scenario::{Costs, Group};
+use config::scenario::{Costs, Group, Scenario};
 use core::time::Duration;
-use proxy::{Arrived, Fire, Proxy, Sink};
+use overload::{Class, Fate, RejectAt, RejectState};
+use proxy::{Arrived, Fire, Medium, Proxy, Refusal, Sink};
 use transaction::Sending;
 use wire::Method;
 
@@ -17,8 +19,11 @@ use wire::Method;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     what: What,
+    class: Class,
     /// The buffer of what it sends when it is done.
     out: u32,
+    /// The same for copies of a message.
+    key: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +32,44 @@ enum What {
     Message(u32),
     /// A timer, by its place.
     Timer(u32),
+    /// The rejection of a message, by its place.
+    Rejection(u32, Refused),
+}
+
+/// The queue's rules: those of the `overload` crate where the host has a triage queue.
+#[derive(Debug)]
+struct Lanes {
+    rules: Option<overload::Triage>,
+    /// Stale jobs, to be forgotten.
+    dropped: Vec<Job>,
+}
+
+impl Triage<Job> for Lanes {
+    fn key(&self, job: &Job) -> Option<u64> {
+        let copies = self.rules.is_some() && overload::Triage::coalesces(job.class);
+        (copies && matches!(job.what, What::Message(_))).then_some(job.key)
+    }
+
+    fn is_stale(&mut self, now: Instant, since: Instant, job: &Job) -> bool {
+        let Some(rules) = self.rules else { return false };
+        let stale = rules.fate(job.class, now - since) == Fate::Drop;
+        if stale {
+            self.dropped.push(*job);
+        }
+        stale
+    }
+}
+
+/// Where a class waits. Timers come first (section IV-A); rejections second, everything else third (section VI-A); or
+/// by the lanes of a triage queue, of which the engine has four.
+fn priority(class: Class, triage: bool) -> Priority {
+    match class.lane() {
+        0 => Priority::P1,
+        _ if !triage => Priority::P3,
+        1 => Priority::P2,
+        2 | 3 => Priority::P3,
+        _ => Priority::P4,
+    }
 }
 
 /// What runs on a host.
@@ -41,7 +84,8 @@ pub(crate) enum Role {
 pub(crate) struct Host {
     pub(crate) id: HostId,
     pub(crate) role: Role,
-    cpu: Cpu<Job>,
+    cpu: Cpu<Job, Lanes>,
+    control: Control,
     costs: Costs,
     /// Whether its work takes no time.
     free: bool,
@@ -53,6 +97,8 @@ pub(crate) struct Host {
     pub(crate) timers_at: Instant,
     pub(crate) results: HostResults,
     mark: Mark,
+    /// Where the period of each controller began.
+    marks: [Mark; 2],
 }
 
 /// Collects what is sent.
@@ -64,20 +110,25 @@ impl Sink<Sent> for Outgoing<'_> {
     }
 }
 
+/// `edge.2` for the second of several, `edge` for the only one.
+pub(crate) fn name_of(group: &Group, number: u16) -> String {
+    if group.count > 1 { format!("{}.{}", group.name, number + 1) } else { group.name.clone() }
+}
+
 /// The far future, where no timer is.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 impl Host {
+    /// `number` is which of its group it is.
     pub(crate) fn new(
         id: HostId,
-        name: String,
+        number: u16,
         group: &Group,
-        capacity: Option<f64>,
-        costs: &Costs,
+        scenario: &Scenario,
         role: Role,
-        bin: Duration,
         rng: &base::Rng,
     ) -> Self {
+        let (costs, bin, capacity) = (&scenario.costs, scenario.run.bin, group.capacity(number));
         let spread = match &costs.service {
             config::scenario::Service::Deterministic => Spread::Fixed,
             config::scenario::Service::Exponential => Spread::Exponential,
@@ -92,16 +143,19 @@ impl Host {
             workers,
             capacity: capacity / workers as f64,
             buffer: group.buffer as usize,
-            bounded: [false, false, true, true],
+            bounded: [false, true, true, true],
             spread,
             background: group.background,
         };
-        let cpu = Cpu::new(config, rng.fork("cpu"));
+        let control = Control::new(group, costs.message.div_f64(capacity), rng.fork("control"));
+        let lanes = Lanes { rules: control.settings().triage, dropped: Vec::new() };
+        let cpu = Cpu::with_triage(config, lanes, rng.fork("cpu"));
         let mark = cpu.mark(Instant::ZERO);
         Self {
             id,
             role,
             cpu,
+            control,
             costs: costs.clone(),
             free,
             messages: Slab::default(),
@@ -109,8 +163,9 @@ impl Host {
             outs: Vec::new(),
             idle_outs: Vec::new(),
             timers_at: NEVER,
-            results: HostResults::new(name, bin),
+            results: HostResults::new(name_of(group, number), bin),
             mark,
+            marks: [mark; 2],
         }
     }
 
@@ -122,34 +177,71 @@ impl Host {
     }
 
     /// A message arrives: it waits for the processor, or is lost on a full buffer.
-    pub(crate) fn arrive(&mut self, now: Instant, mut message: Message) {
-        if let Role::Proxy(_, router) = &mut self.role
-            && message.is_request()
-        {
-            // RFC 3261 §16.4: our own Route value goes.
-            if message.is_in_dialog() && message.route.last() == Some(&self.id) {
-                message.route.pop();
+    pub(crate) fn arrive(&mut self, now: Instant, from: HostId, mut message: Message) {
+        let (mut class, mut refused) = (Class::Response, None);
+        if let Role::Proxy(proxy, router) = &mut self.role {
+            if message.is_request() {
+                // RFC 3261 §16.4: our own Route value goes.
+                if message.is_in_dialog() && message.route.last() == Some(&self.id) {
+                    message.route.pop();
+                }
+                let control = &mut self.control;
+                router.choose(&mut message, |host| control.is_open(now, host));
+                class = class_of(
+                    &message,
+                    message.method == Method::Invite && proxy.knows(&message.server_key()),
+                );
+                if class.is_new() && control.settings().reject_at == RejectAt::Arrival {
+                    refused = control.judge(now, from, class, &message);
+                }
+                if refused.is_none() {
+                    control.on_request(now, from, class);
+                }
+            } else {
+                self.control.on_response(now, from, &message);
             }
-            router.choose(&mut message, |_| true);
         }
-        let what = What::Message(self.messages.insert(message));
-        self.enqueue(now, Priority::P3, what);
+        let key = key_of(&message);
+        let at = self.messages.insert(message);
+        if let Some(refused) = refused {
+            self.results.rejected.add(now, 1.0);
+            self.enqueue(now, Priority::P2, class, What::Rejection(at, refused), key);
+        } else {
+            let lane = priority(class, self.control.settings().triage.is_some());
+            self.enqueue(now, lane, class, What::Message(at), key);
+        }
     }
 
-    fn enqueue(&mut self, now: Instant, class: Priority, what: What) {
+    fn enqueue(&mut self, now: Instant, lane: Priority, class: Class, what: What, key: u64) {
         let out = self.buffer();
-        match self.cpu.enqueue(now, class, Job { what, out }) {
-            Admission::Queued => return,
-            Admission::Dropped => self.results.dropped.add(now, 1.0),
-            Admission::Coalesced | Admission::Lost => {}
+        let admission = self.cpu.enqueue(now, lane, Job { what, class, out, key });
+        if admission == Admission::Queued {
+            if let What::Message(_) = what {
+                self.control.on_enqueue(now, class, self.cpu.occupied());
+            }
+            return;
+        }
+        if admission == Admission::Dropped {
+            self.results.dropped.add(now, 1.0);
         }
         self.idle_outs.push(out);
+        self.lose(what);
+    }
+
+    /// A job is gone without service. What a limit of a sender or receiver counted of it is no longer under way.
+    fn lose(&mut self, what: What) {
+        if let What::Message(at) = what
+            && let Some(message) = self.messages.get(at).filter(|message| message.is_initial_invite())
+        {
+            let settled = Settled { hop: message.hop, from: message.top().host, last: true };
+            self.control.on_settled(core::iter::once(settled));
+        }
         self.forget(what);
     }
 
     fn forget(&mut self, what: What) {
         match what {
-            What::Message(at) => drop(self.messages.remove(at)),
+            What::Message(at) | What::Rejection(at, _) => drop(self.messages.remove(at)),
             What::Timer(at) => drop(self.fires.remove(at)),
         }
     }
@@ -161,25 +253,58 @@ impl Host {
         agents: &mut Agents,
         alarms: &mut Vec<Alarm>,
     ) -> Option<Due> {
-        let Self { cpu, role, messages, fires, outs, costs, free, id, .. } = self;
-        cpu.start(now, |job| {
+        let Self { cpu, role, control, messages, fires, outs, costs, free, id, results, .. } = self;
+        let mut served = None;
+        let due = cpu.start(now, |job| {
             let out = &mut outs[job.out as usize];
+            let mut work = Work { now, id: *id, role, control, costs, results, agents, alarms, out };
             let cost = match job.what {
-                What::Timer(at) => {
-                    let fire = fires.remove(at).expect("it was put there to wait");
-                    if let Role::Proxy(proxy, router) = role {
-                        proxy.fire(now, fire, router, &mut Outgoing(out));
-                    }
-                    if fire.is_cleanup() { costs.cleanup } else { costs.timer }
-                }
+                What::Timer(at) => work.timer(fires.remove(at).expect("it was put there to wait")),
                 What::Message(at) => {
                     let message = messages.remove(at).expect("it was put there to wait");
-                    let work = Work { now, id: *id, role, costs, agents, alarms, out };
-                    work.serve(message)
+                    work.message(job.class, message)
+                }
+                What::Rejection(at, refused) => {
+                    let message = messages.remove(at).expect("it was put there to wait");
+                    work.reject(&message, refused)
                 }
             };
-            if *free { Duration::ZERO } else { cost }
-        })
+            let cost = if *free { Duration::ZERO } else { cost };
+            served = Some((*job, cost));
+            cost
+        });
+        self.left(now, served);
+        due
+    }
+
+    /// A job has left the queue, and stale ones before it.
+    fn left(&mut self, now: Instant, served: Option<(Job, Duration)>) {
+        if self.control.is_off() {
+            return;
+        }
+        for job in core::mem::take(&mut self.cpu.triage().dropped) {
+            self.control.on_dequeue(now, job.class, self.cpu.occupied());
+            self.idle_outs.push(job.out);
+            self.lose(job.what);
+        }
+        if let Some((Job { what: What::Message(_), class, .. }, cost)) = served {
+            self.control.on_dequeue(now, class, self.cpu.occupied());
+            self.control.on_served(class, cost);
+        }
+        if let Role::Proxy(_, router) = &mut self.role {
+            self.control.on_settled(router.drain_settled());
+        }
+    }
+
+    /// Periods at the end of which [`period`](Self::period) is wanted.
+    pub(crate) fn periods(&self) -> impl Iterator<Item = (Period, Duration)> + use<> {
+        self.control.periods()
+    }
+
+    /// A period of a controller is over.
+    pub(crate) fn period(&mut self, now: Instant, which: Period) {
+        let mark = core::mem::replace(&mut self.marks[which as usize], self.cpu.mark(now));
+        self.control.on_period(now, which, self.cpu.utilisation(mark, now));
     }
 
     /// A service ends: what it sent leaves.
@@ -216,7 +341,7 @@ impl Host {
                 self.results.give_ups.add(now, 1.0);
             }
             let at = self.fires.insert(fire);
-            self.enqueue(now, Priority::P1, What::Timer(at));
+            self.enqueue(now, Priority::P1, Class::Timer, What::Timer(at), 0);
         }
     }
 
@@ -271,28 +396,46 @@ impl Host {
     }
 }
 
-/// The work of a message, done at the start of its service.
+/// The work of a job, done at the start of its service.
 struct Work<'a> {
     now: Instant,
     id: HostId,
     role: &'a mut Role,
+    control: &'a mut Control,
     costs: &'a Costs,
+    results: &'a mut HostResults,
     agents: &'a mut Agents,
     alarms: &'a mut Vec<Alarm>,
     out: &'a mut Vec<Sent>,
 }
 
 impl Work<'_> {
+    fn timer(&mut self, fire: Fire) -> Duration {
+        if let Role::Proxy(proxy, router) = self.role {
+            proxy.fire(self.now, fire, router, &mut Outgoing(self.out));
+        }
+        self.tell();
+        if fire.is_cleanup() { self.costs.cleanup } else { self.costs.timer }
+    }
+
     /// Does it, and says what it costs on the base server.
-    fn serve(self, message: Message) -> Duration {
-        let Self { now, id, role, costs, agents, alarms, out } = self;
-        match role {
+    fn message(&mut self, class: Class, message: Message) -> Duration {
+        let Self { now, id, costs, .. } = *self;
+        match self.role {
             Role::Proxy(proxy, router) => {
-                proxied(now, proxy, router, message, &mut Outgoing(out));
-                costs.message
+                if class.is_new() && self.control.settings().reject_at == RejectAt::Service {
+                    let from = message.top().host;
+                    if let Some(refused) = self.control.judge(now, from, class, &message) {
+                        self.results.rejected.add(now, 1.0);
+                        return self.reject(&message, refused);
+                    }
+                }
+                let cost = proxied(now, id, proxy, router, costs, message, &mut Outgoing(self.out));
+                self.tell();
+                cost
             }
             Role::Balancer(balancer) => {
-                balancer.handle(now, id, message, out);
+                balancer.handle(now, id, message, self.out);
                 costs.message
             }
             Role::Server => {
@@ -302,36 +445,82 @@ impl Work<'_> {
                     (Start::Request, Method::Ack) => 0.0,
                     _ => 1.0,
                 };
-                let mut answers = Out { sent: core::mem::take(out), alarms: core::mem::take(alarms) };
-                agents.handle(now, &message, &mut answers);
-                (*out, *alarms) = (answers.sent, answers.alarms);
+                let mut answers =
+                    Out { sent: core::mem::take(self.out), alarms: core::mem::take(self.alarms) };
+                self.agents.handle(now, &message, &mut answers);
+                (*self.out, *self.alarms) = (answers.sent, answers.alarms);
                 costs.message.mul_f64(work)
             }
         }
+    }
+
+    /// Answers a new request with a failure.
+    fn reject(&mut self, request: &Message, refused: Refused) -> Duration {
+        let Role::Proxy(proxy, router) = self.role else { return Duration::ZERO };
+        let stateful = self.control.settings().reject_state == RejectState::Stateful;
+        let before = self.out.len();
+        if stateful {
+            let arrived = arrived(request, router);
+            let sink = &mut Outgoing(self.out);
+            proxy.refuse(self.now, &arrived, request, Refusal(refused.status), router, sink);
+        } else {
+            self.out.push(router.respond(request, refused.status));
+        }
+        for sent in &mut self.out[before..] {
+            sent.message.retry_after = refused.retry_after;
+        }
+        self.tell();
+        if stateful { self.costs.message } else { self.costs.reject }
+    }
+
+    /// Lets responses to other hosts say what the host wants to be sent.
+    fn tell(&mut self) {
+        for sent in self.out.iter_mut() {
+            sent.message.notice = match sent.message.start {
+                Start::Response(_) if sent.to != HostId::AGENTS => {
+                    self.control.notice(self.now, sent.message.target)
+                }
+                _ => None,
+            };
+        }
+    }
+}
+
+/// The same for copies of a message.
+fn key_of(message: &Message) -> u64 {
+    let status = if let Start::Response(status) = message.start { status } else { 0 };
+    let key = if message.is_request() { message.server_key().key } else { message.client_key() };
+    key.0 as u64 ^ u64::from(status) << 48 ^ u64::from(message.method == Method::Ack) << 47
+}
+
+fn arrived(request: &Message, router: &Router) -> Arrived {
+    Arrived {
+        method: request.method,
+        key: request.server_key(),
+        cancels: (request.method == Method::Cancel).then(|| request.cancelled_key()),
+        transport: router.transport_of(request),
     }
 }
 
 fn proxied(
     now: Instant,
+    id: HostId,
     proxy: &mut Proxy<Router>,
     router: &mut Router,
+    costs: &Costs,
     message: Message,
     sink: &mut Outgoing<'_>,
-) {
-    let Start::Request = message.start else {
-        let Start::Response(status) = message.start else { return };
-        return proxy.response(now, message.client_key(), status, &message, router, sink);
-    };
-    let arrived = Arrived {
-        method: message.method,
-        key: message.server_key(),
-        cancels: (message.method == Method::Cancel).then(|| message.cancelled_key()),
-        transport: router.transport_of(&message),
-    };
-    // An ACK to a failure finds its transaction, or it is for an answer that left none, and ends here.
-    if message.method == Method::Ack && message.to_tag != Some(HostId::AGENTS) {
-        proxy.absorb(now, &arrived.key, sink);
-    } else {
-        proxy.request(now, &arrived, message, router, sink);
+) -> Duration {
+    if let Start::Response(status) = message.start {
+        proxy.response(now, message.client_key(), status, &message, router, sink);
+        return costs.message;
     }
+    let arrived = arrived(&message, router);
+    if message.method == Method::Ack && message.to_tag != Some(HostId::AGENTS) {
+        // To a failure: it finds its transaction, or it is for an answer that left none, and ends here.
+        let known = proxy.absorb(now, &arrived.key, sink);
+        return if known || message.to_tag != Some(id) { costs.message } else { costs.reject_ack };
+    }
+    proxy.request(now, &arrived, message, router, sink);
+    costs.message
 }

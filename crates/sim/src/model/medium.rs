@@ -86,13 +86,28 @@ pub(crate) struct Router {
     turn: u16,
     /// The stream of the request at hand decides its transport to the agents.
     stream: u16,
-    /// Seconds for Retry-After of refusals.
-    pub(crate) retry_after: u16,
+    /// What has been answered since the host looked.
+    settled: Vec<Settled>,
+}
+
+/// A next hop has answered a request, or never will.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Settled {
+    pub(crate) hop: HostId,
+    /// Who sent the request here.
+    pub(crate) from: HostId,
+    /// Whether no alternate is tried after it.
+    pub(crate) last: bool,
 }
 
 impl Router {
     pub(crate) fn new(map: Arc<Map>, host: HostId, select: Select, retry: bool, rng: base::Rng) -> Self {
-        Self { map, host, select, retry, rng, turn: 0, stream: 0, retry_after: 0 }
+        Self { map, host, select, retry, rng, turn: 0, stream: 0, settled: Vec::new() }
+    }
+
+    /// What has been answered since the last look.
+    pub(crate) fn drain_settled(&mut self) -> impl Iterator<Item = Settled> + '_ {
+        self.settled.drain(..)
     }
 
     /// What carried a message that came in.
@@ -120,7 +135,7 @@ impl Router {
             Candidates::Any(hosts) => {
                 let count = hosts.len() as u16;
                 let first = match self.select {
-                    Select::Random => (u64::from(self.rng.next_u32()) * u64::from(count) >> 32) as u16,
+                    Select::Random => ((u64::from(self.rng.next_u32()) * u64::from(count)) >> 32) as u16,
                     Select::RoundRobin => {
                         self.turn = self.turn.wrapping_add(1);
                         self.turn % count
@@ -191,11 +206,15 @@ impl Medium for Router {
     }
 
     fn respond(&mut self, request: &Message, status: u16) -> Sent {
-        let mut message = request.response(status, self.host);
-        if status == 503 {
-            message.retry_after = self.retry_after;
+        Sent { to: request.top().host, message: request.response(status, self.host) }
+    }
+
+    fn settled(&mut self, request: &Message, attempt: u8, last: bool) {
+        if let Ok(hop) = self.next_hop(request, attempt)
+            && request.is_initial_invite()
+        {
+            self.settled.push(Settled { hop, from: request.top().host, last });
         }
-        Sent { to: request.top().host, message }
     }
 
     fn cancel(&mut self, invite: &Sent) -> (Sent, Key) {

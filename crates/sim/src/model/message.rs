@@ -47,6 +47,15 @@ pub(crate) struct CallId {
     pub(crate) generation: u32,
 }
 
+/// What a response tells an upstream neighbour about load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Notice {
+    /// Hop by hop.
+    Hop(overload::hop::Feedback),
+    /// For a target.
+    Target(overload::end_to_end::Report),
+}
+
 /// A message.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -69,6 +78,8 @@ pub struct Message {
     /// The host that was chosen to get it next; meaningful within one host only.
     pub hop: HostId,
     pub(crate) call: CallId,
+    /// Only in responses between hosts that control overload together.
+    pub(crate) notice: Option<Box<Notice>>,
     /// Top Via last.
     pub vias: ArrayVec<Via, { HOPS_MAX + 1 }>,
     /// In a dialog, the Route, next host last. In a dialog being made, the Record-Route, latest host last.

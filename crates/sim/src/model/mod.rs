@@ -6,12 +6,15 @@
 mod agents;
 mod arrivals;
 mod balancer;
+mod control;
 mod host;
 mod measure;
 mod medium;
 mod message;
 mod world;
 
+pub(crate) use agents::holding;
 pub use measure::{HostResults, Outcomes, Results, StreamResults};
 pub use message::{HOPS_MAX, HostId, Message, Start, Via};
 pub use world::run;
+pub(crate) use world::{books, effects};

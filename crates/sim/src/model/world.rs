@@ -2,7 +2,8 @@
 
 use super::agents::{Agents, Alarm, Out, Party};
 use super::balancer::Balancer;
-use super::host::{Host, NEVER, Role};
+use super::control::Period;
+use super::host::{Host, NEVER, Role, name_of};
 use super::measure::Results;
 use super::medium::{Map, Router};
 use super::message::{HostId, Message, Sent, Start};
@@ -31,6 +32,8 @@ enum Event {
     Call(u16),
     /// An agent's alarm.
     Alarm(u32, Party),
+    /// A period of one of a host's controllers of overload ends.
+    Period(HostId, Period),
     /// A bin of the time series ends.
     Sample,
     /// A host stops for a while.
@@ -59,7 +62,7 @@ struct World<'a> {
     agents: Agents,
     /// `None` when all links are perfect and nothing needs to be drawn.
     network: Option<Network>,
-    on_the_way: Slab<Sent>,
+    on_the_way: Slab<(HostId, Sent)>,
     /// What was sent in this instant and has not been handed on yet, with its sender.
     sent: VecDeque<(HostId, Sent)>,
     buffer: Vec<Sent>,
@@ -81,24 +84,9 @@ impl<'a> World<'a> {
         for (index, group) in scenario.groups.iter().enumerate() {
             for number in 0..group.count {
                 let id = HostId(hosts.len() as u16);
-                let name = if group.count > 1 {
-                    format!("{}.{}", group.name, number + 1)
-                } else {
-                    group.name.clone()
-                };
-                let rng = rng.fork(&name);
+                let rng = rng.fork(&name_of(group, number));
                 let role = role(scenario, index, id, &map, 0, &rng);
-                let capacity = group.capacity(number);
-                hosts.push(Host::new(
-                    id,
-                    name,
-                    group,
-                    capacity,
-                    &scenario.costs,
-                    role,
-                    scenario.run.bin,
-                    &rng,
-                ));
+                hosts.push(Host::new(id, number, group, scenario, role, &rng));
                 pauses.push(Pauses::of(group, &rng));
             }
         }
@@ -134,6 +122,9 @@ impl<'a> World<'a> {
         }
         for host in 0..self.hosts.len() as u16 {
             self.next_pause(Instant::ZERO, HostId(host));
+            for (which, length) in self.hosts[host as usize].periods() {
+                self.queue.after(length, Event::Period(HostId(host), which));
+            }
         }
         while let Some((now, event)) = self.queue.pop_until(end) {
             self.happen(now, event);
@@ -157,12 +148,19 @@ impl<'a> World<'a> {
                 self.agents.expire(now, &mut self.out);
             }
             Event::Arrives(at) => {
-                let Sent { to, message } = self.on_the_way.remove(at).expect("it arrives once");
-                self.deliver(now, to, message);
+                let (from, Sent { to, message }) = self.on_the_way.remove(at).expect("it arrives once");
+                self.deliver(now, from, to, message);
             }
             Event::Call(stream) => {
                 self.agents.call(now, stream, &mut self.out);
                 self.next_call(stream);
+            }
+            Event::Period(host, which) => {
+                let entry = &mut self.hosts[host.index()];
+                entry.period(now, which);
+                for (_, length) in entry.periods().filter(|(each, _)| *each == which) {
+                    self.queue.after(length, Event::Period(host, which));
+                }
             }
             Event::Alarm(call, party) => self.agents.alarm(now, call, party, &mut self.out),
             Event::Sample => {
@@ -217,19 +215,19 @@ impl<'a> World<'a> {
 
     fn carry(&mut self, now: Instant, from: HostId, sent: Sent) {
         let Some(network) = &mut self.network else {
-            return self.deliver(now, sent.to, sent.message);
+            return self.deliver(now, from, sent.to, sent.message);
         };
         let place = |host: HostId| {
             if host == HostId::AGENTS { self.hosts.len() as u32 } else { host.0.into() }
         };
         let arrivals = network.send(now, place(from), place(sent.to));
         for at in arrivals {
-            let place = self.on_the_way.insert(sent.clone());
+            let place = self.on_the_way.insert((from, sent.clone()));
             self.queue.at(at, Event::Arrives(place));
         }
     }
 
-    fn deliver(&mut self, now: Instant, to: HostId, message: Message) {
+    fn deliver(&mut self, now: Instant, from: HostId, to: HostId, message: Message) {
         self.messages += 1;
         let status = if let Start::Response(status) = message.start { status } else { 0 };
         let kind = u32::from(status) << 8 | message.method as u32;
@@ -237,7 +235,7 @@ impl<'a> World<'a> {
         if to == HostId::AGENTS {
             return self.agents.handle(now, &message, &mut self.out);
         }
-        self.hosts[to.index()].arrive(now, message);
+        self.hosts[to.index()].arrive(now, from, message);
         self.start(now, to);
     }
 
@@ -250,14 +248,12 @@ impl<'a> World<'a> {
     }
 
     fn finished(&mut self, now: Instant, host: HostId, ticket: Ticket) {
-        match self.hosts[host.index()].finish(now, ticket, &mut self.buffer) {
-            Some(later) => self.queue.at(later, Event::Finished(host, ticket)),
-            None => {
-                self.send_from(host);
-                self.start(now, host);
-                self.watch_timers(host);
-            }
+        if let Some(later) = self.hosts[host.index()].finish(now, ticket, &mut self.buffer) {
+            return self.queue.at(later, Event::Finished(host, ticket));
         }
+        self.send_from(host);
+        self.start(now, host);
+        self.watch_timers(host);
     }
 
     /// Sees to it that a host's timers are looked at in time.
@@ -406,18 +402,7 @@ fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u
             Role::Proxy(Box::new(proxy::Proxy::new(settings_of_proxy, serial)), router)
         }
         scenario::Role::Balancer { policy } => {
-            let mut weights = Weights::default();
-            if let config::Policy::Tlwl { weights: configured } = policy {
-                for (name, &weight) in configured {
-                    weights.set(Method::parse(name.as_bytes()), weight);
-                }
-            }
-            let books = balance::Settings {
-                weights,
-                transaction_timeout: t1 * 64,
-                invite_timeout: c,
-                ..Default::default()
-            };
+            let books = books(policy, &scenario.timers);
             let servers = map.after(group);
             let chosen =
                 policy::by_name(policy.name(), 0).expect("the scenario names policies that there are");
@@ -425,6 +410,18 @@ fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u
         }
         scenario::Role::Server => Role::Server,
     }
+}
+
+/// The books of a balancer with this policy.
+pub(crate) fn books(policy: &config::Policy, timers: &scenario::Timers) -> balance::Settings {
+    let mut weights = Weights::default();
+    if let config::Policy::Tlwl { weights: configured } = policy {
+        for (name, &weight) in configured {
+            weights.set(Method::parse(name.as_bytes()), weight);
+        }
+    }
+    let (transaction_timeout, invite_timeout) = (timers.t1 * 64, timers.c);
+    balance::Settings { weights, transaction_timeout, invite_timeout, ..Default::default() }
 }
 
 /// The links with their rules; `None` when all are perfect.
@@ -469,7 +466,8 @@ fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Network> {
 /// Least retransmission timeout of TCP on Linux (`TCP_RTO_MIN`).
 const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 
-fn effects(link: &Link) -> Vec<engine::Effect> {
+/// What a link does to each message.
+pub(crate) fn effects(link: &Link) -> Vec<engine::Effect> {
     use engine::Effect;
     let mut effects = Vec::new();
     if !link.delay.is_zero() {

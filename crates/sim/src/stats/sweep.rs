@@ -115,6 +115,9 @@ mod tests {
     #[test]
     fn nothing_to_run_is_an_empty_result() {
         assert!(sweep(0, threads(3), |index| index, |_| panic!("nothing is over")).is_empty());
-        assert_eq!(replicate(&[1, 2], 0, 7, threads(3), |_, seed| seed, |_| {}), [vec![], vec![]]);
+        assert_eq!(
+            replicate(&[1, 2], 0, 7, threads(3), |_, seed| seed, |_| {}),
+            [Vec::<u64>::new(), Vec::new()]
+        );
     }
 }

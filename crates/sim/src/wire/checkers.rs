@@ -117,13 +117,13 @@ impl Checkers {
             Some(first) if first.branch != way.branch => {
                 return Err(format!("{} went to {to} under another branch than the first", name()));
             }
-            Some(_) => {}
-            None if method == Method::Invite && request.to_tag().is_none() => {
-                if !site.slot_at(to).is_some_and(|slot| site.may_take_calls(slot)) {
-                    return Err(format!("{} is new and went to {to}, which takes no new calls", name()));
-                }
+            None if method == Method::Invite
+                && request.to_tag().is_none()
+                && !site.slot_at(to).is_some_and(|slot| site.may_take_calls(slot)) =>
+            {
+                return Err(format!("{} is new and went to {to}, which takes no new calls", name()));
             }
-            None => {}
+            Some(_) | None => {}
         }
         if method != Method::Ack {
             life.ways.insert(key.clone(), way.clone());
@@ -154,7 +154,9 @@ impl Checkers {
         let TableCounts { active, expired } = balancer_of_site.counts();
         if active + expired != sessions || sessions > life.calls.len() {
             let seen = life.calls.len();
-            return Err(format!("{active} + {expired} sessions counted, {sessions} there, {seen} calls seen"));
+            return Err(format!(
+                "{active} + {expired} sessions counted, {sessions} there, {seen} calls seen"
+            ));
         }
         let (open, seen) = (balancer_of_site.open_transactions(), life.ways.len());
         if open > seen {

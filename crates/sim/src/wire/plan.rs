@@ -119,6 +119,8 @@ pub struct Plan {
     pub answerers: Vec<AnswererPlan>,
     /// The configuration to begin with.
     pub config: SiteConfig,
+    /// Retransmission timers of callers and answerers.
+    pub timers: load::Timers,
     /// Time on the way between any two hosts.
     pub delay: Duration,
     /// What goes wrong on the way.
@@ -167,7 +169,11 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, care, balancers, delay, end, config, .. } = self;
-        writeln!(f, "seed {seed}: {care:?}, {balancers} balancers, policy {}, {delay:?} a hop", config.policy)?;
+        writeln!(
+            f,
+            "seed {seed}: {care:?}, {balancers} balancers, policy {}, {delay:?} a hop",
+            config.policy
+        )?;
         for (number, caller) in self.callers.iter().enumerate() {
             let CallerPlan { start, arrivals, holding, answer_wait, must_succeed } = caller;
             let must = if *must_succeed { ", must succeed" } else { "" };
@@ -194,7 +200,9 @@ impl fmt::Display for Plan {
         for (at, action) in &self.actions {
             match action {
                 Action::SetMembers(members) => writeln!(f, "{at}: members {}", pool(members))?,
-                Action::Stall(host, time) => writeln!(f, "{at}: {} stalls for {time:?}", self.host_name(*host))?,
+                Action::Stall(host, time) => {
+                    writeln!(f, "{at}: {} stalls for {time:?}", self.host_name(*host))?;
+                }
                 action => writeln!(f, "{at}: {action:?}")?,
             }
         }

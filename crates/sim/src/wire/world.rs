@@ -30,8 +30,9 @@ pub struct Honest;
 
 impl Wrapper for Honest {}
 
-/// Agents end what is in progress within the time of an INVITE, of its CANCEL and of a BYE, each 64*T1.
-const TIME_TO_END: Duration = Duration::from_secs(110);
+/// Agents end what is in progress within the time of an INVITE, of its CANCEL and of a BYE, each 64*T1, and some more
+/// for what is on the way.
+const TIMES_T1_TO_END: u32 = 3 * 64 + 30;
 /// How often the books are looked into.
 const LOOK: Duration = Duration::from_secs(1);
 /// More than any plan asks for: something goes round in circles.
@@ -90,9 +91,18 @@ impl Host {
 
 /// What is on the way.
 enum Freight {
-    Datagram { from_host: HostId, from: SocketAddr, to: SocketAddr, bytes: Vec<u8> },
+    Datagram {
+        from_host: HostId,
+        from: SocketAddr,
+        to: SocketAddr,
+        bytes: Vec<u8>,
+    },
     /// Nobody listens at `address`, to which `host` sent something from `from`.
-    Refusal { host: HostId, from: SocketAddr, address: SocketAddr },
+    Refusal {
+        host: HostId,
+        from: SocketAddr,
+        address: SocketAddr,
+    },
 }
 
 #[derive(Clone, Copy)]
@@ -190,7 +200,7 @@ impl<W: Wrapper> World<W> {
             arrivals: plan.arrivals,
             holding: plan.holding,
             answer_wait: plan.answer_wait,
-            timers: load::Timers::default(),
+            timers: self.plan.timers,
         };
         Caller::new(config, plan.start, self.rng.fork(&format!("caller {number}")))
     }
@@ -204,7 +214,7 @@ impl<W: Wrapper> World<W> {
             ring: plan.ring,
             trying: plan.trying,
             service: plan.service,
-            timers: load::Timers::default(),
+            timers: self.plan.timers,
         };
         Answerer::new(config, self.rng.fork(&format!("answerer {number} life {life}")))
     }
@@ -235,7 +245,7 @@ impl<W: Wrapper> World<W> {
                 self.arm(host as HostId);
             }
         }
-        self.run_until(self.plan.end + TIME_TO_END)?;
+        self.run_until(self.plan.end + self.plan.timers.t1 * TIMES_T1_TO_END)?;
         let summary = self.summary();
         if !self.callers().all(Caller::finished) {
             let left = summary.callers.calls_in_progress;
@@ -328,7 +338,7 @@ impl<W: Wrapper> World<W> {
                 }
                 let from = probe_address((host - self.plan.balancer_host(0)) as u16);
                 for Sent { to, bytes, .. } in probes {
-                    self.send(host, from, to, bytes)?;
+                    self.send(host, from, to, &bytes)?;
                 }
             }
             Role::Answerer { agent: None, .. } | Role::Balancer(None) => {}
@@ -353,7 +363,7 @@ impl<W: Wrapper> World<W> {
             {
                 self.checkers.answered.said(from, &message)?;
             }
-            self.send(host, from, transmit.to, bytes.to_vec())?;
+            self.send(host, from, transmit.to, bytes)?;
         }
         told.clear();
         told.drain_events().for_each(drop);
@@ -368,13 +378,13 @@ impl<W: Wrapper> World<W> {
         self.addresses.get(&address).copied()
     }
 
-    fn send(&mut self, host: HostId, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) -> Result<(), String> {
+    fn send(&mut self, host: HostId, from: SocketAddr, to: SocketAddr, bytes: &[u8]) -> Result<(), String> {
         let now = self.queue.now();
-        self.note(|plan| format!("{} to {to}: {}", plan.host_name(host), gist(&bytes)));
+        self.note(|plan| format!("{} to {to}: {}", plan.host_name(host), gist(bytes)));
         let name = |host| self.plan.host_name(host);
         let to_host = self.host_at(to).ok_or_else(|| format!("{} sent to {to}: nobody", name(host)))?;
         for at in self.network.send(now, host, to_host) {
-            let freight = Freight::Datagram { from_host: host, from, to, bytes: bytes.clone() };
+            let freight = Freight::Datagram { from_host: host, from, to, bytes: bytes.to_vec() };
             let key = self.on_the_way.insert(freight);
             self.queue.at(at, Event::Arrives(key));
         }
@@ -440,7 +450,7 @@ impl<W: Wrapper> World<W> {
                 let number = (host - self.plan.balancer_host(0)) as u16;
                 self.checkers.element(number, site, from, bytes, &sent)?;
                 for Sent { to, bytes, .. } in sent {
-                    self.send(host, site_address(), to, bytes)?;
+                    self.send(host, site_address(), to, &bytes)?;
                 }
                 return Ok(());
             }

@@ -52,21 +52,22 @@ impl Name {
 }
 
 /// The field that a line begins with, and the length of its name, if it is spelled as nearly every message spells it,
-/// with the colon right behind: told by comparisons of fixed length, each a load or two. Every other spelling takes the
-/// long way to the same answer.
+/// with the colon right behind: the first letter leaves a few, told apart by comparisons of fixed length, each a load
+/// or two. Every other spelling takes the long way to the same answer.
+#[inline]
 pub(crate) fn spelled_as_usual(line: &[u8]) -> Option<(Name, usize)> {
-    Some(match line {
-        _ if line.starts_with(b"Via:") => (Name::Via, 3),
-        _ if line.starts_with(b"To:") => (Name::To, 2),
-        _ if line.starts_with(b"From:") => (Name::From, 4),
-        _ if line.starts_with(b"CSeq:") => (Name::CSeq, 4),
-        _ if line.starts_with(b"Call-ID:") => (Name::CallId, 7),
-        _ if line.starts_with(b"Contact:") => (Name::Other, 7),
-        _ if line.starts_with(b"Content-Length:") => (Name::ContentLength, 14),
-        _ if line.starts_with(b"Max-Forwards:") => (Name::MaxForwards, 12),
-        _ if line.starts_with(b"Record-Route:") => (Name::RecordRoute, 12),
-        _ if line.starts_with(b"Route:") => (Name::Route, 5),
-        _ if line.starts_with(b"Content-Type:") => (Name::Other, 12),
+    Some(match line.first()? {
+        b'V' if line.starts_with(b"Via:") => (Name::Via, 3),
+        b'T' if line.starts_with(b"To:") => (Name::To, 2),
+        b'F' if line.starts_with(b"From:") => (Name::From, 4),
+        b'C' if line.starts_with(b"CSeq:") => (Name::CSeq, 4),
+        b'C' if line.starts_with(b"Call-ID:") => (Name::CallId, 7),
+        b'C' if line.starts_with(b"Contact:") => (Name::Other, 7),
+        b'C' if line.starts_with(b"Content-Length:") => (Name::ContentLength, 14),
+        b'C' if line.starts_with(b"Content-Type:") => (Name::Other, 12),
+        b'M' if line.starts_with(b"Max-Forwards:") => (Name::MaxForwards, 12),
+        b'R' if line.starts_with(b"Record-Route:") => (Name::RecordRoute, 12),
+        b'R' if line.starts_with(b"Route:") => (Name::Route, 5),
         _ => return None,
     })
 }

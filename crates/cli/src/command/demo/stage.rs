@@ -185,7 +185,7 @@ mod tests {
         for policy in super::super::KNOWN {
             let members = ["127.0.0.1:5071".parse().unwrap()];
             let text = configuration(policy, "127.0.0.1:5070".parse().unwrap(), &members);
-            assert_eq!(config::parse(&text, "demo").unwrap().pool.members.len(), 1);
+            assert_eq!(config::parse(&text, "demo").unwrap().members().len(), 1);
         }
     }
 

@@ -5,7 +5,7 @@ mod text;
 use super::view::ended;
 use crate::{Figures, MemberReport, ShardTotals, Totals};
 use balance::Why;
-use node::Drop;
+use node::{Drop, ProxyReport};
 use std::collections::BTreeMap;
 use text::Page;
 
@@ -45,6 +45,9 @@ pub(super) fn page(figures: &Figures) -> String {
     process(&mut page, totals);
     messages(&mut page, totals);
     shards(&mut page, &totals.shards);
+    if let Some(report) = &totals.proxy {
+        proxy(&mut page, report);
+    }
     let members: Vec<_> = members.iter().map(|report| (report.shown.address.to_string(), report)).collect();
     member_gauges(&mut page, &members);
     member_history(&mut page, &members);
@@ -98,6 +101,20 @@ fn messages(page: &mut Page, totals: &Totals) {
     for (operation, count) in totals.ledger.iter() {
         operations.sample(&[("operation", operation.name())], count);
     }
+}
+
+fn proxy(page: &mut Page, report: &ProxyReport) {
+    let mut transactions = page.gauge("sarabande_proxy_transactions", "Transactions that are kept.");
+    transactions.sample(&[], report.transactions);
+    page.gauge("sarabande_proxy_transactions_max", "Most transactions at a time.")
+        .sample(&[], report.max_transactions);
+    let mut resting =
+        page.gauge("sarabande_proxy_hop_resting", "1 for a next hop that has failed and rests.");
+    for (address, rests) in &report.hops {
+        resting.sample(&[("hop", &address.to_string())], u8::from(*rests));
+    }
+    page.counter("sarabande_proxy_retried_total", "Requests sent to another next hop after a failure.")
+        .sample(&[], report.counters.retried);
 }
 
 /// Name, help and value of a figure that one thing of a kind has.

@@ -18,6 +18,8 @@ const POLICIES: [&str; 7] = ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", 
 const SETTLING: Duration = Duration::from_secs(40);
 /// Length of the phase without faults in which calls must succeed.
 const LIVENESS: Duration = Duration::from_secs(20);
+/// The longest call of that phase is over by then: some ring for a long time, some last.
+const LAST_CALLS: Duration = Duration::from_mins(1);
 /// Between two faults of a gentle plan: the first is over, found out and forgotten.
 const GENTLE_GAP_MS: u64 = 45_000;
 /// A balancer is away or a host stands still for at most so long.
@@ -62,10 +64,11 @@ impl Drawer {
             balancers: self.rng.random_range(1..3),
             config: self.config(answerers.len() as u16),
             answerers,
+            timers: load::Timers::default(),
             delay: Duration::from_micros(self.rng.random_range(100..30_000)),
             rules: Vec::new(),
             actions: Vec::new(),
-            end: liveness + LIVENESS + Duration::from_secs(15),
+            end: liveness + LIVENESS + LAST_CALLS,
         };
         self.noise(&mut plan, calm);
         match care {
@@ -152,7 +155,10 @@ impl Drawer {
                 timeout: interval.mul_f64(0.9),
                 t1: Duration::from_millis(500),
             },
-            books: balance::Settings { call_lifetime: Duration::from_mins(5), ..balance::Settings::default() },
+            books: balance::Settings {
+                call_lifetime: Duration::from_mins(5),
+                ..balance::Settings::default()
+            },
         }
     }
 
@@ -261,7 +267,9 @@ impl Drawer {
             6 => plan.actions.push((at(start), Action::SetPolicy(self.policy()))),
             // A second change while requests are repeated that went out before the first one would be a slip of the
             // operator's: only the last key before the present one is kept for them.
-            7 if plan.care == Care::Gentle || plan.actions.iter().all(|(_, action)| *action != Action::Rekey) => {
+            7 if plan.care == Care::Gentle
+                || plan.actions.iter().all(|(_, action)| *action != Action::Rekey) =>
+            {
                 plan.actions.push((at(start), Action::Rekey));
             }
             _ => {

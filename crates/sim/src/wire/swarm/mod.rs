@@ -4,7 +4,7 @@
 
 mod draw;
 
-use super::{Counts, Honest, Plan, Summary, Wrapper, World};
+use super::{Counts, Honest, Plan, Summary, World, Wrapper};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use draw::draw;

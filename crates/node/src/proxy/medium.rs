@@ -1,0 +1,270 @@
+//! Messages as bytes: how the proxy's core reads, edits and routes them.
+
+use crate::Topology;
+use crate::reply::own_tag;
+use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
+use crate::token::Tokens;
+use crate::token::branch::{Transaction, peek_listener};
+use crate::token::route::{self, RouteToken};
+use crate::topology::NodeAddress;
+use ::proxy::{Medium, Refusal, Sink};
+use balance::NodeId;
+use base::{Instant, Outbox};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use transaction::{Key, Keys, Packet, Sending, TransportKind};
+use wire::{Edits, Message, Method, request_source_target, response_target};
+
+/// How long a next hop that failed is the last to be asked: as long as a call takes to be tried elsewhere, or every one
+/// would wait for it.
+const REST: Duration = Duration::from_secs(32);
+
+/// A request that came in, as it is kept until it is answered.
+pub(crate) struct Received {
+    /// Exactly the message.
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) listener: u16,
+    pub(crate) from: SocketAddr,
+    pub(crate) way: Way,
+    /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
+    pub(crate) routing: u32,
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    /// Where its Route or Request-URI says.
+    There(NodeAddress),
+    /// To the next hops, beginning with this one.
+    Hops(usize),
+}
+
+impl Received {
+    /// The message again.
+    fn message(&self) -> Message<'_> {
+        wire::scan(&self.bytes).expect("it was read when it came in")
+    }
+}
+
+/// A next hop.
+#[derive(Clone, Copy)]
+struct Hop {
+    node: NodeAddress,
+    /// Since it has failed.
+    rests_until: Instant,
+}
+
+/// The live medium: addresses, secrets, next hops.
+pub(crate) struct Live {
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) tokens: Tokens,
+    pub(crate) keys: Keys,
+    pub(crate) now: Instant,
+    /// Unix time now, in seconds.
+    pub(crate) unix: u32,
+    /// Answers of our own, by status.
+    pub(crate) replies: BTreeMap<u16, u64>,
+    hops: Vec<Hop>,
+    edits: Edits,
+    /// Texts of the headers being added, kept for their memory.
+    scratch: Vec<u8>,
+}
+
+/// What leaves.
+pub(crate) struct Out<'a, E>(pub(crate) &'a mut Outbox<E>);
+
+impl<E> Sink<Packet> for Out<'_, E> {
+    fn send(&mut self, packet: &Packet, _: Sending) {
+        self.0.send(packet.listener, packet.to, |buffer| buffer.extend_from_slice(&packet.bytes));
+    }
+}
+
+impl Live {
+    pub(crate) fn new(topology: Arc<Topology>, tokens: Tokens, keys: Keys) -> Self {
+        Self {
+            topology,
+            tokens,
+            keys,
+            now: Instant::ZERO,
+            unix: 0,
+            replies: BTreeMap::new(),
+            hops: Vec::new(),
+            edits: Edits::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Changes the next hops; what is known of those that stay is kept.
+    pub(crate) fn set_hops(&mut self, nodes: &[NodeAddress]) {
+        let rest = |node: &NodeAddress| {
+            let before = self.hops.iter().find(|hop| hop.node.address == node.address);
+            before.map_or(Instant::ZERO, |hop| hop.rests_until)
+        };
+        self.hops = nodes.iter().map(|&node| Hop { node, rests_until: rest(&node) }).collect();
+    }
+
+    pub(crate) fn hop_at(&self, address: SocketAddr) -> Option<NodeAddress> {
+        self.hops.iter().map(|hop| hop.node).find(|node| node.address == address)
+    }
+
+    /// Each next hop, and whether it rests.
+    pub(crate) fn hops(&self, now: Instant) -> impl Iterator<Item = (SocketAddr, bool)> {
+        self.hops.iter().map(move |hop| (hop.node.address, hop.rests_until > now))
+    }
+
+    /// This one has failed.
+    pub(crate) fn rest(&mut self, address: SocketAddr) {
+        let until = self.now + REST;
+        self.hops
+            .iter_mut()
+            .filter(|hop| hop.node.address == address)
+            .for_each(|hop| hop.rests_until = until);
+    }
+
+    /// The way of the requests of a call over the next hops: by its Call-ID, which spreads calls evenly and takes an
+    /// INVITE that answers a challenge to the challenger; those that rest are left out unless all do.
+    pub(crate) fn first_hop(&self, call_id: &[u8]) -> Way {
+        let awake = |hop: &Hop| hop.rests_until <= self.now;
+        // Not the bits that the shards are chosen by.
+        let hash = (self.tokens.call_key(call_id).0 >> 96) as usize;
+        match self.hops.iter().filter(|hop| awake(hop)).count() {
+            0 => Way::Hops(hash % self.hops.len().max(1)),
+            count => {
+                let all = self.hops.iter().enumerate().filter(|(_, hop)| awake(hop));
+                Way::Hops(all.map(|(index, _)| index).nth(hash % count).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Records us and a token, so that only dialogs that came this way are led anywhere but to the next hops.
+    fn record_route(&mut self, message: &Message<'_>, listeners: [u16; 2]) {
+        let token = RouteToken {
+            node: NodeId(0),
+            outbound: false,
+            from: route::tag_hash(message.from_tag().unwrap_or_default()),
+        };
+        let (tokens, unix) = (&self.tokens, self.unix);
+        let write = |out: &mut Vec<u8>| tokens.write_route(token, message.call_id(), unix, false, out);
+        let (edits, scratch) = (&mut self.edits, &mut self.scratch);
+        record(message, &self.topology, listeners, edits, scratch, (route::PROXY_PARAM, write));
+    }
+}
+
+impl Medium for Live {
+    type Message = Packet;
+    type Request = Received;
+    type Hop = NodeAddress;
+
+    fn next_hop(&mut self, request: &Received, attempt: u8) -> Result<NodeAddress, Refusal> {
+        let first = match request.way {
+            Way::There(node) => return if attempt == 0 { Ok(node) } else { Err(Refusal(500)) },
+            Way::Hops(first) => first,
+        };
+        let (count, attempt) = (self.hops.len(), usize::from(attempt));
+        if attempt >= count {
+            // After a reload there may be fewer.
+            return Err(Refusal(500));
+        }
+        if attempt > 0 {
+            self.rest(self.hops[(first + attempt - 1) % count].node.address);
+        }
+        Ok(self.hops[(first + attempt) % count].node)
+    }
+
+    fn has_alternate(&self, request: &Received, attempt: u8) -> bool {
+        matches!(request.way, Way::Hops(_)) && usize::from(attempt) + 1 < self.hops.len()
+    }
+
+    fn transport(&self, _: NodeAddress) -> TransportKind {
+        TransportKind::Unreliable
+    }
+
+    /// RFC 3261 §16.6.
+    fn forward(&mut self, request: &Received, hop: NodeAddress, serial: Option<u64>) -> (Packet, Key) {
+        let message = request.message();
+        self.edits.clear();
+        edit_hop(&message, request.from, &mut self.edits);
+        let route = RouteInfo::new(&self.topology, &message, route::PROXY_PARAM, false);
+        route.edit(&message, &mut self.edits, &mut self.scratch);
+        if wants_record_route(&message) {
+            self.record_route(&message, [request.listener, hop.listener]);
+        }
+        // Step 8.
+        let via = self.topology.listeners[hop.listener as usize].via.as_bytes();
+        self.scratch.clear();
+        self.scratch.extend_from_slice(via);
+        let target = request_source_target(message.top_via(), request.from).unwrap_or(request.from);
+        let transaction = Transaction::new(&message, message.top_via(), target);
+        let of = serial.ok_or(&transaction);
+        self.tokens.write_proxy_branch(request.listener as u8, request.routing, of, &mut self.scratch);
+        self.edits.push_via(&message, &self.scratch);
+        let name = message.cseq().method_name.of(message.bytes());
+        let key = self.keys.client(&self.scratch[via.len()..], message.cseq().method, name);
+        let mut bytes = Vec::with_capacity(request.bytes.len() + ADDED);
+        self.edits.render(&message, &mut bytes);
+        (Packet { bytes: bytes.into(), to: hop.address, listener: hop.listener }, key)
+    }
+
+    /// §16.7 steps 3 and 9, §18.2.2: by the next Via, from where the request came in.
+    fn relay(&mut self, response: &Message<'_>) -> Option<Packet> {
+        let to = response_target(&response.second_via()?)?;
+        let asked = response.top_via().branch.and_then(peek_listener).unwrap_or_default();
+        let listener = self.topology.listener_for(asked.into(), to)?;
+        self.edits.clear();
+        self.edits.pop_via(response);
+        let mut bytes = Vec::with_capacity(response.bytes().len());
+        self.edits.render(response, &mut bytes);
+        Some(Packet { bytes: bytes.into(), to, listener })
+    }
+
+    fn respond(&mut self, request: &Received, status: u16) -> Packet {
+        if status >= 200 {
+            *self.replies.entry(status).or_default() += 1;
+        }
+        let message = request.message();
+        let to = request_source_target(message.top_via(), request.from).unwrap_or(request.from);
+        let (listener, to) = match self.topology.listener_for(request.listener, to) {
+            Some(listener) => (listener, to),
+            // A Via with `maddr` may lead out of every family that there is.
+            None => (request.listener, request.from),
+        };
+        let tag = own_tag(&self.tokens, &message);
+        let mut bytes = Vec::with_capacity(request.bytes.len());
+        wire::write_response(&message, request.from, status, reason(status), &tag, &[], &mut bytes);
+        Packet { bytes: bytes.into(), to, listener }
+    }
+
+    fn cancel(&mut self, invite: &Packet) -> (Packet, Key) {
+        let message = wire::scan(&invite.bytes).expect("it was made here");
+        let mut bytes = Vec::with_capacity(512);
+        transaction::cancel_for(&message, &mut bytes);
+        let branch = message.top_via().branch.unwrap_or_default();
+        let key = self.keys.client(branch, Method::Cancel, b"");
+        (Packet { bytes: bytes.into(), to: invite.to, listener: invite.listener }, key)
+    }
+}
+
+/// Room for what a forwarded request gains: Via, and two Record-Routes.
+const ADDED: usize = 384;
+
+/// The reason phrases of RFC 3261 §21 for what a proxy says of its own.
+fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Trying",
+        200 => "OK",
+        408 => "Request Timeout",
+        500 => "Server Internal Error",
+        _ => "Refused",
+    }
+}
+
+/// The key of the client transaction whose request ICMP has sent back, cut off as it may be.
+pub(crate) fn quoted_key(keys: &Keys, quoted: &[u8]) -> Option<Key> {
+    let request = wire::scan(quoted).ok()?;
+    let branch = request.top_via().branch?;
+    let name = request.cseq().method_name.of(request.bytes());
+    peek_listener(branch)?;
+    Some(keys.client(branch, request.method()?, name))
+}

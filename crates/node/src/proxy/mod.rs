@@ -1,0 +1,6 @@
+//! The role of a transaction-stateful proxy with static next hops: [`proxy::Proxy`] on live bytes.
+
+mod medium;
+mod shard;
+
+pub use shard::{ProxyReport, ProxySettings, ProxyShard};

@@ -1,0 +1,324 @@
+use super::medium::{Live, Out, Received, Way, quoted_key};
+use crate::reply::{self, acknowledges_us};
+use crate::route::RouteInfo;
+use crate::token::branch::Routing;
+use crate::token::route;
+use crate::topology::NodeAddress;
+use crate::validate::{Refused, check_extensions, check_form, check_loop, refused};
+use crate::{Counters, Drop, Input, Settings, Tokens, Topology};
+use ::proxy::{Arrived, Proxy};
+use balance::{Direction, Sign};
+use base::{Instant, Ledger, Operation, Outbox};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use transaction::{Keys, TransportKind};
+use wire::{Message, Method};
+
+/// How a shard of the proxy behaves, beyond [`Settings`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProxySettings {
+    /// Timers of the transactions, and Timer C.
+    pub core: ::proxy::Settings,
+    /// Most transactions at a time; over it what is new is refused.
+    pub max_transactions: usize,
+}
+
+/// Of `max_transactions`, what is kept beyond it for requests within dialogs, so that calls can end.
+const RESERVE: usize = 4;
+
+/// What a shard of the proxy has to do and did.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyReport {
+    /// Transactions there are.
+    pub transactions: usize,
+    /// Requests without a final response.
+    pub unanswered: usize,
+    /// Most transactions at a time.
+    pub max_transactions: usize,
+    /// What it did.
+    pub counters: ::proxy::Counters,
+    /// Next hops, and whether they rest because they have failed.
+    pub hops: Vec<(SocketAddr, bool)>,
+}
+
+impl ProxyReport {
+    /// Adds what another shard has and did.
+    pub fn merge(&mut self, other: &Self) {
+        self.transactions += other.transactions;
+        self.unanswered += other.unanswered;
+        self.max_transactions += other.max_transactions;
+        self.counters.merge(&other.counters);
+        for &(address, rests) in &other.hops {
+            match self.hops.iter_mut().find(|hop| hop.0 == address) {
+                Some(hop) => hop.1 |= rests,
+                None => self.hops.push((address, rests)),
+            }
+        }
+    }
+}
+
+/// One shard of a transaction-stateful, record-routing proxy (RFC 3261 §16) with static next hops.
+///
+/// A request goes where its Route or Request-URI says if it belongs to a dialog that came this way, as the token in our
+/// Record-Route proves, and to the next hops otherwise: nobody can make this proxy send to strangers.
+///
+/// - Setting up: [`new`](Self::new), [`set_hops`](Self::set_hops), [`set_topology`](Self::set_topology),
+///   [`set_settings`](Self::set_settings), [`set_limit`](Self::set_limit), [`set_tokens`](Self::set_tokens).
+/// - Running: [`handle`](Self::handle), [`unreachable`](Self::unreachable), [`deadline`](Self::deadline).
+/// - Looking: [`report`](Self::report), [`counters`](Self::counters), [`ledger`](Self::ledger).
+pub struct ProxyShard {
+    proxy: Proxy<Live>,
+    live: Live,
+    settings: Settings,
+    max_transactions: usize,
+    counters: Counters,
+    ledger: Ledger,
+}
+
+impl ProxyShard {
+    /// A shard without next hops. `secret` and `serial` are random, of this process and shard alone.
+    pub fn new(
+        topology: Arc<Topology>,
+        tokens: Tokens,
+        settings: Settings,
+        proxy: ProxySettings,
+        (secret, serial): ([u8; 16], u64),
+    ) -> Self {
+        Self {
+            proxy: Proxy::new(proxy.core, serial),
+            live: Live::new(topology, tokens, Keys::new(secret)),
+            settings,
+            max_transactions: proxy.max_transactions,
+            counters: Counters::default(),
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// One bounded step; all its effects are in `out` when it returns.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+        self.set_now(now);
+        match input {
+            Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
+            Input::Timer => self.proxy.expire(now, &mut self.live, &mut Out(out)),
+        }
+    }
+
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). The branch
+    /// in it cannot be guessed, so this is no forgery.
+    pub fn unreachable(&mut self, now: Instant, to: SocketAddr, quoted: &[u8], out: &mut Outbox<Sign>) {
+        self.set_now(now);
+        let Some(key) = quoted_key(&self.live.keys, quoted) else { return };
+        if self.proxy.unreachable(now, key, &mut self.live, &mut Out(out)) {
+            self.live.rest(to);
+        }
+    }
+
+    fn set_now(&mut self, now: Instant) {
+        self.live.now = now;
+        self.live.unix = self.settings.unix(now);
+    }
+
+    fn datagram(
+        &mut self,
+        now: Instant,
+        listener: u16,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox<Sign>,
+    ) {
+        self.ledger.charge(Operation::Scan);
+        match wire::scan(bytes) {
+            Err(discard) => self.discard(Drop::Unreadable(discard)),
+            Ok(message) if message.status().is_some() => self.response(now, &message, out),
+            Ok(message) => self.request(now, listener, from, &message, out),
+        }
+    }
+
+    /// RFC 3261 §16.7. What answers nothing of ours is dropped (RFC 6026 §8.9).
+    fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Sign>) {
+        self.counters.responses += 1;
+        let Some(status) = message.status() else { return };
+        match self.live.keys.response(message) {
+            None => self.discard(Drop::ForeignResponse),
+            Some(key) => self.proxy.response(now, key, status, message, &mut self.live, &mut Out(out)),
+        }
+    }
+
+    fn request(
+        &mut self,
+        now: Instant,
+        listener: u16,
+        from: SocketAddr,
+        message: &Message<'_>,
+        out: &mut Outbox<Sign>,
+    ) {
+        self.counters.requests += 1;
+        let key = self.live.keys.request(message);
+        if message.fault().is_none() && self.proxy.absorb(now, &key, &mut Out(out)) {
+            return;
+        }
+        if acknowledges_us(&self.live.tokens, message) {
+            return self.discard(Drop::Ack);
+        }
+        match self.examine(listener, from, message) {
+            Err(refusal) => self.refuse(message, listener, from, refusal, out),
+            Ok(received) => {
+                let method = message.method().unwrap_or(Method::Other);
+                let cancels = (method == Method::Cancel).then(|| self.live.keys.cancelled(message));
+                let arrived = Arrived { method, key, cancels, transport: TransportKind::Unreliable };
+                self.proxy.take(now, &arrived, received, &mut self.live, &mut Out(out));
+            }
+        }
+    }
+
+    /// §16.3 to §16.5.
+    fn examine(
+        &mut self,
+        listener: u16,
+        from: SocketAddr,
+        message: &Message<'_>,
+    ) -> Result<Received, Refused> {
+        check_form(message)?;
+        self.check_limit(message)?;
+        let topology = &self.live.topology;
+        let route = RouteInfo::new(topology, message, route::PROXY_PARAM, false);
+        let routing = Routing {
+            call: self.live.tokens.call_key(message.call_id()),
+            cseq: message.cseq().number,
+            direction: Direction::ToPool,
+            from_tag: message.from_tag().unwrap_or_default(),
+            uri: message.uri().unwrap_or_default(),
+            next: route.next.unwrap_or_default(),
+        };
+        let routing = check_loop(topology, message, &routing)?;
+        check_extensions(message)?;
+        let way = self.way(listener, message, &route)?;
+        Ok(Received { bytes: message.bytes().into(), listener, from, way, routing })
+    }
+
+    /// §16.4 and §16.5: where it goes.
+    fn way(&mut self, listener: u16, message: &Message<'_>, route: &RouteInfo<'_>) -> Result<Way, Refused> {
+        let call_id = message.call_id();
+        let trusted = route.token.is_some_and(|text| {
+            self.ledger.charge(Operation::VerifyToken);
+            let known = self.live.tokens.read_route(text, call_id, self.live.unix).is_some();
+            self.counters.tokens_refused += u64::from(!known);
+            known
+        });
+        if trusted {
+            let to = route.address(message).ok_or(refused(502, "Next Hop Is No Address"))?;
+            let asked = route.far_side.unwrap_or(listener);
+            let by = self.live.topology.listener_for(asked, to);
+            let listener = by.ok_or(refused(502, "Next Hop Is Of Another Family"))?;
+            return Ok(Way::There(NodeAddress { address: to, listener }));
+        }
+        if route.next.is_none() {
+            return Ok(self.live.first_hop(call_id));
+        }
+        let hop = route.next_address().and_then(|to| self.live.hop_at(to));
+        hop.map(Way::There).ok_or(refused(403, "Forbidden"))
+    }
+
+    /// New calls are refused early where there is no room, and before a stop.
+    fn check_limit(&self, message: &Message<'_>) -> Result<(), Refused> {
+        let within = message.to_tag().is_some();
+        let max = self.max_transactions + if within { self.max_transactions / RESERVE } else { 0 };
+        let full = self.proxy.transactions() >= max || (self.settings.stopping && !within);
+        // An ACK takes no room, and a CANCEL makes some.
+        if full && !matches!(message.method(), Some(Method::Ack | Method::Cancel)) {
+            return Err(refused(503, "Service Unavailable"));
+        }
+        Ok(())
+    }
+
+    fn refuse(
+        &mut self,
+        message: &Message<'_>,
+        listener: u16,
+        from: SocketAddr,
+        refusal: Refused,
+        out: &mut Outbox<Sign>,
+    ) {
+        let Live { topology, tokens, .. } = &self.live;
+        match reply::refuse(message, (listener, from), refusal, topology, tokens, out) {
+            Ok(()) => {
+                self.ledger.charge(Operation::Reject);
+                *self.counters.replies.entry(refusal.status).or_default() += 1;
+            }
+            Err(drop) => self.discard(drop),
+        }
+    }
+
+    fn discard(&mut self, drop: Drop) {
+        self.ledger.charge(Operation::Discard);
+        self.counters.dropped(drop);
+    }
+
+    /// When [`Input::Timer`] is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.proxy.deadline()
+    }
+
+    /// Takes over the addresses of this process.
+    pub fn set_topology(&mut self, topology: Arc<Topology>) {
+        self.live.topology = topology;
+    }
+
+    /// Changes the next hops.
+    pub fn set_hops(&mut self, hops: &[NodeAddress]) {
+        self.live.set_hops(hops);
+    }
+
+    /// Changes the behaviour.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// Changes the most transactions at a time.
+    pub fn set_limit(&mut self, max_transactions: usize) {
+        self.max_transactions = max_transactions;
+    }
+
+    /// Changes the secrets of new tokens.
+    pub fn set_tokens(&mut self, tokens: &Tokens) {
+        self.live.tokens = self.live.tokens.rekeyed(tokens);
+    }
+
+    /// The tokens in use.
+    pub fn tokens(&self) -> &Tokens {
+        &self.live.tokens
+    }
+
+    /// What there is to do.
+    pub fn report(&self) -> ProxyReport {
+        ProxyReport {
+            transactions: self.proxy.transactions(),
+            unanswered: self.proxy.unanswered(),
+            max_transactions: self.max_transactions,
+            counters: *self.proxy.counters(),
+            hops: self.live.hops(self.live.now).collect(),
+        }
+    }
+
+    /// What was done so far, in the terms of every role.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.counters.clone();
+        let core = self.proxy.counters();
+        counters.requests_forwarded = core.forwarded + core.retried + core.stateless;
+        counters.responses_forwarded = core.relayed;
+        for (&status, &count) in &self.live.replies {
+            *counters.replies.entry(status).or_default() += count;
+        }
+        if core.stray > 0 {
+            *counters.drops.entry(Drop::ForeignResponse.reason()).or_default() += core.stray;
+        }
+        counters
+    }
+
+    /// What it cost so far.
+    pub fn ledger(&self) -> Ledger {
+        let mut sum = self.ledger;
+        sum += self.proxy.ledger();
+        sum
+    }
+}

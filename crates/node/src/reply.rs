@@ -1,0 +1,59 @@
+//! Our own answers.
+
+use crate::token::Tokens;
+use crate::validate::Refused;
+use crate::{Drop, Topology};
+use balance::CallKey;
+use base::Outbox;
+use std::net::SocketAddr;
+use wire::{Message, Method, request_source_target};
+
+/// How the To tags begin that we make.
+const OWN_TAG: &str = "sb";
+
+/// The To tag of our own answers, the same for each retransmission (RFC 3261 §8.2.7): made of what stays the
+/// same in them. Of the call key it shows only what the session table does not sort by, or clients could learn
+/// which Call-IDs meet there.
+pub(crate) fn own_tag(tokens: &Tokens, message: &Message<'_>) -> String {
+    let CallKey(key) = tokens.call_key(message.call_id());
+    let shown = (key >> 64) as u64 & (u64::MAX >> 8);
+    format!("{OWN_TAG}{:014x}", shown ^ u64::from(message.cseq().number))
+}
+
+/// Whether this is the ACK to an answer of ours: it ends here (RFC 3261 §8.2.7), nobody else knows of it.
+pub(crate) fn acknowledges_us(tokens: &Tokens, message: &Message<'_>) -> bool {
+    message.method() == Some(Method::Ack)
+        && message.to_tag().is_some_and(|tag| {
+            tag.starts_with(OWN_TAG.as_bytes()) && tag == own_tag(tokens, message).as_bytes()
+        })
+}
+
+/// Answers a request ourselves, statelessly (RFC 3261 §8.2.7).
+///
+/// # Errors
+/// Why there is no answer; an ACK never gets one.
+pub(crate) fn refuse<E>(
+    message: &Message<'_>,
+    (listener, from): (u16, SocketAddr),
+    refusal: Refused,
+    topology: &Topology,
+    tokens: &Tokens,
+    out: &mut Outbox<E>,
+) -> Result<(), Drop> {
+    if message.method() == Some(Method::Ack) {
+        return Err(Drop::Ack);
+    }
+    let to = request_source_target(message.top_via(), from).unwrap_or(from);
+    // A Via with `maddr` may lead out of the family of the listener that was asked.
+    let listener = topology.listener_for(listener, to).ok_or(Drop::NoTarget)?;
+    let tag = own_tag(tokens, message);
+    // RFC 3261 §16.3 step 5: the tags that we do not know, which are all.
+    let unsupported: Vec<_> = message.proxy_require().map(String::from_utf8_lossy).collect();
+    let unsupported = unsupported.join(", ");
+    let header = [("Unsupported", unsupported.as_str())];
+    let headers = if refusal.status == 420 { &header[..] } else { &[] };
+    out.send(listener, to, |buffer| {
+        wire::write_response(message, from, refusal.status, refusal.reason, &tag, headers, buffer);
+    });
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Is a request valid (RFC 3261 §16.3)? The same for every role.
+
+use crate::Topology;
+use crate::token::branch::{self, Routing};
+use wire::{Message, Method, Via, scheme_of};
+
+/// URI schemes that whoever is behind us may understand (RFC 3261 §16.3 step 2): the request goes there whatever the URI
+/// says.
+const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
+
+/// A refusal: status and reason phrase.
+#[derive(Clone, Copy)]
+pub(crate) struct Refused {
+    pub(crate) status: u16,
+    pub(crate) reason: &'static str,
+}
+
+pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
+    Refused { status, reason }
+}
+
+/// Steps 1 to 3: syntax, scheme, Max-Forwards.
+pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
+    if let Some(fault) = message.fault() {
+        return Err(refused(fault.status, fault.reason));
+    }
+    // Step 2.
+    let known = |scheme: &[u8]| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    if !scheme_of(message.uri().unwrap_or_default()).is_some_and(known) {
+        return Err(refused(416, "Unsupported URI Scheme"));
+    }
+    // Step 3.
+    if message.max_forwards().is_some_and(|(hops, _)| hops == 0) {
+        return Err(refused(483, "Too Many Hops"));
+    }
+    Ok(())
+}
+
+/// Step 4 as RFC 5393 §4.2 has it: a Via of ours with the same routing decision below means that the request has come
+/// back. Returns the decision's hash, for our own Via.
+pub(crate) fn check_loop(
+    topology: &Topology,
+    message: &Message<'_>,
+    routing: &Routing<'_>,
+) -> Result<u32, Refused> {
+    let routing = routing.hash();
+    // Another element of the same site in front of us makes the same hash: the sent-by tells its Via from ours.
+    let looped = |via: &Via<'_>| {
+        via.branch.and_then(branch::peek_routing) == Some(routing) && topology.is_our_via(via)
+    };
+    let lower = || message.has_lower_vias() && message.vias().skip(1).flatten().any(|via| looped(&via));
+    if looped(message.top_via()) || lower() {
+        return Err(refused(482, "Loop Detected"));
+    }
+    Ok(routing)
+}
+
+/// Step 5. An extension that we do not know must not be passed by a proxy that was asked for it.
+pub(crate) fn check_extensions(message: &Message<'_>) -> Result<(), Refused> {
+    if message.proxy_require().next().is_some()
+        && !matches!(message.method(), Some(Method::Ack | Method::Cancel))
+    {
+        return Err(refused(420, "Bad Extension"));
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! The proxy on bytes: what becomes of headers, where messages go, and who may make it send where.
+mod common;
+
+use balance::Sign;
+use base::{Instant, Outbox};
+use common::text::{Req, answer, record_routes, replaced};
+use common::{KEY, LIFETIME, Sent, addr};
+use node::{Input, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens, Topology};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PROXY: &str = "127.0.0.1:5060";
+const HOPS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
+
+fn client() -> SocketAddr {
+    addr("127.0.9.1:6000")
+}
+
+struct Bed {
+    shard: ProxyShard,
+    now: Instant,
+}
+
+impl Bed {
+    fn new(listeners: &[&str], hops: &[(&str, u16)]) -> Self {
+        let listeners = listeners.iter().map(|text| Listener::new(addr(text))).collect();
+        let topology = Topology::new(listeners, vec![("proxy.example".to_owned(), None)]);
+        let settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
+        let limits = ProxySettings { core: proxy::Settings::default(), max_transactions: 1_000 };
+        let tokens = Tokens::new(KEY, &[], LIFETIME);
+        let mut shard = ProxyShard::new(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
+        let hop = |&(address, listener): &(&str, u16)| NodeAddress { address: addr(address), listener };
+        shard.set_hops(&hops.iter().map(hop).collect::<Vec<_>>());
+        Self { shard, now: Instant::from_millis(1_000) }
+    }
+
+    fn plain() -> Self {
+        Self::new(&[PROXY], &[(HOPS[0], 0)])
+    }
+
+    fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        self.step(|shard, now, out| shard.handle(now, Input::Datagram { listener, from, bytes }, out))
+    }
+
+    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Sign>)) -> Vec<Sent> {
+        let mut out = Outbox::default();
+        run(&mut self.shard, self.now, &mut out);
+        let sent =
+            |t: &base::Transmit| Sent { listener: t.listener, to: t.to, bytes: out.datagram(t).to_vec() };
+        out.transmits().iter().map(sent).collect()
+    }
+
+    fn one(&mut self, from: SocketAddr, bytes: &[u8]) -> Sent {
+        let mut sent = self.receive(0, from, bytes);
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
+    }
+
+    /// An INVITE from the client; the 100 has been looked at, this is what goes on.
+    fn invite(&mut self, request: &Req) -> Sent {
+        let mut sent = self.receive(0, client(), &request.bytes());
+        assert_eq!(sent.len(), 2, "{sent:#?}");
+        assert_eq!((sent[0].status(), sent[0].to), (100, client()));
+        sent.remove(1)
+    }
+
+    fn wait(&mut self, time: Duration) -> Vec<Sent> {
+        let end = self.now + time;
+        let mut sent = Vec::new();
+        while let Some(due) = self.shard.deadline().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            sent.extend(self.step(|shard, now, out| shard.handle(now, Input::Timer, out)));
+        }
+        self.now = end;
+        sent
+    }
+
+    fn drops(&self, reason: &str) -> u64 {
+        self.shard.counters().drops.get(reason).copied().unwrap_or_default()
+    }
+
+    fn assert_forgets(&mut self) {
+        self.wait(Duration::from_hours(1));
+        let report = self.shard.report();
+        assert_eq!((report.transactions, report.unanswered, self.shard.deadline()), (0, 0, None));
+    }
+}
+
+/// A request within the dialog that `at_hop` began, from the client.
+fn within(at_hop: &Sent, method: &'static str, cseq: u32) -> Req {
+    Req {
+        uri: format!("sip:{}", addr("127.0.1.9:5060")),
+        to_tag: Some("bob".to_owned()),
+        cseq,
+        routes: record_routes(&at_hop.bytes),
+        ..Req::new(method, "call", client())
+            .via(&format!("SIP/2.0/UDP {};branch=z9hG4bK{method};rport", client()))
+    }
+}
+
+#[test]
+fn a_call_from_invite_to_bye() {
+    let mut bed = Bed::plain();
+    let invite = Req::new("INVITE", "call", client());
+    let at_hop = bed.invite(&invite);
+    assert_eq!(at_hop.to, addr(HOPS[0]));
+    let message = at_hop.message();
+    assert_eq!(message.uri(), Some(&b"sip:bob@pool.example"[..]), "the Request-URI stays");
+    assert_eq!(message.max_forwards().unwrap().0, 69);
+    assert_eq!((message.vias().count(), message.record_routes().count()), (2, 1));
+    assert_eq!(message.second_via().unwrap().rport, wire::Rport::Port(6000));
+    assert_eq!(message.body(), b"v=0\r\n");
+    for status in [180, 200, 200] {
+        let sent = bed.one(addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), status, addr(HOPS[0])));
+        assert_eq!((sent.to, sent.status(), sent.message().vias().count()), (client(), status, 1));
+    }
+    let ack = bed.one(client(), &within(&at_hop, "ACK", 1).bytes());
+    assert_eq!(
+        (ack.to, ack.message().routes().count()),
+        (addr("127.0.1.9:5060"), 0),
+        "to the callee's Contact"
+    );
+    let bye = bed.one(client(), &within(&at_hop, "BYE", 2).bytes());
+    assert_eq!((bye.to, bye.message().record_routes().count()), (addr("127.0.1.9:5060"), 0));
+    assert_eq!(bed.receive(0, client(), &within(&at_hop, "BYE", 2).bytes()), [], "a repetition is absorbed");
+    let ok = bed.one(bye.to, &answer(&bye.bytes, addr(PROXY), 200, bye.to));
+    assert_eq!((ok.to, ok.status()), (client(), 200));
+    assert_eq!(bed.one(client(), &within(&at_hop, "BYE", 2).bytes()), ok);
+    let counters = bed.shard.counters();
+    assert_eq!((counters.requests_forwarded, counters.responses_forwarded), (3, 4));
+    assert_eq!((counters.tokens_refused, counters.replies.len(), counters.drops.len()), (0, 0, 0));
+    bed.assert_forgets();
+}
+
+#[test]
+fn a_cancelled_call() {
+    let mut bed = Bed::plain();
+    let invite = Req::new("INVITE", "call", client());
+    let at_hop = bed.invite(&invite);
+    bed.one(addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 180, addr(HOPS[0])));
+    let sent = bed.receive(0, client(), &invite.same_branch("CANCEL", None).bytes());
+    assert_eq!((sent[0].status(), sent[0].to), (200, client()));
+    let cancel = sent[1].message();
+    assert_eq!(cancel.method(), Some(wire::Method::Cancel));
+    assert_eq!((sent[1].to, sent[1].branch(), cancel.vias().count()), (at_hop.to, at_hop.branch(), 1));
+    let ended = bed.receive(0, addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 487, addr(HOPS[0])));
+    let ack = ended[0].message();
+    assert_eq!((ack.method(), ended[0].branch()), (Some(wire::Method::Ack), at_hop.branch()));
+    assert_eq!((ended[1].status(), ended[1].to), (487, client()));
+    assert_eq!(bed.receive(0, client(), &invite.same_branch("ACK", Some("bob")).bytes()), []);
+    assert_eq!(bed.receive(0, addr(HOPS[0]), &answer(&sent[1].bytes, addr(PROXY), 200, addr(HOPS[0]))), []);
+    bed.assert_forgets();
+}
+
+#[test]
+fn branches_cannot_be_guessed_and_strays_are_dropped() {
+    let mut bed = Bed::plain();
+    let first = bed.invite(&Req::new("INVITE", "call", client()));
+    let second = bed.invite(&Req::new("INVITE", "other", client()));
+    assert_ne!(first.branch(), second.branch());
+    let text = String::from_utf8(first.branch()).unwrap();
+    let last = text.chars().last().unwrap();
+    let forged = format!("{}{}", &text[..text.len() - 1], if last == '0' { 'g' } else { '0' });
+    let forged = replaced(&answer(&first.bytes, addr(PROXY), 200, addr(HOPS[0])), &text, &forged);
+    assert_eq!(bed.receive(0, addr(HOPS[0]), &forged), []);
+    assert_eq!(bed.drops("foreign_response"), 1);
+    bed.assert_forgets();
+}
+
+/// The Route leads elsewhere only for dialogs that came this way.
+#[test]
+fn strangers_cannot_choose_where_it_sends() {
+    let mut bed = Bed::plain();
+    let victim =
+        || Req { routes: vec!["<sip:127.0.8.8:5060;lr>".to_owned()], ..Req::new("OPTIONS", "x", client()) };
+    assert_eq!(bed.one(client(), &victim().bytes()).status(), 403);
+    let ours = format!("<sip:{PROXY};lr>");
+    let preset = Req {
+        routes: vec![ours.clone()],
+        to_tag: Some("t".to_owned()),
+        uri: "sip:127.0.8.8".to_owned(),
+        ..victim()
+    };
+    assert_eq!(bed.one(client(), &preset.bytes()).to, addr(HOPS[0]), "without a token, to the next hop");
+    let behind =
+        Req { routes: vec![ours, format!("<sip:{};lr>", HOPS[0])], ..Req::new("OPTIONS", "y", client()) };
+    let sent = bed.one(client(), &behind.bytes());
+    assert_eq!((sent.to, sent.message().routes().count()), (addr(HOPS[0]), 1), "a next hop may be named");
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let stolen = Req { call_id: "another".to_owned(), ..within(&at_hop, "BYE", 2) };
+    assert_eq!(bed.one(client(), &stolen.bytes()).to, addr(HOPS[0]), "a token is good for its call only");
+    assert_eq!(bed.shard.counters().tokens_refused, 1);
+    bed.assert_forgets();
+}
+
+/// The route set that a balancer of the same site in front, and a sister behind, have recorded is left alone.
+#[test]
+fn routes_of_others_with_the_same_key_are_not_ours() {
+    let mut bed = Bed::plain();
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let mut bye = within(&at_hop, "BYE", 2);
+    let token = bye.routes[0].split_once(";sbp=").expect("a token").1.trim_end_matches('>').to_owned();
+    for other in
+        [format!("<sip:127.0.7.7:5060;lr;sbp={token}>"), format!("<sip:127.0.7.7:5060;lr;sbt={token}>")]
+    {
+        bye.routes.truncate(1);
+        bye.routes.push(other);
+        bye.cseq += 1;
+        bye.via = format!("SIP/2.0/UDP {};branch=z9hG4bK{}", client(), bye.cseq);
+        let sent = bed.one(client(), &bye.bytes());
+        assert_eq!((sent.to, sent.message().routes().count()), (addr("127.0.7.7:5060"), 1));
+    }
+}
+
+#[test]
+fn two_sides_record_two_routes_and_answers_leave_where_they_were_asked() {
+    let mut bed = Bed::new(&[PROXY, "127.0.0.2:5060"], &[(HOPS[0], 1)]);
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    assert_eq!(at_hop.listener, 1);
+    let routes = record_routes(&at_hop.bytes);
+    assert!(
+        routes[0].starts_with("<sip:127.0.0.2:5060;lr") && routes[1].starts_with("<sip:127.0.0.1:5060;lr")
+    );
+    let back =
+        bed.receive(1, addr(HOPS[0]), &answer(&at_hop.bytes, addr("127.0.0.2:5060"), 180, addr(HOPS[0])));
+    assert_eq!((back[0].listener, back[0].to), (0, client()));
+}
+
+/// A call goes to one hop, calls to all of them; ICMP, with what it quotes, and 503 lead to the other.
+#[test]
+fn a_failed_hop_is_passed_by() {
+    let hops = HOPS.map(|hop| (hop, 0));
+    let mut bed = Bed::new(&[PROXY], &hops);
+    let calls: Vec<_> =
+        (0..20).map(|n| bed.invite(&Req::new("INVITE", &format!("call{n}"), client()))).collect();
+    let to_first = calls.iter().filter(|sent| sent.to == addr(HOPS[0])).count();
+    assert!((4..=16).contains(&to_first), "{to_first} of 20");
+    let at_first = calls.iter().find(|sent| sent.to == addr(HOPS[0])).expect("one");
+    let quoted = &at_first.bytes[..200];
+    let sent = bed.step(|shard, now, out| shard.unreachable(now, addr(HOPS[0]), quoted, out));
+    assert_eq!((sent.len(), sent[0].to), (1, addr(HOPS[1])));
+    let invite = |n: usize| Req::new("INVITE", &format!("late{n}"), client());
+    assert!((0..20).all(|n| bed.invite(&invite(n)).to == addr(HOPS[1])), "it rests");
+    assert_eq!(bed.shard.report().hops, [(addr(HOPS[0]), true), (addr(HOPS[1]), false)]);
+    bed.wait(Duration::from_secs(33));
+    assert!((20..40).any(|n| bed.invite(&invite(n)).to == addr(HOPS[0])), "and comes back");
+    bed.assert_forgets();
+}
+
+/// A quotation that nobody could have got from us does nothing.
+#[test]
+fn a_forged_icmp_error_does_nothing() {
+    let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let branch = String::from_utf8(at_hop.branch()).unwrap();
+    let last = if branch.ends_with('0') { "g" } else { "0" };
+    let forged = replaced(&at_hop.bytes, &branch, &format!("{}{last}", &branch[..branch.len() - 1]));
+    assert_eq!(bed.step(|shard, now, out| shard.unreachable(now, at_hop.to, &forged, out)), []);
+    assert!(bed.shard.report().hops.iter().all(|hop| !hop.1));
+}
+
+#[test]
+fn silence_is_answered_408_after_64_times_t1() {
+    let mut bed = Bed::plain();
+    let invite = Req::new("INVITE", "call", client());
+    let at_hop = bed.invite(&invite);
+    let sent = bed.wait(Duration::from_secs(33));
+    let (again, answers): (Vec<_>, Vec<_>) = sent.iter().partition(|sent| sent.to == addr(HOPS[0]));
+    assert_eq!(again.len(), 6);
+    assert!(again.iter().all(|sent| sent.bytes == at_hop.bytes), "to the byte");
+    assert_eq!(answers[0].status(), 408);
+    assert_eq!(bed.receive(0, client(), &invite.same_branch("ACK", Some("any")).bytes()), []);
+    bed.assert_forgets();
+}
+
+#[test]
+fn what_is_invalid_is_refused_statelessly() {
+    let mut bed = Bed::plain();
+    let new = |call: &str| Req::new("INVITE", call, client());
+    let cases = [
+        (483, Req { max_forwards: Some(0), ..new("hops") }),
+        (416, Req { uri: "gopher:x".to_owned(), ..new("scheme") }),
+        (420, new("extension").with("Proxy-Require", "x")),
+    ];
+    for (status, request) in cases {
+        let refusal = bed.one(client(), &request.bytes());
+        assert_eq!(refusal.status(), status);
+        let tag = refusal.message().to_tag().map(common::text::string);
+        assert_eq!(bed.receive(0, client(), &request.same_branch("ACK", tag.as_deref()).bytes()), []);
+    }
+    assert_eq!((bed.drops("refused_ack"), bed.shard.report().transactions), (3, 0));
+    let looped = bed.invite(&new("loop"));
+    assert_eq!(bed.one(addr(HOPS[0]), &looped.bytes).status(), 482, "RFC 5393");
+}
+
+#[test]
+fn a_full_proxy_refuses_what_is_new() {
+    let mut bed = Bed::plain();
+    bed.shard.set_limit(2);
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    assert_eq!(bed.one(client(), &Req::new("INVITE", "next", client()).bytes()).status(), 503);
+    assert_eq!(bed.shard.report().transactions, 2);
+    bed.one(addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 200, addr(HOPS[0])));
+    assert_eq!(bed.one(client(), &within(&at_hop, "ACK", 1).bytes()).to, addr("127.0.1.9:5060"));
+    bed.assert_forgets();
+    bed.invite(&Req::new("INVITE", "later", client()));
+}

@@ -1,0 +1,181 @@
+//! A proxy between a caller and next hops that the test plays: messages are a few numbers, time is virtual.
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+use base::Instant;
+use core::time::Duration;
+use proxy::{Arrived, Medium, Proxy, Refusal, Settings};
+use transaction::{Key, Message, ServerKey, Side, Tag, TransportKind};
+use wire::Method;
+
+/// What the proxy sends. It prints as `INVITE 1 > b`, to next hop b with branch 1, or `180 < 7`, to the caller whose branch
+/// is 7.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Msg {
+    Request { method: Method, branch: u64, hop: u8 },
+    Response { status: u16, branch: u64 },
+}
+
+impl std::fmt::Display for Msg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Request { method, branch, hop } => {
+                let method = format!("{method:?}").to_uppercase();
+                write!(f, "{method} {branch} > {}", char::from(b'a' + hop))
+            }
+            Self::Response { status, branch } => write!(f, "{status} < {branch}"),
+        }
+    }
+}
+
+/// A response of a next hop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// The caller's branch, below ours.
+    pub(crate) below: Option<u64>,
+}
+
+impl Message for Msg {
+    type Response<'a> = Reply;
+
+    fn ack(&self, _: &Reply) -> Option<Self> {
+        match *self {
+            Self::Request { branch, hop, .. } => Some(Self::Request { method: Method::Ack, branch, hop }),
+            Self::Response { .. } => None,
+        }
+    }
+
+    fn to_tag(&self) -> Tag {
+        Tag::NONE
+    }
+}
+
+/// A request as it came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) branch: u64,
+}
+
+/// Next hops a, b, ... in turn; none refuses every request.
+pub(crate) struct Script {
+    pub(crate) hops: u8,
+}
+
+/// Branches of what is forwarded without a transaction.
+pub(crate) const STATELESS: u64 = 1_000_000;
+
+impl Medium for Script {
+    type Message = Msg;
+    type Request = Request;
+    type Hop = u8;
+
+    fn next_hop(&mut self, _: &Request, attempt: u8) -> Result<u8, Refusal> {
+        if attempt < self.hops { Ok(attempt) } else { Err(Refusal(404)) }
+    }
+
+    fn has_alternate(&self, _: &Request, attempt: u8) -> bool {
+        attempt + 1 < self.hops
+    }
+
+    fn transport(&self, _: u8) -> TransportKind {
+        TransportKind::Unreliable
+    }
+
+    fn forward(&mut self, request: &Request, hop: u8, serial: Option<u64>) -> (Msg, Key) {
+        let (method, branch) = (request.method, serial.unwrap_or(STATELESS + request.branch));
+        (Msg::Request { method, branch, hop }, Key::from_numbers(Side::Client, branch, method))
+    }
+
+    fn relay(&mut self, response: &Reply) -> Option<Msg> {
+        Some(Msg::Response { status: response.status, branch: response.below? })
+    }
+
+    fn respond(&mut self, request: &Request, status: u16) -> Msg {
+        Msg::Response { status, branch: request.branch }
+    }
+
+    fn cancel(&mut self, invite: &Msg) -> (Msg, Key) {
+        let Msg::Request { branch, hop, .. } = *invite else { panic!("an INVITE is a request") };
+        let method = Method::Cancel;
+        (Msg::Request { method, branch, hop }, Key::from_numbers(Side::Client, branch, method))
+    }
+}
+
+pub(crate) struct Bed {
+    pub(crate) proxy: Proxy<Script>,
+    pub(crate) script: Script,
+    pub(crate) now: Instant,
+    sent: Vec<Msg>,
+}
+
+/// The caller's branch in tests with one call.
+pub(crate) const CALL: u64 = 7;
+
+fn key(branch: u64, method: Method, is_ack: bool) -> ServerKey {
+    ServerKey { key: Key::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
+}
+
+impl Bed {
+    /// Serial numbers begin at 1.
+    pub(crate) fn new(hops: u8) -> Self {
+        let proxy = Proxy::new(Settings::default(), 1);
+        Self { proxy, script: Script { hops }, now: Instant::from_millis(1_000), sent: Vec::new() }
+    }
+
+    /// A request comes in; what is sent at once.
+    pub(crate) fn request(&mut self, method: Method, branch: u64) -> Vec<String> {
+        let is_ack = method == Method::Ack;
+        let arrived = Arrived {
+            method,
+            key: key(branch, if is_ack { Method::Invite } else { method }, is_ack),
+            cancels: (method == Method::Cancel).then(|| key(branch, Method::Invite, false)),
+            transport: TransportKind::Unreliable,
+        };
+        let request = Request { method, branch };
+        self.proxy.request(self.now, &arrived, request, &mut self.script, &mut self.sent);
+        self.sent()
+    }
+
+    /// A next hop answers the request with this branch.
+    pub(crate) fn answer(&mut self, method: Method, branch: u64, status: u16) -> Vec<String> {
+        self.answer_below(method, branch, Reply { status, below: Some(CALL) })
+    }
+
+    pub(crate) fn answer_below(&mut self, method: Method, branch: u64, reply: Reply) -> Vec<String> {
+        let key = Key::from_numbers(Side::Client, branch, method);
+        self.proxy.response(self.now, key, reply.status, &reply, &mut self.script, &mut self.sent);
+        self.sent()
+    }
+
+    pub(crate) fn unreachable(&mut self, method: Method, branch: u64) -> Vec<String> {
+        let key = Key::from_numbers(Side::Client, branch, method);
+        self.proxy.unreachable(self.now, key, &mut self.script, &mut self.sent);
+        self.sent()
+    }
+
+    /// Time passes; what is sent meanwhile, with its time in milliseconds since the beginning of the wait, rounded
+    /// down to halves of a second: the wheel is late by its ticks.
+    pub(crate) fn wait(&mut self, time: Duration) -> Vec<String> {
+        let (begin, end) = (self.now, self.now + time);
+        let mut all = Vec::new();
+        while let Some(due) = self.proxy.deadline().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            self.proxy.expire(self.now, &mut self.script, &mut self.sent);
+            let at = self.now.saturating_since(begin).as_millis() / 500 * 500;
+            all.extend(self.sent().into_iter().map(|sent| format!("{at}: {sent}")));
+        }
+        self.now = end;
+        all
+    }
+
+    fn sent(&mut self) -> Vec<String> {
+        self.sent.drain(..).map(|message| message.to_string()).collect()
+    }
+
+    /// Nothing is left: no transaction, no request, no timer.
+    pub(crate) fn assert_empty(&self) {
+        assert_eq!((self.proxy.transactions(), self.proxy.in_progress(), self.proxy.unanswered()), (0, 0, 0));
+        assert_eq!(self.proxy.deadline(), None);
+    }
+}

@@ -1,0 +1,111 @@
+use base::Instant;
+use rustix::event::{PollFd, PollFlags};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Times asked for are rounded up to multiples of this, 2^24 ns or about 16.8 ms: however fine the deadlines of
+/// thousands of sessions are, they wake an idle thread no more than sixty times a second. Far below every SIP timer.
+const GRAIN_NS: u64 = 1 << 24;
+
+/// A timer that stays set while its thread sleeps and wakes.
+///
+/// A timeout given to `poll` would be set anew at each sleep and cleared at each wake-up; on a virtual machine each
+/// of these may be a trap to the host. Deadlines move far less often than datagrams come.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    timer: OwnedFd,
+    /// When it rings; `None`: not at all.
+    set: Option<Instant>,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, set: None })
+    }
+
+    /// Has the alarm ring at `deadline`, or a grain later; `now` is the time as last read.
+    ///
+    /// One that rings too early is left as it is: whoever it wakes finds nothing to do and sets it again. One that
+    /// has rung goes on ringing until it is set again, which may be to no time at all.
+    pub(crate) fn set(&mut self, now: Instant, deadline: Option<Instant>) {
+        let rung = self.set.is_some_and(|set| set <= now);
+        let wanted = deadline.map(|deadline| {
+            Instant::from_nanos(deadline.as_nanos().max(now.as_nanos()).next_multiple_of(GRAIN_NS))
+        });
+        let early_enough = match (self.set, wanted) {
+            (_, None) => true,
+            (Some(set), Some(wanted)) => set <= wanted,
+            (None, Some(_)) => false,
+        };
+        if early_enough && !rung {
+            return;
+        }
+        // Zero would mean "not at all": at least a nanosecond.
+        let nanos = wanted.map_or(0, |wanted| (wanted.as_nanos() - now.as_nanos()).max(1));
+        let value =
+            Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spec = Itimerspec { it_interval: never, it_value: value };
+        // Fails for a time of a negative or overlong part only, and there is none.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
+        self.set = wanted;
+    }
+
+    /// To be watched: readable once it has rung.
+    pub(crate) fn watched(&self) -> PollFd<'_> {
+        PollFd::new(&self.timer, PollFlags::IN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{Timespec, poll};
+
+    /// Whether it rings within so many seconds.
+    fn rings(alarm: &Alarm, tv_sec: i64) -> bool {
+        poll(&mut [alarm.watched()], Some(&Timespec { tv_sec, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    #[test]
+    fn rings_until_it_is_set_again() {
+        let (mut alarm, now) = (Alarm::new().unwrap(), Instant::from_nanos(5));
+        alarm.set(now, None);
+        assert!(!rings(&alarm, 0));
+        alarm.set(now, Some(now));
+        assert!(rings(&alarm, 60));
+        assert!(rings(&alarm, 0));
+        // It rang at one grain at the earliest, and nothing is due any more.
+        let later = Instant::from_nanos(GRAIN_NS);
+        alarm.set(later, None);
+        assert!(!rings(&alarm, 0));
+    }
+
+    #[test]
+    fn is_set_anew_only_for_an_earlier_time_or_after_it_rang() {
+        let at = |grains: u64| Instant::from_nanos(grains * GRAIN_NS);
+        let mut alarm = Alarm::new().unwrap();
+        let hour = 214_577;
+        let steps = [
+            (0, Some(2 * hour), Some(2 * hour)),
+            (1, Some(3 * hour), Some(2 * hour)),
+            (1, None, Some(2 * hour)),
+            (1, Some(hour), Some(hour)),
+            (hour - 1, Some(3 * hour), Some(hour)),
+            (hour, Some(3 * hour), Some(3 * hour)),
+            (3 * hour, Some(hour), Some(3 * hour)),
+            (3 * hour, None, None),
+        ];
+        for (now, deadline, expected) in steps {
+            alarm.set(at(now), deadline.map(at));
+            assert_eq!(alarm.set, expected.map(at), "at {now} for {deadline:?}");
+        }
+        // Between two grains: rounded up.
+        alarm.set(at(0), Some(Instant::from_nanos(1)));
+        assert_eq!(alarm.set, Some(at(1)));
+    }
+}

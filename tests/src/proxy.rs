@@ -1,0 +1,83 @@
+//! The program under test as a proxy.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::balancer::{binary, quoted};
+use crate::child::Child;
+use crate::field::Field;
+use crate::http;
+use crate::wait::{until, within};
+
+/// The last INVITE may be given up after 64*T1 only, and again so long after its CANCEL.
+const REQUESTS_END: Duration = Duration::from_mins(2);
+
+/// A running proxy at a host of the field.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    admin: SocketAddr,
+    child: Child,
+}
+
+impl Proxy {
+    /// Starts one at `host` that sends to `next`; `more` are further lines of its file, from within `[proxy]` on.
+    pub fn start(field: &Field, host: u8, next: &[SocketAddr], more: &str) -> Self {
+        let (address, admin) = (field.sip(host), SocketAddr::new(field.ip(host), 8060));
+        let next: Vec<String> = next.iter().map(quoted).collect();
+        let text = format!(
+            "[listen]\nudp = [\"{address}\"]\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"60s\"\n\
+             [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n[proxy]\nnext = [{}]\n{more}\n",
+            next.join(", ")
+        );
+        let folder = field.folder().join(format!("proxy-{host}"));
+        fs::create_dir_all(&folder).expect("the scratch folder can be written");
+        let file = folder.join("sarabande.toml");
+        fs::write(&file, text).expect("the scratch folder can be written");
+        let mut child = Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(&file));
+        until("the proxy is healthy", || {
+            if let Some(status) = child.ended() {
+                panic!("the proxy has ended: {status}");
+            }
+            http::request(admin, "GET", "/api/health").ok().filter(|reply| reply.status == 200)
+        });
+        Self { address, admin, child }
+    }
+
+    /// Where it listens for SIP.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where its admin interface is.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// GET of the admin interface, as it comes.
+    pub fn get(&self, path: &str) -> String {
+        http::request(self.admin, "GET", path).expect("the admin interface answers").body
+    }
+
+    /// A number of `GET /api/proxy`.
+    pub fn figure(&self, key: &str) -> u64 {
+        let body = self.get("/api/proxy");
+        let value: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
+        value[key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {body}"))
+    }
+
+    /// Waits until every request has its final response.
+    pub fn wait_until_idle(&self) {
+        within(REQUESTS_END, "every request is answered", || (self.figure("unanswered") == 0).then_some(()));
+    }
+
+    /// SIGTERM, and waits until it has ended.
+    pub fn stop(mut self) {
+        self.child.signal(rustix::process::Signal::TERM);
+        assert!(self.child.wait().success());
+    }
+}

@@ -1,0 +1,143 @@
+//! The proxy: a chain of two, with everything that calls may meet on the way.
+
+use std::net::SocketAddr;
+
+use sarabande_tests::{Caller, Field, Link, Load, Proxy, Server, Tool, until};
+
+use super::SOME;
+
+/// A chain of two proxies at hosts 1 and 5 in front of `server`.
+fn chain(field: &Field, server: SocketAddr) -> [Proxy; 2] {
+    let second = Proxy::start(field, 5, &[server], "");
+    [Proxy::start(field, 1, &[second.address()], ""), second]
+}
+
+/// `uac_NAME` calls `uas_NAME` through the chain; see [`between`].
+fn through_a_chain(name: &str, load: Load) -> [Proxy; 2] {
+    between(name, &format!("uas_{name}"), load)
+}
+
+/// `uac_NAME` calls `scenario` through the chain: every call succeeds at both ends, and nothing is left to be answered.
+fn between(name: &str, scenario: &str, load: Load) -> [Proxy; 2] {
+    let field = Field::new(&format!("proxy-{name}"));
+    let server = Server::start(&field, scenario, field.sip(11), 500);
+    let proxies = chain(&field, server.address());
+    let ends = (field.sip(2), proxies[0].address());
+    Caller::start(&field, &format!("uac_{name}"), ends, load, &[]).finish_clean();
+    proxies.iter().for_each(Proxy::wait_until_idle);
+    assert_eq!(server.finish_clean().calls(), load.calls);
+    proxies
+}
+
+/// Every message of a call passes both proxies, ACK and BYE by the routes recorded; both stop in good order.
+#[test]
+fn plain_calls_pass_a_chain() {
+    let load = Load { calls: 300, rate: 100, hold_ms: 500 };
+    for proxy in through_a_chain("call", load) {
+        // INVITE and BYE with transactions, ACK without; 180 and two 200 back.
+        assert_eq!(proxy.figure("forwarded_total"), 2 * load.calls);
+        assert_eq!(proxy.figure("stateless_total"), load.calls);
+        assert_eq!(proxy.figure("relayed_total"), 3 * load.calls);
+        assert_eq!(proxy.figure("stray_total") + proxy.figure("refused_total"), 0);
+        proxy.stop();
+    }
+}
+
+/// CANCEL is answered at once and goes on hop by hop, the 487 comes back, and its ACKs are each hop's own.
+#[test]
+fn a_cancelled_call_ends_at_every_hop() {
+    for proxy in between("cancel", "uas_cancel_chain", SOME) {
+        assert_eq!(proxy.figure("forwarded_total"), SOME.calls);
+        assert_eq!(proxy.figure("stateless_total"), 0, "an ACK to a failure goes no further than a hop");
+    }
+}
+
+/// Re-INVITEs, and requests that the called side begins, follow the route that was recorded.
+#[test]
+fn dialogs_follow_their_route_in_both_directions() {
+    through_a_chain("reinvite", SOME);
+    through_a_chain("callee_bye", SOME);
+    through_a_chain("in_dialog", SOME);
+}
+
+/// An INVITE that answers a challenge comes to the challenger.
+#[test]
+fn a_challenged_invite_passes() {
+    through_a_chain("auth", SOME);
+}
+
+/// 5 % of the datagrams are lost each way, before, between and behind the proxies: all calls succeed, and each is one
+/// call at the server.
+#[test]
+fn five_percent_loss_each_way_loses_no_call() {
+    const FIVE_PERCENT: u64 = 50;
+    let field = Field::new("proxy-loss");
+    let (caller, [first, second, third]) = (field.sip(2), [3, 4, 6].map(|host| field.sip(host)));
+    let server = Server::start(&field, "uas_direct", field.sip(11), 32_000);
+    let behind = Proxy::start(&field, 5, &[third], "");
+    let before = Proxy::start(&field, 1, &[second], "");
+    let links = [
+        Link::start(first, caller, before.address(), FIVE_PERCENT, 1),
+        Link::start(second, before.address(), behind.address(), FIVE_PERCENT, 2),
+        Link::start(third, behind.address(), server.address(), FIVE_PERCENT, 3),
+    ];
+    let load = Load { calls: 300, rate: 50, hold_ms: 8000 };
+    Caller::plain(&field, (caller, first), load).finish_clean();
+    before.wait_until_idle();
+    behind.wait_until_idle();
+    assert_eq!(server.finish_clean().calls(), load.calls);
+    assert!(links.iter().all(|link| link.lost() > 0), "a link has lost nothing: {links:?}");
+}
+
+/// Nobody listens at the first next hop: ICMP says so, the other one gets the call at once, and those after it do not even
+/// try. Then `status` tells, and `explain` says that it is for pools.
+#[test]
+fn a_dead_next_hop_is_passed_by() {
+    let field = Field::new("proxy-dead");
+    let server = Server::plain(&field, 11);
+    let proxy = Proxy::start(&field, 1, &[field.sip(12), server.address()], "");
+    let load = Load { calls: 200, rate: 100, hold_ms: 100 };
+    Caller::plain(&field, (field.sip(2), proxy.address()), load).finish_clean();
+    let retried = proxy.figure("retried_total");
+    assert!((1..load.calls / 4).contains(&retried), "{retried} of {} calls were tried twice", load.calls);
+    let admin = format!("http://{}", proxy.admin());
+    let (status, shown) = Tool::run(&field, &["status", "--admin", &admin]);
+    assert!(status.success(), "{shown}");
+    for line in ["12:5060 failed, asked last", "11:5060 in use", "proxy, new calls are taken"] {
+        assert!(shown.contains(line), "{line:?} in {shown}");
+    }
+    assert!(proxy.get("/metrics").contains("\nsarabande_proxy_hop_resting{hop="));
+    let (status, _) = Tool::run(&field, &["explain", "--call-id", "x", "--admin", &admin]);
+    assert!(!status.success());
+    server.finish_clean();
+}
+
+/// A next hop hangs: after 64*T1 its INVITEs go to the other one. Their callers have had their 100 and wait.
+#[test]
+fn a_next_hop_that_hangs_is_given_up() {
+    let field = Field::new("proxy-hung");
+    let mut hung = Server::plain(&field, 12);
+    let server = Server::plain(&field, 11);
+    hung.freeze();
+    let proxy = Proxy::start(&field, 1, &[hung.address(), server.address()], "[timers]\nt1 = \"50ms\"");
+    let load = Load { calls: 40, rate: 100, hold_ms: 100 };
+    let caller = Caller::plain(&field, (field.sip(2), proxy.address()), load);
+    until("an INVITE is tried again", || (proxy.figure("retried_total") > 0).then_some(()));
+    caller.finish_clean();
+    proxy.wait_until_idle();
+    assert_eq!(server.finish_clean().calls(), load.calls);
+}
+
+/// A next hop that answers 503 loses its call to the other one; the caller never hears of it.
+#[test]
+fn after_a_503_the_other_next_hop_gets_the_call() {
+    let field = Field::new("proxy-busy");
+    let busy = Server::start(&field, "uas_busy", field.sip(12), 500);
+    let server = Server::plain(&field, 11);
+    let proxy = Proxy::start(&field, 1, &[busy.address(), server.address()], "");
+    let load = Load { calls: 40, rate: 20, hold_ms: 0 };
+    Caller::plain(&field, (field.sip(2), proxy.address()), load).finish_clean();
+    assert!(proxy.figure("retried_total") > 0);
+    server.finish_clean();
+    busy.finish_clean();
+}
