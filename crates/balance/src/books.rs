@@ -126,6 +126,11 @@ impl Books {
         session.call = Some(self.leases.call(session.slot));
     }
 
+    /// Whether the session holds a live call lease.
+    pub(crate) fn counts_call(&self, at: u32) -> bool {
+        self.table.get(at).call.as_ref().is_some_and(|lease| self.leases.is_live(lease))
+    }
+
     fn end_call(&mut self, at: u32) {
         if let Some(lease) = self.table.get_mut(at).call.take() {
             self.leases.end(lease);

@@ -171,8 +171,13 @@ fn open(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<
     if matches!(why, Why::Policy | Why::Moved) {
         books.stats[slot.index()].assigned += 1;
     }
+    // A token may lead to another node than that of the call: to a second branch, which a restart or a fork upstream
+    // has begun. The call stays where it counts, and so does the way of its CANCEL.
+    let is_other_branch = why == Why::Token && books.counts_call(at);
     let entry = books.table.get_mut(at);
-    entry.slot = slot;
+    if !is_other_branch {
+        entry.slot = slot;
+    }
     let over = matches!(entry.state, State::Plain | State::Expired);
     let state = match (request.method, entry.state) {
         (Method::Invite, State::Plain | State::Expired | State::Invited) if !request.in_dialog => {

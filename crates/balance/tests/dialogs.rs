@@ -215,3 +215,17 @@ fn a_call_known_from_a_token_alone_counts_for_half_an_hour_unless_it_shows_that_
     balancer.response(seconds(10), &response(1, Method::Invite, 2, 481));
     assert_eq!(load(&balancer), (0, 0), "it was over");
 }
+
+#[test]
+fn the_end_of_a_branch_elsewhere_does_not_move_the_call() {
+    // Before a restart the INVITE went to slot 1 as well, and was answered there.
+    let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0, 1.0]);
+    let invite = request(1, Method::Invite, 1);
+    assert_eq!(slot_of(balancer.request(seconds(0), &invite)), SLOT);
+    let elsewhere = Request { pinned: Some(Slot(1)), by_token: true, ..in_dialog(1, Method::Bye, 2) };
+    assert_eq!(slot_of(balancer.request(seconds(1), &elsewhere)), Slot(1));
+    assert_eq!(balancer.session(key(1)).map(|session| (session.slot, session.is_call)), Some((SLOT, true)));
+    balancer.response(seconds(1), &response(1, Method::Bye, 2, 200));
+    assert_eq!(slot_of(balancer.request(seconds(2), &request(1, Method::Cancel, 1))), SLOT);
+    assert_eq!(loads(&balancer).iter().map(|load| load.calls).collect::<Vec<_>>(), [1, 0]);
+}

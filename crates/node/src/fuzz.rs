@@ -13,6 +13,8 @@ use crate::Counters;
 use std::net::SocketAddr;
 use world::World;
 
+pub use watch::Watch;
+
 /// A datagram that the element sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sent {

@@ -76,7 +76,7 @@ impl Shard {
         };
         let key = self.tokens.call_key(message.call_id());
         let routing = Routing {
-            call: key,
+            call_id: message.call_id(),
             cseq: message.cseq().number,
             direction,
             from_tag: message.from_tag().unwrap_or_default(),

@@ -192,3 +192,19 @@ fn the_key_changes_between_an_invite_and_its_retransmission() {
     let back = bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 200, sent.to));
     assert_eq!(back.to, client());
 }
+
+#[test]
+fn requests_after_a_change_of_the_key_have_the_same_branch_after_a_restart() {
+    let mut bed = Bed::new(Site::plain());
+    bed.shard.set_tokens(&Tokens::new(NEW, &[KEY], LIFETIME));
+    bed.wait(Duration::from_millis(1));
+    let call = Dialog::inbound(&mut bed, "rotated", client(), 0);
+    let bye = call.by_caller("BYE", 2);
+    let request = Req::new("INVITE", "rings", client());
+    let [bye_sent, invite] = [&bye, &request].map(|request| bed.one(0, client(), &request.bytes()));
+    let mut bed = Bed::new(Site { key: NEW, previous: vec![KEY], ..Site::plain() });
+    let again = bed.one(0, client(), &bye.bytes());
+    assert_eq!((again.to, again.branch()), (bye_sent.to, bye_sent.branch()));
+    let cancels = bed.receive(0, client(), &request.same_branch("CANCEL", None).bytes());
+    assert!(cancels.iter().any(|cancel| (cancel.to, cancel.branch()) == (invite.to, invite.branch())));
+}

@@ -3,8 +3,10 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use wire::{Host, Message, SipUri, request_source_target, response_target};
 
-/// Watches what goes in and what comes out, and knows nothing of the inside.
-pub(super) struct Watch {
+/// Watches what goes into an element and what comes out, and knows nothing of the inside: panics when a datagram leaves
+/// that should not, or otherwise than RFC 3261 §16 has it.
+#[derive(Debug)]
+pub struct Watch {
     listeners: Vec<SocketAddr>,
     nodes: Vec<SocketAddr>,
     /// Call-ID and response target of every request that was forwarded: where responses may go.
@@ -12,12 +14,22 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(listeners: &[SocketAddr], nodes: &[SocketAddr]) -> Self {
+    /// A watch of the element that has these listeners and may send requests to these nodes.
+    pub fn new(listeners: &[SocketAddr], nodes: &[SocketAddr]) -> Self {
         Self { listeners: listeners.to_vec(), nodes: nodes.to_vec(), ways_back: BTreeSet::new() }
     }
 
+    /// The nodes have changed. The ways back stay: an element may have started anew between request and response.
+    pub fn set_nodes(&mut self, nodes: impl Iterator<Item = SocketAddr>) {
+        self.nodes.clear();
+        self.nodes.extend(nodes);
+    }
+
     /// `bytes` came from `from`, `sent` went out.
-    pub(super) fn check(&mut self, from: SocketAddr, bytes: &[u8], sent: &[Sent]) {
+    ///
+    /// # Panics
+    /// When it should not have.
+    pub fn check(&mut self, from: SocketAddr, bytes: &[u8], sent: &[Sent]) {
         for one in sent {
             let listener = self.listeners[one.listener as usize];
             assert_eq!(listener.is_ipv4(), one.to.is_ipv4(), "a socket of the other family");

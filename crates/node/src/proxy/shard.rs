@@ -183,7 +183,7 @@ impl ProxyShard {
         let topology = &self.live.topology;
         let route = RouteInfo::new(topology, message, route::PROXY_PARAM, false);
         let routing = Routing {
-            call: self.live.tokens.call_key(message.call_id()),
+            call_id: message.call_id(),
             cseq: message.cseq().number,
             direction: Direction::ToPool,
             from_tag: message.from_tag().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! The token in the branch of our Via: which node a transaction went to, and where its responses go.
 
 use super::{Derived, Tokens, keyed_hash, text};
-use balance::{CallKey, Direction, NodeId};
+use balance::{Direction, NodeId};
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, Via};
 
@@ -127,7 +127,7 @@ pub(crate) fn mark(text: &[u8]) -> u32 {
 
 /// What decides where a request goes (RFC 5393 §4.2.1).
 pub(crate) struct Routing<'a> {
-    pub(crate) call: CallKey,
+    pub(crate) call_id: &'a [u8],
     pub(crate) cseq: u32,
     pub(crate) direction: Direction,
     pub(crate) from_tag: &'a [u8],
@@ -137,15 +137,16 @@ pub(crate) struct Routing<'a> {
 }
 
 impl Routing<'_> {
-    /// For [`BranchToken::routing`]. Who could aim at a collision would only confuse his own call.
+    /// For [`BranchToken::routing`]. Who could aim at a collision would only confuse his own call, so no secret is in
+    /// it: a process that starts with the key of the day makes the same branch as one that has changed its key.
     pub(crate) fn hash(&self) -> u32 {
         let mut fixed = [0; 16];
         fixed[..4].copy_from_slice(&self.cseq.to_be_bytes());
         fixed[4..8].copy_from_slice(&(self.from_tag.len() as u32).to_be_bytes());
         fixed[8..12].copy_from_slice(&(self.uri.len() as u32).to_be_bytes());
         fixed[12] = self.direction as u8;
-        let CallKey(call) = self.call;
-        keyed_hash([call as u64, (call >> 64) as u64], &[&fixed, self.from_tag, self.uri, self.next]) as u32
+        let call = [u64::from(mark(self.call_id)), self.call_id.len() as u64];
+        keyed_hash(call, &[&fixed, self.from_tag, self.uri, self.next]) as u32
     }
 }
 

@@ -111,7 +111,7 @@ impl Effects<Leg, Sent> for Collect<'_> {
     fn ended(&mut self, _: Id, _: Leg) {}
 }
 
-fn holding(spread: Spread) -> Holding {
+pub(crate) fn holding(spread: Spread) -> Holding {
     match spread {
         Spread::Fixed(time) => Holding::Fixed(time),
         Spread::Exponential(mean) => Holding::Exponential(mean),

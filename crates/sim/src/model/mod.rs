@@ -13,6 +13,8 @@ mod medium;
 mod message;
 mod world;
 
+pub(crate) use agents::holding;
 pub use measure::{HostResults, Outcomes, Results, StreamResults};
 pub use message::{HOPS_MAX, HostId, Message, Start, Via};
 pub use world::run;
+pub(crate) use world::{books, effects};

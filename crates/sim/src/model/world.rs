@@ -406,18 +406,7 @@ fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u
             Role::Proxy(Box::new(proxy::Proxy::new(settings_of_proxy, serial)), router)
         }
         scenario::Role::Balancer { policy } => {
-            let mut weights = Weights::default();
-            if let config::Policy::Tlwl { weights: configured } = policy {
-                for (name, &weight) in configured {
-                    weights.set(Method::parse(name.as_bytes()), weight);
-                }
-            }
-            let books = balance::Settings {
-                weights,
-                transaction_timeout: t1 * 64,
-                invite_timeout: c,
-                ..Default::default()
-            };
+            let books = books(policy, &scenario.timers);
             let servers = map.after(group);
             let chosen =
                 policy::by_name(policy.name(), 0).expect("the scenario names policies that there are");
@@ -431,6 +420,18 @@ fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u
         }
         scenario::Role::Server => Role::Server,
     }
+}
+
+/// The books of a balancer with this policy.
+pub(crate) fn books(policy: &config::Policy, timers: &scenario::Timers) -> balance::Settings {
+    let mut weights = Weights::default();
+    if let config::Policy::Tlwl { weights: configured } = policy {
+        for (name, &weight) in configured {
+            weights.set(Method::parse(name.as_bytes()), weight);
+        }
+    }
+    let (transaction_timeout, invite_timeout) = (timers.t1 * 64, timers.c);
+    balance::Settings { weights, transaction_timeout, invite_timeout, ..Default::default() }
 }
 
 /// The links with their rules; `None` when all are perfect.
@@ -475,7 +476,8 @@ fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Network> {
 /// Least retransmission timeout of TCP on Linux (`TCP_RTO_MIN`).
 const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 
-fn effects(link: &Link) -> Vec<engine::Effect> {
+/// What a link does to each message.
+pub(crate) fn effects(link: &Link) -> Vec<engine::Effect> {
     use engine::Effect;
     let mut effects = Vec::new();
     if !link.delay.is_zero() {

@@ -11,6 +11,10 @@ use std::path::PathBuf;
 pub(super) struct Arguments {
     /// The scenario; `sarabande check` says what is wrong with one.
     file: PathBuf,
+    /// On real bytes: the whole node and every datagram, watched by checkers; one run. For scenarios of one balancer before
+    /// servers.
+    #[arg(long, conflicts_with = "out")]
+    wire: bool,
     /// Prints all results as JSON.
     #[arg(long)]
     json: bool,
@@ -22,6 +26,9 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let scenario = scenario::load(&arguments.file)
         .map_err(|errors| anyhow!("{} is not fine:\n{errors}", arguments.file.display()))?;
+    if arguments.wire {
+        return super::wire::run(&scenario, &arguments.file, arguments.json);
+    }
     let bar = ProgressBar::new(scenario.run.replications.max(1).into());
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed}")?);
     let (survey, runs) = survey(&scenario, |done| bar.set_position(done as u64));

@@ -1,0 +1,36 @@
+//! Runs a scenario on real bytes: the whole node, watched by checkers.
+
+use crate::command::load::table::table;
+use anyhow::{Result, anyhow, bail};
+use config::scenario::Scenario;
+use load::Results;
+use sim::wire::{Honest, Summary, World};
+use std::path::Path;
+
+/// Runs it and prints what the agents saw, as tables or as JSON.
+pub(super) fn run(scenario: &Scenario, file: &Path, json: bool) -> Result<()> {
+    let plan = sim::wire::scenario::plan(scenario).map_err(|refused| anyhow!(refused))?;
+    let summary = match World::new(plan, Honest).run() {
+        Ok(summary) => summary,
+        Err(broken) => bail!("{}: {broken}", file.display()),
+    };
+    if json {
+        let Summary { callers, answerers, .. } = &summary;
+        let results = serde_json::json!({ "callers": callers, "answerers": answerers });
+        println!("{results:#}");
+    } else {
+        print(&scenario.title, &summary);
+    }
+    Ok(())
+}
+
+fn print(title: &str, Summary { counts, trace, callers, .. }: &Summary) {
+    println!("{title}: {} calls, {} datagrams, trace {trace}", counts.calls, counts.datagrams);
+    println!("{}", callers.progress());
+    let mut servers = table(&["server", "calls"]);
+    let Results { calls_by_server, .. } = callers;
+    for (name, calls) in calls_by_server {
+        servers.add_row([name.clone(), calls.to_string()]);
+    }
+    println!("{servers}");
+}

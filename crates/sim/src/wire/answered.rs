@@ -1,0 +1,63 @@
+//! Who has taken which call, as seen from what the answerers say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use wire::{Message, Method};
+
+/// The calls of all answerers.
+#[derive(Default)]
+pub(super) struct Answered {
+    /// Whose To tag it is, of each 2xx to an INVITE.
+    owners: BTreeMap<Vec<u8>, SocketAddr>,
+    /// Call-IDs of the calls that an answerer has taken and not ended.
+    open: BTreeMap<SocketAddr, BTreeSet<Vec<u8>>>,
+    /// Call-IDs of those whose answerer has died.
+    lost: BTreeSet<Vec<u8>>,
+}
+
+impl Answered {
+    /// An answerer sent this. Nobody answers an ACK (RFC 3261 §17).
+    pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
+        let Some(status) = response.status() else { return Ok(()) };
+        let open = self.open.entry(from).or_default();
+        match (response.cseq().method, status) {
+            (Method::Invite, 100..=299) => {
+                open.insert(response.call_id().to_vec());
+                if status >= 200
+                    && let Some(tag) = response.to_tag()
+                {
+                    self.owners.insert(tag.to_vec(), from);
+                }
+            }
+            (Method::Invite, _) | (Method::Bye, 200..) => {
+                open.remove(response.call_id());
+            }
+            (Method::Ack, _) => return Err(format!("{from} answered an ACK")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// This answerer died: the calls that it had taken are lost, and nobody can help it.
+    pub(super) fn died(&mut self, answerer: SocketAddr) {
+        self.lost.append(self.open.entry(answerer).or_default());
+    }
+
+    /// How many calls were lost with their answerers.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.len() as u64
+    }
+
+    /// A request in a dialog went to `to`: that has to be who answered the call.
+    pub(super) fn check(&self, request: &Message<'_>, to: SocketAddr) -> Result<(), String> {
+        let owner = request.to_tag().and_then(|tag| self.owners.get(tag));
+        match owner {
+            Some(&owner) if owner != to => {
+                let call = request.call_id().escape_ascii();
+                let method = request.cseq().method.name();
+                Err(format!("{method} of call {call} went to {to}, but {owner} has the call"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A balancer process: a shard, and beside it what the server's control task does with membership and health.
+
+use super::plan::{SiteConfig, answerer_address, probe_address, site_address};
+use balance::policy::by_name;
+use balance::{Balancer, Cluster, Member, Sign, Slot};
+use base::{Instant, Outbox};
+use core::time::Duration;
+use node::fuzz::Sent;
+use node::{
+    Input, Key, Listener, NodeAddress, Orphans, Outcome, Prober, Reason, Settings, Shard, Tokens, Topology,
+    node_id,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Unix time at which every run starts; tokens carry it.
+const EPOCH_UNIX: u64 = 1_800_000_000;
+/// Long over any run.
+const TOKEN_LIFETIME: Duration = Duration::from_hours(12);
+
+/// One process, from its start to its end.
+pub(super) struct Site {
+    config: SiteConfig,
+    pub(super) shard: Shard,
+    cluster: Cluster,
+    prober: Prober,
+    topology: Arc<Topology>,
+    /// Version of the cluster that the shard has.
+    told: u64,
+    signs: Outbox<Sign>,
+    outcomes: Outbox<Outcome>,
+}
+
+fn tokens(key: u8) -> Tokens {
+    let key_of = |number: u8| Key([number; 16]);
+    let accepted: Vec<_> = (0..=key.saturating_add(1)).filter(|&other| other != key).map(key_of).collect();
+    Tokens::new(key_of(key), &accepted, TOKEN_LIFETIME)
+}
+
+impl Site {
+    /// The process of this balancer, with the configuration of the moment. `id` differs from process to process.
+    pub(super) fn start(now: Instant, config: SiteConfig, balancer: u16, id: u64) -> Self {
+        let topology = Arc::new(Topology::new(vec![Listener::new(site_address())], Vec::new()));
+        let policy = by_name(config.policy, 0).expect("a plan names policies that there are");
+        let settings = Settings { orphans: Orphans::Reject, epoch_unix: EPOCH_UNIX, stopping: false };
+        let books = Balancer::new(config.books.clone(), policy);
+        let mut site = Self {
+            shard: Shard::new(books, Arc::clone(&topology), tokens(config.key), settings),
+            cluster: Cluster::new(config.health),
+            prober: Prober::new(config.probes, id, [Some(probe_address(balancer)), None]),
+            config,
+            topology,
+            told: 0,
+            signs: Outbox::default(),
+            outcomes: Outbox::default(),
+        };
+        site.set_members(now);
+        site.tell();
+        site
+    }
+
+    /// Reads another configuration, as the server does on reload.
+    pub(super) fn reload(&mut self, now: Instant, config: &SiteConfig) {
+        let before = core::mem::replace(&mut self.config, config.clone());
+        self.cluster.set_settings(config.health);
+        self.prober.set_settings(config.probes);
+        self.shard.balancer_mut().set_settings(config.books.clone());
+        if before.policy != config.policy {
+            let policy = by_name(config.policy, 0).expect("a plan names policies that there are");
+            self.shard.balancer_mut().set_policy(policy);
+        }
+        if before.key != config.key {
+            self.shard.set_tokens(&tokens(config.key));
+        }
+        self.set_members(now);
+        self.tell();
+    }
+
+    fn set_members(&mut self, now: Instant) {
+        let member = |member: &super::Member| Member {
+            id: node_id(answerer_address(member.answerer)),
+            capacity: member.capacity,
+            max_calls: 0,
+        };
+        let members: Vec<_> = self.config.members.iter().map(member).collect();
+        self.cluster.set_members(now, &members);
+        let mut topology = Topology::clone(&self.topology);
+        for member in &self.config.members {
+            let address = answerer_address(member.answerer);
+            if topology.slot_at(address).is_none() {
+                topology.push_node(NodeAddress { address, listener: 0 });
+            }
+        }
+        self.topology = Arc::new(topology);
+        let all = (0..).map(Slot).zip(self.cluster.nodes().iter().zip(self.topology.nodes()));
+        let asked = all.filter(|(_, (node, _))| node.member);
+        let targets: Vec<_> = asked.map(|(slot, (_, node))| (slot, node.address)).collect();
+        self.prober.set_targets(now, &targets);
+    }
+
+    /// The shard gets the nodes and their addresses as one value, whenever anything about them changed.
+    fn tell(&mut self) {
+        if self.told != self.cluster.version() {
+            self.told = self.cluster.version();
+            self.shard.set_topology(Arc::clone(&self.topology));
+            self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+        }
+    }
+
+    /// Takes a member out of service, or back.
+    pub(super) fn drain(&mut self, address: SocketAddr, draining: bool) {
+        if let Some(slot) = self.topology.slot_at(address) {
+            self.cluster.drain(slot, draining);
+            self.tell();
+        }
+    }
+
+    /// A datagram came in at the address that callers know.
+    pub(super) fn datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        self.shard.handle(now, Input::Datagram { listener: 0, from, bytes }, &mut self.signs);
+        let sent = taken(&self.signs);
+        self.heed(now);
+        sent
+    }
+
+    /// Does what is due. Returns what it sends as an element, and its probes.
+    pub(super) fn tick(&mut self, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
+        self.shard.handle(now, Input::Timer, &mut self.signs);
+        let sent = taken(&self.signs);
+        self.heed(now);
+        self.prober.tick(now, &mut self.outcomes);
+        let probes = taken(&self.outcomes);
+        self.judge(now);
+        (sent, probes)
+    }
+
+    /// A datagram came in at the address that probes leave from.
+    pub(super) fn probe_answer(&mut self, now: Instant, bytes: &[u8]) {
+        self.prober.receive(bytes, &mut self.outcomes);
+        self.judge(now);
+    }
+
+    /// The network said that nobody listens at this address.
+    pub(super) fn unreachable(&mut self, now: Instant, address: SocketAddr, was_probe: bool) {
+        if was_probe {
+            self.prober.unreachable(address, &mut self.outcomes);
+            self.judge(now);
+        } else if let Some(slot) = self.topology.slot_at(address) {
+            self.prober.hurry(now, slot);
+        }
+    }
+
+    /// What the traffic says about the health of nodes.
+    fn heed(&mut self, now: Instant) {
+        for sign in self.signs.drain_events() {
+            match sign {
+                Sign::NoAnswer { slot } => self.prober.hurry(now, slot),
+                Sign::Pause { slot, until, asked } => self.cluster.pause(slot, until, asked),
+            }
+        }
+        self.signs.clear();
+        self.tell();
+    }
+
+    /// What probes say.
+    fn judge(&mut self, now: Instant) {
+        for Outcome { slot, alive, reason } in self.outcomes.drain_events() {
+            match reason {
+                Reason::Unreachable => self.cluster.unreachable(now, slot),
+                Reason::Status(_) | Reason::Timeout => self.cluster.probed(now, slot, alive),
+            }
+        }
+        self.outcomes.clear();
+        self.tell();
+    }
+
+    /// When [`tick`](Self::tick) is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        [self.shard.deadline(), self.prober.deadline()].into_iter().flatten().min()
+    }
+
+    /// Addresses by slot, those of former members included.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.topology.nodes().iter().map(|node| node.address)
+    }
+
+    /// The slot of the node at an address.
+    pub(super) fn slot_at(&self, address: SocketAddr) -> Option<Slot> {
+        self.topology.slot_at(address)
+    }
+
+    /// Whether a node may be given a new call; a node that rests may, if all do.
+    pub(super) fn may_take_calls(&self, slot: Slot) -> bool {
+        let node = &self.cluster.nodes()[slot.index()];
+        node.member && node.reachable && !node.draining
+    }
+
+    /// Whether probes reach a node, as far as this process knows.
+    pub(super) fn is_reachable(&self, slot: Slot) -> bool {
+        self.cluster.nodes()[slot.index()].reachable
+    }
+}
+
+fn taken<E>(out: &Outbox<E>) -> Vec<Sent> {
+    let sent = |transmit: &base::Transmit| Sent {
+        listener: transmit.listener,
+        to: transmit.to,
+        bytes: out.datagram(transmit).to_vec(),
+    };
+    out.transmits().iter().map(sent).collect()
+}

@@ -1,0 +1,190 @@
+//! The swarm finds nothing in the node as it is, and finds what is broken on purpose.
+
+use node::fuzz::Sent;
+use sim::stats::sweep::{all_cores, sweep};
+use sim::wire::swarm::{draw, replay, run, run_with};
+use sim::wire::{Care, Honest, World, Wrapper, answerer_address};
+
+/// A few in every test run; `sarabande sim swarm` takes hundreds.
+const SEEDS: usize = 12;
+
+#[test]
+fn no_seed_fails() {
+    let verdicts = sweep(SEEDS, all_cores(), |seed| run(seed as u64), |_| {});
+    let failed: Vec<_> = verdicts
+        .iter()
+        .filter_map(|verdict| Some(format!("seed {}: {}", verdict.seed, verdict.outcome.as_ref().err()?)))
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn a_seed_goes_the_same_way_twice_and_another_one_another_way() {
+    let trace = |seed| run(seed).outcome.map(|summary| summary.trace.digest());
+    assert_eq!(trace(3), trace(3));
+    assert_ne!(trace(3), trace(4));
+    let (first, second) = (replay(3), replay(3));
+    assert_eq!((first.plan.to_string(), &first.log), (second.plan.to_string(), &second.log));
+    assert!(first.log.len() > 10, "a replay shows the last messages");
+}
+
+#[test]
+fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
+    let plans: Vec<_> = (0..200).map(draw).collect();
+    for care in [Care::Gentle, Care::Harsh] {
+        assert!(plans.iter().any(|plan| plan.care == care), "{care:?}");
+    }
+    let shown = plans.iter().map(ToString::to_string).collect::<String>();
+    let actions =
+        ["Fail", "Start", "TakeOver", "Die", "Return", "Drain", "stalls", "members", "SetPolicy", "Rekey"];
+    for what in actions.iter().chain(&["Loss", "Duplicate", "Reorder", "Jitter", "Partition"]) {
+        assert!(shown.contains(what), "{what} is never drawn");
+    }
+}
+
+/// What the swarm says of the seeds when this stands between balancers and the network.
+fn findings(canary: impl Fn() -> Box<dyn Wrapper> + Sync) -> Vec<String> {
+    struct Caged(Box<dyn Wrapper>);
+    impl Wrapper for Caged {
+        fn hears(&mut self, bytes: &[u8]) -> bool {
+            self.0.hears(bytes)
+        }
+        fn says(&mut self, sent: &mut Vec<Sent>) {
+            self.0.says(sent);
+        }
+    }
+    let verdicts = sweep(4, all_cores(), |seed| run_with(draw(seed as u64), Caged(canary())), |_| {});
+    verdicts.into_iter().filter_map(|verdict| verdict.outcome.err()).collect()
+}
+
+fn says(findings: &[String], words: &str) {
+    assert!(findings.iter().any(|finding| finding.contains(words)), "not noticed: {findings:?}");
+}
+
+fn is(sent: &Sent, method: &[u8]) -> bool {
+    sent.bytes.starts_with(method)
+}
+
+/// Sends one BYE of fifty to the answerer after the one that has the call.
+#[derive(Default)]
+struct Misroutes(u32);
+
+impl Wrapper for Misroutes {
+    fn says(&mut self, sent: &mut Vec<Sent>) {
+        for bye in sent.iter_mut().filter(|one| is(one, b"BYE ")) {
+            self.0 += 1;
+            if self.0.is_multiple_of(50) {
+                let first = answerer_address(0);
+                bye.to = if bye.to == first { answerer_address(1) } else { first };
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bye_at_the_wrong_server_is_noticed() {
+    says(&findings(|| Box::new(Misroutes::default())), "has the call");
+}
+
+/// Never lets the balancer hear the answer to a BYE of one call of eight.
+struct Swallows;
+
+impl Wrapper for Swallows {
+    fn hears(&mut self, bytes: &[u8]) -> bool {
+        let Ok(message) = wire::scan(bytes) else { return true };
+        let is_answer = message.status().is_some() && message.cseq().method == wire::Method::Bye;
+        let sum: u32 = message.call_id().iter().map(|&byte| u32::from(byte)).sum();
+        !(is_answer && sum.is_multiple_of(8))
+    }
+}
+
+#[test]
+fn a_call_that_cannot_end_is_noticed() {
+    says(&findings(|| Box::new(Swallows)), "not all calls succeeded");
+}
+
+/// Gives the branch of every tenth INVITE another last character.
+#[derive(Default)]
+struct Forgets(u32);
+
+impl Wrapper for Forgets {
+    fn says(&mut self, sent: &mut Vec<Sent>) {
+        for invite in sent.iter_mut().filter(|one| is(one, b"INVITE ")) {
+            self.0 += 1;
+            if self.0.is_multiple_of(10) {
+                let message = wire::scan(&invite.bytes).expect("the balancer sends SIP");
+                let branch = message.top_via().branch.expect("the balancer writes branches");
+                let end = branch.as_ptr() as usize + branch.len() - invite.bytes.as_ptr() as usize;
+                invite.bytes[end - 1] = if invite.bytes[end - 1] == b'a' { b'b' } else { b'a' };
+            }
+        }
+    }
+}
+
+#[test]
+fn a_retransmission_under_another_branch_is_noticed() {
+    says(&findings(|| Box::new(Forgets::default())), "under another branch than the first");
+}
+
+/// Answers an ACK.
+struct Answers;
+
+impl Wrapper for Answers {
+    fn says(&mut self, sent: &mut Vec<Sent>) {
+        let Some(ack) = sent.iter().find(|one| is(one, b"ACK ")) else { return };
+        let message = wire::scan(&ack.bytes).expect("the balancer sends SIP");
+        let (to, mut bytes) = (ack.to, Vec::new());
+        wire::write_response(&message, to, 200, "OK", "tag", &[], &mut bytes);
+        sent.push(Sent { listener: 0, to, bytes });
+    }
+}
+
+#[test]
+fn an_answer_to_an_ack_is_noticed() {
+    says(&findings(|| Box::new(Answers)), "an answer to another than who asked");
+}
+
+/// What a scenario of one balancer and three servers comes to, with these lines added.
+fn scenario(lines: &str) -> Result<sim::wire::Plan, String> {
+    let text = format!(
+        "[run]\nduration = \"60s\"\nwarm_up = \"10s\"\n\
+         [host.site]\nrole = \"balancer\"\npolicy = \"tlwl\"\ncapacity = \"unlimited\"\n\
+         [host.pool]\nrole = \"server\"\ncount = 3\ncapacity = 160\n\
+         [calls.main]\npath = [\"site\", \"pool\"]\nload = [{{ at = \"0s\", rate = 10, ramp = true }}, \
+         {{ at = \"20s\", rate = 30 }}]\nholding = \"exp:5s\"\n{lines}"
+    );
+    let scenario = config::scenario::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    sim::wire::scenario::plan(&scenario)
+}
+
+#[test]
+fn a_scenario_runs_on_bytes() {
+    let plan = scenario("").expect("there is nothing that bytes cannot have");
+    let summary = World::new(plan, Honest).run().expect("nothing is broken");
+    // 20 s at 20 calls/s on average, 40 s at 30; a deviation is 40.
+    assert!(summary.counts.calls.abs_diff(1_600) < 160, "{}", summary.counts.calls);
+    assert_eq!(summary.callers.calls_completed, summary.counts.calls);
+    assert_eq!(summary.callers.calls_by_server.len(), 3);
+}
+
+#[test]
+fn links_and_faults_of_a_scenario_happen_on_bytes() {
+    let broken = "[[link]]\nbetween = [\"agents\", \"site\"]\nloss = \"5%\"\n\
+                  [[fault]]\nhost = \"pool.2\"\nat = \"30s\"\nrestart = \"20s\"\n";
+    let summary =
+        World::new(scenario(broken).expect("bytes can have it"), Honest).run().expect("no rule is broken");
+    assert!(summary.callers.retransmissions_sent > 100 && summary.callers.calls_failed() > 10);
+    assert!(
+        summary.callers.calls_completed * 10 > summary.counts.calls * 8,
+        "most calls are none of the dead server's"
+    );
+}
+
+#[test]
+fn what_bytes_cannot_have_is_refused() {
+    let slow = "[[fault]]\nhost = \"pool.2\"\nat = \"30s\"\nslowdown = 0.5\n";
+    assert!(scenario(slow).unwrap_err().contains("slowdown"));
+    let text = "[host.proxy]\ncapacity = 160\n[calls.main]\npath = [\"proxy\"]\nrate = 80\n";
+    let proxies = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(sim::wire::scenario::plan(&proxies).unwrap_err().contains("path = [balancer, servers]"));
+}
