@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need, then runs all of them. Without arguments everything; else the steps named:
-#   ./test.sh packages format lints docs unit live deny fuzz
+#   ./test.sh packages format lints docs unit swarm live deny fuzz
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -10,6 +10,8 @@ declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valg
 # How many live tests run at once: they wait more than they compute.
 LIVE_TESTS=${LIVE_TESTS:-4}
 FUZZ_SECONDS=${FUZZ_SECONDS:-60}
+# About a minute on two cores.
+SWARM_SEEDS=${SWARM_SEEDS:-500}
 
 have() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; }
 
@@ -35,6 +37,12 @@ lints() { cargo clippy --workspace --all-targets --locked -- -D warnings; }
 docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked; }
 
 unit() { cargo test --workspace --exclude sarabande-tests --locked; }
+
+# The whole node in virtual time under random faults. That its checkers see something is shown by canaries in `unit`.
+swarm() {
+    cargo build --release --locked --package sarabande-cli
+    target/release/sarabande sim swarm --seeds "$SWARM_SEEDS"
+}
 
 # The program under test is a release build. The tests would make it themselves, but then in the middle of one.
 live() {
@@ -68,7 +76,7 @@ fuzz() {
 }
 
 steps=("$@")
-[ $# -gt 0 ] || steps=(packages format lints docs unit live deny fuzz)
+[ $# -gt 0 ] || steps=(packages format lints docs unit swarm live deny fuzz)
 for step in "${steps[@]}"; do
     printf '\n== %s\n' "$step"
     start=$SECONDS
