@@ -99,7 +99,9 @@ fn a_dead_next_hop_is_passed_by() {
     let load = Load { calls: 200, rate: 100, hold_ms: 100 };
     Caller::plain(&field, (field.sip(2), proxy.address()), load).finish_clean();
     let retried = proxy.figure("retried_total");
-    assert!((1..load.calls / 4).contains(&retried), "{retried} of {} calls were tried twice", load.calls);
+    // Half of the calls have the dead hop first. How many of them meet it before its failure is read is the machine's
+    // affair; were it not passed by from then on, it would be all of them, about 100.
+    assert!((1..load.calls * 2 / 5).contains(&retried), "{retried} of {} calls were tried twice", load.calls);
     let admin = format!("http://{}", proxy.admin());
     let (status, shown) = Tool::run(&field, &["status", "--admin", &admin]);
     assert!(status.success(), "{shown}");
