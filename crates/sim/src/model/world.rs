@@ -137,6 +137,10 @@ impl<'a> World<'a> {
             Event::Finished(host, ticket) => self.finished(now, host, ticket),
             Event::Timers(host) => {
                 let at = host.index();
+                // Another one has been set for earlier, and all since have followed from that.
+                if self.hosts[at].timers_at != now {
+                    return;
+                }
                 self.hosts[at].timers_at = NEVER;
                 self.hosts[at].timers(now, &mut self.buffer);
                 self.send_from(host);
@@ -144,8 +148,10 @@ impl<'a> World<'a> {
                 self.watch_timers(host);
             }
             Event::AgentTimers => {
-                self.agent_timers_at = NEVER;
-                self.agents.expire(now, &mut self.out);
+                if self.agent_timers_at == now {
+                    self.agent_timers_at = NEVER;
+                    self.agents.expire(now, &mut self.out);
+                }
             }
             Event::Arrives(at) => {
                 let (from, Sent { to, message }) = self.on_the_way.remove(at).expect("it arrives once");
@@ -192,8 +198,8 @@ impl<'a> World<'a> {
         if let Some(deadline) = self.agents.deadline()
             && deadline < self.agent_timers_at
         {
-            self.agent_timers_at = deadline;
-            self.queue.at(deadline.max(now), Event::AgentTimers);
+            self.agent_timers_at = deadline.max(now);
+            self.queue.at(self.agent_timers_at, Event::AgentTimers);
         }
     }
 
@@ -263,9 +269,8 @@ impl<'a> World<'a> {
         if let Some(deadline) = entry.deadline()
             && deadline < entry.timers_at
         {
-            entry.timers_at = deadline;
-            let at = deadline.max(self.queue.now());
-            self.queue.at(at, Event::Timers(host));
+            entry.timers_at = deadline.max(self.queue.now());
+            self.queue.at(entry.timers_at, Event::Timers(host));
         }
     }
 
