@@ -35,8 +35,19 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         assert!(plans.iter().any(|plan| plan.care == care), "{care:?}");
     }
     let shown = plans.iter().map(ToString::to_string).collect::<String>();
-    let actions =
-        ["Fail", "Start", "TakeOver", "Die", "Return", "Drain", "stalls", "members", "SetPolicy", "Rekey"];
+    let actions = [
+        "Fail",
+        "Start",
+        "TakeOver",
+        "Die",
+        "Return",
+        "Drain",
+        "stalls",
+        "SetMembers",
+        "SetPolicy",
+        "SetHops",
+        "Rekey",
+    ];
     for what in actions.iter().chain(&["Loss", "Duplicate", "Reorder", "Jitter", "Partition"]) {
         assert!(shown.contains(what), "{what} is never drawn");
     }
@@ -184,7 +195,8 @@ fn links_and_faults_of_a_scenario_happen_on_bytes() {
 fn what_bytes_cannot_have_is_refused() {
     let slow = "[[fault]]\nhost = \"pool.2\"\nat = \"30s\"\nslowdown = 0.5\n";
     assert!(scenario(slow).unwrap_err().contains("slowdown"));
-    let text = "[host.proxy]\ncapacity = 160\n[calls.main]\npath = [\"proxy\"]\nrate = 80\n";
-    let proxies = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
-    assert!(sim::wire::scenario::plan(&proxies).unwrap_err().contains("path = [balancer, servers]"));
+    let text =
+        "[host.server]\nrole = \"server\"\ncapacity = 160\n[calls.main]\npath = [\"server\"]\nrate = 80\n";
+    let direct = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(sim::wire::scenario::plan(&direct).unwrap_err().contains("begin at a server"));
 }
