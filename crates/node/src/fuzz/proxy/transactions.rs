@@ -112,8 +112,8 @@ impl Server {
     pub(super) fn is_over(&self, now: Instant, timers: &Timers) -> bool {
         let life = timers.t1 * 64;
         match self.final_at {
-            // Refused without a transaction (§16.3), or so it may be.
-            Some(_) if self.attempts == 0 && self.status() >= 300 => true,
+            // Answered without a transaction (§16.3, §11), or so it may be.
+            Some(_) if self.attempts == 0 => true,
             // Timer I; else H, L and J.
             Some(at) => match self.acked_at {
                 Some(acked) if self.status() >= 300 => now >= acked + timers.t4,
@@ -122,6 +122,12 @@ impl Server {
             // The client's timer F.
             None => !self.invite && now >= self.since + life,
         }
+    }
+
+    /// A next hop was given it.
+    pub(super) fn sent_on(&mut self, now: Instant) {
+        self.attempts += 1;
+        self.touched = now;
     }
 
     /// An answer went back. Every final answer is one and the same, but for the 2xx of an INVITE (§16.7 step 5), each of

@@ -7,7 +7,7 @@ use crate::ProxyReport;
 use crate::token::route::PROXY_PARAM;
 use base::Instant;
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use transaction::Timers;
 use wire::{Message, Method, SipUri, request_source_target, response_target};
@@ -343,7 +343,7 @@ impl ProxyWatch {
         self.passed_on(sent, message, (&request, from, back));
         self.clients.insert(id, Client::new(of.clone(), message, sent.to, self.now));
         if let Some(server) = of.and_then(|of| self.servers.get_mut(&of)) {
-            server.attempts += 1;
+            server.sent_on(self.now);
         }
     }
 
@@ -435,8 +435,7 @@ impl ProxyWatch {
         clients.retain(|_, client| {
             client.may_live(now, timers, client.server.as_ref().and_then(|of| servers.get(of)))
         });
-        let of_clients: BTreeSet<_> = clients.values().filter_map(|client| client.server.as_ref()).collect();
-        servers.retain(|id, server| of_clients.contains(id) || !server.is_forgotten(now, timers));
+        servers.retain(|_, server| !server.is_forgotten(now, timers));
         self.unnamed.retain(|&(at, _)| now < at + timers.t1 * 192 + RINGING_MAX);
         self.unacknowledged.retain(|_, at| now < *at + timers.t1 * 64);
         self.stateless.retain(|_, (_, at)| now < *at + timers.t1 * 64);

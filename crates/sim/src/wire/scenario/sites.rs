@@ -21,7 +21,7 @@ struct Site {
 
 /// The sites and answerers of a scenario.
 pub(super) struct Sites {
-    sites: Vec<Site>,
+    all: Vec<Site>,
     /// The server that each answerer is; `None` for one behind the last proxy of a path.
     answerers: Vec<Option<(usize, u16)>>,
     /// The hosts of the first group of each rest of a path.
@@ -30,7 +30,7 @@ pub(super) struct Sites {
 
 impl Sites {
     pub(super) fn of(scenario: &Scenario) -> Self {
-        let mut sites = Self { sites: Vec::new(), answerers: Vec::new(), layers: BTreeMap::new() };
+        let mut sites = Self { all: Vec::new(), answerers: Vec::new(), layers: BTreeMap::new() };
         for stream in &scenario.streams {
             sites.layer(scenario, &stream.path);
         }
@@ -57,9 +57,9 @@ impl Sites {
                 }
                 GroupRole::Proxy => Role::Proxy(proxy(&scenario.timers, next.clone())),
             };
-            layer.push(Party::Site(self.sites.len() as u16));
+            layer.push(Party::Site(self.all.len() as u16));
             let name = name(scenario, path, host);
-            self.sites.push(Site { plan: SitePlan { name, role, processes: 1 }, group: path[0], host });
+            self.all.push(Site { plan: SitePlan { name, role, processes: 1 }, group: path[0], host });
         }
         self.layers.insert(path.to_vec(), layer.clone());
         layer
@@ -90,7 +90,7 @@ impl Sites {
     fn capacity(&self, scenario: &Scenario, party: Party) -> f64 {
         let (group, host) = match party {
             Party::Site(site) => {
-                let Site { group, host, .. } = self.sites[usize::from(site)];
+                let Site { group, host, .. } = self.all[usize::from(site)];
                 (group, host)
             }
             Party::Answerer(answerer) => match self.answerers[usize::from(answerer)] {
@@ -103,7 +103,7 @@ impl Sites {
     }
 
     pub(super) fn plans(&self) -> Vec<SitePlan> {
-        self.sites.iter().map(|site| site.plan.clone()).collect()
+        self.all.iter().map(|site| site.plan.clone()).collect()
     }
 
     pub(super) fn answerers(&self) -> impl Iterator<Item = Option<(usize, u16)>> + '_ {
@@ -123,7 +123,7 @@ impl Sites {
     pub(super) fn processes(&self, group: usize, host: u16) -> impl Iterator<Item = u16> + '_ {
         let it = move |(_, site): &(u16, &Site)| (site.group, site.host) == (group, host);
         // One process a site.
-        (0..).zip(&self.sites).filter(it).map(|(number, _)| number)
+        (0..).zip(&self.all).filter(it).map(|(number, _)| number)
     }
 
     /// The answerers that a host of the scenario is.

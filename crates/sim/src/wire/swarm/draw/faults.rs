@@ -1,6 +1,6 @@
 //! What goes wrong, and when.
 
-use super::super::super::{Action, Care, Party, Plan, Role};
+use super::super::super::{Action, Care, Plan, Role};
 use super::{AWAY_MS, Drawer, GENTLE_GAP_MS, at};
 use crate::engine::{Effect, Rule};
 use base::Instant;
@@ -108,16 +108,7 @@ impl Drawer {
         has_sister
     }
 
-    /// An answerer dies. A balancer before proxies sees them through: its probes are answered by answerers, so that one
-    /// that is dead makes all proxies seem so, and a gentle plan cannot have that.
     fn death(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
-        let sees_through = plan.sites.iter().any(|site| {
-            let to_proxy = |target: &Party| matches!(target, Party::Site(_));
-            matches!(site.role, Role::Balancer(_)) && site.role.targets().iter().any(to_proxy)
-        });
-        if sees_through && plan.care == Care::Gentle {
-            return false;
-        }
         let answerer = self.rng.random_range(0..plan.answerers.len() as u16);
         let refuses = self.chance(0.5);
         plan.actions.push((start, Action::Die { answerer, refuses }));
