@@ -604,9 +604,7 @@ impl<D: Medium> Proxy<D> {
 
     /// What it cost so far, the transactions included.
     pub fn ledger(&self) -> Ledger {
-        let mut sum = self.ledger;
-        sum += *self.layer.ledger();
-        sum
+        self.ledger + *self.layer.ledger()
     }
 
     /// Transactions there are.

@@ -74,6 +74,8 @@ pub struct Costs {
     pub invite_work: f64,
     /// How service times spread around these means.
     pub service: Service,
+    /// What operations of the ledger cost on top, by name; those that are absent cost nothing.
+    pub operations: Vec<(&'static str, Duration)>,
 }
 
 impl Default for Costs {
@@ -87,6 +89,7 @@ impl Default for Costs {
             reject_ack: Duration::from_millis(1),
             invite_work: 1.75,
             service: Service::Deterministic,
+            operations: Vec::new(),
         }
     }
 }

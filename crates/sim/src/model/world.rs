@@ -345,7 +345,7 @@ impl<'a> World<'a> {
         let measures = self.agents.into_measures();
         Results {
             streams: names.zip(measures).map(|(name, measure)| measure.into_results(name)).collect(),
-            hosts: self.hosts.into_iter().map(|host| host.results).collect(),
+            hosts: self.hosts.into_iter().map(Host::into_results).collect(),
             messages: self.messages,
             calls_left,
             transactions_left,
