@@ -2,7 +2,7 @@
 
 use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, note};
 use super::topology::core;
-use super::{Entry, Options, Progress};
+use super::{Effort, Entry, Options, Progress};
 use crate::report::{Axis, Claim, Figure, Plot, Series};
 use config::scenario::{Local, RejectAt, Scenario, Service};
 use std::cell::RefCell;
@@ -103,7 +103,7 @@ fn exponential(scenario: &mut Scenario) {
 /// The four cases, and the options that they were run under.
 struct Runs {
     seed: u64,
-    quick: bool,
+    effort: Effort,
     curves: Rc<Vec<Curve>>,
 }
 
@@ -114,10 +114,10 @@ thread_local! {
 
 /// The four cases, run unless they have just been.
 fn cases(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Rc<Vec<Curve>> {
-    let Options { seed, quick, .. } = *options;
-    let last = LAST.take().filter(|last| (last.seed, last.quick) == (seed, quick));
+    let Options { seed, effort, .. } = *options;
+    let last = LAST.take().filter(|last| (last.seed, last.effort) == (seed, effort));
     let curves = last.map_or_else(|| Rc::new(curves(options, &CASES, &LOADS, progress)), |last| last.curves);
-    LAST.set(Some(Runs { seed, quick, curves: Rc::clone(&curves) }));
+    LAST.set(Some(Runs { seed, effort, curves: Rc::clone(&curves) }));
     curves
 }
 

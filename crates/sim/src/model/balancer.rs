@@ -1,6 +1,6 @@
 //! The balancer of the model: [`balance::Balancer`] between typed messages.
 
-use super::message::{HostId, Message, Sent, Start, Via};
+use super::message::{HostId, Letter, Message, Sent, Start, Via};
 use balance::{
     CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, Request, Response, Settings, Slot,
 };
@@ -43,7 +43,7 @@ impl Balancer {
     }
 
     /// A message: on to its server, or back to where its Via leads.
-    pub(crate) fn handle(&mut self, now: Instant, id: HostId, mut message: Message, out: &mut Vec<Sent>) {
+    pub(crate) fn handle(&mut self, now: Instant, id: HostId, mut message: Message, out: &mut Vec<Letter>) {
         let from_pool = message.by_callee;
         let direction = if from_pool { Direction::FromPool } else { Direction::ToPool };
         let key = key_of(&message);
@@ -62,7 +62,7 @@ impl Balancer {
                     dialog: 1,
                 };
                 self.balancer.response(now, &response);
-                out.push(Sent { to, message });
+                out.push(Letter::new(id, Sent { to, message }));
             }
             Start::Request => {
                 let call_id = message.call.generation.to_be_bytes();
@@ -80,7 +80,7 @@ impl Balancer {
                 let Decision::Forward { slot, .. } = self.balancer.request(now, &request) else {
                     let refusal = message.response(503, id);
                     if message.method != Method::Ack {
-                        out.push(Sent { to: message.top().host, message: refusal });
+                        out.push(Letter::new(id, Sent { to: message.top().host, message: refusal }));
                     }
                     return;
                 };
@@ -94,7 +94,7 @@ impl Balancer {
                 message.vias.push(Via::new(id, message.top().branch()));
                 message.stage += 1;
                 let to = if from_pool { HostId::AGENTS } else { HostId(self.servers.start + slot.0) };
-                out.push(Sent { to, message });
+                out.push(Letter::new(id, Sent { to, message }));
             }
         }
         self.balancer.drain_signs().for_each(drop);

@@ -32,6 +32,8 @@ pub(crate) struct Control {
     backlog: Backlog,
     load: Load,
     rng: Rng,
+    /// Whether there is nothing that could ever refuse.
+    is_off: bool,
 }
 
 /// Which of a host's controllers has come to the end of a period.
@@ -87,12 +89,18 @@ impl Control {
             backlog: Backlog::new(group.workers.into(), mean),
             load: Load::default(),
             rng,
+            is_off: settings == Settings { alternate: settings.alternate, ..Settings::default() },
         }
     }
 
     /// Whether there is anything that could ever refuse.
     pub(crate) fn is_off(&self) -> bool {
-        self.settings == Settings { alternate: self.settings.alternate, ..Settings::default() }
+        self.is_off
+    }
+
+    /// Whether nothing would be refused now.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_off && self.backoffs.is_empty()
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -120,6 +128,9 @@ impl Control {
 
     /// A message joined the queue, in which now so many wait.
     pub(crate) fn on_enqueue(&mut self, now: Instant, class: Class, queue: usize) {
+        if self.is_off {
+            return;
+        }
         self.backlog.on_enqueue(now, class);
         self.on_queue(queue);
     }
@@ -152,18 +163,28 @@ impl Control {
     }
 
     /// A response came from a downstream neighbour.
-    pub(crate) fn on_response(&mut self, now: Instant, from: HostId, message: &Message) {
+    pub(crate) fn on_response(
+        &mut self,
+        now: Instant,
+        message: &Message,
+        from: HostId,
+        notice: Option<&Notice>,
+    ) {
         if from == HostId::AGENTS {
             return;
         }
-        if message.start == Start::Response(503) {
+        let unavailable = message.start == Start::Response(503);
+        if self.is_off && !unavailable {
+            return;
+        }
+        if unavailable {
             let asked = (message.retry_after > 0).then(|| Duration::from_secs(message.retry_after.into()));
             self.backoffs.entry(from).or_default().on_503(now, asked, self.settings.during);
         }
         if let Some(sender) = self.senders.get_mut(&from) {
             sender.on_response();
         }
-        match message.notice.as_deref() {
+        match notice {
             Some(Notice::Hop(feedback)) => {
                 if self.sender(from).is_some()
                     && let Some(sender) = self.senders.get_mut(&from)
@@ -204,6 +225,9 @@ impl Control {
         if !self.is_open(now, message.hop) {
             // Section V-C: no downstream server is left.
             return Some(Refused { status: 500, retry_after: 0 });
+        }
+        if self.is_off {
+            return None;
         }
         self.load.wait = match self.settings.triage {
             Some(_) => self.backlog.wait_in_lane(class),
@@ -259,6 +283,11 @@ impl Control {
                 receiver.on_confirmed(Neighbour(from.0.into()));
             }
         }
+    }
+
+    /// Whether responses to upstream neighbours tell anything.
+    pub(crate) fn gives_notice(&self) -> bool {
+        self.receiver.is_some() || self.targets.is_some()
     }
 
     /// What a response to an upstream neighbour is to tell.
