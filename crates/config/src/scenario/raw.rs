@@ -173,6 +173,8 @@ pub(super) struct RawOverload {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Time<SECOND, HOUR>>", extend("x-default" = "none"))]
     pub(super) retry_after: Option<Setting<Time<SECOND, HOUR>>>,
+    /// Whether a 503 with Retry-After that comes while this host spares its sender already prolongs the pause.
+    pub(super) prolong: Setting<Flag>,
     /// Whether the queue serves timers first, then responses and requests in dialogs, then new INVITEs, joins
     /// retransmissions to what already waits, and drops what nobody waits for any more.
     pub(super) triage: Setting<Flag>,
@@ -187,6 +189,7 @@ impl Default for RawOverload {
             stateful: false.into(),
             retry: false.into(),
             retry_after: None,
+            prolong: true.into(),
             triage: false.into(),
         }
     }
@@ -366,6 +369,8 @@ pub(super) struct RawCosts {
     pub(super) cleanup: Setting<Fine<FINE_MAX>>,
     /// Rejecting a request without state.
     pub(super) reject: Setting<Fine<FINE_MAX>>,
+    /// Rejecting a request through a transaction.
+    pub(super) reject_stateful: Setting<Fine<FINE_MAX>>,
     /// Taking in the ACK to a rejection that left no state.
     pub(super) reject_ack: Setting<Fine<FINE_MAX>>,
     /// An INVITE at a host of role `server`, relative to `message`.
@@ -384,6 +389,7 @@ impl Default for RawCosts {
             timer: "500us".into(),
             cleanup: "0s".into(),
             reject: "166660ns".into(),
+            reject_stateful: "1ms".into(),
             reject_ack: "1ms".into(),
             invite_work: 1.75.into(),
             service: Several::One("deterministic".into()),

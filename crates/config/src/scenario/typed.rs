@@ -68,6 +68,8 @@ pub struct Costs {
     pub cleanup: Duration,
     /// Rejecting a request without state (section VI-C: 0.16666 ms).
     pub reject: Duration,
+    /// Rejecting a request through a transaction.
+    pub reject_stateful: Duration,
     /// Taking in the ACK to a rejection that left no state.
     pub reject_ack: Duration,
     /// An INVITE at a server that answers calls, in units of [`Costs::message`] (TLWL paper: 1.75 of a BYE).
@@ -86,6 +88,7 @@ impl Default for Costs {
             timer: Duration::from_micros(500),
             cleanup: Duration::ZERO,
             reject: Duration::from_nanos(166_660),
+            reject_stateful: Duration::from_millis(1),
             reject_ack: Duration::from_millis(1),
             invite_work: 1.75,
             service: Service::Deterministic,
@@ -227,6 +230,8 @@ pub struct Overload {
     pub retry: bool,
     /// Retry-After of a 503; `None` = none.
     pub retry_after: Option<Duration>,
+    /// Whether a 503 with Retry-After that comes during a pause prolongs it (RFC 3261 §21.5.4).
+    pub prolong: bool,
     /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
     pub triage: bool,
 }
@@ -240,6 +245,7 @@ impl Default for Overload {
             stateful: false,
             retry: false,
             retry_after: None,
+            prolong: true,
             triage: false,
         }
     }

@@ -124,11 +124,6 @@ impl<J> Buffer<J> {
         self.filled == 0
     }
 
-    /// How many jobs of a priority wait.
-    pub(crate) fn len(&self, class: Priority) -> usize {
-        self.queues[class as usize].len()
-    }
-
     /// How many waiting jobs count for the limit.
     pub(crate) fn occupied(&self) -> usize {
         self.occupied

@@ -139,8 +139,8 @@ struct Worker<J> {
 /// - Jobs: [`enqueue`](Self::enqueue), [`start`](Self::start), [`finish`](Self::finish).
 /// - Disturbances: [`stall`](Self::stall), [`set_background`](Self::set_background), [`fail`](Self::fail),
 ///   [`restart`](Self::restart).
-/// - Looking on: [`waiting`](Self::waiting), [`occupied`](Self::occupied), [`mark`](Self::mark),
-///   [`utilisation`](Self::utilisation), [`stats`](Self::stats).
+/// - Looking on: [`occupied`](Self::occupied), [`mark`](Self::mark), [`utilisation`](Self::utilisation),
+///   [`stats`](Self::stats).
 #[derive(Debug)]
 pub struct Cpu<J, T = Plain> {
     config: CpuConfig,
@@ -297,19 +297,9 @@ impl<J, T: Triage<J>> Cpu<J, T> {
         self.is_up
     }
 
-    /// Jobs of a priority that wait.
-    pub fn waiting(&self, class: Priority) -> usize {
-        self.buffer.len(class)
-    }
-
     /// Waiting jobs that count for the buffer's limit: what watermarks are compared with.
     pub fn occupied(&self) -> usize {
         self.buffer.occupied()
-    }
-
-    /// Jobs in service.
-    pub fn in_service(&self) -> usize {
-        self.workers.len() - self.idle.len()
     }
 
     /// The rules of the queue.

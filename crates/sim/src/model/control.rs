@@ -8,7 +8,7 @@ use core::time::Duration;
 use overload::end_to_end::{self, Target, Targets};
 use overload::hop::{Law, Neighbour, Receiver, Sender, rate, window};
 use overload::local::{Controller, bang_bang, delay, occupancy};
-use overload::retry_after::{self, Backoff};
+use overload::retry_after::{self, Backoff, During};
 use overload::signal::{Backlog, Load};
 use overload::{Class, Facts, Feedback, Local, RejectAt, RejectState, Settings, Triage, Verdict};
 use std::collections::BTreeMap;
@@ -72,6 +72,7 @@ fn settings(group: &scenario::Overload) -> Settings {
         },
         reject_state: if group.stateful { RejectState::Stateful } else { RejectState::Stateless },
         alternate: group.retry,
+        during: if group.prolong { During::Prolong } else { During::Ignore },
         triage: group.triage.then(Triage::default),
         ..Settings::default()
     }
@@ -183,7 +184,7 @@ impl Control {
         if unavailable {
             let asked = (message.retry_after > 0).then(|| Duration::from_secs(message.retry_after.into()));
             self.is_idle = false;
-            self.backoffs.entry(from).or_default().on_503(now, asked);
+            self.backoffs.entry(from).or_default().on_503(now, asked, self.settings.during);
         }
         if let Some(sender) = self.senders.get_mut(&from) {
             sender.on_response();

@@ -579,7 +579,7 @@ impl Work<'_> {
             letter.sent.message.retry_after = refused.retry_after;
         }
         self.tell();
-        if stateful { self.costs.message } else { self.costs.reject }
+        if stateful { self.costs.reject_stateful } else { self.costs.reject }
     }
 
     /// Lets responses to other hosts say what the host wants to be sent.

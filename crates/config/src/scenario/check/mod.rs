@@ -121,6 +121,7 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
     let timer = report.read(&raw.timer);
     let cleanup = report.read(&raw.cleanup);
     let reject = report.read(&raw.reject);
+    let reject_stateful = report.read(&raw.reject_stateful);
     let reject_ack = report.read(&raw.reject_ack);
     let invite_work = report.read(&raw.invite_work);
     let service = match &raw.service {
@@ -145,6 +146,7 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
         timer: timer?,
         cleanup: cleanup?,
         reject: reject?,
+        reject_stateful: reject_stateful?,
         reject_ack: reject_ack?,
         invite_work: invite_work?,
         service: service?,
