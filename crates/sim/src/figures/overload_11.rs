@@ -159,7 +159,9 @@ fn goodput(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure.assumptions = assumptions();
     figure.notes = vec![
         note(options),
-        format!("The table goes on to {FAR} calls/s. A core server takes in 7 messages a call, so the network carries {CARRIED:.0}."),
+        format!(
+            "The table goes on to {FAR} calls/s. A core server takes in 7 messages a call, so the network carries {CARRIED:.0}."
+        ),
     ];
     figure
 }

@@ -150,8 +150,12 @@ fn network(law: &Law, seconds: u64) -> Scenario {
     neighbours.capacities.clear();
     let server = Group::proxies("server", 1, 160.0);
     let path = vec![0, 1];
-    let mut scenario =
-        scenario("controllers", seconds, vec![neighbours, server], vec![Stream::of_paper("calls", path, 0.0)]);
+    let mut scenario = scenario(
+        "controllers",
+        seconds,
+        vec![neighbours, server],
+        vec![Stream::of_paper("calls", path, 0.0)],
+    );
     hold(&mut scenario, HOLDING);
     scenario.run.bin = Duration::from_secs(1);
     for (group, is_server) in scenario.groups.iter_mut().zip([false, true]) {
