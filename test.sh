@@ -60,7 +60,7 @@ deny() {
 fuzz() {
     have cargo-fuzz || cargo install --locked cargo-fuzz
     export RUSTC_BOOTSTRAP=1
-    local host targets=(scan element) target
+    local host targets=(scan element proxy) target
     host=$(rustc -vV | sed -n 's/^host: //p')
     for target in "${targets[@]}"; do
         mkdir -p "fuzz/corpus/$target"

@@ -6,6 +6,7 @@
 //! element checks each datagram that it sends, from the messages alone.
 
 mod parties;
+mod proxy;
 mod watch;
 mod world;
 
@@ -13,6 +14,7 @@ use crate::Counters;
 use std::net::SocketAddr;
 use world::World;
 
+pub use proxy::{Cause, ProxyWatch};
 pub use watch::Watch;
 
 /// A datagram that the element sent.
@@ -41,6 +43,24 @@ pub fn element(data: &[u8]) {
 /// When an invariant does not hold, or seems not to.
 pub fn run(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> Counters {
     let mut world = World::new(data, tamper);
+    while world.step() {}
+    world.finish()
+}
+
+/// Runs the operations that `data` stands for against a stateful proxy.
+///
+/// # Panics
+/// When an invariant does not hold.
+pub fn proxy(data: &[u8]) {
+    run_proxy(data, |_| {});
+}
+
+/// The same, with someone between the proxy and the watch, as in [`run`].
+///
+/// # Panics
+/// When an invariant does not hold, or seems not to.
+pub fn run_proxy(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> Counters {
+    let mut world = proxy::World::new(data, tamper);
     while world.step() {}
     world.finish()
 }

@@ -306,3 +306,29 @@ fn a_full_proxy_refuses_what_is_new() {
     bed.assert_forgets();
     bed.invite(&Req::new("INVITE", "later", client()));
 }
+
+/// Who asks about the proxy gets its own answer; what is for somebody behind it goes on.
+#[test]
+fn options_about_itself_are_answered() {
+    let mut bed = Bed::plain();
+    let options = |uri: &str, call: &str| Req { uri: uri.to_owned(), ..Req::new("OPTIONS", call, client()) };
+    let itself = [format!("sip:{PROXY}"), "sip:proxy.example".to_owned()];
+    for uri in &itself {
+        let sent = bed.one(client(), &options(uri, "itself").bytes());
+        assert_eq!((sent.status(), sent.to), (200, client()));
+    }
+    assert_eq!(bed.shard.report().transactions, 0, "without a transaction");
+    for uri in [format!("sip:bob@{PROXY}"), format!("sip:{}", HOPS[0])] {
+        assert_eq!(bed.one(client(), &options(&uri, &uri).bytes()).to, addr(HOPS[0]));
+    }
+    bed.shard.set_limit(0);
+    assert_eq!(
+        bed.one(client(), &options(&itself[0], "full").bytes()).status(),
+        503,
+        "as an INVITE would fare"
+    );
+    bed.shard.set_limit(1_000);
+    bed.shard.set_hops(&[]);
+    assert_eq!(bed.one(client(), &options(&itself[0], "nowhere").bytes()).status(), 500);
+    bed.assert_forgets();
+}

@@ -3,7 +3,8 @@
 use node::fuzz::Sent;
 use sim::stats::sweep::{all_cores, sweep};
 use sim::wire::swarm::{draw, replay, run, run_with};
-use sim::wire::{Care, Honest, World, Wrapper, answerer_address};
+use sim::wire::{Care, Honest, Plan, Role, World, Wrapper, answerer_address, site_address};
+use std::collections::BTreeSet;
 
 /// A few in every test run; `sarabande sim swarm` takes hundreds.
 const SEEDS: usize = 12;
@@ -34,16 +35,32 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     for care in [Care::Gentle, Care::Harsh] {
         assert!(plans.iter().any(|plan| plan.care == care), "{care:?}");
     }
+    for (balancers, proxies) in [(true, false), (false, true), (true, true)] {
+        let has = |plan: &Plan, role: fn(&Role) -> bool| plan.sites.iter().any(|site| role(&site.role));
+        assert!(plans.iter().any(|plan| (has(plan, balancer), has(plan, proxy)) == (balancers, proxies)));
+    }
     let shown = plans.iter().map(ToString::to_string).collect::<String>();
-    let actions =
-        ["Fail", "Start", "TakeOver", "Die", "Return", "Drain", "stalls", "members", "SetPolicy", "Rekey"];
+    let actions = [
+        "Fail",
+        "Start",
+        "TakeOver",
+        "Die",
+        "Return",
+        "Drain",
+        "stalls",
+        "SetMembers",
+        "SetPolicy",
+        "SetHops",
+        "Rekey",
+    ];
     for what in actions.iter().chain(&["Loss", "Duplicate", "Reorder", "Jitter", "Partition"]) {
         assert!(shown.contains(what), "{what} is never drawn");
     }
 }
 
-/// What the swarm says of the seeds when this stands between balancers and the network.
-fn findings(canary: impl Fn() -> Box<dyn Wrapper> + Sync) -> Vec<String> {
+/// What the swarm says of the first seeds whose sites have this role alone, when this stands between processes and the
+/// network.
+fn findings(role: fn(&Role) -> bool, canary: impl Fn() -> Box<dyn Wrapper> + Sync) -> Vec<String> {
     struct Caged(Box<dyn Wrapper>);
     impl Wrapper for Caged {
         fn hears(&mut self, bytes: &[u8]) -> bool {
@@ -53,8 +70,21 @@ fn findings(canary: impl Fn() -> Box<dyn Wrapper> + Sync) -> Vec<String> {
             self.0.says(sent);
         }
     }
-    let verdicts = sweep(4, all_cores(), |seed| run_with(draw(seed as u64), Caged(canary())), |_| {});
+    let fits = |plan: &Plan| plan.sites.iter().all(|site| role(&site.role));
+    let plans: Vec<_> = (0..).map(draw).filter(fits).take(CAGED).collect();
+    let verdicts = sweep(CAGED, all_cores(), |at| run_with(plans[at].clone(), Caged(canary())), |_| {});
     verdicts.into_iter().filter_map(|verdict| verdict.outcome.err()).collect()
+}
+
+/// Plans that a canary stands in.
+const CAGED: usize = 4;
+
+fn balancer(role: &Role) -> bool {
+    matches!(role, Role::Balancer(_))
+}
+
+fn proxy(role: &Role) -> bool {
+    matches!(role, Role::Proxy(_))
 }
 
 fn says(findings: &[String], words: &str) {
@@ -83,7 +113,7 @@ impl Wrapper for Misroutes {
 
 #[test]
 fn a_bye_at_the_wrong_server_is_noticed() {
-    says(&findings(|| Box::new(Misroutes::default())), "has the call");
+    says(&findings(balancer, || Box::new(Misroutes::default())), "has the call");
 }
 
 /// Never lets the balancer hear the answer to a BYE of one call of eight.
@@ -100,7 +130,7 @@ impl Wrapper for Swallows {
 
 #[test]
 fn a_call_that_cannot_end_is_noticed() {
-    says(&findings(|| Box::new(Swallows)), "not all calls succeeded");
+    says(&findings(balancer, || Box::new(Swallows)), "not all calls succeeded");
 }
 
 /// Gives the branch of every tenth INVITE another last character.
@@ -123,7 +153,7 @@ impl Wrapper for Forgets {
 
 #[test]
 fn a_retransmission_under_another_branch_is_noticed() {
-    says(&findings(|| Box::new(Forgets::default())), "under another branch than the first");
+    says(&findings(balancer, || Box::new(Forgets::default())), "under another branch than the first");
 }
 
 /// Answers an ACK.
@@ -141,11 +171,133 @@ impl Wrapper for Answers {
 
 #[test]
 fn an_answer_to_an_ack_is_noticed() {
-    says(&findings(|| Box::new(Answers)), "an answer to another than who asked");
+    says(&findings(balancer, || Box::new(Answers)), "an answer to another than who asked");
+}
+
+/// Changes what a proxy sends in this way, one of so many times that it could.
+struct Tampers {
+    every: u32,
+    seen: u32,
+    how: fn(&mut Sent) -> bool,
+}
+
+impl Tampers {
+    fn caged(every: u32, how: fn(&mut Sent) -> bool) -> Box<dyn Wrapper> {
+        Box::new(Self { every, seen: 0, how })
+    }
+}
+
+impl Wrapper for Tampers {
+    fn says(&mut self, sent: &mut Vec<Sent>) {
+        for one in sent {
+            let mut changed = one.clone();
+            if (self.how)(&mut changed) {
+                self.seen += 1;
+                if self.seen.is_multiple_of(self.every) {
+                    *one = changed;
+                }
+            }
+        }
+    }
+}
+
+/// Of the proxy's own: no Via below.
+fn is_own(sent: &Sent, method: &[u8]) -> bool {
+    is(sent, method) && wire::scan(&sent.bytes).is_ok_and(|message| !message.has_lower_vias())
+}
+
+fn rebranch(sent: &mut Sent) {
+    let message = wire::scan(&sent.bytes).expect("a proxy sends SIP");
+    let branch = message.top_via().branch.expect("a proxy writes branches");
+    let end = branch.as_ptr() as usize + branch.len() - sent.bytes.as_ptr() as usize;
+    sent.bytes[end - 1] = if sent.bytes[end - 1] == b'a' { b'b' } else { b'a' };
+}
+
+fn restatus(sent: &mut Sent, from: &[u8], to: &[u8]) -> bool {
+    let has = sent.bytes.get(8..11) == Some(from) && is(sent, b"SIP/2.0 ");
+    if has {
+        sent.bytes[8..11].copy_from_slice(to);
+    }
+    has
+}
+
+#[test]
+fn what_a_proxy_does_wrong_is_noticed() {
+    type Canary = (&'static str, fn() -> Box<dyn Wrapper>);
+    let canaries: [Canary; 8] = [
+        ("CANCEL under a branch that no INVITE had", || {
+            Tampers::caged(3, |sent| {
+                let own = is_own(sent, b"CANCEL ");
+                if own {
+                    rebranch(sent);
+                }
+                own
+            })
+        }),
+        ("ACK to another next hop than its INVITE", || {
+            Tampers::caged(3, |sent| {
+                let port = sent.to.port() ^ 1;
+                sent.to.set_port(port);
+                is_own(sent, b"ACK ")
+            })
+        }),
+        ("a 100 was passed on", || Tampers::caged(20, |sent| restatus(sent, b"180", b"100"))),
+        ("a 503 for a request that was sent on", || Tampers::caged(1, |sent| restatus(sent, b"487", b"503"))),
+        ("after the final", || Box::new(AnswersTwice)),
+        ("which is no next hop", || {
+            Tampers::caged(50, |sent| {
+                sent.to = "192.0.2.1:5060".parse().expect("a caller's address");
+                is(sent, b"INVITE ")
+            })
+        }),
+        ("its route set leads elsewhere", || {
+            Tampers::caged(20, |sent| {
+                let port = sent.to.port() ^ 1;
+                sent.to.set_port(port);
+                is(sent, b"BYE ") && sent.to.ip() == site_address(0).ip()
+            })
+        }),
+        ("another next hop", || Box::new(Wanders::default())),
+    ];
+    for (words, canary) in canaries {
+        says(&findings(proxy, canary), words);
+    }
+}
+
+/// Follows up a 200 to an INVITE with a refusal.
+struct AnswersTwice;
+
+impl Wrapper for AnswersTwice {
+    fn says(&mut self, sent: &mut Vec<Sent>) {
+        let answered = |one: &&Sent| {
+            let message = wire::scan(&one.bytes).expect("a proxy sends SIP");
+            message.status() == Some(200) && message.cseq().method == wire::Method::Invite
+        };
+        let second = sent.iter().find(answered).cloned();
+        sent.extend(second.map(|mut second| {
+            restatus(&mut second, b"200", b"486");
+            second
+        }));
+    }
+}
+
+/// Sends what it repeats to the next port.
+#[derive(Default)]
+struct Wanders(BTreeSet<Vec<u8>>);
+
+impl Wrapper for Wanders {
+    fn says(&mut self, sent: &mut Vec<Sent>) {
+        for one in sent.iter_mut().filter(|one| is(one, b"INVITE ")) {
+            if !self.0.insert(one.bytes.clone()) {
+                let port = one.to.port() ^ 1;
+                one.to.set_port(port);
+            }
+        }
+    }
 }
 
 /// What a scenario of one balancer and three servers comes to, with these lines added.
-fn scenario(lines: &str) -> Result<sim::wire::Plan, String> {
+fn scenario(lines: &str) -> Result<Plan, String> {
     let text = format!(
         "[run]\nduration = \"60s\"\nwarm_up = \"10s\"\n\
          [host.site]\nrole = \"balancer\"\npolicy = \"tlwl\"\ncapacity = \"unlimited\"\n\
@@ -181,10 +333,58 @@ fn links_and_faults_of_a_scenario_happen_on_bytes() {
 }
 
 #[test]
+fn the_papers_topologies_have_their_hosts_on_bytes() {
+    // Sites, answerers and callers: a group that calls take several ways on from is there once for each.
+    let expected = [
+        ("overload-7", 1, 1, 4),
+        ("overload-8", 20, 6, 20),
+        ("overload-9", 10, 4, 12),
+        ("overload-11", 10, 4, 8),
+        ("overload-14", 12, 4, 8),
+        ("survive", 10, 4, 4),
+        ("tlwl", 1, 8, 1),
+    ];
+    for (name, sites, answerers, callers) in expected {
+        let path = format!("{}/../../examples/scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("the example is there");
+        let scenario = config::scenario::parse(&text, name).unwrap_or_else(|errors| panic!("{errors}"));
+        let plan = sim::wire::scenario::plan(&scenario).unwrap_or_else(|refused| panic!("{name}: {refused}"));
+        let has = (plan.sites.len(), plan.answerers.len(), plan.callers.len());
+        assert_eq!(has, (sites, answerers, callers), "{name}");
+        let left_out = sim::wire::scenario::left_out(&scenario);
+        assert_eq!(left_out.is_empty(), name == "tlwl", "{name}: {left_out:?}");
+    }
+}
+
+/// Topology 3 on bytes with proxies and a balancer: what a dead core held may be lost, all else goes on.
+#[test]
+fn a_chain_of_proxies_survives_the_restart_of_one() {
+    let text = "[run]\nduration = \"60s\"\nwarm_up = \"0s\"\n\
+        [host.edge]\ncount = 3\ncapacity = 160\n[host.core]\ncount = 2\ncapacity = 160\n\
+        [host.site]\nrole = \"balancer\"\npolicy = \"tlwl\"\ncapacity = \"unlimited\"\n\
+        [host.pool]\nrole = \"server\"\ncount = 3\ncapacity = 160\n\
+        [calls.main]\npath = [\"edge\", \"core\", \"edge\"]\nrate = 10\nholding = \"exp:5s\"\n\
+        [calls.other]\npath = [\"edge\", \"core\", \"site\", \"pool\"]\nrate = 10\nholding = \"exp:5s\"\n\
+        [[fault]]\nhost = \"core.2\"\nat = \"30s\"\nrestart = \"5s\"\n";
+    let scenario = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let plan = sim::wire::scenario::plan(&scenario).unwrap_or_else(|refused| panic!("{refused}"));
+    let summary = World::new(plan, Honest).run().expect("no rule is broken");
+    let (all, completed) = (summary.counts.calls, summary.callers.calls_completed);
+    assert!(all.abs_diff(1_200) < 140, "{all}");
+    assert!(summary.callers.retransmissions_sent > 0 && all - completed <= 20, "{completed} of {all}");
+    assert_eq!(
+        summary.callers.calls_by_server.len(),
+        6,
+        "an answerer behind each last edge, and the servers"
+    );
+}
+
+#[test]
 fn what_bytes_cannot_have_is_refused() {
     let slow = "[[fault]]\nhost = \"pool.2\"\nat = \"30s\"\nslowdown = 0.5\n";
     assert!(scenario(slow).unwrap_err().contains("slowdown"));
-    let text = "[host.proxy]\ncapacity = 160\n[calls.main]\npath = [\"proxy\"]\nrate = 80\n";
-    let proxies = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
-    assert!(sim::wire::scenario::plan(&proxies).unwrap_err().contains("path = [balancer, servers]"));
+    let text =
+        "[host.server]\nrole = \"server\"\ncapacity = 160\n[calls.main]\npath = [\"server\"]\nrate = 80\n";
+    let direct = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(sim::wire::scenario::plan(&direct).unwrap_err().contains("begin at a server"));
 }

@@ -1,7 +1,7 @@
 use super::Sent;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use wire::{Host, Message, SipUri, request_source_target, response_target};
+use wire::{Fault, Host, Message, SipUri, request_source_target, response_target};
 
 /// Watches what goes into an element and what comes out, and knows nothing of the inside: panics when a datagram leaves
 /// that should not, or otherwise than RFC 3261 §16 has it.
@@ -57,11 +57,7 @@ impl Watch {
         let back = request_source_target(request.top_via(), from).unwrap_or(from);
         assert!(sent.len() <= self.nodes.len(), "more copies than nodes");
         if let Some(fault) = request.fault() {
-            // The answer copies what is malformed, and so may be as unreadable.
-            let start = format!("SIP/2.0 {} ", fault.status);
-            let fine = |one: &Sent| one.to == back && one.bytes.starts_with(start.as_bytes());
-            assert!(sent.len() <= 1 && sent.iter().all(fine), "a malformed request is answered or dropped");
-            return;
+            return malformed(fault, back, sent);
         }
         for one in sent {
             let message = scanned(one);
@@ -102,14 +98,22 @@ impl Watch {
     }
 }
 
-fn scanned(sent: &Sent) -> Message<'_> {
+/// What may become of a request with this fault from who is reached at `back`.
+pub(super) fn malformed(fault: Fault, back: SocketAddr, sent: &[Sent]) {
+    // The answer copies what is malformed, and so may be as unreadable.
+    let start = format!("SIP/2.0 {} ", fault.status);
+    let fine = |one: &Sent| one.to == back && one.bytes.starts_with(start.as_bytes());
+    assert!(sent.len() <= 1 && sent.iter().all(fine), "a malformed request is answered or dropped");
+}
+
+pub(super) fn scanned(sent: &Sent) -> Message<'_> {
     let message = wire::scan(&sent.bytes).expect("what is sent is SIP");
     assert_eq!(message.bytes(), sent.bytes);
     message
 }
 
 /// The addresses that Request-URI and Route name.
-fn names(request: &Message<'_>) -> impl Iterator<Item = SocketAddr> {
+pub(super) fn names(request: &Message<'_>) -> impl Iterator<Item = SocketAddr> {
     let uris = request.routes().map(|route| route.uri).chain(request.uri());
     uris.filter_map(|uri| {
         let uri = SipUri::parse(uri).ok()?;

@@ -109,6 +109,10 @@ impl Live {
         self.hops.iter().map(|hop| hop.node).find(|node| node.address == address)
     }
 
+    pub(crate) fn has_hops(&self) -> bool {
+        !self.hops.is_empty()
+    }
+
     /// Each next hop, and whether it rests.
     pub(crate) fn hops(&self, now: Instant) -> impl Iterator<Item = (SocketAddr, bool)> {
         self.hops.iter().map(move |hop| (hop.node.address, hop.rests_until > now))

@@ -12,7 +12,7 @@ use base::{Instant, Ledger, Operation, Outbox};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use transaction::{Keys, TransportKind};
-use wire::{Message, Method};
+use wire::{Message, Method, SipUri};
 
 /// How a shard of the proxy behaves, beyond [`Settings`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,9 @@ pub struct ProxySettings {
     /// Most transactions at a time; over it what is new is refused.
     pub max_transactions: usize,
 }
+
+/// The answer to [`ProxyShard::is_asked`].
+const ALIVE: Refused = refused(200, "OK");
 
 /// Of `max_transactions`, what is kept beyond it for requests within dialogs, so that calls can end.
 const RESERVE: usize = 4;
@@ -171,7 +174,7 @@ impl ProxyShard {
         }
     }
 
-    /// §16.3 to §16.5.
+    /// §16.3 to §16.5. What is not to be forwarded is answered at once, without a transaction.
     fn examine(
         &mut self,
         listener: u16,
@@ -192,8 +195,22 @@ impl ProxyShard {
         };
         let routing = check_loop(topology, message, &routing)?;
         check_extensions(message)?;
+        if self.is_asked(message, &route) {
+            return Err(ALIVE);
+        }
         let way = self.way(listener, message, &route)?;
         Ok(Received { bytes: message.bytes().into(), listener, from, way, routing })
+    }
+
+    /// Whether it is an OPTIONS about this proxy itself, whose URI has no user part (RFC 3261 §11): who asks whether we
+    /// are alive must not be told how somebody behind us is. Where an INVITE had nowhere to go, nor has this.
+    fn is_asked(&self, message: &Message<'_>, route: &RouteInfo<'_>) -> bool {
+        let ours = |uri: SipUri<'_>| uri.user.is_none() && self.live.topology.is_ours(&uri);
+        message.method() == Some(Method::Options)
+            && message.to_tag().is_none()
+            && route.next.is_none()
+            && self.live.has_hops()
+            && message.uri().and_then(|uri| SipUri::parse(uri).ok()).is_some_and(ours)
     }
 
     /// §16.4 and §16.5: where it goes.
@@ -317,8 +334,6 @@ impl ProxyShard {
 
     /// What it cost so far.
     pub fn ledger(&self) -> Ledger {
-        let mut sum = self.ledger;
-        sum += self.proxy.ledger();
-        sum
+        self.ledger + self.proxy.ledger()
     }
 }

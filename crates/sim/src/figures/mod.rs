@@ -6,6 +6,7 @@ mod overload_14;
 mod overload_7;
 mod overload_8;
 mod overload_9;
+mod overload_control;
 mod queueing;
 mod series;
 mod sweeps;
@@ -108,6 +109,7 @@ pub fn all() -> &'static [Entry] {
         overload_11::OVERLOAD_11,
         overload_11::OVERLOAD_12,
         overload_14::OVERLOAD_14,
+        overload_control::OVERLOAD_CONTROL,
         tlwl::INVITE,
         tlwl::BYE,
         tlwl::PEAK,

@@ -10,6 +10,10 @@ use std::path::Path;
 /// Runs it and prints what the agents saw, as tables or as JSON.
 pub(super) fn run(scenario: &Scenario, file: &Path, json: bool) -> Result<()> {
     let plan = sim::wire::scenario::plan(scenario).map_err(|refused| anyhow!(refused))?;
+    let left_out = sim::wire::scenario::left_out(scenario);
+    if !left_out.is_empty() {
+        eprintln!("Proxies take no time on bytes. Left out: {}", left_out.join("; "));
+    }
     let summary = match World::new(plan, Honest).run() {
         Ok(summary) => summary,
         Err(broken) => bail!("{}: {broken}", file.display()),

@@ -1,27 +1,19 @@
-//! A balancer process: a shard, and beside it what the server's control task does with membership and health.
+//! A balancer's process: a shard, and beside it what the server's control task does with membership and health.
 
-use super::plan::{SiteConfig, answerer_address, probe_address, site_address};
+use super::super::plan::{BalancerPlan, probe_address};
+use super::{EPOCH_UNIX, taken, tokens, topology};
 use balance::policy::by_name;
 use balance::{Balancer, Cluster, Member, Sign, Slot};
 use base::{Instant, Outbox};
-use core::time::Duration;
 use node::fuzz::Sent;
-use node::{
-    Input, Key, Listener, NodeAddress, Orphans, Outcome, Prober, Reason, Settings, Shard, Tokens, Topology,
-    node_id,
-};
+use node::{Input, NodeAddress, Orphans, Outcome, Prober, Reason, Settings, Shard, Topology, node_id};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Unix time at which every run starts; tokens carry it.
-const EPOCH_UNIX: u64 = 1_800_000_000;
-/// Long over any run.
-const TOKEN_LIFETIME: Duration = Duration::from_hours(12);
-
-/// One process, from its start to its end.
-pub(super) struct Site {
-    config: SiteConfig,
-    pub(super) shard: Shard,
+pub(in super::super) struct BalancerProcess {
+    config: BalancerPlan,
+    key: u8,
+    pub(in super::super) shard: Shard,
     cluster: Cluster,
     prober: Prober,
     topology: Arc<Topology>,
@@ -31,36 +23,36 @@ pub(super) struct Site {
     outcomes: Outbox<Outcome>,
 }
 
-fn tokens(key: u8) -> Tokens {
-    let key_of = |number: u8| Key([number; 16]);
-    let accepted: Vec<_> = (0..=key.saturating_add(1)).filter(|&other| other != key).map(key_of).collect();
-    Tokens::new(key_of(key), &accepted, TOKEN_LIFETIME)
-}
-
-impl Site {
-    /// The process of this balancer, with the configuration of the moment. `id` differs from process to process.
-    pub(super) fn start(now: Instant, config: SiteConfig, balancer: u16, id: u64) -> Self {
-        let topology = Arc::new(Topology::new(vec![Listener::new(site_address())], Vec::new()));
+impl BalancerProcess {
+    /// `id` differs from process to process and from start to start.
+    pub(super) fn start(
+        now: Instant,
+        config: BalancerPlan,
+        site: u16,
+        key: u8,
+        (process, id): (u16, u64),
+    ) -> Self {
+        let topology = topology(site);
         let policy = by_name(config.policy, 0).expect("a plan names policies that there are");
         let settings = Settings { orphans: Orphans::Reject, epoch_unix: EPOCH_UNIX, stopping: false };
         let books = Balancer::new(config.books.clone(), policy);
-        let mut site = Self {
-            shard: Shard::new(books, Arc::clone(&topology), tokens(config.key), settings),
+        let mut process = Self {
+            shard: Shard::new(books, Arc::clone(&topology), tokens(key), settings),
             cluster: Cluster::new(config.health),
-            prober: Prober::new(config.probes, id, [Some(probe_address(balancer)), None]),
+            prober: Prober::new(config.probes, id, [Some(probe_address(process)), None]),
             config,
+            key,
             topology,
             told: 0,
             signs: Outbox::default(),
             outcomes: Outbox::default(),
         };
-        site.set_members(now);
-        site.tell();
-        site
+        process.set_members(now);
+        process.tell();
+        process
     }
 
-    /// Reads another configuration, as the server does on reload.
-    pub(super) fn reload(&mut self, now: Instant, config: &SiteConfig) {
+    pub(super) fn reload(&mut self, now: Instant, config: &BalancerPlan, key: u8) {
         let before = core::mem::replace(&mut self.config, config.clone());
         self.cluster.set_settings(config.health);
         self.prober.set_settings(config.probes);
@@ -69,16 +61,16 @@ impl Site {
             let policy = by_name(config.policy, 0).expect("a plan names policies that there are");
             self.shard.balancer_mut().set_policy(policy);
         }
-        if before.key != config.key {
-            self.shard.set_tokens(&tokens(config.key));
+        if core::mem::replace(&mut self.key, key) != key {
+            self.shard.set_tokens(&tokens(key));
         }
         self.set_members(now);
         self.tell();
     }
 
     fn set_members(&mut self, now: Instant) {
-        let member = |member: &super::Member| Member {
-            id: node_id(answerer_address(member.answerer)),
+        let member = |member: &super::super::Member| Member {
+            id: node_id(member.party.address()),
             capacity: member.capacity,
             max_calls: 0,
         };
@@ -86,7 +78,7 @@ impl Site {
         self.cluster.set_members(now, &members);
         let mut topology = Topology::clone(&self.topology);
         for member in &self.config.members {
-            let address = answerer_address(member.answerer);
+            let address = member.party.address();
             if topology.slot_at(address).is_none() {
                 topology.push_node(NodeAddress { address, listener: 0 });
             }
@@ -108,7 +100,7 @@ impl Site {
     }
 
     /// Takes a member out of service, or back.
-    pub(super) fn drain(&mut self, address: SocketAddr, draining: bool) {
+    pub(in super::super) fn drain(&mut self, address: SocketAddr, draining: bool) {
         if let Some(slot) = self.topology.slot_at(address) {
             self.cluster.drain(slot, draining);
             self.tell();
@@ -135,7 +127,7 @@ impl Site {
     }
 
     /// A datagram came in at the address that probes leave from.
-    pub(super) fn probe_answer(&mut self, now: Instant, bytes: &[u8]) {
+    pub(in super::super) fn probe_answer(&mut self, now: Instant, bytes: &[u8]) {
         self.prober.receive(bytes, &mut self.outcomes);
         self.judge(now);
     }
@@ -180,32 +172,23 @@ impl Site {
     }
 
     /// Addresses by slot, those of former members included.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+    pub(in super::super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.topology.nodes().iter().map(|node| node.address)
     }
 
     /// The slot of the node at an address.
-    pub(super) fn slot_at(&self, address: SocketAddr) -> Option<Slot> {
+    pub(in super::super) fn slot_at(&self, address: SocketAddr) -> Option<Slot> {
         self.topology.slot_at(address)
     }
 
     /// Whether a node may be given a new call; a node that rests may, if all do.
-    pub(super) fn may_take_calls(&self, slot: Slot) -> bool {
+    pub(in super::super) fn may_take_calls(&self, slot: Slot) -> bool {
         let node = &self.cluster.nodes()[slot.index()];
         node.member && node.reachable && !node.draining
     }
 
     /// Whether probes reach a node, as far as this process knows.
-    pub(super) fn is_reachable(&self, slot: Slot) -> bool {
+    pub(in super::super) fn is_reachable(&self, slot: Slot) -> bool {
         self.cluster.nodes()[slot.index()].reachable
     }
-}
-
-fn taken<E>(out: &Outbox<E>) -> Vec<Sent> {
-    let sent = |transmit: &base::Transmit| Sent {
-        listener: transmit.listener,
-        to: transmit.to,
-        bytes: out.datagram(transmit).to_vec(),
-    };
-    out.transmits().iter().map(sent).collect()
 }

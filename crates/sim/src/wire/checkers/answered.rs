@@ -1,5 +1,6 @@
 //! Who has taken which call, as seen from what the answerers say.
 
+use super::super::plan::answerer_address;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::{Message, Method};
@@ -11,7 +12,7 @@ pub(super) struct Answered {
     owners: BTreeMap<Vec<u8>, SocketAddr>,
     /// Call-IDs of the calls that an answerer has taken and not ended.
     open: BTreeMap<SocketAddr, BTreeSet<Vec<u8>>>,
-    /// Call-IDs of those whose answerer has died.
+    /// Call-IDs of those whose answerer has died, or a proxy that had a transaction of theirs.
     lost: BTreeSet<Vec<u8>>,
 }
 
@@ -38,18 +39,27 @@ impl Answered {
         Ok(())
     }
 
+    /// Who had these calls in hand died.
+    pub(super) fn lose(&mut self, calls: impl IntoIterator<Item = Vec<u8>>) {
+        self.lost.extend(calls);
+    }
+
     /// This answerer died: the calls that it had taken are lost, and nobody can help it.
     pub(super) fn died(&mut self, answerer: SocketAddr) {
         self.lost.append(self.open.entry(answerer).or_default());
     }
 
-    /// How many calls were lost with their answerers.
+    /// How many calls were lost with those who had them in hand.
     pub(super) fn lost(&self) -> u64 {
         self.lost.len() as u64
     }
 
-    /// A request in a dialog went to `to`: that has to be who answered the call.
-    pub(super) fn check(&self, request: &Message<'_>, to: SocketAddr) -> Result<(), String> {
+    /// This went to `to`: if that is an answerer, and it is a request in a dialog, it has to be who answered the call.
+    pub(super) fn check(&self, bytes: &[u8], to: SocketAddr) -> Result<(), String> {
+        let Ok(request) = wire::scan(bytes) else { return Ok(()) };
+        if request.method().is_none() || !is_answerer(to) {
+            return Ok(());
+        }
         let owner = request.to_tag().and_then(|tag| self.owners.get(tag));
         match owner {
             Some(&owner) if owner != to => {
@@ -60,4 +70,8 @@ impl Answered {
             _ => Ok(()),
         }
     }
+}
+
+fn is_answerer(address: SocketAddr) -> bool {
+    address.ip() == answerer_address(0).ip()
 }

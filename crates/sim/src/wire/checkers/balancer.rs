@@ -1,10 +1,6 @@
-//! Observers of what balancers get and send, and of what they show of themselves.
-//!
-//! None of them is told what the run is about to do; they derive what must hold from the messages alone.
+//! Observers of one balancer: what it gets and sends, and what it shows of its books.
 
-use super::answered::Answered;
-use super::plan::site_address;
-use super::site::Site;
+use super::super::process::BalancerProcess;
 use balance::{Load, Slot, TableCounts};
 use node::fuzz::{Sent, Watch};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,79 +24,97 @@ struct Life {
     ways: BTreeMap<RequestKey, Way>,
 }
 
-/// All observers of a run.
-pub(super) struct Checkers {
+/// The observers of the processes that share an address.
+pub(super) struct BalancerWatch {
     watch: Watch,
-    pub(super) answered: Answered,
-    /// By balancer.
+    /// By process, counted from the site's first.
     lives: Vec<Life>,
     /// Branches by request and receiver, whichever process sent it.
     branches: BTreeMap<(RequestKey, SocketAddr), Vec<u8>>,
+    /// The node that a dialog was begun by, by its To tag.
+    dialogs: BTreeMap<Vec<u8>, SocketAddr>,
     /// Whether the key of new tokens has changed: a process that starts later makes other branches.
-    pub(super) rekeyed: bool,
+    rekeyed: bool,
 }
 
-impl Checkers {
-    pub(super) fn new(balancers: u16) -> Self {
+impl BalancerWatch {
+    pub(super) fn new(address: SocketAddr, processes: u16) -> Self {
         Self {
-            watch: Watch::new(&[site_address()], &[]),
-            answered: Answered::default(),
-            lives: (0..balancers).map(|_| Life::default()).collect(),
+            watch: Watch::new(&[address], &[]),
+            lives: (0..processes).map(|_| Life::default()).collect(),
             branches: BTreeMap::new(),
+            dialogs: BTreeMap::new(),
             rekeyed: false,
         }
     }
 
-    /// A balancer's process has ended: the next one knows nothing.
-    pub(super) fn ended(&mut self, balancer: u16) {
-        self.lives[usize::from(balancer)] = Life::default();
+    pub(super) fn rekeyed(&mut self) {
+        self.rekeyed = true;
     }
 
-    /// A balancer got `bytes` from `from` and sent `sent`.
-    pub(super) fn element(
+    /// A process has ended: the next one knows nothing.
+    pub(super) fn ended(&mut self, process: u16) {
+        self.lives[usize::from(process)] = Life::default();
+    }
+
+    /// A process got `bytes` from `from` and sent `sent`.
+    pub(super) fn datagram(
         &mut self,
-        balancer: u16,
-        site: &Site,
-        from: SocketAddr,
-        bytes: &[u8],
+        number: u16,
+        process: &BalancerProcess,
+        (from, bytes): (SocketAddr, &[u8]),
         sent: &[Sent],
     ) -> Result<(), String> {
-        self.watch.set_nodes(site.addresses());
+        self.watch.set_nodes(process.addresses());
         self.watch.check(from, bytes, sent);
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
         if request.method().is_none() {
+            self.began(from, &request);
             return Ok(());
         }
         for one in sent {
             let Ok(message) = wire::scan(&one.bytes) else { continue };
             if message.method().is_some() {
-                self.answered.check(&message, one.to)?;
-                self.same_way(balancer, site, &request, &message, one.to)?;
+                self.same_way(number, process, &request, &message, one.to)?;
             }
         }
         Ok(())
+    }
+
+    /// A node answered an INVITE with 2xx: the dialog is its own.
+    fn began(&mut self, node: SocketAddr, response: &Message<'_>) {
+        if let (Some(200..=299), Method::Invite, Some(tag)) =
+            (response.status(), response.cseq().method, response.to_tag())
+        {
+            self.dialogs.insert(tag.to_vec(), node);
+        }
     }
 
     /// The same request takes the same way under the same branch, and CANCEL and the ACK to a refusal that of their
     /// INVITE (RFC 3261 §16.11, §9.1, §17.1.1.3).
     fn same_way(
         &mut self,
-        balancer: u16,
-        site: &Site,
+        number: u16,
+        process: &BalancerProcess,
         request: &Message<'_>,
         forwarded: &Message<'_>,
         to: SocketAddr,
     ) -> Result<(), String> {
         let method = request.cseq().method;
-        let life = &mut self.lives[usize::from(balancer)];
+        let node = request.to_tag().and_then(|tag| self.dialogs.get(tag));
+        if let Some(node) = node.filter(|&&node| node != to) {
+            let call = request.call_id().escape_ascii();
+            return Err(format!("{} of call {call} went to {to}, but {node} has the call", method.name()));
+        }
+        let life = &mut self.lives[usize::from(number)];
         let way = Way { to, branch: forwarded.top_via().branch.unwrap_or_default().to_vec() };
         let key = key(request, method);
-        life.calls.insert(request.call_id().to_vec());
+        let new_call = life.calls.insert(request.call_id().to_vec());
         let of_invite = matches!(method, Method::Ack | Method::Cancel);
         let first = if of_invite {
             // Once nobody remembers the call, whoever may have the INVITE is asked.
-            let call = site.shard.tokens().call_key(request.call_id());
-            let known = site.shard.balancer().session(call).is_some();
+            let call = process.shard.tokens().call_key(request.call_id());
+            let known = process.shard.balancer().session(call).is_some();
             life.ways.get(&self::key(request, Method::Invite)).filter(|_| known).cloned()
         } else {
             life.ways.get(&key).cloned()
@@ -109,7 +123,7 @@ impl Checkers {
         match first {
             Some(first) if first.to != to => {
                 // Only what begins something, and only while its node is dead, may move.
-                let dead = site.slot_at(first.to).is_some_and(|slot| !site.is_reachable(slot));
+                let dead = process.slot_at(first.to).is_some_and(|slot| !process.is_reachable(slot));
                 if of_invite || request.to_tag().is_some() || !dead {
                     return Err(format!("{} went to {to}, the first to {}", name(), first.to));
                 }
@@ -117,9 +131,10 @@ impl Checkers {
             Some(first) if first.branch != way.branch => {
                 return Err(format!("{} went to {to} under another branch than the first", name()));
             }
-            None if method == Method::Invite
+            None if new_call
+                && method == Method::Invite
                 && request.to_tag().is_none()
-                && !site.slot_at(to).is_some_and(|slot| site.may_take_calls(slot)) =>
+                && !process.slot_at(to).is_some_and(|slot| process.may_take_calls(slot)) =>
             {
                 return Err(format!("{} is new and went to {to}, which takes no new calls", name()));
             }
@@ -137,28 +152,28 @@ impl Checkers {
 
     /// What a process shows of its books: loads are the sums of leases, and each is there for a call or request that
     /// came in.
-    pub(super) fn books(&self, balancer: u16, site: &Site) -> Result<(), String> {
-        let (balancer_of_site, life) = (site.shard.balancer(), &self.lives[usize::from(balancer)]);
-        balancer_of_site.audit()?;
-        let (mut calls, mut sessions) = (vec![0_u32; balancer_of_site.nodes().len()], 0);
-        balancer_of_site.sessions(0, usize::MAX, |session| {
+    pub(super) fn books(&self, number: u16, process: &BalancerProcess) -> Result<(), String> {
+        let (balancer, life) = (process.shard.balancer(), &self.lives[usize::from(number)]);
+        balancer.audit()?;
+        let (mut calls, mut sessions) = (vec![0_u32; balancer.nodes().len()], 0);
+        balancer.sessions(0, usize::MAX, |session| {
             calls[session.slot.index()] += u32::from(session.is_call);
             sessions += 1;
         });
         for (slot, &calls) in (0..).map(Slot).zip(&calls) {
-            let counted = balancer_of_site.load(slot).own.calls;
+            let counted = balancer.load(slot).own.calls;
             if counted != calls {
                 return Err(format!("slot {} counts {counted} calls and has {calls} live sessions", slot.0));
             }
         }
-        let TableCounts { active, expired } = balancer_of_site.counts();
+        let TableCounts { active, expired } = balancer.counts();
         if active + expired != sessions || sessions > life.calls.len() {
             let seen = life.calls.len();
             return Err(format!(
                 "{active} + {expired} sessions counted, {sessions} there, {seen} calls seen"
             ));
         }
-        let (open, seen) = (balancer_of_site.open_transactions(), life.ways.len());
+        let (open, seen) = (balancer.open_transactions(), life.ways.len());
         if open > seen {
             return Err(format!("{open} transactions open, {seen} requests seen"));
         }
@@ -166,8 +181,8 @@ impl Checkers {
     }
 
     /// The traffic has ended, and every time-out with it: nothing may be left.
-    pub(super) fn nothing_left(site: &Site) -> Result<(), String> {
-        let balancer = site.shard.balancer();
+    pub(super) fn nothing_left(process: &BalancerProcess) -> Result<(), String> {
+        let balancer = process.shard.balancer();
         for slot in (0..balancer.nodes().len() as u16).map(Slot) {
             let left = balancer.load(slot).own;
             if left != Load::default() {

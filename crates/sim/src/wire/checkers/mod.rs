@@ -1,0 +1,169 @@
+//! Observers of what balancers and proxies get and send, and of what they show of themselves.
+//!
+//! None of them is told what the run is about to do but for the configuration; they derive what must hold from the
+//! messages alone.
+
+mod answered;
+mod balancer;
+
+use super::plan::{Plan, Role, site_address};
+use super::process::{Process, TOKEN_LIFETIME};
+use answered::Answered;
+use balancer::BalancerWatch;
+use base::Instant;
+use node::fuzz::{Cause, ProxyWatch, Sent};
+use std::net::SocketAddr;
+use wire::Message;
+
+/// The observers of one site.
+enum SiteWatch {
+    Balancer(BalancerWatch),
+    Proxy(Box<ProxyWatch>),
+}
+
+/// Which process of which site, counted from the site's first.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) site: u16,
+    pub(super) process: u16,
+}
+
+/// All observers of a run.
+pub(super) struct Checkers {
+    answered: Answered,
+    sites: Vec<SiteWatch>,
+}
+
+impl Checkers {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let watch = |(number, site): (u16, &super::SitePlan)| match &site.role {
+            Role::Balancer(_) => {
+                SiteWatch::Balancer(BalancerWatch::new(site_address(number), site.processes))
+            }
+            Role::Proxy(plan) => {
+                let mut watch = ProxyWatch::new(&[site_address(number)], plan.core.timers, TOKEN_LIFETIME);
+                watch.set_hops(plan.hops.iter().map(|hop| hop.address()));
+                SiteWatch::Proxy(Box::new(watch))
+            }
+        };
+        Self { answered: Answered::default(), sites: (0..).zip(&plan.sites).map(watch).collect() }
+    }
+
+    fn site(&mut self, place: Place) -> &mut SiteWatch {
+        &mut self.sites[usize::from(place.site)]
+    }
+
+    /// The configuration of a site has changed.
+    pub(super) fn reloaded(&mut self, site: u16, role: &Role) {
+        if let SiteWatch::Proxy(watch) = &mut self.sites[usize::from(site)] {
+            watch.set_hops(role.targets().into_iter().map(super::Party::address));
+        }
+    }
+
+    /// The key of new tokens has changed; the tokens before are still good.
+    pub(super) fn rekeyed(&mut self) {
+        for site in &mut self.sites {
+            match site {
+                SiteWatch::Balancer(watch) => watch.rekeyed(),
+                SiteWatch::Proxy(watch) => watch.rekeyed(true),
+            }
+        }
+    }
+
+    /// A process has ended: the next one knows nothing. What it did for calls that were not settled is lost.
+    pub(super) fn ended(&mut self, place: Place) {
+        match &mut self.sites[usize::from(place.site)] {
+            SiteWatch::Balancer(watch) => watch.ended(place.process),
+            SiteWatch::Proxy(watch) => {
+                self.answered.lose(watch.unsettled());
+                watch.restarted();
+            }
+        }
+    }
+
+    /// A process got `bytes` from `from` and sent `sent`.
+    pub(super) fn datagram(
+        &mut self,
+        now: Instant,
+        place: Place,
+        process: &Process,
+        (from, bytes): (SocketAddr, &[u8]),
+        sent: &[Sent],
+    ) -> Result<(), String> {
+        for one in sent {
+            self.answered.check(&one.bytes, one.to)?;
+        }
+        match (self.site(place), process) {
+            (SiteWatch::Balancer(watch), Process::Balancer(balancer)) => {
+                watch.datagram(place.process, balancer, (from, bytes), sent)
+            }
+            (SiteWatch::Proxy(watch), Process::Proxy(_)) => {
+                watch.check(now, Cause::Datagram { from, bytes }, sent);
+                Ok(())
+            }
+            _ => unreachable!("a site keeps its role"),
+        }
+    }
+
+    /// A process sent `sent` and no datagram had come in.
+    pub(super) fn unasked(
+        &mut self,
+        now: Instant,
+        place: Place,
+        cause: Cause<'_>,
+        sent: &[Sent],
+    ) -> Result<(), String> {
+        for one in sent {
+            self.answered.check(&one.bytes, one.to)?;
+        }
+        match self.site(place) {
+            SiteWatch::Balancer(_) if sent.is_empty() => Ok(()),
+            SiteWatch::Balancer(_) => Err("a balancer sent something that nobody asked for".to_owned()),
+            SiteWatch::Proxy(watch) => {
+                watch.check(now, cause, sent);
+                Ok(())
+            }
+        }
+    }
+
+    /// An answerer sent this.
+    pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
+        self.answered.said(from, response)
+    }
+
+    /// This answerer died.
+    pub(super) fn died(&mut self, answerer: SocketAddr) {
+        self.answered.died(answerer);
+    }
+
+    /// How many calls were lost with those who had them in hand.
+    pub(super) fn lost(&self) -> u64 {
+        self.answered.lost()
+    }
+
+    /// What a process shows of itself.
+    pub(super) fn audit(&mut self, now: Instant, place: Place, process: &Process) -> Result<(), String> {
+        match (self.site(place), process) {
+            (SiteWatch::Balancer(watch), Process::Balancer(balancer)) => watch.books(place.process, balancer),
+            (SiteWatch::Proxy(watch), Process::Proxy(proxy)) => {
+                watch.audit(now, &proxy.report());
+                Ok(())
+            }
+            _ => unreachable!("a site keeps its role"),
+        }
+    }
+
+    /// The traffic has ended, and every time-out with it: nothing may be left.
+    pub(super) fn nothing_left(process: &Process) -> Result<(), String> {
+        match process {
+            Process::Balancer(balancer) => BalancerWatch::nothing_left(balancer),
+            Process::Proxy(proxy) => {
+                let left = proxy.report();
+                match (left.transactions, left.unanswered, process.deadline()) {
+                    (0, 0, None) => Ok(()),
+                    left => Err(format!("long after the last call, {left:?} are left in a proxy")),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A process of a site, from its start to its end: what the server runs, without its sockets and threads.
+
+mod balancer;
+mod proxy;
+
+use super::plan::{Role, SitePlan, site_address};
+use base::{Instant, Outbox};
+use core::time::Duration;
+use node::fuzz::Sent;
+use node::{Key, Listener, Tokens, Topology};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+pub(super) use balancer::BalancerProcess;
+pub(super) use proxy::ProxyProcess;
+
+/// Unix time at which every run starts; tokens carry it.
+const EPOCH_UNIX: u64 = 1_800_000_000;
+/// Long over any run.
+pub(super) const TOKEN_LIFETIME: Duration = Duration::from_hours(12);
+
+/// One process.
+pub(super) enum Process {
+    Balancer(Box<BalancerProcess>),
+    Proxy(Box<ProxyProcess>),
+}
+
+/// The tokens of all sites while new ones are made with this key. Those before it and the one after it are accepted:
+/// whoever changes the key of several processes has to announce it first.
+fn tokens(key: u8) -> Tokens {
+    let key_of = |number: u8| Key([number; 16]);
+    let accepted: Vec<_> = (0..=key.saturating_add(1)).filter(|&other| other != key).map(key_of).collect();
+    Tokens::new(key_of(key), &accepted, TOKEN_LIFETIME)
+}
+
+fn topology(site: u16) -> Arc<Topology> {
+    Arc::new(Topology::new(vec![Listener::new(site_address(site))], Vec::new()))
+}
+
+impl Process {
+    /// The process of this number, of this site, with the configuration and the key of the moment. `life` counts its
+    /// starts.
+    pub(super) fn start(
+        now: Instant,
+        plan: &SitePlan,
+        site: u16,
+        key: u8,
+        (process, life): (u16, u64),
+    ) -> Self {
+        match &plan.role {
+            Role::Balancer(plan) => {
+                let id = u64::from(process) << 32 | life;
+                Self::Balancer(Box::new(BalancerProcess::start(now, plan.clone(), site, key, (process, id))))
+            }
+            Role::Proxy(plan) => Self::Proxy(Box::new(ProxyProcess::start(plan, site, key, life))),
+        }
+    }
+
+    /// Reads another configuration, as the server does on reload.
+    pub(super) fn reload(&mut self, now: Instant, role: &Role, key: u8) {
+        match (self, role) {
+            (Self::Balancer(balancer), Role::Balancer(plan)) => balancer.reload(now, plan, key),
+            (Self::Proxy(proxy), Role::Proxy(plan)) => proxy.reload(plan, key),
+            _ => unreachable!("a site keeps its role"),
+        }
+    }
+
+    /// A datagram came in at the address of the site.
+    pub(super) fn datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        match self {
+            Self::Balancer(balancer) => balancer.datagram(now, from, bytes),
+            Self::Proxy(proxy) => proxy.datagram(now, from, bytes),
+        }
+    }
+
+    /// Does what is due. Returns what it sends as an element, and its probes.
+    pub(super) fn tick(&mut self, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
+        match self {
+            Self::Balancer(balancer) => balancer.tick(now),
+            Self::Proxy(proxy) => (proxy.tick(now), Vec::new()),
+        }
+    }
+
+    /// The network said that what began with `quoted` did not arrive at this address.
+    pub(super) fn unreachable(
+        &mut self,
+        now: Instant,
+        address: SocketAddr,
+        was_probe: bool,
+        quoted: &[u8],
+    ) -> Vec<Sent> {
+        match self {
+            Self::Balancer(balancer) => {
+                balancer.unreachable(now, address, was_probe);
+                Vec::new()
+            }
+            Self::Proxy(proxy) => proxy.unreachable(now, address, quoted),
+        }
+    }
+
+    /// When [`tick`](Self::tick) is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Balancer(balancer) => balancer.deadline(),
+            Self::Proxy(proxy) => proxy.deadline(),
+        }
+    }
+}
+
+fn taken<E>(out: &Outbox<E>) -> Vec<Sent> {
+    let sent = |transmit: &base::Transmit| Sent {
+        listener: transmit.listener,
+        to: transmit.to,
+        bytes: out.datagram(transmit).to_vec(),
+    };
+    out.transmits().iter().map(sent).collect()
+}

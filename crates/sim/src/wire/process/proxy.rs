@@ -1,0 +1,66 @@
+//! A stateful proxy's process.
+
+use super::super::plan::ProxyPlan;
+use super::{EPOCH_UNIX, taken, tokens, topology};
+use balance::Sign;
+use base::{Instant, Outbox};
+use node::fuzz::Sent;
+use node::{Input, NodeAddress, Orphans, ProxyReport, ProxySettings, ProxyShard, Settings};
+use std::net::SocketAddr;
+
+pub(in super::super) struct ProxyProcess {
+    shard: ProxyShard,
+}
+
+impl ProxyProcess {
+    /// What the server draws at random differs from process to process: branches of another one mean nothing to it.
+    pub(super) fn start(plan: &ProxyPlan, site: u16, key: u8, life: u64) -> Self {
+        let settings = Settings { orphans: Orphans::Reject, epoch_unix: EPOCH_UNIX, stopping: false };
+        let limits = ProxySettings { core: plan.core, max_transactions: plan.max_transactions };
+        let mut secret = [0; 16];
+        secret[..2].copy_from_slice(&site.to_be_bytes());
+        secret[8..].copy_from_slice(&life.to_be_bytes());
+        let shard = ProxyShard::new(topology(site), tokens(key), settings, limits, (secret, life << 40));
+        let mut process = Self { shard };
+        process.set_hops(plan);
+        process
+    }
+
+    fn set_hops(&mut self, plan: &ProxyPlan) {
+        let hop = |party: &super::super::Party| NodeAddress { address: party.address(), listener: 0 };
+        self.shard.set_hops(&plan.hops.iter().map(hop).collect::<Vec<_>>());
+    }
+
+    pub(super) fn reload(&mut self, plan: &ProxyPlan, key: u8) {
+        self.set_hops(plan);
+        self.shard.set_limit(plan.max_transactions);
+        self.shard.set_tokens(&tokens(key));
+    }
+
+    pub(super) fn datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        self.step(|shard, out| shard.handle(now, Input::Datagram { listener: 0, from, bytes }, out))
+    }
+
+    pub(super) fn tick(&mut self, now: Instant) -> Vec<Sent> {
+        self.step(|shard, out| shard.handle(now, Input::Timer, out))
+    }
+
+    pub(super) fn unreachable(&mut self, now: Instant, address: SocketAddr, quoted: &[u8]) -> Vec<Sent> {
+        self.step(|shard, out| shard.unreachable(now, address, quoted, out))
+    }
+
+    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, &mut Outbox<Sign>)) -> Vec<Sent> {
+        let mut out = Outbox::default();
+        run(&mut self.shard, &mut out);
+        taken(&out)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.shard.deadline()
+    }
+
+    /// What there is to do, as it shows it.
+    pub(in super::super) fn report(&self) -> ProxyReport {
+        self.shard.report()
+    }
+}

@@ -1,0 +1,197 @@
+//! Who there is: callers, the sites that their calls pass, answerers.
+
+use super::super::super::{
+    AnswererPlan, BalancerPlan, CallerPlan, Care, Member, Party, ProxyPlan, Role, SitePlan,
+};
+use super::{Drawer, LIVENESS};
+use balance::HealthSettings;
+use base::Instant;
+use core::time::Duration;
+use load::{ArrivalPlan, Holding, Process, ServiceModel};
+use node::ProbeSettings;
+use rand::Rng as _;
+use rand::seq::{IndexedRandom, SliceRandom};
+
+/// The policies that plans choose among.
+const POLICIES: [&str; 7] = ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl", "rwma"];
+/// Far more transactions than calls can make.
+const TRANSACTIONS_MAX: usize = 100_000;
+
+/// Where the balancer stands, if there is one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Callers, a balancer, answerers.
+    Balancer,
+    /// Callers, layers of proxies, answerers.
+    Proxies,
+    /// The proxies before the balancer.
+    ProxiesFirst,
+    /// The proxies are the balancer's members.
+    BalancerFirst,
+}
+
+impl Drawer {
+    /// The sites, and those that callers know.
+    pub(super) fn sites(&mut self, answerers: u16, care: Care) -> (Vec<SitePlan>, Vec<u16>) {
+        let shape = match self.rng.random_range(0..20) {
+            0..8 => Shape::Balancer,
+            8..14 => Shape::Proxies,
+            14..18 => Shape::ProxiesFirst,
+            _ => Shape::BalancerFirst,
+        };
+        let mut sites = Vec::new();
+        let mut targets: Vec<_> = (0..answerers).map(Party::Answerer).collect();
+        if matches!(shape, Shape::Balancer | Shape::ProxiesFirst) {
+            targets = vec![self.balancer(&mut sites, &targets)];
+        }
+        if shape != Shape::Balancer {
+            for _ in 0..self.rng.random_range(1..4) {
+                targets = self.layer(&mut sites, &targets, care);
+            }
+        }
+        if shape == Shape::BalancerFirst {
+            targets = vec![self.balancer(&mut sites, &targets)];
+        }
+        let entries = targets.iter().filter_map(|target| match target {
+            Party::Site(site) => Some(*site),
+            Party::Answerer(_) => None,
+        });
+        let entries = entries.collect();
+        (sites, entries)
+    }
+
+    fn balancer(&mut self, sites: &mut Vec<SitePlan>, targets: &[Party]) -> Party {
+        let number = sites.len() as u16;
+        let role = Role::Balancer(self.balancer_plan(targets));
+        let processes = self.rng.random_range(1..3);
+        sites.push(SitePlan { name: format!("balancer {number}"), role, processes });
+        Party::Site(number)
+    }
+
+    /// Proxies that all send to these.
+    fn layer(&mut self, sites: &mut Vec<SitePlan>, targets: &[Party], care: Care) -> Vec<Party> {
+        let mut layer = Vec::new();
+        // RFC 3261 has Timer C above three minutes; a short one is seen at work.
+        let timer_c = if care == Care::Harsh && self.chance(0.3) { 40 } else { 181 };
+        let core = proxy::Settings { timer_c: Duration::from_secs(timer_c), ..proxy::Settings::default() };
+        for _ in 0..self.rng.random_range(1..4) {
+            let number = sites.len() as u16;
+            let plan = ProxyPlan { hops: self.hops(targets, care), core, max_transactions: TRANSACTIONS_MAX };
+            let role = Role::Proxy(plan);
+            sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
+            layer.push(Party::Site(number));
+        }
+        layer
+    }
+
+    /// In some order: the one after a failed hop is the next in line. Gentle plans need a second one.
+    pub(super) fn hops(&mut self, targets: &[Party], care: Care) -> Vec<Party> {
+        let mut hops = targets.to_vec();
+        hops.shuffle(&mut self.rng);
+        if care == Care::Harsh && self.chance(0.3) {
+            hops.truncate(self.rng.random_range(1..=targets.len()));
+        }
+        hops
+    }
+
+    /// Callers of the faulty phase, and one of the phase without faults.
+    pub(super) fn callers(&mut self, calm: u64, liveness: Instant, entries: &[u16]) -> Vec<CallerPlan> {
+        let during_faults = |drawer: &mut Self| CallerPlan {
+            site: drawer.entry(entries),
+            start: Instant::ZERO,
+            arrivals: ArrivalPlan {
+                process: Process::Poisson,
+                rate: drawer.rng.random_range(0.5..8.0),
+                ramp: None,
+                calls_max: None,
+                duration: Some(Duration::from_millis(calm)),
+            },
+            holding: drawer.holding(),
+            // Some give up while it rings, most do not.
+            answer_wait: if drawer.chance(0.3) { Duration::from_secs(2) } else { Duration::from_mins(3) },
+            must_succeed: false,
+        };
+        let count = self.rng.random_range(1..4);
+        let mut callers: Vec<_> = (0..count).map(|_| during_faults(self)).collect();
+        callers.push(CallerPlan {
+            site: self.entry(entries),
+            start: liveness,
+            arrivals: ArrivalPlan {
+                process: Process::Constant,
+                rate: self.rng.random_range(1.0..10.0),
+                ramp: None,
+                calls_max: None,
+                duration: Some(LIVENESS),
+            },
+            holding: Holding::Exponential(Duration::from_secs(2)),
+            answer_wait: Duration::from_mins(3),
+            must_succeed: true,
+        });
+        callers
+    }
+
+    fn entry(&mut self, entries: &[u16]) -> u16 {
+        *entries.choose(&mut self.rng).expect("callers know a site")
+    }
+
+    fn holding(&mut self) -> Holding {
+        let mean = self.millis(500..30_000);
+        match self.rng.random_range(0..4) {
+            0 => Holding::Fixed(Duration::ZERO),
+            1 => Holding::Fixed(mean),
+            2 => Holding::Normal(mean, mean / 2),
+            _ => Holding::Exponential(mean),
+        }
+    }
+
+    pub(super) fn answerer(&mut self) -> AnswererPlan {
+        let ring = match self.rng.random_range(0..3) {
+            0 => Holding::Fixed(Duration::ZERO),
+            1 => Holding::Fixed(self.millis(10..4_000)),
+            _ => Holding::Exponential(self.millis(10..2_000)),
+        };
+        let service = ServiceModel {
+            service_per_work: Duration::from_micros([0, 100, 3_000][self.rng.random_range(0..3)]),
+            exponential: self.chance(0.5),
+            ..ServiceModel::default()
+        };
+        AnswererPlan { ring, trying: self.chance(0.5), service }
+    }
+
+    fn balancer_plan(&mut self, targets: &[Party]) -> BalancerPlan {
+        let interval = self.millis(1_000..3_000);
+        BalancerPlan {
+            policy: self.policy(),
+            members: self.members(targets),
+            health: HealthSettings {
+                fall: self.rng.random_range(1..4),
+                rise: self.rng.random_range(1..3),
+                slow_start: self.millis(0..20_000),
+            },
+            probes: ProbeSettings {
+                periodic: true,
+                interval,
+                timeout: interval.mul_f64(0.9),
+                t1: Duration::from_millis(500),
+            },
+            books: balance::Settings {
+                call_lifetime: Duration::from_mins(5),
+                ..balance::Settings::default()
+            },
+        }
+    }
+
+    pub(super) fn policy(&mut self) -> &'static str {
+        POLICIES.choose(&mut self.rng).expect("there are policies")
+    }
+
+    /// All of them, with other capacities each time.
+    pub(super) fn members(&mut self, targets: &[Party]) -> Vec<Member> {
+        let equal = self.chance(0.5);
+        let mut one = |&party: &Party| {
+            let capacity = if equal { 1.0 } else { self.rng.random_range(0.2..5.0) };
+            Member { party, capacity }
+        };
+        targets.iter().map(&mut one).collect()
+    }
+}

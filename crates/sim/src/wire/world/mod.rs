@@ -1,0 +1,288 @@
+//! Hosts, the network between them, and the order of events.
+
+mod actions;
+mod host;
+mod judge;
+mod traffic;
+
+use super::checkers::{Checkers, Place};
+use super::plan::{answerer_address, caller_address, probe_address, site_address};
+use super::process::Process;
+use super::{Action, Plan, SitePlan};
+use crate::engine::{EventQueue, HostId, LinkConfig, Network, Trace};
+use base::{Instant, Outbox, Rng, Slab};
+use core::time::Duration;
+use host::{Host, Role};
+use load::{Answerer, AnswererConfig, Caller, CallerConfig, Event as Told};
+use node::fuzz::Sent;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use traffic::Freight;
+
+pub use judge::{Counts, Summary};
+
+/// Stands between the process of a balancer or proxy and its network card. The checkers see what has passed it: so tests
+/// can break what the process does, and see whether anybody notices.
+pub trait Wrapper {
+    /// Whether the process gets this datagram.
+    fn hears(&mut self, _bytes: &[u8]) -> bool {
+        true
+    }
+
+    /// The process sends these.
+    fn says(&mut self, _sent: &mut Vec<Sent>) {}
+}
+
+/// Passes everything as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Honest;
+
+impl Wrapper for Honest {}
+
+/// Agents end what is in progress within the time of an INVITE, of its CANCEL and of a BYE, each 64*T1, and some more
+/// for what is on the way.
+const TIMES_T1_TO_END: u32 = 3 * 64 + 30;
+/// How often the processes are looked into.
+const LOOK: Duration = Duration::from_secs(1);
+/// More than any plan asks for: something goes round in circles.
+const MOST_EVENTS: u64 = 100_000_000;
+/// Messages that a replay shows.
+const SHOWN: usize = 60;
+
+#[derive(Clone, Copy)]
+enum Event {
+    Arrives(u32),
+    Due(HostId),
+    Act(u32),
+    Look,
+}
+
+/// One run of a plan.
+///
+/// - Setting up: [`new`](Self::new), [`keep_log`](Self::keep_log).
+/// - Running: [`run`](Self::run), once.
+/// - Looking: [`log`](Self::log).
+pub struct World<W> {
+    plan: Plan,
+    wrapper: W,
+    rng: Rng,
+    queue: EventQueue<Event>,
+    network: Network,
+    hosts: Vec<Host>,
+    addresses: BTreeMap<SocketAddr, HostId>,
+    on_the_way: Slab<Freight>,
+    /// The process that has the address of each site.
+    active: Vec<u16>,
+    /// The sites with their configuration of the moment.
+    sites: Vec<SitePlan>,
+    /// Number of the key that tokens are made with.
+    key: u8,
+    checkers: Checkers,
+    trace: Trace,
+    counts: Counts,
+    told: Outbox<Told>,
+    log: Option<VecDeque<String>>,
+}
+
+impl<W: Wrapper> World<W> {
+    /// The world of a plan, before the first event.
+    pub fn new(plan: Plan, wrapper: W) -> Self {
+        let rng = Rng::from_seed(plan.seed);
+        let link = LinkConfig { delay: plan.delay, reliable: None };
+        let mut world = Self {
+            wrapper,
+            queue: EventQueue::default(),
+            network: Network::new(plan.hosts(), link, plan.rules.clone(), &rng),
+            hosts: Vec::new(),
+            addresses: BTreeMap::new(),
+            on_the_way: Slab::default(),
+            active: (0..plan.sites.len() as u16).map(|site| plan.first_process(site)).collect(),
+            sites: plan.sites.clone(),
+            key: 0,
+            checkers: Checkers::new(&plan),
+            trace: Trace::default(),
+            counts: Counts::default(),
+            told: Outbox::default(),
+            log: None,
+            rng,
+            plan,
+        };
+        world.settle_in();
+        world
+    }
+
+    fn settle_in(&mut self) {
+        for caller in 0..self.plan.callers.len() {
+            let role = Role::Caller(Box::new(self.new_caller(caller)));
+            self.move_in(role, caller_address(caller));
+        }
+        for process in 0..self.plan.processes() {
+            self.move_in(Role::Process(None), probe_address(process));
+            self.act(&Action::Start(process));
+        }
+        for answerer in 0..self.plan.answerers.len() as u16 {
+            self.move_in(Role::Answerer { agent: None, refuses: false }, answerer_address(answerer));
+            self.act(&Action::Return(answerer));
+        }
+        for (number, (at, _)) in (0..).zip(&self.plan.actions) {
+            self.queue.at(*at, Event::Act(number));
+        }
+        self.queue.after(LOOK, Event::Look);
+    }
+
+    fn move_in(&mut self, role: Role, address: SocketAddr) {
+        let host = self.hosts.len() as HostId;
+        self.hosts.push(Host::new(role));
+        self.addresses.insert(address, host);
+        self.arm(host);
+    }
+
+    fn new_caller(&self, number: usize) -> Caller {
+        let plan = &self.plan.callers[number];
+        let target = site_address(plan.site);
+        let config = CallerConfig {
+            listener: 0,
+            local: caller_address(number),
+            target,
+            uri: format!("sip:service@{target}"),
+            arrivals: plan.arrivals,
+            holding: plan.holding,
+            answer_wait: plan.answer_wait,
+            timers: self.plan.timers,
+        };
+        Caller::new(config, plan.start, self.rng.fork(&format!("caller {number}")))
+    }
+
+    fn new_answerer(&self, number: u16, life: u64) -> Answerer {
+        let plan = &self.plan.answerers[usize::from(number)];
+        let config = AnswererConfig {
+            listener: 0,
+            local: answerer_address(number),
+            name: format!("answerer-{number}"),
+            ring: plan.ring,
+            trying: plan.trying,
+            service: plan.service,
+            timers: self.plan.timers,
+        };
+        Answerer::new(config, self.rng.fork(&format!("answerer {number} life {life}")))
+    }
+
+    /// Keeps the last messages for [`log`](Self::log).
+    pub fn keep_log(&mut self) {
+        self.log = Some(VecDeque::new());
+    }
+
+    /// The last messages, oldest first, one line each: when, from whom, to whom, what.
+    pub fn log(&self) -> impl Iterator<Item = &str> {
+        self.log.iter().flatten().map(String::as_str)
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// Says which invariant does not hold.
+    ///
+    /// # Panics
+    /// When what a process sent is wrong by itself ([`node::fuzz::Watch`], [`node::fuzz::ProxyWatch`]), or something in
+    /// the code under test panics.
+    pub fn run(&mut self) -> Result<Summary, String> {
+        self.run_until(self.plan.end)?;
+        for host in 0..self.hosts.len() {
+            let now = self.queue.now();
+            if let Role::Caller(caller) = &mut self.hosts[host].role {
+                caller.stop(now);
+                self.arm(host as HostId);
+            }
+        }
+        self.run_until(self.plan.end + self.plan.timers.t1 * TIMES_T1_TO_END)?;
+        let summary = self.summary();
+        if !self.callers().all(Caller::finished) {
+            let left = summary.callers.calls_in_progress;
+            return Err(format!("{left} calls of the callers do not end"));
+        }
+        self.judge_calls(&summary)?;
+        self.run_until(self.queue.now() + self.memory())?;
+        for (_, process) in self.processes() {
+            Checkers::nothing_left(process)?;
+        }
+        Ok(Summary { trace: self.trace, ..summary })
+    }
+
+    fn run_until(&mut self, end: Instant) -> Result<(), String> {
+        while let Some((now, event)) = self.queue.pop_until(end) {
+            self.counts.datagrams += u64::from(matches!(event, Event::Arrives(_)));
+            if self.counts.datagrams > MOST_EVENTS {
+                return Err(format!("{MOST_EVENTS} datagrams and no end"));
+            }
+            match event {
+                Event::Arrives(freight) => self.arrives(now, freight)?,
+                Event::Due(host) => self.due(now, host)?,
+                Event::Act(number) => {
+                    let action = self.plan.actions[number as usize].1.clone();
+                    self.trace.event(now, 2, number);
+                    self.note(|_| format!("{action:?}"));
+                    self.counts.actions += 1;
+                    self.act(&action);
+                    self.look(now)?;
+                }
+                Event::Look => {
+                    self.look(now)?;
+                    self.queue.after(LOOK, Event::Look);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, now: Instant) -> Result<(), String> {
+        let first = self.plan.process_host(0) as usize;
+        for process in 0..self.plan.processes() {
+            let place = self.place(process);
+            if let Role::Process(Some(process)) = &self.hosts[first + usize::from(process)].role {
+                self.checkers.audit(now, place, process)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, process: u16) -> Place {
+        let site = self.plan.site_of(process);
+        Place { site, process: process - self.plan.first_process(site) }
+    }
+
+    fn processes(&self) -> impl Iterator<Item = (u16, &Process)> {
+        let first = self.plan.process_host(0) as usize;
+        let hosts = self.hosts[first..].iter().zip(0..self.plan.processes());
+        hosts.filter_map(|(host, number)| match &host.role {
+            Role::Process(Some(process)) => Some((number, process)),
+            _ => None,
+        })
+    }
+
+    fn callers(&self) -> impl Iterator<Item = &Caller> {
+        self.hosts.iter().filter_map(|host| match &host.role {
+            Role::Caller(caller) => Some(&**caller),
+            _ => None,
+        })
+    }
+
+    /// Schedules a host's next tick, if it is due before the one that stands.
+    fn arm(&mut self, host: HostId) {
+        let now = self.queue.now();
+        let it = &mut self.hosts[host as usize];
+        let Some(due) = it.deadline().map(|due| due.max(now)) else { return };
+        if it.wake.is_none_or(|wake| due < wake) {
+            it.wake = Some(due);
+            self.queue.at(due, Event::Due(host));
+        }
+    }
+
+    fn note(&mut self, line: impl FnOnce(&Plan) -> String) {
+        if let Some(log) = &mut self.log {
+            if log.len() == SHOWN {
+                log.pop_front();
+            }
+            log.push_back(format!("{} {}", self.queue.now(), line(&self.plan)));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! `cargo +nightly fuzz run proxy`: the stateful proxy's invariants under any sequence of operations.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| node::fuzz::proxy(data));
