@@ -393,11 +393,7 @@ fn feedback_of(name: &str) -> Feedback {
 /// Four senders with the same offered load in all, which changes at the given seconds.
 pub(crate) fn plan(local: &str, feedback: &str, steps: &[(f64, f64)], seconds: f64) -> Plan {
     Plan {
-        settings: Settings {
-            local: local_of(local),
-            feedback: feedback_of(feedback),
-            ..Settings::default()
-        },
+        settings: Settings { local: local_of(local), feedback: feedback_of(feedback), ..Settings::default() },
         schedule: steps.iter().map(|&(from, rate)| (from, vec![rate / 4.0; 4])).collect(),
         seconds,
         ack: Duration::ZERO,
