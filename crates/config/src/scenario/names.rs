@@ -1,7 +1,7 @@
 //! Names that choices have in a scenario.
 
 use super::raw::{Arrivals, ServiceName};
-use super::typed::{Feedback, Local, RejectAt, Select, Transport};
+use super::typed::{DuringPause, Feedback, Local, RejectAt, Select, Transport};
 use crate::kind::Names;
 
 /// A role as the file names it. A balancer's policy comes from another key.
@@ -43,6 +43,10 @@ impl Names for Feedback {
         ("rate", Self::Rate),
         ("window", Self::Window),
     ];
+}
+
+impl Names for DuringPause {
+    const NAMES: &'static [(&'static str, Self)] = &[("prolong", Self::Prolong), ("ignore", Self::Ignore)];
 }
 
 impl Names for RejectAt {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names::RoleName;
-use super::typed::{Feedback, Local, RejectAt, Select, Transport};
+use super::typed::{DuringPause, Feedback, Local, RejectAt, Select, Transport};
 use crate::kind::{
     CallRate, Capacity, Choice, Count, DAY, Fine, Flag, HOUR, HostName, MINUTE, PolicyName, Ratio, SECOND,
     Seed, Share, Time, Times, Title,
@@ -173,8 +173,9 @@ pub(super) struct RawOverload {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Time<SECOND, HOUR>>", extend("x-default" = "none"))]
     pub(super) retry_after: Option<Setting<Time<SECOND, HOUR>>>,
-    /// Whether a 503 with Retry-After that comes while this host spares its sender already prolongs the pause.
-    pub(super) prolong: Setting<Flag>,
+    /// What a 503 with Retry-After means that comes while this host spares its sender already: the pause lasts until the later
+    /// end (`prolong`), or nothing new (`ignore`).
+    pub(super) during_pause: Setting<Choice<DuringPause>>,
     /// Whether the queue serves timers first, then responses and requests in dialogs, then new INVITEs, joins
     /// retransmissions to what already waits, and drops what nobody waits for any more.
     pub(super) triage: Setting<Flag>,
@@ -189,7 +190,7 @@ impl Default for RawOverload {
             stateful: false.into(),
             retry: false.into(),
             retry_after: None,
-            prolong: true.into(),
+            during_pause: "prolong".into(),
             triage: false.into(),
         }
     }

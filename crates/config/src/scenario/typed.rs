@@ -231,8 +231,8 @@ pub struct Overload {
     pub retry: bool,
     /// Retry-After of a 503; `None` = none.
     pub retry_after: Option<Duration>,
-    /// Whether a 503 with Retry-After that comes during a pause prolongs it (RFC 3261 §21.5.4).
-    pub prolong: bool,
+    /// What a 503 with Retry-After means that comes during a pause.
+    pub during_pause: DuringPause,
     /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
     pub triage: bool,
 }
@@ -246,7 +246,7 @@ impl Default for Overload {
             stateful: false,
             retry: false,
             retry_after: None,
-            prolong: true,
+            during_pause: DuringPause::Prolong,
             triage: false,
         }
     }
@@ -278,6 +278,15 @@ pub enum Feedback {
     Rate,
     /// A window of INVITEs in progress (RFC 6357).
     Window,
+}
+
+/// What a 503 with Retry-After means to a host that spares its sender already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DuringPause {
+    /// It prolongs the pause (RFC 3261 §21.5.4).
+    Prolong,
+    /// Nothing (Overload paper, section III-A).
+    Ignore,
 }
 
 /// When a request is rejected.

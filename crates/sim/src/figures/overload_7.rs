@@ -53,10 +53,10 @@ impl Phases {
 }
 
 fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let phase = options.pick(1_000, 500);
+    let (phase, holding) = options.scale((1_000, 100), (500, 100), (40, 10));
     let runs = options.pick(3, 1);
     let done = |done| progress(Progress { done, of: runs, what: "collapse" });
-    let one = |run| simulate(phase, 100, sweep::replication_seed(options.seed, run));
+    let one = |run| simulate(phase, holding, sweep::replication_seed(options.seed, run));
     let results = sweep::sweep(runs, options.threads, one, done);
     let phases: Vec<_> = results.iter().map(|results| Phases::of(results, phase)).collect();
 

@@ -44,7 +44,7 @@ fn simulate(phase: u64, seed: u64) -> Results {
 }
 
 fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let phase = options.pick(1_000, 400);
+    let phase = options.scale(1_000, 400, 40);
     let runs = options.pick(2, 1);
     let done = |done| progress(Progress { done, of: runs, what: "cascade" });
     let one = |run| simulate(phase, sweep::replication_seed(options.seed, run));

@@ -5,7 +5,7 @@ use super::{Entry, Options, Progress, series};
 use crate::model::{self, Results};
 use crate::report::{Axis, Claim, Figure, Series, Style};
 use crate::stats::sweep;
-use config::scenario::{Group, Local, RejectAt};
+use config::scenario::{DuringPause, Group, Local, RejectAt};
 use core::time::Duration;
 
 /// Goodput and utilisation over time where overloaded servers answer 503 with Retry-After.
@@ -35,7 +35,7 @@ struct Times {
 impl Times {
     /// The overload but for its beginning.
     fn window(self) -> (u64, u64) {
-        (self.overload + 100, self.relief)
+        (self.overload + (self.relief - self.overload) / 3, self.relief)
     }
 }
 
@@ -49,7 +49,7 @@ fn simulate(times: Times, pause: Duration, seed: u64) -> Results {
         let overload = &mut group.overload;
         overload.local = Local::BangBang;
         overload.retry_after = Some(pause);
-        overload.prolong = false;
+        overload.during_pause = DuringPause::Ignore;
         overload.retry = true;
         overload.reject = RejectAt::Service;
         overload.stateful = true;
@@ -61,7 +61,7 @@ fn simulate(times: Times, pause: Duration, seed: u64) -> Results {
 }
 
 fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let (overload, relief, end) = options.pick((500, 1_000, 1_500), (300, 600, 700));
+    let (overload, relief, end) = options.scale((500, 1_000, 1_500), (300, 600, 700), (20, 50, 60));
     let times = Times { overload, relief, end };
     let pauses = [10, 1].map(Duration::from_secs);
     let done = |done| progress(Progress { done, of: 2, what: "Retry-After" });

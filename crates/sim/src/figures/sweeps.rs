@@ -54,16 +54,18 @@ struct Length {
     settle: u64,
     /// That count.
     count: u64,
+    /// In which a rising load doubles.
+    doubling: f64,
 }
 
 /// One run of a network under a load.
 fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
     let doublings = (load / BEGIN).log2().max(0.0);
-    let rising = (doublings * DOUBLING).ceil() as u64;
+    let rising = (doublings * length.doubling).ceil() as u64;
     let (from, to) = (rising + length.settle, rising + length.settle + length.count);
     let mut scenario = (variant.network)(to);
     hold(&mut scenario, HOLDING);
-    rise(&mut scenario, load.min(BEGIN), load, DOUBLING);
+    rise(&mut scenario, load.min(BEGIN), load, length.doubling);
     scenario.run.warm_up = Duration::from_secs(from);
     let results = model::run(&scenario, seed);
     let (_, goodput) = results.rates(at(from), at(to));
@@ -99,12 +101,16 @@ pub(super) fn curves(
 
 /// How many runs a point has, and how long they are.
 fn extent(options: &Options) -> (usize, Length) {
-    options.pick((3, Length { settle: 40, count: 60 }), (1, Length { settle: 30, count: 20 }))
+    options.scale(
+        (3, Length { settle: 40, count: 60, doubling: DOUBLING }),
+        (1, Length { settle: 30, count: 20, doubling: DOUBLING }),
+        (1, Length { settle: 1, count: 2, doubling: 0.25 }),
+    )
 }
 
 /// The same for a figure's notes.
 pub(super) fn note(options: &Options) -> String {
-    let (replications, Length { settle, count }) = extent(options);
+    let (replications, Length { settle, count, .. }) = extent(options);
     let runs = if replications == 1 { "One run".to_owned() } else { format!("{replications} runs") };
     format!(
         "{runs} a point: {settle} s to settle once the load is reached, and {count} s that count. Run i meets the same \

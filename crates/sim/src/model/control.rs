@@ -72,7 +72,10 @@ fn settings(group: &scenario::Overload) -> Settings {
         },
         reject_state: if group.stateful { RejectState::Stateful } else { RejectState::Stateless },
         alternate: group.retry,
-        during: if group.prolong { During::Prolong } else { During::Ignore },
+        during: match group.during_pause {
+            scenario::DuringPause::Prolong => During::Prolong,
+            scenario::DuringPause::Ignore => During::Ignore,
+        },
         triage: group.triage.then(Triage::default),
         ..Settings::default()
     }

@@ -9,15 +9,9 @@ use core::time::Duration;
 /// Calls a second that the server carries: six messages of 1 ms.
 pub(super) const CARRIED: f64 = 1000.0 / 6.0;
 /// Steady loads, in units of that.
-pub(super) const TIMES: [f64; 5] = [1.0, 2.0, 5.0, 10.0, 20.0];
-/// When the step goes up and down, and when its run ends, in seconds.
-pub(super) const UP: u64 = 20;
-pub(super) const DOWN: u64 = 60;
-pub(super) const END: u64 = 100;
+pub(super) const LOADS: [f64; 5] = [1.0, 2.0, 5.0, 10.0, 20.0];
 /// Calls a second before, in and after the step.
 const STEP: [f64; 3] = [140.0, 400.0, 140.0];
-/// Seconds of light load before a steady one.
-pub(super) const BEFORE: u64 = 5;
 /// Mean holding time, seconds.
 const HOLDING: u64 = 5;
 /// Neighbours that send to the server.
@@ -41,6 +35,11 @@ impl Law {
 
     const fn told(name: &'static str, local: Local, feedback: Feedback) -> Self {
         Self { feedback, ..Self::local(name, local) }
+    }
+
+    /// Whether the server itself refuses what comes all the same.
+    pub(super) fn decides(&self) -> bool {
+        self.local != Local::None
     }
 
     /// Whether neighbours are told what to send.
@@ -88,6 +87,28 @@ pub(super) struct Second {
     pub(super) delay_ms: f64,
 }
 
+/// When things happen, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// The load goes up to a steady overload.
+    pub(super) before: u64,
+    /// Time for it to settle, and time that counts then.
+    pub(super) settle: u64,
+    pub(super) count: u64,
+    /// The step goes up and down, and its run ends.
+    pub(super) up: u64,
+    pub(super) down: u64,
+    pub(super) end: u64,
+}
+
+impl Times {
+    pub(super) fn of(options: &Options) -> Self {
+        let full = Self { before: 5, settle: 60, count: 40, up: 20, down: 60, end: 100 };
+        let quick = Self { settle: 20, count: 8, ..full };
+        options.scale(full, quick, Self { before: 1, settle: 1, count: 1, up: 3, down: 9, end: 12 })
+    }
+}
+
 /// What a run shows.
 pub(super) struct Shown {
     /// Goodput in percent of the capacity, of the seconds that count.
@@ -96,19 +117,41 @@ pub(super) struct Shown {
     pub(super) worst: Duration,
     /// Of the step: all seconds.
     pub(super) seconds: Vec<Second>,
+    times: Times,
 }
 
 impl Shown {
     /// Seconds after the step until the answers come in time for the rest of it; the whole of it if they never do.
     pub(super) fn settled(&self) -> u64 {
         let bad = |second: &Second| second.delay_ms.is_nan() || second.delay_ms > TARDY_MS;
-        last(&self.seconds[UP as usize..DOWN as usize], bad)
+        last(&self.seconds[self.times.up as usize..self.times.down as usize], bad)
+    }
+
+    /// The same as text.
+    pub(super) fn settled_text(&self) -> String {
+        within(self.settled(), self.times.down - self.times.up)
     }
 
     /// Seconds after the load fell until nine in ten calls are answered for good.
     pub(super) fn recovered(&self) -> u64 {
-        last(&self.seconds[DOWN as usize..END as usize], |second| second.answered < 0.9 * second.offered)
+        let rest = &self.seconds[self.times.down as usize..self.times.end as usize];
+        last(rest, |second| second.answered < 0.9 * second.offered)
     }
+
+    /// The same as text.
+    pub(super) fn recovered_text(&self) -> String {
+        within(self.recovered(), self.times.end - self.times.down)
+    }
+
+    /// Whether it never recovered.
+    pub(super) fn stays_down(&self) -> bool {
+        self.recovered() >= self.times.end - self.times.down
+    }
+}
+
+/// Seconds, or more than there were.
+fn within(seconds: u64, of: u64) -> String {
+    if seconds >= of { format!("more than {of}") } else { seconds.to_string() }
 }
 
 /// How many seconds pass before the last bad one is over.
@@ -116,21 +159,16 @@ fn last(seconds: &[Second], bad: impl Fn(&Second) -> bool) -> u64 {
     seconds.iter().rposition(bad).map_or(0, |index| index as u64 + 1)
 }
 
-/// Seconds to settle and seconds that count at steady overload.
-pub(super) fn extent(options: &Options) -> (u64, u64) {
-    options.pick((60, 40), (20, 8))
-}
-
 /// Tries a law.
-pub(super) fn show(options: &Options, law: &Law, trial: Trial, seed: u64) -> Shown {
-    let (settle, count) = extent(options);
+pub(super) fn show(times: Times, law: &Law, trial: Trial, seed: u64) -> Shown {
+    let Times { before, settle, count, up, down, end } = times;
     let (up, from, to, load, ack_priced) = match trial {
         Trial::Steady { times, ack_priced } => {
-            let load = steps(&[(0, STEP[0]), (BEFORE, CARRIED * times)]);
-            (BEFORE, BEFORE + settle, BEFORE + settle + count, load, ack_priced)
+            let load = steps(&[(0, STEP[0]), (before, CARRIED * times)]);
+            (before, before + settle, before + settle + count, load, ack_priced)
         }
         // What is completed in the step: the first calls that it brings end a holding time later.
-        Trial::Step => (UP, UP + HOLDING, END, steps(&[(0, STEP[0]), (UP, STEP[1]), (DOWN, STEP[2])]), true),
+        Trial::Step => (up, up + HOLDING, end, steps(&[(0, STEP[0]), (up, STEP[1]), (down, STEP[2])]), true),
     };
     let mut scenario = network(law, to);
     scenario.streams[0].load = load;
@@ -139,10 +177,10 @@ pub(super) fn show(options: &Options, law: &Law, trial: Trial, seed: u64) -> Sho
         scenario.costs.reject_ack = Duration::ZERO;
     }
     let results = model::run(&scenario, seed);
-    let counted = if let Trial::Step = trial { DOWN } else { to };
+    let counted = if let Trial::Step = trial { down } else { to };
     let percent = 100.0 * results.rates(at(from), at(counted)).1 / CARRIED;
     let worst = results.streams[0].answer_delay.percentile(99.0);
-    Shown { percent, worst, seconds: seconds(&results, to) }
+    Shown { percent, worst, seconds: seconds(&results, to), times }
 }
 
 fn network(law: &Law, seconds: u64) -> Scenario {

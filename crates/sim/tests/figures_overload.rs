@@ -1,0 +1,21 @@
+//! The Overload paper's figures of runs of seconds, compared with those in the repository: a change of behaviour is a diff to
+//! read.
+
+mod tables;
+
+const FIGURES: [&str; 8] = [
+    "overload-7",
+    "overload-8",
+    "overload-9",
+    "overload-10",
+    "overload-11",
+    "overload-12",
+    "overload-14",
+    "overload-control",
+];
+
+/// Verdicts of runs as short as these mean nothing; that they are what they were does.
+#[test]
+fn the_figures_of_short_runs_are_those_in_the_repository() {
+    insta::assert_snapshot!(tables::tables(&FIGURES));
+}
