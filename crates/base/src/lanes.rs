@@ -39,56 +39,72 @@ struct Waiting {
 /// - Running: [`deadline`](Self::deadline) says when to call [`pop`](Self::pop) again.
 #[derive(Debug)]
 pub struct TimerLanes {
-    lanes: Vec<VecDeque<Waiting>>,
-    /// The deadline at the front of each lane.
-    fronts: Vec<Instant>,
-    /// The first lane with the earliest of these, and that.
+    lanes: Vec<Lane>,
+    /// The first lane with the earliest deadline at its front, and that.
     first: (usize, Instant),
+}
+
+#[derive(Clone, Debug)]
+struct Lane {
+    queue: VecDeque<Waiting>,
+    /// The deadline at its front.
+    front: Instant,
+    /// The deadline at its back; once it is empty, that of the last one that was there.
+    back: Instant,
 }
 
 impl TimerLanes {
     /// So many lanes, each empty.
     pub fn new(count: usize) -> Self {
-        Self { lanes: vec![VecDeque::new(); count], fronts: vec![NEVER; count], first: (0, NEVER) }
+        let lane = Lane { queue: VecDeque::new(), front: NEVER, back: Instant::ZERO };
+        Self { lanes: vec![lane; count], first: (0, NEVER) }
     }
 
     /// Sets a timer, and says when it will fire: at `deadline`, unless its lane holds a later one already, behind which
     /// it waits.
     pub fn set(&mut self, lane: u8, deadline: Instant, place: u32, generation: u32) -> Instant {
-        let queue = &mut self.lanes[lane as usize];
-        let deadline = queue.back().map_or(deadline, |last| last.deadline.max(deadline));
-        if queue.is_empty() {
-            self.fronts[lane as usize] = deadline;
-            let (lane, (first, at)) = (lane as usize, self.first);
-            if (deadline, lane) < (at, first) {
-                self.first = (lane, deadline);
+        let number = lane as usize;
+        let lane = &mut self.lanes[number];
+        // Where the lane is empty there is nothing to wait behind.
+        let deadline = if lane.front == NEVER { deadline } else { lane.back.max(deadline) };
+        if lane.front == NEVER {
+            lane.front = deadline;
+            let (first, at) = self.first;
+            if (deadline, number) < (at, first) {
+                self.first = (number, deadline);
             }
         }
-        queue.push_back(Waiting { deadline, place, generation });
+        lane.back = deadline;
+        lane.queue.push_back(Waiting { deadline, place, generation });
         deadline
     }
 
     /// The next timer that is due at `now` and not void; among those of one instant, that of the first lane.
-    pub fn pop(&mut self, now: Instant, mut is_void: impl FnMut(&LaneTimer) -> bool) -> Option<LaneTimer> {
+    #[inline]
+    pub fn pop(&mut self, now: Instant, is_void: impl FnMut(&LaneTimer) -> bool) -> Option<LaneTimer> {
         // Asked far more often than something is due.
+        if self.first.1 > now { None } else { self.pop_due(now, is_void) }
+    }
+
+    fn pop_due(&mut self, now: Instant, mut is_void: impl FnMut(&LaneTimer) -> bool) -> Option<LaneTimer> {
         while self.first.1 <= now && self.first.1 != NEVER {
-            let lane = self.first.0;
-            let queue = &mut self.lanes[lane];
+            let number = self.first.0;
+            let lane = &mut self.lanes[number];
             let named = |&Waiting { deadline, place, generation }: &Waiting| LaneTimer {
                 deadline,
-                lane: lane as u8,
+                lane: number as u8,
                 place,
                 generation,
             };
-            let timer = queue.pop_front().as_ref().map(named)?;
+            let timer = lane.queue.pop_front().as_ref().map(named)?;
             // So that nobody is woken for them.
             for _ in 0..SWEEP_MAX {
-                if queue.front().is_none_or(|next| !is_void(&named(next))) {
+                if lane.queue.front().is_none_or(|next| !is_void(&named(next))) {
                     break;
                 }
-                queue.pop_front();
+                lane.queue.pop_front();
             }
-            self.fronts[lane] = queue.front().map_or(NEVER, |next| next.deadline);
+            lane.front = lane.queue.front().map_or(NEVER, |next| next.deadline);
             self.find_first();
             if !is_void(&timer) {
                 return Some(timer);
@@ -104,9 +120,9 @@ impl TimerLanes {
 
     fn find_first(&mut self) {
         self.first = (0, NEVER);
-        for (lane, &front) in self.fronts.iter().enumerate() {
-            if front < self.first.1 {
-                self.first = (lane, front);
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if lane.front < self.first.1 {
+                self.first = (number, lane.front);
             }
         }
     }

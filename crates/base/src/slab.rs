@@ -7,14 +7,17 @@ const CHUNK: usize = 1 << 10;
 /// so growth costs the same at a million entries as at a thousand.
 #[derive(Debug)]
 pub struct Slab<T> {
-    chunks: Vec<Vec<Option<T>>>,
+    /// Of a length that is known, so that only the number of the chunk needs to be compared with a bound.
+    chunks: Vec<Box<[Option<T>; CHUNK]>>,
     free: Vec<u32>,
+    /// The first key that has never been used.
+    fresh: u32,
     len: usize,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), free: Vec::new(), len: 0 }
+        Self { chunks: Vec::new(), free: Vec::new(), fresh: 0, len: 0 }
     }
 }
 
@@ -25,23 +28,27 @@ impl<T> Slab<T> {
     /// When 2^32 - 1 entries are stored.
     pub fn insert(&mut self, value: T) -> u32 {
         self.len += 1;
-        if let Some(key) = self.free.pop() {
-            self.chunks[key as usize / CHUNK][key as usize % CHUNK] = Some(value);
-            return key;
+        let key = self.free.pop().unwrap_or_else(|| self.grow());
+        self.chunks[key as usize / CHUNK][key as usize % CHUNK] = Some(value);
+        key
+    }
+
+    /// A key that has not been used yet.
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        let key = self.fresh;
+        assert!(key < u32::MAX, "a slab holds at most 2^32 - 1 entries");
+        self.fresh += 1;
+        if key as usize == self.chunks.len() * CHUNK {
+            let chunk: Box<[Option<T>]> = core::iter::repeat_with(|| None).take(CHUNK).collect();
+            self.chunks.push(chunk.try_into().unwrap_or_else(|_| unreachable!("it has this length")));
         }
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
-        }
-        let at = self.chunks.len() - 1;
-        let key = at * CHUNK + self.chunks[at].len();
-        assert!(key < u32::MAX as usize, "a slab holds at most 2^32 - 1 entries");
-        self.chunks[at].push(Some(value));
-        key as u32
+        key
     }
 
     /// Takes an entry out; `None` when there is none.
     pub fn remove(&mut self, key: u32) -> Option<T> {
-        let value = self.chunks.get_mut(key as usize / CHUNK)?.get_mut(key as usize % CHUNK)?.take()?;
+        let value = self.chunks.get_mut(key as usize / CHUNK)?[key as usize % CHUNK].take()?;
         self.free.push(key);
         self.len -= 1;
         Some(value)
@@ -49,12 +56,12 @@ impl<T> Slab<T> {
 
     /// The entry of this key.
     pub fn get(&self, key: u32) -> Option<&T> {
-        self.chunks.get(key as usize / CHUNK)?.get(key as usize % CHUNK)?.as_ref()
+        self.chunks.get(key as usize / CHUNK)?[key as usize % CHUNK].as_ref()
     }
 
     /// The entry of this key, to be changed.
     pub fn get_mut(&mut self, key: u32) -> Option<&mut T> {
-        self.chunks.get_mut(key as usize / CHUNK)?.get_mut(key as usize % CHUNK)?.as_mut()
+        self.chunks.get_mut(key as usize / CHUNK)?[key as usize % CHUNK].as_mut()
     }
 
     /// How many entries are stored.
@@ -79,7 +86,7 @@ impl<T> Slab<T> {
             .iter()
             .enumerate()
             .skip(first)
-            .flat_map(|(chunk, entries)| (chunk * CHUNK..).zip(entries))
+            .flat_map(|(chunk, entries)| (chunk * CHUNK..).zip(entries.iter()))
             .skip(within)
             .filter_map(|(key, entry)| Some((key as u32, entry.as_ref()?)))
     }

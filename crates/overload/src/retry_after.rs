@@ -64,6 +64,17 @@ impl Controller for RetryAfter {
     }
 }
 
+/// What a 503 with Retry-After means that comes while its sender is at rest already.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum During {
+    /// The pause lasts until the later end: each 503 asks for a duration of its own (RFC 3261 §21.5.4).
+    #[default]
+    Prolong,
+    /// Nothing new, as it answers a request from before the pause: the one that runs ends in its time (Overload paper,
+    /// III-A: "for the specified amount of time and starts again after this time is over").
+    Ignore,
+}
+
 /// The client's side, one for each downstream neighbour: no requests for as long as the neighbour asked
 /// (RFC 3261 §21.5.4).
 #[derive(Clone, Copy, Default, Debug)]
@@ -72,10 +83,11 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The neighbour answered 503. Without a Retry-After only that request is affected. Of several pauses that
-    /// overlap the one that ends last counts: answers overtake each other.
-    pub fn on_503(&mut self, now: Instant, retry_after: Option<Duration>) {
-        if let Some(pause) = retry_after {
+    /// The neighbour answered 503. Without a Retry-After only that request is affected.
+    pub fn on_503(&mut self, now: Instant, retry_after: Option<Duration>, during: During) {
+        if let Some(pause) = retry_after
+            && (during == During::Prolong || self.is_open(now))
+        {
             self.until = self.until.max(now + pause);
         }
     }
@@ -110,13 +122,29 @@ mod tests {
     #[test]
     fn a_neighbour_rests_for_as_long_as_it_asked_and_only_if_it_did() {
         let mut backoff = Backoff::default();
+        let prolong = During::Prolong;
         assert!(backoff.is_open(Instant::ZERO));
-        backoff.on_503(Instant::from_millis(100), None);
+        backoff.on_503(Instant::from_millis(100), None, prolong);
         assert!(backoff.is_open(Instant::from_millis(100)));
-        backoff.on_503(Instant::from_millis(100), Some(Duration::from_secs(10)));
-        backoff.on_503(Instant::from_millis(200), Some(Duration::from_secs(1)));
+        backoff.on_503(Instant::from_millis(100), Some(Duration::from_secs(10)), prolong);
+        backoff.on_503(Instant::from_millis(200), Some(Duration::from_secs(1)), prolong);
         assert!(!backoff.is_open(Instant::from_millis(10_099)));
         assert!(backoff.is_open(Instant::from_millis(10_100)));
         assert_eq!(backoff.until(), Instant::from_millis(10_100));
+    }
+
+    #[test]
+    fn a_second_503_prolongs_the_pause_or_says_nothing_new() {
+        let pause = Some(Duration::from_secs(10));
+        let ends = [During::Prolong, During::Ignore].map(|during| {
+            let mut backoff = Backoff::default();
+            backoff.on_503(Instant::from_millis(1_000), pause, during);
+            backoff.on_503(Instant::from_millis(4_000), pause, during);
+            let first = backoff.until();
+            backoff.on_503(Instant::from_millis(20_000), pause, during);
+            (first, backoff.until())
+        });
+        assert_eq!(ends.map(|end| end.0), [14_000, 11_000].map(Instant::from_millis));
+        assert_eq!(ends.map(|end| end.1), [Instant::from_millis(30_000); 2]);
     }
 }

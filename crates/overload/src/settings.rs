@@ -1,7 +1,7 @@
 use crate::end_to_end::{self, Targets};
-use crate::hop::{self, Law, Receiver, Sender, SenderSettings};
+use crate::hop::{Law, Receiver, Sender, SenderSettings};
 use crate::local::{BangBang, Controller, Delay, None as NoControl, Occupancy, bang_bang, delay, occupancy};
-use crate::retry_after::{self, RetryAfter};
+use crate::retry_after::{self, During, RetryAfter};
 use crate::{RejectAt, RejectState, Scope, Triage};
 
 /// The local law of a host, with its constants.
@@ -21,21 +21,6 @@ pub enum Local {
 }
 
 impl Local {
-    /// The names in the configuration.
-    pub const NAMES: [&'static str; 5] = ["none", "bang-bang", "retry-after", "occupancy", "delay"];
-
-    /// The law of this name, with its default constants.
-    pub fn by_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "none" => Self::None,
-            "bang-bang" => Self::BangBang(bang_bang::Settings::default()),
-            "retry-after" => Self::RetryAfter(retry_after::Settings::default()),
-            "occupancy" => Self::Occupancy(occupancy::Settings::default()),
-            "delay" => Self::Delay(delay::Settings::default()),
-            _ => return None,
-        })
-    }
-
     /// A controller of this law.
     pub fn controller(&self) -> Box<dyn Controller> {
         match *self {
@@ -60,23 +45,6 @@ pub enum Feedback {
     EndToEnd(end_to_end::Settings),
 }
 
-impl Feedback {
-    /// The names in the configuration.
-    pub const NAMES: [&'static str; 5] = ["none", "loss", "rate", "window", "end-to-end"];
-
-    /// The feedback of this name, with its default constants.
-    pub fn by_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "none" => Self::None,
-            "loss" => Self::Hop(Law::Loss(occupancy::Settings::default())),
-            "rate" => Self::Hop(Law::Rate(hop::rate::Settings::default())),
-            "window" => Self::Hop(Law::Window(hop::window::Settings::default())),
-            "end-to-end" => Self::EndToEnd(end_to_end::Settings::default()),
-            _ => return None,
-        })
-    }
-}
-
 /// Everything about overload that a host can be told. The default is no control at all.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Settings {
@@ -93,6 +61,8 @@ pub struct Settings {
     /// Whether a request that a downstream neighbour rejected with a 503 is tried at another one (Overload paper,
     /// VI-C, case 3).
     pub alternate: bool,
+    /// What a 503 with Retry-After means to this host while it spares the neighbour already.
+    pub during: During,
     /// The rules of the queue; first come first served without.
     pub triage: Option<Triage>,
 }
@@ -130,17 +100,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_makes_what_it_says() {
-        for name in Local::NAMES {
-            assert_eq!(Local::by_name(name).unwrap().controller().name(), name);
-        }
-        for name in Feedback::NAMES {
-            let settings = Settings { feedback: Feedback::by_name(name).unwrap(), ..Settings::default() };
-            let hop = ["loss", "rate", "window"].contains(&name);
-            assert_eq!(settings.receiver().is_some(), hop, "{name}");
-            assert_eq!(settings.sender().is_some(), hop, "{name}");
-            assert_eq!(settings.targets().is_some(), name == "end-to-end", "{name}");
-        }
-        assert!(Local::by_name("OCC").is_none() && Feedback::by_name("").is_none());
+    fn a_host_has_the_side_of_the_feedback_that_it_was_told() {
+        let of = |feedback| {
+            let settings = Settings { feedback, ..Settings::default() };
+            [settings.receiver().is_some(), settings.sender().is_some(), settings.targets().is_some()]
+        };
+        assert_eq!(of(Feedback::None), [false; 3]);
+        assert_eq!(of(Feedback::Hop(Law::Loss(occupancy::Settings::default()))), [true, true, false]);
+        assert_eq!(of(Feedback::EndToEnd(end_to_end::Settings::default())), [false, false, true]);
     }
 }

@@ -1,7 +1,6 @@
 use crate::context::{Action, Context, Event};
 use crate::medium::{Medium, Refusal, Sink};
-use arrayvec::ArrayVec;
-use base::{Instant, Ledger, Operation, Slab, TimerWheel};
+use base::{Instant, LaneTimer, Ledger, Operation, Slab, TimerLanes};
 use core::time::Duration;
 use transaction::{
     Class, Due, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Timer, Timers,
@@ -66,6 +65,9 @@ impl Counters {
     }
 }
 
+/// A timer that does not run.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
 /// A request on its way through.
 struct Proxied<R> {
     context: Context,
@@ -78,8 +80,8 @@ struct Proxied<R> {
     settled: bool,
     /// Whether it counts no more as unanswered.
     answered: bool,
-    /// Timer C's key in the wheel.
-    timer_c: Option<u32>,
+    /// When Timer C fires; one for another instant is void.
+    timer_c_at: Instant,
 }
 
 /// What the proxy keeps with a transaction.
@@ -98,13 +100,14 @@ enum Leg {
 /// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
 ///   request comes between; [`response`](Self::response), [`refuse`](Self::refuse).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
-///   timers have to wait for a processor.
+///   timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
 /// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<D: Medium> {
     layer: Layer<Leg, D::Message>,
     proxied: Slab<Proxied<D::Request>>,
-    timers_c: TimerWheel,
+    /// Timer C of all INVITEs, one lane, since all ring equally long.
+    timers_c: TimerLanes,
     settings: Settings,
     counters: Counters,
     ledger: Ledger,
@@ -142,13 +145,14 @@ impl Fire {
 /// Passes on what is sent and collects the news: the layer can't be used while it runs.
 struct Collect<'a, S> {
     sink: &'a mut S,
-    news: ArrayVec<(Id, Leg, News), 2>,
-    ended: ArrayVec<(Id, Leg), 1>,
+    /// A step tells one thing at most, and ends one transaction.
+    news: Option<(Id, Leg, News)>,
+    ended: Option<(Id, Leg)>,
 }
 
 impl<'a, S> Collect<'a, S> {
     fn new(sink: &'a mut S) -> Self {
-        Self { sink, news: ArrayVec::new(), ended: ArrayVec::new() }
+        Self { sink, news: None, ended: None }
     }
 }
 
@@ -158,11 +162,11 @@ impl<M: Message, S: Sink<M>> Effects<Leg, M> for Collect<'_, S> {
     }
 
     fn tell(&mut self, id: Id, leg: &mut Leg, news: News) {
-        self.news.push((id, *leg, news));
+        self.news = Some((id, *leg, news));
     }
 
     fn ended(&mut self, id: Id, leg: Leg) {
-        self.ended.push((id, leg));
+        self.ended = Some((id, leg));
     }
 }
 
@@ -176,7 +180,7 @@ impl<D: Medium> Proxy<D> {
         Self {
             layer: Layer::new(settings.timers),
             proxied: Slab::default(),
-            timers_c: TimerWheel::default(),
+            timers_c: TimerLanes::new(1),
             settings,
             counters: Counters::default(),
             ledger: Ledger::default(),
@@ -221,9 +225,11 @@ impl<D: Medium> Proxy<D> {
         let mut collect = Collect::new(sink);
         let matched = self.layer.received(now, key, &mut collect).is_some();
         // The ACK to a 2xx has a branch of its own, but not every client knows that: what is for us is not absorbed.
-        let absorbed = matched && collect.news.is_empty();
+        let absorbed = matched && collect.news.is_none();
         let ended = collect.ended;
-        self.clear(ended);
+        if let Some((id, leg)) = ended {
+            clear(&mut self.proxied, id, leg);
+        }
         absorbed
     }
 
@@ -308,7 +314,7 @@ impl<D: Medium> Proxy<D> {
             attempt: 0,
             settled: false,
             answered: false,
-            timer_c: None,
+            timer_c_at: NEVER,
         };
         let at = self.proxied.insert(entry);
         *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
@@ -377,12 +383,14 @@ impl<D: Medium> Proxy<D> {
         let matched = self.layer.response(now, key, Class::of(status), response, &mut collect);
         self.counters.stray += u64::from(matched.is_none());
         let Collect { news, ended, .. } = collect;
-        for (id, leg, news) in news {
-            if let (Some(at), News::Message) = (self.current(id, leg), news) {
-                self.feed(now, at, Event::Response(status), Some(response), medium, sink);
-            }
+        if let Some((id, leg, News::Message)) = news
+            && let Some(at) = self.current(id, leg)
+        {
+            self.feed(now, at, Event::Response(status), Some(response), medium, sink);
         }
-        self.clear(ended);
+        if let Some((id, leg)) = ended {
+            clear(&mut self.proxied, id, leg);
+        }
     }
 
     /// Runs the timers that are due, a bounded number of them; [`deadline`](Self::deadline) tells whether some are left.
@@ -398,14 +406,15 @@ impl<D: Medium> Proxy<D> {
         Instant::earliest(self.layer.deadline(), self.timers_c.deadline())
     }
 
-    /// The same for whoever asks for [`due_unnoticed`](Self::due_unnoticed) before each message.
+    /// The same for whoever calls [`clear_away`](Self::clear_away) before each message.
     pub fn noticed_deadline(&self) -> Option<Instant> {
         Instant::earliest(self.layer.noticed_deadline(), self.timers_c.deadline())
     }
 
-    /// The next timer that is due of those that only end transactions: see [`Layer::due_unnoticed`].
-    pub fn due_unnoticed(&mut self, now: Instant) -> Option<Fire> {
-        self.layer.due_unnoticed(now).map(|due| Fire(Which::Transaction(due)))
+    /// Ends the transactions whose time is over, unnoticed: see [`Layer::clear_away`].
+    pub fn clear_away(&mut self, now: Instant) {
+        let Self { layer, proxied, .. } = self;
+        layer.clear_away(now, |id, leg| clear(proxied, id, leg));
     }
 
     /// The next timer that is due, to be given to [`fire`](Self::fire) when its turn has come.
@@ -413,9 +422,13 @@ impl<D: Medium> Proxy<D> {
         if let Some(due) = self.layer.due(now) {
             return Some(Fire(Which::Transaction(due)));
         }
-        let (_, at) = self.timers_c.pop(now)?;
-        let entry = &mut self.proxied[at];
-        entry.timer_c = None;
+        let Self { timers_c, proxied, .. } = self;
+        let waits = |timer: &LaneTimer| {
+            proxied.get(timer.place).is_some_and(|entry| entry.timer_c_at == timer.deadline)
+        };
+        let at = timers_c.pop(now, |timer| !waits(timer))?.place;
+        let entry = &mut proxied[at];
+        entry.timer_c_at = NEVER;
         Some(Fire(Which::TimerC { at, server: entry.server }))
     }
 
@@ -431,18 +444,18 @@ impl<D: Medium> Proxy<D> {
                 let mut collect = Collect::new(sink);
                 self.layer.fire(now, due, &mut collect);
                 let Collect { news, ended, .. } = collect;
-                for (id, leg, news) in news {
-                    match (news, leg) {
-                        (News::TryingDue, Leg::Server(at)) => self.late(now, at, id, medium, sink),
-                        (News::Timeout(_), _) => {
-                            if let Some(at) = self.current(id, leg) {
-                                self.feed(now, at, Event::Timeout, None, medium, sink);
-                            }
+                match news {
+                    Some((id, Leg::Server(at), News::TryingDue)) => self.late(now, at, id, medium, sink),
+                    Some((id, leg, News::Timeout(_))) => {
+                        if let Some(at) = self.current(id, leg) {
+                            self.feed(now, at, Event::Timeout, None, medium, sink);
                         }
-                        _ => {}
                     }
+                    _ => {}
                 }
-                self.clear(ended);
+                if let Some((id, leg)) = ended {
+                    clear(&mut self.proxied, id, leg);
+                }
             }
         }
     }
@@ -459,12 +472,14 @@ impl<D: Medium> Proxy<D> {
         let mut collect = Collect::new(sink);
         self.layer.transport_error(now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
-        for (id, leg, news) in news {
-            if let (Some(at), News::TransportError) = (self.current(id, leg), news) {
-                self.feed(now, at, Event::Unreachable, None, medium, sink);
-            }
+        if let Some((id, leg, News::TransportError)) = news
+            && let Some(at) = self.current(id, leg)
+        {
+            self.feed(now, at, Event::Unreachable, None, medium, sink);
         }
-        self.clear(ended);
+        if let Some((id, leg)) = ended {
+            clear(&mut self.proxied, id, leg);
+        }
         true
     }
 
@@ -538,7 +553,7 @@ impl<D: Medium> Proxy<D> {
             if !core::mem::replace(&mut entry.answered, true) {
                 self.unanswered -= 1;
             }
-            self.free(at);
+            free(&mut self.proxied, at);
         }
     }
 
@@ -574,40 +589,12 @@ impl<D: Medium> Proxy<D> {
     }
 
     fn set_timer_c(&mut self, now: Instant, at: u32) {
-        let deadline = now + self.settings.timer_c;
-        let entry = &mut self.proxied[at];
-        match entry.timer_c {
-            Some(timer) => self.timers_c.reset(timer, deadline),
-            None => entry.timer_c = Some(self.timers_c.set(deadline, at)),
-        }
+        // Whoever has the place next sets timers for other instants, so no generation is needed to tell them apart.
+        self.proxied[at].timer_c_at = self.timers_c.set(0, now + self.settings.timer_c, at, 0);
     }
 
     fn stop_timer_c(&mut self, at: u32) {
-        if let Some(timer) = self.proxied[at].timer_c.take() {
-            self.timers_c.cancel(timer);
-        }
-    }
-
-    /// A client transaction is over: nothing more will come from it.
-    fn clear(&mut self, ended: impl IntoIterator<Item = (Id, Leg)>) {
-        for (id, leg) in ended {
-            if let Leg::Client(at) = leg
-                && let Some(entry) = self.proxied.get_mut(at)
-                && entry.client == Some(id)
-            {
-                entry.client = None;
-                self.free(at);
-            }
-        }
-    }
-
-    /// Forgets a request that has been answered and whose client transaction is over.
-    fn free(&mut self, at: u32) {
-        let entry = &self.proxied[at];
-        if entry.context.is_finished() && entry.client.is_none() {
-            self.stop_timer_c(at);
-            self.proxied.remove(at);
-        }
+        self.proxied[at].timer_c_at = NEVER;
     }
 
     /// What was done so far.
@@ -617,9 +604,7 @@ impl<D: Medium> Proxy<D> {
 
     /// What it cost so far, the transactions included.
     pub fn ledger(&self) -> Ledger {
-        let mut sum = self.ledger;
-        sum += *self.layer.ledger();
-        sum
+        self.ledger + *self.layer.ledger()
     }
 
     /// Transactions there are.
@@ -635,5 +620,24 @@ impl<D: Medium> Proxy<D> {
     /// Requests that wait for their answer, or for more 2xx.
     pub fn in_progress(&self) -> usize {
         self.proxied.len()
+    }
+}
+
+/// A client transaction is over: nothing more will come from it.
+fn clear<R>(proxied: &mut Slab<Proxied<R>>, id: Id, leg: Leg) {
+    if let Leg::Client(at) = leg
+        && let Some(entry) = proxied.get_mut(at)
+        && entry.client == Some(id)
+    {
+        entry.client = None;
+        free(proxied, at);
+    }
+}
+
+/// Forgets a request that has been answered and whose client transaction is over.
+fn free<R>(proxied: &mut Slab<Proxied<R>>, at: u32) {
+    let entry = &proxied[at];
+    if entry.context.is_finished() && entry.client.is_none() {
+        proxied.remove(at);
     }
 }

@@ -24,23 +24,27 @@ const LIVES: usize = Timer::ALL.len();
 #[derive(Debug)]
 pub(crate) struct Lanes {
     profile: Timers,
-    /// By lane.
-    lengths: [Duration; LIVES + Interval::COUNT],
+    /// In nanoseconds, by lane.
+    lengths: [u64; LIVES + Interval::COUNT],
     /// Timers that do something, sooner or later, that somebody notices.
     noticed: TimerLanes,
     /// The others: they only end transactions that have done their duty.
     unnoticed: TimerLanes,
 }
 
-/// Which timers are meant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Among {
-    All,
-    Unnoticed,
-}
-
 /// Timers that end a transaction that has done its duty, by their lane.
 const UNNOTICED: [Timer; 6] = [Timer::D, Timer::I, Timer::J, Timer::K, Timer::L, Timer::M];
+
+/// The lane of each of these timers.
+const LANE_OF: [Option<u8>; LIVES] = {
+    let mut lanes = [None; LIVES];
+    let mut lane = 0;
+    while lane < UNNOTICED.len() {
+        lanes[UNNOTICED[lane] as usize] = Some(lane as u8);
+        lane += 1;
+    }
+    lanes
+};
 
 /// What a timer in a lane is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,12 +57,12 @@ pub(crate) enum Purpose {
 
 impl Lanes {
     pub(crate) fn new(profile: Timers) -> Self {
-        let mut lengths = [profile.t2; LIVES + Interval::COUNT];
+        let mut lengths = [nanos(profile.t2); LIVES + Interval::COUNT];
         for (length, timer) in lengths.iter_mut().zip(Timer::ALL) {
-            *length = profile.value(timer);
+            *length = nanos(profile.value(timer));
         }
         for doublings in 0..=DOUBLINGS_MAX {
-            lengths[LIVES + doublings as usize] = profile.t1 * (1 << doublings);
+            lengths[LIVES + doublings as usize] = nanos(profile.t1 * (1 << doublings));
         }
         Self {
             profile,
@@ -70,11 +74,15 @@ impl Lanes {
 
     /// Starts a timer that ends a state, for the transaction at this place.
     pub(crate) fn live(&mut self, now: Instant, timer: Timer, (place, generation): (u32, u32)) -> Instant {
-        let deadline = now + self.lengths[timer as usize];
-        match UNNOTICED.iter().position(|&other| other == timer) {
-            Some(lane) => self.unnoticed.set(lane as u8, deadline, place, generation),
+        let deadline = self.after(now, timer as u8);
+        match LANE_OF[timer as usize] {
+            Some(lane) => self.unnoticed.set(lane, deadline, place, generation),
             None => self.noticed.set(timer as u8, deadline, place, generation),
         }
+    }
+
+    fn after(&self, now: Instant, lane: u8) -> Instant {
+        Instant::from_nanos(now.as_nanos().saturating_add(self.lengths[lane as usize]))
     }
 
     /// Starts the timer that sends again.
@@ -85,7 +93,7 @@ impl Lanes {
         (place, generation): (u32, u32),
     ) -> Instant {
         let lane = LIVES as u8 + interval.0;
-        self.noticed.set(lane, now + self.lengths[lane as usize], place, generation)
+        self.noticed.set(lane, self.after(now, lane), place, generation)
     }
 
     /// The interval that follows this one; `None` if none is started.
@@ -97,7 +105,7 @@ impl Lanes {
             Pace::Double => Some(doubled),
             Pace::DoubleToT2 if interval == Interval::T2 => Some(interval),
             Pace::DoubleToT2 => {
-                let fits = self.lengths[LIVES + doubled.0 as usize] < self.profile.t2;
+                let fits = self.lengths[LIVES + doubled.0 as usize] < nanos(self.profile.t2);
                 Some(if fits { doubled } else { Interval::T2 })
             }
             Pace::T2 => Some(Interval::T2),
@@ -115,16 +123,12 @@ impl Lanes {
     /// The next timer that is due and that its transaction still waits for.
     pub(crate) fn pop(
         &mut self,
-        among: Among,
         now: Instant,
         waits: impl Fn(&LaneTimer, Purpose) -> bool,
     ) -> Option<(LaneTimer, Purpose)> {
-        let unnoticed = |timer: &LaneTimer| Purpose::Life(UNNOTICED[timer.lane as usize]);
-        if let Some(timer) = self.unnoticed.pop(now, |timer| !waits(timer, unnoticed(timer))) {
-            return Some((timer, unnoticed(&timer)));
-        }
-        if among == Among::Unnoticed {
-            return None;
+        if let Some((timer, life)) = self.pop_unnoticed(now, |timer, life| waits(timer, Purpose::Life(life)))
+        {
+            return Some((timer, Purpose::Life(life)));
         }
         let noticed = |timer: &LaneTimer| match Timer::ALL.get(timer.lane as usize) {
             Some(&life) => Purpose::Life(life),
@@ -133,4 +137,19 @@ impl Lanes {
         let timer = self.noticed.pop(now, |timer| !waits(timer, noticed(timer)))?;
         Some((timer, noticed(&timer)))
     }
+
+    /// The same among those that nobody notices.
+    pub(crate) fn pop_unnoticed(
+        &mut self,
+        now: Instant,
+        waits: impl Fn(&LaneTimer, Timer) -> bool,
+    ) -> Option<(LaneTimer, Timer)> {
+        let life = |timer: &LaneTimer| UNNOTICED[timer.lane as usize];
+        let timer = self.unnoticed.pop(now, |timer| !waits(timer, life(timer)))?;
+        Some((timer, life(&timer)))
+    }
+}
+
+fn nanos(length: Duration) -> u64 {
+    (Instant::ZERO + length).as_nanos()
 }

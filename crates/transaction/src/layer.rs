@@ -2,9 +2,9 @@
 
 use crate::effects::{Effects, Message, News, Sending};
 use crate::key::{Key, ServerKey, Tag};
-use crate::lanes::{Among, Lanes, Purpose};
+use crate::lanes::{Lanes, Purpose};
 use crate::machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
-use crate::store::{Id, NEVER, Store};
+use crate::store::{Entry, Id, Messages, NEVER, Store};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
 
@@ -17,7 +17,8 @@ pub const EXPIRE_MAX: usize = 1024;
 ///   [`cancel`](Self::cancel) asks whether a CANCEL may go out.
 /// - Server: [`received`](Self::received) matches what comes in, [`accept`](Self::accept) begins one,
 ///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
-/// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline).
+/// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
+///   [`clear_away`](Self::clear_away) before each message and the rest at [`noticed_deadline`](Self::noticed_deadline).
 /// - Looking in: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
 ///   [`machine`](Self::machine), [`len`](Self::len), [`timers_set`](Self::timers_set), [`ledger`](Self::ledger).
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Layer<T, M> {
     store: Store<T, M>,
     lanes: Lanes,
     ledger: Ledger,
+    /// A key that [`Layer::received`] has just not found: the look-up before a transaction is entered has been made.
+    absent: Option<ServerKey>,
 }
 
 /// A transaction to begin.
@@ -48,19 +51,10 @@ pub struct Due {
     pub timer: Timer,
 }
 
-/// What a step brings along, and what may be sent or acknowledged in it.
-enum Given<'r, 'm, M: Message> {
-    Nothing,
-    /// Of the user.
-    Message(M),
-    /// Of the network.
-    Response(&'r M::Response<'m>),
-}
-
 impl<T, M: Message> Layer<T, M> {
     /// A layer without transactions.
     pub fn new(timers: Timers) -> Self {
-        Self { store: Store::default(), lanes: Lanes::new(timers), ledger: Ledger::default() }
+        Self { store: Store::default(), lanes: Lanes::new(timers), ledger: Ledger::default(), absent: None }
     }
 
     /// Begins a client transaction and sends its request; `None`, and nothing is sent, when there is one of this key.
@@ -75,7 +69,9 @@ impl<T, M: Message> Layer<T, M> {
         let step = Machine::client(new.kind, new.transport);
         let key = ServerKey { key: new.key, tag: Tag::NONE, is_ack: false };
         let id = self.enter(&key, step.next, new.transport, new.user)?;
-        self.carry_out(now, id, step, Given::Message(request), Sending::First, out);
+        self.carry_out(now, id, step, Sending::First, out, |entry, messages, out| {
+            send_new(entry, messages, id, step.send, request, out);
+        });
         Some(id)
     }
 
@@ -92,8 +88,14 @@ impl<T, M: Message> Layer<T, M> {
     ) -> Option<Id> {
         self.ledger.charge(Operation::Match);
         let id = self.store.find(&ServerKey { key, tag: Tag::NONE, is_ack: false })?;
-        let step =
-            self.feed(now, id, Event::Response(class), Given::Response(response), Sending::Repeat, out);
+        let step = self.step(id, Event::Response(class));
+        if step.send == Send::Ack {
+            self.carry_out(now, id, step, Sending::Repeat, out, |entry, messages, out| {
+                acknowledge(entry, messages, id, response, out);
+            });
+        } else {
+            self.follow(now, id, step, Sending::Repeat, out);
+        }
         self.note_absorbed(step);
         Some(id)
     }
@@ -105,7 +107,7 @@ impl<T, M: Message> Layer<T, M> {
     pub fn cancel(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) -> bool {
         let Some(entry) = self.store.get(id) else { return false };
         let before = entry.machine;
-        let step = self.feed(now, id, Event::Cancel, Given::Nothing, Sending::First, out);
+        let step = self.feed(now, id, Event::Cancel, Sending::First, out);
         step.next != before
     }
 
@@ -115,9 +117,12 @@ impl<T, M: Message> Layer<T, M> {
     /// [18.2.1-1] What matches goes to its transaction, what does not goes to the user.
     pub fn received(&mut self, now: Instant, key: &ServerKey, out: &mut impl Effects<T, M>) -> Option<Id> {
         self.ledger.charge(Operation::Match);
-        let id = self.store.find(key)?;
+        let Some(id) = self.store.find(key) else {
+            self.absent = Some(*key);
+            return None;
+        };
         let event = if key.is_ack { Event::Ack } else { Event::Request };
-        let step = self.feed(now, id, event, Given::Nothing, Sending::Repeat, out);
+        let step = self.feed(now, id, event, Sending::Repeat, out);
         self.note_absorbed(step);
         Some(id)
     }
@@ -131,7 +136,7 @@ impl<T, M: Message> Layer<T, M> {
     ) -> Option<Id> {
         let step = Machine::server(new.kind);
         let id = self.enter(&new.key, step.next, new.transport, new.user)?;
-        self.carry_out(now, id, step, Given::Nothing, Sending::First, out);
+        self.follow(now, id, step, Sending::First, out);
         Some(id)
     }
 
@@ -150,8 +155,11 @@ impl<T, M: Message> Layer<T, M> {
             // [17.2.3-6] By this tag the ACK will be known.
             entry.answer_tag = response.to_tag();
         }
-        let event = Event::Respond(class);
-        self.feed(now, id, event, Given::Message(response), Sending::First, out).send != Send::Nothing
+        let step = entry.machine.on(Event::Respond(class), entry.transport);
+        self.carry_out(now, id, step, Sending::First, out, |entry, messages, out| {
+            send_new(entry, messages, id, step.send, response, out);
+        });
+        step.send != Send::Nothing
     }
 
     /// The client transaction of this key.
@@ -172,7 +180,7 @@ impl<T, M: Message> Layer<T, M> {
     /// What this transaction sent could not be delivered.
     pub fn transport_error(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
         if self.store.get(id).is_some() {
-            self.feed(now, id, Event::TransportError, Given::Nothing, Sending::First, out);
+            self.feed(now, id, Event::TransportError, Sending::First, out);
         }
     }
 
@@ -187,17 +195,8 @@ impl<T, M: Message> Layer<T, M> {
     /// The next timer that is due. It acts when it is given to [`fire`](Self::fire): at once, or when a processor
     /// gets round to it.
     pub fn due(&mut self, now: Instant) -> Option<Due> {
-        self.due_among(Among::All, now)
-    }
-
-    fn due_among(&mut self, among: Among, now: Instant) -> Option<Due> {
         let Self { store, lanes, ledger, .. } = self;
-        let (timer, purpose) = lanes.pop(among, now, |timer, purpose| {
-            store.named(timer).is_some_and(|(_, entry)| match purpose {
-                Purpose::Life(life) => entry.life == life && entry.life_at == timer.deadline,
-                Purpose::Resend => entry.resend_at == timer.deadline,
-            })
-        })?;
+        let (timer, purpose) = lanes.pop(now, |timer, purpose| store.waits(timer, purpose))?;
         ledger.charge(Operation::TimerFire);
         let id = Id { at: timer.place, generation: timer.generation };
         let entry = store.get_mut(id).expect("only what lives waits for a timer");
@@ -218,14 +217,29 @@ impl<T, M: Message> Layer<T, M> {
     pub fn fire(&mut self, now: Instant, due: Due, out: &mut impl Effects<T, M>) {
         let Due { id, timer } = due;
         if self.store.get(id).is_some() {
-            self.feed(now, id, Event::Timer(timer), Given::Nothing, Sending::Timer(timer), out);
+            self.feed(now, id, Event::Timer(timer), Sending::Timer(timer), out);
         }
     }
 
-    /// The next timer that is due of those that nobody notices: D and I to M end transactions that have done their duty.
-    /// When they fire makes no difference, as long as it is before the layer is asked about the next message.
-    pub fn due_unnoticed(&mut self, now: Instant) -> Option<Due> {
-        self.due_among(Among::Unnoticed, now)
+    /// Ends the transactions whose timers D and I to M are due: they have done their duty, so nobody notices. When that
+    /// happens makes no difference, as long as it is before the layer is asked about the next message. `ended` gets what
+    /// [`Effects::ended`] would.
+    pub fn clear_away(&mut self, now: Instant, mut ended: impl FnMut(Id, T)) {
+        let Self { store, lanes, ledger, .. } = self;
+        while let Some((timer, life)) =
+            lanes.pop_unnoticed(now, |timer, life| store.waits(timer, Purpose::Life(life)))
+        {
+            let id = Id { at: timer.place, generation: timer.generation };
+            let entry = store.remove(id);
+            debug_assert_eq!(
+                entry.machine.on(Event::Timer(life), entry.transport),
+                Step::to(entry.machine.terminated()),
+                "it would do more than end"
+            );
+            ledger.charge(Operation::TimerFire);
+            ledger.charge(Operation::ExpireTransaction);
+            ended(id, entry.user);
+        }
     }
 
     /// When [`expire`](Self::expire) is to be called next; a lower bound.
@@ -233,7 +247,7 @@ impl<T, M: Message> Layer<T, M> {
         self.lanes.deadline()
     }
 
-    /// The same for whoever asks for [`due_unnoticed`](Self::due_unnoticed) before each message, and need not wake up for
+    /// The same for whoever calls [`clear_away`](Self::clear_away) before each message, and need not wake up for
     /// those.
     pub fn noticed_deadline(&self) -> Option<Instant> {
         self.lanes.noticed_deadline()
@@ -282,7 +296,7 @@ impl<T, M: Message> Layer<T, M> {
     /// Enters a transaction, unless its key is taken.
     fn enter(&mut self, key: &ServerKey, machine: Machine, transport: TransportKind, user: T) -> Option<Id> {
         let own = ServerKey { is_ack: false, ..*key };
-        if self.store.find(&own).is_some() {
+        if self.absent.take() != Some(own) && self.store.find(&own).is_some() {
             return None;
         }
         self.ledger.charge(Operation::CreateTransaction);
@@ -295,106 +309,127 @@ impl<T, M: Message> Layer<T, M> {
         }
     }
 
-    /// Gives an event to a transaction that lives.
+    /// What an event leads to in a transaction that lives.
+    fn step(&self, id: Id, event: Event) -> Step<Machine> {
+        let entry = self.store.get(id).expect("callers have looked");
+        entry.machine.on(event, entry.transport)
+    }
+
+    /// Gives an event to a transaction that lives and that brings no message to send.
     fn feed(
         &mut self,
         now: Instant,
         id: Id,
         event: Event,
-        given: Given<'_, '_, M>,
         why: Sending,
         out: &mut impl Effects<T, M>,
     ) -> Step<Machine> {
-        let entry = self.store.get(id).expect("callers have looked");
-        let step = entry.machine.on(event, entry.transport);
-        self.carry_out(now, id, step, given, why, out);
+        let step = self.step(id, event);
+        self.follow(now, id, step, why, out);
         step
     }
 
-    /// Does what a step asks for: send, tell, set timers, end.
-    fn carry_out(
+    /// Does what a step asks for that sends nothing or what was sent before.
+    fn follow(
         &mut self,
         now: Instant,
         id: Id,
         step: Step<Machine>,
-        given: Given<'_, '_, M>,
         why: Sending,
         out: &mut impl Effects<T, M>,
     ) {
-        if self.send(id, step.send, given, why, out) {
+        let mut again = false;
+        self.carry_out(now, id, step, why, out, |entry, messages, out| {
+            if step.send == Send::Again
+                && let Some(message) = messages.get(entry.kept)
+            {
+                out.send(id, &entry.user, message, why);
+                again = true;
+            }
+        });
+        if again {
             self.ledger.charge(Operation::Retransmit);
         }
-        let entry = self.store.get_mut(id).expect("callers have looked");
+    }
+
+    /// Does what a step asks for: send, tell, set timers, end. What is sent is the caller's.
+    #[inline]
+    fn carry_out<E: Effects<T, M>>(
+        &mut self,
+        now: Instant,
+        id: Id,
+        step: Step<Machine>,
+        why: Sending,
+        out: &mut E,
+        send: impl FnOnce(&mut Entry<T>, &mut Messages<M>, &mut E),
+    ) {
+        let Self { store, lanes, ledger, .. } = self;
+        let (entry, messages) = store.open(id).expect("callers have looked");
+        send(entry, messages, out);
         entry.machine = step.next;
         if let Some(news) = news(step.tell, why) {
             out.tell(id, &mut entry.user, news);
         }
         if step.next.is_terminated() {
             // [17.1.1.2-27] [17.1.2.2-15] [17.2.1-23] [17.2.2-12] At once.
-            let entry = self.store.remove(id);
-            self.ledger.charge(Operation::ExpireTransaction);
+            let entry = store.remove(id);
+            ledger.charge(Operation::ExpireTransaction);
             out.ended(id, entry.user);
             return;
         }
         if !step.next.keeps_message() {
-            self.store.take_message(id);
+            messages.forget(&mut entry.kept);
         }
-        self.set_timers(now, id, step);
+        set_timers(entry, lanes, now, id, step);
     }
+}
 
-    /// Sends, and keeps what may be sent again. Whether it was sent before.
-    fn send(
-        &mut self,
-        id: Id,
-        send: Send,
-        given: Given<'_, '_, M>,
-        why: Sending,
-        out: &mut impl Effects<T, M>,
-    ) -> bool {
-        if send == Send::Nothing {
-            return false;
-        }
-        let user = &self.store.get(id).expect("callers have looked").user;
-        match (send, given) {
-            (Send::New, Given::Message(message)) => {
-                out.send(id, user, &message, Sending::First);
-                self.store.keep(id, message);
-            }
-            (Send::Pass, Given::Message(message)) => out.send(id, user, &message, Sending::First),
-            (Send::Ack, Given::Response(response)) => {
-                if let Some(ack) = self.store.message(id).and_then(|invite| invite.ack(response)) {
-                    out.send(id, user, &ack, Sending::First);
-                    self.store.keep(id, ack);
-                } else {
-                    self.store.take_message(id);
-                }
-            }
-            (Send::Again, _) => {
-                if let Some(message) = self.store.message(id) {
-                    out.send(id, user, message, why);
-                    return true;
-                }
-            }
-            _ => {}
-        }
-        false
+/// Sends a message of the user, and keeps it if it may be sent again.
+fn send_new<T, M: Message>(
+    entry: &mut Entry<T>,
+    messages: &mut Messages<M>,
+    id: Id,
+    send: Send,
+    message: M,
+    out: &mut impl Effects<T, M>,
+) {
+    if matches!(send, Send::New | Send::Pass) {
+        out.send(id, &entry.user, &message, Sending::First);
     }
+    if send == Send::New {
+        messages.keep(&mut entry.kept, message);
+    }
+}
 
-    /// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
-    fn set_timers(&mut self, now: Instant, id: Id, step: Step<Machine>) {
-        let entry = self.store.get_mut(id).expect("callers have looked");
-        let place = (id.at, id.generation);
-        if step.pace == Pace::Stop {
-            entry.resend_at = NEVER;
-        } else if let Some(interval) = self.lanes.paced(entry.interval, step.pace) {
-            entry.interval = interval;
-            entry.resend_at = self.lanes.resend(now, interval, place);
-        }
-        match step.life {
-            Life::Keep => {}
-            Life::Set(timer) => (entry.life, entry.life_at) = (timer, self.lanes.live(now, timer, place)),
-            Life::Clear => entry.life_at = NEVER,
-        }
+/// Acknowledges a failure response, and keeps the ACK in place of the INVITE.
+fn acknowledge<T, M: Message>(
+    entry: &mut Entry<T>,
+    messages: &mut Messages<M>,
+    id: Id,
+    response: &M::Response<'_>,
+    out: &mut impl Effects<T, M>,
+) {
+    if let Some(ack) = messages.get(entry.kept).and_then(|invite| invite.ack(response)) {
+        out.send(id, &entry.user, &ack, Sending::First);
+        messages.keep(&mut entry.kept, ack);
+    } else {
+        messages.forget(&mut entry.kept);
+    }
+}
+
+/// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
+fn set_timers<T>(entry: &mut Entry<T>, lanes: &mut Lanes, now: Instant, id: Id, step: Step<Machine>) {
+    let place = (id.at, id.generation);
+    if step.pace == Pace::Stop {
+        entry.resend_at = NEVER;
+    } else if let Some(interval) = lanes.paced(entry.interval, step.pace) {
+        entry.interval = interval;
+        entry.resend_at = lanes.resend(now, interval, place);
+    }
+    match step.life {
+        Life::Keep => {}
+        Life::Set(timer) => (entry.life, entry.life_at) = (timer, lanes.live(now, timer, place)),
+        Life::Clear => entry.life_at = NEVER,
     }
 }
 

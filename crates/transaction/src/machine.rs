@@ -296,15 +296,19 @@ impl Machine {
         }
     }
 
+    /// This machine when it is over.
+    pub(crate) fn terminated(self) -> Self {
+        match self {
+            Self::ClientInvite(_) => Self::ClientInvite(client::invite::State::Terminated),
+            Self::ClientNonInvite(_) => Self::ClientNonInvite(client::non_invite::State::Terminated),
+            Self::ServerInvite(_) => Self::ServerInvite(server::invite::State::Terminated),
+            Self::ServerNonInvite(_) => Self::ServerNonInvite(server::non_invite::State::Terminated),
+        }
+    }
+
     /// Whether it is over. RFC 3261 §17: it is destroyed the instant it gets there.
     pub fn is_terminated(self) -> bool {
-        matches!(
-            self,
-            Self::ClientInvite(client::invite::State::Terminated)
-                | Self::ClientNonInvite(client::non_invite::State::Terminated)
-                | Self::ServerInvite(server::invite::State::Terminated)
-                | Self::ServerNonInvite(server::non_invite::State::Terminated)
-        )
+        self == self.terminated()
     }
 
     /// Whether what it sent last may still have to be sent again, or be answered; if not, the memory is freed.

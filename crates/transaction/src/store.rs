@@ -1,5 +1,5 @@
 use crate::key::{Key, ServerKey, Tag};
-use crate::lanes::Interval;
+use crate::lanes::{Interval, Purpose};
 use crate::machine::{Machine, Timer, TransportKind};
 use base::{Instant, LaneTimer, Slab};
 use hashbrown::HashTable;
@@ -11,8 +11,40 @@ pub struct Id {
     pub(crate) generation: u32,
 }
 
-/// No message is kept.
-const NO_MESSAGE: u32 = u32::MAX;
+/// The place of a message that is kept, or [`Self::NONE`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kept(u32);
+
+impl Kept {
+    const NONE: Self = Self(u32::MAX);
+}
+
+/// What transactions keep to be sent again. Apart from them: few have something for long.
+#[derive(Debug)]
+pub(crate) struct Messages<M>(Slab<M>);
+
+impl<M> Messages<M> {
+    pub(crate) fn get(&self, kept: Kept) -> Option<&M> {
+        self.0.get(kept.0)
+    }
+
+    /// Keeps this message in place of the one before.
+    pub(crate) fn keep(&mut self, kept: &mut Kept, message: M) {
+        match self.0.get_mut(kept.0) {
+            Some(before) => *before = message,
+            None => *kept = Kept(self.0.insert(message)),
+        }
+    }
+
+    /// Keeps no message any more.
+    pub(crate) fn forget(&mut self, kept: &mut Kept) {
+        if *kept != Kept::NONE {
+            self.0.remove(kept.0);
+            *kept = Kept::NONE;
+        }
+    }
+}
+
 /// A timer that does not run.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
@@ -33,8 +65,8 @@ pub(crate) struct Entry<T> {
     /// When the message is sent again, and after which interval that is.
     pub(crate) resend_at: Instant,
     pub(crate) interval: Interval,
-    /// The place of what may have to be sent again.
-    message: u32,
+    /// What may have to be sent again.
+    pub(crate) kept: Kept,
     pub(crate) user: T,
 }
 
@@ -60,16 +92,15 @@ const PARTS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Store<T, M> {
     entries: Slab<Entry<T>>,
-    /// Kept apart: few transactions have one for long.
-    messages: Slab<M>,
-    index: Vec<HashTable<u32>>,
+    messages: Messages<M>,
+    index: Box<[HashTable<u32>; PARTS]>,
     generation: u32,
 }
 
 impl<T, M> Default for Store<T, M> {
     fn default() -> Self {
-        let index = (0..PARTS).map(|_| HashTable::new()).collect();
-        Self { entries: Slab::default(), messages: Slab::default(), index, generation: 0 }
+        let index = Box::new([const { HashTable::new() }; PARTS]);
+        Self { entries: Slab::default(), messages: Messages(Slab::default()), index, generation: 0 }
     }
 }
 
@@ -85,8 +116,13 @@ fn part_of(key: Key) -> usize {
 impl<T, M> Store<T, M> {
     pub(crate) fn find(&self, wanted: &ServerKey) -> Option<Id> {
         let part = &self.index[part_of(wanted.key)];
-        let &at = part.find(hash_of(wanted.key), |&at| self.entries[at].matches(wanted))?;
-        Some(Id { at, generation: self.entries[at].generation })
+        let mut generation = 0;
+        let &at = part.find(hash_of(wanted.key), |&at| {
+            let entry = &self.entries[at];
+            generation = entry.generation;
+            entry.matches(wanted)
+        })?;
+        Some(Id { at, generation })
     }
 
     pub(crate) fn get(&self, id: Id) -> Option<&Entry<T>> {
@@ -119,7 +155,7 @@ impl<T, M> Store<T, M> {
             life_at: NEVER,
             resend_at: NEVER,
             interval: Interval::default(),
-            message: NO_MESSAGE,
+            kept: Kept::NONE,
             user,
         });
         let entries = &self.entries;
@@ -127,29 +163,20 @@ impl<T, M> Store<T, M> {
         Id { at, generation }
     }
 
+    /// A transaction that lives, to be changed, and where the messages are.
+    pub(crate) fn open(&mut self, id: Id) -> Option<(&mut Entry<T>, &mut Messages<M>)> {
+        let entry = self.entries.get_mut(id.at).filter(|entry| entry.generation == id.generation)?;
+        Some((entry, &mut self.messages))
+    }
+
     /// What is kept to be sent again.
     pub(crate) fn message(&self, id: Id) -> Option<&M> {
-        self.messages.get(self.get(id)?.message)
-    }
-
-    /// Keeps this message in place of the one before.
-    pub(crate) fn keep(&mut self, id: Id, message: M) {
-        self.take_message(id);
-        let at = self.messages.insert(message);
-        self.entries[id.at].message = at;
-    }
-
-    /// Keeps no message any more, and hands out the one that was kept.
-    pub(crate) fn take_message(&mut self, id: Id) -> Option<M> {
-        match core::mem::replace(&mut self.entries[id.at].message, NO_MESSAGE) {
-            NO_MESSAGE => None,
-            at => self.messages.remove(at),
-        }
+        self.messages.get(self.get(id)?.kept)
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Entry<T> {
-        self.take_message(id);
-        let entry = self.entries.remove(id.at).expect("only a live transaction ends");
+        let mut entry = self.entries.remove(id.at).expect("only a live transaction ends");
+        self.messages.forget(&mut entry.kept);
         let key = entry.key();
         self.index[part_of(key)]
             .find_entry(hash_of(key), |&other| other == id.at)
@@ -167,9 +194,12 @@ impl<T, M> Store<T, M> {
         self.entries.iter().filter(|(_, entry)| entry.has_timer()).count()
     }
 
-    /// What a timer names, as long as that lives.
-    pub(crate) fn named(&self, timer: &LaneTimer) -> Option<(Id, &Entry<T>)> {
+    /// Whether the transaction that a timer names lives and still waits for it.
+    pub(crate) fn waits(&self, timer: &LaneTimer, purpose: Purpose) -> bool {
         let id = Id { at: timer.place, generation: timer.generation };
-        Some((id, self.get(id)?))
+        self.get(id).is_some_and(|entry| match purpose {
+            Purpose::Life(life) => entry.life == life && entry.life_at == timer.deadline,
+            Purpose::Resend => entry.resend_at == timer.deadline,
+        })
     }
 }

@@ -68,12 +68,16 @@ pub struct Costs {
     pub cleanup: Duration,
     /// Rejecting a request without state (section VI-C: 0.16666 ms).
     pub reject: Duration,
+    /// Rejecting a request through a transaction.
+    pub reject_stateful: Duration,
     /// Taking in the ACK to a rejection that left no state.
     pub reject_ack: Duration,
     /// An INVITE at a server that answers calls, in units of [`Costs::message`] (TLWL paper: 1.75 of a BYE).
     pub invite_work: f64,
     /// How service times spread around these means.
     pub service: Service,
+    /// What operations of the ledger cost on top, by name; those that are absent cost nothing.
+    pub operations: Vec<(&'static str, Duration)>,
 }
 
 impl Default for Costs {
@@ -84,9 +88,11 @@ impl Default for Costs {
             timer: Duration::from_micros(500),
             cleanup: Duration::ZERO,
             reject: Duration::from_nanos(166_660),
+            reject_stateful: Duration::from_millis(1),
             reject_ack: Duration::from_millis(1),
             invite_work: 1.75,
             service: Service::Deterministic,
+            operations: Vec::new(),
         }
     }
 }
@@ -211,6 +217,7 @@ pub enum Transport {
 
 /// `[host.<name>.overload]`
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch in the file")]
 pub struct Overload {
     /// The law by which a host admits new INVITEs.
     pub local: Local,
@@ -224,6 +231,8 @@ pub struct Overload {
     pub retry: bool,
     /// Retry-After of a 503; `None` = none.
     pub retry_after: Option<Duration>,
+    /// Whether a 503 with Retry-After that comes during a pause prolongs it (RFC 3261 §21.5.4).
+    pub prolong: bool,
     /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
     pub triage: bool,
 }
@@ -237,6 +246,7 @@ impl Default for Overload {
             stateful: false,
             retry: false,
             retry_after: None,
+            prolong: true,
             triage: false,
         }
     }

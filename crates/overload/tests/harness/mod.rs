@@ -4,10 +4,10 @@
 //! Nothing is retransmitted here: the tests ask for waits below T1/2, where nothing would be.
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Neighbour, Receiver, Sender};
-use overload::local::Controller;
+use overload::hop::{Law, Neighbour, Receiver, Sender, rate, window};
+use overload::local::{Controller, bang_bang, delay, occupancy};
 use overload::signal::{Backlog, Load, Utilisation};
-use overload::{Class, Settings, Verdict};
+use overload::{Class, Feedback, Local, Settings, Verdict};
 use rand::Rng as _;
 use rand_distr::{Distribution, Exp};
 use std::cmp::Reverse;
@@ -370,14 +370,30 @@ pub(crate) fn dropped(seconds: &[Second]) -> u32 {
     seconds.iter().map(|second| second.dropped).sum()
 }
 
+fn local_of(name: &str) -> Local {
+    match name {
+        "none" => Local::None,
+        "bang-bang" => Local::BangBang(bang_bang::Settings::default()),
+        "occupancy" => Local::Occupancy(occupancy::Settings::default()),
+        "delay" => Local::Delay(delay::Settings::default()),
+        _ => panic!("no law of the name {name}"),
+    }
+}
+
+fn feedback_of(name: &str) -> Feedback {
+    match name {
+        "none" => Feedback::None,
+        "loss" => Feedback::Hop(Law::Loss(occupancy::Settings::default())),
+        "rate" => Feedback::Hop(Law::Rate(rate::Settings::default())),
+        "window" => Feedback::Hop(Law::Window(window::Settings::default())),
+        _ => panic!("no feedback of the name {name}"),
+    }
+}
+
 /// Four senders with the same offered load in all, which changes at the given seconds.
 pub(crate) fn plan(local: &str, feedback: &str, steps: &[(f64, f64)], seconds: f64) -> Plan {
     Plan {
-        settings: Settings {
-            local: overload::Local::by_name(local).expect("a law"),
-            feedback: overload::Feedback::by_name(feedback).expect("a feedback"),
-            ..Settings::default()
-        },
+        settings: Settings { local: local_of(local), feedback: feedback_of(feedback), ..Settings::default() },
         schedule: steps.iter().map(|&(from, rate)| (from, vec![rate / 4.0; 4])).collect(),
         seconds,
         ack: Duration::ZERO,

@@ -62,6 +62,8 @@ impl<J> Triage<J> for Plain {}
 #[derive(Debug)]
 pub(crate) struct Buffer<J> {
     queues: [VecDeque<(Instant, J)>; PRIORITIES],
+    /// A bit a queue that holds jobs, P1's the lowest.
+    filled: u8,
     /// Which priorities count for the limit.
     bounded: [bool; PRIORITIES],
     limit: usize,
@@ -75,6 +77,7 @@ impl<J> Buffer<J> {
     pub(crate) fn new(limit: usize, bounded: [bool; PRIORITIES]) -> Self {
         Self {
             queues: core::array::from_fn(|_| VecDeque::new()),
+            filled: 0,
             bounded,
             limit,
             occupied: 0,
@@ -95,13 +98,18 @@ impl<J> Buffer<J> {
         }
         self.occupied += usize::from(bounded);
         self.queues[class as usize].push_back((now, job));
+        self.filled |= 1 << class as u8;
         Admission::Queued
     }
 
     /// The next job to be served, and since when it has waited.
     pub(crate) fn pop(&mut self, key: impl Fn(&J) -> Option<u64>) -> Option<(Priority, Instant, J)> {
-        let class = Priority::ALL.into_iter().find(|&class| !self.queues[class as usize].is_empty())?;
-        let (since, job) = self.queues[class as usize].pop_front()?;
+        let &class = Priority::ALL.get(self.filled.trailing_zeros() as usize)?;
+        let queue = &mut self.queues[class as usize];
+        let (since, job) = queue.pop_front()?;
+        if queue.is_empty() {
+            self.filled &= !(1 << class as u8);
+        }
         self.occupied -= usize::from(self.bounded[class as usize]);
         if let Some(key) = key(&job)
             && let Ok(entry) = self.keys.find_entry(spread(key), |&other| other == key)
@@ -111,9 +119,9 @@ impl<J> Buffer<J> {
         Some((class, since, job))
     }
 
-    /// How many jobs of a priority wait.
-    pub(crate) fn len(&self, class: Priority) -> usize {
-        self.queues[class as usize].len()
+    /// Whether no job waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filled == 0
     }
 
     /// How many waiting jobs count for the limit.

@@ -1,5 +1,5 @@
 use super::buffer::{Buffer, PRIORITIES};
-use super::spread::scaled;
+use super::spread::{nanos, scaled};
 use super::{Admission, Plain, Priority, Spread, Triage};
 use crate::stats::Moments;
 use base::{Instant, Rng};
@@ -102,7 +102,8 @@ pub struct ClassStats {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     at: Instant,
-    busy: Duration,
+    /// Nanoseconds.
+    busy: u64,
 }
 
 impl Mark {
@@ -118,8 +119,8 @@ struct Service<J> {
     class: Priority,
     queued: Instant,
     started: Instant,
-    /// Time in service, stalls not counted.
-    length: Duration,
+    /// Nanoseconds in service, stalls not counted.
+    length: u64,
     ends: Instant,
 }
 
@@ -138,8 +139,8 @@ struct Worker<J> {
 /// - Jobs: [`enqueue`](Self::enqueue), [`start`](Self::start), [`finish`](Self::finish).
 /// - Disturbances: [`stall`](Self::stall), [`set_background`](Self::set_background), [`fail`](Self::fail),
 ///   [`restart`](Self::restart).
-/// - Looking on: [`waiting`](Self::waiting), [`occupied`](Self::occupied), [`mark`](Self::mark),
-///   [`utilisation`](Self::utilisation), [`stats`](Self::stats).
+/// - Looking on: [`occupied`](Self::occupied), [`mark`](Self::mark), [`utilisation`](Self::utilisation),
+///   [`stats`](Self::stats).
 #[derive(Debug)]
 pub struct Cpu<J, T = Plain> {
     config: CpuConfig,
@@ -152,8 +153,10 @@ pub struct Cpu<J, T = Plain> {
     /// No service begins or goes on before this.
     stalled_until: Instant,
     is_up: bool,
-    /// Busy time of services that are over.
-    busy: Duration,
+    /// Nanoseconds busy with services that are over.
+    busy: u64,
+    /// How many times its time on the base server a service takes here, but for its spread.
+    slowness: f64,
     stats: [ClassStats; PRIORITIES],
 }
 
@@ -176,7 +179,8 @@ impl<J, T: Triage<J>> Cpu<J, T> {
             idle: (0..config.workers as u32).rev().collect(),
             stalled_until: Instant::ZERO,
             is_up: true,
-            busy: Duration::ZERO,
+            busy: 0,
+            slowness: slowness(&config),
             stats: [ClassStats::default(); PRIORITIES],
             config,
         }
@@ -201,6 +205,11 @@ impl<J, T: Triage<J>> Cpu<J, T> {
         admission
     }
 
+    /// Whether [`start`](Self::start) would find a free worker and a job.
+    pub fn may_start(&self, now: Instant) -> bool {
+        !self.idle.is_empty() && !self.buffer.is_empty() && now >= self.stalled_until
+    }
+
     /// Begins the next service, if a worker is free and a job waits. `cost` says how long the job takes on the base
     /// server; it may do the job's work to find out, and leave the outcome in the job.
     pub fn start(&mut self, now: Instant, cost: impl FnOnce(&mut J) -> Duration) -> Option<Due> {
@@ -211,8 +220,8 @@ impl<J, T: Triage<J>> Cpu<J, T> {
         let (class, queued, mut job) = self.next_job(now)?;
         self.idle.pop();
         let length = self.length(cost(&mut job));
-        let ends = now + length;
-        self.stats[class as usize].wait.add((now - queued).as_secs_f64());
+        let ends = Instant::from_nanos(now.as_nanos().saturating_add(length));
+        self.stats[class as usize].wait.add(seconds(now, queued));
         let place = &mut self.workers[worker as usize];
         place.service = Some(Service { job, class, queued, started: now, length, ends });
         Some(Due { at: ends, ticket: Ticket { worker, generation: place.generation } })
@@ -221,20 +230,20 @@ impl<J, T: Triage<J>> Cpu<J, T> {
     /// To be called at the instant of a [`Due`] or a [`Finish::Later`].
     pub fn finish(&mut self, now: Instant, ticket: Ticket) -> Finish<J> {
         let worker = &mut self.workers[ticket.worker as usize];
-        let Some(service) = worker.service.take_if(|_| worker.generation == ticket.generation) else {
-            return Finish::Void;
+        let ends = match &worker.service {
+            Some(service) if worker.generation == ticket.generation => service.ends,
+            _ => return Finish::Void,
         };
-        if now < service.ends {
-            let ends = service.ends;
-            worker.service = Some(service);
+        if now < ends {
             return Finish::Later(ends);
         }
+        let service = worker.service.take().expect("it has just been seen");
         worker.generation = worker.generation.wrapping_add(1);
         self.idle.push(ticket.worker);
         self.busy += service.length;
         let stats = &mut self.stats[service.class as usize];
         stats.served += 1;
-        stats.sojourn.add((now - service.queued).as_secs_f64());
+        stats.sojourn.add(seconds(now, service.queued));
         let Service { job, class, queued, started, .. } = service;
         Finish::Done(Served { job, class, queued, started })
     }
@@ -254,6 +263,7 @@ impl<J, T: Triage<J>> Cpu<J, T> {
     /// Changes the share of a background job (see [`CpuConfig::background`]) for services that begin from now on.
     pub fn set_background(&mut self, share: f64) {
         self.config.background = share;
+        self.slowness = slowness(&self.config);
     }
 
     /// The host dies: `lost` gets every job that waited or was in service. Until [`restart`](Self::restart),
@@ -287,19 +297,9 @@ impl<J, T: Triage<J>> Cpu<J, T> {
         self.is_up
     }
 
-    /// Jobs of a priority that wait.
-    pub fn waiting(&self, class: Priority) -> usize {
-        self.buffer.len(class)
-    }
-
     /// Waiting jobs that count for the buffer's limit: what watermarks are compared with.
     pub fn occupied(&self) -> usize {
         self.buffer.occupied()
-    }
-
-    /// Jobs in service.
-    pub fn in_service(&self) -> usize {
-        self.workers.len() - self.idle.len()
     }
 
     /// The rules of the queue.
@@ -315,8 +315,8 @@ impl<J, T: Triage<J>> Cpu<J, T> {
     /// The part of the time since `mark` that workers spent on jobs, 0 to 1, the mean over all workers. Slowness by a
     /// background job counts as busy, a stall does not.
     pub fn utilisation(&self, mark: Mark, now: Instant) -> f64 {
-        let span = (now - mark.at).as_secs_f64() * self.workers.len() as f64;
-        if span > 0.0 { self.busy_until(now).saturating_sub(mark.busy).as_secs_f64() / span } else { 0.0 }
+        let span = (now - mark.at).as_nanos() as f64 * self.workers.len() as f64;
+        if span > 0.0 { self.busy_until(now).saturating_sub(mark.busy) as f64 / span } else { 0.0 }
     }
 
     /// What happened to the jobs of a priority.
@@ -340,17 +340,32 @@ impl<J, T: Triage<J>> Cpu<J, T> {
         }
     }
 
-    /// How long a service of this cost takes here.
-    fn length(&mut self, cost: Duration) -> Duration {
-        let slowness = 1.0 / (self.config.capacity * (1.0 - self.config.background));
-        scaled(cost, slowness * self.config.spread.factor(&mut self.rng))
+    /// How many nanoseconds a service of this cost takes here.
+    fn length(&mut self, cost: Duration) -> u64 {
+        let factor = match self.config.spread {
+            Spread::Fixed => self.slowness,
+            ref spread => self.slowness * spread.factor(&mut self.rng),
+        };
+        scaled(nanos(cost), factor)
     }
 
     /// Busy time of all workers up to now, the part of services that are under way included.
-    fn busy_until(&self, now: Instant) -> Duration {
+    fn busy_until(&self, now: Instant) -> u64 {
         let running = self.workers.iter().filter_map(|worker| worker.service.as_ref());
         // Nothing is done while stalled, and then all that is left lies after the stall.
         let at = now.max(self.stalled_until);
-        running.fold(self.busy, |busy, service| busy + service.length.saturating_sub(service.ends - at))
+        running.fold(self.busy, |busy, service| {
+            busy + service.length.saturating_sub(service.ends.as_nanos().saturating_sub(at.as_nanos()))
+        })
     }
+}
+
+fn slowness(config: &CpuConfig) -> f64 {
+    1.0 / (config.capacity * (1.0 - config.background))
+}
+
+/// Seconds from one instant to a later one.
+fn seconds(now: Instant, since: Instant) -> f64 {
+    // As a signed number it is converted by one instruction.
+    (now.as_nanos() - since.as_nanos()) as i64 as f64 / 1e9
 }

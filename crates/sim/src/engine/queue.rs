@@ -1,6 +1,5 @@
 use base::Instant;
 use core::time::Duration;
-use std::collections::VecDeque;
 
 /// Bits of a digit of time; a level of slots stands for each digit.
 const DIGIT_BITS: u32 = 6;
@@ -11,6 +10,9 @@ const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
 const POUR_MAX: usize = 48;
 /// More sorted events than this, and the later half goes back to the slots: inserting moves what it passes.
 const NEAR_MAX: usize = 96;
+/// How many events of the sorted run a new one is compared with one by one before its place is searched for: most are
+/// among the next to happen, a service's end for example.
+const STEPS_MAX: usize = 16;
 /// Emptied lists with more room than this are given back, so that memory follows the number of pending events.
 const SPARE_MAX: usize = 256;
 
@@ -36,8 +38,8 @@ struct Entry<E> {
 pub struct EventQueue<E> {
     now: u64,
     len: usize,
-    /// All events up to `base`, in order.
-    near: VecDeque<Entry<E>>,
+    /// All events up to `base`, the next one last.
+    near: Vec<Entry<E>>,
     base: u64,
     /// Lists of the events after `base`, level by level; each list in the order of scheduling.
     slots: Vec<Vec<Entry<E>>>,
@@ -54,7 +56,7 @@ impl<E> Default for EventQueue<E> {
         Self {
             now: 0,
             len: 0,
-            near: VecDeque::with_capacity(2 * NEAR_MAX),
+            near: Vec::with_capacity(2 * NEAR_MAX),
             base: 0,
             slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
             occupied: [0; LEVELS],
@@ -80,12 +82,7 @@ impl<E: Copy> EventQueue<E> {
             self.put_far(entry);
             return;
         }
-        if self.near.back().is_none_or(|last| last.at <= entry.at) {
-            self.near.push_back(entry);
-        } else {
-            let place = self.near.partition_point(|other| other.at <= entry.at);
-            self.near.insert(place, entry);
-        }
+        self.put_near(entry);
         if self.near.len() > NEAR_MAX {
             self.split();
         }
@@ -98,27 +95,33 @@ impl<E: Copy> EventQueue<E> {
 
     /// The next event, which now happens.
     pub fn pop(&mut self) -> Option<(Instant, E)> {
-        self.fill();
-        let Entry { at, event } = *self.near.front()?;
-        self.near.pop_front();
+        self.take_until(u64::MAX)
+    }
+
+    /// The next event if it happens at `end` or before; otherwise time moves on to `end`.
+    pub fn pop_until(&mut self, end: Instant) -> Option<(Instant, E)> {
+        let popped = self.take_until(end.as_nanos());
+        if popped.is_none() {
+            self.now = self.now.max(end.as_nanos());
+        }
+        popped
+    }
+
+    fn take_until(&mut self, end: u64) -> Option<(Instant, E)> {
+        if self.near.is_empty() {
+            self.fill();
+        }
+        let &Entry { at, event } = self.near.last().filter(|entry| entry.at <= end)?;
+        self.near.pop();
         self.now = at;
         self.len -= 1;
         Some((Instant::from_nanos(at), event))
     }
 
-    /// The next event if it happens at `end` or before; otherwise time moves on to `end`.
-    pub fn pop_until(&mut self, end: Instant) -> Option<(Instant, E)> {
-        if self.next_at().is_some_and(|at| at <= end) {
-            return self.pop();
-        }
-        self.now = self.now.max(end.as_nanos());
-        None
-    }
-
     /// When the next event happens.
     pub fn next_at(&mut self) -> Option<Instant> {
         self.fill();
-        self.near.front().map(|entry| Instant::from_nanos(entry.at))
+        self.near.last().map(|entry| Instant::from_nanos(entry.at))
     }
 
     /// How many events are pending.
@@ -142,18 +145,17 @@ impl<E: Copy> EventQueue<E> {
             if level == 0 || list.len() <= POUR_MAX {
                 self.base = start | ((1 << shift) - 1);
                 list.sort_by_key(|entry| entry.at);
-                self.near.extend(&list);
-                list.clear();
+                self.near.extend(list.drain(..).rev());
             } else {
                 self.base = start;
-                for &entry in &list {
+                for entry in list.drain(..) {
                     if entry.at == start {
-                        self.near.push_back(entry);
+                        self.near.push(entry);
                     } else {
                         self.put_far(entry);
                     }
                 }
-                list.clear();
+                self.near.reverse();
             }
             self.recycle(list);
         }
@@ -161,9 +163,9 @@ impl<E: Copy> EventQueue<E> {
 
     /// Shortens the sorted run to its first half, and moves `base` back to its end.
     fn split(&mut self) {
-        let last = self.near[NEAR_MAX / 2].at;
-        let keep = self.near.partition_point(|entry| entry.at <= last);
-        if keep == self.near.len() {
+        let last = self.near[self.near.len() - 1 - NEAR_MAX / 2].at;
+        let later = self.near.partition_point(|entry| entry.at > last);
+        if later == 0 {
             return;
         }
         let (level, slot) = place(self.base, last);
@@ -173,16 +175,33 @@ impl<E: Copy> EventQueue<E> {
             let lower = self.levels.trailing_zeros() as usize;
             let from = self.occupied[lower].trailing_zeros() as usize;
             let mut list = self.take(lower, from);
-            for &entry in &list {
+            for entry in list.drain(..) {
                 debug_assert!(entry.at > below && place(entry.at, last) == (level, slot));
                 self.put_far(entry);
             }
-            list.clear();
             self.recycle(list);
         }
-        for entry in self.near.split_off(keep) {
-            self.put_far(entry);
+        for index in (0..later).rev() {
+            self.put_far(self.near[index]);
         }
+        self.near.drain(..later);
+    }
+
+    /// Puts an event into the sorted run, behind those of the same instant.
+    fn put_near(&mut self, entry: Entry<E>) {
+        let next_few = self.near.iter().rev().take(STEPS_MAX);
+        let passed = next_few.take_while(|other| other.at <= entry.at).count();
+        if passed == STEPS_MAX {
+            let place = self.near.partition_point(|other| other.at > entry.at);
+            return self.near.insert(place, entry);
+        }
+        // So few are moved quicker by hand.
+        self.near.push(entry);
+        let end = self.near.len() - 1;
+        for place in (end - passed..end).rev() {
+            self.near[place + 1] = self.near[place];
+        }
+        self.near[end - passed] = entry;
     }
 
     fn put_far(&mut self, entry: Entry<E>) {

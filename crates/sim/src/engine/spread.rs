@@ -31,16 +31,20 @@ impl Spread {
     pub fn draw(&self, mean: Duration, rng: &mut Rng) -> Duration {
         match self {
             Self::Fixed => mean,
-            _ => scaled(mean, self.factor(rng)),
+            _ => Duration::from_nanos(scaled(nanos(mean), self.factor(rng))),
         }
     }
 }
 
-/// A time multiplied, to the nearest nanosecond; what does not fit (584 years) saturates.
-pub(crate) fn scaled(time: Duration, factor: f64) -> Duration {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+/// A time in nanoseconds; what does not fit (584 years) saturates.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
+}
+
+/// Nanoseconds multiplied, to the nearest one; what does not fit saturates.
+pub(crate) fn scaled(nanos: u64, factor: f64) -> u64 {
     // Half a nanosecond is rounded up; calls into a library for that would cost more than all else here.
-    Duration::from_nanos((nanos as f64 * factor + 0.5) as u64)
+    (nanos as f64 * factor + 0.5) as u64
 }
 
 /// A measured law as a table of its quantiles at equal steps of probability, linear in between, scaled to mean 1.

@@ -6,6 +6,7 @@ mod overload_14;
 mod overload_7;
 mod overload_8;
 mod overload_9;
+mod overload_control;
 mod queueing;
 mod series;
 mod sweeps;
@@ -15,13 +16,24 @@ mod topology;
 use crate::report::{Figure, Plot};
 use core::num::NonZero;
 
+/// How much is run for a figure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effort {
+    /// As much as it takes to say something.
+    Full,
+    /// Shorter and fewer runs: wider intervals, the same statements.
+    Quick,
+    /// Seconds, too few to judge by: enough to see that something changed.
+    Least,
+}
+
 /// How to make a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Decides all that is random.
     pub seed: u64,
-    /// Shorter and fewer runs: wider intervals, the same statements.
-    pub quick: bool,
+    /// How much is run.
+    pub effort: Effort,
     /// Runs at a time.
     pub threads: NonZero<usize>,
 }
@@ -29,7 +41,7 @@ pub struct Options {
 impl Options {
     /// A figure made under these options, to be filled.
     pub fn figure(&self, entry: &Entry, plots: Vec<Plot>) -> Figure {
-        let quick = if self.quick { " --quick" } else { "" };
+        let quick = if self.effort == Effort::Full { "" } else { " --quick" };
         Figure {
             command: format!("sarabande sim figure {} --out DIR --seed {}{quick}", entry.name, self.seed),
             name: entry.name.to_owned(),
@@ -40,13 +52,22 @@ impl Options {
             assumptions: Vec::new(),
             notes: Vec::new(),
             seed: self.seed,
-            quick: self.quick,
+            quick: self.effort != Effort::Full,
         }
     }
 
-    /// One of two values: that of a full run, or that of a quick one.
+    /// One of two values: that of a full run, or that of a shorter one.
     pub fn pick<T>(&self, full: T, quick: T) -> T {
-        if self.quick { quick } else { full }
+        if self.effort == Effort::Full { full } else { quick }
+    }
+
+    /// One of three values, by effort.
+    pub fn scale<T>(&self, full: T, quick: T, least: T) -> T {
+        match self.effort {
+            Effort::Full => full,
+            Effort::Quick => quick,
+            Effort::Least => least,
+        }
     }
 }
 
@@ -88,6 +109,7 @@ pub fn all() -> &'static [Entry] {
         overload_11::OVERLOAD_11,
         overload_11::OVERLOAD_12,
         overload_14::OVERLOAD_14,
+        overload_control::OVERLOAD_CONTROL,
         tlwl::INVITE,
         tlwl::BYE,
         tlwl::PEAK,

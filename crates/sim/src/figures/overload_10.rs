@@ -1,6 +1,6 @@
 //! UDP, TCP, and a mix of both without overload control.
 
-use super::sweeps::{Curve, HOLDING_ASSUMED, Variant, curves, note};
+use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, note};
 use super::topology::core;
 use super::{Entry, Options, Progress};
 use crate::report::{Axis, Claim, Figure, Plot};
@@ -14,7 +14,7 @@ pub(super) const OVERLOAD_10: Entry = Entry {
     run,
 };
 
-const LOADS: [f64; 9] = [120.0, 200.0, 260.0, 280.0, 300.0, 320.0, 360.0, 440.0, 600.0];
+const LOADS: [f64; 8] = [120.0, 200.0, 260.0, 280.0, 320.0, 360.0, 440.0, 600.0];
 /// Loads above what the network carries.
 const ABOVE: [f64; 4] = [320.0, 360.0, 440.0, 600.0];
 
@@ -50,6 +50,7 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
          meets a full buffer is dropped."
             .into(),
         HOLDING_ASSUMED.into(),
+        RISE_ASSUMED.into(),
     ];
     figure.notes = vec![note(options)];
     figure

@@ -1,6 +1,6 @@
 //! Local, hop-by-hop and end-to-end overload control.
 
-use super::sweeps::{Curve, HOLDING_ASSUMED, Variant, curves, note};
+use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, note};
 use super::topology::{core, domains};
 use super::{Entry, Options, Progress};
 use crate::report::{Axis, Claim, Figure, Plot};
@@ -14,7 +14,7 @@ pub(super) const OVERLOAD_14: Entry = Entry {
     run,
 };
 
-const LOADS: [f64; 9] = [160.0, 240.0, 280.0, 340.0, 400.0, 600.0, 1000.0, 2000.0, 3000.0];
+const LOADS: [f64; 7] = [160.0, 240.0, 280.0, 400.0, 600.0, 1000.0, 2000.0];
 /// Loads above what the network carries.
 const ABOVE: [f64; 4] = [400.0, 600.0, 1000.0, 2000.0];
 /// Loads of the comparison on topology 3.
@@ -59,6 +59,7 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         "The ACK to a rejection is a message like any other, 1 ms.".into(),
         "A server that is told upstream what to send rejects nothing itself, unless calls enter the network at it.".into(),
         HOLDING_ASSUMED.into(),
+        RISE_ASSUMED.into(),
     ];
     figure.notes = vec![note(options)];
     figure

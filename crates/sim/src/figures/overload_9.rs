@@ -3,9 +3,9 @@
 use super::topology::{CORES, EDGES, core, steps};
 use super::{Entry, Options, Progress, series};
 use crate::model::{self, Results};
-use crate::report::{Claim, Figure, Series, Style};
+use crate::report::{Axis, Claim, Figure, Series, Style};
 use crate::stats::sweep;
-use config::scenario::{Group, Local};
+use config::scenario::{Group, Local, RejectAt};
 use core::time::Duration;
 
 /// Goodput and utilisation over time where overloaded servers answer 503 with Retry-After.
@@ -21,58 +21,101 @@ const LOADS: [f64; 3] = [200.0, 320.0, 200.0];
 /// Capacities of the core servers, and of each edge server.
 const CORE_CAPACITIES: [f64; 2] = [120.0, 160.0];
 const EDGE_CAPACITY: f64 = 480.0;
+/// Share of a second from which on a server counts as busy all of it.
+const FULL: f64 = 0.99;
 
-fn simulate(phase: u64, pause: Duration, seed: u64) -> Results {
-    let mut scenario = core(3 * phase);
+/// The seconds at which the load changes, and the end.
+#[derive(Clone, Copy)]
+struct Times {
+    overload: u64,
+    relief: u64,
+    end: u64,
+}
+
+impl Times {
+    /// The overload but for its beginning.
+    fn window(self) -> (u64, u64) {
+        (self.overload + 100, self.relief)
+    }
+}
+
+fn simulate(times: Times, pause: Duration, seed: u64) -> Results {
+    let mut scenario = core(times.end);
     scenario.groups = vec![
         Group::proxies("edge", EDGES, EDGE_CAPACITY),
         Group { capacities: CORE_CAPACITIES.to_vec(), ..Group::proxies("core", CORES, 0.0) },
     ];
     for group in &mut scenario.groups {
-        group.overload.local = Local::BangBang;
-        group.overload.retry_after = Some(pause);
-        group.overload.retry = true;
+        let overload = &mut group.overload;
+        overload.local = Local::BangBang;
+        overload.retry_after = Some(pause);
+        overload.prolong = false;
+        overload.retry = true;
+        overload.reject = RejectAt::Service;
+        overload.stateful = true;
     }
-    let load: Vec<_> = (0..).map(|index| index * phase).zip(LOADS).collect();
-    scenario.streams[0].load = steps(&load);
+    let at = [0, times.overload, times.relief];
+    scenario.streams[0].load = steps(&core::array::from_fn::<_, 3, _>(|index| (at[index], LOADS[index])));
     scenario.run.bin = Duration::from_secs(1);
     model::run(&scenario, seed)
 }
 
 fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let phase = options.pick(500, 300);
+    let (overload, relief, end) = options.pick((500, 1_000, 1_500), (300, 600, 700));
+    let times = Times { overload, relief, end };
     let pauses = [10, 1].map(Duration::from_secs);
     let done = |done| progress(Progress { done, of: 2, what: "Retry-After" });
     let seed = sweep::replication_seed(options.seed, 0);
-    let one = |run: usize| simulate(phase, pauses[run], seed);
+    let one = |run: usize| simulate(times, pauses[run], seed);
     let results = sweep::sweep(pauses.len(), options.threads, one, done);
     let (ten, short) = (&results[0], &results[1]);
 
-    let labels = [(phase, "overload begins"), (2 * phase, "it ends")];
+    let labels = [(overload, "overload begins"), (relief, "it ends")];
     let mut goodput = series::plot("Offered load and goodput, Retry-After of 10 s", "calls/s", &labels);
     let offered = series::sum([&ten.streams[0].offered].into_iter());
     goodput.series(Series::new("offered load", Style::Law, smooth(&offered)));
     goodput.series(Series::new("goodput", Style::Step, smooth(&completed(ten))));
     let mut utilisation =
-        series::plot("Utilisation of the core servers for 150 s of the overload", "utilisation", &[]);
-    let window = (phase + phase / 2) as f64;
+        series::plot("Utilisation of the core servers for 100 s of the overload", "utilisation", &[]);
+    let from = times.window().0 as f64;
+    utilisation.x = Axis::linear("time (s)").from_to(from, from + 100.0);
     for (name, host) in [("core server 1", core_host(0)), ("core server 2", core_host(1))] {
         let points = series::utilisation(&ten.hosts[host..=host]);
-        let within = points.into_iter().filter(|point| (window..=window + 150.0).contains(&point.0));
+        let within = points.into_iter().filter(|point| (from..=from + 100.0).contains(&point.0));
         utilisation.series(Series::new(name, Style::Step, within));
     }
     let mut figure = options.figure(&OVERLOAD_9, vec![goodput, utilisation]);
-    figure.claims = claims(ten, short, phase);
-    figure.assumptions = vec![
-        "The paper shows the load in its plot only. Here: 200, 320 and 200 calls/s, a third of the run each.".into(),
-        "Every server, also those of the edge, answers new INVITEs with 503 and Retry-After between the watermarks \
-         800 and 600. A user agent whose call is refused gives it up."
+    figure.claims = goodput_claims(ten, short, times);
+    figure.claims.extend(core_claims(ten, times));
+    figure.assumptions = assumptions();
+    figure.notes = vec![
+        "One run; plot (a) in means of 10 s, plot (b) in those of 1 s. Both core servers together carry 245 calls/s of 7 \
+         messages each, but 214 evenly split."
+            .into(),
+        "Where every 503 that comes in prolongs the pause, as RFC 3261 section 21.5.4 has it, the period is 14 to 20 s \
+         instead: a server refuses the repetitions of INVITEs that it was sent before the pause, one by one."
+            .into(),
+    ];
+    figure
+}
+
+fn assumptions() -> Vec<String> {
+    vec![
+        "The paper shows the load in its plot only. Here: 200, 320 and 200 calls/s.".into(),
+        "A pause lasts as long as the first 503 says: one that comes in the meantime, for an INVITE from before, does not \
+         prolong it."
+            .into(),
+        "Early and stateless rejection come into the paper with section VI; here a request is rejected when its turn comes, \
+         through a transaction, for the price of any message, 1 ms."
+            .into(),
+        "In a pause no new call goes to that server; requests of calls that it has already still do, and what was sent to it \
+         before is repeated. A call for which both servers pause is answered 500 for the price of a message."
+            .into(),
+        "Every server may send 503, but only core servers come near the watermarks 800 and 600. A user agent whose call is \
+         refused gives it up."
             .into(),
         "M = 4 edge servers, which choose a core server at random.".into(),
-    ];
-    figure.notes =
-        vec![format!("Phases of {phase} s, one run; plot (a) in means of 10 s, plot (b) in those of 1 s.")];
-    figure
+    ]
 }
 
 fn core_host(index: usize) -> usize {
@@ -90,8 +133,8 @@ fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(10).map(mean).collect()
 }
 
-/// The lag, in bins, at which a quantity is most like itself, of those beyond the first dip of its autocorrelation; and
-/// how like, -1 to 1.
+/// The lag, in bins, after which a quantity is like itself again, beyond the first dip of its autocorrelation; and how like,
+/// -1 to 1. Of its multiples, which are as good, the first.
 fn period(values: &[f64]) -> (usize, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let product =
@@ -99,23 +142,34 @@ fn period(values: &[f64]) -> (usize, f64) {
     let power = product(0);
     let correlations: Vec<(usize, f64)> =
         (1..values.len() / 4).map(|lag| (lag, product(lag) / power)).collect();
-    let beyond = correlations.iter().skip_while(|lag| lag.1 > 0.0);
-    beyond.fold((0, -1.0), |best, &each| if each.1 > best.1 { each } else { best })
+    let beyond: Vec<_> = correlations.into_iter().skip_while(|lag| lag.1 > 0.0).collect();
+    let most = beyond.iter().fold(-1.0, |most: f64, lag| most.max(lag.1));
+    let rises = beyond.iter().skip_while(|lag| lag.1 < 0.8 * most);
+    let peak = rises.take_while(|lag| lag.1 >= 0.8 * most);
+    peak.fold((0, -1.0), |best, &each| if each.1 > best.1 { each } else { best })
 }
 
-fn claims(ten: &Results, short: &Results, phase: u64) -> Vec<Claim> {
-    let (from, to) = (phase + phase / 2, 2 * phase);
-    let goodput = |results: &Results, from, to| series::goodput(&results.streams, from, to);
-    let (before, during) = (goodput(ten, phase / 2, phase), goodput(ten, from, to));
-    let shortest = goodput(short, from, to);
-    let points = |index| series::utilisation(&ten.hosts[core_host(index)..=core_host(index)]);
-    let (first, second) = (points(0), points(1));
-    let window: Vec<f64> =
-        second.iter().filter(|p| p.0 > from as f64 && p.0 <= to as f64).map(|p| p.1).collect();
-    let (lag, likeness) = period(&window);
-    let (low, high) =
-        window.iter().fold((1.0_f64, 0.0_f64), |(low, high), &value| (low.min(value), high.max(value)));
-    let busy = series::mean(&first, from, to);
+/// The utilisation of a core server in each second of the overload.
+fn seconds(results: &Results, core: usize, times: Times) -> Vec<f64> {
+    let (from, to) = times.window();
+    let points = series::utilisation(&results.hosts[core_host(core)..=core_host(core)]);
+    points.into_iter().filter(|p| p.0 > from as f64 && p.0 <= to as f64).map(|p| p.1).collect()
+}
+
+/// Lengths, in seconds, of the times in which a server was busy without a break.
+fn stretches(seconds: &[f64]) -> Vec<f64> {
+    let runs = seconds.split(|&busy| busy < FULL).filter(|run| !run.is_empty());
+    runs.map(|run| run.len() as f64).collect()
+}
+
+fn longest(stretches: &[f64]) -> f64 {
+    stretches.iter().fold(0.0, |most, &length| most.max(length))
+}
+
+fn goodput_claims(ten: &Results, short: &Results, times: Times) -> Vec<Claim> {
+    let (from, to) = times.window();
+    let before = series::goodput(&ten.streams, times.overload / 2, times.overload);
+    let [during, shortest] = [ten, short].map(|run| series::goodput(&run.streams, from, to));
     vec![
         Claim::check(
             "section V-C",
@@ -129,33 +183,67 @@ fn claims(ten: &Results, short: &Results, phase: u64) -> Vec<Claim> {
             format!("{shortest:.0} calls/s with 320 offered."),
             shortest < 0.5 * before,
         ),
+    ]
+}
+
+fn core_claims(ten: &Results, times: Times) -> Vec<Claim> {
+    let [first, second] = [0, 1].map(|core| seconds(ten, core, times));
+    let (lag, likeness) = period(&second);
+    let (low, high) =
+        second.iter().fold((1.0_f64, 0.0_f64), |(low, high), &value| (low.min(value), high.max(value)));
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let [longs, shorts] = [&first, &second].map(|seconds| stretches(seconds));
+    let overloaded = "Core server 1, which is slower, is experiencing a severe overload and is unable to recover from it during \
+                      the Retry-After timeout periods.";
+    let measured = format!(
+        "It is busy {:.0} % of the time, core server 2 {:.0} %; without a break for {:.1} s in the mean and {:.0} s at most, core \
+         server 2 for {:.1} and {:.0} s.",
+        100.0 * mean(&first),
+        100.0 * mean(&second),
+        mean(&longs),
+        longest(&longs),
+        mean(&shorts),
+        longest(&shorts)
+    );
+    vec![
         Claim::check(
             "section V-C",
             "Core server 2 oscillates at a period of about 10 s.",
             format!(
-                "Its utilisation goes between {low:.2} and {high:.2}, and is most like itself {lag} s later \
+                "Its utilisation goes between {low:.2} and {high:.2}, and is like itself again {lag} s later \
                  (autocorrelation {likeness:.2})."
             ),
-            (8..=14).contains(&lag) && likeness > 0.2,
+            (8..=14).contains(&lag) && likeness > 0.5 && high - low > 0.5,
         )
         .about(1),
-        Claim::check(
-            "section V-C",
-            "Core server 1, the slower one, is severely overloaded and cannot recover within the Retry-After.",
-            format!("Its utilisation in the overload is {busy:.2}."),
-            busy > 0.9,
-        )
+        if mean(&first) > 0.9 {
+            Claim::check("section V-C", overloaded, measured, true)
+        } else {
+            Claim::out_of_reach("section V-C", overloaded, measured, WHY)
+        }
         .about(1),
     ]
 }
 
+/// Why core server 1 does recover here.
+const WHY: &str = "The backlog of one burst, a full buffer and what is sent again meanwhile, is worked off here before the pause \
+     is over, if barely. The paper's machines are those of RFC 3261 alone, where a repeated INVITE that comes after the 200 \
+     finds no transaction, begins another one and travels on; the machines here follow RFC 6026 and absorb it, which saves core \
+     server 1 that work.";
+
 #[cfg(test)]
 mod tests {
-    use super::period;
+    use super::{longest, period, stretches};
 
     #[test]
     fn the_period_of_a_wave_is_found() {
         let wave: Vec<f64> = (0..200).map(|second| f64::from(second % 11 < 4)).collect();
         assert_eq!(period(&wave).0, 11);
+    }
+
+    #[test]
+    fn stretches_end_with_the_first_second_that_is_not_full() {
+        assert_eq!(stretches(&[0.2, 1.0, 1.0, 0.9, 0.1, 0.995, 0.0, 1.0]).len(), 3);
+        assert!(longest(&stretches(&[1.0, 0.3, 1.0, 1.0])) > 1.9);
     }
 }

@@ -233,12 +233,13 @@ fn plot(title: &str, queues: [(&str, &Measured); 2]) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Effort;
     use crate::report::Verdict;
     use core::num::NonZero;
     use std::cell::Cell;
 
     fn options(threads: usize) -> Options {
-        Options { seed: 1, quick: true, threads: NonZero::new(threads).unwrap() }
+        Options { seed: 1, effort: Effort::Quick, threads: NonZero::new(threads).unwrap() }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Goodput and delay against load: variants of a network that meet the same arrivals.
 
-use super::topology::{at, hold, offer};
+use super::topology::{at, hold, rise};
 use super::{Options, Progress};
 use crate::model;
 use crate::report::{Series, Style};
@@ -14,6 +14,13 @@ pub(super) const HOLDING: u64 = 10;
 /// The assumption behind it.
 pub(super) const HOLDING_ASSUMED: &str = "Calls last 10 s in the mean, not 100 as the paper has it: the goodput of a \
      load that lasts is the same, and is reached sooner.";
+/// Calls a second at which every run begins, a load that all of the networks carry.
+const BEGIN: f64 = 200.0;
+/// Seconds in which a rising load doubles: 5 % a second at most, half of what the occupancy algorithm can follow.
+const DOUBLING: f64 = 20.0;
+/// The assumption behind it.
+pub(super) const RISE_ASSUMED: &str = "Loads above 200 calls/s are reached from there, doubling every 20 s, so that what is \
+     shown is the state that a lasting load leads to and not the shock of its beginning.";
 /// Below this many calls established a run has no delay to speak of.
 const ENOUGH: u64 = 20;
 
@@ -40,14 +47,26 @@ pub(super) struct Curve {
     points: Vec<(f64, Vec<Shown>)>,
 }
 
-/// One run of a network under a load: half of its seconds to settle, and half that count.
-pub(super) fn simulate(variant: &Variant, load: f64, seconds: u64, seed: u64) -> Shown {
-    let mut scenario = (variant.network)(seconds);
+/// Seconds of a run once its load is reached.
+#[derive(Clone, Copy)]
+struct Length {
+    /// To settle.
+    settle: u64,
+    /// That count.
+    count: u64,
+}
+
+/// One run of a network under a load.
+fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
+    let doublings = (load / BEGIN).log2().max(0.0);
+    let rising = (doublings * DOUBLING).ceil() as u64;
+    let (from, to) = (rising + length.settle, rising + length.settle + length.count);
+    let mut scenario = (variant.network)(to);
     hold(&mut scenario, HOLDING);
-    offer(&mut scenario, load);
-    scenario.run.warm_up = Duration::from_secs(seconds / 2);
+    rise(&mut scenario, load.min(BEGIN), load, DOUBLING);
+    scenario.run.warm_up = Duration::from_secs(from);
     let results = model::run(&scenario, seed);
-    let (_, goodput) = results.rates(at(seconds / 2), at(seconds));
+    let (_, goodput) = results.rates(at(from), at(to));
     let count: u64 = results.streams.iter().map(|stream| stream.setup_delay.count()).sum();
     let total: f64 = results
         .streams
@@ -65,12 +84,12 @@ pub(super) fn curves(
     loads: &[f64],
     progress: &dyn Fn(Progress<'_>),
 ) -> Vec<Curve> {
-    let (replications, seconds) = options.pick((3, 160), (1, 80));
+    let (replications, length) = extent(options);
     let cases: Vec<(usize, f64)> =
         (0..variants.len()).flat_map(|variant| loads.iter().map(move |&load| (variant, load))).collect();
     let of = cases.len() * replications;
     let done = |done| progress(Progress { done, of, what: "loads" });
-    let one = |&(variant, load): &(usize, f64), seed| simulate(&variants[variant], load, seconds, seed);
+    let one = |&(variant, load): &(usize, f64), seed| simulate(&variants[variant], load, length, seed);
     let shown = sweep::replicate(&cases, replications, options.seed, options.threads, one, done);
     let mut points = cases.iter().map(|case| case.1).zip(shown);
     let curve =
@@ -78,12 +97,18 @@ pub(super) fn curves(
     variants.iter().map(curve).collect()
 }
 
-/// How long runs are, and how many, for a figure's notes.
+/// How many runs a point has, and how long they are.
+fn extent(options: &Options) -> (usize, Length) {
+    options.pick((3, Length { settle: 40, count: 60 }), (1, Length { settle: 30, count: 20 }))
+}
+
+/// The same for a figure's notes.
 pub(super) fn note(options: &Options) -> String {
-    let (replications, seconds) = options.pick((3, 160), (1, 80));
+    let (replications, Length { settle, count }) = extent(options);
+    let runs = if replications == 1 { "One run".to_owned() } else { format!("{replications} runs") };
     format!(
-        "{replications} runs of {seconds} s a point, of which the second half counts. Run i meets the same arrivals in \
-         every variant. A delay is drawn only where {ENOUGH} calls were set up in that time."
+        "{runs} a point: {settle} s to settle once the load is reached, and {count} s that count. Run i meets the same \
+         arrivals in every variant. A delay is drawn only where {ENOUGH} calls were set up in that time."
     )
 }
 

@@ -76,12 +76,20 @@ pub(super) fn domains(seconds: u64) -> Scenario {
     scenario("topology 4", seconds, groups, streams)
 }
 
-/// Offers these calls a second, all streams together in equal parts.
-pub(super) fn offer(scenario: &mut Scenario, rate: f64) {
-    let share = rate / scenario.streams.len() as f64;
-    for stream in &mut scenario.streams {
-        stream.load = vec![Step { at: Duration::ZERO, rate: share, ramp: false }];
+/// Offers calls, all streams together in equal parts: at first `from` a second, from the begin of the run on more, twice as
+/// many every `doubling` seconds, until it is `to`. Between two doublings the load rises in a straight line.
+pub(super) fn rise(scenario: &mut Scenario, from: f64, to: f64, doubling: f64) {
+    let streams = scenario.streams.len() as f64;
+    let mut steps = Vec::new();
+    let (mut at, mut rate) = (0.0, from);
+    while rate < to {
+        steps.push(Step { at: Duration::from_secs_f64(at), rate: rate / streams, ramp: true });
+        let next = (2.0 * rate).min(to);
+        at += doubling * (next / rate).log2();
+        rate = next;
     }
+    steps.push(Step { at: Duration::from_secs_f64(at), rate: to / streams, ramp: false });
+    scenario.streams.iter_mut().for_each(|stream| stream.load.clone_from(&steps));
 }
 
 /// A load of `(from second, calls a second)`.

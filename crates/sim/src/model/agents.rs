@@ -4,8 +4,7 @@
 use super::arrivals::Arrivals;
 use super::measure::StreamMeasure;
 use super::medium::Map;
-use super::message::{CallId, HostId, Message, Route, Sent, Start, Via, Vias};
-use arrayvec::ArrayVec;
+use super::message::{CallId, HostId, Letter, Message, Route, Sent, Start, Via, Vias};
 use base::{Instant, Rng, Slab};
 use config::scenario::{Scenario, Spread, Stream};
 use core::time::Duration;
@@ -79,7 +78,7 @@ pub(crate) struct Alarm {
 /// What a step of the agents brings.
 #[derive(Default, Debug)]
 pub(crate) struct Out {
-    pub(crate) sent: Vec<Sent>,
+    pub(crate) sent: Vec<Letter>,
     pub(crate) alarms: Vec<Alarm>,
 }
 
@@ -95,17 +94,17 @@ pub(crate) struct Agents {
 
 /// Passes on what is sent, and keeps the news for when the layer is free again.
 struct Collect<'a> {
-    sent: &'a mut Vec<Sent>,
-    news: ArrayVec<(Leg, News), 1>,
+    sent: &'a mut Vec<Letter>,
+    news: Option<(Leg, News)>,
 }
 
 impl Effects<Leg, Sent> for Collect<'_> {
     fn send(&mut self, _: Id, _: &Leg, message: &Sent, _: Sending) {
-        self.sent.push(message.clone());
+        self.sent.push(Letter::new(HostId::AGENTS, *message));
     }
 
     fn tell(&mut self, _: Id, leg: &mut Leg, news: News) {
-        self.news.push((*leg, news));
+        self.news = Some((*leg, news));
     }
 
     fn ended(&mut self, _: Id, _: Leg) {}
@@ -223,7 +222,6 @@ impl Agents {
             target,
             hop: HostId::AGENTS,
             call,
-            notice: None,
             vias: Vias::one(via),
             route,
         }
@@ -242,7 +240,7 @@ impl Agents {
         let transport = self.map.transport(HostId::AGENTS, to, message.stream);
         let user = Leg { call, party, method: message.method };
         let new = New { key: message.client_key(), kind, transport, user };
-        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        let mut collect = Collect { sent: &mut out.sent, news: None };
         self.layer.request(now, new, Sent { to, message }, &mut collect)
     }
 
@@ -251,7 +249,7 @@ impl Agents {
         let message = self.request(call, party, method, Some(HostId::AGENTS));
         let Some(&to) = message.route.last() else { return };
         if method == Method::Ack {
-            out.sent.push(Sent { to, message });
+            out.sent.push(Letter::new(HostId::AGENTS, Sent { to, message }));
         } else {
             self.send_request(now, call, party, to, message, out);
         }
@@ -259,7 +257,7 @@ impl Agents {
 
     /// A message arrived.
     pub(crate) fn handle(&mut self, now: Instant, message: &Message, out: &mut Out) {
-        self.clear_away(now, out);
+        self.clear_away(now);
         match message.start {
             Start::Response(status) => self.response(now, message, status, out),
             Start::Request => self.incoming(now, message, out),
@@ -267,48 +265,44 @@ impl Agents {
     }
 
     /// Ends transactions whose time is over.
-    pub(crate) fn clear_away(&mut self, now: Instant, out: &mut Out) {
-        while let Some(due) = self.layer.due_unnoticed(now) {
-            self.layer.fire(now, due, &mut Collect { sent: &mut out.sent, news: ArrayVec::new() });
-        }
+    pub(crate) fn clear_away(&mut self, now: Instant) {
+        self.layer.clear_away(now, |_, _| ());
     }
 
     fn response(&mut self, now: Instant, message: &Message, status: u16, out: &mut Out) {
-        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        let mut collect = Collect { sent: &mut out.sent, news: None };
         self.layer.response(now, message.client_key(), Class::of(status), message, &mut collect);
-        let news = collect.news;
-        for (leg, _) in news {
-            let Some(call) =
-                self.calls.get_mut(leg.call.at).filter(|call| call.generation == leg.call.generation)
-            else {
-                continue;
-            };
-            match (leg.party, leg.method) {
-                (Party::Caller, Method::Invite) => {
-                    if (200..300).contains(&status) {
-                        call.routes[0] = message.route.reversed();
-                    }
-                    let event = match status {
-                        100..=199 => CallerEvent::Provisional,
-                        200..=299 => CallerEvent::Answered,
-                        _ => CallerEvent::Refused(status),
-                    };
-                    self.caller(now, leg.call, event, out);
+        let Some((leg, _)) = collect.news else { return };
+        let Some(call) =
+            self.calls.get_mut(leg.call.at).filter(|call| call.generation == leg.call.generation)
+        else {
+            return;
+        };
+        match (leg.party, leg.method) {
+            (Party::Caller, Method::Invite) => {
+                if (200..300).contains(&status) {
+                    call.routes[0] = message.route.reversed();
                 }
-                (Party::Caller, Method::Bye) if status >= 200 => {
-                    self.caller(now, leg.call, CallerEvent::ByeAnswered(status), out);
-                }
-                (Party::Callee, Method::Bye) if status >= 200 => {
-                    self.callee(now, leg.call, CalleeEvent::Done, None, out);
-                }
-                _ => {}
+                let event = match status {
+                    100..=199 => CallerEvent::Provisional,
+                    200..=299 => CallerEvent::Answered,
+                    _ => CallerEvent::Refused(status),
+                };
+                self.caller(now, leg.call, event, out);
             }
+            (Party::Caller, Method::Bye) if status >= 200 => {
+                self.caller(now, leg.call, CallerEvent::ByeAnswered(status), out);
+            }
+            (Party::Callee, Method::Bye) if status >= 200 => {
+                self.callee(now, leg.call, CalleeEvent::Done, None, out);
+            }
+            _ => {}
         }
     }
 
     fn incoming(&mut self, now: Instant, message: &Message, out: &mut Out) {
         let key = message.server_key();
-        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        let mut collect = Collect { sent: &mut out.sent, news: None };
         if self.layer.received(now, &key, &mut collect).is_some() {
             return;
         }
@@ -326,7 +320,7 @@ impl Agents {
         let transport = self.map.transport(HostId::AGENTS, from, message.stream);
         let user = Leg { call, party, method: message.method };
         let new = New { key, kind, transport, user };
-        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+        let mut collect = Collect { sent: &mut out.sent, news: None };
         let Some(id) = self.layer.accept(now, new, &mut collect) else { return };
         let this = Some((id, message));
         match message.method {
@@ -334,38 +328,30 @@ impl Agents {
                 self.invited(now, call, id, message, out);
             }
             // Another branch of a request that came before (RFC 3261 §8.2.2.2), or nobody is left to ring.
-            Method::Invite => self.answer(now, this, if lives { 482 } else { 487 }, out),
+            Method::Invite => answer(&mut self.layer, now, this, if lives { 482 } else { 487 }, out),
             Method::Cancel => {
                 if self.layer.find(&message.cancelled_key()).is_some() && lives {
                     self.callee(now, call, CalleeEvent::Cancel, this, out);
                 } else {
-                    self.answer(now, this, 481, out);
+                    answer(&mut self.layer, now, this, 481, out);
                 }
             }
             Method::Bye if lives && message.by_callee => {
-                self.answer(now, this, 200, out);
+                answer(&mut self.layer, now, this, 200, out);
                 self.caller(now, call, CallerEvent::Bye, out);
             }
             Method::Bye if lives => self.callee(now, call, CalleeEvent::Bye, this, out),
-            _ => self.answer(now, this, 481, out),
+            _ => answer(&mut self.layer, now, this, 481, out),
         }
     }
 
     fn invited(&mut self, now: Instant, call: CallId, id: Id, invite: &Message, out: &mut Out) {
         let entry = &mut self.calls[call.at];
         entry.routes[1] = invite.route;
-        entry.incoming = Some((id, invite.clone()));
+        entry.incoming = Some((id, *invite));
         let (callee, acts) = Callee::new(now, &self.sources[entry.stream as usize].plan);
         entry.callee = Some(callee);
         self.do_callee(now, call, acts, None, out);
-    }
-
-    fn answer(&mut self, now: Instant, this: Option<(Id, &Message)>, status: u16, out: &mut Out) {
-        let Some((id, request)) = this else { return };
-        let message = request.response(status, HostId::AGENTS);
-        let sent = Sent { to: request.top().host, message };
-        let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
-        self.layer.respond(now, id, Class::of(status), sent, &mut collect);
     }
 
     fn caller(&mut self, now: Instant, call: CallId, event: CallerEvent, out: &mut Out) {
@@ -393,7 +379,7 @@ impl Agents {
                 }
                 CallerAct::Cancel => {
                     let Some(invite) = entry.invite else { continue };
-                    let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+                    let mut collect = Collect { sent: &mut out.sent, news: None };
                     if self.layer.cancel(now, invite, &mut collect)
                         && let Some(sent) = self.layer.message(invite)
                     {
@@ -427,7 +413,7 @@ impl Agents {
     ) {
         let Call { callee, stream, .. } = &mut self.calls[call.at];
         let Some(callee) = callee else {
-            return self.answer(now, this, 481, out);
+            return answer(&mut self.layer, now, this, 481, out);
         };
         let acts = callee.on(now, event, &self.sources[*stream as usize].plan);
         self.do_callee(now, call, acts, this, out);
@@ -446,12 +432,10 @@ impl Agents {
             let entry = &mut self.calls[call.at];
             match act {
                 CalleeAct::Respond(status) => {
-                    let incoming = entry.incoming.take();
-                    let this = incoming.as_ref().map(|(id, message)| (*id, message));
-                    self.answer(now, this, status, out);
-                    self.calls[call.at].incoming = incoming;
+                    let this = entry.incoming.as_ref().map(|(id, message)| (*id, message));
+                    answer(&mut self.layer, now, this, status, out);
                 }
-                CalleeAct::RespondToThis(status) => self.answer(now, this, status, out),
+                CalleeAct::RespondToThis(status) => answer(&mut self.layer, now, this, status, out),
                 CalleeAct::Bye => self.send_in_dialog(now, call, Party::Callee, Method::Bye, out),
                 CalleeAct::Alarm(at) => {
                     entry.alarms[1] = at;
@@ -491,26 +475,36 @@ impl Agents {
     /// Runs the transactions' timers that are due.
     pub(crate) fn expire(&mut self, now: Instant, out: &mut Out) {
         while let Some(due) = self.layer.due(now) {
-            let mut collect = Collect { sent: &mut out.sent, news: ArrayVec::new() };
+            let mut collect = Collect { sent: &mut out.sent, news: None };
             self.layer.fire(now, due, &mut collect);
-            let news = collect.news;
-            for (leg, news) in news {
-                let lives =
-                    self.calls.get(leg.call.at).is_some_and(|call| call.generation == leg.call.generation);
-                if !lives || !matches!(news, News::Timeout(_) | News::TransportError) {
-                    continue;
+            let Some((leg, News::Timeout(_) | News::TransportError)) = collect.news else { continue };
+            if self.calls.get(leg.call.at).is_none_or(|call| call.generation != leg.call.generation) {
+                continue;
+            }
+            match (leg.party, leg.method) {
+                (Party::Caller, Method::Invite) => {
+                    self.caller(now, leg.call, CallerEvent::InviteLost, out);
                 }
-                match (leg.party, leg.method) {
-                    (Party::Caller, Method::Invite) => {
-                        self.caller(now, leg.call, CallerEvent::InviteLost, out);
-                    }
-                    (Party::Caller, Method::Bye) => self.caller(now, leg.call, CallerEvent::ByeLost, out),
-                    (Party::Callee, Method::Invite | Method::Bye) => {
-                        self.callee(now, leg.call, CalleeEvent::Done, None, out);
-                    }
-                    _ => {}
+                (Party::Caller, Method::Bye) => self.caller(now, leg.call, CallerEvent::ByeLost, out),
+                (Party::Callee, Method::Invite | Method::Bye) => {
+                    self.callee(now, leg.call, CalleeEvent::Done, None, out);
                 }
+                _ => {}
             }
         }
     }
+}
+
+/// Answers a request that came in.
+fn answer(
+    layer: &mut Layer<Leg, Sent>,
+    now: Instant,
+    this: Option<(Id, &Message)>,
+    status: u16,
+    out: &mut Out,
+) {
+    let Some((id, request)) = this else { return };
+    let message = request.response(status, HostId::AGENTS);
+    let sent = Sent { to: request.top().host, message };
+    layer.respond(now, id, Class::of(status), sent, &mut Collect { sent: &mut out.sent, news: None });
 }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use overload::end_to_end::{self, Target, Targets};
 use overload::hop::{Law, Neighbour, Receiver, Sender, rate, window};
 use overload::local::{Controller, bang_bang, delay, occupancy};
-use overload::retry_after::{self, Backoff};
+use overload::retry_after::{self, Backoff, During};
 use overload::signal::{Backlog, Load};
 use overload::{Class, Facts, Feedback, Local, RejectAt, RejectState, Settings, Triage, Verdict};
 use std::collections::BTreeMap;
@@ -32,6 +32,10 @@ pub(crate) struct Control {
     backlog: Backlog,
     load: Load,
     rng: Rng,
+    /// Whether there is nothing that could ever refuse.
+    is_off: bool,
+    /// Whether moreover no neighbour has asked for a pause.
+    is_idle: bool,
 }
 
 /// Which of a host's controllers has come to the end of a period.
@@ -68,6 +72,7 @@ fn settings(group: &scenario::Overload) -> Settings {
         },
         reject_state: if group.stateful { RejectState::Stateful } else { RejectState::Stateless },
         alternate: group.retry,
+        during: if group.prolong { During::Prolong } else { During::Ignore },
         triage: group.triage.then(Triage::default),
         ..Settings::default()
     }
@@ -76,6 +81,7 @@ fn settings(group: &scenario::Overload) -> Settings {
 impl Control {
     pub(crate) fn new(group: &Group, mean: Duration, rng: Rng) -> Self {
         let settings = settings(&group.overload);
+        let is_off = settings == Settings { alternate: settings.alternate, ..Settings::default() };
         Self {
             settings,
             local: settings.controller(),
@@ -86,12 +92,19 @@ impl Control {
             backlog: Backlog::new(group.workers.into(), mean),
             load: Load::default(),
             rng,
+            is_off,
+            is_idle: is_off,
         }
     }
 
     /// Whether there is anything that could ever refuse.
     pub(crate) fn is_off(&self) -> bool {
-        self.settings == Settings { alternate: self.settings.alternate, ..Settings::default() }
+        self.is_off
+    }
+
+    /// Whether nothing would be refused now.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_idle
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -119,6 +132,9 @@ impl Control {
 
     /// A message joined the queue, in which now so many wait.
     pub(crate) fn on_enqueue(&mut self, now: Instant, class: Class, queue: usize) {
+        if self.is_off {
+            return;
+        }
         self.backlog.on_enqueue(now, class);
         self.on_queue(queue);
     }
@@ -151,18 +167,29 @@ impl Control {
     }
 
     /// A response came from a downstream neighbour.
-    pub(crate) fn on_response(&mut self, now: Instant, from: HostId, message: &Message) {
+    pub(crate) fn on_response(
+        &mut self,
+        now: Instant,
+        message: &Message,
+        from: HostId,
+        notice: Option<&Notice>,
+    ) {
         if from == HostId::AGENTS {
             return;
         }
-        if message.start == Start::Response(503) {
+        let unavailable = message.start == Start::Response(503);
+        if self.is_off && !unavailable {
+            return;
+        }
+        if unavailable {
             let asked = (message.retry_after > 0).then(|| Duration::from_secs(message.retry_after.into()));
-            self.backoffs.entry(from).or_default().on_503(now, asked);
+            self.is_idle = false;
+            self.backoffs.entry(from).or_default().on_503(now, asked, self.settings.during);
         }
         if let Some(sender) = self.senders.get_mut(&from) {
             sender.on_response();
         }
-        match message.notice.as_deref() {
+        match notice {
             Some(Notice::Hop(feedback)) => {
                 if self.sender(from).is_some()
                     && let Some(sender) = self.senders.get_mut(&from)
@@ -203,6 +230,9 @@ impl Control {
         if !self.is_open(now, message.hop) {
             // Section V-C: no downstream server is left.
             return Some(Refused { status: 500, retry_after: 0 });
+        }
+        if self.is_off {
+            return None;
         }
         self.load.wait = match self.settings.triage {
             Some(_) => self.backlog.wait_in_lane(class),
@@ -258,6 +288,11 @@ impl Control {
                 receiver.on_confirmed(Neighbour(from.0.into()));
             }
         }
+    }
+
+    /// Whether responses to upstream neighbours tell anything.
+    pub(crate) fn gives_notice(&self) -> bool {
+        !self.is_off && (self.receiver.is_some() || self.targets.is_some())
     }
 
     /// What a response to an upstream neighbour is to tell.

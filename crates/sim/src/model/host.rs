@@ -5,14 +5,14 @@ use super::balancer::Balancer;
 use super::control::{Control, Period, Refused, class_of};
 use super::measure::HostResults;
 use super::medium::{Router, Settled};
-use super::message::{HostId, Message, Sent, Start};
+use super::message::{HostId, Letter, Message, Notice, Sent, Start};
+use super::prices::Prices;
 use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spread, Ticket, Triage};
-use base::{Instant, Slab};
+use base::{Instant, Ledger, Operation, Slab};
 use config::scenario::{Costs, Group, Scenario};
 use core::time::Duration;
 use overload::{Class, Fate, RejectAt, RejectState};
 use proxy::{Arrived, Fire, Medium, Proxy, Refusal, Sink};
-use std::collections::VecDeque;
 use transaction::Sending;
 use wire::Method;
 
@@ -21,9 +21,9 @@ use wire::Method;
 pub(crate) struct Job {
     what: What,
     class: Class,
-    /// The buffer of what it sends when it is done.
-    out: u32,
-    /// The same for copies of a message.
+    /// The buffer of what it sends when it is done; it gets one at the start of its service.
+    out: Option<u32>,
+    /// The same for copies of a message; only where copies are looked for.
     key: u64,
 }
 
@@ -82,14 +82,20 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// What its own code counted.
+    fn ledger(&self) -> Ledger {
+        match self {
+            Self::Proxy(proxy, _) => proxy.ledger(),
+            Self::Balancer(balancer) => balancer.ledger,
+            Self::Server => Ledger::default(),
+        }
+    }
+
     /// Ends the transactions whose time is over. Where that is free nobody can tell when it is done, as long as it is
     /// before the next message.
     fn clear_away(&mut self, now: Instant) {
-        if let Self::Proxy(proxy, router) = self {
-            while let Some(fire) = proxy.due_unnoticed(now) {
-                // Nothing is sent for it.
-                proxy.fire(now, fire, router, &mut Outgoing(&mut Vec::new()));
-            }
+        if let Self::Proxy(proxy, _) = self {
+            proxy.clear_away(now);
         }
     }
 }
@@ -101,11 +107,16 @@ pub(crate) struct Host {
     cpu: Cpu<Job, Lanes>,
     control: Control,
     costs: Costs,
+    prices: Option<Prices>,
+    /// What was done, but for what the role at hand counts itself.
+    ledger: Ledger,
+    /// What of that has taken time already.
+    paid: Ledger,
     /// Whether its work takes no time.
     free: bool,
     messages: Slab<Message>,
     fires: Slab<Fire>,
-    outs: Vec<Vec<Sent>>,
+    outs: Vec<Vec<Letter>>,
     idle_outs: Vec<u32>,
     /// When the world will look at its timers.
     pub(crate) timers_at: Instant,
@@ -115,12 +126,15 @@ pub(crate) struct Host {
     marks: [Mark; 2],
 }
 
-/// Collects what is sent.
-struct Outgoing<'a>(&'a mut Vec<Sent>);
+/// Collects what a host sends.
+struct Outgoing<'a> {
+    from: HostId,
+    letters: &'a mut Vec<Letter>,
+}
 
 impl Sink<Sent> for Outgoing<'_> {
     fn send(&mut self, message: &Sent, _: Sending) {
-        self.0.push(message.clone());
+        self.letters.push(Letter::new(self.from, *message));
     }
 }
 
@@ -171,6 +185,9 @@ impl Host {
             cpu,
             control,
             costs: costs.clone(),
+            prices: Prices::new(costs),
+            ledger: Ledger::default(),
+            paid: Ledger::default(),
             free,
             messages: Slab::default(),
             fires: Slab::default(),
@@ -183,16 +200,17 @@ impl Host {
         }
     }
 
-    fn buffer(&mut self) -> u32 {
-        self.idle_outs.pop().unwrap_or_else(|| {
-            self.outs.push(Vec::new());
-            self.outs.len() as u32 - 1
-        })
-    }
-
     /// A message arrives: it waits for the processor, or is lost on a full buffer.
-    pub(crate) fn arrive(&mut self, now: Instant, from: HostId, mut message: Message) {
-        if message.is_initial_invite() {
+    pub(crate) fn arrive(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        mut message: Message,
+        notice: Option<&Notice>,
+    ) {
+        // Where nothing is refused nobody asks whether a call is new.
+        let may_refuse = !self.control.is_idle();
+        if may_refuse && message.is_initial_invite() {
             // It is compared with the transactions that there are.
             self.clear_away(now);
         }
@@ -205,10 +223,9 @@ impl Host {
                 }
                 let control = &mut self.control;
                 router.choose(&mut message, |host| control.is_open(now, host));
-                class = class_of(
-                    &message,
-                    message.method == Method::Invite && proxy.knows(&message.server_key()),
-                );
+                let known =
+                    may_refuse && message.method == Method::Invite && proxy.knows(&message.server_key());
+                class = class_of(&message, known);
                 if class.is_new() && control.settings().reject_at == RejectAt::Arrival {
                     refused = control.judge(now, from, class, &message);
                 }
@@ -216,23 +233,22 @@ impl Host {
                     control.on_request(now, from, class);
                 }
             } else {
-                self.control.on_response(now, from, &message);
+                self.control.on_response(now, &message, from, notice);
             }
         }
-        let key = key_of(&message);
+        let triage = self.control.settings().triage.is_some();
+        let key = if triage { key_of(&message) } else { 0 };
         let at = self.messages.insert(message);
         if let Some(refused) = refused {
             self.results.rejected.add(now, 1.0);
             self.enqueue(now, Priority::P2, class, What::Rejection(at, refused), key);
         } else {
-            let lane = priority(class, self.control.settings().triage.is_some());
-            self.enqueue(now, lane, class, What::Message(at), key);
+            self.enqueue(now, priority(class, triage), class, What::Message(at), key);
         }
     }
 
     fn enqueue(&mut self, now: Instant, lane: Priority, class: Class, what: What, key: u64) {
-        let out = self.buffer();
-        let admission = self.cpu.enqueue(now, lane, Job { what, class, out, key });
+        let admission = self.cpu.enqueue(now, lane, Job { what, class, out: None, key });
         if admission == Admission::Queued {
             if let What::Message(_) = what {
                 self.control.on_enqueue(now, class, self.cpu.occupied());
@@ -242,7 +258,6 @@ impl Host {
         if admission == Admission::Dropped {
             self.results.dropped.add(now, 1.0);
         }
-        self.idle_outs.push(out);
         self.lose(what);
     }
 
@@ -271,27 +286,60 @@ impl Host {
         agents: &mut Agents,
         alarms: &mut Vec<Alarm>,
     ) -> Option<Due> {
+        if !self.cpu.may_start(now) {
+            return None;
+        }
         let clears = self.clears_for_free();
-        let Self { cpu, role, control, messages, fires, outs, costs, free, id, results, .. } = self;
+        let Self {
+            cpu,
+            role,
+            control,
+            messages,
+            fires,
+            outs,
+            idle_outs,
+            costs,
+            prices,
+            ledger,
+            paid,
+            free,
+            id,
+            results,
+            ..
+        } = self;
         let mut served = None;
         let due = cpu.start(now, |job| {
             if clears {
                 role.clear_away(now);
             }
-            let out = &mut outs[job.out as usize];
-            let mut work = Work { now, id: *id, role, control, costs, results, agents, alarms, out };
+            let out = idle_outs.pop().unwrap_or_else(|| {
+                outs.push(Vec::new());
+                outs.len() as u32 - 1
+            });
+            job.out = Some(out);
+            let out = &mut outs[out as usize];
+            let mut work = Work { now, id: *id, role, control, costs, ledger, results, agents, alarms, out };
             let cost = match job.what {
                 What::Timer(at) => work.timer(fires.remove(at).expect("it was put there to wait")),
                 What::Message(at) => {
-                    let message = messages.remove(at).expect("it was put there to wait");
-                    work.message(job.class, message)
+                    let cost = work.message(job.class, &messages[at]);
+                    messages.remove(at);
+                    cost
                 }
                 What::Rejection(at, refused) => {
-                    let message = messages.remove(at).expect("it was put there to wait");
-                    work.reject(&message, refused)
+                    work.ledger.charge(Operation::Scan);
+                    let cost = work.reject(&messages[at], refused);
+                    messages.remove(at);
+                    cost
                 }
             };
-            let cost = if *free { Duration::ZERO } else { cost };
+            let mut cost = if *free { Duration::ZERO } else { cost };
+            if let (Some(prices), false) = (prices, *free) {
+                // What was done outside of any service, such as ending sessions, falls to the next one.
+                let done = role.ledger() + *ledger;
+                cost += prices.of(&(done - *paid));
+                *paid = done;
+            }
             served = Some((*job, cost));
             cost
         });
@@ -302,11 +350,13 @@ impl Host {
     /// A job has left the queue, and stale ones before it.
     fn left(&mut self, now: Instant, served: Option<(Job, Duration)>) {
         if self.control.is_off() {
+            if let Role::Proxy(_, router) = &mut self.role {
+                router.forget_settled();
+            }
             return;
         }
         for job in core::mem::take(&mut self.cpu.triage().dropped) {
             self.control.on_dequeue(now, job.class, self.cpu.occupied());
-            self.idle_outs.push(job.out);
             self.lose(job.what);
         }
         if let Some((Job { what: What::Message(_), class, .. }, cost)) = served {
@@ -330,17 +380,18 @@ impl Host {
     }
 
     /// A service ends: what it sent leaves.
-    pub(crate) fn finish(
-        &mut self,
-        now: Instant,
-        ticket: Ticket,
-        sent: &mut VecDeque<(HostId, Sent)>,
-    ) -> Option<Instant> {
+    pub(crate) fn finish(&mut self, now: Instant, ticket: Ticket, sent: &mut Vec<Letter>) -> Option<Instant> {
         match self.cpu.finish(now, ticket) {
             Finish::Done(served) => {
-                let out = &mut self.outs[served.job.out as usize];
-                sent.extend(out.drain(..).map(|sent| (self.id, sent)));
-                self.idle_outs.push(served.job.out);
+                let out = served.job.out.expect("it was given one when its service began");
+                let out_box = &mut self.outs[out as usize];
+                // Mostly nothing else has been sent.
+                if sent.is_empty() {
+                    core::mem::swap(sent, out_box);
+                } else {
+                    sent.append(out_box);
+                }
+                self.idle_outs.push(out);
                 None
             }
             Finish::Later(at) => Some(at),
@@ -349,18 +400,19 @@ impl Host {
     }
 
     /// Timers that are due wait for the processor, but for those whose work costs nothing.
-    pub(crate) fn timers(&mut self, now: Instant, sent: &mut Vec<Sent>) {
+    pub(crate) fn timers(&mut self, now: Instant, sent: &mut Vec<Letter>) {
         let Role::Proxy(..) = self.role else {
             if let Role::Balancer(balancer) = &mut self.role {
                 balancer.expire(now);
             }
             return;
         };
+        let clears = self.clears_for_free();
         while let Role::Proxy(proxy, router) = &mut self.role
             && let Some(fire) = proxy.due(now)
         {
-            if self.free || (fire.is_cleanup() && self.costs.cleanup.is_zero()) {
-                proxy.fire(now, fire, router, &mut Outgoing(sent));
+            if self.free || (fire.is_cleanup() && clears) {
+                proxy.fire(now, fire, router, &mut Outgoing { from: self.id, letters: sent });
                 continue;
             }
             if fire.is_resend() {
@@ -375,7 +427,7 @@ impl Host {
 
     /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
     fn clears_for_free(&self) -> bool {
-        self.free || self.costs.cleanup.is_zero()
+        self.free || (self.costs.cleanup.is_zero() && self.prices.is_none())
     }
 
     /// Ends the transactions whose time is over, if that is free.
@@ -393,6 +445,11 @@ impl Host {
             Role::Balancer(balancer) => balancer.deadline(),
             Role::Server => None,
         }
+    }
+
+    /// All that it shows, at the end.
+    pub(crate) fn into_results(self) -> HostResults {
+        HostResults { operations: self.role.ledger() + self.ledger, ..self.results }
     }
 
     pub(crate) fn transactions(&self) -> usize {
@@ -415,14 +472,17 @@ impl Host {
         let mut lost = Vec::new();
         self.cpu.fail(now, |job| lost.push(job));
         for job in lost {
-            self.outs[job.out as usize].clear();
-            self.idle_outs.push(job.out);
+            if let Some(out) = job.out {
+                self.outs[out as usize].clear();
+                self.idle_outs.push(out);
+            }
             self.forget(job.what);
         }
     }
 
     /// It is back, with nothing but its role.
     pub(crate) fn restart(&mut self, role: Role) {
+        self.ledger += self.role.ledger();
         self.role = role;
         self.cpu.restart();
     }
@@ -445,39 +505,45 @@ struct Work<'a> {
     role: &'a mut Role,
     control: &'a mut Control,
     costs: &'a Costs,
+    ledger: &'a mut Ledger,
     results: &'a mut HostResults,
     agents: &'a mut Agents,
     alarms: &'a mut Vec<Alarm>,
-    out: &'a mut Vec<Sent>,
+    out: &'a mut Vec<Letter>,
 }
 
 impl Work<'_> {
     fn timer(&mut self, fire: Fire) -> Duration {
         if let Role::Proxy(proxy, router) = self.role {
-            proxy.fire(self.now, fire, router, &mut Outgoing(self.out));
+            proxy.fire(self.now, fire, router, &mut Outgoing { from: self.id, letters: self.out });
         }
         self.tell();
         if fire.is_cleanup() { self.costs.cleanup } else { self.costs.timer }
     }
 
     /// Does it, and says what it costs on the base server.
-    fn message(&mut self, class: Class, message: Message) -> Duration {
+    fn message(&mut self, class: Class, message: &Message) -> Duration {
         let Self { now, id, costs, .. } = *self;
         match self.role {
             Role::Proxy(proxy, router) => {
+                self.ledger.charge(Operation::Scan);
                 if class.is_new() && self.control.settings().reject_at == RejectAt::Service {
                     let from = message.top().host;
-                    if let Some(refused) = self.control.judge(now, from, class, &message) {
+                    if let Some(refused) = self.control.judge(now, from, class, message) {
                         self.results.rejected.add(now, 1.0);
-                        return self.reject(&message, refused);
+                        return self.reject(message, refused);
                     }
                 }
-                let cost = proxied(now, id, proxy, router, costs, message, &mut Outgoing(self.out));
+                if message.is_request() && message.is_in_dialog() {
+                    self.ledger.charge(Operation::VerifyToken);
+                }
+                let sink = &mut Outgoing { from: id, letters: self.out };
+                let cost = proxied(now, id, proxy, router, costs, message, sink);
                 self.tell();
                 cost
             }
             Role::Balancer(balancer) => {
-                balancer.handle(now, id, message, self.out);
+                balancer.handle(now, id, *message, self.out);
                 costs.message
             }
             Role::Server => {
@@ -489,7 +555,7 @@ impl Work<'_> {
                 };
                 let mut answers =
                     Out { sent: core::mem::take(self.out), alarms: core::mem::take(self.alarms) };
-                self.agents.handle(now, &message, &mut answers);
+                self.agents.handle(now, message, &mut answers);
                 (*self.out, *self.alarms) = (answers.sent, answers.alarms);
                 costs.message.mul_f64(work)
             }
@@ -503,27 +569,29 @@ impl Work<'_> {
         let before = self.out.len();
         if stateful {
             let arrived = arrived(request, router);
-            let sink = &mut Outgoing(self.out);
+            let sink = &mut Outgoing { from: self.id, letters: self.out };
             proxy.refuse(self.now, &arrived, request, Refusal(refused.status), router, sink);
         } else {
-            self.out.push(router.respond(request, refused.status));
+            self.out.push(Letter::new(self.id, router.respond(request, refused.status)));
+            self.ledger.charge(Operation::Reject);
         }
-        for sent in &mut self.out[before..] {
-            sent.message.retry_after = refused.retry_after;
+        for letter in &mut self.out[before..] {
+            letter.sent.message.retry_after = refused.retry_after;
         }
         self.tell();
-        if stateful { self.costs.message } else { self.costs.reject }
+        if stateful { self.costs.reject_stateful } else { self.costs.reject }
     }
 
     /// Lets responses to other hosts say what the host wants to be sent.
     fn tell(&mut self) {
-        for sent in self.out.iter_mut() {
-            sent.message.notice = match sent.message.start {
-                Start::Response(_) if sent.to != HostId::AGENTS => {
-                    self.control.notice(self.now, sent.message.target)
-                }
-                _ => None,
-            };
+        if !self.control.gives_notice() {
+            return;
+        }
+        for letter in self.out.iter_mut() {
+            let Sent { to, message } = &letter.sent;
+            if to != &HostId::AGENTS && !message.is_request() {
+                letter.notice = self.control.notice(self.now, message.target);
+            }
         }
     }
 }
@@ -550,19 +618,19 @@ fn proxied(
     proxy: &mut Proxy<Router>,
     router: &mut Router,
     costs: &Costs,
-    message: Message,
+    message: &Message,
     sink: &mut Outgoing<'_>,
 ) -> Duration {
     if let Start::Response(status) = message.start {
-        proxy.response(now, message.client_key(), status, &message, router, sink);
+        proxy.response(now, message.client_key(), status, message, router, sink);
         return costs.message;
     }
-    let arrived = arrived(&message, router);
+    let arrived = arrived(message, router);
     if message.method == Method::Ack && message.to_tag != Some(HostId::AGENTS) {
         // To a failure: it finds its transaction, or it is for an answer that left none, and ends here.
         let known = proxy.absorb(now, &arrived.key, sink);
         return if known || message.to_tag != Some(id) { costs.message } else { costs.reject_ack };
     }
-    proxy.request(now, &arrived, message, router, sink);
+    proxy.request(now, &arrived, *message, router, sink);
     costs.message
 }

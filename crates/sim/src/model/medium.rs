@@ -110,6 +110,11 @@ impl Router {
         self.settled.drain(..)
     }
 
+    /// Nobody looks.
+    pub(crate) fn forget_settled(&mut self) {
+        self.settled.clear();
+    }
+
     /// What carried a message that came in.
     pub(crate) fn transport_of(&self, message: &Message) -> TransportKind {
         self.map.transport(self.host, message.top().host, message.stream)
@@ -162,6 +167,9 @@ impl Medium for Router {
 
     fn next_hop(&mut self, request: &Message, attempt: u8) -> Result<HostId, Refusal> {
         self.stream = request.stream;
+        if attempt == 0 {
+            return Ok(request.hop);
+        }
         match self.candidates(request) {
             Candidates::One(host) => Ok(host),
             Candidates::Any(hosts) => {
@@ -173,11 +181,14 @@ impl Medium for Router {
     }
 
     fn has_alternate(&self, request: &Message, attempt: u8) -> bool {
+        if !self.retry {
+            return false;
+        }
         let count = match self.candidates(request) {
             Candidates::One(_) => 1,
             Candidates::Any(hosts) => hosts.len(),
         };
-        self.retry && usize::from(attempt) + 1 < count
+        usize::from(attempt) + 1 < count
     }
 
     fn transport(&self, hop: HostId) -> TransportKind {
@@ -188,7 +199,7 @@ impl Medium for Router {
         // Without a transaction the branch depends on the request alone (RFC 3261 §16.11); the first bit keeps these
         // apart from those that count up.
         let branch = serial.map_or(request.top().branch() | 1 << 31, |serial| serial as u32 & !(1 << 31));
-        let mut message = request.clone();
+        let mut message = *request;
         message.vias.push(Via::new(self.host, branch));
         if request.is_initial_invite() {
             message.route.push(self.host);
@@ -199,7 +210,7 @@ impl Medium for Router {
     }
 
     fn relay(&mut self, response: &Message) -> Option<Sent> {
-        let mut message = response.clone();
+        let mut message = *response;
         message.vias.pop();
         let to = message.vias.last()?.host;
         Some(Sent { to, message })
@@ -210,8 +221,8 @@ impl Medium for Router {
     }
 
     fn settled(&mut self, request: &Message, attempt: u8, last: bool) {
-        if let Ok(hop) = self.next_hop(request, attempt)
-            && request.is_initial_invite()
+        if request.is_initial_invite()
+            && let Ok(hop) = self.next_hop(request, attempt)
         {
             self.settled.push(Settled { hop, from: request.top().host, last });
         }

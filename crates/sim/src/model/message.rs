@@ -142,7 +142,7 @@ pub(crate) enum Notice {
 }
 
 /// A message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Message {
     /// Request or response.
     pub start: Start,
@@ -163,8 +163,6 @@ pub struct Message {
     /// The host that was chosen to get it next; meaningful within one host only.
     pub hop: HostId,
     pub(crate) call: CallId,
-    /// Only in responses between hosts that control overload together.
-    pub(crate) notice: Option<Box<Notice>>,
     /// Who is to get its responses.
     pub vias: Vias,
     /// In a dialog, the Route, next host last. In a dialog being made, the Record-Route, latest host last.
@@ -201,7 +199,7 @@ impl Message {
     #[must_use]
     pub fn response(&self, status: u16, host: HostId) -> Self {
         let to_tag = if status > 100 { self.to_tag.or(Some(host)) } else { self.to_tag };
-        Self { start: Start::Response(status), to_tag, ..self.clone() }
+        Self { start: Start::Response(status), to_tag, ..*self }
     }
 
     /// Of a request that came in: the key of its server transaction (RFC 3261 §17.2.3).
@@ -227,18 +225,34 @@ impl Message {
     }
 }
 
-/// A message on its way to a host.
-#[derive(Clone, Debug)]
+/// A message that is sent, and where to.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) to: HostId,
     pub(crate) message: Message,
+}
+
+/// It, on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Letter {
+    pub(crate) from: HostId,
+    pub(crate) sent: Sent,
+    /// Only with responses between hosts that control overload together. It is for the next host alone, and says what
+    /// holds when it leaves.
+    pub(crate) notice: Option<Box<Notice>>,
+}
+
+impl Letter {
+    pub(crate) fn new(from: HostId, sent: Sent) -> Self {
+        Self { from, sent, notice: None }
+    }
 }
 
 impl Sent {
     /// Of an INVITE as it was sent: the request of another method that has its top Via only (§9.1, §17.1.1.3).
     pub(crate) fn sibling(&self, method: Method, to_tag: Option<HostId>) -> Self {
         let vias = Vias::one(self.message.top());
-        let message = Message { method, to_tag, vias, ..self.message.clone() };
+        let message = Message { method, to_tag, vias, ..self.message };
         Self { to: self.to, message }
     }
 }

@@ -6,13 +6,12 @@ use super::control::Period;
 use super::host::{Host, NEVER, Role, name_of};
 use super::measure::Results;
 use super::medium::{Map, Router};
-use super::message::{HostId, Message, Sent, Start};
+use super::message::{HostId, Letter, Sent, Start};
 use crate::engine::{self, EventQueue, LinkConfig, Network, Rule, StallConfig, Stalls, Ticket, Trace};
 use balance::{Weights, policy};
 use base::{Instant, Rng, Slab};
 use config::scenario::{self, Group, Link, Scenario, Spread, What};
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use transaction::Timers;
 use wire::Method;
@@ -62,11 +61,11 @@ struct World<'a> {
     agents: Agents,
     /// `None` when all links are perfect and nothing needs to be drawn.
     network: Option<Network>,
-    on_the_way: Slab<(HostId, Sent)>,
-    /// What was sent in this instant and has not been handed on yet, with its sender.
-    sent: VecDeque<(HostId, Sent)>,
-    buffer: Vec<Sent>,
+    on_the_way: Slab<Letter>,
+    /// What was sent in this instant and has not been handed on yet, and the alarms that the agents want.
     out: Out,
+    /// The memory of letters that have been handed on.
+    spare: Vec<Letter>,
     pauses: Vec<Option<Pauses>>,
     agent_timers_at: Instant,
     messages: u64,
@@ -101,9 +100,8 @@ impl<'a> World<'a> {
             agents,
             network,
             on_the_way: Slab::default(),
-            sent: VecDeque::new(),
-            buffer: Vec::new(),
             out: Out::default(),
+            spare: Vec::new(),
             pauses,
             agent_timers_at: NEVER,
             messages: 0,
@@ -142,8 +140,7 @@ impl<'a> World<'a> {
                     return;
                 }
                 self.hosts[at].timers_at = NEVER;
-                self.hosts[at].timers(now, &mut self.buffer);
-                self.send_from(host);
+                self.hosts[at].timers(now, &mut self.out.sent);
                 self.start(now, host);
                 self.watch_timers(host);
             }
@@ -154,8 +151,8 @@ impl<'a> World<'a> {
                 }
             }
             Event::Arrives(at) => {
-                let (from, Sent { to, message }) = self.on_the_way.remove(at).expect("it arrives once");
-                self.deliver(now, from, to, message);
+                let letter = self.on_the_way.remove(at).expect("it arrives once");
+                self.deliver(now, &letter);
             }
             Event::Call(stream) => {
                 self.agents.call(now, stream, &mut self.out);
@@ -190,10 +187,15 @@ impl<'a> World<'a> {
 
     /// Hands on all that was sent, and what is sent in answer, until nothing is left.
     fn settle(&mut self, now: Instant) {
-        self.take_out();
-        while let Some((from, sent)) = self.sent.pop_front() {
-            self.carry(now, from, sent);
-            self.take_out();
+        self.set_alarms();
+        while !self.out.sent.is_empty() {
+            let mut letters = core::mem::replace(&mut self.out.sent, core::mem::take(&mut self.spare));
+            for letter in &letters {
+                self.carry(now, letter);
+                self.set_alarms();
+            }
+            letters.clear();
+            self.spare = letters;
         }
         if let Some(deadline) = self.agents.deadline()
             && deadline < self.agent_timers_at
@@ -203,12 +205,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What the agents sent and want to be woken for.
-    fn take_out(&mut self) {
+    /// Sees to it that the agents are woken when they want to be.
+    fn set_alarms(&mut self) {
         // Mostly there is nothing, and to see that is cheaper than to drain it.
-        if !self.out.sent.is_empty() {
-            self.sent.extend(self.out.sent.drain(..).map(|sent| (HostId::AGENTS, sent)));
-        }
         if self.out.alarms.is_empty() {
             return;
         }
@@ -217,46 +216,43 @@ impl<'a> World<'a> {
         }
     }
 
-    fn send_from(&mut self, host: HostId) {
-        self.sent.extend(self.buffer.drain(..).map(|sent| (host, sent)));
-    }
-
-    fn carry(&mut self, now: Instant, from: HostId, sent: Sent) {
+    fn carry(&mut self, now: Instant, letter: &Letter) {
         let Some(network) = &mut self.network else {
-            return self.deliver(now, from, sent.to, sent.message);
+            return self.deliver(now, letter);
         };
         let place = |host: HostId| {
             if host == HostId::AGENTS { self.hosts.len() as u32 } else { host.0.into() }
         };
-        let arrivals = network.send(now, place(from), place(sent.to));
+        let arrivals = network.send(now, place(letter.from), place(letter.sent.to));
         for at in arrivals {
-            let place = self.on_the_way.insert((from, sent.clone()));
+            let place = self.on_the_way.insert(letter.clone());
             self.queue.at(at, Event::Arrives(place));
         }
     }
 
-    fn deliver(&mut self, now: Instant, from: HostId, to: HostId, message: Message) {
+    fn deliver(&mut self, now: Instant, letter: &Letter) {
         self.messages += 1;
+        let Sent { to, message } = &letter.sent;
         let status = if let Start::Response(status) = message.start { status } else { 0 };
         let kind = u32::from(status) << 8 | message.method as u32;
         self.trace.event(now, kind << 16 | u32::from(to.0), message.call.generation);
-        if to == HostId::AGENTS {
-            return self.agents.handle(now, &message, &mut self.out);
+        if *to == HostId::AGENTS {
+            return self.agents.handle(now, message, &mut self.out);
         }
-        self.hosts[to.index()].arrive(now, from, message);
-        self.start(now, to);
+        self.hosts[to.index()].arrive(now, letter.from, *message, letter.notice.as_deref());
+        self.start(now, *to);
     }
 
     /// Lets the free processors of a host begin what waits.
     fn start(&mut self, now: Instant, host: HostId) {
-        let at = host.index();
-        while let Some(due) = self.hosts[at].start(now, &mut self.agents, &mut self.out.alarms) {
+        let entry = &mut self.hosts[host.index()];
+        while let Some(due) = entry.start(now, &mut self.agents, &mut self.out.alarms) {
             self.queue.at(due.at, Event::Finished(host, due.ticket));
         }
     }
 
     fn finished(&mut self, now: Instant, host: HostId, ticket: Ticket) {
-        if let Some(later) = self.hosts[host.index()].finish(now, ticket, &mut self.sent) {
+        if let Some(later) = self.hosts[host.index()].finish(now, ticket, &mut self.out.sent) {
             return self.queue.at(later, Event::Finished(host, ticket));
         }
         self.start(now, host);
@@ -331,7 +327,7 @@ impl<'a> World<'a> {
     fn into_results(mut self) -> Results {
         let end = self.queue.now();
         self.hosts.iter_mut().for_each(|host| host.clear_away(end));
-        self.agents.clear_away(end, &mut self.out);
+        self.agents.clear_away(end);
         let mut occupancy = Vec::new();
         for host in &self.hosts {
             if let Role::Balancer(balancer) = &host.role {
@@ -349,7 +345,7 @@ impl<'a> World<'a> {
         let measures = self.agents.into_measures();
         Results {
             streams: names.zip(measures).map(|(name, measure)| measure.into_results(name)).collect(),
-            hosts: self.hosts.into_iter().map(|host| host.results).collect(),
+            hosts: self.hosts.into_iter().map(Host::into_results).collect(),
             messages: self.messages,
             calls_left,
             transactions_left,

@@ -4,7 +4,7 @@ use crate::command::load::table::table;
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::figures::{Entry, Options, Progress};
+use sim::figures::{Effort, Entry, Options, Progress};
 use sim::report::{Figure, Tally, Verdict};
 use std::path::PathBuf;
 
@@ -59,24 +59,29 @@ pub(super) fn list() {
 }
 
 fn make(entries: &[Entry], common: &Common) -> Result<()> {
-    let options = Options { seed: common.seed, quick: common.quick, threads: sim::stats::sweep::all_cores() };
-    let figures: Vec<Figure> = entries.iter().map(|entry| made(entry, &options)).collect();
+    let effort = if common.quick { Effort::Quick } else { Effort::Full };
+    let options = Options { seed: common.seed, effort, threads: sim::stats::sweep::all_cores() };
+    let one = |(number, entry)| made(entry, &format!("{number}/{}", entries.len()), &options);
+    let figures: Vec<Figure> = (1..).zip(entries).map(one).collect();
     let page = sim::report::write(&common.out, &figures)
         .with_context(|| format!("cannot write the report to {}", common.out.display()))?;
-    println!("{}\n\n{}\n{}", claims(&figures), summary(&figures), page.display());
+    println!("{}\n\n{}\n{}", claims(&figures), summary(&figures.iter().collect::<Vec<_>>()), page.display());
     Ok(())
 }
 
-fn made(entry: &Entry, options: &Options) -> Figure {
-    let style = ProgressStyle::with_template("{prefix:16} {bar:32} {pos}/{len} {msg} {elapsed}")
+/// Makes a figure; `place` says which of all it is.
+fn made(entry: &Entry, place: &str, options: &Options) -> Figure {
+    let style = ProgressStyle::with_template("{prefix:22} {bar:32} {pos}/{len} {msg} {elapsed}")
         .expect("the template is well formed");
     // Drawn on standard error, and only if that is a terminal.
-    let bar = ProgressBar::no_length().with_style(style).with_prefix(entry.name);
+    let bar = ProgressBar::no_length().with_style(style).with_prefix(format!("{place:>5} {}", entry.name));
     let figure = (entry.run)(options, &|Progress { done, of, what }| {
         bar.set_length(of as u64);
         bar.set_message(what.to_owned());
         bar.set_position(done as u64);
     });
+    let name = bar.prefix();
+    bar.println(format!("{name:22} {} ({:.0} s)", summary(&[&figure]), bar.elapsed().as_secs_f64()));
     bar.finish_and_clear();
     figure
 }
@@ -104,7 +109,7 @@ fn claims(figures: &[Figure]) -> Table {
 }
 
 /// All verdicts in one line.
-fn summary(figures: &[Figure]) -> String {
+fn summary(figures: &[&Figure]) -> String {
     let mut all = Tally::default();
     for figure in figures {
         all += figure.tally();

@@ -162,6 +162,7 @@ fn overload(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overload> {
     let stateful = report.read(&raw.stateful);
     let retry = report.read(&raw.retry);
     let retry_after = raw.retry_after.as_ref().map(|setting| report.read(setting));
+    let prolong = report.read(&raw.prolong);
     let triage = report.read(&raw.triage);
     let (local, feedback) = (local?, feedback?);
     if local == Local::None && matches!(feedback, Feedback::HopByHop | Feedback::EndToEnd) {
@@ -180,6 +181,7 @@ fn overload(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overload> {
         stateful: stateful?,
         retry: retry?,
         retry_after: retry_after.map_or(Some(None), |after| after.map(Some))?,
+        prolong: prolong?,
         triage: triage?,
     })
 }

@@ -1,8 +1,8 @@
 //! The cluster: a balancer, servers behind it, and calls. What one run of it shows, and what had to be assumed.
 
+use super::batches::Batches;
 use crate::figures::Options;
 use crate::model::{Results, run};
-use crate::stats::{Confidence, Interval, Moments};
 use base::Instant;
 use config::scenario::{Costs, Fault, Group, Role, Run, Scenario, Spread, Stalls, Stream, Timers, What};
 use core::time::Duration;
@@ -20,16 +20,13 @@ pub(super) const SERVERS: u16 = 8;
 
 /// Time between two pauses of a pausing server, exponential around this.
 const PAUSE_EVERY: Duration = Duration::from_secs(20);
-/// Mean and standard deviation of a pause, normal.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(150));
+/// Mean length of a pause, normal with three tenths of it as standard deviation.
+const PAUSE: Duration = Duration::from_millis(500);
 /// So much of the load may be unanswered when a run ends: about the longest pause.
 const AT_REST: Duration = Duration::from_secs(1);
-/// Part of its time that a pausing server works.
-const WORKING: f64 = 20.0 / 20.5;
 
-/// Holding times of the paper (section IV), and a tenth of them for short runs.
+/// Mean holding time of the paper (section IV).
 pub(super) const MINUTE: Duration = Duration::from_mins(1);
-pub(super) const TENTH: Duration = Duration::from_secs(6);
 
 /// Width of a bin, which is a batch of the intervals: far longer than a pause is remembered at the loads of interest.
 const BIN: Duration = Duration::from_secs(5);
@@ -39,26 +36,38 @@ const BIN: Duration = Duration::from_secs(5);
 pub(super) enum Servers {
     /// First come, first served, without a break.
     Steady,
-    /// The same with pauses, as garbage collection makes them.
-    Pausing,
+    /// The same with pauses of this mean length, as garbage collection makes them.
+    Pausing(Duration),
 }
 
 impl Servers {
-    pub(super) const BOTH: [Self; 2] = [Self::Steady, Self::Pausing];
+    pub(super) const PAUSING: Self = Self::Pausing(PAUSE);
+    pub(super) const BOTH: [Self; 2] = [Self::Steady, Self::PAUSING];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Steady => "steady servers",
-            Self::Pausing => "pausing servers",
+            Self::Pausing(_) => "pausing servers",
         }
+    }
+
+    /// Part of its time that a server works.
+    fn working(self) -> f64 {
+        let pause = match self {
+            Self::Steady => Duration::ZERO,
+            Self::Pausing(length) => length,
+        };
+        PAUSE_EVERY.as_secs_f64() / (PAUSE_EVERY + pause).as_secs_f64()
     }
 
     /// Calls a second that one server carries in the long run.
     pub(super) fn capacity(self) -> f64 {
-        match self {
-            Self::Steady => SERVER_CAPACITY,
-            Self::Pausing => SERVER_CAPACITY * WORKING,
-        }
+        SERVER_CAPACITY * self.working()
+    }
+
+    fn stalls(self) -> Option<Stalls> {
+        let Self::Pausing(length) = self else { return None };
+        Some(Stalls { every: PAUSE_EVERY, length: Spread::Normal(length, 3 * length / 10) })
     }
 }
 
@@ -91,8 +100,10 @@ pub(super) struct Case {
 /// What a run shows.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// Response times in ms, INVITE and BYE, with intervals from batches.
-    pub(super) response: [Interval; 2],
+    /// Response times of INVITE and BYE.
+    pub(super) response: [Batches; 2],
+    /// Requests that ended without a 2xx.
+    pub(super) lost: u64,
     /// Requests that ended without a 2xx or pile up, of all.
     pub(super) failed: u64,
     pub(super) requests: u64,
@@ -105,6 +116,16 @@ impl Outcome {
     pub(super) fn failed(&self) -> f64 {
         self.failed as f64 / self.requests.max(1) as f64
     }
+}
+
+/// Service time of a BYE: what a call costs a server is an INVITE, a BYE, and nothing for the ACK.
+fn bye_time() -> Duration {
+    Duration::from_secs_f64(1.0 / SERVER_CAPACITY / (INVITE_WORK + 1.0))
+}
+
+/// Service times of an INVITE and a BYE in ms: no response can be faster.
+pub(super) fn service_ms() -> [f64; 2] {
+    [INVITE_WORK, 1.0].map(|work| 1e3 * work * bye_time().as_secs_f64())
 }
 
 fn policy(name: &str) -> config::Policy {
@@ -125,9 +146,13 @@ fn policy(name: &str) -> config::Policy {
 }
 
 impl Case {
+    fn bin(&self) -> Duration {
+        BIN.min(self.window / 3)
+    }
+
     /// Three holding times, when all but one in a thousand of the first calls have ended, and a bin for queues to form.
     fn warm_up(&self) -> Duration {
-        3 * self.holding + BIN
+        3 * self.holding + self.bin()
     }
 
     fn scenario(&self) -> Scenario {
@@ -136,8 +161,7 @@ impl Case {
         balancer.capacities.clear();
         let mut servers = Group::proxies("server", self.count, SERVER_CAPACITY);
         servers.role = Role::Server;
-        servers.stalls = (self.servers == Servers::Pausing)
-            .then_some(Stalls { every: PAUSE_EVERY, length: Spread::Normal(PAUSE.0, PAUSE.1) });
+        servers.stalls = self.servers.stalls();
         let last = self.count - 1;
         let mut faults = Vec::new();
         match self.half {
@@ -154,14 +178,12 @@ impl Case {
             Spread::Normal(self.holding, self.holding / 2)
         };
         let warm_up = self.warm_up();
-        // What a call costs a server: an INVITE, a BYE, and nothing for the ACK.
-        let message = Duration::from_secs_f64(1.0 / SERVER_CAPACITY / (INVITE_WORK + 1.0));
         Scenario {
             title: "TLWL paper".to_owned(),
-            run: Run { duration: warm_up + self.window, warm_up, bin: BIN, ..Run::default() },
+            run: Run { duration: warm_up + self.window, warm_up, bin: self.bin(), ..Run::default() },
             costs: Costs {
                 base_capacity: SERVER_CAPACITY,
-                message,
+                message: bye_time(),
                 invite_work: INVITE_WORK,
                 ..Costs::default()
             },
@@ -178,11 +200,6 @@ impl Case {
         let results = run(&self.scenario(), seed);
         let stream = &results.streams[0];
         let from = Instant::ZERO + self.warm_up();
-        let mean = |[number, seconds]: &[crate::stats::Series; 2]| {
-            let batches = number.sums().zip(seconds.sums()).filter(|((at, _), _)| *at >= from);
-            let means = batches.filter(|((_, n), _)| *n > 0.0).map(|((_, n), (_, sum))| 1e3 * sum / n);
-            Interval::of(&means.collect::<Moments>(), Confidence::P95)
-        };
         let outcomes = &stream.outcomes;
         let setups = outcomes.refused + outcomes.abandoned + outcomes.invite_timeouts;
         // What piles up over the window is not handled either, but for what may wait for a server that just stands still.
@@ -191,7 +208,8 @@ impl Case {
         // A call is two requests, unless the first of them failed.
         let requests = 2 * outcomes.ended() - setups + piled_up;
         Outcome {
-            response: [mean(&stream.answered), mean(&stream.hung_up)],
+            response: [&stream.answered, &stream.hung_up].map(|series| Batches::new(series, from)),
+            lost: setups + outcomes.bye_failures,
             failed: setups + outcomes.bye_failures + piled_up,
             requests,
             occupancy: occupancy(&results),
@@ -208,14 +226,13 @@ fn occupancy(results: &Results) -> Vec<(u64, u64)> {
     met.into_iter().collect()
 }
 
-/// The mean holding time of the runs with one.
+/// The mean holding time of the runs with one: a tenth of the paper's.
 pub(super) fn holding(options: &Options) -> Duration {
-    options.pick(MINUTE, TENTH)
+    options.scale(MINUTE / 10, MINUTE / 10, MINUTE / 120)
 }
 
-/// What all figures of the paper assume; `holding` is that of the runs with one.
-pub(super) fn assumptions(holding: Duration) -> Vec<String> {
-    let short = if holding == MINUTE { "" } else { " Here a tenth of both, to keep runs short." };
+/// What all figures of the paper assume.
+pub(super) fn assumptions() -> Vec<String> {
     vec![
         format!(
             "A server carries {SERVER_CAPACITY} calls/s (section IV: \"about 300\"): an INVITE is {INVITE_WORK} times the work of a BYE \
@@ -230,12 +247,13 @@ pub(super) fn assumptions(holding: Duration) -> Vec<String> {
             "Pausing servers stop for 0.5 s (normal, standard deviation 0.15 s) every 20 s (exponential, each server on its own), \
              as a collection of a whole heap may make them: {:.1} % of the time, which leaves {:.0} calls/s a server. The paper says \
              nothing of pauses; these were chosen before the figures were made, once for all of them.",
-            100.0 * (1.0 - WORKING),
-            Servers::Pausing.capacity()
+            100.0 * (1.0 - Servers::PAUSING.working()),
+            Servers::PAUSING.capacity()
         ),
         format!(
             "Holding times are normal with a mean of one minute and, reading the paper's \"variance of 30 seconds\" so, a standard \
-             deviation of 30 s, cut at zero.{short} The warm-up lasts three mean holding times and {} s.",
+             deviation of 30 s, cut at zero. Here a tenth of both, since what a server has to do in a second does not depend on it; a \
+             full run of tlwl-2 says what whole minutes change. The warm-up lasts three mean holding times and {} s.",
             BIN.as_secs()
         ),
         "Call-IDs are consecutive numbers, as a load generator's may be; fnv-hash, the remainder of such a number's hash, then spreads \
@@ -260,8 +278,10 @@ mod tests {
             window: Duration::from_mins(1),
         };
         let outcome = case.run(1);
-        for (interval, work) in outcome.response.iter().zip([1.75, 1.0]) {
+        for ((batches, work), service) in outcome.response.iter().zip([1.75, 1.0]).zip(service_ms()) {
             let ms = work * 1e3 / 300.0 / 2.75;
+            assert!((service - ms).abs() < 1e-3);
+            let interval = batches.interval();
             assert!((interval.mean / ms - 1.0).abs() < 0.02, "{interval} instead of {ms}");
         }
         assert_eq!(outcome.failed, 0);

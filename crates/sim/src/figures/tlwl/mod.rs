@@ -4,10 +4,15 @@
 //! Kalyanasundaram, a digest of the same work ("TLWL digest"), whose text on CJSQ has the counter go down at the end of
 //! a call, where the paper's says "increments".
 
+mod batches;
 mod cluster;
+mod minutes;
 mod occupancy;
+mod orders;
+mod pauses;
 mod peak;
 mod response;
+mod runs;
 mod unequal;
 
 pub(super) use occupancy::OCCUPANCY;

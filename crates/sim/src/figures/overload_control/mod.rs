@@ -1,0 +1,126 @@
+//! Beyond the Overload paper: all controllers side by side at steady overload, on a step, and when the load falls back.
+
+mod claims;
+mod network;
+
+use self::network::{ALL, CARRIED, Law, Shown, TIMES, Trial, show};
+use super::{Entry, Options, Progress, series};
+use crate::report::{Axis, Figure, Plot, Series, Style};
+use crate::stats::sweep;
+use core::time::Duration;
+
+/// Goodput against load, with ACKs priced and free, and a step over time.
+pub(super) const OVERLOAD_CONTROL: Entry = Entry {
+    name: "overload-control",
+    title: "Overload controllers compared, beyond the paper",
+    source: "the Overload paper's server (section IV-A), under the controllers of section VI and VII, RFC 6357, RFC 7339, \
+             RFC 7415 and our own",
+    run,
+};
+
+/// What was measured of one law.
+struct Row {
+    law: &'static Law,
+    /// Goodput in percent of the capacity by load, with ACKs to rejections priced and free.
+    steady: [Vec<(f64, f64)>; 2],
+    /// The longest that 99 of 100 answered calls waited, of all runs.
+    worst: Duration,
+    step: Shown,
+}
+
+fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let rows = rows(options, progress);
+    let mut figure = options.figure(&OVERLOAD_CONTROL, plots(&rows));
+    figure.claims = claims::claims(&rows);
+    figure.assumptions = assumptions();
+    let (settle, count) = network::extent(options);
+    figure.notes = vec![
+        format!(
+            "One run a point. At steady overload the load steps up from 140 calls/s at {} s; {settle} s later \
+             {count} s count. In percent of {CARRIED:.1} calls/s, which are six messages of 1 ms each.",
+            network::BEFORE
+        ),
+        "The step goes from 140 to 400 calls/s at 20 s and back at 60 s. A law has settled after the last second of the step \
+         in which the mean time from INVITE to 200 was above T1/2 = 250 ms or nobody was answered. It has recovered after the \
+         last second of the rest in which fewer than nine in ten calls were answered."
+            .into(),
+        claims::summary(&rows),
+    ];
+    figure
+}
+
+fn rows(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Vec<Row> {
+    let mut trials = Vec::new();
+    for law in &ALL {
+        for ack_priced in [true, false] {
+            trials.extend(TIMES.map(|times| (law, Trial::Steady { times, ack_priced })));
+        }
+        trials.push((law, Trial::Step));
+    }
+    let of = trials.len();
+    let done = |done| progress(Progress { done, of, what: "controllers" });
+    let seed = sweep::replication_seed(options.seed, 0);
+    let one = |index: usize| show(options, trials[index].0, trials[index].1, seed);
+    let mut shown = sweep::sweep(of, options.threads, one, done).into_iter();
+    let row = |law| {
+        let mut worst = Duration::ZERO;
+        let steady = [(); 2].map(|()| {
+            let mut points = Vec::new();
+            for (times, shown) in TIMES.into_iter().zip(shown.by_ref()) {
+                worst = worst.max(shown.worst);
+                points.push((times, shown.percent));
+            }
+            points
+        });
+        let step = shown.next().expect("every law has a step");
+        Row { law, steady, worst: worst.max(step.worst), step }
+    };
+    ALL.iter().map(row).collect()
+}
+
+fn assumptions() -> Vec<String> {
+    vec![
+        "Four neighbours, whose own work costs no time, send to one base server of 1 ms a message, 0.5 ms a timer and a \
+         buffer of 1000, behind which the callees are: six messages a call. Where there is feedback the neighbours reject; a \
+         rejection that never reaches the server costs it nothing."
+            .into(),
+        "An early rejection, without state, takes the server 0.16666 ms. The ACK to it takes 1 ms where it is priced."
+            .into(),
+        "Calls last 5 s in the mean. Callers give up after 10 s; who is refused does not try again.".into(),
+        "hop-by-hop and end-to-end feedback, which need a probability, use the occupancy algorithm.".into(),
+    ]
+}
+
+fn plots(rows: &[Row]) -> Vec<Plot> {
+    let (local, told): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| !row.law.is_told());
+    let mut plots = Vec::new();
+    for (ack, price) in [(0, "ACK to a rejection 1 ms"), (1, "ACK to a rejection free")] {
+        for (rows, who) in [(&local, "Decided at the server"), (&told, "Decided by its neighbours")] {
+            let mut plot = Plot::new(
+                format!("{who}, {price}"),
+                Axis::log("offered load / capacity"),
+                Axis::linear("goodput (% of capacity)").from_to(0.0, 105.0),
+            );
+            for row in rows {
+                plot.series(Series::new(row.law.name, Style::Line, row.steady[ack].iter().copied()));
+            }
+            plots.push(plot);
+        }
+    }
+    for (rows, who) in [(&local, "at the server"), (&told, "by its neighbours")] {
+        let labels = [(network::UP, "to 400 calls/s"), (network::DOWN, "to 140")];
+        let mut answered = series::plot(&format!("Step, decided {who}"), "calls answered a second", &labels);
+        let mut delay = series::plot(&format!("Step, decided {who}"), "", &labels);
+        delay.y = Axis::log("mean time from INVITE to 200 (ms)");
+        for row in rows {
+            let seconds = &row.step.seconds;
+            let line = |value: &dyn Fn(&network::Second) -> f64| -> Vec<(f64, f64)> {
+                (0..).map(f64::from).zip(seconds).map(|(second, shown)| (second, value(shown))).collect()
+            };
+            answered.series(Series::new(row.law.name, Style::Step, line(&|second| second.answered)));
+            delay.series(Series::new(row.law.name, Style::Step, line(&|second| second.delay_ms)));
+        }
+        plots.extend([answered, delay]);
+    }
+    plots
+}

@@ -1,0 +1,186 @@
+//! One server, its neighbours, and what is tried on them.
+
+use super::super::Options;
+use super::super::topology::{at, hold, scenario, steps};
+use crate::model::{self, Results};
+use config::scenario::{Feedback, Group, Local, Scenario, Stream};
+use core::time::Duration;
+
+/// Calls a second that the server carries: six messages of 1 ms.
+pub(super) const CARRIED: f64 = 1000.0 / 6.0;
+/// Steady loads, in units of that.
+pub(super) const TIMES: [f64; 5] = [1.0, 2.0, 5.0, 10.0, 20.0];
+/// When the step goes up and down, and when its run ends, in seconds.
+pub(super) const UP: u64 = 20;
+pub(super) const DOWN: u64 = 60;
+pub(super) const END: u64 = 100;
+/// Calls a second before, in and after the step.
+const STEP: [f64; 3] = [140.0, 400.0, 140.0];
+/// Seconds of light load before a steady one.
+pub(super) const BEFORE: u64 = 5;
+/// Mean holding time, seconds.
+const HOLDING: u64 = 5;
+/// Neighbours that send to the server.
+const NEIGHBOURS: u16 = 4;
+/// Half of T1, in milliseconds: a mean above it means that messages are sent twice.
+const TARDY_MS: f64 = 250.0;
+
+/// A way to control the server.
+pub(super) struct Law {
+    pub(super) name: &'static str,
+    local: Local,
+    feedback: Feedback,
+    retry_after: bool,
+    triage: bool,
+}
+
+impl Law {
+    const fn local(name: &'static str, local: Local) -> Self {
+        Self { name, local, feedback: Feedback::None, retry_after: false, triage: false }
+    }
+
+    const fn told(name: &'static str, local: Local, feedback: Feedback) -> Self {
+        Self { feedback, ..Self::local(name, local) }
+    }
+
+    /// Whether neighbours are told what to send.
+    pub(super) fn is_told(&self) -> bool {
+        self.feedback != Feedback::None
+    }
+}
+
+/// The law that the documentation recommends.
+pub(super) const RECOMMENDED: &str = "delay + rate";
+
+/// Every law, local ones first.
+pub(super) const ALL: [Law; 14] = [
+    Law::local("none", Local::None),
+    Law { triage: true, ..Law::local("triage", Local::None) },
+    Law::local("bang-bang", Local::BangBang),
+    Law { retry_after: true, ..Law::local("retry-after", Local::BangBang) },
+    Law::local("occupancy", Local::Occupancy),
+    Law::local("delay", Local::Delay),
+    Law { triage: true, ..Law::local("delay, triage", Local::Delay) },
+    Law::told("hop-by-hop", Local::Occupancy, Feedback::HopByHop),
+    Law::told("end-to-end", Local::Occupancy, Feedback::EndToEnd),
+    Law::told("rate", Local::None, Feedback::Rate),
+    Law::told("window", Local::None, Feedback::Window),
+    Law::told(RECOMMENDED, Local::Delay, Feedback::Rate),
+    Law { triage: true, ..Law::told("delay + rate, triage", Local::Delay, Feedback::Rate) },
+    Law::told("delay + window", Local::Delay, Feedback::Window),
+];
+
+/// What is tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trial {
+    /// A load that lasts, in units of the capacity.
+    Steady { times: f64, ack_priced: bool },
+    /// A step up and down again.
+    Step,
+}
+
+/// A second of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Second {
+    pub(super) offered: f64,
+    pub(super) answered: f64,
+    /// Mean time from INVITE to 200; not a number if nobody was answered.
+    pub(super) delay_ms: f64,
+}
+
+/// What a run shows.
+pub(super) struct Shown {
+    /// Goodput in percent of the capacity, of the seconds that count.
+    pub(super) percent: f64,
+    /// The longest that 99 of 100 answered calls waited, since the load stepped up.
+    pub(super) worst: Duration,
+    /// Of the step: all seconds.
+    pub(super) seconds: Vec<Second>,
+}
+
+impl Shown {
+    /// Seconds after the step until the answers come in time for the rest of it; the whole of it if they never do.
+    pub(super) fn settled(&self) -> u64 {
+        let bad = |second: &Second| second.delay_ms.is_nan() || second.delay_ms > TARDY_MS;
+        last(&self.seconds[UP as usize..DOWN as usize], bad)
+    }
+
+    /// Seconds after the load fell until nine in ten calls are answered for good.
+    pub(super) fn recovered(&self) -> u64 {
+        last(&self.seconds[DOWN as usize..END as usize], |second| second.answered < 0.9 * second.offered)
+    }
+}
+
+/// How many seconds pass before the last bad one is over.
+fn last(seconds: &[Second], bad: impl Fn(&Second) -> bool) -> u64 {
+    seconds.iter().rposition(bad).map_or(0, |index| index as u64 + 1)
+}
+
+/// Seconds to settle and seconds that count at steady overload.
+pub(super) fn extent(options: &Options) -> (u64, u64) {
+    options.pick((60, 40), (20, 8))
+}
+
+/// Tries a law.
+pub(super) fn show(options: &Options, law: &Law, trial: Trial, seed: u64) -> Shown {
+    let (settle, count) = extent(options);
+    let (up, from, to, load, ack_priced) = match trial {
+        Trial::Steady { times, ack_priced } => {
+            let load = steps(&[(0, STEP[0]), (BEFORE, CARRIED * times)]);
+            (BEFORE, BEFORE + settle, BEFORE + settle + count, load, ack_priced)
+        }
+        // What is completed in the step: the first calls that it brings end a holding time later.
+        Trial::Step => (UP, UP + HOLDING, END, steps(&[(0, STEP[0]), (UP, STEP[1]), (DOWN, STEP[2])]), true),
+    };
+    let mut scenario = network(law, to);
+    scenario.streams[0].load = load;
+    scenario.run.warm_up = Duration::from_secs(up);
+    if !ack_priced {
+        scenario.costs.reject_ack = Duration::ZERO;
+    }
+    let results = model::run(&scenario, seed);
+    let counted = if let Trial::Step = trial { DOWN } else { to };
+    let percent = 100.0 * results.rates(at(from), at(counted)).1 / CARRIED;
+    let worst = results.streams[0].answer_delay.percentile(99.0);
+    Shown { percent, worst, seconds: seconds(&results, to) }
+}
+
+fn network(law: &Law, seconds: u64) -> Scenario {
+    let mut neighbours = Group::proxies("neighbour", NEIGHBOURS, 0.0);
+    neighbours.capacities.clear();
+    let server = Group::proxies("server", 1, 160.0);
+    let path = vec![0, 1];
+    let mut scenario = scenario(
+        "controllers",
+        seconds,
+        vec![neighbours, server],
+        vec![Stream::of_paper("calls", path, 0.0)],
+    );
+    hold(&mut scenario, HOLDING);
+    scenario.run.bin = Duration::from_secs(1);
+    for (group, is_server) in scenario.groups.iter_mut().zip([false, true]) {
+        let overload = &mut group.overload;
+        overload.feedback = law.feedback;
+        // A probability at the edge is the least of what it is told and its own.
+        let by_probability = matches!(law.feedback, Feedback::HopByHop | Feedback::EndToEnd);
+        if is_server || by_probability {
+            overload.local = law.local;
+        }
+        if is_server {
+            overload.triage = law.triage;
+            overload.retry_after = law.retry_after.then_some(Duration::from_secs(10));
+        }
+    }
+    scenario
+}
+
+fn seconds(results: &Results, to: u64) -> Vec<Second> {
+    let stream = &results.streams[0];
+    let second = |second| {
+        let (from, to) = (at(second), at(second + 1));
+        let answered = stream.answered[0].rate(from, to);
+        let delay_ms = 1e3 * stream.answered[1].rate(from, to) / answered;
+        Second { offered: stream.offered.rate(from, to), answered, delay_ms }
+    };
+    (0..to).map(second).collect()
+}

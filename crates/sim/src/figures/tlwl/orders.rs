@@ -1,0 +1,174 @@
+//! What the paper states about the response times: by how much, and who before whom.
+
+use super::cluster::{self, POLICIES};
+use super::response::{Loads, MODERATE, View, claim};
+use super::runs::{HIGH, Setting};
+use crate::report::Claim;
+use crate::stats::Interval;
+
+/// The paper's orders of magnitude.
+pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> [Claim; 3] {
+    [
+        view.faster(
+            setting,
+            Loads::Moderate,
+            10.0,
+            "section I",
+            "For low to moderate workloads, TLWL and TJSQ answer an INVITE in a time an order of magnitude below that of any other \
+             approach.",
+        ),
+        view.faster(
+            setting,
+            Loads::Moderate,
+            5.0,
+            "digest, section VII",
+            "Under light to moderate loads, TLWL-1.75, TLWL-2 and TJSQ answer an INVITE at least five times as fast as the others.",
+        ),
+        view.faster(
+            setting,
+            Loads::High,
+            100.0,
+            "section I; digest, section VII",
+            "Under high loads the improvement grows to two orders of magnitude.",
+        ),
+    ]
+}
+
+/// Loads at which close policies are compared: near the capacity differences are largest, below it surest.
+pub(super) const COMPARED: [f64; 2] = [MODERATE, HIGH];
+
+/// Whether one policy surely takes longer than another at one of these loads at least, and at none surely less; and the
+/// differences as text.
+fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (bool, String) {
+    let above = COMPARED.map(|load| view.above(setting, slow, fast, load));
+    let sure = above.iter().any(|Interval { mean, half_width }| mean > half_width);
+    let contrary = above.iter().any(|Interval { mean, half_width }| -mean > *half_width);
+    let text = above.map(|Interval { mean, half_width }| format!("{mean:.3} ± {half_width:.3} ms"));
+    (sure && !contrary, format!("{slow} - {fast} = {}", text.join(" and ")))
+}
+
+/// Who is better than whom.
+pub(super) fn orders(view: &View<'_>, setting: Setting) -> [Claim; 5] {
+    let ms = |policy| view.ms(setting, policy, HIGH);
+    let tlwl = ms("tlwl-1.75");
+    let (moderate, by) = later(view, setting, "tjsq", "tlwl-1.75");
+    let (worst, by_more) = later(view, setting, "cjsq", "tjsq");
+    let (heavier, by_weight) = later(view, setting, "tlwl-2", "tlwl-1.75");
+    let (misjudged, by_calls) = later(view, setting, "cjsq", "hash");
+    [
+        claim(
+            setting,
+            "section V-A",
+            "Three groups: TLWL is best, TJSQ moderate, CJSQ worst.",
+            &format!(
+                "{} At {MODERATE:.0} and {HIGH:.0}: {by}; {by_more}.",
+                view.listed(setting, &["tlwl-1.75", "tjsq", "cjsq"], HIGH)
+            ),
+            moderate && worst,
+        ),
+        claim(
+            setting,
+            "digest, section IV A",
+            "TJSQ is almost as good as TLWL-1.75.",
+            &format!("It takes {:.3} times as long (limit of the check: 1.25).", ms("tjsq") / tlwl),
+            ms("tjsq") < 1.25 * tlwl,
+        ),
+        claim(
+            setting,
+            "digest, section IV A",
+            "1.75 is the best ratio of weights, better than 2.",
+            &format!(
+                "{} At {MODERATE:.0} and {HIGH:.0}: {by_weight}.",
+                view.listed(setting, &["tlwl-1.75", "tlwl-2"], HIGH)
+            ),
+            heavier,
+        ),
+        claim(
+            setting,
+            "section V-B",
+            "With pause times, CJSQ's misjudgements end up worse than a static allocation such as Hash.",
+            &format!(
+                "{} At {MODERATE:.0} and {HIGH:.0}: {by_calls}.",
+                view.listed(setting, &["cjsq", "hash"], HIGH)
+            ),
+            misjudged,
+        ),
+        claim(
+            setting,
+            "section V-B",
+            "Response times are not the most reliable measure of load: the server with the lowest average gets too many calls before the \
+             balancer sees it.",
+            &view.listed(setting, &["rwma", "tlwl-1.75"], HIGH),
+            ms("rwma") > 2.0 * tlwl,
+        ),
+    ]
+}
+
+/// What it says of calls without holding times.
+pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Claim {
+    let ratio = view.ms(setting, "cjsq", HIGH) / view.ms(setting, "tjsq", HIGH);
+    claim(
+        setting,
+        "section V-B",
+        "Without pause times, CJSQ is very good, comparable to TJSQ.",
+        &view.listed(setting, &["cjsq", "tjsq", "hash"], HIGH),
+        (0.8..1.25).contains(&ratio),
+    )
+}
+
+/// What it says of BYE.
+pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> [Claim; 3] {
+    let hash = |view: &View<'_>| view.ms(setting, "hash", HIGH) / view.ms(setting, "tlwl-1.75", HIGH);
+    [
+        shorter(view, invites, setting),
+        view.faster(
+            setting,
+            Loads::High,
+            1.0,
+            "section V-A",
+            "TLWL and TJSQ have the lowest response times.",
+        ),
+        claim(
+            setting,
+            "section V-A",
+            "The differences are smaller than for INVITE, since a BYE must go to the server of its call.",
+            &format!(
+                "At {HIGH:.0} calls/s hash takes {:.1} times as long as tlwl-1.75 for a BYE, {:.1} times for an INVITE.",
+                hash(view),
+                hash(invites)
+            ),
+            hash(view) < hash(invites),
+        ),
+    ]
+}
+
+/// BYE before INVITE, at every load.
+fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Claim {
+    let longer = |load: f64| {
+        let longer = |policy: &&str| view.ms(setting, policy, load) >= invites.ms(setting, policy, load);
+        let policies: Vec<&str> = POLICIES.into_iter().filter(longer).collect();
+        (load, policies)
+    };
+    let exceptions: Vec<(f64, Vec<&str>)> = view.runs.loads(setting).into_iter().map(longer).collect();
+    let text = |(load, policies): &(f64, Vec<&str>)| {
+        let but = if policies.is_empty() { "all".to_owned() } else { format!("not {}", policies.join(", ")) };
+        format!("at {load:.0} calls/s {but}")
+    };
+    let tlwl = |view: &View<'_>| view.ms(setting, "tlwl-1.75", HIGH);
+    let measured = format!(
+        "faster than INVITE {}. With tlwl-1.75 at {HIGH:.0} calls/s a BYE takes {:.2} ms and an INVITE {:.2}: the one goes where its call \
+         is, the other where least waits, and where waits are longer than the {:.2} ms by which the work differs, that decides.",
+        exceptions.iter().map(text).collect::<Vec<_>>().join(", "),
+        tlwl(view),
+        tlwl(invites),
+        cluster::service_ms()[0] - cluster::service_ms()[1]
+    );
+    let holds = exceptions.iter().all(|(_, policies)| policies.is_empty());
+    claim(
+        setting,
+        "section V-A",
+        "BYE takes fewer resources than INVITE, hence lower average response times.",
+        &measured,
+        holds,
+    )
+}
