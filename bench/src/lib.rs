@@ -5,6 +5,7 @@
 //! ([`process`]). The method is written down in `docs/performance.md`.
 
 pub mod answerer;
+pub mod bed;
 pub mod caller;
 pub mod driver;
 pub mod endpoint;

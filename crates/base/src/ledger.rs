@@ -1,4 +1,4 @@
-use core::ops::{AddAssign, Index};
+use core::ops::{Add, AddAssign, Index, Sub};
 
 /// The operations that cost something. Live they are counted; a simulator prices them as service time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +103,27 @@ impl Index<Operation> for Ledger {
 
     fn index(&self, operation: Operation) -> &u64 {
         &self.0[operation as usize]
+    }
+}
+
+impl Add for Ledger {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl Sub for Ledger {
+    type Output = Self;
+
+    /// What was done since `earlier`, an earlier state of the same ledger.
+    fn sub(mut self, earlier: Self) -> Self {
+        for (count, before) in self.0.iter_mut().zip(earlier.0) {
+            *count -= before;
+        }
+        self
     }
 }
 

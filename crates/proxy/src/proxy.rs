@@ -100,7 +100,7 @@ enum Leg {
 /// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
 ///   request comes between; [`response`](Self::response), [`refuse`](Self::refuse).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
-///   timers have to wait for a processor.
+///   timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
 /// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<D: Medium> {
@@ -604,9 +604,7 @@ impl<D: Medium> Proxy<D> {
 
     /// What it cost so far, the transactions included.
     pub fn ledger(&self) -> Ledger {
-        let mut sum = self.ledger;
-        sum += *self.layer.ledger();
-        sum
+        self.ledger + *self.layer.ledger()
     }
 
     /// Transactions there are.

@@ -17,7 +17,8 @@ pub const EXPIRE_MAX: usize = 1024;
 ///   [`cancel`](Self::cancel) asks whether a CANCEL may go out.
 /// - Server: [`received`](Self::received) matches what comes in, [`accept`](Self::accept) begins one,
 ///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
-/// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline).
+/// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
+///   [`clear_away`](Self::clear_away) before each message and the rest at [`noticed_deadline`](Self::noticed_deadline).
 /// - Looking in: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
 ///   [`machine`](Self::machine), [`len`](Self::len), [`timers_set`](Self::timers_set), [`ledger`](Self::ledger).
 #[derive(Debug)]

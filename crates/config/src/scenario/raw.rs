@@ -379,6 +379,7 @@ pub(super) struct RawCosts {
     /// How service times spread around these means: not at all, exponentially, or as a list of measured times of any unit,
     /// least first, says: their quantiles, relative to their mean.
     pub(super) service: Several<Choice<ServiceName>, Ratio>,
+    pub(super) operations: RawOperations,
 }
 
 impl Default for RawCosts {
@@ -393,6 +394,70 @@ impl Default for RawCosts {
             reject_ack: "1ms".into(),
             invite_work: 1.75.into(),
             service: Several::One("deterministic".into()),
+            operations: RawOperations::default(),
+        }
+    }
+}
+
+/// What single operations cost, on top of the times above: those that the server counts in its ledger while it does the
+/// same work. `bench_prices` measures them. With a price here, `costs.message` may be 0.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawOperations {
+    /// Reading the header of a message.
+    pub(super) scan: Setting<Fine<FINE_MAX>>,
+    /// Looking a session up.
+    pub(super) lookup: Setting<Fine<FINE_MAX>>,
+    /// Creating a session.
+    pub(super) create_session: Setting<Fine<FINE_MAX>>,
+    /// Running the policy over the servers.
+    pub(super) choose: Setting<Fine<FINE_MAX>>,
+    /// Making a token of Via or Record-Route.
+    pub(super) make_token: Setting<Fine<FINE_MAX>>,
+    /// Verifying one.
+    pub(super) verify_token: Setting<Fine<FINE_MAX>>,
+    /// Forwarding a message.
+    pub(super) forward: Setting<Fine<FINE_MAX>>,
+    /// Answering a request with a failure, without state.
+    pub(super) reject: Setting<Fine<FINE_MAX>>,
+    /// Dropping a message without an answer.
+    pub(super) discard: Setting<Fine<FINE_MAX>>,
+    /// Ending a session or lease whose time is over.
+    pub(super) expire: Setting<Fine<FINE_MAX>>,
+    /// Creating a transaction.
+    pub(super) create_transaction: Setting<Fine<FINE_MAX>>,
+    /// Looking for the transaction of a message.
+    pub(super) r#match: Setting<Fine<FINE_MAX>>,
+    /// Sending a message again.
+    pub(super) retransmit: Setting<Fine<FINE_MAX>>,
+    /// Taking a repetition, or the ACK to a failure.
+    pub(super) absorb: Setting<Fine<FINE_MAX>>,
+    /// A timer of a transaction.
+    pub(super) timer_fire: Setting<Fine<FINE_MAX>>,
+    /// Ending a transaction.
+    pub(super) expire_transaction: Setting<Fine<FINE_MAX>>,
+}
+
+impl Default for RawOperations {
+    fn default() -> Self {
+        let free = || "0s".into();
+        Self {
+            scan: free(),
+            lookup: free(),
+            create_session: free(),
+            choose: free(),
+            make_token: free(),
+            verify_token: free(),
+            forward: free(),
+            reject: free(),
+            discard: free(),
+            expire: free(),
+            create_transaction: free(),
+            r#match: free(),
+            retransmit: free(),
+            absorb: free(),
+            timer_fire: free(),
+            expire_transaction: free(),
         }
     }
 }

@@ -76,6 +76,8 @@ pub struct Costs {
     pub invite_work: f64,
     /// How service times spread around these means.
     pub service: Service,
+    /// What operations of the ledger cost on top, by name; those that are absent cost nothing.
+    pub operations: Vec<(&'static str, Duration)>,
 }
 
 impl Default for Costs {
@@ -90,6 +92,7 @@ impl Default for Costs {
             reject_ack: Duration::from_millis(1),
             invite_work: 1.75,
             service: Service::Deterministic,
+            operations: Vec::new(),
         }
     }
 }
@@ -214,6 +217,7 @@ pub enum Transport {
 
 /// `[host.<name>.overload]`
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch in the file")]
 pub struct Overload {
     /// The law by which a host admits new INVITEs.
     pub local: Local,

@@ -334,8 +334,6 @@ impl ProxyShard {
 
     /// What it cost so far.
     pub fn ledger(&self) -> Ledger {
-        let mut sum = self.ledger;
-        sum += self.proxy.ledger();
-        sum
+        self.ledger + self.proxy.ledger()
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Control {
     rng: Rng,
     /// Whether there is nothing that could ever refuse.
     is_off: bool,
+    /// Whether moreover no neighbour has asked for a pause.
+    is_idle: bool,
 }
 
 /// Which of a host's controllers has come to the end of a period.
@@ -82,6 +84,7 @@ fn settings(group: &scenario::Overload) -> Settings {
 impl Control {
     pub(crate) fn new(group: &Group, mean: Duration, rng: Rng) -> Self {
         let settings = settings(&group.overload);
+        let is_off = settings == Settings { alternate: settings.alternate, ..Settings::default() };
         Self {
             settings,
             local: settings.controller(),
@@ -92,7 +95,8 @@ impl Control {
             backlog: Backlog::new(group.workers.into(), mean),
             load: Load::default(),
             rng,
-            is_off: settings == Settings { alternate: settings.alternate, ..Settings::default() },
+            is_off,
+            is_idle: is_off,
         }
     }
 
@@ -103,7 +107,7 @@ impl Control {
 
     /// Whether nothing would be refused now.
     pub(crate) fn is_idle(&self) -> bool {
-        self.is_off && self.backoffs.is_empty()
+        self.is_idle
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -182,6 +186,7 @@ impl Control {
         }
         if unavailable {
             let asked = (message.retry_after > 0).then(|| Duration::from_secs(message.retry_after.into()));
+            self.is_idle = false;
             self.backoffs.entry(from).or_default().on_503(now, asked, self.settings.during);
         }
         if let Some(sender) = self.senders.get_mut(&from) {
@@ -290,7 +295,7 @@ impl Control {
 
     /// Whether responses to upstream neighbours tell anything.
     pub(crate) fn gives_notice(&self) -> bool {
-        self.receiver.is_some() || self.targets.is_some()
+        !self.is_off && (self.receiver.is_some() || self.targets.is_some())
     }
 
     /// What a response to an upstream neighbour is to tell.

@@ -6,8 +6,9 @@ use super::control::{Control, Period, Refused, class_of};
 use super::measure::HostResults;
 use super::medium::{Router, Settled};
 use super::message::{HostId, Letter, Message, Notice, Sent, Start};
+use super::prices::Prices;
 use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spread, Ticket, Triage};
-use base::{Instant, Slab};
+use base::{Instant, Ledger, Operation, Slab};
 use config::scenario::{Costs, Group, Scenario};
 use core::time::Duration;
 use overload::{Class, Fate, RejectAt, RejectState};
@@ -81,6 +82,15 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// What its own code counted.
+    fn ledger(&self) -> Ledger {
+        match self {
+            Self::Proxy(proxy, _) => proxy.ledger(),
+            Self::Balancer(balancer) => balancer.ledger,
+            Self::Server => Ledger::default(),
+        }
+    }
+
     /// Ends the transactions whose time is over. Where that is free nobody can tell when it is done, as long as it is
     /// before the next message.
     fn clear_away(&mut self, now: Instant) {
@@ -97,6 +107,11 @@ pub(crate) struct Host {
     cpu: Cpu<Job, Lanes>,
     control: Control,
     costs: Costs,
+    prices: Option<Prices>,
+    /// What was done, but for what the role at hand counts itself.
+    ledger: Ledger,
+    /// What of that has taken time already.
+    paid: Ledger,
     /// Whether its work takes no time.
     free: bool,
     messages: Slab<Message>,
@@ -170,6 +185,9 @@ impl Host {
             cpu,
             control,
             costs: costs.clone(),
+            prices: Prices::new(costs),
+            ledger: Ledger::default(),
+            paid: Ledger::default(),
             free,
             messages: Slab::default(),
             fires: Slab::default(),
@@ -272,8 +290,23 @@ impl Host {
             return None;
         }
         let clears = self.clears_for_free();
-        let Self { cpu, role, control, messages, fires, outs, idle_outs, costs, free, id, results, .. } =
-            self;
+        let Self {
+            cpu,
+            role,
+            control,
+            messages,
+            fires,
+            outs,
+            idle_outs,
+            costs,
+            prices,
+            ledger,
+            paid,
+            free,
+            id,
+            results,
+            ..
+        } = self;
         let mut served = None;
         let due = cpu.start(now, |job| {
             if clears {
@@ -285,7 +318,7 @@ impl Host {
             });
             job.out = Some(out);
             let out = &mut outs[out as usize];
-            let mut work = Work { now, id: *id, role, control, costs, results, agents, alarms, out };
+            let mut work = Work { now, id: *id, role, control, costs, ledger, results, agents, alarms, out };
             let cost = match job.what {
                 What::Timer(at) => work.timer(fires.remove(at).expect("it was put there to wait")),
                 What::Message(at) => {
@@ -294,12 +327,19 @@ impl Host {
                     cost
                 }
                 What::Rejection(at, refused) => {
+                    work.ledger.charge(Operation::Scan);
                     let cost = work.reject(&messages[at], refused);
                     messages.remove(at);
                     cost
                 }
             };
-            let cost = if *free { Duration::ZERO } else { cost };
+            let mut cost = if *free { Duration::ZERO } else { cost };
+            if let (Some(prices), false) = (prices, *free) {
+                // What was done outside of any service, such as ending sessions, falls to the next one.
+                let done = role.ledger() + *ledger;
+                cost += prices.of(&(done - *paid));
+                *paid = done;
+            }
             served = Some((*job, cost));
             cost
         });
@@ -367,10 +407,11 @@ impl Host {
             }
             return;
         };
+        let clears = self.clears_for_free();
         while let Role::Proxy(proxy, router) = &mut self.role
             && let Some(fire) = proxy.due(now)
         {
-            if self.free || (fire.is_cleanup() && self.costs.cleanup.is_zero()) {
+            if self.free || (fire.is_cleanup() && clears) {
                 proxy.fire(now, fire, router, &mut Outgoing { from: self.id, letters: sent });
                 continue;
             }
@@ -386,7 +427,7 @@ impl Host {
 
     /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
     fn clears_for_free(&self) -> bool {
-        self.free || self.costs.cleanup.is_zero()
+        self.free || (self.costs.cleanup.is_zero() && self.prices.is_none())
     }
 
     /// Ends the transactions whose time is over, if that is free.
@@ -404,6 +445,11 @@ impl Host {
             Role::Balancer(balancer) => balancer.deadline(),
             Role::Server => None,
         }
+    }
+
+    /// All that it shows, at the end.
+    pub(crate) fn into_results(self) -> HostResults {
+        HostResults { operations: self.role.ledger() + self.ledger, ..self.results }
     }
 
     pub(crate) fn transactions(&self) -> usize {
@@ -436,6 +482,7 @@ impl Host {
 
     /// It is back, with nothing but its role.
     pub(crate) fn restart(&mut self, role: Role) {
+        self.ledger += self.role.ledger();
         self.role = role;
         self.cpu.restart();
     }
@@ -458,6 +505,7 @@ struct Work<'a> {
     role: &'a mut Role,
     control: &'a mut Control,
     costs: &'a Costs,
+    ledger: &'a mut Ledger,
     results: &'a mut HostResults,
     agents: &'a mut Agents,
     alarms: &'a mut Vec<Alarm>,
@@ -478,12 +526,16 @@ impl Work<'_> {
         let Self { now, id, costs, .. } = *self;
         match self.role {
             Role::Proxy(proxy, router) => {
+                self.ledger.charge(Operation::Scan);
                 if class.is_new() && self.control.settings().reject_at == RejectAt::Service {
                     let from = message.top().host;
                     if let Some(refused) = self.control.judge(now, from, class, message) {
                         self.results.rejected.add(now, 1.0);
                         return self.reject(message, refused);
                     }
+                }
+                if message.is_request() && message.is_in_dialog() {
+                    self.ledger.charge(Operation::VerifyToken);
                 }
                 let sink = &mut Outgoing { from: id, letters: self.out };
                 let cost = proxied(now, id, proxy, router, costs, message, sink);
@@ -521,6 +573,7 @@ impl Work<'_> {
             proxy.refuse(self.now, &arrived, request, Refusal(refused.status), router, sink);
         } else {
             self.out.push(Letter::new(self.id, router.respond(request, refused.status)));
+            self.ledger.charge(Operation::Reject);
         }
         for letter in &mut self.out[before..] {
             letter.sent.message.retry_after = refused.retry_after;

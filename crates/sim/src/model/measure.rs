@@ -1,7 +1,7 @@
 //! What a run shows.
 
 use crate::stats::{Delays, Series};
-use base::Instant;
+use base::{Instant, Ledger};
 use core::time::Duration;
 use load::Outcome;
 
@@ -169,6 +169,8 @@ pub struct HostResults {
     pub rejected: Series,
     /// Of a server behind a balancer: transactions in progress that an arriving one met, and how often, warm-up included.
     pub occupancy: Vec<(u64, u64)>,
+    /// All that it did, warm-up included: as the server counts it.
+    pub operations: Ledger,
 }
 
 impl HostResults {
@@ -182,6 +184,7 @@ impl HostResults {
             dropped: Series::new(bin),
             rejected: Series::new(bin),
             occupancy: Vec::new(),
+            operations: Ledger::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod host;
 mod measure;
 mod medium;
 mod message;
+mod prices;
 mod world;
 
 pub(crate) use agents::holding;

@@ -245,8 +245,8 @@ impl<'a> World<'a> {
 
     /// Lets the free processors of a host begin what waits.
     fn start(&mut self, now: Instant, host: HostId) {
-        let at = host.index();
-        while let Some(due) = self.hosts[at].start(now, &mut self.agents, &mut self.out.alarms) {
+        let entry = &mut self.hosts[host.index()];
+        while let Some(due) = entry.start(now, &mut self.agents, &mut self.out.alarms) {
             self.queue.at(due.at, Event::Finished(host, due.ticket));
         }
     }
@@ -345,7 +345,7 @@ impl<'a> World<'a> {
         let measures = self.agents.into_measures();
         Results {
             streams: names.zip(measures).map(|(name, measure)| measure.into_results(name)).collect(),
-            hosts: self.hosts.into_iter().map(|host| host.results).collect(),
+            hosts: self.hosts.into_iter().map(Host::into_results).collect(),
             messages: self.messages,
             calls_left,
             transactions_left,

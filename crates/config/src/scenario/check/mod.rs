@@ -9,7 +9,7 @@ mod hosts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::raw::{RawCosts, RawRun, RawScenario, RawTimers, ServiceName};
+use super::raw::{RawCosts, RawOperations, RawRun, RawScenario, RawTimers, ServiceName};
 use super::typed::{Costs, Run, Scenario, Service, Timers};
 use crate::check::timers::blame;
 use crate::kind::{Ratio, show};
@@ -131,10 +131,13 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
         }),
         Several::Many(quantiles) => Some(table(quantiles, report)),
     };
-    if message.is_some_and(|message| message.is_zero()) {
+    let operations = operations(&raw.operations, report);
+    let priced = operations.as_ref().is_none_or(|operations| !operations.is_empty());
+    if message.is_some_and(|message| message.is_zero()) && !priced {
         report.conflict(
             &raw.message,
-            "expected a time above 0; for hosts without cost set `capacity = \"unlimited\"`",
+            "expected a time above 0, unless `costs.operations` has one; for hosts without cost set \
+             `capacity = \"unlimited\"`",
         );
     }
     Some(Costs {
@@ -147,7 +150,33 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
         reject_ack: reject_ack?,
         invite_work: invite_work?,
         service: service?,
+        operations: operations?,
     })
+}
+
+/// Those that cost something.
+fn operations(raw: &RawOperations, report: &mut Report<'_>) -> Option<Vec<(&'static str, Duration)>> {
+    let all = [
+        ("scan", &raw.scan),
+        ("lookup", &raw.lookup),
+        ("create_session", &raw.create_session),
+        ("choose", &raw.choose),
+        ("make_token", &raw.make_token),
+        ("verify_token", &raw.verify_token),
+        ("forward", &raw.forward),
+        ("reject", &raw.reject),
+        ("discard", &raw.discard),
+        ("expire", &raw.expire),
+        ("create_transaction", &raw.create_transaction),
+        ("match", &raw.r#match),
+        ("retransmit", &raw.retransmit),
+        ("absorb", &raw.absorb),
+        ("timer_fire", &raw.timer_fire),
+        ("expire_transaction", &raw.expire_transaction),
+    ];
+    let read = all.map(|(name, setting)| Some((name, report.read(setting)?)));
+    let all: Option<Vec<_>> = read.into_iter().collect();
+    Some(all?.into_iter().filter(|(_, time)| !time.is_zero()).collect())
 }
 
 /// Measured times, whatever their unit, become factors whose mean is 1.

@@ -125,20 +125,24 @@ impl Search {
 
     /// The highest load of its grid, in calls/s, that the cluster handles, if it handles all below as well; 0 = none.
     pub(super) fn run(&self, seed: u64) -> f64 {
-        let (least, mut bad) = self.known;
-        // Peaks lie high: down from the top in growing strides.
-        let mut good = bad - 1;
-        let mut stride = 1;
-        while good > least && !self.handles(good, seed) {
-            (good, bad) = (good.saturating_sub(stride).max(least), good);
-            stride *= 2;
-        }
-        while bad - good > 1 {
-            let step = u32::midpoint(good, bad);
-            if self.handles(step, seed) { good = step } else { bad = step }
-        }
-        self.load(good)
+        self.load(highest(self.known, |step| self.handles(step, seed)))
     }
+}
+
+/// The highest step that is handled, given the highest known to be and the lowest known not to be.
+fn highest((least, mut bad): (u32, u32), handles: impl Fn(u32) -> bool) -> u32 {
+    // Peaks lie high: down from the top in growing strides, then by halves.
+    let mut good = bad - 1;
+    let mut stride = 1;
+    while good > least && !handles(good) {
+        (good, bad) = (good.saturating_sub(stride).max(least), good);
+        stride *= 2;
+    }
+    while bad - good > 1 {
+        let step = u32::midpoint(good, bad);
+        if handles(step) { good = step } else { bad = step }
+    }
+    good
 }
 
 /// A run of this length is begun before it is made.
@@ -379,7 +383,7 @@ fn peaks(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
 fn scaling(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     let counts: &[u16] = options.scale(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 2, 4, 6, 8, 10], &[1, 2]);
     // One server pauses an eighth as often as eight: a peak takes longer to show.
-    let window = Duration::from_secs(options.scale(90, 60, 6));
+    let window = Duration::from_secs(options.scale(90, 40, 3));
     let of = |servers| {
         let search =
             move |count| Search::new(options, "tlwl-1.75", servers, count).without_holding().over(window);
@@ -429,4 +433,42 @@ fn scaling(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
             .into(),
     ];
     figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Effort;
+    use core::num::NonZero;
+    use std::cell::Cell;
+
+    const OPTIONS: Options = Options { seed: 1, effort: Effort::Full, threads: NonZero::<usize>::MIN };
+
+    #[test]
+    fn the_highest_step_is_found_wherever_it_lies() {
+        for peak in 0..=48 {
+            let tried = Cell::new(0);
+            let handles = |step| {
+                tried.set(tried.get() + 1);
+                step <= peak
+            };
+            assert_eq!(highest((0, 49), handles), peak);
+            assert!(tried.get() <= 11, "{} runs for {peak}", tried.get());
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_not_tried_again() {
+        let all = Search::new(&OPTIONS, "hash", Servers::Steady, 8);
+        assert_eq!(all.known, (0, 49));
+        // Steps of 50 calls/s.
+        let runs = [(600.0, true), (1_825.0, true), (2_220.0, false), (2_300.0, true)];
+        let search = all.learn(runs.into_iter());
+        assert_eq!(search.known, (36, 45));
+        assert_eq!(highest(search.known, |step| step < 40), 39);
+        // An even split between unequal servers: two thirds of what both can carry may be handled, no more.
+        let even = Search::new(&OPTIONS, "hash", Servers::Steady, 2).halved(Half::Unknown).below(300.0);
+        assert_eq!(even.known, (0, 33));
+        assert!((even.load(32) - 300.0).abs() < 1e-9);
+    }
 }

@@ -188,10 +188,11 @@ impl View<'_> {
             "Bars are 95 % intervals from the means of 5 s in one run. {} and {} have a half width of more than {:.0} % of the mean: few \
              pauses decide it, and a run that collapses does not settle. Policies that lie close are compared by the difference in each \
              5 s, in which all met the same calls and pauses; that interval is much narrower than those of the means. One is called \
-             slower when the difference is sure at {COMPARED:?} calls/s, one or both, and at neither the other way round.",
+             slower when the difference is sure at {} calls/s, one or both, and at neither the other way round.",
             wide(STEADY),
             wide(PAUSING),
-            100.0 * PRECISION
+            100.0 * PRECISION,
+            COMPARED.map(|load| format!("{load:.0}")).join(" and ")
         )
     }
 }

@@ -45,8 +45,8 @@ impl Knowing {
     fn name(self) -> &'static str {
         match self {
             Self::Unknown => "capacities unknown",
-            Self::Unheld => "unknown, calls without holding times",
-            Self::Known => "capacities known to the balancer",
+            Self::Unheld => "unknown, no holding times",
+            Self::Known => "capacities known",
         }
     }
 
@@ -187,7 +187,7 @@ impl Peaks {
 
 /// Two servers cost less to run than eight, and pause less often.
 fn window(options: &Options) -> Duration {
-    Duration::from_secs(options.scale(60, 30, 10))
+    Duration::from_secs(options.scale(60, 30, 3))
 }
 
 fn unequal(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {

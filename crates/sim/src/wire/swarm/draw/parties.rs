@@ -45,8 +45,11 @@ impl Drawer {
             targets = vec![self.balancer(&mut sites, &targets)];
         }
         if shape != Shape::Balancer {
+            // A pool of one has nobody left while that one is drained or dead: no gentle plan.
+            let least = if care == Care::Gentle && shape == Shape::BalancerFirst { 2 } else { 1 };
             for _ in 0..self.rng.random_range(1..4) {
-                targets = self.layer(&mut sites, &targets, care);
+                let count = self.rng.random_range(least..4);
+                targets = self.layer(&mut sites, &targets, count, care);
             }
         }
         if shape == Shape::BalancerFirst {
@@ -68,13 +71,13 @@ impl Drawer {
         Party::Site(number)
     }
 
-    /// Proxies that all send to these.
-    fn layer(&mut self, sites: &mut Vec<SitePlan>, targets: &[Party], care: Care) -> Vec<Party> {
+    /// So many proxies that send to these.
+    fn layer(&mut self, sites: &mut Vec<SitePlan>, targets: &[Party], count: u16, care: Care) -> Vec<Party> {
         let mut layer = Vec::new();
         // RFC 3261 has Timer C above three minutes; a short one is seen at work.
         let timer_c = if care == Care::Harsh && self.chance(0.3) { 40 } else { 181 };
         let core = proxy::Settings { timer_c: Duration::from_secs(timer_c), ..proxy::Settings::default() };
-        for _ in 0..self.rng.random_range(1..4) {
+        for _ in 0..count {
             let number = sites.len() as u16;
             let plan = ProxyPlan { hops: self.hops(targets, care), core, max_transactions: TRANSACTIONS_MAX };
             let role = Role::Proxy(plan);

@@ -1,0 +1,170 @@
+//! The server's code on datagrams, without sockets: messages of calls passed by hand.
+
+use anyhow::{Context, Result, ensure};
+use balance::policy::Tlwl;
+use balance::{Balancer, Cluster, HealthSettings, Member, Sign};
+use base::{Instant, Ledger, Outbox};
+use node::{
+    Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Shard, Tokens, Topology,
+    node_id,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where all requests come from.
+pub const CLIENT: &str = "127.0.0.1:5070";
+const NODES: u16 = 4;
+const SETTINGS: Settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
+
+/// What takes datagrams.
+pub trait Element {
+    /// One step.
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>);
+    /// When a timer is due.
+    fn deadline(&self) -> Option<Instant>;
+    /// What it counted.
+    fn ledger(&self) -> Ledger;
+}
+
+impl Element for Shard {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+        self.handle(now, input, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline()
+    }
+
+    fn ledger(&self) -> Ledger {
+        *self.ledger()
+    }
+}
+
+impl Element for ProxyShard {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+        self.handle(now, input, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline()
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.ledger()
+    }
+}
+
+fn topology() -> Result<Topology> {
+    Ok(Topology::new(vec![Listener::new("127.0.0.1:5060".parse()?)], Vec::new()))
+}
+
+fn tokens() -> Tokens {
+    Tokens::new(Key([7; 16]), &[], Duration::from_hours(24))
+}
+
+fn nodes() -> impl Iterator<Item = NodeAddress> + Clone {
+    (1..=NODES).map(|n| NodeAddress { address: SocketAddr::from(([127, 0, 1, n as u8], 5080)), listener: 0 })
+}
+
+/// A shard of the balancer with four members, policy `tlwl`.
+///
+/// # Errors
+/// None: the address of its listener can be read.
+pub fn balancer() -> Result<Shard> {
+    let settings = HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO };
+    let mut cluster = Cluster::new(settings);
+    let member = |node: NodeAddress| Member { id: node_id(node.address), capacity: 1.0, max_calls: 0 };
+    cluster.set_members(Instant::ZERO, &nodes().map(member).collect::<Vec<_>>());
+    let mut topology = topology()?;
+    nodes().for_each(|node| {
+        topology.push_node(node);
+    });
+    let mut balancer = Balancer::new(balance::Settings::default(), Box::new(Tlwl::new(0)));
+    balancer.set_nodes(cluster.nodes());
+    Ok(Shard::new(balancer, Arc::new(topology), tokens(), SETTINGS))
+}
+
+/// A shard of the proxy with four next hops.
+///
+/// # Errors
+/// None: the address of its listener can be read.
+pub fn proxy() -> Result<ProxyShard> {
+    let limits = ProxySettings { core: proxy::Settings::default(), max_transactions: usize::MAX / 2 };
+    let mut shard = ProxyShard::new(Arc::new(topology()?), tokens(), SETTINGS, limits, ([9; 16], 1));
+    shard.set_hops(&nodes().collect::<Vec<_>>());
+    Ok(shard)
+}
+
+/// An element, and a clock that stands still unless told.
+pub struct Bed<E> {
+    /// What takes the datagrams.
+    pub element: E,
+    /// What it did in the last step.
+    pub out: Outbox<Sign>,
+    /// The time.
+    pub now: Instant,
+    /// Forwarded in the last step.
+    pub last: Vec<u8>,
+}
+
+impl<E: Element> Bed<E> {
+    /// At time zero.
+    pub fn new(element: E) -> Self {
+        Self { element, out: Outbox::default(), now: Instant::ZERO, last: Vec::new() }
+    }
+
+    /// One datagram in; where the last one that came of it goes: before it there may be a 100 of the element's own.
+    ///
+    /// # Errors
+    /// Nothing came of it.
+    pub fn pass(&mut self, from: &str, bytes: &[u8]) -> Result<SocketAddr> {
+        self.out.clear();
+        let input = Input::Datagram { listener: 0, from: from.parse()?, bytes };
+        self.element.handle(self.now, input, &mut self.out);
+        let sent = self.out.transmits().last();
+        let sent = sent.with_context(|| format!("nothing came of {}", String::from_utf8_lossy(bytes)))?;
+        self.last.clear();
+        self.last.extend_from_slice(self.out.datagram(sent));
+        Ok(sent.to)
+    }
+
+    /// The server's answer to the request that was forwarded last, which stays the last.
+    ///
+    /// # Errors
+    /// It does not pass.
+    pub fn answer(&mut self, node: SocketAddr, status: u16) -> Result<()> {
+        let request = self.last.clone();
+        let scanned = wire::scan(&request).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
+        let (mut response, from) = (Vec::new(), "127.0.0.1:5060".parse()?);
+        wire::write_response(&scanned, from, status, "OK", "callee", &[], &mut response);
+        let to = self.pass(&node.to_string(), &response)?;
+        ensure!(to == CLIENT.parse()?, "a response went to {to}");
+        self.last = request;
+        Ok(())
+    }
+
+    /// The Record-Route URI of the request that was forwarded last: the Route of the caller's later requests.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn route(&self) -> Result<Vec<u8>> {
+        let forwarded = wire::scan(&self.last).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
+        Ok(forwarded.header("Record-Route").context("the INVITE was not record-routed")?.to_vec())
+    }
+}
+
+/// A request of the caller of this call; within the dialog where it has a route.
+pub fn request(call: u64, method: &str, cseq: u32, route: Option<&[u8]>) -> Vec<u8> {
+    let (tag, route) = match route {
+        Some(route) => (";tag=callee", format!("Route: {}\r\n", String::from_utf8_lossy(route))),
+        None => ("", String::new()),
+    };
+    format!(
+        "{method} sip:bob@127.0.0.1:5060 SIP/2.0\r\nVia: SIP/2.0/UDP {CLIENT};branch=z9hG4bK{call}-{method}-{cseq}\r\n\
+         {route}Max-Forwards: 70\r\nFrom: <sip:alice@example.com>;tag=a{call}\r\nTo: <sip:bob@example.com>{tag}\r\n\
+         Call-ID: {call:016x}@example.com\r\nCSeq: {cseq} {method}\r\nContact: <sip:alice@{CLIENT}>\r\n\
+         Content-Length: 0\r\n\r\n"
+    )
+    .into_bytes()
+}

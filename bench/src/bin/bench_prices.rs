@@ -1,0 +1,227 @@
+//! What the operations of the ledger cost on this machine: the price list of the simulator's scenarios.
+//!
+//! Calls pass the server's code without sockets, each kind of message timed by itself, and scans apart. Its time is the sum of its
+//! operations; the prices are those that fit all kinds best (least squares, none below zero). Operations that never come
+//! apart share their time, so that single prices mean little and sums a lot.
+
+use anyhow::Result;
+use balance::Sign;
+use base::{Instant, Ledger, Operation, Outbox};
+use clap::{Parser, ValueEnum};
+use node::Input;
+use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
+use sarabande_bench::report::median;
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+/// Prints `[costs.operations]` of a scenario, as measured here and now.
+#[derive(Parser)]
+struct Arguments {
+    /// What is measured.
+    #[arg(value_enum)]
+    role: Role,
+    /// Calls under way at a time.
+    #[arg(long, default_value_t = 2_000)]
+    calls: u64,
+    /// Times that all is repeated; the end of the fastest quarter counts.
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Role {
+    /// The balancer of `[pool]`.
+    Balancer,
+    /// The transaction-stateful proxy of `[proxy]`.
+    Proxy,
+}
+
+/// Steps of one kind in one round.
+#[derive(Clone, Copy, Default)]
+struct Row {
+    steps: u64,
+    nanos: u64,
+    work: Ledger,
+}
+
+/// An element, with a watch beside it.
+struct Timed<E> {
+    element: E,
+    kind: &'static str,
+    rows: BTreeMap<&'static str, Row>,
+}
+
+impl<E: Element> Timed<E> {
+    /// Everything begins with a scan, so that no kind of message tells it from what follows: it is timed alone.
+    fn scan(&mut self, bytes: &[u8]) {
+        let scan = || black_box(wire::scan(black_box(bytes)).is_ok());
+        // The first one warms the caches; the scan within the step finds them as warm as this.
+        scan();
+        let begun = std::time::Instant::now();
+        scan();
+        let nanos = begun.elapsed().as_nanos() as u64;
+        let row = self.rows.entry("scan alone").or_default();
+        row.steps += 1;
+        row.nanos += nanos;
+        row.work.charge(Operation::Scan);
+    }
+}
+
+impl<E: Element> Element for Timed<E> {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+        if let Input::Datagram { bytes, .. } = input {
+            self.scan(bytes);
+        }
+        let before = self.element.ledger();
+        let begun = std::time::Instant::now();
+        self.element.handle(now, input, out);
+        let nanos = begun.elapsed().as_nanos() as u64;
+        let row = self.rows.entry(self.kind).or_default();
+        row.steps += 1;
+        row.nanos += nanos;
+        row.work += self.element.ledger() - before;
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.element.deadline()
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.element.ledger()
+    }
+}
+
+/// One round: all calls begin, are answered, hang up, and are forgotten; and what a server refuses.
+fn round<E: Element>(bed: &mut Bed<Timed<E>>, calls: u64) -> Result<()> {
+    let mut open = Vec::new();
+    for call in 0..calls {
+        bed.element.kind = "INVITE";
+        let invite = request(call, "INVITE", 1, None);
+        let node = bed.pass(CLIENT, &invite)?;
+        let (forwarded, route) = (bed.last.clone(), bed.route()?);
+        bed.element.kind = "INVITE again";
+        bed.pass(CLIENT, &invite)?;
+        bed.last = forwarded;
+        bed.element.kind = "180";
+        bed.answer(node, 180)?;
+        bed.element.kind = "200 to INVITE";
+        bed.answer(node, 200)?;
+        open.push((call, route));
+    }
+    for (call, route) in &open {
+        bed.element.kind = "ACK";
+        bed.pass(CLIENT, &request(*call, "ACK", 1, Some(route)))?;
+    }
+    for (call, route) in &open {
+        bed.element.kind = "BYE";
+        let node = bed.pass(CLIENT, &request(*call, "BYE", 2, Some(route)))?;
+        bed.element.kind = "200 to BYE";
+        bed.answer(node, 200)?;
+    }
+    for call in 0..calls {
+        bed.element.kind = "refused";
+        let exhausted = String::from_utf8_lossy(&request(call, "OPTIONS", 9, None))
+            .replace("Forwards: 70", "Forwards: 0");
+        bed.pass(CLIENT, exhausted.as_bytes())?;
+        bed.element.kind = "dropped";
+        let foreign = format!(
+            "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 127.0.0.1:5060;branch=z9hG4bKforeign{call}\r\nVia: SIP/2.0/UDP {CLIENT}\r\n\
+             From: <sip:a@x>;tag=1\r\nTo: <sip:b@x>;tag=2\r\nCall-ID: {call}\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n"
+        );
+        let input = Input::Datagram { listener: 0, from: CLIENT.parse()?, bytes: foreign.as_bytes() };
+        bed.element.handle(bed.now, input, &mut bed.out);
+    }
+    bed.element.kind = "timers";
+    while let Some(due) = bed.element.deadline() {
+        bed.now = due;
+        bed.out.clear();
+        bed.element.handle(due, Input::Timer, &mut bed.out);
+    }
+    Ok(())
+}
+
+/// Nanoseconds and operations of a mean step of one kind.
+struct Kind {
+    name: &'static str,
+    nanos: f64,
+    work: [f64; Operation::ALL.len()],
+}
+
+fn measure<E: Element>(element: impl Fn() -> Result<E>, arguments: &Arguments) -> Result<Vec<Kind>> {
+    let mut rounds = Vec::new();
+    for _ in 0..arguments.rounds {
+        let mut bed = Bed::new(Timed { element: element()?, kind: "", rows: BTreeMap::new() });
+        // The first calls pay for memory that later ones find.
+        round(&mut bed, arguments.calls)?;
+        bed.element.rows.clear();
+        round(&mut bed, arguments.calls)?;
+        rounds.push(bed.element.rows);
+    }
+    let kind = |(name, first): (&&'static str, &Row)| {
+        let each = rounds.iter().map(|rows| rows[name].nanos as f64 / rows[name].steps as f64).collect();
+        let work = Operation::ALL.map(|operation| first.work[operation] as f64 / first.steps as f64);
+        Kind { name, nanos: (quarter(each) - watch()).max(0.0), work }
+    };
+    Ok(rounds[0].iter().map(kind).collect())
+}
+
+/// The end of the lowest quarter: what else ran on the machine can only have added time.
+fn quarter(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 4]
+}
+
+/// Nanoseconds that looking at the watch takes.
+fn watch() -> f64 {
+    let looks: Vec<_> = (0..1_001)
+        .map(|_| {
+            let begun = std::time::Instant::now();
+            begun.elapsed().as_nanos() as f64
+        })
+        .collect();
+    median(&looks)
+}
+
+/// The prices, none below zero, that leave the least sum of squared errors an operation: each in turn is set to its best value
+/// beside the others, until they rest.
+fn fit(kinds: &[Kind]) -> [f64; Operation::ALL.len()] {
+    const SWEEPS: usize = 20_000;
+    /// Where several lists fit as well, the one whose prices are alike.
+    const RIDGE: f64 = 1e-6;
+    let mut prices = [0.0; Operation::ALL.len()];
+    for _ in 0..SWEEPS {
+        for at in 0..prices.len() {
+            let (mut pull, mut weight) = (0.0, RIDGE);
+            for Kind { nanos, work, .. } in kinds {
+                let operations: f64 = work.iter().sum();
+                let all: f64 = prices.iter().zip(work).map(|(price, count)| price * count).sum();
+                let share = work[at] / operations;
+                pull += share * (nanos - all + prices[at] * work[at]) / operations;
+                weight += share * share;
+            }
+            prices[at] = f64::max(pull / weight, 0.0);
+        }
+    }
+    prices
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let kinds = match arguments.role {
+        Role::Balancer => measure(balancer, &arguments)?,
+        Role::Proxy => measure(proxy, &arguments)?,
+    };
+    let prices = fit(&kinds);
+    println!("[costs.operations]");
+    for (operation, price) in Operation::ALL.iter().zip(prices) {
+        if price >= 0.5 {
+            println!("{} = \"{price:.0}ns\"", operation.name());
+        }
+    }
+    println!("\n# a step of each kind, in ns: measured, and by this list");
+    for kind in &kinds {
+        let listed: f64 = prices.iter().zip(kind.work).map(|(price, count)| price * count).sum();
+        println!("# {:14} {:6.0} {listed:6.0}", kind.name, kind.nanos);
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! What the operations of a ledger cost.
+
+use base::{Ledger, Operation};
+use config::scenario::Costs;
+use core::time::Duration;
+
+/// The price list of `[costs.operations]`, in the order of [`Operation::ALL`].
+#[derive(Debug)]
+pub(crate) struct Prices([Duration; Operation::ALL.len()]);
+
+impl Prices {
+    /// `None` where no operation has a price.
+    pub(crate) fn new(costs: &Costs) -> Option<Self> {
+        let of = |operation: Operation| {
+            costs.operations.iter().find(|(name, _)| *name == operation.name()).map(|(_, price)| *price)
+        };
+        (!costs.operations.is_empty()).then(|| Self(Operation::ALL.map(|op| of(op).unwrap_or_default())))
+    }
+
+    /// What all of it costs.
+    pub(crate) fn of(&self, work: &Ledger) -> Duration {
+        work.iter().zip(self.0).map(|((_, count), price)| price * count as u32).sum()
+    }
+}
