@@ -148,6 +148,14 @@ impl Books {
         self.table.set_state(now, at, state, lifetime);
     }
 
+    /// A session that is over is heard of again. A proxy upstream that has restarted repeats a BYE in a transaction of its own, and
+    /// that may outlast the time since the first one was answered: the branch must stay the same (RFC 3261 §16.11).
+    pub(crate) fn linger_on(&mut self, now: Instant, at: u32) {
+        if self.table.get(at).state == State::Expired {
+            self.set_state(now, at, State::Expired);
+        }
+    }
+
     /// Whether a session has as many open transactions as it may have.
     fn is_crowded(&self, at: u32) -> bool {
         self.open_of(at).nth(MOST_OPEN - 1).is_some()

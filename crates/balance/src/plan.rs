@@ -148,6 +148,9 @@ impl Picture<'_> {
 /// Enters what was planned into the books.
 pub(crate) fn carry_out(books: &mut Books, now: Instant, request: &Request<'_>, plan: Plan) {
     let Decision::Forward { slot, why } = plan.decision else { return };
+    if let Some(at) = plan.session {
+        books.linger_on(now, at);
+    }
     match plan.step {
         Step::Nothing => {}
         Step::Open => open(books, now, request, plan.session, slot, why),

@@ -267,3 +267,24 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
     assert_eq!(balancer.nodes()[1].refusal(seconds(3), 0), None, "the pause was the other's");
     assert_eq!(balancer.audit(), Ok(()));
 }
+
+/// A proxy upstream that restarts repeats a BYE in a transaction of its own, past the time since the first one was answered.
+#[test]
+fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
+    let mut balancer = tlwl(2);
+    balancer.request(seconds(0), &request(1, Method::Invite, 1));
+    balancer.response(seconds(0), &response(1, Method::Invite, 1, 200));
+    balancer.request(seconds(0), &in_dialog(1, Method::Ack, 1));
+    balancer.request(seconds(1), &in_dialog(1, Method::Bye, 2));
+    balancer.response(seconds(1), &response(1, Method::Bye, 2, 200));
+    let remembered = |balancer: &mut Balancer, now| {
+        while balancer.expire(now) > 0 {}
+        balancer.counts().expired == 1
+    };
+    for time in [21, 41, 61] {
+        assert!(remembered(&mut balancer, seconds(time)), "at {time} s");
+        balancer.request(seconds(time), &in_dialog(1, Method::Bye, 2));
+    }
+    assert!(remembered(&mut balancer, seconds(92)));
+    assert!(!remembered(&mut balancer, seconds(94)), "forgotten 32 s after the last time");
+}
