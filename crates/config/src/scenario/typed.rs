@@ -217,7 +217,6 @@ pub enum Transport {
 
 /// `[host.<name>.overload]`
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch in the file")]
 pub struct Overload {
     /// The law by which a host admits new INVITEs.
     pub local: Local,
