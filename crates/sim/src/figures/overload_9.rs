@@ -227,7 +227,7 @@ fn core_claims(ten: &Results, times: Times) -> Vec<Claim> {
 
 /// Why core server 1 does recover here.
 const WHY: &str = "The backlog of one burst, a full buffer and what is sent again meanwhile, is worked off here before the pause \
-     is over, if barely. The paper's machines are those of RFC 3261 alone, where a repeated INVITE that comes after the 200 \
+     is over. The paper's machines are those of RFC 3261 alone, where a repeated INVITE that comes after the 200 \
      finds no transaction, begins another one and travels on; the machines here follow RFC 6026 and absorb it, which saves core \
      server 1 that work.";
 
