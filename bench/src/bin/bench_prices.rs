@@ -21,10 +21,10 @@ struct Arguments {
     #[arg(value_enum)]
     role: Role,
     /// Calls under way at a time.
-    #[arg(long, default_value_t = 2_000)]
+    #[arg(long, default_value_t = 500)]
     calls: u64,
     /// Times that all is repeated; the end of the fastest quarter counts.
-    #[arg(long, default_value_t = 15)]
+    #[arg(long, default_value_t = 31)]
     rounds: usize,
 }
 

@@ -20,17 +20,24 @@ struct Arguments {
 /// Calls whose messages are timed at each size of the table.
 const SAMPLE: u64 = 20_000;
 
+/// One datagram in, exactly one out.
+fn pass(bed: &mut Bed<Shard>, bytes: &[u8]) -> Result<std::net::SocketAddr> {
+    let to = bed.pass(CLIENT, bytes)?;
+    ensure!(bed.out.transmits().len() == 1, "{} datagrams came of one", bed.out.transmits().len());
+    Ok(to)
+}
+
 /// Returns the Record-Route URI, which the caller's later requests carry as Route.
 fn establish(bed: &mut Bed<Shard>, call: u64) -> Result<Vec<u8>> {
-    let node = bed.pass(CLIENT, &request(call, "INVITE", 1, None))?;
+    let node = pass(bed, &request(call, "INVITE", 1, None))?;
     let route = bed.route()?;
     bed.answer(node, 200)?;
-    bed.pass(CLIENT, &request(call, "ACK", 1, Some(&route)))?;
+    pass(bed, &request(call, "ACK", 1, Some(&route)))?;
     Ok(route)
 }
 
 fn transaction(bed: &mut Bed<Shard>, call: u64, method: &str, cseq: u32, route: &[u8]) -> Result<()> {
-    let node = bed.pass(CLIENT, &request(call, method, cseq, Some(route)))?;
+    let node = pass(bed, &request(call, method, cseq, Some(route)))?;
     bed.answer(node, 200)
 }
 

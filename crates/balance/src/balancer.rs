@@ -21,7 +21,7 @@ pub struct Settings {
     /// A call in which no message is seen for this long has lost its BYE. One that is known from a token alone (after
     /// a restart) has at most half an hour, until an answer within it shows that it lives.
     pub call_lifetime: Duration,
-    /// How long an ended session is kept for late messages.
+    /// How long an ended session is kept after its last request, for later ones.
     pub linger: Duration,
 }
 

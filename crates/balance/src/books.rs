@@ -148,8 +148,9 @@ impl Books {
         self.table.set_state(now, at, state, lifetime);
     }
 
-    /// A session that is over is heard of again. A proxy upstream that has restarted repeats a BYE in a transaction of its own, and
-    /// that may outlast the time since the first one was answered: the branch must stay the same (RFC 3261 §16.11).
+    /// A session that is over is heard of again. A proxy upstream that has restarted repeats a BYE in a transaction of
+    /// its own, which may outlast the time since the first one was answered. Its branch must stay the same (RFC 3261
+    /// §16.11), and whether it is made with the key of before a change is known from the session.
     pub(crate) fn linger_on(&mut self, now: Instant, at: u32) {
         if self.table.get(at).state == State::Expired {
             self.set_state(now, at, State::Expired);

@@ -148,7 +148,9 @@ impl Picture<'_> {
 /// Enters what was planned into the books.
 pub(crate) fn carry_out(books: &mut Books, now: Instant, request: &Request<'_>, plan: Plan) {
     let Decision::Forward { slot, why } = plan.decision else { return };
-    if let Some(at) = plan.session {
+    if let Some(at) = plan.session
+        && !matches!(plan.step, Step::Open | Step::Move(_))
+    {
         books.linger_on(now, at);
     }
     match plan.step {

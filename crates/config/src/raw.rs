@@ -209,8 +209,8 @@ pub(crate) struct RawTimers {
     pub(crate) invite: Setting<Time<1, DAY>>,
     /// How long a call counts as load when no message passes, which is what a lost BYE looks like.
     pub(crate) call: Setting<Time<1, { 30 * DAY }>>,
-    /// How long an ended session is remembered, so that late retransmissions reach the same server; at least
-    /// 64 * `t1`.
+    /// How long an ended session is remembered after its last message, so that late retransmissions reach the same server;
+    /// at least 64 * `t1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Time<1, HOUR>>", extend("x-default" = "64 * `t1`"))]
     pub(crate) linger: Option<Setting<Time<1, HOUR>>>,

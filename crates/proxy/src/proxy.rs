@@ -1,6 +1,6 @@
 use crate::context::{Action, Context, Event};
 use crate::medium::{Medium, Refusal, Sink};
-use base::{Instant, LaneTimer, Ledger, Operation, Slab, TimerLanes};
+use base::{Instant, Ledger, Operation, Slab, TimerWheel};
 use core::time::Duration;
 use transaction::{
     Class, Due, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Timer, Timers,
@@ -65,9 +65,6 @@ impl Counters {
     }
 }
 
-/// A timer that does not run.
-const NEVER: Instant = Instant::from_nanos(u64::MAX);
-
 /// A request on its way through.
 struct Proxied<R> {
     context: Context,
@@ -80,8 +77,8 @@ struct Proxied<R> {
     settled: bool,
     /// Whether it counts no more as unanswered.
     answered: bool,
-    /// When Timer C fires; one for another instant is void.
-    timer_c_at: Instant,
+    /// Timer C's key in the wheel.
+    timer_c: Option<u32>,
 }
 
 /// What the proxy keeps with a transaction.
@@ -106,8 +103,8 @@ enum Leg {
 pub struct Proxy<D: Medium> {
     layer: Layer<Leg, D::Message>,
     proxied: Slab<Proxied<D::Request>>,
-    /// Timer C of all INVITEs, one lane, since all ring equally long.
-    timers_c: TimerLanes,
+    /// Timer C of all INVITEs. No lane: nearly all are called off early, and each provisional response sets one anew.
+    timers_c: TimerWheel,
     settings: Settings,
     counters: Counters,
     ledger: Ledger,
@@ -180,7 +177,7 @@ impl<D: Medium> Proxy<D> {
         Self {
             layer: Layer::new(settings.timers),
             proxied: Slab::default(),
-            timers_c: TimerLanes::new(1),
+            timers_c: TimerWheel::default(),
             settings,
             counters: Counters::default(),
             ledger: Ledger::default(),
@@ -228,7 +225,7 @@ impl<D: Medium> Proxy<D> {
         let absorbed = matched && collect.news.is_none();
         let ended = collect.ended;
         if let Some((id, leg)) = ended {
-            clear(&mut self.proxied, id, leg);
+            clear(&mut self.proxied, &mut self.timers_c, id, leg);
         }
         absorbed
     }
@@ -314,7 +311,7 @@ impl<D: Medium> Proxy<D> {
             attempt: 0,
             settled: false,
             answered: false,
-            timer_c_at: NEVER,
+            timer_c: None,
         };
         let at = self.proxied.insert(entry);
         *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
@@ -389,7 +386,7 @@ impl<D: Medium> Proxy<D> {
             self.feed(now, at, Event::Response(status), Some(response), medium, sink);
         }
         if let Some((id, leg)) = ended {
-            clear(&mut self.proxied, id, leg);
+            clear(&mut self.proxied, &mut self.timers_c, id, leg);
         }
     }
 
@@ -413,8 +410,8 @@ impl<D: Medium> Proxy<D> {
 
     /// Ends the transactions whose time is over, unnoticed: see [`Layer::clear_away`].
     pub fn clear_away(&mut self, now: Instant) {
-        let Self { layer, proxied, .. } = self;
-        layer.clear_away(now, |id, leg| clear(proxied, id, leg));
+        let Self { layer, proxied, timers_c, .. } = self;
+        layer.clear_away(now, |id, leg| clear(proxied, timers_c, id, leg));
     }
 
     /// The next timer that is due, to be given to [`fire`](Self::fire) when its turn has come.
@@ -422,13 +419,9 @@ impl<D: Medium> Proxy<D> {
         if let Some(due) = self.layer.due(now) {
             return Some(Fire(Which::Transaction(due)));
         }
-        let Self { timers_c, proxied, .. } = self;
-        let waits = |timer: &LaneTimer| {
-            proxied.get(timer.place).is_some_and(|entry| entry.timer_c_at == timer.deadline)
-        };
-        let at = timers_c.pop(now, |timer| !waits(timer))?.place;
-        let entry = &mut proxied[at];
-        entry.timer_c_at = NEVER;
+        let (_, at) = self.timers_c.pop(now)?;
+        let entry = &mut self.proxied[at];
+        entry.timer_c = None;
         Some(Fire(Which::TimerC { at, server: entry.server }))
     }
 
@@ -454,7 +447,7 @@ impl<D: Medium> Proxy<D> {
                     _ => {}
                 }
                 if let Some((id, leg)) = ended {
-                    clear(&mut self.proxied, id, leg);
+                    clear(&mut self.proxied, &mut self.timers_c, id, leg);
                 }
             }
         }
@@ -478,7 +471,7 @@ impl<D: Medium> Proxy<D> {
             self.feed(now, at, Event::Unreachable, None, medium, sink);
         }
         if let Some((id, leg)) = ended {
-            clear(&mut self.proxied, id, leg);
+            clear(&mut self.proxied, &mut self.timers_c, id, leg);
         }
         true
     }
@@ -553,7 +546,7 @@ impl<D: Medium> Proxy<D> {
             if !core::mem::replace(&mut entry.answered, true) {
                 self.unanswered -= 1;
             }
-            free(&mut self.proxied, at);
+            free(&mut self.proxied, &mut self.timers_c, at);
         }
     }
 
@@ -589,12 +582,18 @@ impl<D: Medium> Proxy<D> {
     }
 
     fn set_timer_c(&mut self, now: Instant, at: u32) {
-        // Whoever has the place next sets timers for other instants, so no generation is needed to tell them apart.
-        self.proxied[at].timer_c_at = self.timers_c.set(0, now + self.settings.timer_c, at, 0);
+        let deadline = now + self.settings.timer_c;
+        let entry = &mut self.proxied[at];
+        match entry.timer_c {
+            Some(timer) => self.timers_c.reset(timer, deadline),
+            None => entry.timer_c = Some(self.timers_c.set(deadline, at)),
+        }
     }
 
     fn stop_timer_c(&mut self, at: u32) {
-        self.proxied[at].timer_c_at = NEVER;
+        if let Some(timer) = self.proxied[at].timer_c.take() {
+            self.timers_c.cancel(timer);
+        }
     }
 
     /// What was done so far.
@@ -624,20 +623,23 @@ impl<D: Medium> Proxy<D> {
 }
 
 /// A client transaction is over: nothing more will come from it.
-fn clear<R>(proxied: &mut Slab<Proxied<R>>, id: Id, leg: Leg) {
+fn clear<R>(proxied: &mut Slab<Proxied<R>>, timers_c: &mut TimerWheel, id: Id, leg: Leg) {
     if let Leg::Client(at) = leg
         && let Some(entry) = proxied.get_mut(at)
         && entry.client == Some(id)
     {
         entry.client = None;
-        free(proxied, at);
+        free(proxied, timers_c, at);
     }
 }
 
 /// Forgets a request that has been answered and whose client transaction is over.
-fn free<R>(proxied: &mut Slab<Proxied<R>>, at: u32) {
+fn free<R>(proxied: &mut Slab<Proxied<R>>, timers_c: &mut TimerWheel, at: u32) {
     let entry = &proxied[at];
     if entry.context.is_finished() && entry.client.is_none() {
+        if let Some(timer) = entry.timer_c {
+            timers_c.cancel(timer);
+        }
         proxied.remove(at);
     }
 }

@@ -1,6 +1,6 @@
 //! The typed model: calls through real machines on virtual hosts.
 
-use config::scenario::{Costs, Group, Run, Scenario, Stream, Timers};
+use config::scenario::{Costs, Group, Link, Role, Run, Scenario, Stream, Timers};
 use std::time::Duration;
 
 fn topology_1(capacity: f64, rate: f64, seconds: u64) -> Scenario {
@@ -32,6 +32,33 @@ fn a_light_load_completes_every_call_and_leaves_nothing() {
     assert_eq!((results.calls_left, results.transactions_left), (0, 0));
     // INVITE, ACK, BYE and their responses at the server; INVITE, BYE, ACK at the callee, 100, 180, 200, 200 at the caller.
     assert_eq!(results.messages, stream.calls * 13);
+}
+
+/// What a server answers takes the way that its requests came.
+#[test]
+fn a_link_to_the_servers_carries_their_answers_too() {
+    let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
+    let mut scenario = topology_1(160.0, 5.0, 100);
+    let policy = Role::Balancer { policy: config::Policy::RoundRobin };
+    scenario.groups = vec![group("balancer", policy), group("server", Role::Server)];
+    scenario.streams[0].path = vec![0, 1];
+    let answered_after = |delay: u64| {
+        let mut scenario = scenario.clone();
+        scenario.links.push(Link {
+            from: Some(0),
+            to: Some(1),
+            since: Duration::ZERO,
+            until: scenario.run.duration,
+            delay: Duration::from_millis(delay),
+            jitter: Duration::ZERO,
+            loss: 0.0,
+            duplication: 0.0,
+            reordering: 0.0,
+        });
+        sim::model::run(&scenario, 1).streams[0].answer_delay.mean()
+    };
+    let added = answered_after(50).saturating_sub(answered_after(0));
+    assert!(added.abs_diff(Duration::from_millis(100)) < Duration::from_millis(5), "{added:?}");
 }
 
 #[test]

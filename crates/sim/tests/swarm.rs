@@ -356,7 +356,8 @@ fn the_papers_topologies_have_their_hosts_on_bytes() {
         let has = (plan.sites.len(), plan.answerers.len(), plan.callers.len());
         assert_eq!(has, (sites, answerers, callers), "{name}");
         let left_out = sim::wire::scenario::left_out(&scenario);
-        assert_eq!(left_out.is_empty(), name == "tlwl", "{name}: {left_out:?}");
+        // Of "tlwl" what its balancer could carry, of the others what their proxies could.
+        assert!(left_out[0].starts_with("the capacity of "), "{name}: {left_out:?}");
     }
 }
 

@@ -400,7 +400,7 @@ impl Default for RawCosts {
 }
 
 /// What single operations cost, on top of the times above: those that the server counts in its ledger while it does the
-/// same work. `bench_prices` measures them. With a price here, `costs.message` may be 0.
+/// same work; a host of role `server` counts none. `bench_prices` measures them. With a price here, `costs.message` may be 0.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawOperations {
@@ -418,7 +418,7 @@ pub(super) struct RawOperations {
     pub(super) verify_token: Setting<Fine<FINE_MAX>>,
     /// Forwarding a message.
     pub(super) forward: Setting<Fine<FINE_MAX>>,
-    /// Answering a request with a failure, without state.
+    /// Answering a request oneself, without state.
     pub(super) reject: Setting<Fine<FINE_MAX>>,
     /// Dropping a message without an answer.
     pub(super) discard: Setting<Fine<FINE_MAX>>,

@@ -534,11 +534,8 @@ impl Work<'_> {
                         return self.reject(message, refused);
                     }
                 }
-                if message.is_request() && message.is_in_dialog() {
-                    self.ledger.charge(Operation::VerifyToken);
-                }
                 let sink = &mut Outgoing { from: id, letters: self.out };
-                let cost = proxied(now, id, proxy, router, costs, message, sink);
+                let cost = proxied(now, id, proxy, router, (costs, self.ledger), message, sink);
                 self.tell();
                 cost
             }
@@ -556,6 +553,8 @@ impl Work<'_> {
                 let mut answers =
                     Out { sent: core::mem::take(self.out), alarms: core::mem::take(self.alarms) };
                 self.agents.handle(now, message, &mut answers);
+                // They are answers of this host: its links carry them.
+                answers.sent.iter_mut().for_each(|letter| letter.from = id);
                 (*self.out, *self.alarms) = (answers.sent, answers.alarms);
                 costs.message.mul_f64(work)
             }
@@ -617,7 +616,7 @@ fn proxied(
     id: HostId,
     proxy: &mut Proxy<Router>,
     router: &mut Router,
-    costs: &Costs,
+    (costs, ledger): (&Costs, &mut Ledger),
     message: &Message,
     sink: &mut Outgoing<'_>,
 ) -> Duration {
@@ -630,6 +629,9 @@ fn proxied(
         // To a failure: it finds its transaction, or it is for an answer that left none, and ends here.
         let known = proxy.absorb(now, &arrived.key, sink);
         return if known || message.to_tag != Some(id) { costs.message } else { costs.reject_ack };
+    }
+    if message.is_in_dialog() && !proxy.knows(&arrived.key) {
+        ledger.charge(Operation::VerifyToken);
     }
     proxy.request(now, &arrived, *message, router, sink);
     costs.message

@@ -19,6 +19,7 @@ impl Prices {
 
     /// What all of it costs.
     pub(crate) fn of(&self, work: &Ledger) -> Duration {
-        work.iter().zip(self.0).map(|((_, count), price)| price * count as u32).sum()
+        let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        work.iter().zip(self.0).map(|((_, done), price)| price.saturating_mul(count(done))).sum()
     }
 }

@@ -9,6 +9,7 @@ mod hosts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::names::RoleName;
 use super::raw::{RawCosts, RawOperations, RawRun, RawScenario, RawTimers, ServiceName};
 use super::typed::{Costs, Run, Scenario, Service, Timers};
 use crate::check::timers::blame;
@@ -28,6 +29,16 @@ pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> 
     let faults = events::faults(&raw.fault, &known, duration, report);
     let costs = costs(&raw.costs, report);
     let timers = timers(&raw.timers, report);
+    let pays = |known: &hosts::Known| known.role == Some(RoleName::Server) && !known.unlimited;
+    if costs.as_ref().is_some_and(|costs| costs.message.is_zero() && !costs.operations.is_empty())
+        && known.iter().any(pays)
+    {
+        report.conflict(
+            &raw.costs.message,
+            "expected a time above 0: the operations are those of proxies and balancers, and servers with a capacity have \
+             none; set a time, or their `capacity = \"unlimited\"`",
+        );
+    }
     if !report.is_clean() {
         return None;
     }

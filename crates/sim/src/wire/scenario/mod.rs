@@ -60,17 +60,18 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
     Ok(plan)
 }
 
-/// What of a scenario a run on bytes leaves out because proxies take no time there, for people.
+/// What of a scenario a run on bytes leaves out because proxies and balancers take no time there, for people.
 pub fn left_out(scenario: &Scenario) -> Vec<String> {
-    let proxies = || scenario.groups.iter().filter(|group| group.role == Role::Proxy);
+    let timeless = || scenario.groups.iter().filter(|group| group.role != Role::Server);
     let named = |what: &str, is: fn(&Group) -> bool| {
-        let names: Vec<_> = proxies().filter(|group| is(group)).map(|group| group.name.as_str()).collect();
+        let names: Vec<_> = timeless().filter(|group| is(group)).map(|group| group.name.as_str()).collect();
         (!names.is_empty()).then(|| format!("{what} of {}", names.join(", ")))
     };
     let all = [
         named("the capacity", |group| !group.capacities.is_empty()),
         named("overload control", |group| group.overload != Overload::default()),
         named("a background job", |group| group.background > 0.0),
+        (!scenario.costs.operations.is_empty()).then(|| "the prices of operations".to_owned()),
     ];
     all.into_iter().flatten().collect()
 }
