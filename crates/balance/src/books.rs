@@ -16,6 +16,14 @@ pub(crate) struct TransactionId {
     direction: Direction,
 }
 
+impl TransactionId {
+    /// The transaction that a request is part of: for an ACK or CANCEL its INVITE's (RFC 3261 §9.1, §17.1.1.3).
+    pub(crate) fn served_by(request: &Request<'_>) -> Self {
+        let of_invite = matches!(request.method, Method::Ack | Method::Cancel);
+        Self { method: if of_invite { Method::Invite } else { request.method }, ..request.into() }
+    }
+}
+
 impl From<&Request<'_>> for TransactionId {
     fn from(of: &Request<'_>) -> Self {
         Self { cseq: of.cseq, branch: of.branch, method: of.method, direction: of.direction }
@@ -92,6 +100,11 @@ impl Books {
     /// The open transaction of a session with this identity.
     pub(crate) fn find(&self, at: u32, id: &TransactionId) -> Option<u32> {
         self.open_of(at).find(|(_, open)| open.id == *id).map(|(key, _)| key)
+    }
+
+    /// The node that has a transaction.
+    pub(crate) fn slot_of(&self, key: u32) -> Slot {
+        self.transactions[key].lease.slot()
     }
 
     /// Whether another branch of the same request is open.
@@ -191,8 +204,7 @@ impl Books {
     /// A CANCEL was forwarded: its INVITE has until a transaction time-out to end.
     /// Returns whether this is the first CANCEL of an INVITE that is still open.
     pub(crate) fn cancel(&mut self, now: Instant, at: u32, request: &Request<'_>) -> bool {
-        let invite = TransactionId { method: Method::Invite, ..request.into() };
-        let Some(key) = self.find(at, &invite) else { return false };
+        let Some(key) = self.find(at, &TransactionId::served_by(request)) else { return false };
         let invite = &mut self.transactions[key];
         if core::mem::replace(&mut invite.cancelled, true) {
             return false;

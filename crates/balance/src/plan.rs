@@ -1,4 +1,4 @@
-use crate::books::Books;
+use crate::books::{Books, TransactionId};
 use crate::policy::{Candidates, NewCall};
 use crate::{Decision, Node, Policy, Request, Slot, State, Why};
 use base::Instant;
@@ -69,7 +69,14 @@ impl Picture<'_> {
     /// The node that a token or the session names. A token is bound to its dialog and so comes first.
     fn known_node(&self, request: &Request<'_>, session: Option<u32>) -> Option<(Slot, Why)> {
         let by_token = request.pinned.map(|slot| (slot, Why::Token));
-        by_token.or_else(|| session.map(|at| (self.books.table.get(at).slot, Why::Session)))
+        by_token.or_else(|| session.map(|at| (self.slot_in(at, request), Why::Session)))
+    }
+
+    /// The node that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call. They differ
+    /// where a call came in several branches and a node of one of them died.
+    fn slot_in(&self, at: u32, request: &Request<'_>) -> Slot {
+        let open = self.books.find(at, &TransactionId::served_by(request));
+        open.map_or(self.books.table.get(at).slot, |key| self.books.slot_of(key))
     }
 
     fn known(

@@ -229,3 +229,24 @@ fn the_end_of_a_branch_elsewhere_does_not_move_the_call() {
     assert_eq!(slot_of(balancer.request(seconds(2), &request(1, Method::Cancel, 1))), SLOT);
     assert_eq!(loads(&balancer).iter().map(|load| load.calls).collect::<Vec<_>>(), [1, 0]);
 }
+
+/// A call that comes in two branches, the second one when the node of the first one seems dead: each CANCEL goes where its INVITE
+/// is.
+#[test]
+fn a_cancel_follows_its_branch() {
+    let mut cluster = cluster(&[1.0, 1.0]);
+    let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0, 1.0]);
+    let first = slot_of(balancer.request(seconds(0), &branch(1)));
+    cluster.unreachable(seconds(1), first);
+    balancer.set_nodes(cluster.nodes());
+    let second = slot_of(balancer.request(seconds(1), &branch(2)));
+    assert_ne!(first, second);
+    cluster.reachable(seconds(2), first);
+    balancer.set_nodes(cluster.nodes());
+    for (number, slot) in [(1, first), (2, second), (1, first)] {
+        let cancel = Request { branch: number, ..request(1, Method::Cancel, 1) };
+        assert_eq!(slot_of(balancer.request(seconds(3), &cancel)), slot, "branch {number}");
+        assert_eq!(slot_of(balancer.request(seconds(3), &branch(number))), slot, "branch {number} again");
+    }
+    assert_eq!(balancer.audit(), Ok(()));
+}
