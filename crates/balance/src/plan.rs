@@ -184,8 +184,9 @@ fn open(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<
         books.stats[slot.index()].assigned += 1;
     }
     // A token may lead to another node than that of the call: to a second branch, which a restart or a fork upstream
-    // has begun. The call stays where it counts, and so does the way of its CANCEL.
-    let is_other_branch = why == Why::Token && books.counts_call(at);
+    // has begun. The call stays where it counts, and so does the way of its CANCEL. A BYE only ends something.
+    let stays = books.counts_call(at) || request.method == Method::Bye;
+    let is_other_branch = why == Why::Token && stays;
     let entry = books.table.get_mut(at);
     if !is_other_branch {
         entry.slot = slot;

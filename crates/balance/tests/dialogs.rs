@@ -250,3 +250,25 @@ fn a_cancel_follows_its_branch() {
     }
     assert_eq!(balancer.audit(), Ok(()));
 }
+
+/// The INVITE moved off a node that only seemed dead, both answered, and then the other one seems dead: the BYE of the dialog with the
+/// first does not draw a late CANCEL there.
+#[test]
+fn a_bye_of_another_branch_does_not_move_the_call() {
+    let mut cluster = cluster(&[1.0, 1.0]);
+    let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0, 1.0]);
+    let first = slot_of(balancer.request(seconds(0), &branch(1)));
+    cluster.unreachable(seconds(1), first);
+    balancer.set_nodes(cluster.nodes());
+    let second = slot_of(balancer.request(seconds(1), &branch(1)));
+    assert_ne!(first, second, "nobody had answered");
+    balancer.response(seconds(2), &answer(1, 200));
+    cluster.reachable(seconds(2), first);
+    cluster.unreachable(seconds(3), second);
+    balancer.set_nodes(cluster.nodes());
+    let bye = Request { pinned: Some(first), by_token: true, ..in_dialog(1, Method::Bye, 2) };
+    assert_eq!(slot_of(balancer.request(seconds(4), &bye)), first);
+    let cancel = Request { branch: 1, ..request(1, Method::Cancel, 1) };
+    assert_eq!(slot_of(balancer.request(seconds(5), &cancel)), second);
+    assert_eq!(balancer.audit(), Ok(()));
+}
