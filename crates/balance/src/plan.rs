@@ -72,8 +72,8 @@ impl Picture<'_> {
         by_token.or_else(|| session.map(|at| (self.slot_in(at, request), Why::Session)))
     }
 
-    /// The node that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call. They differ
-    /// where a call came in several branches and a node of one of them died.
+    /// The node that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call.
+    /// They differ where a call came in several branches and a node of one of them died.
     fn slot_in(&self, at: u32, request: &Request<'_>) -> Slot {
         let open = self.books.find(at, &TransactionId::served_by(request));
         open.map_or(self.books.table.get(at).slot, |key| self.books.slot_of(key))
