@@ -56,6 +56,38 @@ fn equal_loads_are_taken_in_turn() {
 }
 
 #[test]
+fn bursts_that_do_not_divide_by_the_nodes_still_spread_evenly() {
+    for burst in 1..10 {
+        let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
+        let mut calls = [0; 4];
+        for round in 0..40 {
+            // All calls of a burst come before any of them ends: the first four make a tie, the others the next.
+            let first = round * burst;
+            for slot in assign(&mut balancer, first..first + burst) {
+                calls[slot] += 1;
+            }
+            for call in first..first + burst {
+                balancer.response(Instant::ZERO, &response(call, Method::Invite, 1, 486));
+            }
+        }
+        let calls = calls.map(|calls| calls as u64);
+        assert_eq!(calls, [10 * burst; 4], "bursts of {burst}");
+    }
+}
+
+#[test]
+fn a_node_that_was_left_out_does_not_come_back_to_a_burst() {
+    let mut balancer = balancer(Box::new(RoundRobin::new(0)), &[1.0; 3]);
+    let mut cluster = cluster(&[1.0; 3]);
+    cluster.drain(Slot(2), true);
+    balancer.set_nodes(cluster.nodes());
+    assign(&mut balancer, 0..1_000);
+    cluster.drain(Slot(2), false);
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(shares(&assign(&mut balancer, 1_000..1_006), 3), [1.0 / 3.0; 3]);
+}
+
+#[test]
 fn an_idle_cluster_shares_by_capacity_too() {
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0, 4.0]);
     let slots: Vec<_> = (0..100)

@@ -19,12 +19,7 @@ impl Policy for RoundRobin {
     }
 
     fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {
-        let slots = candidates.slots();
-        for slot in (0..slots).map(|index| Slot(index as u16)).filter(|&slot| candidates.get(slot).is_none())
-        {
-            self.0.forget(slot);
-        }
-        self.0.next(slots, |slot| candidates.get(slot))
+        self.0.next(candidates.slots(), |slot| candidates.get(slot))
     }
 
     fn clone_box(&self) -> Box<dyn Policy> {
