@@ -4,7 +4,7 @@ use super::agents::{Agents, Alarm, Out};
 use super::balancer::Balancer;
 use super::control::{Control, Period, Refused, class_of};
 use super::measure::HostResults;
-use super::medium::{Router, Settled};
+use super::medium::Router;
 use super::message::{HostId, Letter, Message, Notice, Sent, Start};
 use super::prices::Prices;
 use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spread, Ticket, Triage};
@@ -258,16 +258,15 @@ impl Host {
         if admission == Admission::Dropped {
             self.results.dropped.add(now, 1.0);
         }
-        self.lose(what);
+        self.lose(now, class, what);
     }
 
     /// A job is gone without service. What a limit of a sender or receiver counted of it is no longer under way.
-    fn lose(&mut self, what: What) {
+    fn lose(&mut self, now: Instant, class: Class, what: What) {
         if let What::Message(at) = what
-            && let Some(message) = self.messages.get(at).filter(|message| message.is_initial_invite())
+            && class.is_new()
         {
-            let settled = Settled { hop: message.hop, from: message.top().host, last: true };
-            self.control.on_settled(core::iter::once(settled));
+            self.control.on_lost(now, &self.messages[at]);
         }
         self.forget(what);
     }
@@ -357,14 +356,14 @@ impl Host {
         }
         for job in core::mem::take(&mut self.cpu.triage().dropped) {
             self.control.on_dequeue(now, job.class, self.cpu.occupied());
-            self.lose(job.what);
+            self.lose(now, job.class, job.what);
         }
         if let Some((Job { what: What::Message(_), class, .. }, cost)) = served {
             self.control.on_dequeue(now, class, self.cpu.occupied());
             self.control.on_served(class, cost);
         }
         if let Role::Proxy(_, router) = &mut self.role {
-            self.control.on_settled(router.drain_settled());
+            self.control.on_settled(now, router.drain_settled());
         }
     }
 
@@ -478,6 +477,7 @@ impl Host {
             }
             self.forget(job.what);
         }
+        self.control.forget();
     }
 
     /// It is back, with nothing but its role.
@@ -527,10 +527,15 @@ impl Work<'_> {
         match self.role {
             Role::Proxy(proxy, router) => {
                 self.ledger.charge(Operation::Scan);
-                if class.is_new() && self.control.settings().reject_at == RejectAt::Service {
+                let new = class.is_new() && !self.control.is_off();
+                if new && proxy.knows(&message.server_key()) {
+                    // Two copies waited, and each was new when it came: this one is no second request.
+                    self.control.on_lost(now, message);
+                } else if new && self.control.settings().reject_at == RejectAt::Service {
                     let from = message.top().host;
                     if let Some(refused) = self.control.judge(now, from, class, message) {
                         self.results.rejected.add(now, 1.0);
+                        self.control.on_left(from);
                         return self.reject(message, refused);
                     }
                 }
