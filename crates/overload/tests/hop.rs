@@ -248,7 +248,7 @@ fn storm(receiver: &mut Receiver, senders: &mut [Sender; 4], rng: &mut Rng) {
             sender.on_feedback(now, &receiver.feedback(), rng);
             sender.on_settled(now, outcome);
         }
-        if now.as_nanos() % receiver.period().as_nanos() as u64 == 0 {
+        if now.as_nanos().is_multiple_of(receiver.period().as_nanos() as u64) {
             let (utilisation, wait) = (rng.random_range(0.5..1.0), rng.random_range(0..1_000));
             receiver.on_period(now, &Load { utilisation, queue: 0, wait: Duration::from_millis(wait) });
         }
@@ -277,12 +277,12 @@ fn no_law_has_a_dead_end() {
                 }
                 *free = if sent == 10 { free.or(Some(millis)) } else { None };
             }
-            if now.as_nanos() % receiver.period().as_nanos() as u64 == 0 {
+            if now.as_nanos().is_multiple_of(receiver.period().as_nanos() as u64) {
                 receiver.on_period(now, &Load::default());
             }
         }
         // A probe of a silent server waits for 32 s at most.
-        assert!(free.iter().all(|free| free.is_some()), "{law:?} {seed}: {free:?}");
+        assert!(free.iter().all(Option::is_some), "{law:?} {seed}: {free:?}");
         assert!(senders.iter().all(|sender| sender.under_way() == 0));
         assert_eq!(receiver.feedback().limit, None, "{law:?} {seed}");
     }

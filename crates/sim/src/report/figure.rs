@@ -316,11 +316,7 @@ impl Verdict {
     /// Of two that must both hold.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
-            (Self::Holds, verdict) | (verdict, Self::Holds) => verdict,
-            (verdict, _) => verdict,
-        }
+        if self == Self::Holds || other == Self::Fails { other } else { self }
     }
 }
 

@@ -120,14 +120,19 @@ fn claims(claims: &[(&Figure, &Claim)]) -> Table {
 /// Columns of a table that no terminal shows.
 const WIDTH: u16 = 120;
 
-/// All verdicts in one line.
+/// All verdicts in one line, those that there are.
 fn summary(figures: &[&Figure]) -> String {
     let mut all = Tally::default();
     for figure in figures {
         all += figure.tally();
     }
-    let Tally { holds, fails, open, out_of_reach } = all;
-    format!(
-        "{holds} statements hold, {fails} fail, {open} are open, {out_of_reach} are out of reach of the model"
-    )
+    let counts = [
+        (all.holds, "hold"),
+        (all.fails, "fail"),
+        (all.open, "open"),
+        (all.out_of_reach, "out of reach of the model"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {verdict}")).collect();
+    format!("statements: {}", counts.join(", "))
 }
