@@ -19,6 +19,20 @@ pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
     Refused { status, reason }
 }
 
+/// Why a request is not forwarded now.
+pub(crate) enum Halt {
+    /// It gets an answer of ours.
+    Refused(Refused),
+    /// Where it goes is not known yet. It is dropped, and its repetition finds the address.
+    Unresolved,
+}
+
+impl From<Refused> for Halt {
+    fn from(refusal: Refused) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
 /// Steps 1 to 3: syntax, scheme, Max-Forwards.
 pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if let Some(fault) = message.fault() {

@@ -1,12 +1,12 @@
 //! The ledger: a host of the model counts, for a call, exactly the operations that the server counts on its datagrams.
 
 use balance::policy::RoundRobin;
-use balance::{Balancer, Cluster, HealthSettings, Member, Sign};
+use balance::{Balancer, Cluster, HealthSettings, Member};
 use base::{Instant, Ledger, Operation, Outbox};
 use config::scenario::{Costs, Group, Role, Run, Scenario, Spread, Step, Stream, Timers};
 use node::{
-    Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Shard, Tokens, Topology,
-    node_id,
+    Event, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Shard, Tokens,
+    Topology, node_id,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ fn addr(text: &str) -> SocketAddr {
 
 /// The server's code on datagrams.
 trait Element {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>);
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>);
     fn deadline(&self) -> Option<Instant>;
     fn ledger(&self) -> Ledger;
 }
@@ -30,7 +30,7 @@ trait Element {
 macro_rules! element {
     ($shard:ty) => {
         impl Element for $shard {
-            fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+            fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
                 self.handle(now, input, out);
             }
             fn deadline(&self) -> Option<Instant> {

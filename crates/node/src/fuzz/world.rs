@@ -1,7 +1,8 @@
 use super::watch::Watch;
 use super::{Sent, parties};
 use crate::{
-    Counters, Input, Key, Listener, NodeAddress, Orphans, Settings, Shard, Tokens, Topology, node_id,
+    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, Resolved, Settings, Shard, Tokens,
+    Topology, node_id,
 };
 use balance::policy::{Policy, RoundRobin, Tlwl};
 use balance::{Balancer, Cluster, HealthSettings, Load, Member, Sign, Slot, TableCounts};
@@ -42,6 +43,8 @@ pub(super) struct World<'a, T> {
     now: Instant,
     received: Vec<Received>,
     sent: Vec<Sent>,
+    /// Names that the element asks for.
+    asked: Vec<Name>,
     /// Of the processes before the restarts.
     done: Counters,
 }
@@ -88,6 +91,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             now: Instant::ZERO,
             received: Vec::new(),
             sent: Vec::new(),
+            asked: Vec::new(),
             done: Counters::default(),
         }
     }
@@ -233,6 +237,13 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let sent = self.handle(&received);
         self.watch.check(received.from, &received.bytes, &sent);
         assert_eq!(self.handle(&received), sent, "a repetition fares differently");
+        // Names with a port exist.
+        for name in core::mem::take(&mut self.asked) {
+            let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
+            let answer =
+                Resolved { addresses: found.into_iter().collect(), fresh_for: Duration::from_secs(30) };
+            self.shard.learn(self.now, &name, &answer);
+        }
         let at = self.choose();
         for one in sent {
             keep(&mut self.sent, one, at);
@@ -246,9 +257,11 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let Received { listener, from, ref bytes } = *received;
         let mut out = Outbox::default();
         self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
-        for sign in out.drain_events() {
-            if let Sign::Pause { slot, until, asked } = sign {
-                self.cluster.pause(slot, until, asked);
+        for event in out.drain_events() {
+            match event {
+                Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
+                Event::Sign(Sign::NoAnswer { .. }) => {}
+                Event::LookUp(name) => self.asked.push(name),
             }
         }
         let sent = |transmit: &base::Transmit| Sent {

@@ -1,10 +1,9 @@
 use super::super::{Sent, parties};
 use super::watch::{Cause, ProxyWatch};
 use crate::{
-    Counters, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens,
+    Counters, Event, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens,
     Topology,
 };
-use balance::Sign;
 use base::{Instant, Outbox};
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -274,7 +273,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
     }
 
-    fn run(&mut self, step: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Sign>)) -> Vec<Sent> {
+    fn run(&mut self, step: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>)) -> Vec<Sent> {
         let mut out = Outbox::default();
         step(&mut self.shard, self.now, &mut out);
         let sent = |transmit: &base::Transmit| Sent {
