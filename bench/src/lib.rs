@@ -11,5 +11,6 @@ pub mod driver;
 pub mod endpoint;
 pub mod process;
 pub mod report;
+pub mod scenarios;
 pub mod target;
 pub mod text;
