@@ -9,6 +9,7 @@ pub mod bed;
 pub mod caller;
 pub mod driver;
 pub mod endpoint;
+pub mod hot;
 pub mod process;
 pub mod report;
 pub mod scenarios;
