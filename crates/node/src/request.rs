@@ -289,7 +289,7 @@ impl Shard {
         refusal: Refused,
         out: &mut Outbox<Sign>,
     ) {
-        match reply::refuse(message, (listener, from), refusal, &self.topology, &self.tokens, out) {
+        match reply::answer(message, (listener, from), refusal.into(), &self.topology, &self.tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
                 *self.counters.replies.entry(refusal.status).or_default() += 1;

@@ -1,5 +1,5 @@
 use super::medium::{Live, Out, Received, Way, quoted_key};
-use crate::reply::{self, acknowledges_us};
+use crate::reply::{self, Own, acknowledges_us};
 use crate::route::RouteInfo;
 use crate::token::branch::Routing;
 use crate::token::route;
@@ -22,9 +22,6 @@ pub struct ProxySettings {
     /// Most transactions at a time; over it what is new is refused.
     pub max_transactions: usize,
 }
-
-/// The answer to [`ProxyShard::is_asked`].
-const ALIVE: Refused = refused(200, "OK");
 
 /// Of `max_transactions`, what is kept beyond it for requests within dialogs, so that calls can end.
 const RESERVE: usize = 4;
@@ -175,12 +172,7 @@ impl ProxyShard {
     }
 
     /// §16.3 to §16.5. What is not to be forwarded is answered at once, without a transaction.
-    fn examine(
-        &mut self,
-        listener: u16,
-        from: SocketAddr,
-        message: &Message<'_>,
-    ) -> Result<Received, Refused> {
+    fn examine(&mut self, listener: u16, from: SocketAddr, message: &Message<'_>) -> Result<Received, Own> {
         check_form(message)?;
         self.check_limit(message)?;
         let topology = &self.live.topology;
@@ -196,7 +188,7 @@ impl ProxyShard {
         let routing = check_loop(topology, message, &routing)?;
         check_extensions(message)?;
         if self.is_asked(message, &route) {
-            return Err(ALIVE);
+            return Err(Own::Capabilities);
         }
         let way = self.way(listener, message, &route)?;
         Ok(Received { bytes: message.bytes().into(), listener, from, way, routing })
@@ -248,19 +240,20 @@ impl ProxyShard {
         Ok(())
     }
 
+    /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
     fn refuse(
         &mut self,
         message: &Message<'_>,
         listener: u16,
         from: SocketAddr,
-        refusal: Refused,
+        own: Own,
         out: &mut Outbox<Sign>,
     ) {
         let Live { topology, tokens, .. } = &self.live;
-        match reply::refuse(message, (listener, from), refusal, topology, tokens, out) {
+        match reply::answer(message, (listener, from), own, topology, tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                *self.counters.replies.entry(refusal.status).or_default() += 1;
+                *self.counters.replies.entry(own.status()).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
         }
