@@ -1,4 +1,4 @@
-use crate::validate::Halt;
+use crate::reply::Halt;
 use crate::{Event, Orphans, Shard};
 use balance::{Decision, NodeId, Request, Verdict};
 use base::{Instant, Outbox};
@@ -43,7 +43,7 @@ impl Shard {
         let facts = self.examine(now, 0, from, &message, out);
         (self.ledger, self.counters.tokens_refused) = before;
         let facts = facts.map_err(|halt| match halt {
-            Halt::Refused(refusal) => format!("refused: {} {}", refusal.status, refusal.reason),
+            Halt::Answered(own) => format!("refused: {} {}", own.status(), own.reason()),
             Halt::Unresolved => {
                 "dropped: the next hop is a host name that is being looked up; ask again".to_owned()
             }

@@ -1,9 +1,10 @@
 //! Host names in the URIs of requests that leave the site (RFC 3263 §4): asked for outside, remembered here.
 
 use crate::Event;
+use crate::reply::Halt;
 use crate::route::{Target, is_unicast};
 use crate::topology::{NodeAddress, Topology};
-use crate::validate::{Halt, refused};
+use crate::validate::refused;
 use balance::CallKey;
 use base::{Instant, Outbox};
 use core::fmt;

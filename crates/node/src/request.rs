@@ -1,12 +1,12 @@
 //! The way of a request: validate, read the Route, decide, edit, forward (RFC 3261 §16.3 to §16.6, §16.11).
 
-use crate::reply::{self, acknowledges_us};
+use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
 use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{self, RouteToken};
 use crate::topology::NodeAddress;
-use crate::validate::{Halt, Refused, check_extensions, check_form, check_loop, refused};
+use crate::validate::{Refused, check_extensions, check_form, check_loop, refused};
 use crate::{Drop, Event, Shard};
 use balance::{Decision, Direction, Request, Slot, Why};
 use base::{Instant, Operation, Outbox};
@@ -52,7 +52,7 @@ impl Shard {
         let outcome = outcome.and_then(|facts| Ok(self.assign(now, listener, from, message, &facts, out)?));
         match outcome {
             Ok(()) => {}
-            Err(Halt::Refused(refusal)) => self.reply(message, listener, from, refusal, out),
+            Err(Halt::Answered(own)) => self.answer(message, listener, from, own, out),
             Err(Halt::Unresolved) => self.discard(Drop::Unresolved),
         }
     }
@@ -276,18 +276,18 @@ impl Shard {
     }
 
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
-    fn reply(
+    fn answer(
         &mut self,
         message: &Message<'_>,
         listener: u16,
         from: SocketAddr,
-        refusal: Refused,
+        own: Own,
         out: &mut Outbox<Event>,
     ) {
-        match reply::refuse(message, (listener, from), refusal, &self.topology, &self.tokens, out) {
+        match reply::answer(message, (listener, from), own, &self.topology, &self.tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                *self.counters.replies.entry(refusal.status).or_default() += 1;
+                *self.counters.replies.entry(own.status()).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
         }

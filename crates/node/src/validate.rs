@@ -8,7 +8,7 @@ use wire::{Message, Method, Via, scheme_of};
 /// says.
 const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
 
-/// An answer of our own in place of forwarding, nearly always a refusal: status and reason phrase.
+/// A refusal of our own in place of forwarding: status and reason phrase.
 #[derive(Clone, Copy)]
 pub(crate) struct Refused {
     pub(crate) status: u16,
@@ -17,20 +17,6 @@ pub(crate) struct Refused {
 
 pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
     Refused { status, reason }
-}
-
-/// Why a request is not forwarded now.
-pub(crate) enum Halt {
-    /// It gets an answer of ours.
-    Refused(Refused),
-    /// Where it goes is not known yet. It is dropped, and its repetition finds the address.
-    Unresolved,
-}
-
-impl From<Refused> for Halt {
-    fn from(refusal: Refused) -> Self {
-        Self::Refused(refusal)
-    }
 }
 
 /// Steps 1 to 3: syntax, scheme, Max-Forwards.

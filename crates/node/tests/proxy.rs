@@ -317,6 +317,14 @@ fn options_about_itself_are_answered() {
     for uri in &itself {
         let sent = bed.one(client(), &options(uri, "itself").bytes());
         assert_eq!((sent.status(), sent.to), (200, client()));
+        // RFC 3261 §11.2.
+        let answer = wire::scan(&sent.bytes).expect("a response");
+        let capabilities = ["Accept", "Accept-Encoding", "Accept-Language", "Supported"];
+        assert_eq!(
+            capabilities.map(|name| answer.header(name)),
+            [Some(&b""[..]), Some(b"identity"), Some(b"en"), Some(b"")]
+        );
+        assert_eq!((answer.header("Allow"), answer.header("Unsupported")), (None, None));
     }
     assert_eq!(bed.shard.report().transactions, 0, "without a transaction");
     for uri in [format!("sip:bob@{PROXY}"), format!("sip:{}", HOPS[0])] {

@@ -1,11 +1,11 @@
 use super::medium::{Live, Out, Received, Way, quoted_key};
 use crate::names::{Name, Names, Resolved};
-use crate::reply::{self, acknowledges_us};
+use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::RouteInfo;
 use crate::token::branch::Routing;
 use crate::token::route;
 use crate::topology::NodeAddress;
-use crate::validate::{Halt, Refused, check_extensions, check_form, check_loop, refused};
+use crate::validate::{Refused, check_extensions, check_form, check_loop, refused};
 use crate::{Counters, Drop, Event, Input, Settings, Tokens, Topology};
 use ::proxy::{Arrived, Proxy};
 use balance::Direction;
@@ -23,9 +23,6 @@ pub struct ProxySettings {
     /// Most transactions at a time; over it what is new is refused.
     pub max_transactions: usize,
 }
-
-/// The answer to [`ProxyShard::is_asked`].
-const ALIVE: Refused = refused(200, "OK");
 
 /// Of `max_transactions`, what is kept beyond it for requests within dialogs, so that calls can end.
 const RESERVE: usize = 4;
@@ -168,7 +165,7 @@ impl ProxyShard {
             return self.discard(Drop::Ack);
         }
         match self.examine(listener, from, message, out) {
-            Err(Halt::Refused(refusal)) => self.refuse(message, listener, from, refusal, out),
+            Err(Halt::Answered(own)) => self.answer(message, listener, from, own, out),
             Err(Halt::Unresolved) => self.discard(Drop::Unresolved),
             Ok(received) => {
                 let method = message.method().unwrap_or(Method::Other);
@@ -202,7 +199,7 @@ impl ProxyShard {
         let routing = check_loop(topology, message, &routing)?;
         check_extensions(message)?;
         if self.is_asked(message, &route) {
-            return Err(ALIVE.into());
+            return Err(Halt::Answered(Own::Capabilities));
         }
         let way = self.way(listener, message, &route, out)?;
         Ok(Received { bytes: message.bytes().into(), listener, from, way, routing })
@@ -259,19 +256,20 @@ impl ProxyShard {
         Ok(())
     }
 
-    fn refuse(
+    /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
+    fn answer(
         &mut self,
         message: &Message<'_>,
         listener: u16,
         from: SocketAddr,
-        refusal: Refused,
+        own: Own,
         out: &mut Outbox<Event>,
     ) {
         let Live { topology, tokens, .. } = &self.live;
-        match reply::refuse(message, (listener, from), refusal, topology, tokens, out) {
+        match reply::answer(message, (listener, from), own, topology, tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                *self.counters.replies.entry(refusal.status).or_default() += 1;
+                *self.counters.replies.entry(own.status()).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
         }
