@@ -21,8 +21,6 @@ use wire::Method;
 pub(crate) struct Job {
     what: What,
     class: Class,
-    /// The buffer of what it sends when it is done; it gets one at the start of its service.
-    out: Option<u32>,
     /// The same for copies of a message; only where copies are looked for.
     key: u64,
 }
@@ -114,10 +112,14 @@ pub(crate) struct Host {
     paid: Ledger,
     /// Whether its work takes no time.
     free: bool,
+    /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
+    clears_for_free: bool,
     messages: Slab<Message>,
     fires: Slab<Fire>,
+    /// What the service of each worker sends when it is done.
     outs: Vec<Vec<Letter>>,
-    idle_outs: Vec<u32>,
+    /// The memory of what has been sent.
+    spare: Vec<Letter>,
     /// When the world will look at its timers.
     pub(crate) timers_at: Instant,
     pub(crate) results: HostResults,
@@ -178,21 +180,22 @@ impl Host {
         let control = Control::new(group, costs.message.div_f64(capacity), rng.fork("control"));
         let lanes = Lanes { rules: control.settings().triage, dropped: Vec::new() };
         let cpu = Cpu::with_triage(config, lanes, rng.fork("cpu"));
-        let mark = cpu.mark(Instant::ZERO);
+        let (mark, prices) = (cpu.mark(Instant::ZERO), Prices::new(costs));
         Self {
             id,
             role,
             cpu,
             control,
             costs: costs.clone(),
-            prices: Prices::new(costs),
+            clears_for_free: free || (costs.cleanup.is_zero() && prices.is_none()),
+            prices,
             ledger: Ledger::default(),
             paid: Ledger::default(),
             free,
             messages: Slab::default(),
             fires: Slab::default(),
-            outs: Vec::new(),
-            idle_outs: Vec::new(),
+            outs: vec![Vec::new(); workers],
+            spare: Vec::new(),
             timers_at: NEVER,
             results: HostResults::new(name_of(group, number), bin),
             mark,
@@ -248,7 +251,7 @@ impl Host {
     }
 
     fn enqueue(&mut self, now: Instant, lane: Priority, class: Class, what: What, key: u64) {
-        let admission = self.cpu.enqueue(now, lane, Job { what, class, out: None, key });
+        let admission = self.cpu.enqueue(now, lane, Job { what, class, key });
         if admission == Admission::Queued {
             if let What::Message(_) = what {
                 self.control.on_enqueue(now, class, self.cpu.occupied());
@@ -279,6 +282,11 @@ impl Host {
         }
     }
 
+    /// Whether a processor is free and something waits for it.
+    pub(crate) fn may_start(&self, now: Instant) -> bool {
+        self.cpu.may_start(now)
+    }
+
     /// Begins the next service, if it can.
     pub(crate) fn start(
         &mut self,
@@ -286,10 +294,7 @@ impl Host {
         agents: &mut Agents,
         alarms: &mut Vec<Alarm>,
     ) -> Option<Due> {
-        if !self.cpu.may_start(now) {
-            return None;
-        }
-        let clears = self.clears_for_free();
+        let clears = self.clears_for_free;
         let Self {
             cpu,
             role,
@@ -297,7 +302,7 @@ impl Host {
             messages,
             fires,
             outs,
-            idle_outs,
+            spare,
             costs,
             prices,
             ledger,
@@ -312,12 +317,7 @@ impl Host {
             if clears {
                 role.clear_away(now);
             }
-            let out = idle_outs.pop().unwrap_or_else(|| {
-                outs.push(Vec::new());
-                outs.len() as u32 - 1
-            });
-            job.out = Some(out);
-            let out = &mut outs[out as usize];
+            let out = &mut *spare;
             let mut work = Work { now, id: *id, role, control, costs, ledger, results, agents, alarms, out };
             let cost = match job.what {
                 What::Timer(at) => work.timer(fires.remove(at).expect("it was put there to wait")),
@@ -343,6 +343,9 @@ impl Host {
             served = Some((*job, cost));
             cost
         });
+        if let Some(due) = due {
+            core::mem::swap(spare, &mut outs[due.ticket.worker()]);
+        }
         self.left(now, served);
         due
     }
@@ -382,16 +385,14 @@ impl Host {
     /// A service ends: what it sent leaves.
     pub(crate) fn finish(&mut self, now: Instant, ticket: Ticket, sent: &mut Vec<Letter>) -> Option<Instant> {
         match self.cpu.finish(now, ticket) {
-            Finish::Done(served) => {
-                let out = served.job.out.expect("it was given one when its service began");
-                let out_box = &mut self.outs[out as usize];
+            Finish::Done(_) => {
+                let out = &mut self.outs[ticket.worker()];
                 // Mostly nothing else has been sent.
                 if sent.is_empty() {
-                    core::mem::swap(sent, out_box);
+                    core::mem::swap(sent, out);
                 } else {
-                    sent.append(out_box);
+                    sent.append(out);
                 }
-                self.idle_outs.push(out);
                 None
             }
             Finish::Later(at) => Some(at),
@@ -407,7 +408,7 @@ impl Host {
             }
             return;
         };
-        let clears = self.clears_for_free();
+        let clears = self.clears_for_free;
         while let Role::Proxy(proxy, router) = &mut self.role
             && let Some(fire) = proxy.due(now)
         {
@@ -425,14 +426,9 @@ impl Host {
         }
     }
 
-    /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
-    fn clears_for_free(&self) -> bool {
-        self.free || (self.costs.cleanup.is_zero() && self.prices.is_none())
-    }
-
     /// Ends the transactions whose time is over, if that is free.
     pub(crate) fn clear_away(&mut self, now: Instant) {
-        if self.clears_for_free() {
+        if self.clears_for_free {
             self.role.clear_away(now);
         }
     }
@@ -440,7 +436,7 @@ impl Host {
     /// When [`timers`](Self::timers) is to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.role {
-            Role::Proxy(proxy, _) if self.clears_for_free() => proxy.noticed_deadline(),
+            Role::Proxy(proxy, _) if self.clears_for_free => proxy.noticed_deadline(),
             Role::Proxy(proxy, _) => proxy.deadline(),
             Role::Balancer(balancer) => balancer.deadline(),
             Role::Server => None,
@@ -472,12 +468,9 @@ impl Host {
         let mut lost = Vec::new();
         self.cpu.fail(now, |job| lost.push(job));
         for job in lost {
-            if let Some(out) = job.out {
-                self.outs[out as usize].clear();
-                self.idle_outs.push(out);
-            }
             self.forget(job.what);
         }
+        self.outs.iter_mut().for_each(Vec::clear);
     }
 
     /// It is back, with nothing but its role.
@@ -630,9 +623,11 @@ fn proxied(
         let known = proxy.absorb(now, &arrived.key, sink);
         return if known || message.to_tag != Some(id) { costs.message } else { costs.reject_ack };
     }
-    if message.is_in_dialog() && !proxy.knows(&arrived.key) {
-        ledger.charge(Operation::VerifyToken);
+    if !proxy.absorb(now, &arrived.key, sink) {
+        if message.is_in_dialog() {
+            ledger.charge(Operation::VerifyToken);
+        }
+        proxy.take(now, &arrived, *message, router, sink);
     }
-    proxy.request(now, &arrived, *message, router, sink);
     costs.message
 }
