@@ -3,10 +3,11 @@
 use super::agents::{Agents, Alarm, Out, Party};
 use super::balancer::Balancer;
 use super::control::Period;
-use super::host::{Host, NEVER, Role, name_of};
+use super::host::{Host, NEVER, name_of};
 use super::measure::Results;
 use super::medium::{Map, Router};
 use super::message::{HostId, Letter, Sent, Start};
+use super::work::Role;
 use crate::engine::{self, EventQueue, LinkConfig, Network, Rule, StallConfig, Stalls, Ticket, Trace};
 use balance::{Weights, policy};
 use base::{Instant, Rng, Slab};
@@ -333,13 +334,13 @@ impl<'a> World<'a> {
         self.agents.clear_away(end);
         let mut occupancy = Vec::new();
         for host in &self.hosts {
-            if let Role::Balancer(balancer) = &host.role {
+            if let Role::Balancer(balancer) = &host.element.role {
                 debug_assert_eq!(balancer.audit(), Ok(()));
                 occupancy.extend(balancer.occupancy());
             }
         }
         for (host, met) in occupancy {
-            self.hosts[host.index()].results.occupancy = met;
+            self.hosts[host.index()].element.results.occupancy = met;
         }
         let transactions = self.hosts.iter().map(Host::transactions).sum::<usize>();
         let (calls_left, transactions_left) =
