@@ -138,6 +138,12 @@ impl Lanes {
         Some((timer, noticed(&timer)))
     }
 
+    /// Whether one that nobody notices may be due.
+    #[inline]
+    pub(crate) fn unnoticed_is_due(&self, now: Instant) -> bool {
+        self.unnoticed.deadline().is_some_and(|deadline| deadline <= now)
+    }
+
     /// The same among those that nobody notices.
     pub(crate) fn pop_unnoticed(
         &mut self,

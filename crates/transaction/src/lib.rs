@@ -17,6 +17,7 @@
 
 mod build;
 pub mod client;
+mod counted;
 mod effects;
 mod key;
 mod lanes;

@@ -11,6 +11,7 @@ mod measure;
 mod medium;
 mod message;
 mod prices;
+mod work;
 mod world;
 
 pub(crate) use agents::{arrivals, holding};
