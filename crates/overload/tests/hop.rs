@@ -2,10 +2,11 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Feedback, Law, Limit, Neighbour, Receiver, Sender, SenderSettings};
+use overload::hop::{Feedback, Law, Limit, Neighbour, Outcome, Receiver, Sender, SenderSettings};
 use overload::local::occupancy;
 use overload::signal::Load;
 use overload::{Class, Scope};
+use rand::Rng as _;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -27,7 +28,7 @@ fn sent(sender: &mut Sender, now: Instant, rng: &mut Rng) -> usize {
         .filter(|_| {
             let sent = sender.judge(now, Class::NewInvite, 1.0, rng).is_accept();
             if sent {
-                sender.on_confirmed();
+                sender.on_settled(now, Outcome::Answered);
             }
             sent
         })
@@ -115,13 +116,13 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
     let mut under_way = 1;
     let mut bursts = Vec::new();
     for _ in 0..7 {
-        (0..under_way).for_each(|_| sender.on_confirmed());
+        (0..under_way).for_each(|_| sender.on_settled(at(1), Outcome::Answered));
         under_way = burst(&mut sender, &mut rng);
         bursts.push(under_way);
     }
     assert_eq!(bursts, [2, 4, 8, 16, 32, 50, 50]);
     sender.on_feedback(at(2), &feedback(Some(Limit::Window(3.0)), 3), &mut rng);
-    (0..47).for_each(|_| sender.on_confirmed());
+    (0..47).for_each(|_| sender.on_settled(at(2), Outcome::Answered));
     assert_eq!((burst(&mut sender, &mut rng), sender.under_way()), (0, 3), "a smaller one counts at once");
 }
 
@@ -129,7 +130,7 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
 fn a_server_that_never_answers_is_left_alone() {
     let mut rng = Rng::from_seed(1);
     let mut sender = sender(Scope::NewRequests);
-    (0..3).for_each(|_| sender.on_timeout(at(0)));
+    (0..3).for_each(|_| sender.on_settled(at(0), Outcome::Silent));
     assert_eq!(sent(&mut sender, at(500), &mut rng), 0);
     assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1, "one probe");
     assert!(sender.judge(at(1_000), Class::Closing, 1.0, &mut rng).is_accept());
@@ -177,4 +178,112 @@ fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
     }
     assert!((shares[98] - 80.0).abs() < 1.0, "half of 160 each: {}", shares[98]);
     assert!((shares[299] - 160.0).abs() < 1.0, "all of it: {}", shares[299]);
+}
+
+/// Lets a server refuse for ten seconds whatever its window lets in, and says how much that was.
+fn refused(sender: &mut Sender, rng: &mut Rng) -> usize {
+    let mut asked = 0;
+    for millis in 0..10_000_u64 {
+        if millis % 100 == 0 {
+            sender.on_feedback(at(millis), &feedback(Some(Limit::Window(1.0)), millis + 1), rng);
+        }
+        // More calls wait than are ever let through, and the 503 comes at once.
+        for _ in 0..10 {
+            if sender.judge(at(millis), Class::NewInvite, 1.0, rng).is_accept() {
+                asked += 1;
+                sender.on_response();
+                sender.on_settled(at(millis), Outcome::Refused);
+            }
+        }
+    }
+    asked
+}
+
+#[test]
+fn refusals_do_not_clock_a_window_and_a_closed_window_opens_again() {
+    let mut rng = Rng::from_seed(1);
+    let mut sender = sender(Scope::NewRequests);
+    let asked = refused(&mut sender, &mut rng);
+    assert!((10..=16).contains(&asked), "six at first, then one a second: {asked}");
+    assert_eq!(sender.under_way(), 0);
+    // A second later at the latest one is let in, and what it brings opens the window for good.
+    sender.on_feedback(at(10_000), &feedback(Some(Limit::Window(8.0)), 10_001), &mut rng);
+    let now = (10_000..11_001).find(|ms| sender.judge(at(*ms), Class::NewInvite, 1.0, &mut rng).is_accept());
+    let now = at(now.expect("a window opens again"));
+    sender.on_settled(now, Outcome::Answered);
+    assert_eq!(sent(&mut sender, now, &mut rng), 1_000);
+}
+
+/// The three laws as a server runs them.
+fn laws() -> [Law; 3] {
+    [
+        Law::Loss(occupancy::Settings::default()),
+        Law::Rate(overload::hop::rate::Settings::default()),
+        Law::Window(overload::hop::window::Settings::default()),
+    ]
+}
+
+/// Half a minute of any load and any outcomes between a server and four neighbours.
+fn storm(receiver: &mut Receiver, senders: &mut [Sender; 4], rng: &mut Rng) {
+    for millis in (0..30_000).step_by(10) {
+        let now = at(millis);
+        for (sender, number) in senders.iter_mut().zip(0..) {
+            if !sender.judge(now, Class::NewInvite, 1.0, rng).is_accept() {
+                continue;
+            }
+            let from = Neighbour(number);
+            let outcome = match rng.random_range(0..4) {
+                0 => Outcome::Refused,
+                1 => Outcome::Silent,
+                2 => Outcome::NotSent,
+                _ => Outcome::Answered,
+            };
+            if outcome != Outcome::Refused {
+                receiver.on_arrival(now, from, Class::NewInvite);
+                receiver.on_confirmed(from);
+            }
+            if rng.random_bool(0.5) {
+                receiver.on_served(Class::NewInvite);
+            }
+            sender.on_feedback(now, &receiver.feedback(), rng);
+            sender.on_settled(now, outcome);
+        }
+        if now.as_nanos() % receiver.period().as_nanos() as u64 == 0 {
+            let (utilisation, wait) = (rng.random_range(0.5..1.0), rng.random_range(0..1_000));
+            receiver.on_period(now, &Load { utilisation, queue: 0, wait: Duration::from_millis(wait) });
+        }
+    }
+}
+
+#[test]
+fn no_law_has_a_dead_end() {
+    for (law, seed) in laws().into_iter().flat_map(|law| (0..20).map(move |seed| (law, seed))) {
+        let mut rng = Rng::from_seed(seed);
+        let mut receiver = Receiver::new(law, Scope::NewRequests);
+        let mut senders = [0; 4].map(|_| sender(Scope::NewRequests));
+        storm(&mut receiver, &mut senders, &mut rng);
+        // The server has nothing to do, and those who are let through are answered.
+        let mut free = [None; 4];
+        for millis in (30_000..75_000).step_by(10) {
+            let now = at(millis);
+            for (sender, free) in senders.iter_mut().zip(&mut free) {
+                let sent = (0..10)
+                    .filter(|_| sender.judge(now, Class::NewInvite, 1.0, &mut rng).is_accept())
+                    .count();
+                for _ in 0..sent {
+                    sender.on_feedback(now, &receiver.feedback(), &mut rng);
+                    sender.on_response();
+                    sender.on_settled(now, Outcome::Answered);
+                }
+                *free = if sent == 10 { free.or(Some(millis)) } else { None };
+            }
+            if now.as_nanos() % receiver.period().as_nanos() as u64 == 0 {
+                receiver.on_period(now, &Load::default());
+            }
+        }
+        // A probe of a silent server waits for 32 s at most.
+        assert!(free.iter().all(|free| free.is_some()), "{law:?} {seed}: {free:?}");
+        assert!(senders.iter().all(|sender| sender.under_way() == 0));
+        assert_eq!(receiver.feedback().limit, None, "{law:?} {seed}");
+    }
 }

@@ -153,13 +153,34 @@ fn neighbours_that_know_nothing_of_feedback_are_held_by_the_local_law() {
 
 #[test]
 fn a_priced_ack_makes_local_control_useless_and_feedback_worth_more() {
-    let good = |local, feedback| {
+    let good = |local, feedback, seed| {
         let mut plan = plan(local, feedback, &[(0.0, CAPACITY * MANY)], 80.0);
         plan.ack = Duration::from_millis(1);
-        goodput(&run(plan, 6)[40..])
+        goodput(&run(plan, seed)[40..])
     };
-    assert!(good("delay", "none") < 0.1 * CAPACITY);
-    assert!(good("delay", "rate") > 0.95 * CAPACITY);
+    for seed in 1..=4 {
+        assert!(good("delay", "none", seed) < 0.1 * CAPACITY);
+        // A server that has come to do nothing but refuse finds back.
+        for feedback in ["rate", "window"] {
+            let good = good("delay", feedback, seed);
+            assert!(good > 0.95 * CAPACITY, "{feedback} {seed}: {good}");
+        }
+    }
+}
+
+#[test]
+fn refusing_does_not_become_all_that_a_server_with_many_neighbours_does() {
+    // A window of one for each of them is more than the server can take, so it has to refuse.
+    for (feedback, senders, least) in
+        [("window", 40, 0.6), ("window", 100, 0.6), ("rate", 40, 0.95), ("rate", 100, 0.95)]
+    {
+        let mut plan = plan("delay", feedback, &[], 80.0);
+        plan.schedule = vec![(0.0, vec![CAPACITY * MANY / senders as f64; senders])];
+        plan.supporting = senders;
+        plan.ack = Duration::from_millis(1);
+        let good = goodput(&run(plan, 6)[40..]);
+        assert!(good > least * CAPACITY, "{feedback} {senders}: {good}");
+    }
 }
 
 #[test]

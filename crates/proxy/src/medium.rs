@@ -45,9 +45,10 @@ pub trait Medium {
     fn respond(&mut self, request: &Self::Request, status: u16) -> Self::Message;
 
     /// The next hop of this attempt has given its first response other than 100, or never will give one: told once an
-    /// attempt, and `last` unless another attempt follows. Senders that limit what is under way count by it.
-    fn settled(&mut self, request: &Self::Request, attempt: u8, last: bool) {
-        let _ = (request, attempt, last);
+    /// attempt with the status of that response, and `last` unless another attempt follows. Senders that limit what is
+    /// under way count by it.
+    fn settled(&mut self, request: &Self::Request, attempt: u8, status: Option<u16>, last: bool) {
+        let _ = (request, attempt, status, last);
     }
 
     /// The CANCEL of a request that was forwarded (§9.1), and the key of its client transaction.

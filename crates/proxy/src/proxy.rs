@@ -464,7 +464,8 @@ impl<D: Medium> Proxy<D> {
         {
             let last = !actions.contains(&Action::TryNext);
             entry.settled = true;
-            medium.settled(request, entry.attempt, last);
+            let status = if let Event::Response(status) = event { Some(status) } else { None };
+            medium.settled(request, entry.attempt, status, last);
         }
         for action in actions {
             match action {

@@ -30,7 +30,8 @@ fn a_light_load_completes_every_call_and_leaves_nothing() {
     assert!(stream.calls > 9_000, "{}", stream.calls);
     // A call in progress lasts longer than 1,500 s once in three million.
     assert_eq!((results.calls_left, results.transactions_left), (0, 0));
-    // INVITE, ACK, BYE and their responses at the server; INVITE, BYE, ACK at the callee, 100, 180, 200, 200 at the caller.
+    // INVITE, ACK, BYE and their responses at the server; INVITE, BYE, ACK at the callee, 100, 180, 200, 200 at the
+    // caller.
     assert_eq!(results.messages, stream.calls * 13);
 }
 

@@ -1,5 +1,5 @@
-//! The Overload paper's figures of runs of seconds, compared with those in the repository: a change of behaviour is a diff to
-//! read.
+//! The Overload paper's figures of runs of seconds, compared with those in the repository: a change of behaviour is a
+//! diff to read.
 
 mod tables;
 

@@ -1,6 +1,6 @@
 //! What the report writes for a small figure that has one of everything.
 
-use sim::report::{Axis, Claim, Figure, Plot, Point, Series, Style, write};
+use sim::report::{Axis, Claim, Figure, Plot, Point, Series, Style, Verdict, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,7 @@ fn figure() -> Figure {
     let claims = vec![
         Claim::check("section V-B", "Goodput collapses & stays low.", "4 calls/s at 300", true),
         Claim::check("section V-C", "It recovers <b>at once</b>.", "after 12 s", false).about(1),
+        Claim::check("section VII", "Both are alike.", "0.1 ± 0.3 ms", Verdict::Open).about(1),
         Claim::out_of_reach("table II", "A call costs 3 ms.", "2.1 ms", "no such machine").about(2),
     ];
     Figure {
@@ -154,5 +155,5 @@ fn statements_without_a_plot_are_shown_too() {
     let plain = Figure { name: "plain".into(), plots: Vec::new(), ..figure() };
     assert_eq!(plain.stem(0), "plain");
     let page = text(&written("plain", &[plain]), "report.html");
-    assert_eq!(page.matches("<article").count(), 3);
+    assert_eq!(page.matches("<article").count(), 4);
 }

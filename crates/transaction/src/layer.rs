@@ -69,9 +69,14 @@ impl<T, M: Message> Layer<T, M> {
         let step = Machine::client(new.kind, new.transport);
         let key = ServerKey { key: new.key, tag: Tag::NONE, is_ack: false };
         let id = self.enter(&key, step.next, new.transport, new.user)?;
-        self.carry_out(now, id, Sending::First, out, |_| step, |step, entry, messages, out| {
-            send_new(entry, messages, id, step.send, request, out)
-        });
+        self.carry_out(
+            now,
+            id,
+            Sending::First,
+            out,
+            |_| step,
+            |step, entry, messages, out| send_new(entry, messages, id, step.send, request, out),
+        );
         Some(id)
     }
 

@@ -6,13 +6,14 @@
 mod bucket;
 pub mod rate;
 mod receiver;
+mod refusals;
 mod sender;
 mod share;
 mod silence;
 pub mod window;
 
 pub use receiver::{Law, Receiver};
-pub use sender::{Sender, SenderSettings};
+pub use sender::{Outcome, Sender, SenderSettings};
 
 use core::time::Duration;
 

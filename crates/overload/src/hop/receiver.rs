@@ -33,7 +33,8 @@ pub struct Receiver {
     law: State,
     neighbours: BTreeMap<Neighbour, Upstream>,
     served: u32,
-    last: Instant,
+    /// End of the last period; none is over yet after a restart in the middle of a life.
+    last: Option<Instant>,
     sequence: u64,
 }
 
@@ -90,7 +91,7 @@ impl Receiver {
             law,
             neighbours: BTreeMap::new(),
             served: 0,
-            last: Instant::ZERO,
+            last: None,
             sequence: 0,
         }
     }
@@ -137,7 +138,8 @@ impl Receiver {
 
     /// A period is over; `load` is that of this period.
     pub fn on_period(&mut self, now: Instant, load: &Load) {
-        let length = now.saturating_since(self.last).max(Duration::from_nanos(1));
+        let length =
+            self.last.map_or(self.period, |last| now.saturating_since(last)).max(Duration::from_nanos(1));
         self.neighbours.retain(|_, upstream| now.saturating_since(upstream.heard) < ACTIVE_FOR);
         let weight = 1.0 - (-length.as_secs_f64() / RATE_MEMORY.as_secs_f64()).exp();
         for upstream in self.neighbours.values_mut() {
@@ -154,7 +156,7 @@ impl Receiver {
         for upstream in self.neighbours.values_mut() {
             upstream.peak = f64::from(upstream.under_way);
         }
-        self.last = now;
+        self.last = Some(now);
         // RFC 7339 §4.4: a later value has a greater number. One that is a time also survives our restart.
         self.sequence = (self.sequence + 1).max(now.as_nanos() / SEQUENCE_UNIT);
     }

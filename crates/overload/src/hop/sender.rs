@@ -1,4 +1,5 @@
 use super::bucket::Bucket;
+use super::refusals::Refusals;
 use super::silence::Silence;
 use super::{Feedback, Limit};
 use crate::{Class, Mix, Scope, Tier, Verdict};
@@ -13,16 +14,41 @@ pub struct SenderSettings {
 
 /// A client's side of hop-by-hop feedback, one for each downstream neighbour.
 ///
-/// The host asks [`judge`](Self::judge) before it forwards, tells what became of it
-/// ([`on_confirmed`](Self::on_confirmed), [`on_response`](Self::on_response), [`on_timeout`](Self::on_timeout)) and
-/// hands over the feedback of each response ([`on_feedback`](Self::on_feedback)).
+/// The host asks [`judge`](Self::judge) before it forwards, tells what became of it ([`on_settled`](Self::on_settled)),
+/// that the neighbour answers at all ([`on_response`](Self::on_response)), and hands over the feedback of each response
+/// ([`on_feedback`](Self::on_feedback)).
 #[derive(Clone, Debug)]
 pub struct Sender {
     scope: Scope,
     mix: Mix,
     in_force: Option<InForce>,
     silence: Silence,
+    refusals: Refusals,
     under_way: u32,
+}
+
+/// What became of a new request that was accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Its first response other than 100, but for a refusal.
+    Answered,
+    /// The neighbour refused it: 503.
+    Refused,
+    /// It timed out, or its transport failed.
+    Silent,
+    /// It was not sent after all.
+    NotSent,
+}
+
+impl Outcome {
+    /// By the status of the first response other than 100, or none if there will never be one.
+    pub const fn of(status: Option<u16>) -> Self {
+        match status {
+            Some(503) => Self::Refused,
+            Some(_) => Self::Answered,
+            None => Self::Silent,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +87,7 @@ impl Sender {
             mix: Mix::new(settings.scope),
             in_force: None,
             silence: Silence::default(),
+            refusals: Refusals::default(),
             under_way: 0,
         }
     }
@@ -102,7 +129,8 @@ impl Sender {
     }
 
     /// Whether a request goes to the neighbour. `own` is the acceptance probability of this host itself, 1 if
-    /// it has none: at the edge the smaller of the two counts (Overload paper, VII-A). What is accepted here must be sent.
+    /// it has none: at the edge the smaller of the two counts (Overload paper, VII-A). What is accepted here must be
+    /// sent.
     pub fn judge(&mut self, now: Instant, class: Class, own: f64, rng: &mut Rng) -> Verdict {
         self.expire(now);
         let draw = self.mix.draw(now, class, self.acceptance().min(own), rng);
@@ -119,31 +147,36 @@ impl Sender {
                 bucket.admit(now, class, rng)
             }
             Some(InForce { throttle: Throttle::Window(grown), .. }) if class.is_new() => {
-                // As in the bucket, priority has twice the room.
-                let room = if class.tier() == Tier::First { 1.0 } else { 2.0 };
-                f64::from(self.under_way) + 1.0 <= grown.open.max(1.0) * room
+                // As in the bucket, priority has twice the room; and no pause.
+                let first = class.tier() == Tier::First;
+                let room = if first { 1.0 } else { 2.0 };
+                let open = !first || self.refusals.is_open(now);
+                open && f64::from(self.under_way) + 1.0 <= grown.open.max(1.0) * room
             }
             _ => true,
         }
     }
 
-    /// A new request that was accepted got its first response other than 100, or its transaction ended
-    /// without one. Once for each.
-    pub fn on_confirmed(&mut self) {
+    /// What became of a new request that was accepted. Once for each, or its place in the window stays taken.
+    pub fn on_settled(&mut self, now: Instant, outcome: Outcome) {
         self.under_way = self.under_way.saturating_sub(1);
-        if let Some(InForce { throttle: Throttle::Window(grown), .. }) = &mut self.in_force {
-            grown.open = (grown.open + 1.0).min(grown.limit.max(1.0));
+        match outcome {
+            Outcome::Answered => {
+                self.refusals.on_answered();
+                if let Some(InForce { throttle: Throttle::Window(grown), .. }) = &mut self.in_force {
+                    grown.open = (grown.open + 1.0).min(grown.limit.max(1.0));
+                }
+            }
+            Outcome::Refused => self.refusals.on_refused(now),
+            // RFC 7339 §5.9.
+            Outcome::Silent => self.silence.on_timeout(now),
+            Outcome::NotSent => {}
         }
     }
 
-    /// The neighbour answered a request.
+    /// The neighbour answered a request, if only with a 100.
     pub fn on_response(&mut self) {
         self.silence.on_response();
-    }
-
-    /// A request to the neighbour timed out, or its transport failed (RFC 7339 §5.9).
-    pub fn on_timeout(&mut self, now: Instant) {
-        self.silence.on_timeout(now);
     }
 
     /// The acceptance probability that the neighbour asks for; 1 if it asks for none, or in other terms.

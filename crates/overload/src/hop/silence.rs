@@ -6,25 +6,27 @@ use core::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Silence {
     timeouts: u32,
+    probes: u32,
     probe_at: Instant,
 }
 
 /// So many in a row are "repeated" timeouts.
 const REPEATED: u32 = 3;
 const PROBE_FIRST: Duration = Duration::from_secs(1);
-/// 32 s are 64*T1: no probe is sent while the last one is unanswered.
-const PROBE_MAX: Duration = Duration::from_secs(32);
+/// To 32 s = 64*T1, when the last probe has timed out.
+const PROBE_DOUBLINGS: u32 = 5;
 
 impl Silence {
+    /// A request timed out. Once the server counts as silent, those that are still under way tell nothing new.
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        self.timeouts = self.timeouts.saturating_add(1);
-        if self.timeouts == REPEATED {
+        if self.timeouts < REPEATED {
+            self.timeouts += 1;
             self.probe_at = now + PROBE_FIRST;
         }
     }
 
     pub(super) fn on_response(&mut self) {
-        self.timeouts = 0;
+        (self.timeouts, self.probes) = (0, 0);
     }
 
     /// Whether a request may be sent; if the server is silent, this one is the probe.
@@ -34,9 +36,8 @@ impl Silence {
         }
         let probe = now >= self.probe_at;
         if probe {
-            // A probe that fails is a timeout more, and doubles the wait.
-            let doublings = (self.timeouts - REPEATED + 1).min(5);
-            self.probe_at = now + (PROBE_FIRST * 2_u32.pow(doublings)).min(PROBE_MAX);
+            self.probes = (self.probes + 1).min(PROBE_DOUBLINGS);
+            self.probe_at = now + PROBE_FIRST * 2_u32.pow(self.probes);
         }
         probe
     }
@@ -53,6 +54,8 @@ mod tests {
         (0..2).for_each(|_| silence.on_timeout(at(0)));
         assert!(silence.admit(at(0)));
         silence.on_timeout(at(0));
+        // Many were under way when it fell silent.
+        (0..100).for_each(|_| silence.on_timeout(at(0)));
         let mut probes = Vec::new();
         for ms in (0..100_000).step_by(500) {
             if silence.admit(at(ms)) {

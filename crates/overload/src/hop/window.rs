@@ -5,7 +5,8 @@ use super::rate::{self, Activity};
 use super::receiver::Period;
 use super::share::fair_share;
 
-/// The constants of the law: those of the rate, whose period, target wait and thresholds mean the same here, and the step.
+/// The constants of the law: those of the rate, whose period, target wait and thresholds mean the same here, and the
+/// step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
     /// Period, target, start and stop; horizon and memory are not used.

@@ -4,7 +4,7 @@
 //! Nothing is retransmitted here: the tests ask for waits below T1/2, where nothing would be.
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Law, Neighbour, Receiver, Sender, rate, window};
+use overload::hop::{Law, Neighbour, Outcome, Receiver, Sender, rate, window};
 use overload::local::{Controller, bang_bang, delay, occupancy};
 use overload::signal::{Backlog, Load, Utilisation};
 use overload::{Class, Feedback, Local, Settings, Verdict};
@@ -30,6 +30,8 @@ enum Step {
     Ringing,
     Answer,
     Ack,
+    /// To a rejection.
+    RejectAck,
     Bye,
     ByeAnswer,
 }
@@ -45,10 +47,17 @@ impl Message {
     fn class(self) -> Class {
         match self.step {
             Step::Invite => Class::NewInvite,
-            Step::Ack | Step::Bye => Class::Closing,
+            Step::Ack | Step::RejectAck | Step::Bye => Class::Closing,
             Step::Ringing | Step::Answer | Step::ByeAnswer => Class::Response,
         }
     }
+}
+
+/// The outcomes of an INVITE here: links lose nothing, and nobody times out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Settles {
+    Answered,
+    Refused,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -59,10 +68,10 @@ enum Event {
     Look(usize),
     /// A message reaches the server.
     Arrive(Message),
-    /// The server is done with what it was doing.
-    Done(Option<Message>),
-    /// A response reaches a sender, with the feedback of the server of that moment; true confirms an INVITE.
-    Back(usize, bool, Option<usize>),
+    /// The server is done with what it was doing: serving a message, or refusing an INVITE of this sender.
+    Done(Result<Message, usize>),
+    /// A response reaches a sender, with the feedback of the server of that moment, and settles an INVITE so.
+    Back(usize, Option<Settles>, Option<usize>),
     LocalPeriod,
     HopPeriod,
 }
@@ -104,7 +113,8 @@ struct World {
     order: u64,
     events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
     queue: VecDeque<(Instant, Message)>,
-    rejections: u32,
+    /// Senders whose INVITEs are to be refused.
+    rejections: VecDeque<usize>,
     busy: bool,
     local: Box<dyn Controller>,
     meter: Utilisation,
@@ -147,7 +157,7 @@ impl World {
             order: 0,
             events: BinaryHeap::new(),
             queue: VecDeque::new(),
-            rejections: 0,
+            rejections: VecDeque::new(),
             busy: false,
             local,
             meter: Utilisation::new(Instant::ZERO, period, 1, 1.0),
@@ -208,19 +218,28 @@ impl World {
             Event::Arrive(message) => self.arrive(message),
             Event::Done(message) => {
                 self.busy = false;
-                if let Some(message) = message {
-                    self.served(message);
+                match message {
+                    Ok(message) => self.served(message),
+                    Err(sender) => {
+                        self.back(sender, Some(Settles::Refused));
+                        if !self.plan.ack.is_zero() {
+                            let ack = Message { step: Step::RejectAck, from: sender, sent: self.now };
+                            self.after(HOP * 2, Event::Arrive(ack));
+                        }
+                    }
                 }
                 self.serve();
             }
-            Event::Back(sender, confirms, feedback) => {
+            Event::Back(sender, settles, feedback) => {
                 if let Some(throttle) = &mut self.senders[sender] {
                     if let Some(feedback) = feedback {
                         throttle.on_feedback(self.now, &self.feedback[feedback], &mut self.draws);
                     }
                     throttle.on_response();
-                    if confirms {
-                        throttle.on_confirmed();
+                    match settles {
+                        Some(Settles::Answered) => throttle.on_settled(self.now, Outcome::Answered),
+                        Some(Settles::Refused) => throttle.on_settled(self.now, Outcome::Refused),
+                        None => {}
                     }
                 }
             }
@@ -262,9 +281,7 @@ impl World {
         let verdict = self.local.judge(self.now, class, &load, &mut self.draws);
         if verdict != Verdict::Accept {
             self.second().rejected += 1;
-            self.rejections += 1;
-            // The 503 is an answer like any other: it confirms, and carries feedback.
-            self.back(message.from, true);
+            self.rejections.push_back(message.from);
             self.serve();
             return;
         }
@@ -298,16 +315,16 @@ impl World {
         if self.busy {
             return;
         }
-        let (message, cost) = if self.rejections > 0 {
-            self.rejections -= 1;
-            (None, REJECT + self.plan.ack)
+        let (message, cost) = if let Some(sender) = self.rejections.pop_front() {
+            (Err(sender), REJECT)
         } else if let Some((since, message)) = self.queue.pop_front() {
             self.backlog.on_dequeue(self.now, message.class());
             self.queue_changed();
             let wait = self.now - since;
             let second = self.second();
             second.wait_max = second.wait_max.max(wait);
-            (Some(message), SERVICE)
+            let cost = if message.step == Step::RejectAck { self.plan.ack } else { SERVICE };
+            (Ok(message), cost)
         } else {
             return;
         };
@@ -317,14 +334,15 @@ impl World {
         self.after(cost, Event::Done(message));
     }
 
-    fn back(&mut self, to: usize, confirms: bool) {
+    fn back(&mut self, to: usize, settles: Option<Settles>) {
         // Before the first period is over there is no value yet.
         let last = self.feedback.len().checked_sub(1);
-        self.after(HOP, Event::Back(to, confirms, last));
+        self.after(HOP, Event::Back(to, settles, last));
     }
 
     fn served(&mut self, message: Message) {
-        self.backlog.on_served(message.class(), SERVICE);
+        let cost = if message.step == Step::RejectAck { self.plan.ack } else { SERVICE };
+        self.backlog.on_served(message.class(), cost);
         if let Some(receiver) = &mut self.receiver {
             receiver.on_served(message.class());
             if message.step == Step::Ringing {
@@ -338,9 +356,10 @@ impl World {
                 next(self, Step::Ringing, HOP * 2);
                 next(self, Step::Answer, HOP * 2);
             }
-            Step::Ringing => self.back(message.from, true),
+            Step::Ringing => self.back(message.from, Some(Settles::Answered)),
+            Step::RejectAck => {}
             Step::Answer => {
-                self.back(message.from, false);
+                self.back(message.from, None);
                 next(self, Step::Ack, HOP * 2);
             }
             Step::Ack => {
@@ -349,7 +368,7 @@ impl World {
             }
             Step::Bye => next(self, Step::ByeAnswer, HOP * 2),
             Step::ByeAnswer => {
-                self.back(message.from, false);
+                self.back(message.from, None);
                 self.second().ended[message.from] += 1;
             }
         }

@@ -26,7 +26,8 @@ pub(super) const OVERLOAD_12: Entry = Entry {
 const LOADS: [f64; 9] = [200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0, 3000.0];
 /// The highest load, ten times what the network carries.
 const FAR: f64 = 3000.0;
-/// What the network carries: each of two core servers takes in 7 messages a call, with the 100 Trying of the next server.
+/// What the network carries: each of two core servers takes in 7 messages a call, with the 100 Trying of the next
+/// server.
 const CARRIED: f64 = 2.0 * 1000.0 / 7.0;
 /// Loads above capacity where even bang-bang control has time for rejections.
 const ABOVE: [f64; 4] = [300.0, 340.0, 400.0, 600.0];
@@ -127,11 +128,11 @@ fn assumptions() -> Vec<String> {
          one core server."
             .into(),
         "The loads at which the paper measured stand in its plot only; here up to 3000 calls/s.".into(),
-        "Every server controls itself. The ACK to a rejection is a message like any other, 1 ms, of which the paper says \
-         nothing."
+        "Every server controls itself. The ACK to a rejection is a message like any other, 1 ms, of which the paper \
+         says nothing."
             .into(),
-        "The paper has one price for a rejection, 0.16666 ms for an early one. Here it is that of every rejection, early or \
-         late, with a transaction or without, unless said otherwise."
+        "The paper has one price for a rejection, 0.16666 ms for an early one. Here it is that of every rejection, \
+         early or late, with a transaction or without, unless said otherwise."
             .into(),
         HOLDING_ASSUMED.into(),
         RISE_ASSUMED.into(),
@@ -160,7 +161,8 @@ fn goodput(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure.notes = vec![
         note(options),
         format!(
-            "The table goes on to {FAR} calls/s. A core server takes in 7 messages a call, so the network carries {CARRIED:.0}."
+            "The table goes on to {FAR} calls/s. A core server takes in 7 messages a call, so the network carries \
+             {CARRIED:.0}."
         ),
     ];
     figure
@@ -176,7 +178,8 @@ fn goodput_claims(curves: &[Curve]) -> Vec<Claim> {
     vec![
         Claim::check(
             source,
-            "Case 1: the goodput increases up to the capacity, then rapidly drops to zero with a collapse at around 300 calls/s.",
+            "Case 1: the goodput increases up to the capacity, then rapidly drops to zero with a collapse at around \
+             300 calls/s.",
             format!("{} calls/s.", none.goodputs(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0])),
             none.peak().0 > 0.85 * CARRIED && none.goodput(340.0) < 0.1 * CARRIED,
         ),
@@ -382,7 +385,8 @@ fn delay_claims(curves: &[Curve]) -> Vec<Claim> {
 /// Case 4 where rejecting takes up the servers.
 fn far_claim(occupancy: &Curve) -> Claim {
     let source = "section VI-C";
-    let statement = "Case 4: beyond the rejection capacity the delay starts to increase significantly, as requests are dropped.";
+    let statement = "Case 4: beyond the rejection capacity the delay starts to increase significantly, as requests are \
+                     dropped.";
     let measured = format!(
         "Delay {} ms; goodput {} calls/s.",
         occupancy.delays(&[400.0, 600.0, 1000.0, FAR]),
@@ -391,8 +395,8 @@ fn far_claim(occupancy: &Curve) -> Claim {
     if [1000.0, FAR].iter().any(|&load| occupancy.delay(load) > 5.0 * occupancy.delay(340.0)) {
         return Claim::check(source, statement, measured, true);
     }
-    let why = "Where a load rises slowly the algorithm has come down to its least f before rejections and the ACKs to them take \
-               up a server, from about 3000 calls/s on; by then hardly a call is left whose delay could be measured. With a \
-               load that begins at once, and finds f at 1, messages are dropped from 1000 calls/s on.";
+    let why = "Where a load rises slowly the algorithm has come down to its least f before rejections and the ACKs to \
+               them take up a server, from about 3000 calls/s on; by then hardly a call is left whose delay could be \
+               measured. With a load that begins at once, and finds f at 1, messages are dropped from 1000 calls/s on.";
     Claim::out_of_reach(source, statement, measured, why)
 }

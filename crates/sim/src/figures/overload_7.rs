@@ -109,7 +109,8 @@ fn goodput_claims(runs: &[Phases], phase: u64) -> Vec<Claim> {
         ),
         Claim::check(
             "section V-A",
-            "As the offered load exceeds the capacity of about 160 calls/s (at 1000 s there) the system collapses, and the goodput drops significantly.",
+            "As the offered load exceeds the capacity of about 160 calls/s (at 1000 s there) the system collapses, and \
+             the goodput drops significantly.",
             format!("From {phase} s on, with 200 calls/s: {} calls/s.", list(runs, |run| run.goodput[1])),
             all(&|run| run.goodput[1] < 40.0),
         ),
@@ -150,7 +151,8 @@ fn load_claims(runs: &[Phases]) -> Vec<Claim> {
             "section V-A",
             "Although fewer new calls arrive, retransmissions by timers remain high.",
             format!(
-                "Timers A, E and G fire {} times a second before the overload, {} in it, and {} with the load back at 150 calls/s.",
+                "Timers A, E and G fire {} times a second before the overload, {} in it, and {} with the load back at \
+                 150 calls/s.",
                 list(runs, |run| run.resends[0]),
                 list(runs, |run| run.resends[1]),
                 list(runs, |run| run.resends[2])

@@ -59,7 +59,8 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         "M = 4 edge servers, as in the paper's drawing.".into(),
     ];
     figure.notes = vec![
-        format!("Phases of {phase} s. The plots show the first of {runs} runs; numbers are those of the second half of a phase, by run."),
+        format!("Phases of {phase} s. The plots show the first of {runs} runs; numbers are those of the second half of \
+                 a phase, by run."),
         "A core server takes in a seventh message a call, the 100 Trying of the next server. With 7 ms a call on the \
          base server, \"80 calls/s\" are 71."
             .into(),
@@ -155,7 +156,8 @@ fn server_claims(runs: &[Results], phase: u64) -> Vec<Claim> {
             source,
             "The edge servers start to retransmit many of their messages; core server 2 retransmits later.",
             format!(
-                "More than 10 messages a second sent again by an edge server from {} s on, by core server 2 from {} s on.",
+                "More than 10 messages a second sent again by an edge server from {} s on, by core server 2 from {} s \
+                 on.",
                 list(runs, 0, |run| resends(run, 0)),
                 list(runs, 0, |run| resends(run, 2))
             ),
@@ -178,7 +180,8 @@ fn server_claims(runs: &[Results], phase: u64) -> Vec<Claim> {
             source,
             "Core server 1 is overloaded first, then the edge servers collapse, and eventually core server 2.",
             format!(
-                "Above {FULL} of their time for three bins from: core server 1 {} s, edge servers {} s, core server 2 {} s.",
+                "Above {FULL} of their time for three bins from: core server 1 {} s, edge servers {} s, core server 2 \
+                 {} s.",
                 list(runs, 0, |run| full(run, 1)),
                 list(runs, 0, |run| full(run, 0)),
                 list(runs, 0, |run| full(run, 2))

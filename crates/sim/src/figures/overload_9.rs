@@ -89,8 +89,8 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure.claims.extend(core_claims(ten, times));
     figure.assumptions = assumptions();
     figure.notes = vec![
-        "One run; plot (a) in means of 10 s, plot (b) in those of 1 s. Both core servers together carry 245 calls/s of 7 \
-         messages each, but 214 evenly split."
+        "One run; plot (a) in means of 10 s, plot (b) in those of 1 s. Both core servers together carry 245 calls/s of \
+         7 messages each, but 214 evenly split."
             .into(),
         "Where every 503 that comes in prolongs the pause, as RFC 3261 section 21.5.4 has it, the period is 14 to 20 s \
          instead: a server refuses the repetitions of INVITEs that it was sent before the pause, one by one."
@@ -102,17 +102,17 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
 fn assumptions() -> Vec<String> {
     vec![
         "The paper shows the load in its plot only. Here: 200, 320 and 200 calls/s.".into(),
-        "A pause lasts as long as the first 503 says: one that comes in the meantime, for an INVITE from before, does not \
-         prolong it."
+        "A pause lasts as long as the first 503 says: one that comes in the meantime, for an INVITE from before, does \
+         not prolong it."
             .into(),
-        "Early and stateless rejection come into the paper with section VI; here a request is rejected when its turn comes, \
-         through a transaction, for the price of any message, 1 ms."
+        "Early and stateless rejection come into the paper with section VI; here a request is rejected when its turn \
+         comes, through a transaction, for the price of any message, 1 ms."
             .into(),
-        "In a pause no new call goes to that server; requests of calls that it has already still do, and what was sent to it \
-         before is repeated. A call for which both servers pause is answered 500 for the price of a message."
+        "In a pause no new call goes to that server; requests of calls that it has already still do, and what was sent \
+         to it before is repeated. A call for which both servers pause is answered 500 for the price of a message."
             .into(),
-        "Every server may send 503, but only core servers come near the watermarks 800 and 600. A user agent whose call is \
-         refused gives it up."
+        "Every server may send 503, but only core servers come near the watermarks 800 and 600. A user agent whose \
+         call is refused gives it up."
             .into(),
         "M = 4 edge servers, which choose a core server at random.".into(),
     ]
@@ -133,8 +133,8 @@ fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(10).map(mean).collect()
 }
 
-/// The lag, in bins, after which a quantity is like itself again, beyond the first dip of its autocorrelation; and how like,
-/// -1 to 1. Of its multiples, which are as good, the first.
+/// The lag, in bins, after which a quantity is like itself again, beyond the first dip of its autocorrelation; and how
+/// like, -1 to 1. Of its multiples, which are as good, the first.
 fn period(values: &[f64]) -> (usize, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let product =
@@ -193,11 +193,11 @@ fn core_claims(ten: &Results, times: Times) -> Vec<Claim> {
         second.iter().fold((1.0_f64, 0.0_f64), |(low, high), &value| (low.min(value), high.max(value)));
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let [longs, shorts] = [&first, &second].map(|seconds| stretches(seconds));
-    let overloaded = "Core server 1, which is slower, is experiencing a severe overload and is unable to recover from it during \
-                      the Retry-After timeout periods.";
+    let overloaded = "Core server 1, which is slower, is experiencing a severe overload and is unable to recover from \
+                      it during the Retry-After timeout periods.";
     let measured = format!(
-        "It is busy {:.0} % of the time, core server 2 {:.0} %; without a break for {:.1} s in the mean and {:.0} s at most, core \
-         server 2 for {:.1} and {:.0} s.",
+        "It is busy {:.0} % of the time, core server 2 {:.0} %; without a break for {:.1} s in the mean and {:.0} s at \
+         most, core server 2 for {:.1} and {:.0} s.",
         100.0 * mean(&first),
         100.0 * mean(&second),
         mean(&longs),
@@ -226,10 +226,10 @@ fn core_claims(ten: &Results, times: Times) -> Vec<Claim> {
 }
 
 /// Why core server 1 does recover here.
-const WHY: &str = "The backlog of one burst, a full buffer and what is sent again meanwhile, is worked off here before the pause \
-     is over. The paper's machines are those of RFC 3261 alone, where a repeated INVITE that comes after the 200 \
-     finds no transaction, begins another one and travels on; the machines here follow RFC 6026 and absorb it, which saves core \
-     server 1 that work.";
+const WHY: &str = "The backlog of one burst, a full buffer and what is sent again meanwhile, is worked off here before \
+                   the pause is over. The paper's machines are those of RFC 3261 alone, where a repeated INVITE that \
+                   comes after the 200 finds no transaction, begins another one and travels on; the machines here \
+                   follow RFC 6026 and absorb it, which saves core server 1 that work.";
 
 #[cfg(test)]
 mod tests {

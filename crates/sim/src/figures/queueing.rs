@@ -193,7 +193,12 @@ fn mm1(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure.claims = vec![
         exponential.check("With exponential service of mean S, the mean wait is S · load / (1 − load).", "M/M/1"),
         fixed.check("With fixed service it is half as long.", "M/D/1, Pollaczek and Khinchine"),
-        timers.check("Timer messages wait W0 / (1 − their load), W0 being the work in service that an arrival finds.", "M/G/1 with priorities, Cobham").about(1),
+        timers
+            .check(
+                "Timer messages wait W0 / (1 − their load), W0 being the work in service that an arrival finds.",
+                "M/G/1 with priorities, Cobham",
+            )
+            .about(1),
         external
             .check(
                 "External messages wait that long divided by (1 − total load).",

@@ -3,13 +3,13 @@
 use super::topology::{at, hold, rise};
 use super::{Options, Progress};
 use crate::model;
-use crate::report::{Series, Style};
+use crate::report::{Series, Style, Verdict};
 use crate::stats::{Confidence, Interval, Moments, sweep};
 use config::scenario::Scenario;
 use core::time::Duration;
 
-/// Mean holding time in seconds. The paper has 100: what goes on once a load has settled does not depend on it, but with
-/// a short one that is soon.
+/// Mean holding time in seconds. The paper has 100: what goes on once a load has settled does not depend on it, but
+/// with a short one that is soon.
 pub(super) const HOLDING: u64 = 10;
 /// The assumption behind it.
 pub(super) const HOLDING_ASSUMED: &str = "Calls last 10 s in the mean, not 100 as the paper has it: the goodput of a \
@@ -19,8 +19,9 @@ const BEGIN: f64 = 200.0;
 /// Seconds in which a rising load doubles: 5 % a second at most, half of what the occupancy algorithm can follow.
 const DOUBLING: f64 = 20.0;
 /// The assumption behind it.
-pub(super) const RISE_ASSUMED: &str = "Loads above 200 calls/s are reached from there, doubling every 20 s, so that what is \
-     shown is the state that a lasting load leads to and not the shock of its beginning.";
+pub(super) const RISE_ASSUMED: &str = "Loads above 200 calls/s are reached from there, doubling every 20 s, so that \
+                                       what is shown is the state that a lasting load leads to and not the shock of \
+                                       its beginning.";
 /// Below this many calls established a run has no delay to speak of.
 const ENOUGH: u64 = 20;
 
@@ -135,6 +136,12 @@ impl Curve {
     /// Mean goodput under this load, calls a second.
     pub(super) fn goodput(&self, load: f64) -> f64 {
         Self::interval(self.at(load), |run| run.goodput).mean.max(0.0)
+    }
+
+    /// Whether goodput under this load is surely above a level, as far as several runs can tell.
+    pub(super) fn is_above(&self, load: f64, level: f64) -> Verdict {
+        let Interval { mean, half_width } = Self::interval(self.at(load), |run| run.goodput);
+        Verdict::above_zero(Interval { mean: mean - level, half_width })
     }
 
     /// Mean setup delay under this load in milliseconds; not a number when hardly a call is set up.

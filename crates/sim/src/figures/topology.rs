@@ -76,8 +76,8 @@ pub(super) fn domains(seconds: u64) -> Scenario {
     scenario("topology 4", seconds, groups, streams)
 }
 
-/// Offers calls, all streams together in equal parts: at first `from` a second, from the begin of the run on more, twice as
-/// many every `doubling` seconds, until it is `to`. Between two doublings the load rises in a straight line.
+/// Offers calls, all streams together in equal parts: at first `from` a second, from the begin of the run on more,
+/// twice as many every `doubling` seconds, until it is `to`. Between two doublings the load rises in a straight line.
 pub(super) fn rise(scenario: &mut Scenario, from: f64, to: f64, doubling: f64) {
     let streams = scenario.streams.len() as f64;
     let mut steps = Vec::new();

@@ -6,7 +6,7 @@ use base::{Instant, Rng};
 use config::scenario::{self, Group};
 use core::time::Duration;
 use overload::end_to_end::{self, Target, Targets};
-use overload::hop::{Law, Neighbour, Receiver, Sender, rate, window};
+use overload::hop::{Law, Neighbour, Outcome, Receiver, Sender, rate, window};
 use overload::local::{Controller, bang_bang, delay, occupancy};
 use overload::retry_after::{self, Backoff, During};
 use overload::signal::{Backlog, Load};
@@ -30,6 +30,8 @@ pub(crate) struct Control {
     senders: BTreeMap<HostId, Sender>,
     backoffs: BTreeMap<HostId, Backoff>,
     backlog: Backlog,
+    /// As it was at first, when nothing was known.
+    unlearned: Backlog,
     load: Load,
     rng: Rng,
     /// Whether there is nothing that could ever refuse.
@@ -85,6 +87,7 @@ impl Control {
     pub(crate) fn new(group: &Group, mean: Duration, rng: Rng) -> Self {
         let settings = settings(&group.overload);
         let is_off = settings == Settings { alternate: settings.alternate, ..Settings::default() };
+        let backlog = Backlog::new(group.workers.into(), mean);
         Self {
             settings,
             local: settings.controller(),
@@ -92,12 +95,25 @@ impl Control {
             targets: settings.targets(),
             senders: BTreeMap::new(),
             backoffs: BTreeMap::new(),
-            backlog: Backlog::new(group.workers.into(), mean),
+            unlearned: backlog.clone(),
+            backlog,
             load: Load::default(),
             rng,
             is_off,
             is_idle: is_off,
         }
+    }
+
+    /// Its host has died: what it counted and learned is gone with the queue and the transactions.
+    pub(crate) fn forget(&mut self) {
+        self.local = self.settings.controller();
+        self.receiver = self.settings.receiver();
+        self.targets = self.settings.targets();
+        self.senders.clear();
+        self.backoffs.clear();
+        self.backlog = self.unlearned.clone();
+        self.load = Load::default();
+        self.is_idle = self.is_off;
     }
 
     /// Whether there is anything that could ever refuse.
@@ -279,17 +295,33 @@ impl Control {
     }
 
     /// Next hops have answered, or never will.
-    pub(crate) fn on_settled(&mut self, settled: impl Iterator<Item = Settled>) {
-        for Settled { hop, from, last } in settled {
+    pub(crate) fn on_settled(&mut self, now: Instant, settled: impl Iterator<Item = Settled>) {
+        for Settled { hop, from, outcome, last } in settled {
             if let Some(sender) = self.senders.get_mut(&hop) {
-                sender.on_confirmed();
+                sender.on_settled(now, outcome);
             }
-            if let Some(receiver) = &mut self.receiver
-                && last
-                && from != HostId::AGENTS
-            {
-                receiver.on_confirmed(Neighbour(from.0.into()));
+            if last {
+                self.on_left(from);
             }
+        }
+    }
+
+    /// A new request that was judged and counted on arrival does not go on after all.
+    pub(crate) fn on_lost(&mut self, now: Instant, message: &Message) {
+        if self.settings.reject_at == RejectAt::Arrival
+            && let Some(sender) = self.senders.get_mut(&message.hop)
+        {
+            sender.on_settled(now, Outcome::NotSent);
+        }
+        self.on_left(message.top().host);
+    }
+
+    /// A new request that was taken is no longer under way here.
+    pub(crate) fn on_left(&mut self, from: HostId) {
+        if let Some(receiver) = &mut self.receiver
+            && from != HostId::AGENTS
+        {
+            receiver.on_confirmed(Neighbour(from.0.into()));
         }
     }
 

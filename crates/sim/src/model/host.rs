@@ -3,7 +3,6 @@
 use super::agents::{Agents, Alarm};
 use super::control::{Control, Period, Refused, class_of};
 use super::measure::HostResults;
-use super::medium::Settled;
 use super::message::{HostId, Letter, Message, Notice, Start};
 use super::prices::Prices;
 use super::work::{Element, Outgoing, Role, Work};
@@ -213,16 +212,15 @@ impl Host {
         if admission == Admission::Dropped {
             self.element.results.dropped.add(now, 1.0);
         }
-        self.lose(what);
+        self.lose(now, class, what);
     }
 
     /// A job is gone without service. What a limit of a sender or receiver counted of it is no longer under way.
-    fn lose(&mut self, what: What) {
+    fn lose(&mut self, now: Instant, class: Class, what: What) {
         if let What::Message(at) = what
-            && let Some(message) = self.messages.get(at).filter(|message| message.is_initial_invite())
+            && class.is_new()
         {
-            let settled = Settled { hop: message.hop, from: message.top().host, last: true };
-            self.element.control.on_settled(core::iter::once(settled));
+            self.element.control.on_lost(now, &self.messages[at]);
         }
         self.forget(what);
     }
@@ -290,14 +288,14 @@ impl Host {
         }
         for job in core::mem::take(&mut self.cpu.triage().dropped) {
             self.element.control.on_dequeue(now, job.class, self.cpu.occupied());
-            self.lose(job.what);
+            self.lose(now, job.class, job.what);
         }
         if let Some((Job { what: What::Message(_), class, .. }, cost)) = served {
             self.element.control.on_dequeue(now, class, self.cpu.occupied());
             self.element.control.on_served(class, cost);
         }
         if let Role::Proxy(_, router) = &mut self.element.role {
-            self.element.control.on_settled(router.drain_settled());
+            self.element.control.on_settled(now, router.drain_settled());
         }
     }
 
@@ -401,6 +399,7 @@ impl Host {
             self.forget(job.what);
         }
         self.outs.iter_mut().for_each(Vec::clear);
+        self.element.control.forget();
     }
 
     /// It is back, with nothing but its role.

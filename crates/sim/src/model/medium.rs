@@ -2,6 +2,7 @@
 
 use super::message::{HostId, Message, Sent, Via};
 use config::scenario::{Scenario, Select, Transport};
+use overload::hop::Outcome;
 use proxy::{Medium, Refusal};
 use rand::RngCore;
 use std::ops::Range;
@@ -96,6 +97,8 @@ pub(crate) struct Settled {
     pub(crate) hop: HostId,
     /// Who sent the request here.
     pub(crate) from: HostId,
+    /// What it said.
+    pub(crate) outcome: Outcome,
     /// Whether no alternate is tried after it.
     pub(crate) last: bool,
 }
@@ -220,11 +223,12 @@ impl Medium for Router {
         Sent { to: request.top().host, message: request.response(status, self.host) }
     }
 
-    fn settled(&mut self, request: &Message, attempt: u8, last: bool) {
+    fn settled(&mut self, request: &Message, attempt: u8, status: Option<u16>, last: bool) {
         if request.is_initial_invite()
             && let Ok(hop) = self.next_hop(request, attempt)
         {
-            self.settled.push(Settled { hop, from: request.top().host, last });
+            let outcome = Outcome::of(status);
+            self.settled.push(Settled { hop, from: request.top().host, outcome, last });
         }
     }
 

@@ -96,10 +96,15 @@ impl Element {
         match role {
             Role::Proxy(proxy, router) => {
                 ledger.charge(Operation::Scan);
-                if class.is_new() && control.settings().reject_at == RejectAt::Service {
+                let new = class.is_new() && !control.is_off();
+                if new && proxy.knows(&message.server_key()) {
+                    // Two copies waited, and each was new when it came: this one is no second request.
+                    control.on_lost(now, message);
+                } else if new && control.settings().reject_at == RejectAt::Service {
                     let from = message.top().host;
                     if let Some(refused) = control.judge(now, from, class, message) {
                         results.rejected.add(now, 1.0);
+                        control.on_left(from);
                         return self.reject(work, message, refused);
                     }
                 }
@@ -131,12 +136,7 @@ impl Element {
     }
 
     /// Answers a new request with a failure.
-    pub(crate) fn reject(
-        &mut self,
-        work: &mut Work<'_>,
-        request: &Message,
-        refused: Refused,
-    ) -> Duration {
+    pub(crate) fn reject(&mut self, work: &mut Work<'_>, request: &Message, refused: Refused) -> Duration {
         let Role::Proxy(proxy, router) = &mut self.role else { return Duration::ZERO };
         let stateful = self.control.settings().reject_state == RejectState::Stateful;
         let before = work.out.len();

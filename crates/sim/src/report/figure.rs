@@ -1,5 +1,7 @@
 //! What a figure is: plots of data, and what a paper says about them.
 
+use crate::stats::Interval;
+
 /// A figure of a paper, reproduced: data, the paper's statements about it, and what was assumed to get there.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
@@ -35,13 +37,14 @@ impl Figure {
         }
     }
 
-    /// How many claims hold, fail, and are out of reach.
+    /// How many claims hold, fail, are open, and are out of reach.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for claim in &self.claims {
             match claim.verdict {
                 Verdict::Holds => tally.holds += 1,
                 Verdict::Fails => tally.fails += 1,
+                Verdict::Open => tally.open += 1,
                 Verdict::OutOfReach(_) => tally.out_of_reach += 1,
             }
         }
@@ -56,6 +59,8 @@ pub struct Tally {
     pub holds: usize,
     /// Claims that fail.
     pub fails: usize,
+    /// Claims that these runs are too few or too short to decide.
+    pub open: usize,
     /// Claims that the model cannot decide.
     pub out_of_reach: usize,
 }
@@ -64,6 +69,7 @@ impl core::ops::AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.holds += other.holds;
         self.fails += other.fails;
+        self.open += other.open;
         self.out_of_reach += other.out_of_reach;
     }
 }
@@ -175,10 +181,9 @@ impl Series {
     pub fn intervals(
         name: impl Into<String>,
         style: Style,
-        points: impl IntoIterator<Item = (f64, crate::stats::Interval)>,
+        points: impl IntoIterator<Item = (f64, Interval)>,
     ) -> Self {
-        let point =
-            |(x, y): (f64, crate::stats::Interval)| Point { x, y: y.mean, half_width: Some(y.half_width) };
+        let point = |(x, y): (f64, Interval)| Point { x, y: y.mean, half_width: Some(y.half_width) };
         Self { name: name.into(), points: points.into_iter().map(point).collect(), style, colour: None }
     }
 
@@ -247,14 +252,14 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A statement about the first plot, decided by the data.
+    /// A statement about the first plot, decided by the data: whether it holds, or a verdict.
     pub fn check(
         source: impl Into<String>,
         statement: impl Into<String>,
         measured: impl Into<String>,
-        holds: bool,
+        verdict: impl Into<Verdict>,
     ) -> Self {
-        let verdict = if holds { Verdict::Holds } else { Verdict::Fails };
+        let verdict = verdict.into();
         let (source, statement, measured) = (source.into(), statement.into(), measured.into());
         Self { plot: 0, source, statement, measured, verdict }
     }
@@ -283,6 +288,62 @@ pub enum Verdict {
     Holds,
     /// They do not.
     Fails,
+    /// There are too few samples to tell: the statement and its contrary lie within the interval.
+    Open,
     /// The model cannot show it, for this reason.
     OutOfReach(String),
+}
+
+impl From<bool> for Verdict {
+    fn from(holds: bool) -> Self {
+        if holds { Self::Holds } else { Self::Fails }
+    }
+}
+
+impl Verdict {
+    /// Whether what an interval is about is surely above zero; fails when it surely is not.
+    pub fn above_zero(interval: Interval) -> Self {
+        let Interval { mean, half_width } = interval;
+        if mean > half_width {
+            Self::Holds
+        } else if mean <= -half_width {
+            Self::Fails
+        } else {
+            Self::Open
+        }
+    }
+
+    /// Of two that must both hold.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
+            (Self::Holds, verdict) | (verdict, Self::Holds) => verdict,
+            (verdict, _) => verdict,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_needs_an_interval_on_one_side_of_zero() {
+        let of = |mean, half_width| Verdict::above_zero(Interval { mean, half_width });
+        assert_eq!(
+            [of(2.0, 1.0), of(-2.0, 1.0), of(0.0, 0.0)],
+            [Verdict::Holds, Verdict::Fails, Verdict::Fails]
+        );
+        for open in [of(0.5, 1.0), of(-0.5, 1.0), of(9.0, f64::INFINITY), of(f64::NAN, f64::NAN)] {
+            assert_eq!(open, Verdict::Open);
+        }
+    }
+
+    #[test]
+    fn of_two_verdicts_the_worse_counts() {
+        use Verdict::{Fails, Holds, Open};
+        assert_eq!([Holds.and(Holds), Holds.and(Open), Open.and(Open)], [Holds, Open, Open]);
+        assert_eq!([Fails.and(Open), Open.and(Fails), Holds.and(Fails)], [Fails, Fails, Fails]);
+    }
 }

@@ -49,6 +49,7 @@ fn badges(out: &mut String, tally: Tally) {
     let kinds = [
         ("holds", if tally.holds == 1 { "holds" } else { "hold" }, tally.holds),
         ("fails", if tally.fails == 1 { "fails" } else { "fail" }, tally.fails),
+        ("open", "open", tally.open),
         ("reach", "out of reach", tally.out_of_reach),
     ];
     for (class, words, count) in kinds.into_iter().filter(|kind| kind.2 > 0) {
@@ -106,6 +107,7 @@ fn statement(out: &mut String, claim: &Claim) {
     let (class, words) = match &claim.verdict {
         Verdict::Holds => ("holds", "holds"),
         Verdict::Fails => ("fails", "fails"),
+        Verdict::Open => ("open", "open"),
         Verdict::OutOfReach(_) => ("reach", "out of reach"),
     };
     let (source, text) = (escape(&claim.source), escape(&claim.statement));
@@ -113,7 +115,12 @@ fn statement(out: &mut String, claim: &Claim) {
         writeln!(out, "<article class=\"{class}\">\n<p><span class=\"badge {class}\">{words}</span> {text}");
     let _ = writeln!(out, "<span class=\"quiet\">({source})</span></p>");
     let _ = writeln!(out, "<p class=\"measured\">{}</p>", escape(&claim.measured));
-    if let Verdict::OutOfReach(why) = &claim.verdict {
+    let why = match &claim.verdict {
+        Verdict::Holds | Verdict::Fails => "",
+        Verdict::Open => "Too few samples: the interval has the statement and its contrary in it.",
+        Verdict::OutOfReach(why) => why,
+    };
+    if !why.is_empty() {
         let _ = writeln!(out, "<p class=\"quiet\">{}</p>", escape(why));
     }
     *out += "</article>\n";

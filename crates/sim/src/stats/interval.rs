@@ -8,6 +8,8 @@ pub struct Confidence(pub f64);
 impl Confidence {
     /// What reports print.
     pub const P95: Self = Self(0.95);
+    /// What decides statements that are each about several differences: rarely by chance.
+    pub const P99: Self = Self(0.99);
     /// What tests hold against mathematics: one false alarm in a thousand.
     pub const P999: Self = Self(0.999);
 }

@@ -46,6 +46,7 @@ fn table(figure: &Figure) -> String {
         let verdict = match &claim.verdict {
             Verdict::Holds => "holds",
             Verdict::Fails => "fails",
+            Verdict::Open => "open",
             Verdict::OutOfReach(_) => "out of reach",
         };
         let begin: String = claim.statement.chars().take(60).collect();

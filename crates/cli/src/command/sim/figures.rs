@@ -5,7 +5,8 @@ use anyhow::{Context, Result, anyhow};
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::figures::{Effort, Entry, Options, Progress};
-use sim::report::{Figure, Tally, Verdict};
+use sim::report::{Claim, Figure, Tally, Verdict};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -65,7 +66,14 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     let figures: Vec<Figure> = (1..).zip(entries).map(one).collect();
     let page = sim::report::write(&common.out, &figures)
         .with_context(|| format!("cannot write the report to {}", common.out.display()))?;
-    println!("{}\n\n{}\n{}", claims(&figures), summary(&figures.iter().collect::<Vec<_>>()), page.display());
+    // All statements of all figures are too many to read here.
+    let all = figures.len() == 1;
+    let shown = figures.iter().flat_map(|figure| figure.claims.iter().map(move |claim| (figure, claim)));
+    let shown: Vec<_> = shown.filter(|(_, claim)| all || claim.verdict != Verdict::Holds).collect();
+    if !shown.is_empty() {
+        println!("{}\n", claims(&shown));
+    }
+    println!("{}\n{}", summary(&figures.iter().collect::<Vec<_>>()), page.display());
     Ok(())
 }
 
@@ -87,26 +95,30 @@ fn made(entry: &Entry, place: &str, options: &Options) -> Figure {
 }
 
 /// One row a statement.
-fn claims(figures: &[Figure]) -> Table {
+fn claims(claims: &[(&Figure, &Claim)]) -> Table {
     let mut table = table(&["figure", "verdict", "statement", "measured"]);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
     // Long sentences are folded to the terminal's width; without one, to a readable width.
-    let width = ratatui::crossterm::terminal::size().map_or(120, |(columns, _)| columns);
+    let width =
+        if std::io::stdout().is_terminal() { ratatui::crossterm::terminal::size().ok() } else { None };
+    let width = width.map_or(WIDTH, |(columns, _)| columns);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    for figure in figures {
-        for claim in &figure.claims {
-            let verdict = match &claim.verdict {
-                Verdict::Holds => "holds",
-                Verdict::Fails => "FAILS",
-                Verdict::OutOfReach(_) => "out of reach",
-            };
-            table.add_row([&figure.name, verdict, &claim.statement, &claim.measured]);
-        }
+    for (figure, claim) in claims {
+        let verdict = match &claim.verdict {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "FAILS",
+            Verdict::Open => "open",
+            Verdict::OutOfReach(_) => "out of reach",
+        };
+        table.add_row([&figure.name, verdict, &claim.statement, &claim.measured]);
     }
     table
 }
+
+/// Columns of a table that no terminal shows.
+const WIDTH: u16 = 120;
 
 /// All verdicts in one line.
 fn summary(figures: &[&Figure]) -> String {
@@ -114,6 +126,8 @@ fn summary(figures: &[&Figure]) -> String {
     for figure in figures {
         all += figure.tally();
     }
-    let Tally { holds, fails, out_of_reach } = all;
-    format!("{holds} statements hold, {fails} fail, {out_of_reach} are out of reach of the model")
+    let Tally { holds, fails, open, out_of_reach } = all;
+    format!(
+        "{holds} statements hold, {fails} fail, {open} are open, {out_of_reach} are out of reach of the model"
+    )
 }

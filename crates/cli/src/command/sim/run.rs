@@ -11,8 +11,8 @@ use std::path::PathBuf;
 pub(super) struct Arguments {
     /// The scenario; `sarabande check` says what is wrong with one.
     file: PathBuf,
-    /// On real bytes: the whole node and every datagram, watched by checkers; one run. For scenarios of one balancer before
-    /// servers.
+    /// On real bytes: the whole node and every datagram, watched by checkers; one run. For scenarios of one balancer
+    /// before servers.
     #[arg(long, conflicts_with = "out")]
     wire: bool,
     /// Prints all results as JSON.

@@ -14,8 +14,11 @@ pub(super) const LOADS: [f64; 5] = [1.0, 2.0, 5.0, 10.0, 20.0];
 const STEP: [f64; 3] = [140.0, 400.0, 140.0];
 /// Mean holding time, seconds.
 const HOLDING: u64 = 5;
-/// Neighbours that send to the server.
-const NEIGHBOURS: u16 = 4;
+/// Neighbours that send to the server, and many of them.
+pub(super) const NEIGHBOURS: u16 = 4;
+pub(super) const MANY: u16 = 40;
+/// What many of them offer, in units of the capacity.
+pub(super) const MANY_TIMES: f64 = 10.0;
 /// Half of T1, in milliseconds: a mean above it means that messages are sent twice.
 const TARDY_MS: f64 = 250.0;
 
@@ -73,7 +76,7 @@ pub(super) const ALL: [Law; 14] = [
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trial {
     /// A load that lasts, in units of the capacity.
-    Steady { times: f64, ack_priced: bool },
+    Steady { times: f64, ack_priced: bool, neighbours: u16 },
     /// A step up and down again.
     Step,
 }
@@ -162,15 +165,19 @@ fn last(seconds: &[Second], bad: impl Fn(&Second) -> bool) -> u64 {
 /// Tries a law.
 pub(super) fn show(times: Times, law: &Law, trial: Trial, seed: u64) -> Shown {
     let Times { before, settle, count, up, down, end } = times;
-    let (up, from, to, load, ack_priced) = match trial {
-        Trial::Steady { times, ack_priced } => {
+    let (neighbours, ack_priced) = match trial {
+        Trial::Steady { ack_priced, neighbours, .. } => (neighbours, ack_priced),
+        Trial::Step => (NEIGHBOURS, true),
+    };
+    let (up, from, to, load) = match trial {
+        Trial::Steady { times, .. } => {
             let load = steps(&[(0, STEP[0]), (before, CARRIED * times)]);
-            (before, before + settle, before + settle + count, load, ack_priced)
+            (before, before + settle, before + settle + count, load)
         }
         // What is completed in the step: the first calls that it brings end a holding time later.
-        Trial::Step => (up, up + HOLDING, end, steps(&[(0, STEP[0]), (up, STEP[1]), (down, STEP[2])]), true),
+        Trial::Step => (up, up + HOLDING, end, steps(&[(0, STEP[0]), (up, STEP[1]), (down, STEP[2])])),
     };
-    let mut scenario = network(law, to);
+    let mut scenario = network(law, neighbours, to);
     scenario.streams[0].load = load;
     scenario.run.warm_up = Duration::from_secs(up);
     if !ack_priced {
@@ -183,8 +190,8 @@ pub(super) fn show(times: Times, law: &Law, trial: Trial, seed: u64) -> Shown {
     Shown { percent, worst, seconds: seconds(&results, to), times }
 }
 
-fn network(law: &Law, seconds: u64) -> Scenario {
-    let mut neighbours = Group::proxies("neighbour", NEIGHBOURS, 0.0);
+fn network(law: &Law, neighbours: u16, seconds: u64) -> Scenario {
+    let mut neighbours = Group::proxies("neighbour", neighbours, 0.0);
     neighbours.capacities.clear();
     let server = Group::proxies("server", 1, 160.0);
     let path = vec![0, 1];

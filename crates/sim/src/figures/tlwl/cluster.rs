@@ -202,7 +202,8 @@ impl Case {
         let from = Instant::ZERO + self.warm_up();
         let outcomes = &stream.outcomes;
         let setups = outcomes.refused + outcomes.abandoned + outcomes.invite_timeouts;
-        // What piles up over the window is not handled either, but for what may wait for a server that just stands still.
+        // What piles up over the window is not handled either, but for what may wait for a server that just stands
+        // still.
         let unanswered = stream.calls.saturating_sub(stream.answer_delay.count() + setups);
         let piled_up = unanswered.saturating_sub((self.load * AT_REST.as_secs_f64()) as u64);
         // A call is two requests, unless the first of them failed.
@@ -235,29 +236,32 @@ pub(super) fn holding(options: &Options) -> Duration {
 pub(super) fn assumptions() -> Vec<String> {
     vec![
         format!(
-            "A server carries {SERVER_CAPACITY} calls/s (section IV: \"about 300\"): an INVITE is {INVITE_WORK} times the work of a BYE \
-             (section I), an ACK none; so a BYE takes 1.21 ms and an INVITE 2.12 ms, always. A server answers 100, 180 \
-             and 200 at once when the work is done."
+            "A server carries {SERVER_CAPACITY} calls/s (section IV: \"about 300\"): an INVITE is {INVITE_WORK} times \
+             the work of a BYE (section I), an ACK none; so a BYE takes 1.21 ms and an INVITE 2.12 ms, always. A \
+             server answers 100, 180 and 200 at once when the work is done."
         ),
-        "One processor a server, first come, first served, 1000 places for messages. The balancer and the links cost no time. \
-         UDP, with the retransmissions of RFC 3261; a retransmitted request costs a server as much as the first. A caller gives \
-         up an INVITE that is not answered after 10 s, and a BYE after 32 s. Arrivals are Poisson, at the full rate from the start."
+        "One processor a server, first come, first served, 1000 places for messages. The balancer and the links cost \
+         no time. UDP, with the retransmissions of RFC 3261; a retransmitted request costs a server as much as the \
+         first. A caller gives up an INVITE that is not answered after 10 s, and a BYE after 32 s. Arrivals are \
+         Poisson, at the full rate from the start."
             .into(),
         format!(
-            "Pausing servers stop for 0.5 s (normal, standard deviation 0.15 s) every 20 s (exponential, each server on its own), \
-             as a collection of a whole heap may make them: {:.1} % of the time, which leaves {:.0} calls/s a server. The paper says \
-             nothing of pauses; these were chosen before the figures were made, once for all of them.",
+            "Pausing servers stop for 0.5 s (normal, standard deviation 0.15 s) every 20 s (exponential, each server \
+             on its own), as a collection of a whole heap may make them: {:.1} % of the time, which leaves {:.0} \
+             calls/s a server. The paper says nothing of pauses; these were chosen before the figures were made, once \
+             for all of them.",
             100.0 * (1.0 - Servers::PAUSING.working()),
             Servers::PAUSING.capacity()
         ),
         format!(
-            "Holding times are normal with a mean of one minute and, reading the paper's \"variance of 30 seconds\" so, a standard \
-             deviation of 30 s, cut at zero. Here a tenth of both, since what a server has to do in a second does not depend on it; a \
-             full run of tlwl-2 says what whole minutes change. The warm-up lasts three mean holding times and {} s.",
+            "Holding times are normal with a mean of one minute and, reading the paper's \"variance of 30 seconds\" \
+             so, a standard deviation of 30 s, cut at zero. Here a tenth of both, since what a server has to do in a \
+             second does not depend on it; a full run of tlwl-2 says what whole minutes change. The warm-up lasts \
+             three mean holding times and {} s.",
             BIN.as_secs()
         ),
-        "Call-IDs are consecutive numbers, as a load generator's may be; fnv-hash, the remainder of such a number's hash, then spreads \
-         calls more evenly than chance would, hash does not."
+        "Call-IDs are consecutive numbers, as a load generator's may be; fnv-hash, the remainder of such a number's \
+         hash, then spreads calls more evenly than chance would, hash does not."
             .into(),
     ]
 }

@@ -31,7 +31,8 @@ pub(super) fn note(view: &View<'_>, options: &Options, progress: &dyn Fn(Progres
     };
     let list: Vec<String> = POLICIES.into_iter().zip(outcomes.iter().flatten()).map(one).collect();
     Some(format!(
-        "With calls of a minute, as the paper has them, instead of six seconds, an INVITE to steady servers takes at {HIGH:.0} calls/s: {}.",
+        "With calls of a minute, as the paper has them, instead of six seconds, an INVITE to steady servers takes at \
+         {HIGH:.0} calls/s: {}.",
         list.join(", ")
     ))
 }

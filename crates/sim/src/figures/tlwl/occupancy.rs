@@ -157,8 +157,8 @@ fn occupancy(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure.claims = [claims(&runs, 0), claims(&runs, 1)].concat();
     figure.assumptions = cluster::assumptions();
     figure.assumptions.push(format!(
-        "Occupancy is what the balancer counts: transactions of a server that were begun and not answered when another one, INVITE or \
-         BYE, is sent to it; all {SERVERS} servers together, warm-up included."
+        "Occupancy is what the balancer counts: transactions of a server that were begun and not answered when another \
+         one, INVITE or BYE, is sent to it; all {SERVERS} servers together, warm-up included."
     ));
     figure.notes = vec![format!(
         "Curves end where fewer than {RAREST} of the arrivals are left, and show about {POINTS} points of all."

@@ -3,8 +3,9 @@
 use super::cluster::{self, POLICIES};
 use super::response::{Loads, MODERATE, View, claim};
 use super::runs::{HIGH, Setting};
-use crate::report::Claim;
+use crate::report::{Claim, Verdict};
 use crate::stats::Interval;
+use core::ops::Range;
 
 /// The paper's orders of magnitude.
 pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> [Claim; 3] {
@@ -14,15 +15,16 @@ pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> [Claim; 3] {
             Loads::Moderate,
             10.0,
             "section I",
-            "For low to moderate workloads, TLWL and TJSQ answer an INVITE in a time an order of magnitude below that of any other \
-             approach.",
+            "For low to moderate workloads, TLWL and TJSQ answer an INVITE in a time an order of magnitude below that \
+             of any other approach.",
         ),
         view.faster(
             setting,
             Loads::Moderate,
             5.0,
             "digest, section VII",
-            "Under light to moderate loads, TLWL-1.75, TLWL-2 and TJSQ answer an INVITE at least five times as fast as the others.",
+            "Under light to moderate loads, TLWL-1.75, TLWL-2 and TJSQ answer an INVITE at least five times as fast as \
+             the others.",
         ),
         view.faster(
             setting,
@@ -39,12 +41,21 @@ pub(super) const COMPARED: [f64; 2] = [MODERATE, HIGH];
 
 /// Whether one policy surely takes longer than another at one of these loads at least, and at none surely less; and the
 /// differences as text.
-fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (bool, String) {
-    let above = COMPARED.map(|load| view.above(setting, slow, fast, load));
-    let sure = above.iter().any(|Interval { mean, half_width }| mean > half_width);
-    let contrary = above.iter().any(|Interval { mean, half_width }| -mean > *half_width);
+fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (Verdict, String) {
+    let above = COMPARED.map(|load| view.above(setting, slow, (fast, 1.0), load));
+    let verdicts = above.map(Verdict::above_zero);
+    let verdict = [Verdict::Fails, Verdict::Holds].into_iter().find(|verdict| verdicts.contains(verdict));
     let text = above.map(|Interval { mean, half_width }| format!("{mean:.3} ± {half_width:.3} ms"));
-    (sure && !contrary, format!("{slow} - {fast} = {}", text.join(" and ")))
+    (verdict.unwrap_or(Verdict::Open), format!("{slow} - {fast} = {}", text.join(" and ")))
+}
+
+/// Whether one policy takes as long as another, within parts of it below and above.
+fn alike(view: &View<'_>, setting: Setting, one: &str, other: &str, within: Range<f64>) -> Verdict {
+    let Interval { mean, half_width } = view.above(setting, one, (other, 1.0), HIGH);
+    let base = view.ms(setting, other, HIGH);
+    let below = Interval { mean: (within.end - 1.0) * base - mean, half_width };
+    let above = Interval { mean: mean - (within.start - 1.0) * base, half_width };
+    Verdict::above_zero(below).and(Verdict::above_zero(above))
 }
 
 /// Who is better than whom.
@@ -64,14 +75,14 @@ pub(super) fn orders(view: &View<'_>, setting: Setting) -> [Claim; 5] {
                 "{} At {MODERATE:.0} and {HIGH:.0}: {by}; {by_more}.",
                 view.listed(setting, &["tlwl-1.75", "tjsq", "cjsq"], HIGH)
             ),
-            moderate && worst,
+            moderate.and(worst),
         ),
         claim(
             setting,
             "digest, section IV A",
             "TJSQ is almost as good as TLWL-1.75.",
             &format!("It takes {:.3} times as long (limit of the check: 1.25).", ms("tjsq") / tlwl),
-            ms("tjsq") < 1.25 * tlwl,
+            alike(view, setting, "tjsq", "tlwl-1.75", 0.0..1.25),
         ),
         claim(
             setting,
@@ -96,23 +107,22 @@ pub(super) fn orders(view: &View<'_>, setting: Setting) -> [Claim; 5] {
         claim(
             setting,
             "section V-B",
-            "Response times are not the most reliable measure of load: the server with the lowest average gets too many calls before the \
-             balancer sees it.",
+            "Response times are not the most reliable measure of load: the server with the lowest average gets too \
+             many calls before the balancer sees it.",
             &view.listed(setting, &["rwma", "tlwl-1.75"], HIGH),
-            ms("rwma") > 2.0 * tlwl,
+            Verdict::above_zero(view.above(setting, "rwma", ("tlwl-1.75", 2.0), HIGH)),
         ),
     ]
 }
 
 /// What it says of calls without holding times.
 pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Claim {
-    let ratio = view.ms(setting, "cjsq", HIGH) / view.ms(setting, "tjsq", HIGH);
     claim(
         setting,
         "section V-B",
         "Without pause times, CJSQ is very good, comparable to TJSQ.",
         &view.listed(setting, &["cjsq", "tjsq", "hash"], HIGH),
-        (0.8..1.25).contains(&ratio),
+        alike(view, setting, "cjsq", "tjsq", 0.8..1.25),
     )
 }
 
@@ -133,7 +143,8 @@ pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> [Cl
             "section V-A",
             "The differences are smaller than for INVITE, since a BYE must go to the server of its call.",
             &format!(
-                "At {HIGH:.0} calls/s hash takes {:.1} times as long as tlwl-1.75 for a BYE, {:.1} times for an INVITE.",
+                "At {HIGH:.0} calls/s hash takes {:.1} times as long as tlwl-1.75 for a BYE, {:.1} times for an \
+                 INVITE.",
                 hash(view),
                 hash(invites)
             ),
@@ -144,31 +155,39 @@ pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> [Cl
 
 /// BYE before INVITE, at every load.
 fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Claim {
-    let longer = |load: f64| {
-        let longer = |policy: &&str| view.ms(setting, policy, load) >= invites.ms(setting, policy, load);
-        let policies: Vec<&str> = POLICIES.into_iter().filter(longer).collect();
-        (load, policies)
+    let loads = view.runs.loads(setting);
+    let of = |load: f64, policy: &str| {
+        let invite = invites.batches(setting, policy, load);
+        Verdict::above_zero(invite.above(view.batches(setting, policy, load), 1.0))
     };
-    let exceptions: Vec<(f64, Vec<&str>)> = view.runs.loads(setting).into_iter().map(longer).collect();
-    let text = |(load, policies): &(f64, Vec<&str>)| {
-        let but = if policies.is_empty() { "all".to_owned() } else { format!("not {}", policies.join(", ")) };
+    let text = |&load: &f64| {
+        let not = |verdict: Verdict| {
+            let policies: Vec<&str> =
+                POLICIES.into_iter().filter(|policy| of(load, policy) == verdict).collect();
+            policies.join(", ")
+        };
+        let parts = [("not", not(Verdict::Fails)), ("open for", not(Verdict::Open))];
+        let parts = parts.into_iter().filter(|part| !part.1.is_empty());
+        let parts: Vec<String> = parts.map(|(word, policies)| format!("{word} {policies}")).collect();
+        let but = if parts.is_empty() { "all".to_owned() } else { parts.join(" and ") };
         format!("at {load:.0} calls/s {but}")
     };
     let tlwl = |view: &View<'_>| view.ms(setting, "tlwl-1.75", HIGH);
     let measured = format!(
-        "faster than INVITE {}. With tlwl-1.75 at {HIGH:.0} calls/s a BYE takes {:.2} ms and an INVITE {:.2}: the one goes where its call \
-         is, the other where least waits, and where waits are longer than the {:.2} ms by which the work differs, that decides.",
-        exceptions.iter().map(text).collect::<Vec<_>>().join(", "),
+        "faster than INVITE {}. With tlwl-1.75 at {HIGH:.0} calls/s a BYE takes {:.2} ms and an INVITE {:.2}: the one \
+         goes where its call is, the other where least waits, and where waits are longer than the {:.2} ms by which \
+         the work differs, that decides.",
+        loads.iter().map(text).collect::<Vec<_>>().join("; "),
         tlwl(view),
         tlwl(invites),
         cluster::service_ms()[0] - cluster::service_ms()[1]
     );
-    let holds = exceptions.iter().all(|(_, policies)| policies.is_empty());
+    let all = loads.iter().flat_map(|&load| POLICIES.map(|policy| of(load, policy)));
     claim(
         setting,
         "section V-A",
         "BYE takes fewer resources than INVITE, hence lower average response times.",
         &measured,
-        holds,
+        all.fold(Verdict::Holds, Verdict::and),
     )
 }

@@ -73,7 +73,8 @@ pub(super) fn vary(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Varied
     plot.level("an order of magnitude", MAGNITUDE);
     let claims = vec![Claim::check(
         "section I",
-        "For moderate workloads TLWL's response time is an order of magnitude below that of any other approach: with longer pauses?",
+        "For moderate workloads TLWL's response time is an order of magnitude below that of any other approach: with \
+         longer pauses?",
         format!(
             "At {LOAD:.0} calls/s {}. {BASE} takes {:.2} to {:.2} ms.",
             listed.join(", "),
@@ -82,9 +83,9 @@ pub(super) fn vary(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Varied
         ),
         all,
     )];
-    let note = "How long servers pause, and how often, decides by how much policies differ: a policy that does not see the pause makes a call \
-                wait for half of it, plus what has piled up. The last plot varies the length and leaves the rest alone. A scenario sets \
-                both with `stalls`."
+    let note = "How long servers pause, and how often, decides by how much policies differ: a policy that does not see \
+                the pause makes a call wait for half of it, plus what has piled up. The last plot varies the length \
+                and leaves the rest alone. A scenario sets both with `stalls`."
         .to_owned();
     Varied { plot, claims, note }
 }

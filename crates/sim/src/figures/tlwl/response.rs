@@ -1,12 +1,13 @@
 //! Figures 2 and 3: mean response time of INVITE and of BYE against offered load.
 
+use super::batches::Batches;
 use super::cluster::{self, SERVERS};
 use super::minutes;
 use super::orders::{self, COMPARED};
 use super::pauses;
 use super::runs::{HIGH, PAUSING, Runs, SETTINGS, STEADY, Setting, is};
 use crate::figures::{Entry, Options, Progress};
-use crate::report::{Axis, Claim, Figure, Plot, Series, Style};
+use crate::report::{Axis, Claim, Figure, Plot, Series, Style, Verdict};
 use crate::stats::Interval;
 
 pub(in crate::figures) const INVITE: Entry = Entry {
@@ -77,11 +78,6 @@ impl Standing {
         self.others.iter().map(|other| other.1).fold(f64::INFINITY, f64::min)
     }
 
-    /// By how much the praised are faster than any other.
-    fn factor(&self) -> f64 {
-        self.best() / self.praised.1
-    }
-
     fn text(&self) -> String {
         let times = |(policy, ms): &(&str, f64)| format!("{policy} {:.1}", ms / self.praised.1);
         let others: Vec<String> = self.others.iter().map(times).collect();
@@ -104,10 +100,19 @@ impl View<'_> {
         self.interval(setting, policy, load).mean
     }
 
-    /// By how many ms one policy takes longer than another, batch by batch.
-    pub(super) fn above(&self, setting: Setting, slow: &str, fast: &str, load: f64) -> Interval {
-        let of = |policy| &self.runs.at(setting, policy, load).response[self.method as usize];
-        of(slow).above(of(fast))
+    pub(super) fn batches(&self, setting: Setting, policy: &str, load: f64) -> &Batches {
+        &self.runs.at(setting, policy, load).response[self.method as usize]
+    }
+
+    /// By how many ms one policy takes longer than so many times another, batch by batch.
+    pub(super) fn above(
+        &self,
+        setting: Setting,
+        slow: &str,
+        (fast, times): (&str, f64),
+        load: f64,
+    ) -> Interval {
+        self.batches(setting, slow, load).above(self.batches(setting, fast, load), times)
     }
 
     fn plot(&self, setting: Setting) -> Plot {
@@ -150,14 +155,16 @@ impl View<'_> {
         let bound = standings.iter().map(|standing| standing.best() / service).fold(f64::INFINITY, f64::min);
         if setting.servers == STEADY.servers && bound < times {
             let why = format!(
-                "There is too little to gain where servers only queue: the work of {} takes {service:.2} ms, so that no policy whatever \
-                 could be more than {bound:.1} times as fast as the best of the others.",
+                "There is too little to gain where servers only queue: the work of {} takes {service:.2} ms, so that \
+                 no policy whatever could be more than {bound:.1} times as fast as the best of the others.",
                 if self.method == Method::Invite { "an INVITE" } else { "a BYE" }
             );
             return unreachable(setting, source, statement, &text.join(" "), why);
         }
-        let holds = standings.iter().all(|standing| standing.factor() >= times);
-        claim(setting, source, statement, &text.join(" "), holds)
+        let others =
+            |at: &Standing| OTHERS.map(|other| self.above(setting, other, (at.praised.0, times), at.load));
+        let all = standings.iter().flat_map(others).map(Verdict::above_zero);
+        claim(setting, source, statement, &text.join(" "), all.fold(Verdict::Holds, Verdict::and))
     }
 
     /// The measured numbers of some policies at one load.
@@ -185,10 +192,12 @@ impl View<'_> {
             )
         };
         format!(
-            "Bars are 95 % intervals from the means of 5 s in one run. {} and {} have a half width of more than {:.0} % of the mean: few \
-             pauses decide it, and a run that collapses does not settle. Policies that lie close are compared by the difference in each \
-             5 s, in which all met the same calls and pauses; that interval is much narrower than those of the means. One is called \
-             slower when the difference is sure at {} calls/s, one or both, and at neither the other way round.",
+            "Bars are 95 % intervals from the means of 5 s in one run. {} and {} have a half width of more than {:.0} \
+             % of the mean: few pauses decide it, and a run that collapses does not settle. Policies are compared by \
+             the difference in each 5 s, in which all met the same calls and pauses; that interval, here of 99 %, is \
+             much narrower than those of the means. One takes longer, or so many times as long, when it has no zero in \
+             it; the statement is open while it has. Policies that lie close are compared at {} calls/s: one \
+             difference must be sure, and none the other way round.",
             wide(STEADY),
             wide(PAUSING),
             100.0 * PRECISION,
@@ -197,9 +206,15 @@ impl View<'_> {
     }
 }
 
-pub(super) fn claim(setting: Setting, source: &str, statement: &str, measured: &str, holds: bool) -> Claim {
+pub(super) fn claim(
+    setting: Setting,
+    source: &str,
+    statement: &str,
+    measured: &str,
+    verdict: impl Into<Verdict>,
+) -> Claim {
     let measured = format!("{}: {measured}", capital(setting.servers.name()));
-    Claim::check(source, statement, measured, holds).about(setting.plot())
+    Claim::check(source, statement, measured, verdict).about(setting.plot())
 }
 
 pub(super) fn unreachable(
@@ -253,11 +268,13 @@ fn bye(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
 
 fn notes(view: &View<'_>) -> Vec<String> {
     vec![
-        "Servers that only queue cannot show the paper's orders of magnitude: a policy can at best save the wait, and below the capacity \
-         that is a few services long. Servers that pause can: calls that are sent to a server that stands still wait for all of its \
-         pause and for all that came before them, and a policy that counts what is unanswered sees it at once."
+        "Servers that only queue cannot show the paper's orders of magnitude: a policy can at best save the wait, and \
+         below the capacity that is a few services long. Servers that pause can: calls that are sent to a server that \
+         stands still wait for all of its pause and for all that came before them, and a policy that counts what is \
+         unanswered sees it at once."
             .into(),
-        "A mean is over the requests that were answered; near and beyond collapse, where requests fail, it understates.".into(),
+        "A mean is over the requests that were answered; near and beyond collapse, where requests fail, it \
+         understates.".into(),
         view.width(),
     ]
 }

@@ -124,7 +124,8 @@ impl Peaks {
             self.gain(),
             Claim::check(
                 "section III",
-                "Where the balancer does not know the capacities, the new algorithms adapt on their own (CJSQ, TJSQ, TLWL).",
+                "Where the balancer does not know the capacities, the new algorithms adapt on their own (CJSQ, TJSQ, \
+                 TLWL).",
                 format!("{} The check asks for 90 % of each.", self.listed(Knowing::Unknown, &NEW)),
                 NEW.iter().all(adapts),
             ),
@@ -144,8 +145,8 @@ impl Peaks {
         let most = ideal(self.servers) / prior;
         if most < GAIN {
             let why = format!(
-                "An even split leaves the slow server with half of the calls, so that it can reach two thirds of the ideal. Here it comes \
-                 so close to that that even the ideal is only {:.0} % more.",
+                "An even split leaves the slow server with half of the calls, so that it can reach two thirds of the \
+                 ideal. Here it comes so close to that that even the ideal is only {:.0} % more.",
                 100.0 * (most - 1.0)
             );
             return Claim::out_of_reach(source, statement, measured, why);
@@ -209,14 +210,14 @@ fn unequal(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     }
     figure.assumptions = cluster::assumptions();
     figure.assumptions.push(
-        "The second server works at half its speed from the start, evenly. Known capacities are 300 and 150 calls/s, to every policy: \
-         round-robin and the hashes then split in that ratio."
+        "The second server works at half its speed from the start, evenly. Known capacities are 300 and 150 calls/s, \
+         to every policy: round-robin and the hashes then split in that ratio."
             .into(),
     );
     figure.notes = vec![
         method(options, window(options)),
-        "CJSQ evens out how many calls are in progress. With holding times these hardly depend on a server's speed, so both servers get \
-         calls at the same rate as long as the balancer does not know better."
+        "CJSQ evens out how many calls are in progress. With holding times these hardly depend on a server's speed, so \
+         both servers get calls at the same rate as long as the balancer does not know better."
             .into(),
     ];
     figure

@@ -1,0 +1,74 @@
+//! Overload control between typed messages: what hosts count, and what they forget.
+
+use config::scenario::{
+    Costs, Fault, Feedback, Group, Local, RejectAt, Run, Scenario, Step, Stream, Timers, What,
+};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Four neighbours whose work is free, and behind them a server of 167 calls/s with a law of its own.
+fn network(local: Local, feedback: Feedback, load: &[(u32, f64)], seconds: u32) -> Scenario {
+    let mut neighbours = Group::proxies("neighbour", 4, 0.0);
+    neighbours.capacities.clear();
+    let mut server = Group::proxies("server", 1, 160.0);
+    (neighbours.overload.feedback, server.overload.feedback) = (feedback, feedback);
+    server.overload.local = local;
+    let mut calls = Stream::of_paper("calls", vec![0, 1], 0.0);
+    calls.holding = config::scenario::Spread::Exponential(SECOND * 2);
+    calls.load = load.iter().map(|&(at, rate)| Step { at: SECOND * at, rate, ramp: false }).collect();
+    Scenario {
+        title: "overload".to_owned(),
+        run: Run { duration: SECOND * seconds, warm_up: Duration::ZERO, bin: SECOND, ..Run::default() },
+        costs: Costs::default(),
+        timers: Timers::default(),
+        groups: vec![neighbours, server],
+        streams: vec![calls],
+        links: Vec::new(),
+        faults: Vec::new(),
+    }
+}
+
+/// Calls completed a second between two seconds of a run.
+fn goodput(scenario: &Scenario, seed: u64, from: u64, to: u64) -> f64 {
+    let at = |second: u64| base::Instant::from_millis(1_000 * second);
+    sim::model::run(scenario, seed).rates(at(from), at(to)).1
+}
+
+/// Where the ACK to a rejection costs as much as any message, a window that rejections opened would keep the server
+/// at rejecting.
+#[test]
+fn a_window_beside_a_law_of_the_server_holds_ten_times_the_load() {
+    let scenario = network(Local::Delay, Feedback::Window, &[(0, 140.0), (3, 1_667.0)], 14);
+    for seed in 1..=4 {
+        let goodput = goodput(&scenario, seed, 8, 14);
+        assert!(goodput > 0.95 * 167.0, "{seed}: {goodput}");
+    }
+}
+
+/// A queue that died with its server counts no more.
+#[test]
+fn a_server_that_dies_in_overload_takes_calls_when_it_is_back() {
+    for feedback in [Feedback::None, Feedback::Rate, Feedback::Window] {
+        let mut scenario = network(Local::Delay, feedback, &[(0, 400.0), (10, 100.0)], 60);
+        scenario.faults = vec![Fault { group: 1, host: 0, at: SECOND * 5, what: What::Restart(SECOND * 2) }];
+        let goodput = goodput(&scenario, 1, 45, 60);
+        assert!(goodput > 90.0, "{feedback:?}: {goodput}");
+    }
+}
+
+/// Copies that wait together at a proxy that stands still were each new when they came. Only one of them goes on, and
+/// the others leave no place of the next server's window taken.
+#[test]
+fn copies_that_waited_together_keep_no_place_of_a_window() {
+    for reject in [RejectAt::Arrival, RejectAt::Service] {
+        let mut scenario = network(Local::None, Feedback::Window, &[(0, 50.0), (15, 200.0)], 40);
+        scenario.groups[0].count = 2;
+        scenario.groups[0].capacities = vec![320.0; 2];
+        scenario.groups[0].overload.reject = reject;
+        let stall = |host| Fault { group: 0, host, at: SECOND * 5, what: What::Stall(SECOND * 3) };
+        scenario.faults = [0, 1].map(stall).into();
+        let goodput = goodput(&scenario, 1, 25, 40);
+        assert!(goodput > 0.9 * 167.0, "{reject:?}: {goodput}");
+    }
+}
