@@ -2,11 +2,11 @@
 
 use anyhow::{Context, Result, ensure};
 use balance::policy::Tlwl;
-use balance::{Balancer, Cluster, HealthSettings, Member, Sign};
+use balance::{Balancer, Cluster, HealthSettings, Member};
 use base::{Instant, Ledger, Outbox};
 use node::{
-    Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Shard, Tokens, Topology,
-    node_id,
+    Event, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Shard, Tokens,
+    Topology, node_id,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const SETTINGS: Settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_80
 /// What takes datagrams.
 pub trait Element {
     /// One step.
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>);
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>);
     /// When a timer is due.
     fn deadline(&self) -> Option<Instant>;
     /// What it counted.
@@ -30,7 +30,7 @@ pub trait Element {
 }
 
 impl Element for Shard {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.handle(now, input, out);
     }
 
@@ -44,7 +44,7 @@ impl Element for Shard {
 }
 
 impl Element for ProxyShard {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.handle(now, input, out);
     }
 
@@ -101,7 +101,7 @@ pub struct Bed<E> {
     /// What takes the datagrams.
     pub element: E,
     /// What it did in the last step.
-    pub out: Outbox<Sign>,
+    pub out: Outbox<Event>,
     /// The time.
     pub now: Instant,
     /// Forwarded in the last step.

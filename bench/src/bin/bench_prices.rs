@@ -5,10 +5,9 @@
 //! apart share their time, so that single prices mean little and sums a lot.
 
 use anyhow::Result;
-use balance::Sign;
 use base::{Instant, Ledger, Operation, Outbox};
 use clap::{Parser, ValueEnum};
-use node::Input;
+use node::{Event, Input};
 use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use sarabande_bench::report::median;
 use std::collections::BTreeMap;
@@ -68,7 +67,7 @@ impl<E: Element> Timed<E> {
 }
 
 impl<E: Element> Element for Timed<E> {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         if let Input::Datagram { bytes, .. } = input {
             self.scan(bytes);
         }

@@ -4,10 +4,9 @@
 use super::Length;
 use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use anyhow::{Result, ensure};
-use balance::Sign;
 use base::{Instant, Ledger, Outbox};
 use core::time::Duration;
-use node::Input;
+use node::{Event, Input};
 use std::hint::black_box;
 use std::net::SocketAddr;
 
@@ -30,7 +29,7 @@ struct Notes<E> {
 }
 
 impl<E: Element> Element for Notes<E> {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         let noted = match input {
             Input::Datagram { from, bytes, .. } => Noted::Datagram(from, bytes.to_vec()),
             Input::Timer => Noted::Timer,

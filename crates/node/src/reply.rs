@@ -37,17 +37,18 @@ pub(crate) enum Own {
     Capabilities,
 }
 
-impl From<Refused> for Own {
-    fn from(refusal: Refused) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
 impl Own {
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::Refused(refusal) => refusal.status,
             Self::Capabilities => 200,
+        }
+    }
+
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.reason,
+            Self::Capabilities => "OK",
         }
     }
 }
@@ -80,13 +81,13 @@ pub(crate) fn answer<E>(
     let unsupported: Vec<_> = message.proxy_require().map(String::from_utf8_lossy).collect();
     let unsupported = unsupported.join(", ");
     let unsupported = [("Unsupported", unsupported.as_str())];
-    let (reason, headers) = match own {
-        Own::Capabilities => ("OK", &CAPABILITIES[..]),
-        Own::Refused(refusal) if refusal.status == 420 => (refusal.reason, &unsupported[..]),
-        Own::Refused(refusal) => (refusal.reason, &[][..]),
+    let headers = match own {
+        Own::Capabilities => &CAPABILITIES[..],
+        Own::Refused(refusal) if refusal.status == 420 => &unsupported[..],
+        Own::Refused(_) => &[],
     };
     out.send(listener, to, |buffer| {
-        wire::write_response(message, from, own.status(), reason, &tag, headers, buffer);
+        wire::write_response(message, from, own.status(), own.reason(), &tag, headers, buffer);
     });
     Ok(())
 }

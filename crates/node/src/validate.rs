@@ -1,6 +1,7 @@
 //! Is a request valid (RFC 3261 §16.3)? The same for every role.
 
 use crate::Topology;
+use crate::reply::Own;
 use crate::token::branch::{self, Routing};
 use wire::{Message, Method, Via, scheme_of};
 
@@ -17,6 +18,20 @@ pub(crate) struct Refused {
 
 pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
     Refused { status, reason }
+}
+
+/// Why a request is not forwarded now.
+pub(crate) enum Halt {
+    /// It gets an answer of ours.
+    Answered(Own),
+    /// Where it goes is not known yet. It is dropped, and its repetition finds the address.
+    Unresolved,
+}
+
+impl From<Refused> for Halt {
+    fn from(refusal: Refused) -> Self {
+        Self::Answered(Own::Refused(refusal))
+    }
 }
 
 /// Steps 1 to 3: syntax, scheme, Max-Forwards.

@@ -1,11 +1,12 @@
 //! The proxy on bytes: what becomes of headers, where messages go, and who may make it send where.
 mod common;
 
-use balance::Sign;
 use base::{Instant, Outbox};
 use common::text::{Req, answer, record_routes, replaced};
 use common::{KEY, LIFETIME, Sent, addr};
-use node::{Input, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens, Topology};
+use node::{
+    Event, Input, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens, Topology,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Bed {
         self.step(|shard, now, out| shard.handle(now, Input::Datagram { listener, from, bytes }, out))
     }
 
-    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Sign>)) -> Vec<Sent> {
+    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>)) -> Vec<Sent> {
         let mut out = Outbox::default();
         run(&mut self.shard, self.now, &mut out);
         let sent =

@@ -2,12 +2,14 @@ use super::Sent;
 use super::traffic::{CLIENTS, Received, Traffic, addr, sent};
 use super::watch::Watch;
 use crate::{
-    Counters, Input, Key, Listener, NodeAddress, Orphans, Settings, Shard, Tokens, Topology, node_id,
+    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, Resolved, Settings, Shard, Tokens,
+    Topology, node_id,
 };
 use balance::policy::{Policy, RoundRobin, Tlwl};
 use balance::{Balancer, Cluster, HealthSettings, Load, Member, Sign, Slot, TableCounts};
 use base::{Instant, Outbox};
 use core::time::Duration;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// One for IPv4 clients, one for all of IPv6, one for IPv4 nodes.
@@ -29,6 +31,8 @@ pub(super) struct World<'a, T> {
     settings: Settings,
     key: u8,
     now: Instant,
+    /// Names that the element asks for.
+    asked: Vec<Name>,
     /// Of the processes before the restarts.
     done: Counters,
 }
@@ -61,6 +65,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             settings,
             key: 1,
             now: Instant::ZERO,
+            asked: Vec::new(),
             done: Counters::default(),
         }
     }
@@ -148,6 +153,13 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let sent = self.handle(&received);
         self.watch.check(received.from, &received.bytes, &sent);
         assert_eq!(self.handle(&received), sent, "a repetition fares differently");
+        // Names with a port exist.
+        for name in core::mem::take(&mut self.asked) {
+            let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
+            let answer =
+                Resolved { addresses: found.into_iter().collect(), fresh_for: Duration::from_secs(30) };
+            self.shard.learn(self.now, &name, &answer);
+        }
         let at = self.traffic.choose();
         for one in sent {
             self.traffic.keep_sent(one, at);
@@ -161,9 +173,11 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let Received { listener, from, ref bytes } = *received;
         let mut out = Outbox::default();
         self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
-        for sign in out.drain_events() {
-            if let Sign::Pause { slot, until, asked } = sign {
-                self.cluster.pause(slot, until, asked);
+        for event in out.drain_events() {
+            match event {
+                Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
+                Event::Sign(Sign::NoAnswer { .. }) => {}
+                Event::LookUp(name) => self.asked.push(name),
             }
         }
         let mut sent = sent(&out);

@@ -2,10 +2,9 @@ use super::super::Sent;
 use super::super::traffic::{CLIENTS, Received, Traffic, addr, sent};
 use super::watch::{Cause, ProxyWatch};
 use crate::{
-    Counters, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens,
+    Counters, Event, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens,
     Topology,
 };
-use balance::Sign;
 use base::{Instant, Outbox};
 use core::time::Duration;
 use std::sync::Arc;
@@ -188,7 +187,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
     }
 
-    fn run(&mut self, step: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Sign>)) -> Vec<Sent> {
+    fn run(&mut self, step: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>)) -> Vec<Sent> {
         let mut out = Outbox::default();
         step(&mut self.shard, self.now, &mut out);
         let mut sent = sent(&out);
