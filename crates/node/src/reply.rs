@@ -37,12 +37,6 @@ pub(crate) enum Own {
     Capabilities,
 }
 
-impl From<Refused> for Own {
-    fn from(refusal: Refused) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
 impl Own {
     pub(crate) fn status(self) -> u16 {
         match self {
@@ -69,7 +63,7 @@ pub(crate) enum Halt {
 
 impl From<Refused> for Halt {
     fn from(refusal: Refused) -> Self {
-        Self::Answered(refusal.into())
+        Self::Answered(Own::Refused(refusal))
     }
 }
 

@@ -371,10 +371,12 @@ impl<D: Medium> Proxy<D> {
         Instant::earliest(self.layer.noticed_deadline(), self.table.deadline())
     }
 
-    /// Ends the transactions whose time is over, unnoticed: see [`Layer::clear_away`].
-    pub fn clear_away(&mut self, now: Instant) {
+    /// Ends transactions whose time is over, unnoticed, a bounded number of them; returns whether some are left: see
+    /// [`Layer::clear_away`].
+    #[must_use]
+    pub fn clear_away(&mut self, now: Instant) -> bool {
         let Self { layer, table, .. } = self;
-        layer.clear_away(now, |id, leg| table.ended(id, leg));
+        layer.clear_away(now, |id, leg| table.ended(id, leg))
     }
 
     /// The next timer that is due, to be given to [`fire`](Self::fire) when its turn has come.

@@ -120,6 +120,10 @@ impl Lanes {
         self.noticed.deadline()
     }
 
+    pub(crate) fn unnoticed_deadline(&self) -> Option<Instant> {
+        self.unnoticed.deadline()
+    }
+
     /// The next timer that is due and that its transaction still waits for.
     pub(crate) fn pop(
         &mut self,

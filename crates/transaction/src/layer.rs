@@ -8,7 +8,7 @@ use crate::store::{Entry, Id, Messages, NEVER, Store};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
 
-/// How many timers one call of [`Layer::expire`] runs: at some 200 ns each, well under a millisecond.
+/// How many timers one call of [`Layer::expire`] or [`Layer::clear_away`] runs: at some 200 ns each, well under a millisecond.
 pub const EXPIRE_MAX: usize = 1024;
 
 /// All transactions of an element.
@@ -222,21 +222,23 @@ impl<T, M: Message> Layer<T, M> {
 
     /// Ends the transactions whose timers D and I to M are due: they have done their duty, so nobody notices. When that
     /// happens makes no difference, as long as it is before the layer is asked about the next message. `ended` gets what
-    /// [`Effects::ended`] would.
+    /// [`Effects::ended`] would. At most [`EXPIRE_MAX`] of them; returns whether some are left.
     #[inline]
-    pub fn clear_away(&mut self, now: Instant, ended: impl FnMut(Id, T)) {
+    #[must_use]
+    pub fn clear_away(&mut self, now: Instant, ended: impl FnMut(Id, T)) -> bool {
         // Asked before each message, and mostly for nothing.
-        if self.lanes.unnoticed_is_due(now) {
-            self.end_unnoticed(now, ended);
-        }
+        self.lanes.unnoticed_is_due(now) && self.end_unnoticed(now, ended)
     }
 
     #[inline(never)]
-    fn end_unnoticed(&mut self, now: Instant, mut ended: impl FnMut(Id, T)) {
+    fn end_unnoticed(&mut self, now: Instant, mut ended: impl FnMut(Id, T)) -> bool {
         let Self { store, lanes, ledger, .. } = self;
-        while let Some((timer, life)) =
-            lanes.pop_unnoticed(now, |timer, life| store.waits(timer, Purpose::Life(life)))
-        {
+        for _ in 0..EXPIRE_MAX {
+            let Some((timer, life)) =
+                lanes.pop_unnoticed(now, |timer, life| store.waits(timer, Purpose::Life(life)))
+            else {
+                break;
+            };
             let id = Id { at: timer.place, generation: timer.generation };
             let entry = store.remove(id);
             debug_assert_eq!(
@@ -248,6 +250,7 @@ impl<T, M: Message> Layer<T, M> {
             ledger.charge(Operation::ExpireTransaction);
             ended(id, entry.user);
         }
+        lanes.unnoticed_deadline().is_some_and(|due| due <= now)
     }
 
     /// When [`expire`](Self::expire) is to be called next; a lower bound.

@@ -272,7 +272,7 @@ impl Agents {
 
     /// Ends transactions whose time is over.
     pub(crate) fn clear_away(&mut self, now: Instant) {
-        self.layer.clear_away(now, |_, _| ());
+        while self.layer.clear_away(now, |_, _| ()) {}
     }
 
     fn response(&mut self, now: Instant, message: &Message, status: u16, out: &mut Out) {

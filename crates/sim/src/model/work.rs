@@ -37,7 +37,7 @@ impl Role {
     /// before the next message.
     pub(crate) fn clear_away(&mut self, now: Instant) {
         if let Self::Proxy(proxy, _) = self {
-            proxy.clear_away(now);
+            while proxy.clear_away(now) {}
         }
     }
 }
