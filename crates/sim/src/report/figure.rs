@@ -318,8 +318,7 @@ impl Verdict {
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
-            (Self::Holds, verdict) | (verdict, Self::Holds) => verdict,
-            (verdict, _) => verdict,
+            (Self::Holds, verdict) | (verdict, _) => verdict,
         }
     }
 }
