@@ -55,7 +55,8 @@ mod tests {
     #[test]
     fn numbers_keep_their_places_in_any_order() {
         let mut counted = Counted::default();
-        let found = |counted: &Counted| (0..12).filter_map(|n| Some((n, counted.get(n)?))).collect::<Vec<_>>();
+        let found =
+            |counted: &Counted| (0..12).filter_map(|n| Some((n, counted.get(n)?))).collect::<Vec<_>>();
         // The second with a gap, the third before the first, the fourth into the gap.
         for number in [5, 9, 3, 7] {
             counted.insert(number, number as u32 * 10);
@@ -63,7 +64,11 @@ mod tests {
         assert_eq!(found(&counted), [(3, 30), (5, 50), (7, 70), (9, 90)]);
         counted.remove(5);
         counted.remove(3);
-        assert_eq!((found(&counted), counted.places.len()), (vec![(7, 70), (9, 90)], 3), "the front is freed");
+        assert_eq!(
+            (found(&counted), counted.places.len()),
+            (vec![(7, 70), (9, 90)], 3),
+            "the front is freed"
+        );
         counted.remove(9);
         counted.remove(7);
         counted.insert(2, 20);

@@ -69,9 +69,14 @@ impl<T, M: Message> Layer<T, M> {
         let step = Machine::client(new.kind, new.transport);
         let key = ServerKey { key: new.key, tag: Tag::NONE, is_ack: false };
         let id = self.enter(&key, step.next, new.transport, new.user)?;
-        self.carry_out(now, id, Sending::First, out, |_| step, |step, entry, messages, out| {
-            send_new(entry, messages, id, step.send, request, out)
-        });
+        self.carry_out(
+            now,
+            id,
+            Sending::First,
+            out,
+            |_| step,
+            |step, entry, messages, out| send_new(entry, messages, id, step.send, request, out),
+        );
         Some(id)
     }
 
@@ -382,6 +387,7 @@ fn send_again<T, M: Message>(
 }
 
 /// Sends a message of the user, and keeps it if it may be sent again.
+#[inline(always)]
 fn send_new<T, M: Message>(
     entry: &mut Entry<T>,
     messages: &mut Messages<M>,
@@ -417,6 +423,7 @@ fn acknowledge<T, M: Message>(
 }
 
 /// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
+#[inline(always)]
 fn set_timers<T>(entry: &mut Entry<T>, lanes: &mut Lanes, now: Instant, id: Id, step: Step<Machine>) {
     let place = (id.at, id.generation);
     if step.pace == Pace::Stop {

@@ -131,12 +131,7 @@ impl Element {
     }
 
     /// Answers a new request with a failure.
-    pub(crate) fn reject(
-        &mut self,
-        work: &mut Work<'_>,
-        request: &Message,
-        refused: Refused,
-    ) -> Duration {
+    pub(crate) fn reject(&mut self, work: &mut Work<'_>, request: &Message, refused: Refused) -> Duration {
         let Role::Proxy(proxy, router) = &mut self.role else { return Duration::ZERO };
         let stateful = self.control.settings().reject_state == RejectState::Stateful;
         let before = work.out.len();
