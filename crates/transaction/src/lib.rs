@@ -16,7 +16,7 @@
 #![forbid(unsafe_code)]
 #![expect(
     clippy::inline_always,
-    reason = "where an event is known, so is most of what a machine makes of it: a tenth of a simulation's time"
+    reason = "where an event is known, so is most of what a machine makes of it: a twentieth of a simulation's instructions"
 )]
 
 mod build;
