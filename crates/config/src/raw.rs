@@ -292,11 +292,12 @@ impl Default for RawStop {
     }
 }
 
-/// Look-up of members that are names.
+/// Look-up of names: of members, and of the hosts to which members send requests.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawDns {
-    /// Time between two look-ups of a name. When one fails, the last good answer is kept.
+    /// Time between two look-ups of a name; that of a host to which members send requests is asked for again only while
+    /// it is in use. When one fails, the last good answer is kept.
     pub(crate) refresh: Setting<Time<SECOND, DAY>>,
     /// DNS servers to ask, in this order, over UDP and TCP. Without any, those of the system (`/etc/resolv.conf`).
     pub(crate) servers: Vec<Setting<DnsServer>>,
