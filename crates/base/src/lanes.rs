@@ -66,6 +66,8 @@ impl TimerLanes {
 
     /// Sets a timer, and says when it will fire: at `deadline`, unless its lane holds a later one already, behind which
     /// it waits.
+    #[expect(clippy::inline_always, reason = "a few instructions, several times a message")]
+    #[inline(always)]
     pub fn set(&mut self, lane: u8, deadline: Instant, place: u32, generation: u32) -> Instant {
         let number = lane as usize;
         let lane = &mut self.lanes[number];

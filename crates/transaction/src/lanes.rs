@@ -73,6 +73,7 @@ impl Lanes {
     }
 
     /// Starts a timer that ends a state, for the transaction at this place.
+    #[inline(always)]
     pub(crate) fn live(&mut self, now: Instant, timer: Timer, (place, generation): (u32, u32)) -> Instant {
         let deadline = self.after(now, timer as u8);
         match LANE_OF[timer as usize] {
@@ -86,6 +87,7 @@ impl Lanes {
     }
 
     /// Starts the timer that sends again.
+    #[inline(always)]
     pub(crate) fn resend(
         &mut self,
         now: Instant,

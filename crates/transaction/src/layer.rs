@@ -390,6 +390,7 @@ fn send_again<T, M: Message>(
 }
 
 /// Sends a message of the user, and keeps it if it may be sent again.
+#[inline(always)]
 fn send_new<T, M: Message>(
     entry: &mut Entry<T>,
     messages: &mut Messages<M>,
@@ -425,6 +426,7 @@ fn acknowledge<T, M: Message>(
 }
 
 /// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
+#[inline(always)]
 fn set_timers<T>(entry: &mut Entry<T>, lanes: &mut Lanes, now: Instant, id: Id, step: Step<Machine>) {
     let place = (id.at, id.generation);
     if step.pace == Pace::Stop {
