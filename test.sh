@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need, then runs all of them. Without arguments everything; else the steps named:
-#   ./test.sh packages format lints docs unit swarm live deny fuzz
+#   ./test.sh packages format lints docs unit swarm live instructions deny fuzz
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -50,6 +50,12 @@ live() {
     cargo test --package sarabande-tests --locked -- --test-threads "$LIVE_TESTS"
 }
 
+# Instructions of the hot paths against those on record. UPDATE_INSTRUCTIONS=1 records them.
+instructions() {
+    cargo build --release --locked --package sarabande-bench --bin bench_instructions
+    target/release/bench_instructions
+}
+
 # Advisories would need a database from the net; what can be judged from the lock file alone is.
 deny() {
     have cargo-deny || cargo install --locked cargo-deny
@@ -76,7 +82,7 @@ fuzz() {
 }
 
 steps=("$@")
-[ $# -gt 0 ] || steps=(packages format lints docs unit swarm live deny fuzz)
+[ $# -gt 0 ] || steps=(packages format lints docs unit swarm live instructions deny fuzz)
 for step in "${steps[@]}"; do
     printf '\n== %s\n' "$step"
     start=$SECONDS

@@ -2,25 +2,27 @@
 
 use anyhow::{Context, Result, ensure};
 use balance::policy::Tlwl;
-use balance::{Balancer, Cluster, HealthSettings, Member, Sign};
+use balance::{Balancer, Cluster, HealthSettings, Member};
 use base::{Instant, Ledger, Outbox};
 use node::{
-    Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Shard, Tokens, Topology,
-    node_id,
+    Event, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Shard, Tokens,
+    Topology, node_id,
 };
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Where all requests come from.
-pub const CLIENT: &str = "127.0.0.1:5070";
+pub const CLIENT: SocketAddr = local(5070);
+/// The element.
+const ELEMENT: SocketAddr = local(5060);
 const NODES: u16 = 4;
 const SETTINGS: Settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
 
 /// What takes datagrams.
 pub trait Element {
     /// One step.
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>);
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>);
     /// When a timer is due.
     fn deadline(&self) -> Option<Instant>;
     /// What it counted.
@@ -28,7 +30,7 @@ pub trait Element {
 }
 
 impl Element for Shard {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.handle(now, input, out);
     }
 
@@ -42,7 +44,7 @@ impl Element for Shard {
 }
 
 impl Element for ProxyShard {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.handle(now, input, out);
     }
 
@@ -55,8 +57,12 @@ impl Element for ProxyShard {
     }
 }
 
-fn topology() -> Result<Topology> {
-    Ok(Topology::new(vec![Listener::new("127.0.0.1:5060".parse()?)], Vec::new()))
+const fn local(port: u16) -> SocketAddr {
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+}
+
+fn topology() -> Topology {
+    Topology::new(vec![Listener::new(ELEMENT)], Vec::new())
 }
 
 fn tokens() -> Tokens {
@@ -68,32 +74,26 @@ fn nodes() -> impl Iterator<Item = NodeAddress> + Clone {
 }
 
 /// A shard of the balancer with four members, policy `tlwl`.
-///
-/// # Errors
-/// None: the address of its listener can be read.
-pub fn balancer() -> Result<Shard> {
+pub fn balancer() -> Shard {
     let settings = HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO };
     let mut cluster = Cluster::new(settings);
     let member = |node: NodeAddress| Member { id: node_id(node.address), capacity: 1.0, max_calls: 0 };
     cluster.set_members(Instant::ZERO, &nodes().map(member).collect::<Vec<_>>());
-    let mut topology = topology()?;
+    let mut topology = topology();
     nodes().for_each(|node| {
         topology.push_node(node);
     });
     let mut balancer = Balancer::new(balance::Settings::default(), Box::new(Tlwl::new(0)));
     balancer.set_nodes(cluster.nodes());
-    Ok(Shard::new(balancer, Arc::new(topology), tokens(), SETTINGS))
+    Shard::new(balancer, Arc::new(topology), tokens(), SETTINGS)
 }
 
 /// A shard of the proxy with four next hops.
-///
-/// # Errors
-/// None: the address of its listener can be read.
-pub fn proxy() -> Result<ProxyShard> {
+pub fn proxy() -> ProxyShard {
     let limits = ProxySettings { core: proxy::Settings::default(), max_transactions: usize::MAX / 2 };
-    let mut shard = ProxyShard::new(Arc::new(topology()?), tokens(), SETTINGS, limits, ([9; 16], 1));
+    let mut shard = ProxyShard::new(Arc::new(topology()), tokens(), SETTINGS, limits, ([9; 16], 1));
     shard.set_hops(&nodes().collect::<Vec<_>>());
-    Ok(shard)
+    shard
 }
 
 /// An element, and a clock that stands still unless told.
@@ -101,7 +101,7 @@ pub struct Bed<E> {
     /// What takes the datagrams.
     pub element: E,
     /// What it did in the last step.
-    pub out: Outbox<Sign>,
+    pub out: Outbox<Event>,
     /// The time.
     pub now: Instant,
     /// Forwarded in the last step.
@@ -118,9 +118,9 @@ impl<E: Element> Bed<E> {
     ///
     /// # Errors
     /// Nothing came of it.
-    pub fn pass(&mut self, from: &str, bytes: &[u8]) -> Result<SocketAddr> {
+    pub fn pass(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<SocketAddr> {
         self.out.clear();
-        let input = Input::Datagram { listener: 0, from: from.parse()?, bytes };
+        let input = Input::Datagram { listener: 0, from, bytes };
         self.element.handle(self.now, input, &mut self.out);
         let sent = self.out.transmits().last();
         let sent = sent.with_context(|| format!("nothing came of {}", String::from_utf8_lossy(bytes)))?;
@@ -136,10 +136,10 @@ impl<E: Element> Bed<E> {
     pub fn answer(&mut self, node: SocketAddr, status: u16) -> Result<()> {
         let request = self.last.clone();
         let scanned = wire::scan(&request).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
-        let (mut response, from) = (Vec::new(), "127.0.0.1:5060".parse()?);
-        wire::write_response(&scanned, from, status, "OK", "callee", &[], &mut response);
-        let to = self.pass(&node.to_string(), &response)?;
-        ensure!(to == CLIENT.parse()?, "a response went to {to}");
+        let mut response = Vec::new();
+        wire::write_response(&scanned, ELEMENT, status, "OK", "callee", &[], &mut response);
+        let to = self.pass(node, &response)?;
+        ensure!(to == CLIENT, "a response went to {to}");
         self.last = request;
         Ok(())
     }

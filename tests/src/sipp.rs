@@ -142,6 +142,9 @@ impl Caller {
         command.arg(to.to_string()).args(["-m", &load.calls.to_string(), "-r", &load.rate.to_string()]);
         // The default limit of simultaneous calls would slow the arrivals of long ones down.
         command.args(["-l", &load.calls.to_string(), "-timeout", &LIMIT.as_secs().to_string()]).args(extra);
+        if !extra.contains(&"contact") {
+            command.args(["-key", "contact", &from.to_string()]);
+        }
         Self { calls: load.calls, child: Child::start("sipp", &folder, &mut command) }
     }
 

@@ -5,10 +5,9 @@
 //! apart share their time, so that single prices mean little and sums a lot.
 
 use anyhow::Result;
-use balance::Sign;
 use base::{Instant, Ledger, Operation, Outbox};
 use clap::{Parser, ValueEnum};
-use node::Input;
+use node::{Event, Input};
 use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use sarabande_bench::report::median;
 use std::collections::BTreeMap;
@@ -68,7 +67,7 @@ impl<E: Element> Timed<E> {
 }
 
 impl<E: Element> Element for Timed<E> {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         if let Input::Datagram { bytes, .. } = input {
             self.scan(bytes);
         }
@@ -128,7 +127,7 @@ fn round<E: Element>(bed: &mut Bed<Timed<E>>, calls: u64) -> Result<()> {
             "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 127.0.0.1:5060;branch=z9hG4bKforeign{call}\r\nVia: SIP/2.0/UDP {CLIENT}\r\n\
              From: <sip:a@x>;tag=1\r\nTo: <sip:b@x>;tag=2\r\nCall-ID: {call}\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n"
         );
-        let input = Input::Datagram { listener: 0, from: CLIENT.parse()?, bytes: foreign.as_bytes() };
+        let input = Input::Datagram { listener: 0, from: CLIENT, bytes: foreign.as_bytes() };
         bed.element.handle(bed.now, input, &mut bed.out);
     }
     bed.element.kind = "timers";
@@ -147,10 +146,10 @@ struct Kind {
     work: [f64; Operation::ALL.len()],
 }
 
-fn measure<E: Element>(element: impl Fn() -> Result<E>, arguments: &Arguments) -> Result<Vec<Kind>> {
+fn measure<E: Element>(element: impl Fn() -> E, arguments: &Arguments) -> Result<Vec<Kind>> {
     let mut rounds = Vec::new();
     for _ in 0..arguments.rounds {
-        let mut bed = Bed::new(Timed { element: element()?, kind: "", rows: BTreeMap::new() });
+        let mut bed = Bed::new(Timed { element: element(), kind: "", rows: BTreeMap::new() });
         // The first calls pay for memory that later ones find.
         round(&mut bed, arguments.calls)?;
         bed.element.rows.clear();

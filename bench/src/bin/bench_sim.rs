@@ -8,9 +8,10 @@
 use anyhow::{Context, Result, ensure};
 use base::{Instant, Rng};
 use clap::Parser;
-use config::scenario::{Costs, Group, Run, Scenario, Stream, Timers};
+use config::scenario::{Costs, Scenario};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp1};
+use sarabande_bench::scenarios::{PROXY_RATE, proxy, topology_3};
 use serde_json::Value;
 use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket, Trace};
 use std::path::PathBuf;
@@ -92,35 +93,6 @@ fn engine(jobs: u64, load: f64, seed: u64) -> Result<Round> {
     println!("engine: trace {trace}");
     let mean_wait = cpu.stats(Priority::P2).wait.mean();
     Ok(Round { speed: 2.0 * jobs as f64 / seconds, mean: mean_wait })
-}
-
-/// One proxy of the base server's speed between its agents.
-fn proxy(seconds: u64) -> Scenario {
-    scenario(seconds, vec![Group::proxies("proxy", 1, BASE)], vec![0], PROXY_RATE)
-}
-
-/// Topology 3 of the Overload paper: eight edge proxies around two core proxies.
-fn topology_3(seconds: u64, rate: f64) -> Scenario {
-    let groups = vec![Group::proxies("edge", 8, BASE), Group::proxies("core", 2, BASE)];
-    scenario(seconds, groups, vec![0, 1, 0], rate)
-}
-
-/// Calls a second that the base server carries.
-const BASE: f64 = 160.0;
-/// Calls a second that the one proxy is offered.
-const PROXY_RATE: f64 = 100.0;
-
-fn scenario(seconds: u64, groups: Vec<Group>, path: Vec<usize>, rate: f64) -> Scenario {
-    Scenario {
-        title: "speed".to_owned(),
-        run: Run { duration: Duration::from_secs(seconds), warm_up: Duration::ZERO, ..Run::default() },
-        costs: Costs { base_capacity: BASE, ..Costs::default() },
-        timers: Timers::default(),
-        groups,
-        streams: vec![Stream::of_paper("calls", path, rate)],
-        links: Vec::new(),
-        faults: Vec::new(),
-    }
 }
 
 /// A scenario on typed messages.

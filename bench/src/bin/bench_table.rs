@@ -50,7 +50,7 @@ fn resident() -> Result<u64> {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let mut bed = Bed::new(balancer()?);
+    let mut bed = Bed::new(balancer());
     // The first calls warm up arenas and histograms, which do not grow with the number of calls.
     for call in 0..100 {
         establish(&mut bed, u64::MAX - call)?;

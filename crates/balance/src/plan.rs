@@ -28,16 +28,6 @@ pub(crate) enum Step {
     Cancel,
 }
 
-/// Which transaction of the call a request repeats.
-enum Repeats {
-    /// None: it is new.
-    Nothing,
-    /// The open one with this key.
-    Open(u32),
-    /// One that is over.
-    Closed,
-}
-
 /// Where the plan looks things up.
 pub(crate) struct Picture<'a> {
     pub(crate) now: Instant,
@@ -49,7 +39,8 @@ impl Picture<'_> {
     /// The digest's Fig. 4, lines 1 to 13: find the session, else select a node.
     pub(crate) fn plan(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Plan {
         let session = self.books.table.find(request.key);
-        let known = self.known_node(request, session);
+        let open = session.and_then(|at| self.books.find(at, &TransactionId::served_by(request)));
+        let known = self.known_node(request, session, open);
         let forward = |slot, why, step| Plan { decision: Decision::Forward { slot, why }, session, step };
         match (request.method, known) {
             (Method::Ack, Some((slot, why))) => forward(slot, why, Step::Acknowledge),
@@ -58,7 +49,7 @@ impl Picture<'_> {
             (Method::Ack | Method::Cancel, None) => {
                 Plan { decision: Decision::Search, session, step: Step::Nothing }
             }
-            (_, Some((slot, why))) => self.known(request, session, slot, why, policy),
+            (_, Some((slot, why))) => self.known(request, session, open, (slot, why), policy),
             (_, None) if request.in_dialog => {
                 Plan { decision: Decision::Orphan, session, step: Step::Nothing }
             }
@@ -66,37 +57,43 @@ impl Picture<'_> {
         }
     }
 
-    /// The node that a token or the session names. A token is bound to its dialog and so comes first.
-    fn known_node(&self, request: &Request<'_>, session: Option<u32>) -> Option<(Slot, Why)> {
-        let by_token = request.pinned.map(|slot| (slot, Why::Token));
-        by_token.or_else(|| session.map(|at| (self.slot_in(at, request), Why::Session)))
-    }
-
-    /// The node that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call.
-    /// They differ where a call came in several branches and a node of one of them died.
-    fn slot_in(&self, at: u32, request: &Request<'_>) -> Slot {
-        let open = self.books.find(at, &TransactionId::served_by(request));
-        open.map_or(self.books.table.get(at).slot, |key| self.books.slot_of(key))
+    /// The node that a token or the session names. A token is bound to its dialog and so comes first. Then comes the node
+    /// that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call. They differ
+    /// where a call came in several branches and a node of one of them died.
+    fn known_node(
+        &self,
+        request: &Request<'_>,
+        session: Option<u32>,
+        open: Option<u32>,
+    ) -> Option<(Slot, Why)> {
+        if let Some(slot) = request.pinned {
+            return Some((slot, Why::Token));
+        }
+        let of_open = open.map(|key| self.books.slot_of(key));
+        let slot = of_open.or_else(|| session.map(|at| self.books.table.get(at).slot))?;
+        Some((slot, Why::Session))
     }
 
     fn known(
         &self,
         request: &Request<'_>,
         session: Option<u32>,
-        slot: Slot,
-        why: Why,
+        open: Option<u32>,
+        (slot, why): (Slot, Why),
         policy: &mut dyn Policy,
     ) -> Plan {
         let free = !request.in_dialog && request.pinned.is_none();
         let movable = free && !self.nodes[slot.index()].reachable;
         let stay = |step| Plan { decision: Decision::Forward { slot, why }, session, step };
-        match session.map_or(Repeats::Nothing, |at| self.repeats(at, request)) {
+        if let Some(key) = open {
             // A retransmission that nobody answered: the only kind that may move.
-            Repeats::Open(key) if movable && !self.books.transaction(key).answered => {
+            if movable && !self.books.transaction(key).answered {
                 return self.fresh(request, session, Step::Move(key), Why::Moved, policy);
             }
-            Repeats::Open(_) | Repeats::Closed => return stay(Step::Nothing),
-            Repeats::Nothing => {}
+            return stay(Step::Nothing);
+        }
+        if session.is_some_and(|at| self.repeats_closed(at, request)) {
+            return stay(Step::Nothing);
         }
         // A new transaction of the call (also an INVITE that comes again with credentials):
         // on its node, unless no dialog ties it there and that is dead, or takes nothing new and the last one is over.
@@ -109,19 +106,12 @@ impl Picture<'_> {
         }
     }
 
-    /// What was forked upstream comes with one CSeq in several branches. Another branch is told from a repetition
-    /// while one of them is open. Later it counts as a late repetition, which costs no more than one
-    /// transaction that is not counted.
-    fn repeats(&self, at: u32, request: &Request<'_>) -> Repeats {
-        if request.cseq >= self.books.table.get(at).seen[request.direction as usize] {
-            return Repeats::Nothing;
-        }
-        let id = request.into();
-        match self.books.find(at, &id) {
-            Some(key) => Repeats::Open(key),
-            None if self.books.has_sibling(at, &id) => Repeats::Nothing,
-            None => Repeats::Closed,
-        }
+    /// Whether a request that is part of no open transaction repeats one that is over. What was forked upstream comes with
+    /// one CSeq in several branches: another branch is told from a repetition while one of them is open. Later it counts as
+    /// a late repetition, which costs no more than one transaction that is not counted.
+    fn repeats_closed(&self, at: u32, request: &Request<'_>) -> bool {
+        let seen = self.books.table.get(at).seen[request.direction as usize];
+        request.cseq < seen && !self.books.has_sibling(at, &request.into())
     }
 
     /// Whether a session is over and its node takes nothing new: a REGISTER that comes every few seconds must not

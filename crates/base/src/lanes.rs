@@ -8,6 +8,10 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// which each transaction or call sets a few, and some hundred nanoseconds at most.
 const SWEEP_MAX: usize = 32;
 
+/// How many void timers at the front of lanes one look passes over, each with its sweep: a thousand in all, some ten
+/// microseconds. After a long stall there may be more; they are due again at once.
+const PASSED_MAX: usize = 32;
+
 /// A timer in its lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaneTimer {
@@ -62,6 +66,8 @@ impl TimerLanes {
 
     /// Sets a timer, and says when it will fire: at `deadline`, unless its lane holds a later one already, behind which
     /// it waits.
+    #[expect(clippy::inline_always, reason = "a few instructions, several times a message")]
+    #[inline(always)]
     pub fn set(&mut self, lane: u8, deadline: Instant, place: u32, generation: u32) -> Instant {
         let number = lane as usize;
         let lane = &mut self.lanes[number];
@@ -79,7 +85,8 @@ impl TimerLanes {
         deadline
     }
 
-    /// The next timer that is due at `now` and not void; among those of one instant, that of the first lane.
+    /// The next timer that is due at `now` and not void; among those of one instant, that of the first lane. `None` too when very
+    /// many void ones are before it: then [`deadline`](Self::deadline) is not after `now`, and the next call goes on from there.
     #[inline]
     pub fn pop(&mut self, now: Instant, is_void: impl FnMut(&LaneTimer) -> bool) -> Option<LaneTimer> {
         // Asked far more often than something is due.
@@ -87,7 +94,10 @@ impl TimerLanes {
     }
 
     fn pop_due(&mut self, now: Instant, mut is_void: impl FnMut(&LaneTimer) -> bool) -> Option<LaneTimer> {
-        while self.first.1 <= now && self.first.1 != NEVER {
+        for _ in 0..PASSED_MAX {
+            if self.first.1 > now || self.first.1 == NEVER {
+                break;
+            }
             let number = self.first.0;
             let lane = &mut self.lanes[number];
             let named = |&Waiting { deadline, place, generation }: &Waiting| LaneTimer {

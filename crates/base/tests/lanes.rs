@@ -77,6 +77,30 @@ fn a_timer_that_would_overtake_waits_behind_the_one_before_it() {
 }
 
 #[test]
+fn a_look_past_void_timers_is_bounded_and_the_next_one_goes_on() {
+    const VOID: u32 = 5_000;
+    let mut lanes = TimerLanes::new(1);
+    (0..=VOID).for_each(|place| _ = lanes.set(0, Instant::ZERO, place, 0));
+    let mut looks = 0;
+    let fired = loop {
+        assert_eq!(lanes.deadline(), Some(Instant::ZERO), "it is due until it has fired");
+        let mut asked = 0;
+        let fired = lanes.pop(Instant::ZERO, |timer| {
+            asked += 1;
+            timer.place < VOID
+        });
+        assert!(asked <= 2_000, "{asked}");
+        looks += 1;
+        if let Some(timer) = fired {
+            break timer;
+        }
+    };
+    assert_eq!(fired.place, VOID);
+    assert!((3..10).contains(&looks), "{looks}");
+    assert_eq!(lanes.deadline(), None);
+}
+
+#[test]
 fn void_timers_behind_the_one_that_fires_wake_nobody() {
     let mut lanes = TimerLanes::new(1);
     for place in 0..20 {

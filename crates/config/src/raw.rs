@@ -93,7 +93,7 @@ pub(crate) struct RawPool {
     #[schemars(extend("minItems" = 1))]
     pub(crate) members: Vec<Entry<MemberAddress, RawMember>>,
     /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is not
-    /// named weighs 1.0, INVITE 1.75.
+    /// named weighs 1.0, INVITE 1.75; one that no RFC of SIP names can have no weight of its own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
     pub(crate) weights: BTreeMap<String, Setting<Ratio>>,
@@ -292,11 +292,12 @@ impl Default for RawStop {
     }
 }
 
-/// Look-up of members that are names.
+/// Look-up of names: of members, and of the hosts to which members send requests.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawDns {
-    /// Time between two look-ups of a name. When one fails, the last good answer is kept.
+    /// Time between two look-ups of a name; that of a host to which members send requests is asked for again only while
+    /// it is in use. When one fails, the last good answer is kept.
     pub(crate) refresh: Setting<Time<SECOND, DAY>>,
     /// DNS servers to ask, in this order, over UDP and TCP. Without any, those of the system (`/etc/resolv.conf`).
     pub(crate) servers: Vec<Setting<DnsServer>>,

@@ -16,6 +16,7 @@ mod alarms;
 mod answerer;
 mod arrivals;
 mod caller;
+mod dialog;
 mod holding;
 pub mod party;
 mod results;
@@ -23,12 +24,12 @@ mod service;
 mod timers;
 
 pub use answerer::{Answerer, AnswererConfig};
-pub use arrivals::{ArrivalPlan, Process, Ramp};
+pub use arrivals::{ArrivalPlan, Arrivals, Process, Step};
 pub use caller::{Caller, CallerConfig};
 pub use holding::{Holding, HoldingError};
 pub use results::{AnswererResults, Results, Times};
 pub use service::ServiceModel;
-pub use timers::Timers;
+pub use transaction::Timers;
 
 use std::net::SocketAddr;
 
@@ -70,15 +71,18 @@ pub enum Outcome {
     Completed,
     /// Final response of this status, 300 or more, to the INVITE.
     Refused(u16),
-    /// Given up by CANCEL.
+    /// Given up before anybody answered, and refused then: with 487 as a rule, the CANCEL's doing.
     Abandoned,
-    /// No final response to the INVITE.
+    /// No final response to the INVITE, whether it was given up or not.
     InviteTimeout,
     /// No final response to the BYE.
     ByeTimeout,
     /// Final response of this status, 300 or more, to the BYE.
     ByeRefused(u16),
 }
+
+/// What each branch begins with (RFC 3261 §8.1.1.7).
+const COOKIE: &str = "z9hG4bK";
 
 /// How many due arrivals and alarms one step works off; the rest is left to the next one, so that an agent that
 /// was held up answers datagrams in between. About a millisecond's work.

@@ -90,9 +90,9 @@ pub struct Results {
     pub calls_completed: u64,
     /// Calls refused by a final response of 300 or more, by status.
     pub calls_refused: BTreeMap<u16, u64>,
-    /// Calls given up by CANCEL because nobody answered in time.
+    /// Calls given up because nobody answered in time, and refused after that.
     pub calls_abandoned: u64,
-    /// Calls whose INVITE got no final response.
+    /// Calls whose INVITE got no final response, given up before or not.
     pub invite_timeouts: u64,
     /// Calls whose BYE got no final response.
     pub bye_timeouts: u64,
@@ -102,7 +102,8 @@ pub struct Results {
     pub retransmissions_sent: u64,
     /// Responses that carry another Server name than earlier ones of their call.
     pub wrong_server: u64,
-    /// 2xx responses of a second party to the same INVITE; each was acknowledged and hung up at once.
+    /// 2xx responses of a second party to the same INVITE, or to one whose call is over; each was acknowledged and hung up
+    /// at once.
     pub forks_hung_up: u64,
     /// Datagrams that are no SIP, or belong to no call that is known (any more).
     pub stray_datagrams: u64,
@@ -196,13 +197,13 @@ pub struct AnswererResults {
     pub requests: BTreeMap<&'static str, u64>,
     /// Repeated copies of requests.
     pub retransmissions_received: u64,
-    /// 2xx and other final responses to INVITE sent again for want of an ACK.
+    /// 2xx and other final responses to INVITE sent again for want of an ACK, and BYEs for want of an answer.
     pub retransmissions_sent: u64,
     /// Calls answered with 200.
     pub calls_answered: u64,
     /// Calls answered and not yet ended.
     pub calls_in_progress: u64,
-    /// Calls ended by a BYE.
+    /// Calls ended by the caller's BYE.
     pub calls_completed: u64,
     /// Calls cancelled before they were answered.
     pub calls_cancelled: u64,
@@ -214,7 +215,7 @@ pub struct AnswererResults {
     pub late_requests: u64,
     /// Requests dropped because the queue was full.
     pub queue_drops: u64,
-    /// Datagrams that could not be answered: no SIP, a response, a Via that leads nowhere.
+    /// Datagrams that could not be answered: no SIP, a response to nothing, a Via that leads nowhere.
     pub stray_datagrams: u64,
 }
 

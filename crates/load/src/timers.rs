@@ -1,98 +1,148 @@
+//! The agents' transactions: the machines of `transaction`, each with timers of its own.
+//!
+//! Not its `Layer`, which keeps a table of keys and the messages that may be sent again: an agent finds its call by what
+//! its own branches and tags say, and can write each of its messages anew.
 use base::Instant;
 use core::time::Duration;
+use transaction::{Event, Kind, Life, Machine, Pace, Step, Timer, Timers, TransportKind};
 
-/// The timer values of RFC 3261 §17.1.1.1 that everything else derives from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Timers {
-    /// Estimate of the round-trip time: the first retransmission comes after it.
-    pub t1: Duration,
-    /// Longest interval between retransmissions of anything but an INVITE.
-    pub t2: Duration,
-}
+/// What does not happen.
+pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-impl Default for Timers {
-    /// 500 ms and 4 s.
-    fn default() -> Self {
-        Self { t1: Duration::from_millis(500), t2: Duration::from_secs(4) }
-    }
-}
+/// Agents talk over UDP.
+const TRANSPORT: TransportKind = TransportKind::Unreliable;
 
-impl Timers {
-    /// 64*T1: timers B, F, H, J and L, and the least that D may be.
-    pub(crate) fn life(self) -> Duration {
-        self.t1 * 64
-    }
-}
-
-/// The retransmission schedule of one message: at T1, then at doubling intervals, given up after 64*T1.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Resend {
-    at: Instant,
+/// A transaction: which messages it is about, its owner knows.
+#[derive(Debug)]
+pub(crate) struct Timed {
+    machine: Machine,
+    /// The timer that ends the state.
+    life: Timer,
+    life_at: Instant,
+    /// The timer that sends again, and how long it ran last.
+    resend_at: Instant,
     interval: Duration,
-    give_up: Instant,
 }
 
-impl Resend {
-    /// The schedule of a message sent at `now`.
-    pub(crate) fn new(now: Instant, timers: Timers) -> Self {
-        Self { at: now + timers.t1, interval: timers.t1, give_up: now + timers.life() }
+impl Timed {
+    /// That of a request which is sent now.
+    pub(crate) fn client(now: Instant, kind: Kind, timers: &Timers) -> Self {
+        let step = Machine::client(kind, TRANSPORT);
+        let mut timed = Self::idle(step.next);
+        timed.follow(now, step, timers);
+        timed
     }
 
-    /// When [`due`](Self::due) has something to say.
+    /// That of a request which came. No timer reminds of the 100 that is due in the end: an answerer sends it at once
+    /// or never, as it is told to.
+    pub(crate) fn server(kind: Kind) -> Self {
+        Self::idle(Machine::server(kind).next)
+    }
+
+    /// One that is over.
+    pub(crate) fn over() -> Self {
+        Self::idle(Machine::ClientNonInvite(transaction::client::non_invite::State::Terminated))
+    }
+
+    fn idle(machine: Machine) -> Self {
+        // Any timer will do for `life` while it does not run.
+        Self { machine, life: Timer::K, life_at: NEVER, resend_at: NEVER, interval: Duration::ZERO }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.machine.is_terminated()
+    }
+
+    /// When [`due`](Self::due) has something to say; [`NEVER`] if nothing runs.
     pub(crate) fn deadline(&self) -> Instant {
-        self.at.min(self.give_up)
+        self.life_at.min(self.resend_at)
     }
 
-    /// Whether to give up (`Some(false)`), to send again (`Some(true)`, the next interval doubled up to
-    /// `interval_max`), or to wait (`None`).
-    pub(crate) fn due(&mut self, now: Instant, interval_max: Duration) -> Option<bool> {
-        if now >= self.give_up {
-            return Some(false);
+    /// The timer that fires now, to be told to [`on`](Self::on). Giving up goes before sending again.
+    pub(crate) fn due(&mut self, now: Instant) -> Option<Event> {
+        if now >= self.life_at {
+            self.life_at = NEVER;
+            Some(Event::Timer(self.life))
+        } else if now >= self.resend_at {
+            self.resend_at = NEVER;
+            Some(Event::Timer(self.machine.pace_timer()))
+        } else {
+            None
         }
-        if now < self.at {
-            return None;
+    }
+
+    /// What an event leads to. The timers are seen to, what is to be sent and told is the owner's.
+    pub(crate) fn on(&mut self, now: Instant, event: Event, timers: &Timers) -> Step<Machine> {
+        let step = self.machine.on(event, TRANSPORT);
+        self.follow(now, step, timers);
+        step
+    }
+
+    fn follow(&mut self, now: Instant, step: Step<Machine>, timers: &Timers) {
+        self.machine = step.next;
+        if self.is_over() {
+            (self.life_at, self.resend_at) = (NEVER, NEVER);
+            return;
         }
-        self.interval = (self.interval * 2).min(interval_max);
-        self.at = now + self.interval;
-        Some(true)
-    }
-
-    /// Sends no more, and still gives up in the end.
-    pub(crate) fn pause(&mut self) {
-        self.at = self.give_up;
-    }
-
-    /// Goes on at this interval.
-    pub(crate) fn slow_down(&mut self, now: Instant, interval: Duration) {
-        self.interval = interval;
-        self.at = now + interval;
+        match step.life {
+            Life::Keep => {}
+            Life::Set(timer) => (self.life, self.life_at) = (timer, now + timers.value(timer)),
+            Life::Clear => self.life_at = NEVER,
+        }
+        let interval = match step.pace {
+            Pace::Keep => return,
+            Pace::Stop => return self.resend_at = NEVER,
+            Pace::Start => timers.t1,
+            Pace::Double => self.interval * 2,
+            Pace::DoubleToT2 => (self.interval * 2).min(timers.t2),
+            Pace::T2 => timers.t2,
+        };
+        (self.interval, self.resend_at) = (interval, now + interval);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transaction::{Class, Send, Tell};
 
-    /// The seconds at which a message is sent again, and given up.
-    fn schedule(interval_max: Duration) -> Vec<f64> {
-        let mut resend = Resend::new(Instant::ZERO, Timers::default());
+    /// The seconds at which a request is sent again, and given up.
+    fn schedule(kind: Kind) -> Vec<f64> {
+        let timers = Timers::default();
+        let mut request = Timed::client(Instant::ZERO, kind, &timers);
         let mut seconds = Vec::new();
-        loop {
-            let now = resend.deadline();
+        while request.deadline() != NEVER {
+            let now = request.deadline();
+            let event = request.due(now).unwrap();
+            let step = request.on(now, event, &timers);
+            assert!((step.send == Send::Again) != (step.tell == Tell::Timeout));
             seconds.push(now.as_secs_f64());
-            match resend.due(now, interval_max) {
-                Some(true) => {}
-                Some(false) => return seconds,
-                None => unreachable!("the deadline is when something is due"),
-            }
         }
+        assert!(request.is_over());
+        seconds
     }
 
     #[test]
     fn intervals_double_as_timers_a_and_e_do() {
         // RFC 3261 §17.1.1.2 and §17.1.2.2, with the default values.
-        assert_eq!(schedule(Duration::MAX), [0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 32.0]);
+        assert_eq!(schedule(Kind::Invite), [0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 32.0]);
         let capped = [0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5, 31.5, 32.0];
-        assert_eq!(schedule(Timers::default().t2), capped);
+        assert_eq!(schedule(Kind::NonInvite), capped);
+    }
+
+    #[test]
+    fn a_response_moves_the_timers() {
+        let (timers, now) = (Timers::default(), Instant::from_millis(100));
+        let mut invite = Timed::client(Instant::ZERO, Kind::Invite, &timers);
+        invite.on(now, Event::Response(Class::Provisional), &timers);
+        assert_eq!((invite.deadline(), invite.due(now + timers.t1 * 100)), (NEVER, None));
+        invite.on(now, Event::Response(Class::Failure), &timers);
+        assert_eq!(invite.deadline(), now + timers.value(Timer::D));
+        let mut bye = Timed::client(Instant::ZERO, Kind::NonInvite, &timers);
+        bye.on(now, Event::Response(Class::Trying), &timers);
+        let fires = bye.deadline();
+        assert_eq!(fires, Instant::ZERO + timers.t1);
+        let event = bye.due(fires).unwrap();
+        assert_eq!((bye.on(fires, event, &timers).send, bye.deadline()), (Send::Again, fires + timers.t2));
     }
 }

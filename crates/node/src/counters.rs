@@ -20,11 +20,13 @@ pub enum Drop {
     Orphan,
     /// There is no address to send it to: a host name, or not a unicast address.
     NoTarget,
+    /// It goes to a host name that is being asked for: its repetition will find the address.
+    Unresolved,
 }
 
 impl Drop {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Unreadable(Discard::Empty),
         Self::Unreadable(Discard::KeepAlive),
         Self::Unreadable(Discard::TooLong),
@@ -38,6 +40,7 @@ impl Drop {
         Self::SearchMiss,
         Self::Orphan,
         Self::NoTarget,
+        Self::Unresolved,
     ];
 
     /// The label used in metrics.
@@ -50,6 +53,7 @@ impl Drop {
             Self::SearchMiss => "search_miss",
             Self::Orphan => "orphan",
             Self::NoTarget => "no_target",
+            Self::Unresolved => "unresolved",
         }
     }
 }

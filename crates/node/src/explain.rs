@@ -1,6 +1,7 @@
-use crate::{Orphans, Shard};
+use crate::reply::Halt;
+use crate::{Event, Orphans, Shard};
 use balance::{Decision, NodeId, Request, Verdict};
-use base::Instant;
+use base::{Instant, Outbox};
 use std::net::SocketAddr;
 
 /// Where a given request would go, and why.
@@ -21,20 +22,32 @@ pub struct Explanation {
 }
 
 impl Shard {
-    /// What would happen to this request if `from` sent it now. Changes nothing.
+    /// What would happen to this request if `from` sent it now. Changes nothing; a host name that it goes to may be asked
+    /// for.
     ///
     /// # Errors
     /// Says how the request would be refused, or why it is none.
-    pub fn explain(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Result<Explanation, String> {
+    pub fn explain(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox<Event>,
+    ) -> Result<Explanation, String> {
         let message = wire::scan(bytes).map_err(|discard| format!("dropped: {}", discard.reason()))?;
         if message.status().is_some() {
             return Err("this is a response; responses follow their Via".to_owned());
         }
         let before = (self.ledger, self.counters.tokens_refused);
         // Through which listener it came decides nothing but by which it would leave.
-        let facts = self.examine(now, 0, from, &message);
+        let facts = self.examine(now, 0, from, &message, out);
         (self.ledger, self.counters.tokens_refused) = before;
-        let facts = facts.map_err(|refusal| format!("refused: {} {}", refusal.status, refusal.reason))?;
+        let facts = facts.map_err(|halt| match halt {
+            Halt::Answered(own) => format!("refused: {} {}", own.status(), own.reason()),
+            Halt::Unresolved => {
+                "dropped: the next hop is a host name that is being looked up; ask again".to_owned()
+            }
+        })?;
         let request = &facts.request;
         if self.settings.stopping && self.is_new(request) {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());

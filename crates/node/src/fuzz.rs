@@ -7,6 +7,7 @@
 
 mod parties;
 mod proxy;
+mod traffic;
 mod watch;
 mod world;
 

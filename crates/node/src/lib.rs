@@ -8,6 +8,7 @@
 mod counters;
 mod explain;
 pub mod fuzz;
+mod names;
 mod prober;
 mod proxy;
 mod reply;
@@ -22,9 +23,10 @@ mod validate;
 
 pub use counters::{Counters, Drop};
 pub use explain::Explanation;
+pub use names::{Name, Resolved};
 pub use prober::{Outcome, ProbeSettings, Prober, Reason};
 pub use proxy::{ProxyReport, ProxySettings, ProxyShard};
 pub use role::Role;
-pub use shard::{Input, Orphans, Settings, Shard};
+pub use shard::{Event, Input, Orphans, Settings, Shard};
 pub use token::{Key, Tokens};
 pub use topology::{Listener, NodeAddress, Topology, node_id};

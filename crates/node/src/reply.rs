@@ -28,14 +28,58 @@ pub(crate) fn acknowledges_us(tokens: &Tokens, message: &Message<'_>) -> bool {
         })
 }
 
+/// What a request gets from us in place of being forwarded.
+#[derive(Clone, Copy)]
+pub(crate) enum Own {
+    /// A failure.
+    Refused(Refused),
+    /// 200 to an OPTIONS about ourselves.
+    Capabilities,
+}
+
+impl Own {
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Self::Refused(refusal) => refusal.status,
+            Self::Capabilities => 200,
+        }
+    }
+
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.reason,
+            Self::Capabilities => "OK",
+        }
+    }
+}
+
+/// Why a request is not forwarded now.
+pub(crate) enum Halt {
+    /// It gets an answer of ours.
+    Answered(Own),
+    /// Where it goes is not known yet. It is dropped, and its repetition finds the address.
+    Unresolved,
+}
+
+impl From<Refused> for Halt {
+    fn from(refusal: Refused) -> Self {
+        Self::Answered(Own::Refused(refusal))
+    }
+}
+
+/// RFC 3261 §11.2: what a 200 to OPTIONS SHOULD have. No body is read, and no extension of an endpoint's known; that is what an
+/// empty Accept and Supported say (§20.1, §20.37). A proxy is there for every method, so it SHOULD omit Allow.
+const CAPABILITIES: [(&str, &str); 4] =
+    [("Accept", ""), ("Accept-Encoding", "identity"), ("Accept-Language", "en"), ("Supported", "")];
+
 /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7).
 ///
 /// # Errors
 /// Why there is no answer; an ACK never gets one.
-pub(crate) fn refuse<E>(
+pub(crate) fn answer<E>(
     message: &Message<'_>,
     (listener, from): (u16, SocketAddr),
-    refusal: Refused,
+    own: Own,
     topology: &Topology,
     tokens: &Tokens,
     out: &mut Outbox<E>,
@@ -50,10 +94,14 @@ pub(crate) fn refuse<E>(
     // RFC 3261 §16.3 step 5: the tags that we do not know, which are all.
     let unsupported: Vec<_> = message.proxy_require().map(String::from_utf8_lossy).collect();
     let unsupported = unsupported.join(", ");
-    let header = [("Unsupported", unsupported.as_str())];
-    let headers = if refusal.status == 420 { &header[..] } else { &[] };
+    let unsupported = [("Unsupported", unsupported.as_str())];
+    let headers = match own {
+        Own::Capabilities => &CAPABILITIES[..],
+        Own::Refused(refusal) if refusal.status == 420 => &unsupported[..],
+        Own::Refused(_) => &[],
+    };
     out.send(listener, to, |buffer| {
-        wire::write_response(message, from, refusal.status, refusal.reason, &tag, headers, buffer);
+        wire::write_response(message, from, own.status(), own.reason(), &tag, headers, buffer);
     });
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! The way of a request: validate, read the Route, decide, edit, forward (RFC 3261 §16.3 to §16.6, §16.11).
 
-use crate::reply::{self, acknowledges_us};
+use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
 use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{self, RouteToken};
+use crate::topology::NodeAddress;
 use crate::validate::{Refused, check_extensions, check_form, check_loop, refused};
-use crate::{Drop, Shard};
-use balance::{Decision, Direction, Request, Sign, Slot, Why};
+use crate::{Drop, Event, Shard};
+use balance::{Decision, Direction, Request, Slot, Why};
 use base::{Instant, Operation, Outbox};
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
@@ -19,8 +20,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) request: Request<'a>,
     /// Where its responses go.
     target: SocketAddr,
-    /// Where it goes if it comes from the pool, and the listener that leads there.
-    outside: Option<(SocketAddr, u16)>,
+    /// Where it goes if it comes from the pool.
+    outside: Option<NodeAddress>,
     routing: u32,
 }
 
@@ -41,27 +42,31 @@ impl Shard {
         listener: u16,
         from: SocketAddr,
         message: &Message<'_>,
-        out: &mut Outbox<Sign>,
+        out: &mut Outbox<Event>,
     ) {
         self.counters.requests += 1;
         if acknowledges_us(&self.tokens, message) {
             return self.discard(Drop::Ack);
         }
-        let outcome = self.examine(now, listener, from, message);
-        let outcome = outcome.and_then(|facts| self.assign(now, listener, from, message, &facts, out));
-        if let Err(refusal) = outcome {
-            self.reply(message, listener, from, refusal, out);
+        let outcome = self.examine(now, listener, from, message, out);
+        let outcome = outcome.and_then(|facts| Ok(self.assign(now, listener, from, message, &facts, out)?));
+        match outcome {
+            Ok(()) => {}
+            Err(Halt::Answered(own)) => self.answer(message, listener, from, own, out),
+            Err(Halt::Unresolved) => self.discard(Drop::Unresolved),
         }
     }
 
-    /// RFC 3261 §16.3: is the request valid? And §16.4: which dialog does it belong to? Changes nothing but counters.
+    /// RFC 3261 §16.3: is the request valid? And §16.4: which dialog does it belong to? Changes nothing but counters;
+    /// a host name that it goes to may be asked for.
     pub(crate) fn examine<'a>(
         &mut self,
         now: Instant,
         listener: u16,
         from: SocketAddr,
         message: &Message<'a>,
-    ) -> Result<Facts<'a>, Refused> {
+        out: &mut Outbox<Event>,
+    ) -> Result<Facts<'a>, Halt> {
         check_form(message)?;
         let target = request_source_target(message.top_via(), from).unwrap_or(from);
         let route = RouteInfo::new(&self.topology, message, route::PARAM, true);
@@ -70,10 +75,6 @@ impl Shard {
         let direction = self.direction(from, message, token, slot_at_source)?;
         let pinned = token.and_then(|token| self.topology.slot(token.node));
         let pinned = pinned.or(slot_at_source.filter(|_| direction == Direction::FromPool));
-        let outside = match direction {
-            Direction::ToPool => None,
-            Direction::FromPool => Some(self.outside(message, &route, listener)?),
-        };
         let key = self.tokens.call_key(message.call_id());
         let routing = Routing {
             call_id: message.call_id(),
@@ -85,6 +86,13 @@ impl Shard {
         };
         let routing = check_loop(&self.topology, message, &routing)?;
         check_extensions(message)?;
+        let outside = match direction {
+            Direction::ToPool => None,
+            Direction::FromPool => {
+                let preferred = (&*self.topology, route.far_side.unwrap_or(listener));
+                Some(self.names.next_hop(now, route.target(message), key, preferred, out)?)
+            }
+        };
         let request = Request {
             key,
             call_id: message.call_id(),
@@ -146,7 +154,7 @@ impl Shard {
         from: SocketAddr,
         message: &Message<'_>,
         facts: &Facts<'_>,
-        out: &mut Outbox<Sign>,
+        out: &mut Outbox<Event>,
     ) -> Result<(), Refused> {
         self.ledger.charge(Operation::Lookup);
         let request = &facts.request;
@@ -211,11 +219,11 @@ impl Shard {
         facts: &Facts<'_>,
         slot: Slot,
         search: bool,
-        out: &mut Outbox<Sign>,
+        out: &mut Outbox<Event>,
     ) {
         // To the pool, always to the node: whatever Route or Request-URI say, no other address can be reached.
         let node = self.topology.node(slot);
-        let (to, leaves_by) = facts.outside.unwrap_or((node.address, node.listener));
+        let NodeAddress { address: to, listener: leaves_by } = facts.outside.unwrap_or(node);
         self.edits.clear();
         edit_hop(message, from, &mut self.edits);
         facts.route.edit(message, &mut self.edits, &mut self.scratch);
@@ -243,19 +251,6 @@ impl Shard {
         self.counters.requests_forwarded += 1;
     }
 
-    /// Where a request from the pool goes, and the listener that leads there.
-    fn outside(
-        &self,
-        message: &Message<'_>,
-        route: &RouteInfo<'_>,
-        listener: u16,
-    ) -> Result<(SocketAddr, u16), Refused> {
-        let to = route.address(message).ok_or(refused(502, "Next Hop Is No Address"))?;
-        let by = route.far_side.unwrap_or(listener);
-        let by = self.topology.listener_for(by, to).ok_or(refused(502, "Next Hop Is Of Another Family"))?;
-        Ok((to, by))
-    }
-
     /// §16.6 step 4.
     fn record_route(
         &mut self,
@@ -281,18 +276,18 @@ impl Shard {
     }
 
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
-    fn reply(
+    fn answer(
         &mut self,
         message: &Message<'_>,
         listener: u16,
         from: SocketAddr,
-        refusal: Refused,
-        out: &mut Outbox<Sign>,
+        own: Own,
+        out: &mut Outbox<Event>,
     ) {
-        match reply::refuse(message, (listener, from), refusal, &self.topology, &self.tokens, out) {
+        match reply::answer(message, (listener, from), own, &self.topology, &self.tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                *self.counters.replies.entry(refusal.status).or_default() += 1;
+                *self.counters.replies.entry(own.status()).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
         }

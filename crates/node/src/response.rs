@@ -2,15 +2,15 @@
 
 use crate::shard::{LONGEST_REST, REST_WITHOUT_RETRY_AFTER};
 use crate::token::branch::{BranchToken, SEARCHED, Transaction, mark};
-use crate::{Drop, Shard};
-use balance::{Direction, Response, Sign};
+use crate::{Drop, Event, Shard};
+use balance::{Direction, Response};
 use base::{Instant, Operation, Outbox};
 use core::time::Duration;
 use std::net::SocketAddr;
 use wire::{Message, Method, response_target};
 
 impl Shard {
-    pub(crate) fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Sign>) {
+    pub(crate) fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Event>) {
         self.counters.responses += 1;
         match self.way_back(message) {
             Err(drop) => self.discard(drop),

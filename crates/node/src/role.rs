@@ -1,6 +1,5 @@
 use crate::proxy::ProxyShard;
-use crate::{Counters, Input, Settings, Shard, Tokens, Topology};
-use balance::Sign;
+use crate::{Counters, Event, Input, Name, Resolved, Settings, Shard, Tokens, Topology};
 use base::{Instant, Ledger, Outbox};
 use std::sync::Arc;
 
@@ -14,10 +13,18 @@ pub enum Role {
 
 impl Role {
     /// One bounded step; all its effects are in `out` when it returns.
-    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         match self {
             Self::Balancer(shard) => shard.handle(now, input, out),
             Self::Proxy(shard) => shard.handle(now, input, out),
+        }
+    }
+
+    /// Takes the answer to [`Event::LookUp`].
+    pub fn learn(&mut self, now: Instant, name: &Name, answer: &Resolved) {
+        match self {
+            Self::Balancer(shard) => shard.learn(now, name, answer),
+            Self::Proxy(shard) => shard.learn(now, name, answer),
         }
     }
 

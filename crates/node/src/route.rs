@@ -1,7 +1,7 @@
 //! The Route of a request: what of it is ours (RFC 3261 §16.4), and what becomes of it (§16.6 steps 4 and 6).
 
 use crate::Topology;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::{Edits, Message, Method, SipUri, scheme_of};
 
 /// RFC 3261 §16.6 step 3.
@@ -57,13 +57,16 @@ impl<'a> RouteInfo<'a> {
     }
 
     /// Where the request goes by itself: to the next Route value, else the Request-URI (§16.6 step 7).
-    pub(crate) fn address(&self, message: &Message<'_>) -> Option<SocketAddr> {
-        address_of(self.next.or(self.last).or(message.uri()).unwrap_or_default())
+    pub(crate) fn target(&self, message: &Message<'a>) -> Target<'a> {
+        Target::of(self.next.or(self.last).or(message.uri()).unwrap_or_default())
     }
 
     /// The address of the next Route value.
     pub(crate) fn next_address(&self) -> Option<SocketAddr> {
-        self.next.and_then(address_of)
+        match Target::of(self.next?) {
+            Target::Address(address) => Some(address),
+            Target::Name(..) | Target::Nowhere => None,
+        }
     }
 
     /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served.
@@ -132,14 +135,35 @@ pub(crate) fn record(
     }
 }
 
-/// The address in a URI, if a datagram may be sent there: a host name would have to be resolved first.
-fn address_of(uri: &[u8]) -> Option<SocketAddr> {
-    let uri = SipUri::parse(uri).ok()?;
-    let host = match uri.param("maddr").flatten() {
-        Some(maddr) => wire::Host::parse(maddr)?,
-        None => uri.host,
-    };
-    let ip = host.ip()?;
-    let fine = !ip.is_unspecified() && !ip.is_multicast() && ip != std::net::Ipv4Addr::BROADCAST;
-    fine.then(|| SocketAddr::new(ip, uri.port.unwrap_or(5060)))
+/// Where a URI leads: its `maddr`, else its host (RFC 3263 §4).
+#[derive(Clone, Copy)]
+pub(crate) enum Target<'a> {
+    Address(SocketAddr),
+    /// A host name, and the port if there is one.
+    Name(&'a [u8], Option<u16>),
+    /// It is no SIP URI, or a datagram may not be sent there.
+    Nowhere,
+}
+
+impl<'a> Target<'a> {
+    fn of(uri: &'a [u8]) -> Self {
+        let Ok(uri) = SipUri::parse(uri) else { return Self::Nowhere };
+        let host = match uri.param("maddr").flatten() {
+            Some(maddr) => wire::Host::parse(maddr),
+            None => Some(uri.host),
+        };
+        match host {
+            Some(wire::Host::Name(name)) => Self::Name(name, uri.port),
+            Some(host) => {
+                let address = host.ip().map(|ip| SocketAddr::new(ip, uri.port.unwrap_or(5060)));
+                address.filter(|address| is_unicast(address.ip())).map_or(Self::Nowhere, Self::Address)
+            }
+            None => Self::Nowhere,
+        }
+    }
+}
+
+/// Whether a datagram may be sent there.
+pub(crate) fn is_unicast(ip: IpAddr) -> bool {
+    !ip.is_unspecified() && !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
 }

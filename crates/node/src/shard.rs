@@ -1,3 +1,4 @@
+use crate::names::{Name, Names, Resolved};
 use crate::token::Tokens;
 use crate::{Counters, Drop, Topology};
 use balance::{Balancer, CallKey, Sign};
@@ -54,11 +55,20 @@ pub enum Input<'a> {
     Timer,
 }
 
+/// What a shard asks for besides datagrams.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// What the traffic says about a node.
+    Sign(Sign),
+    /// The address of this name; the answer goes to `learn`.
+    LookUp(Name),
+}
+
 /// One shard of the balancer: the stateless proxy of RFC 3261 §16.11 with session-aware request assignment on top.
 ///
 /// - Setting up: [`new`](Self::new), [`set_topology`](Self::set_topology), [`balancer_mut`](Self::balancer_mut),
 ///   [`set_settings`](Self::set_settings), [`set_tokens`](Self::set_tokens).
-/// - Running: [`handle`](Self::handle), [`deadline`](Self::deadline).
+/// - Running: [`handle`](Self::handle), [`learn`](Self::learn), [`deadline`](Self::deadline).
 /// - Looking: [`explain`](Self::explain), [`balancer`](Self::balancer), [`counters`](Self::counters),
 ///   [`ledger`](Self::ledger).
 pub struct Shard {
@@ -68,6 +78,7 @@ pub struct Shard {
     pub(crate) settings: Settings,
     pub(crate) counters: Counters,
     pub(crate) ledger: Ledger,
+    pub(crate) names: Names,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -87,6 +98,7 @@ impl Shard {
             settings,
             counters: Counters::default(),
             ledger: Ledger::default(),
+            names: Names::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             latest: Instant::ZERO,
@@ -95,7 +107,7 @@ impl Shard {
     }
 
     /// One bounded step; all its effects are in `out` when it returns.
-    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.latest = now;
         match input {
             Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
@@ -106,7 +118,7 @@ impl Shard {
             }
         }
         for sign in self.balancer.drain_signs() {
-            out.event(sign);
+            out.event(Event::Sign(sign));
         }
     }
 
@@ -116,7 +128,7 @@ impl Shard {
         listener: u16,
         from: SocketAddr,
         bytes: &[u8],
-        out: &mut Outbox<Sign>,
+        out: &mut Outbox<Event>,
     ) {
         self.ledger.charge(Operation::Scan);
         match wire::scan(bytes) {
@@ -124,6 +136,11 @@ impl Shard {
             Ok(message) if message.status().is_some() => self.response(now, &message, out),
             Ok(message) => self.request(now, listener, from, &message, out),
         }
+    }
+
+    /// Takes the answer to [`Event::LookUp`].
+    pub fn learn(&mut self, now: Instant, name: &Name, answer: &Resolved) {
+        self.names.learn(now, name, answer);
     }
 
     /// When [`Input::Timer`] is due.
@@ -207,7 +224,7 @@ impl Shard {
         message: &Message<'_>,
         listener: u16,
         to: SocketAddr,
-        out: &mut Outbox<Sign>,
+        out: &mut Outbox<Event>,
     ) {
         self.ledger.charge(Operation::Forward);
         let edits = &self.edits;

@@ -8,7 +8,7 @@ use wire::{Message, Method, Via, scheme_of};
 /// says.
 const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
 
-/// An answer of our own in place of forwarding, nearly always a refusal: status and reason phrase.
+/// A refusal of our own in place of forwarding: status and reason phrase.
 #[derive(Clone, Copy)]
 pub(crate) struct Refused {
     pub(crate) status: u16,

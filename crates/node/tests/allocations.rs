@@ -8,13 +8,13 @@ use base::Outbox;
 use common::dialog::{Dialog, End};
 use common::text::{Req, answer};
 use common::*;
-use node::Input;
+use node::{Event, Input};
 use std::net::SocketAddr;
 
 /// A bed whose messages are measured.
 struct Scale {
     bed: Bed,
-    out: Outbox<balance::Sign>,
+    out: Outbox<Event>,
     /// Allocations so far.
     count: u64,
 }

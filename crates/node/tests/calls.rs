@@ -224,7 +224,7 @@ fn lost_messages_end_every_lease_in_time() {
     assert_eq!((bed.load().calls, bed.load().transactions), (3, 2));
     bed.wait(Duration::from_secs(33));
     assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
-    assert_eq!(bed.signs.len(), 2, "two requests got no answer");
+    assert_eq!(bed.events.len(), 2, "two requests got no answer");
     bed.assert_forgets();
 }
 

@@ -4,6 +4,17 @@ mod common;
 use common::dialog::Dialog;
 use common::text::Req;
 use common::*;
+use node::{Event, Name, Resolved};
+use std::time::Duration;
+
+fn name(host: &str, port: Option<u16>) -> Name {
+    Name { host: host.to_owned(), port }
+}
+
+fn answer(addresses: &[(&str, f64)]) -> Resolved {
+    let addresses = addresses.iter().map(|&(text, weight)| (addr(text), weight)).collect();
+    Resolved { addresses, fresh_for: Duration::from_secs(30) }
+}
 
 #[test]
 fn a_node_calls_out() {
@@ -27,21 +38,74 @@ fn a_node_calls_out() {
 }
 
 #[test]
-fn a_node_calls_a_name_or_no_host() {
+fn a_node_calls_nobody() {
     let mut bed = Bed::new(Site::plain());
     let node = addr(bed.site.nodes[0].0);
-    for uri in [
-        "sip:carol@example.com",
-        "tel:+1",
-        "sip:carol@0.0.0.0",
-        "sip:224.0.0.1",
-        "sip:255.255.255.255",
-        "sip:[::1]",
-    ] {
+    for uri in ["tel:+1", "sip:carol@0.0.0.0", "sip:224.0.0.1", "sip:255.255.255.255", "sip:[::1]"] {
         let invite = Req { uri: uri.to_owned(), ..Req::new("INVITE", uri, node) };
         let sent = bed.one(0, node, &invite.bytes());
         assert_eq!((sent.to, sent.status()), (node, 502), "{uri}");
         bed.assert_idle();
     }
     assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "nothing began");
+}
+
+#[test]
+fn a_node_calls_a_name() {
+    let mut bed = Bed::new(Site::plain());
+    let node = addr(bed.site.nodes[0].0);
+    let uri = "sip:carol@Example.com:5080";
+    let invite = Req { uri: uri.to_owned(), ..Req::new("INVITE", uri, node) };
+    bed.dropped(0, node, &invite.bytes(), "unresolved");
+    bed.dropped(0, node, &invite.bytes(), "unresolved");
+    let asked = name("example.com", Some(5080));
+    assert_eq!(bed.events, [Event::LookUp(asked.clone())], "asked for once");
+    assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "nothing began");
+    // The listener is of IPv4, so the other address is of no use.
+    bed.shard.learn(bed.now, &asked, &answer(&[("[2001:db8::7]:5080", 1.0), ("127.0.7.7:5080", 1.0)]));
+    let first = bed.one(0, node, &invite.bytes());
+    assert_eq!(first.to, addr("127.0.7.7:5080"));
+    assert_eq!(bed.load().calls, 1);
+    // When the answer is stale, the old one serves until the new one is there.
+    bed.now += Duration::from_secs(31);
+    assert_eq!(bed.one(0, node, &invite.bytes()), first, "a repetition goes the same way");
+    assert_eq!(bed.events[1..], [Event::LookUp(asked)]);
+}
+
+#[test]
+fn a_name_that_does_not_exist_or_leads_nowhere() {
+    let mut bed = Bed::new(Site::plain());
+    let node = addr(bed.site.nodes[0].0);
+    let answers = [&[][..], &[("0.0.0.0:5060", 1.0)], &[("224.0.0.1:5060", 1.0), ("[::1]:5060", 1.0)]];
+    for (host, addresses) in ["a.example", "b.example", "c.example"].into_iter().zip(answers) {
+        let uri = format!("sip:{host}");
+        let invite = Req { uri: uri.clone(), ..Req::new("INVITE", &uri, node) };
+        bed.dropped(0, node, &invite.bytes(), "unresolved");
+        bed.shard.learn(bed.now, &name(host, None), &answer(addresses));
+        let sent = bed.one(0, node, &invite.bytes());
+        assert_eq!((sent.to, sent.status()), (node, 502), "{uri}");
+        bed.assert_idle();
+    }
+}
+
+#[test]
+fn only_a_node_can_have_a_name_asked_for() {
+    let mut bed = Bed::new(Site::plain());
+    let client = addr("127.0.9.9:5060");
+    let invite = Req { uri: "sip:carol@example.com".to_owned(), ..Req::new("INVITE", "stranger", client) };
+    let sent = bed.one(0, client, &invite.bytes());
+    assert!(bed.is_node(sent.to), "to the pool, whatever the URI says");
+    assert_eq!(bed.events, []);
+}
+
+#[test]
+fn a_callee_with_a_name_is_hung_up_on() {
+    let mut bed = Bed::new(Site::plain());
+    let client = addr("127.0.9.9:5060");
+    let call = Dialog::inbound(&mut bed, "named", client, 0);
+    let bye = Req { uri: "sip:alice@phone.example".to_owned(), ..call.by_callee("BYE", 1) };
+    bed.dropped(0, call.callee.at, &bye.bytes(), "unresolved");
+    assert_eq!(bed.load().calls, 1, "the call is still there");
+    bed.shard.learn(bed.now, &name("phone.example", None), &answer(&[("127.0.9.9:5060", 1.0)]));
+    assert_eq!(bed.one(0, call.callee.at, &bye.bytes()).to, client);
 }

@@ -1,11 +1,12 @@
 //! The proxy on bytes: what becomes of headers, where messages go, and who may make it send where.
 mod common;
 
-use balance::Sign;
 use base::{Instant, Outbox};
 use common::text::{Req, answer, record_routes, replaced};
 use common::{KEY, LIFETIME, Sent, addr};
-use node::{Input, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens, Topology};
+use node::{
+    Event, Input, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens, Topology,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Bed {
         self.step(|shard, now, out| shard.handle(now, Input::Datagram { listener, from, bytes }, out))
     }
 
-    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Sign>)) -> Vec<Sent> {
+    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>)) -> Vec<Sent> {
         let mut out = Outbox::default();
         run(&mut self.shard, self.now, &mut out);
         let sent =
@@ -316,6 +317,14 @@ fn options_about_itself_are_answered() {
     for uri in &itself {
         let sent = bed.one(client(), &options(uri, "itself").bytes());
         assert_eq!((sent.status(), sent.to), (200, client()));
+        // RFC 3261 §11.2.
+        let answer = wire::scan(&sent.bytes).expect("a response");
+        let capabilities = ["Accept", "Accept-Encoding", "Accept-Language", "Supported"];
+        assert_eq!(
+            capabilities.map(|name| answer.header(name)),
+            [Some(&b""[..]), Some(b"identity"), Some(b"en"), Some(b"")]
+        );
+        assert_eq!((answer.header("Allow"), answer.header("Unsupported")), (None, None));
     }
     assert_eq!(bed.shard.report().transactions, 0, "without a transaction");
     for uri in [format!("sip:bob@{PROXY}"), format!("sip:{}", HOPS[0])] {

@@ -5,7 +5,7 @@ mod common;
 use common::dialog::Dialog;
 use common::text::{Req, answer, answer_with, replaced};
 use common::*;
-use node::Orphans;
+use node::{Event, Orphans};
 use std::time::Duration;
 
 const LB: &str = "127.0.0.1:5060";
@@ -160,7 +160,8 @@ fn a_503_pauses_the_node_at_once() {
         assert!(!goes_there(&mut bed), "{header:?}");
         bed.wait(Duration::from_millis(1));
         assert!(goes_there(&mut bed), "{header:?}");
-        let pauses = bed.signs.iter().filter(|sign| matches!(sign, balance::Sign::Pause { .. })).count();
+        let is_pause = |event: &&Event| matches!(event, Event::Sign(balance::Sign::Pause { .. }));
+        let pauses = bed.events.iter().filter(is_pause).count();
         assert_eq!(pauses, 1, "the other shards are told");
     }
 }
@@ -202,12 +203,12 @@ fn while_stopping_only_new_calls_are_refused() {
     bed.shard.set_settings(node::Settings { stopping: true, ..settings });
     for method in ["INVITE", "REGISTER", "OPTIONS", "SUBSCRIBE"] {
         let request = Req::new(method, method, client()).bytes();
-        let foretold = bed.shard.explain(bed.now, client(), &request).unwrap_err();
+        let foretold = bed.explain(client(), &request).unwrap_err();
         assert!(foretold.starts_with("refused: 503 "), "{method}: {foretold}");
         let sent = bed.one(0, client(), &request);
         assert_eq!((sent.to, sent.status()), (client(), 503), "{method}");
     }
-    assert!(bed.shard.explain(bed.now, client(), &ringing.bytes()).is_ok(), "no new call");
+    assert!(bed.explain(client(), &ringing.bytes()).is_ok(), "no new call");
     assert_eq!(bed.one(0, client(), &ringing.bytes()), at_node, "retransmitted");
     assert_eq!(bed.one(0, client(), &ringing.same_branch("CANCEL", None).bytes()).to, at_node.to);
     call.caller_asks(&mut bed, "ACK", 1);

@@ -24,7 +24,7 @@ fn assert_refused(bed: &mut Bed, request: &Req, what: &str) {
     for method in ["BYE", "INVITE", "INFO", "CANCEL"] {
         let request = Req { method, ..request.clone() };
         let charged = *bed.shard.ledger();
-        let foretold = bed.shard.explain(bed.now, client(), &request.bytes()).expect("well formed");
+        let foretold = bed.explain(client(), &request.bytes()).expect("well formed");
         assert_eq!(*bed.shard.ledger(), charged, "asking costs the traffic nothing");
         assert_eq!((foretold.decision, foretold.token), (balance::Decision::Orphan, None));
         let sent = bed.one(0, client(), &request.bytes());

@@ -42,6 +42,15 @@ pub enum Action {
 /// The actions of one step, in order.
 pub type Actions = ArrayVec<Action, 3>;
 
+/// Cheaper than collecting them: how many there are is known.
+fn list<const N: usize>(actions: [Action; N]) -> Actions {
+    let mut list = Actions::new();
+    for action in actions {
+        list.push(action);
+    }
+    list
+}
+
 /// Where a proxied request stands.
 #[expect(clippy::struct_excessive_bools, reason = "five independent facts, most of which may hold together")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -115,8 +124,8 @@ impl Context {
     fn success(&mut self) -> Actions {
         let first = !core::mem::replace(&mut self.finished, true);
         match (first, self.invite) {
-            (true, true) => Actions::from_iter([Action::Relay, Action::StopTimerC]),
-            (true, false) | (false, true) => Actions::from_iter([Action::Relay]),
+            (true, true) => list([Action::Relay, Action::StopTimerC]),
+            (true, false) | (false, true) => list([Action::Relay]),
             (false, false) => Actions::new(),
         }
     }
@@ -126,7 +135,7 @@ impl Context {
     fn unavailable(&mut self) -> Actions {
         if self.alternate && !self.cancelled {
             self.provisional = false;
-            return Actions::from_iter([Action::TryNext]);
+            return list([Action::TryNext]);
         }
         self.finish(Action::Respond(500))
     }
@@ -136,7 +145,7 @@ impl Context {
     /// too late to be of use, and must not be sent.
     fn timeout(&mut self) -> Actions {
         match (self.invite, self.alternate && !self.cancelled) {
-            (true, true) => Actions::from_iter([Action::TryNext]),
+            (true, true) => list([Action::TryNext]),
             (true, false) => self.finish(Action::Respond(408)),
             (false, _) => self.finish(Action::GiveUp),
         }
@@ -147,24 +156,24 @@ impl Context {
     fn timer_c(&mut self) -> Actions {
         if !self.provisional {
             self.finished = true;
-            return Actions::from_iter([Action::Respond(408), Action::Abandon]);
+            return list([Action::Respond(408), Action::Abandon]);
         }
         self.cancelled = true;
-        Actions::from_iter([Action::Cancel])
+        list([Action::Cancel])
     }
 
     /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled.
     fn cancel(&mut self) -> Actions {
         let first = !core::mem::replace(&mut self.cancelled, true);
         match (first && self.invite, self.provisional) {
-            (true, true) => Actions::from_iter([Action::Cancel, Action::StopTimerC]),
+            (true, true) => list([Action::Cancel, Action::StopTimerC]),
             (true, false) | (false, _) => Actions::new(),
         }
     }
 
     fn finish(&mut self, action: Action) -> Actions {
         self.finished = true;
-        let mut actions = Actions::from_iter([action]);
+        let mut actions = list([action]);
         if self.invite {
             actions.push(Action::StopTimerC);
         }

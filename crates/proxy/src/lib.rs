@@ -12,6 +12,7 @@
 mod context;
 mod medium;
 mod proxy;
+mod table;
 
 pub use context::{Action, Actions, Context, Event};
 pub use medium::{Medium, Refusal, Sink};

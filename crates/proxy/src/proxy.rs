@@ -1,6 +1,7 @@
 use crate::context::{Action, Context, Event};
 use crate::medium::{Medium, Refusal, Sink};
-use base::{Instant, Ledger, Operation, Slab, TimerWheel};
+use crate::table::{Leg, Proxied, Table};
+use base::{Instant, Ledger, Operation};
 use core::time::Duration;
 use transaction::{
     Class, Due, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Timer, Timers,
@@ -65,33 +66,6 @@ impl Counters {
     }
 }
 
-/// A request on its way through.
-struct Proxied<R> {
-    context: Context,
-    server: Id,
-    client: Option<Id>,
-    /// Kept until the final response: answers and further attempts are made of it.
-    request: Option<R>,
-    attempt: u8,
-    /// Whether the medium knows that this attempt has been answered.
-    settled: bool,
-    /// Whether it counts no more as unanswered.
-    answered: bool,
-    /// Timer C's key in the wheel.
-    timer_c: Option<u32>,
-}
-
-/// What the proxy keeps with a transaction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Leg {
-    /// The server transaction of this proxied request; others may use the place after it.
-    Server(u32),
-    /// Its client transaction.
-    Client(u32),
-    /// A transaction that nothing hangs on: of a CANCEL, or of a request that the proxy refused.
-    Alone,
-}
-
 /// A transaction-stateful, record-routing proxy (RFC 3261 §16).
 ///
 /// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
@@ -102,14 +76,10 @@ enum Leg {
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<D: Medium> {
     layer: Layer<Leg, D::Message>,
-    proxied: Slab<Proxied<D::Request>>,
-    /// Timer C of all INVITEs. No lane: nearly all are called off early, and each provisional response sets one anew.
-    timers_c: TimerWheel,
+    table: Table<D::Request>,
     settings: Settings,
     counters: Counters,
     ledger: Ledger,
-    /// Requests without a final response.
-    unanswered: usize,
     /// The number of the next branch.
     serial: u64,
 }
@@ -176,12 +146,10 @@ impl<D: Medium> Proxy<D> {
     pub fn new(settings: Settings, serial: u64) -> Self {
         Self {
             layer: Layer::new(settings.timers),
-            proxied: Slab::default(),
-            timers_c: TimerWheel::default(),
+            table: Table::default(),
             settings,
             counters: Counters::default(),
             ledger: Ledger::default(),
-            unanswered: 0,
             serial,
         }
     }
@@ -225,7 +193,7 @@ impl<D: Medium> Proxy<D> {
         let absorbed = matched && collect.news.is_none();
         let ended = collect.ended;
         if let Some((id, leg)) = ended {
-            clear(&mut self.proxied, &mut self.timers_c, id, leg);
+            self.table.ended(id, leg);
         }
         absorbed
     }
@@ -245,11 +213,22 @@ impl<D: Medium> Proxy<D> {
         medium: &mut D,
         sink: &mut impl Sink<D::Message>,
     ) {
-        let New { key, kind, transport, .. } = Self::server(arrived, Leg::Alone);
-        let mut collect = Collect::new(sink);
-        let user = Leg::Alone;
-        if let Some(id) = self.layer.accept(now, New { key, kind, transport, user }, &mut collect) {
-            self.answer(now, id, request, refusal.0, medium, sink);
+        self.answer_alone(now, arrived, request, refusal.0, medium, sink);
+    }
+
+    /// Answers a new request with a transaction that nothing else hangs on.
+    fn answer_alone(
+        &mut self,
+        now: Instant,
+        arrived: &Arrived,
+        request: &D::Request,
+        status: u16,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        let new = Self::server(arrived, Leg::Alone);
+        if let Some(id) = self.layer.accept(now, new, &mut Collect::new(sink)) {
+            self.answer(now, id, request, status, medium, sink);
         }
     }
 
@@ -290,10 +269,8 @@ impl<D: Medium> Proxy<D> {
         sink: &mut impl Sink<D::Message>,
     ) {
         let invite = arrived.method == Method::Invite;
-        let mut collect = Collect::new(sink);
-        let Some(server) = self.layer.accept(now, Self::server(arrived, Leg::Alone), &mut collect) else {
-            return;
-        };
+        let new = Self::server(arrived, Leg::Alone);
+        let Some(server) = self.layer.accept(now, new, &mut Collect::new(sink)) else { return };
         let hop = match medium.next_hop(&request, 0) {
             Ok(hop) => hop,
             Err(refusal) => return self.answer(now, server, &request, refusal.0, medium, sink),
@@ -303,20 +280,9 @@ impl<D: Medium> Proxy<D> {
             self.answer(now, server, &request, 100, medium, sink);
         }
         let context = Context::new(invite, medium.has_alternate(&request, 0));
-        let entry = Proxied {
-            context,
-            server,
-            client: None,
-            request: Some(request),
-            attempt: 0,
-            settled: false,
-            answered: false,
-            timer_c: None,
-        };
-        let at = self.proxied.insert(entry);
+        let at = self.table.insert(Proxied::new(context, server, request));
         *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
         self.counters.forwarded += 1;
-        self.unanswered += 1;
         self.send_on(now, at, hop, medium, sink);
     }
 
@@ -330,14 +296,14 @@ impl<D: Medium> Proxy<D> {
         sink: &mut impl Sink<D::Message>,
     ) {
         self.ledger.charge(Operation::Forward);
-        let entry = &mut self.proxied[at];
+        let entry = &mut self.table[at];
         let request = entry.request.as_ref().expect("it is kept until it is answered");
         let (message, key) = medium.forward(request, hop, Some(self.serial));
         self.serial += 1;
         let kind = if entry.context.is_invite() { Kind::Invite } else { Kind::NonInvite };
         let new = New { key, kind, transport: medium.transport(hop), user: Leg::Client(at) };
         let client = self.layer.request(now, new, message, &mut Collect::new(sink));
-        self.proxied[at].client = client;
+        self.table[at].client = client;
         if kind == Kind::Invite {
             self.set_timer_c(now, at);
         }
@@ -355,12 +321,9 @@ impl<D: Medium> Proxy<D> {
         let Some(invite) = arrived.cancels.and_then(|key| self.layer.find(&key)) else {
             return self.forward_stateless(request, medium, sink);
         };
-        let new = Self::server(arrived, Leg::Alone);
-        if let Some(id) = self.layer.accept(now, new, &mut Collect::new(sink)) {
-            self.answer(now, id, request, 200, medium, sink);
-        }
+        self.answer_alone(now, arrived, request, 200, medium, sink);
         if let Some(&Leg::Server(at)) = self.layer.user(invite)
-            && self.proxied.get(at).is_some_and(|entry| entry.server == invite)
+            && self.table.of_server(at, invite).is_some()
         {
             self.feed(now, at, Event::Cancelled, None, medium, sink);
         }
@@ -381,12 +344,12 @@ impl<D: Medium> Proxy<D> {
         self.counters.stray += u64::from(matched.is_none());
         let Collect { news, ended, .. } = collect;
         if let Some((id, leg, News::Message)) = news
-            && let Some(at) = self.current(id, leg)
+            && let Some(at) = self.table.of_client(id, leg)
         {
             self.feed(now, at, Event::Response(status), Some(response), medium, sink);
         }
         if let Some((id, leg)) = ended {
-            clear(&mut self.proxied, &mut self.timers_c, id, leg);
+            self.table.ended(id, leg);
         }
     }
 
@@ -400,18 +363,20 @@ impl<D: Medium> Proxy<D> {
 
     /// When [`expire`](Self::expire) or [`due`](Self::due) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        Instant::earliest(self.layer.deadline(), self.timers_c.deadline())
+        Instant::earliest(self.layer.deadline(), self.table.deadline())
     }
 
     /// The same for whoever calls [`clear_away`](Self::clear_away) before each message.
     pub fn noticed_deadline(&self) -> Option<Instant> {
-        Instant::earliest(self.layer.noticed_deadline(), self.timers_c.deadline())
+        Instant::earliest(self.layer.noticed_deadline(), self.table.deadline())
     }
 
-    /// Ends the transactions whose time is over, unnoticed: see [`Layer::clear_away`].
-    pub fn clear_away(&mut self, now: Instant) {
-        let Self { layer, proxied, timers_c, .. } = self;
-        layer.clear_away(now, |id, leg| clear(proxied, timers_c, id, leg));
+    /// Ends transactions whose time is over, unnoticed, a bounded number of them; returns whether some are left: see
+    /// [`Layer::clear_away`].
+    #[must_use]
+    pub fn clear_away(&mut self, now: Instant) -> bool {
+        let Self { layer, table, .. } = self;
+        layer.clear_away(now, |id, leg| table.ended(id, leg))
     }
 
     /// The next timer that is due, to be given to [`fire`](Self::fire) when its turn has come.
@@ -419,17 +384,15 @@ impl<D: Medium> Proxy<D> {
         if let Some(due) = self.layer.due(now) {
             return Some(Fire(Which::Transaction(due)));
         }
-        let (_, at) = self.timers_c.pop(now)?;
-        let entry = &mut self.proxied[at];
-        entry.timer_c = None;
-        Some(Fire(Which::TimerC { at, server: entry.server }))
+        let (at, server) = self.table.pop_timer_c(now)?;
+        Some(Fire(Which::TimerC { at, server }))
     }
 
     /// Does what a timer asks for, unless something else has settled it by now.
     pub fn fire(&mut self, now: Instant, timer: Fire, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         match timer.0 {
             Which::TimerC { at, server } => {
-                if self.proxied.get(at).is_some_and(|entry| entry.server == server) {
+                if self.table.of_server(at, server).is_some() {
                     self.feed(now, at, Event::TimerC, None, medium, sink);
                 }
             }
@@ -440,14 +403,14 @@ impl<D: Medium> Proxy<D> {
                 match news {
                     Some((id, Leg::Server(at), News::TryingDue)) => self.late(now, at, id, medium, sink),
                     Some((id, leg, News::Timeout(_))) => {
-                        if let Some(at) = self.current(id, leg) {
+                        if let Some(at) = self.table.of_client(id, leg) {
                             self.feed(now, at, Event::Timeout, None, medium, sink);
                         }
                     }
                     _ => {}
                 }
                 if let Some((id, leg)) = ended {
-                    clear(&mut self.proxied, &mut self.timers_c, id, leg);
+                    self.table.ended(id, leg);
                 }
             }
         }
@@ -466,28 +429,22 @@ impl<D: Medium> Proxy<D> {
         self.layer.transport_error(now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
         if let Some((id, leg, News::TransportError)) = news
-            && let Some(at) = self.current(id, leg)
+            && let Some(at) = self.table.of_client(id, leg)
         {
             self.feed(now, at, Event::Unreachable, None, medium, sink);
         }
         if let Some((id, leg)) = ended {
-            clear(&mut self.proxied, &mut self.timers_c, id, leg);
+            self.table.ended(id, leg);
         }
         true
     }
 
     /// RFC 4320 §4.1: a request other than INVITE that is still unanswered when its client has slowed down gets a 100.
     fn late(&mut self, now: Instant, at: u32, server: Id, medium: &mut D, sink: &mut impl Sink<D::Message>) {
-        let Some(entry) = self.proxied.get(at).filter(|entry| entry.server == server) else { return };
+        let Some(entry) = self.table.of_server(at, server) else { return };
         let Some(request) = &entry.request else { return };
         let response = medium.respond(request, 100);
         self.layer.respond(now, server, Class::Trying, response, &mut Collect::new(sink));
-    }
-
-    /// The request that a client transaction serves now; one that lost its request to an alternate serves none.
-    fn current(&self, id: Id, leg: Leg) -> Option<u32> {
-        let Leg::Client(at) = leg else { return None };
-        self.proxied.get(at).filter(|entry| entry.client == Some(id)).map(|_| at)
     }
 
     /// Gives an event to a response context and does what it says.
@@ -500,7 +457,7 @@ impl<D: Medium> Proxy<D> {
         medium: &mut D,
         sink: &mut impl Sink<D::Message>,
     ) {
-        let entry = &mut self.proxied[at];
+        let entry = &mut self.table[at];
         let server = entry.server;
         let actions = entry.context.on(event);
         if !entry.settled
@@ -521,38 +478,30 @@ impl<D: Medium> Proxy<D> {
                         self.ledger.charge(Operation::Forward);
                         self.layer.respond(now, server, Class::of(status), message, &mut Collect::new(sink));
                     } else if status >= 200
-                        && let Some(request) = self.proxied[at].request.take()
+                        && let Some(request) = self.table[at].request.take()
                     {
                         // A final response without a way back: the previous hop is not left waiting.
                         self.answer(now, server, &request, 500, medium, sink);
                     }
                 }
                 Action::Respond(status) => {
-                    if let Some(request) = self.proxied[at].request.take() {
+                    if let Some(request) = self.table[at].request.take() {
                         self.answer(now, server, &request, status, medium, sink);
                     }
                 }
                 Action::Cancel => self.send_cancel(now, at, medium, sink),
                 Action::SetTimerC => self.set_timer_c(now, at),
-                Action::StopTimerC => self.stop_timer_c(at),
+                Action::StopTimerC => self.table.stop_timer_c(at),
                 Action::TryNext => self.try_next(now, at, medium, sink),
-                Action::Abandon => self.proxied[at].client = None,
+                Action::Abandon => self.table[at].client = None,
                 Action::GiveUp => {}
             }
         }
-        if let Some(entry) = self.proxied.get_mut(at)
-            && entry.context.is_finished()
-        {
-            entry.request = None;
-            if !core::mem::replace(&mut entry.answered, true) {
-                self.unanswered -= 1;
-            }
-            free(&mut self.proxied, &mut self.timers_c, at);
-        }
+        self.table.settle(at);
     }
 
     fn send_cancel(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
-        let Some(client) = self.proxied[at].client else { return };
+        let Some(client) = self.table[at].client else { return };
         if !self.layer.cancel(now, client, &mut Collect::new(sink)) {
             return;
         }
@@ -564,7 +513,7 @@ impl<D: Medium> Proxy<D> {
     }
 
     fn try_next(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
-        let entry = &mut self.proxied[at];
+        let entry = &mut self.table[at];
         entry.attempt += 1;
         entry.settled = false;
         let (attempt, request) = (entry.attempt, entry.request.as_ref());
@@ -583,18 +532,7 @@ impl<D: Medium> Proxy<D> {
     }
 
     fn set_timer_c(&mut self, now: Instant, at: u32) {
-        let deadline = now + self.settings.timer_c;
-        let entry = &mut self.proxied[at];
-        match entry.timer_c {
-            Some(timer) => self.timers_c.reset(timer, deadline),
-            None => entry.timer_c = Some(self.timers_c.set(deadline, at)),
-        }
-    }
-
-    fn stop_timer_c(&mut self, at: u32) {
-        if let Some(timer) = self.proxied[at].timer_c.take() {
-            self.timers_c.cancel(timer);
-        }
+        self.table.set_timer_c(at, now + self.settings.timer_c);
     }
 
     /// What was done so far.
@@ -614,33 +552,11 @@ impl<D: Medium> Proxy<D> {
 
     /// Requests that wait for their final response.
     pub fn unanswered(&self) -> usize {
-        self.unanswered
+        self.table.unanswered()
     }
 
     /// Requests that wait for their answer, or for more 2xx.
     pub fn in_progress(&self) -> usize {
-        self.proxied.len()
-    }
-}
-
-/// A client transaction is over: nothing more will come from it.
-fn clear<R>(proxied: &mut Slab<Proxied<R>>, timers_c: &mut TimerWheel, id: Id, leg: Leg) {
-    if let Leg::Client(at) = leg
-        && let Some(entry) = proxied.get_mut(at)
-        && entry.client == Some(id)
-    {
-        entry.client = None;
-        free(proxied, timers_c, at);
-    }
-}
-
-/// Forgets a request that has been answered and whose client transaction is over.
-fn free<R>(proxied: &mut Slab<Proxied<R>>, timers_c: &mut TimerWheel, at: u32) {
-    let entry = &proxied[at];
-    if entry.context.is_finished() && entry.client.is_none() {
-        if let Some(timer) = entry.timer_c {
-            timers_c.cancel(timer);
-        }
-        proxied.remove(at);
+        self.table.len()
     }
 }

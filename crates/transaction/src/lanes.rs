@@ -73,6 +73,7 @@ impl Lanes {
     }
 
     /// Starts a timer that ends a state, for the transaction at this place.
+    #[inline(always)]
     pub(crate) fn live(&mut self, now: Instant, timer: Timer, (place, generation): (u32, u32)) -> Instant {
         let deadline = self.after(now, timer as u8);
         match LANE_OF[timer as usize] {
@@ -86,6 +87,7 @@ impl Lanes {
     }
 
     /// Starts the timer that sends again.
+    #[inline(always)]
     pub(crate) fn resend(
         &mut self,
         now: Instant,
@@ -120,6 +122,10 @@ impl Lanes {
         self.noticed.deadline()
     }
 
+    pub(crate) fn unnoticed_deadline(&self) -> Option<Instant> {
+        self.unnoticed.deadline()
+    }
+
     /// The next timer that is due and that its transaction still waits for.
     pub(crate) fn pop(
         &mut self,
@@ -136,6 +142,12 @@ impl Lanes {
         };
         let timer = self.noticed.pop(now, |timer| !waits(timer, noticed(timer)))?;
         Some((timer, noticed(&timer)))
+    }
+
+    /// Whether one that nobody notices may be due.
+    #[inline]
+    pub(crate) fn unnoticed_is_due(&self, now: Instant) -> bool {
+        self.unnoticed.deadline().is_some_and(|deadline| deadline <= now)
     }
 
     /// The same among those that nobody notices.

@@ -8,7 +8,7 @@ use crate::store::{Entry, Id, Messages, NEVER, Store};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
 
-/// How many timers one call of [`Layer::expire`] runs: at some 200 ns each, well under a millisecond.
+/// How many timers one call of [`Layer::expire`] or [`Layer::clear_away`] runs: at some 200 ns each, well under a millisecond.
 pub const EXPIRE_MAX: usize = 1024;
 
 /// All transactions of an element.
@@ -69,9 +69,14 @@ impl<T, M: Message> Layer<T, M> {
         let step = Machine::client(new.kind, new.transport);
         let key = ServerKey { key: new.key, tag: Tag::NONE, is_ack: false };
         let id = self.enter(&key, step.next, new.transport, new.user)?;
-        self.carry_out(now, id, step, Sending::First, out, |entry, messages, out| {
-            send_new(entry, messages, id, step.send, request, out);
-        });
+        self.carry_out(
+            now,
+            id,
+            Sending::First,
+            out,
+            |_| step,
+            |step, entry, messages, out| send_new(entry, messages, id, step.send, request, out),
+        );
         Some(id)
     }
 
@@ -88,14 +93,14 @@ impl<T, M: Message> Layer<T, M> {
     ) -> Option<Id> {
         self.ledger.charge(Operation::Match);
         let id = self.store.find(&ServerKey { key, tag: Tag::NONE, is_ack: false })?;
-        let step = self.step(id, Event::Response(class));
-        if step.send == Send::Ack {
-            self.carry_out(now, id, step, Sending::Repeat, out, |entry, messages, out| {
-                acknowledge(entry, messages, id, response, out);
-            });
-        } else {
-            self.follow(now, id, step, Sending::Repeat, out);
-        }
+        let decide = |entry: &Entry<T>| entry.machine.on(Event::Response(class), entry.transport);
+        let step = self.carry_out(now, id, Sending::Repeat, out, decide, |step, entry, messages, out| {
+            if step.send == Send::Ack {
+                acknowledge(entry, messages, id, response, out)
+            } else {
+                send_again(entry, messages, id, (step, Sending::Repeat), out)
+            }
+        });
         self.note_absorbed(step);
         Some(id)
     }
@@ -105,10 +110,9 @@ impl<T, M: Message> Layer<T, M> {
     /// [9.1-5] Not before a provisional response: the user asks again when one comes. [9.1-6] Not after a final one. When
     /// it may, [9.1-7] the INVITE has 64*T1 to be answered, then it is given up.
     pub fn cancel(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) -> bool {
-        let Some(entry) = self.store.get(id) else { return false };
-        let before = entry.machine;
-        let step = self.feed(now, id, Event::Cancel, Sending::First, out);
-        step.next != before
+        let Some(before) = self.machine(id) else { return false };
+        self.feed(now, id, Event::Cancel, Sending::First, out);
+        self.machine(id) != Some(before)
     }
 
     /// Takes a request of the network. `None`: it is no repetition, and no ACK to a failure; the user decides whether to
@@ -136,7 +140,7 @@ impl<T, M: Message> Layer<T, M> {
     ) -> Option<Id> {
         let step = Machine::server(new.kind);
         let id = self.enter(&new.key, step.next, new.transport, new.user)?;
-        self.follow(now, id, step, Sending::First, out);
+        self.carry_out(now, id, Sending::First, out, |_| step, |_, _, _, _| false);
         Some(id)
     }
 
@@ -150,16 +154,15 @@ impl<T, M: Message> Layer<T, M> {
         response: M,
         out: &mut impl Effects<T, M>,
     ) -> bool {
-        let Some(entry) = self.store.get_mut(id) else { return false };
-        if entry.tag != Tag::NONE && class.is_final() {
-            // [17.2.3-6] By this tag the ACK will be known.
-            entry.answer_tag = response.to_tag();
-        }
-        let step = entry.machine.on(Event::Respond(class), entry.transport);
-        self.carry_out(now, id, step, Sending::First, out, |entry, messages, out| {
-            send_new(entry, messages, id, step.send, response, out);
+        let decide = |entry: &Entry<T>| entry.machine.on(Event::Respond(class), entry.transport);
+        let step = self.carry_out(now, id, Sending::First, out, decide, |step, entry, messages, out| {
+            if entry.tag != Tag::NONE && class.is_final() {
+                // [17.2.3-6] By this tag the ACK will be known.
+                entry.answer_tag = response.to_tag();
+            }
+            send_new(entry, messages, id, step.send, response, out)
         });
-        step.send != Send::Nothing
+        step.is_some_and(|step| step.send != Send::Nothing)
     }
 
     /// The client transaction of this key.
@@ -179,9 +182,7 @@ impl<T, M: Message> Layer<T, M> {
 
     /// What this transaction sent could not be delivered.
     pub fn transport_error(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
-        if self.store.get(id).is_some() {
-            self.feed(now, id, Event::TransportError, Sending::First, out);
-        }
+        self.feed(now, id, Event::TransportError, Sending::First, out);
     }
 
     /// Runs the timers that are due, at most [`EXPIRE_MAX`] of them; [`deadline`](Self::deadline) tells whether some are left.
@@ -216,19 +217,28 @@ impl<T, M: Message> Layer<T, M> {
     /// Lets a timer act. One that its transaction no longer waits for does nothing.
     pub fn fire(&mut self, now: Instant, due: Due, out: &mut impl Effects<T, M>) {
         let Due { id, timer } = due;
-        if self.store.get(id).is_some() {
-            self.feed(now, id, Event::Timer(timer), Sending::Timer(timer), out);
-        }
+        self.feed(now, id, Event::Timer(timer), Sending::Timer(timer), out);
     }
 
     /// Ends the transactions whose timers D and I to M are due: they have done their duty, so nobody notices. When that
     /// happens makes no difference, as long as it is before the layer is asked about the next message. `ended` gets what
-    /// [`Effects::ended`] would.
-    pub fn clear_away(&mut self, now: Instant, mut ended: impl FnMut(Id, T)) {
+    /// [`Effects::ended`] would. At most [`EXPIRE_MAX`] of them; returns whether some are left.
+    #[inline]
+    #[must_use]
+    pub fn clear_away(&mut self, now: Instant, ended: impl FnMut(Id, T)) -> bool {
+        // Asked before each message, and mostly for nothing.
+        self.lanes.unnoticed_is_due(now) && self.end_unnoticed(now, ended)
+    }
+
+    #[inline(never)]
+    fn end_unnoticed(&mut self, now: Instant, mut ended: impl FnMut(Id, T)) -> bool {
         let Self { store, lanes, ledger, .. } = self;
-        while let Some((timer, life)) =
-            lanes.pop_unnoticed(now, |timer, life| store.waits(timer, Purpose::Life(life)))
-        {
+        for _ in 0..EXPIRE_MAX {
+            let Some((timer, life)) =
+                lanes.pop_unnoticed(now, |timer, life| store.waits(timer, Purpose::Life(life)))
+            else {
+                break;
+            };
             let id = Id { at: timer.place, generation: timer.generation };
             let entry = store.remove(id);
             debug_assert_eq!(
@@ -240,6 +250,7 @@ impl<T, M: Message> Layer<T, M> {
             ledger.charge(Operation::ExpireTransaction);
             ended(id, entry.user);
         }
+        lanes.unnoticed_deadline().is_some_and(|due| due <= now)
     }
 
     /// When [`expire`](Self::expire) is to be called next; a lower bound.
@@ -303,19 +314,13 @@ impl<T, M: Message> Layer<T, M> {
         Some(self.store.insert(key.key, key.tag, machine, transport, user))
     }
 
-    fn note_absorbed(&mut self, step: Step<Machine>) {
-        if step.tell == Tell::Nothing {
+    fn note_absorbed(&mut self, step: Option<Step<Machine>>) {
+        if step.is_some_and(|step| step.tell == Tell::Nothing) {
             self.ledger.charge(Operation::Absorb);
         }
     }
 
-    /// What an event leads to in a transaction that lives.
-    fn step(&self, id: Id, event: Event) -> Step<Machine> {
-        let entry = self.store.get(id).expect("callers have looked");
-        entry.machine.on(event, entry.transport)
-    }
-
-    /// Gives an event to a transaction that lives and that brings no message to send.
+    /// Gives an event to a transaction that brings no message to send; `None` when it is over.
     fn feed(
         &mut self,
         now: Instant,
@@ -323,49 +328,31 @@ impl<T, M: Message> Layer<T, M> {
         event: Event,
         why: Sending,
         out: &mut impl Effects<T, M>,
-    ) -> Step<Machine> {
-        let step = self.step(id, event);
-        self.follow(now, id, step, why, out);
-        step
+    ) -> Option<Step<Machine>> {
+        let decide = |entry: &Entry<T>| entry.machine.on(event, entry.transport);
+        self.carry_out(now, id, why, out, decide, |step, entry, messages, out| {
+            send_again(entry, messages, id, (step, why), out)
+        })
     }
 
-    /// Does what a step asks for that sends nothing or what was sent before.
-    fn follow(
-        &mut self,
-        now: Instant,
-        id: Id,
-        step: Step<Machine>,
-        why: Sending,
-        out: &mut impl Effects<T, M>,
-    ) {
-        let mut again = false;
-        self.carry_out(now, id, step, why, out, |entry, messages, out| {
-            if step.send == Send::Again
-                && let Some(message) = messages.get(entry.kept)
-            {
-                out.send(id, &entry.user, message, why);
-                again = true;
-            }
-        });
-        if again {
-            self.ledger.charge(Operation::Retransmit);
-        }
-    }
-
-    /// Does what a step asks for: send, tell, set timers, end. What is sent is the caller's.
+    /// Does what the step that is decided on asks for: send, tell, set timers, end. What is sent is the caller's, who says
+    /// whether it has been sent before. `None` when the transaction is over.
     #[inline]
     fn carry_out<E: Effects<T, M>>(
         &mut self,
         now: Instant,
         id: Id,
-        step: Step<Machine>,
         why: Sending,
         out: &mut E,
-        send: impl FnOnce(&mut Entry<T>, &mut Messages<M>, &mut E),
-    ) {
+        decide: impl FnOnce(&Entry<T>) -> Step<Machine>,
+        send: impl FnOnce(Step<Machine>, &mut Entry<T>, &mut Messages<M>, &mut E) -> bool,
+    ) -> Option<Step<Machine>> {
         let Self { store, lanes, ledger, .. } = self;
-        let (entry, messages) = store.open(id).expect("callers have looked");
-        send(entry, messages, out);
+        let (entry, messages) = store.open(id)?;
+        let step = decide(entry);
+        if send(step, entry, messages, out) {
+            ledger.charge(Operation::Retransmit);
+        }
         entry.machine = step.next;
         if let Some(news) = news(step.tell, why) {
             out.tell(id, &mut entry.user, news);
@@ -375,16 +362,35 @@ impl<T, M: Message> Layer<T, M> {
             let entry = store.remove(id);
             ledger.charge(Operation::ExpireTransaction);
             out.ended(id, entry.user);
-            return;
+            return Some(step);
         }
         if !step.next.keeps_message() {
             messages.forget(&mut entry.kept);
         }
         set_timers(entry, lanes, now, id, step);
+        Some(step)
     }
 }
 
+/// Sends what was sent before, if the step asks for it. Whether it did.
+fn send_again<T, M: Message>(
+    entry: &Entry<T>,
+    messages: &Messages<M>,
+    id: Id,
+    (step, why): (Step<Machine>, Sending),
+    out: &mut impl Effects<T, M>,
+) -> bool {
+    if step.send == Send::Again
+        && let Some(message) = messages.get(entry.kept)
+    {
+        out.send(id, &entry.user, message, why);
+        return true;
+    }
+    false
+}
+
 /// Sends a message of the user, and keeps it if it may be sent again.
+#[inline(always)]
 fn send_new<T, M: Message>(
     entry: &mut Entry<T>,
     messages: &mut Messages<M>,
@@ -392,13 +398,14 @@ fn send_new<T, M: Message>(
     send: Send,
     message: M,
     out: &mut impl Effects<T, M>,
-) {
+) -> bool {
     if matches!(send, Send::New | Send::Pass) {
         out.send(id, &entry.user, &message, Sending::First);
     }
     if send == Send::New {
         messages.keep(&mut entry.kept, message);
     }
+    false
 }
 
 /// Acknowledges a failure response, and keeps the ACK in place of the INVITE.
@@ -408,16 +415,18 @@ fn acknowledge<T, M: Message>(
     id: Id,
     response: &M::Response<'_>,
     out: &mut impl Effects<T, M>,
-) {
+) -> bool {
     if let Some(ack) = messages.get(entry.kept).and_then(|invite| invite.ack(response)) {
         out.send(id, &entry.user, &ack, Sending::First);
         messages.keep(&mut entry.kept, ack);
     } else {
         messages.forget(&mut entry.kept);
     }
+    false
 }
 
 /// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
+#[inline(always)]
 fn set_timers<T>(entry: &mut Entry<T>, lanes: &mut Lanes, now: Instant, id: Id, step: Step<Machine>) {
     let place = (id.at, id.generation);
     if step.pace == Pace::Stop {

@@ -287,6 +287,7 @@ impl Machine {
     }
 
     /// What an event leads to.
+    #[inline(always)]
     pub fn on(self, event: Event, transport: TransportKind) -> Step<Self> {
         match self {
             Self::ClientInvite(state) => state.on(event, transport).map(Self::ClientInvite),

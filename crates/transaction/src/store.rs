@@ -1,3 +1,4 @@
+use crate::counted::Counted;
 use crate::key::{Key, ServerKey, Tag};
 use crate::lanes::{Interval, Purpose};
 use crate::machine::{Machine, Timer, TransportKind};
@@ -77,7 +78,7 @@ impl<T> Entry<T> {
     }
 
     fn key(&self) -> Key {
-        Key(u128::from(self.key[0]) << 64 | u128::from(self.key[1]))
+        Key::from_halves(self.key)
     }
 
     fn matches(&self, wanted: &ServerKey) -> bool {
@@ -93,14 +94,18 @@ const PARTS: usize = 256;
 pub(crate) struct Store<T, M> {
     entries: Slab<Entry<T>>,
     messages: Messages<M>,
+    /// Of those with hashed keys.
     index: Box<[HashTable<u32>; PARTS]>,
+    /// Of those with counted keys.
+    counted: Counted,
     generation: u32,
 }
 
 impl<T, M> Default for Store<T, M> {
     fn default() -> Self {
         let index = Box::new([const { HashTable::new() }; PARTS]);
-        Self { entries: Slab::default(), messages: Messages(Slab::default()), index, generation: 0 }
+        let messages = Messages(Slab::default());
+        Self { entries: Slab::default(), messages, index, counted: Counted::default(), generation: 0 }
     }
 }
 
@@ -115,6 +120,11 @@ fn part_of(key: Key) -> usize {
 
 impl<T, M> Store<T, M> {
     pub(crate) fn find(&self, wanted: &ServerKey) -> Option<Id> {
+        if let Some(number) = wanted.key.number() {
+            let at = self.counted.get(number)?;
+            let entry = &self.entries[at];
+            return entry.matches(wanted).then_some(Id { at, generation: entry.generation });
+        }
         let part = &self.index[part_of(wanted.key)];
         let mut generation = 0;
         let &at = part.find(hash_of(wanted.key), |&at| {
@@ -145,7 +155,7 @@ impl<T, M> Store<T, M> {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
         let at = self.entries.insert(Entry {
-            key: [(key.0 >> 64) as u64, key.0 as u64],
+            key: key.halves(),
             tag,
             answer_tag: tag,
             generation,
@@ -158,8 +168,12 @@ impl<T, M> Store<T, M> {
             kept: Kept::NONE,
             user,
         });
-        let entries = &self.entries;
-        self.index[part_of(key)].insert_unique(hash_of(key), at, |&other| hash_of(entries[other].key()));
+        if let Some(number) = key.number() {
+            self.counted.insert(number, at);
+        } else {
+            let entries = &self.entries;
+            self.index[part_of(key)].insert_unique(hash_of(key), at, |&other| hash_of(entries[other].key()));
+        }
         Id { at, generation }
     }
 
@@ -178,10 +192,14 @@ impl<T, M> Store<T, M> {
         let mut entry = self.entries.remove(id.at).expect("only a live transaction ends");
         self.messages.forget(&mut entry.kept);
         let key = entry.key();
-        self.index[part_of(key)]
-            .find_entry(hash_of(key), |&other| other == id.at)
-            .expect("a transaction is indexed as long as it lives")
-            .remove();
+        if let Some(number) = key.number() {
+            self.counted.remove(number);
+        } else {
+            self.index[part_of(key)]
+                .find_entry(hash_of(key), |&other| other == id.at)
+                .expect("a transaction is indexed as long as it lives")
+                .remove();
+        }
         entry
     }
 

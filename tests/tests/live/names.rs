@@ -1,9 +1,11 @@
 //! Members by name: addresses come and go in the DNS while calls run; and what else a reload changes.
 
-use sarabande_tests::{Balancer, Caller, Data, Field, Load, NameServer, Server, Settings, quoted, until};
+use sarabande_tests::{
+    Balancer, Caller, Data, Field, Load, NameServer, Proxy, Server, Settings, quoted, until,
+};
 
 use super::change::after_more;
-use super::{SERVERS, finish_clean, servers};
+use super::{SERVERS, SOME, finish_clean, servers};
 
 /// Long enough for what the tests do meanwhile.
 const STEADY: Load = Load { calls: 800, rate: 40, hold_ms: 1000 };
@@ -95,6 +97,48 @@ fn a_name_stands_for_its_addresses_of_both_families() {
     assert!(assigned.iter().all(|&calls| calls > 0), "{assigned:?}");
     balancer.wait_until_idle();
     finish_clean(servers.into(), load.calls);
+}
+
+/// A caller whose Contact is a name, with a port and without one (SRV): the requests of the called side find it.
+#[test]
+fn a_callee_hangs_up_on_a_caller_with_a_name() {
+    let field = Field::new("callers");
+    let servers = servers(&field, "uas_callee_bye", &SERVERS);
+    let caller = field.sip(2);
+    let zone = name_server(&field, 53);
+    zone.set_addresses("phone.test", &[caller.ip()]);
+    let service =
+        Data::Service { priority: 1, weight: 1, port: caller.port(), target: "phone.test".to_owned() };
+    zone.set("_sip._udp.site.test", &[service]);
+    let mut settings = Settings::new(&field, &SERVERS);
+    settings.dns = dns(&zone);
+    let balancer = Balancer::start(&field, settings);
+    let contacts = [format!("Phone.Test:{}", caller.port()), "site.test".to_owned()];
+    for contact in &contacts {
+        let ends = (caller, balancer.address());
+        Caller::start(&field, "uac_callee_bye", ends, SOME, &["-key", "contact", contact]).finish_clean();
+    }
+    let metrics = balancer.get("/metrics");
+    assert!(!metrics.contains("reason=\"unresolved\"} 0\n"), "the first requests had to wait: {metrics}");
+    balancer.wait_until_idle();
+    finish_clean(servers, contacts.len() as u64 * SOME.calls);
+}
+
+/// The same through the stateful proxy.
+#[test]
+fn a_proxied_callee_hangs_up_on_a_caller_with_a_name() {
+    let field = Field::new("proxied-callers");
+    let server = Server::start(&field, "uas_callee_bye", field.sip(11), 500);
+    let caller = field.sip(2);
+    let zone = name_server(&field, 53);
+    zone.set_addresses("phone.test", &[caller.ip()]);
+    let dns = format!("[dns]\n{}", dns(&zone).join("\n"));
+    let proxy = Proxy::start(&field, 1, &[server.address()], &dns);
+    let contact = format!("phone.test:{}", caller.port());
+    let ends = (caller, proxy.address());
+    Caller::start(&field, "uac_callee_bye", ends, SOME, &["-key", "contact", &contact]).finish_clean();
+    proxy.wait_until_idle();
+    assert_eq!(server.finish_clean().calls(), SOME.calls);
 }
 
 /// A new token key by reload, under established calls: theirs is still accepted, and new calls get tokens of the new

@@ -14,7 +14,7 @@ use crate::typed::{Address, Listen, Member, Policy, Pool, Probe, SIP_PORT, Weigh
 /// Work of an INVITE transaction relative to a BYE transaction, where nothing else is set: TLWL-1.75.
 const INVITE_WEIGHT: f64 = 1.75;
 
-/// Methods of RFC 3261 and its extensions, to tell a slip from a name of one's own.
+/// Methods of RFC 3261 and its extensions: those that can have a weight of their own.
 const METHODS: [&str; 14] = [
     "INVITE",
     "ACK",
@@ -116,17 +116,17 @@ pub(crate) fn policy(
     })
 }
 
-/// RFC 3261 §7.1: methods are case-sensitive tokens. A new one is fine, a known one in another case is a slip.
+/// RFC 3261 §7.1: methods are case-sensitive tokens. Those that no table knows are all alike to the balancer, so that a weight
+/// for one of them would be a weight for every other one.
 fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
-    let path = join(&format!("{pool}.weights"), method);
-    let token = |b: u8| b.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&b);
-    if method.is_empty() || !method.bytes().all(token) {
-        report.key_problem(&path, "expected the name of a SIP method, such as INVITE");
-    } else if let Some(known) =
-        METHODS.iter().find(|known| known.eq_ignore_ascii_case(method) && **known != method)
-    {
-        report.key_problem(&path, format!("methods are case-sensitive; did you mean `{known}`?"));
+    if METHODS.contains(&method) {
+        return;
     }
+    let remedy = match METHODS.iter().find(|known| known.eq_ignore_ascii_case(method)) {
+        Some(known) => format!("methods are case-sensitive; did you mean `{known}`?"),
+        None => format!("expected one of {}; every other method weighs 1.0", METHODS.join(", ")),
+    };
+    report.key_problem(&join(&format!("{pool}.weights"), method), remedy);
 }
 
 fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) -> Vec<Member> {

@@ -1,3 +1,4 @@
+use crate::party::Callee;
 use base::{Rng, Slab};
 use rand_distr::{Distribution, StandardUniform};
 
@@ -14,10 +15,10 @@ pub(super) struct Dialog {
     serial: u32,
     /// Hash of the Call-ID.
     call_id: u64,
-    /// The INVITE transaction that still concerns it: not answered, or not acknowledged.
-    pub(super) invite: Option<u32>,
-    /// A 2xx was sent.
-    pub(super) answered: bool,
+    /// The transaction that still concerns it: of an INVITE that is not answered or not acknowledged, or of the BYE that
+    /// ends it for want of an ACK.
+    pub(super) transaction: Option<u32>,
+    pub(super) callee: Callee,
 }
 
 /// Whose dialog a To tag names.
@@ -49,7 +50,7 @@ impl Dialogs {
     pub(super) fn create(&mut self, call_id: u64) -> (DialogId, String) {
         self.serials = self.serials.wrapping_add(1);
         let serial = self.serials;
-        let key = self.slab.insert(Dialog { serial, call_id, invite: None, answered: false });
+        let key = self.slab.insert(Dialog { serial, call_id, transaction: None, callee: Callee::CALLED });
         (DialogId { key, serial }, format!("{:016x}{key:08x}{serial:08x}", self.agent))
     }
 
@@ -67,6 +68,11 @@ impl Dialogs {
     pub(super) fn remove(&mut self, id: DialogId) -> Option<Dialog> {
         self.get_mut(id)?;
         self.slab.remove(id.key)
+    }
+
+    /// Whether it is a dialog whose 2xx nobody acknowledged yet.
+    pub(super) fn awaits_ack(&mut self, id: DialogId) -> bool {
+        self.get_mut(id).is_some_and(|dialog| dialog.callee.awaits_ack())
     }
 
     /// Whose dialog a request is in.

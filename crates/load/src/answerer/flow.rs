@@ -1,129 +1,193 @@
 //! What becomes of a request once it is in: service, ringing, final responses, the end.
-use super::transaction::State;
+//!
+//! What a call does on which event is its [`Callee`](crate::party::Callee)'s, what is sent again and when the
+//! transactions'. Here acts become messages.
+use super::dialogs::DialogId;
+use super::texts::Text;
+use super::transactions::Transaction;
 use super::{Answerer, Job};
 use crate::Event;
-use crate::timers::Resend;
+use crate::party::{CalleeAct, CalleeEvent};
+use crate::timers::{NEVER, Timed};
 use base::{Instant, Outbox};
+use transaction::{Class, Event as Happening, Kind, Send, Tell};
 use wire::Method;
 
 impl Answerer {
     /// Does what the processor has made time for.
     pub(super) fn serve(&mut self, now: Instant, slot: u32, job: Job, out: &mut Outbox<Event>) {
-        match job {
-            Job::Ring => self.ring(now, slot, out),
-            Job::Cancel(invite) => {
-                // 200 even if it comes too late (RFC 3261 §9.2).
-                self.finish(now, slot, 200, out);
-                if let Some(&invite) = self.index.get(&invite) {
-                    self.terminate(now, invite, out);
-                }
-            }
-            Job::Bye => {
-                self.finish(now, slot, 200, out);
-                self.end_call(now, slot, out);
-            }
-            Job::Respond(status) => self.finish(now, slot, status, out),
-        }
-    }
-
-    fn ring(&mut self, now: Instant, slot: u32, out: &mut Outbox<Event>) {
-        self.respond(slot, 180, out);
-        let ring = self.config.ring.sample(&mut self.ring_rng);
-        if ring.is_zero() {
-            self.finish(now, slot, 200, out);
-        } else {
-            self.enter(slot, State::Ringing { until: now + ring });
-        }
-    }
-
-    /// Sends a final response.
-    fn finish(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<Event>) {
-        self.respond(slot, status, out);
-        let transaction = &self.transactions[slot];
-        if transaction.method != Method::Invite {
-            return self.complete(now, slot);
-        }
-        if status < 300
-            && let Some(dialog) = transaction.dialog.and_then(|id| self.dialogs.get_mut(id))
-            && !dialog.answered
-        {
-            dialog.answered = true;
-            self.results.calls_answered += 1;
-            self.results.calls_in_progress += 1;
-        }
-        self.enter(slot, State::Final(Resend::new(now, self.config.timers)));
-    }
-
-    /// 487 for an INVITE that still rings (RFC 3261 §9.2, §15.1.2). Its dialog ends with it.
-    fn terminate(&mut self, now: Instant, invite: u32, out: &mut Outbox<Event>) {
-        if let State::Ringing { .. } = self.transactions[invite].state {
-            if let Some(id) = self.transactions[invite].dialog {
-                self.dialogs.remove(id);
-            }
-            self.results.calls_cancelled += 1;
-            self.finish(now, invite, 487, out);
-        }
-    }
-
-    /// Ends the dialog of a BYE, if no other BYE did while this one was queued.
-    fn end_call(&mut self, now: Instant, bye: u32, out: &mut Outbox<Event>) {
-        let Some(dialog) = self.transactions[bye].dialog.and_then(|id| self.dialogs.remove(id)) else {
-            return;
+        let (dialog, event, otherwise) = match job {
+            Job::Respond(status) => return self.answer(now, slot, status, out),
+            // RFC 3261 §15.1.2: the dialog may have ended while this was queued.
+            Job::Call(event) => (self.transactions[slot].dialog, event, 481),
+            // 200 even if it comes too late (RFC 3261 §9.2).
+            Job::Cancel(invite) => (self.invited(invite), CalleeEvent::Cancel, 200),
         };
-        if dialog.answered {
-            self.results.calls_completed += 1;
-            self.results.calls_in_progress -= 1;
-        }
-        let Some(invite) = dialog.invite else { return };
-        match self.transactions[invite].state {
-            // Who hangs up has seen the 2xx: the ACK was lost.
-            State::Final(_) => self.complete(now, invite),
-            _ => self.terminate(now, invite, out),
+        match dialog.filter(|&id| self.dialogs.get_mut(id).is_some()) {
+            Some(id) => self.tell(now, id, event, Some(slot), out),
+            None => self.answer(now, slot, otherwise, out),
         }
     }
 
-    /// Nothing more is to be sent, but the request may come again.
-    pub(super) fn complete(&mut self, now: Instant, slot: u32) {
-        let transaction = &mut self.transactions[slot];
-        transaction.head = Box::default();
-        if transaction.method == Method::Invite
-            && let Some(dialog) = transaction.dialog.and_then(|id| self.dialogs.get_mut(id))
-        {
-            dialog.invite = None;
-        }
-        self.enter(slot, State::Done { until: now + self.config.timers.life() });
+    /// The dialog that waits for this INVITE to be answered or acknowledged.
+    fn invited(&mut self, invite: u64) -> Option<DialogId> {
+        let slot = *self.index.get(&invite)?;
+        let id = self.transactions[slot].dialog?;
+        (self.dialogs.get_mut(id)?.transaction == Some(slot)).then_some(id)
     }
 
-    /// Does what is due for a transaction.
-    pub(super) fn expire(&mut self, now: Instant, slot: u32, out: &mut Outbox<Event>) {
-        let t2 = self.config.timers.t2;
-        let transaction = &mut self.transactions[slot];
-        let status = transaction.status;
-        match &mut transaction.state {
-            State::Ringing { until } if now >= *until => return self.finish(now, slot, 200, out),
-            State::Final(resend) => match resend.due(now, t2) {
-                Some(true) => {
-                    self.results.retransmissions_sent += 1;
-                    self.respond(slot, status, out);
+    /// Tells a dialog's callee what happens, with the request that did it, and does what it wants.
+    pub(super) fn tell(
+        &mut self,
+        now: Instant,
+        id: DialogId,
+        event: CalleeEvent,
+        this: Option<u32>,
+        out: &mut Outbox<Event>,
+    ) {
+        let Some(dialog) = self.dialogs.get_mut(id) else { return };
+        if event == CalleeEvent::Invited {
+            self.plan.answer = self.config.ring.sample(&mut self.ring_rng);
+        }
+        let was_answered = dialog.callee.is_answered();
+        let acts = dialog.callee.on(now, event, &self.plan);
+        let before = dialog.transaction;
+        if event == CalleeEvent::Reinvited && dialog.callee.awaits_ack() {
+            // This ACK is awaited from now on.
+            dialog.transaction = this;
+        }
+        let slot = dialog.transaction;
+        before.filter(|_| before != slot).into_iter().for_each(|before| self.silence(before));
+        for act in acts {
+            match (act, slot) {
+                (CalleeAct::Respond(status), Some(slot)) => self.respond(now, slot, status, out),
+                (CalleeAct::RespondToThis(status), _) => {
+                    if let Some(this) = this {
+                        self.answer(now, this, status, out);
+                    }
                 }
-                Some(false) => return self.give_up(slot),
-                None => {}
-            },
-            State::Done { until } if now >= *until => return self.forget(slot),
-            State::Ringing { .. } | State::Done { .. } | State::Queued => {}
+                (CalleeAct::Alarm(at), Some(slot)) => {
+                    self.transactions[slot].wake = at;
+                    self.set_alarm(slot);
+                }
+                (CalleeAct::Bye, Some(slot)) => self.hang_up(now, id, slot, out),
+                (CalleeAct::Established, Some(slot)) => {
+                    self.silence(slot);
+                    if let Some(dialog) = self.dialogs.get_mut(id) {
+                        dialog.transaction = None;
+                    }
+                }
+                (CalleeAct::Ended, slot) => {
+                    self.dialogs.remove(id);
+                    if was_answered {
+                        self.results.calls_in_progress -= 1;
+                        self.results.calls_completed += u64::from(event == CalleeEvent::Bye);
+                        self.end(slot);
+                    }
+                }
+                // Only while it is set up or hung up there is something to answer, to wait for and to end.
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// Responds to an INVITE as its callee wants.
+    fn respond(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<Event>) {
+        match (status, self.transactions[slot].status) {
+            (200, 200) => self.results.retransmissions_sent += 1,
+            (200, _) => {
+                self.results.calls_answered += 1;
+                self.results.calls_in_progress += 1;
+            }
+            (487, _) => {
+                self.results.calls_cancelled += 1;
+                self.transactions[slot].wake = NEVER;
+            }
+            _ => {}
+        }
+        self.answer(now, slot, status, out);
+    }
+
+    /// Gives a transaction its response.
+    fn answer(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<Event>) {
+        let transaction = &mut self.transactions[slot];
+        let event = Happening::Respond(Class::of(status));
+        let did = transaction.timed.on(now, event, &self.config.timers);
+        if did.send != Send::Nothing {
+            transaction.status = status;
+            self.send(slot, out);
+        }
+        if self.transactions[slot].method != Method::Invite {
+            self.silence(slot);
         }
         self.set_alarm(slot);
     }
 
-    /// No ACK came. RFC 3261 §13.3.1.4 would have a 2xx's call ended by a BYE; here the caller is gone, and the call
-    /// is forgotten.
-    fn give_up(&mut self, slot: u32) {
-        self.results.ack_timeouts += 1;
-        let dialog = self.transactions[slot].dialog.and_then(|id| self.dialogs.remove(id));
-        if dialog.is_some_and(|dialog| dialog.answered) {
-            self.results.calls_in_progress -= 1;
+    /// The call is over, and so is its own BYE; an INVITE whose ACK was lost may still come again.
+    fn end(&mut self, slot: Option<u32>) {
+        let Some(slot) = slot else { return };
+        if self.transactions[slot].method == Method::Invite {
+            self.silence(slot);
+        } else {
+            self.forget(slot);
         }
-        self.forget(slot);
+    }
+
+    /// Nothing more is to be sent, but the request may come again.
+    pub(super) fn silence(&mut self, slot: u32) {
+        let transaction = &mut self.transactions[slot];
+        (transaction.text, transaction.wake) = (Text::default(), NEVER);
+    }
+
+    /// Does what is due for a transaction.
+    pub(super) fn expire(&mut self, now: Instant, slot: u32, out: &mut Outbox<Event>) {
+        let transaction = &mut self.transactions[slot];
+        if now >= transaction.wake {
+            transaction.wake = NEVER;
+            if let Some(id) = transaction.dialog {
+                self.tell(now, id, CalleeEvent::Alarm, None, out);
+            }
+        }
+        let transaction = &mut self.transactions[slot];
+        if let Some(fired) = transaction.timed.due(now) {
+            let did = transaction.timed.on(now, fired, &self.config.timers);
+            if did.send == Send::Again {
+                self.results.retransmissions_sent += 1;
+                self.send(slot, out);
+            }
+            if did.tell == Tell::Timeout {
+                self.timed_out(now, slot, out);
+            }
+        }
+        match self.transactions.get(slot) {
+            Some(transaction) if transaction.timed.is_over() => self.forget(slot),
+            Some(_) => self.set_alarm(slot),
+            None => {}
+        }
+    }
+
+    /// No ACK to a refusal came, or no answer to a BYE.
+    fn timed_out(&mut self, now: Instant, slot: u32, out: &mut Outbox<Event>) {
+        let &Transaction { method, dialog, .. } = &self.transactions[slot];
+        if method == Method::Invite {
+            self.results.ack_timeouts += 1;
+        } else if let Some(id) = dialog {
+            self.tell(now, id, CalleeEvent::Done, None, out);
+        }
+    }
+
+    /// Ends the call of an INVITE whose 2xx nobody acknowledged (RFC 3261 §13.3.1.4).
+    fn hang_up(&mut self, now: Instant, id: DialogId, slot: u32, out: &mut Outbox<Event>) {
+        self.results.ack_timeouts += 1;
+        let transaction = &mut self.transactions[slot];
+        let Some((bye, to)) = transaction.text.bye(self.config.local, transaction.to) else {
+            return self.tell(now, id, CalleeEvent::Done, None, out);
+        };
+        (transaction.text, transaction.to) = (bye, to);
+        (transaction.method, transaction.status) = (Method::Bye, 0);
+        transaction.timed = Timed::client(now, Kind::NonInvite, &self.config.timers);
+        self.send(slot, out);
+        self.set_alarm(slot);
     }
 
     fn forget(&mut self, slot: u32) {
@@ -132,27 +196,20 @@ impl Answerer {
         }
     }
 
-    /// Sends a response, which becomes the one to repeat.
-    pub(super) fn respond(&mut self, slot: u32, status: u16, out: &mut Outbox<Event>) {
-        let transaction = &mut self.transactions[slot];
-        transaction.status = status;
-        let (method, head) = (transaction.method, &transaction.head);
-        out.send(self.config.listener, transaction.to, |bytes| {
-            self.texts.response(status, method, head, bytes);
+    /// Sends the last response, or the BYE.
+    pub(super) fn send(&self, slot: u32, out: &mut Outbox<Event>) {
+        let transaction = &self.transactions[slot];
+        out.send(self.config.listener, transaction.to, |bytes| match transaction.status {
+            0 => bytes.extend_from_slice(transaction.text.request()),
+            _ => self.texts.response(transaction, bytes),
         });
     }
 
-    fn enter(&mut self, slot: u32, state: State) {
-        self.transactions[slot].state = state;
-        self.set_alarm(slot);
-    }
-
     /// Sets the alarm if the one that stands rings too late; one that rings too early is set again then.
-    fn set_alarm(&mut self, slot: u32) {
+    pub(super) fn set_alarm(&mut self, slot: u32) {
         let transaction = &mut self.transactions[slot];
-        if let Some(deadline) = transaction.deadline()
-            && deadline < transaction.alarm
-        {
+        let deadline = transaction.deadline();
+        if deadline < transaction.alarm {
             transaction.alarm = deadline;
             self.alarms.set(deadline, slot);
         }

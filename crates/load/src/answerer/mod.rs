@@ -2,17 +2,21 @@
 mod dialogs;
 mod flow;
 mod texts;
-mod transaction;
+mod transactions;
 
 use crate::alarms::Alarms;
+use crate::party::{CalleeEvent, CalleePlan};
 use crate::service::Processor;
-use crate::{AnswererResults, Event, Holding, Input, ServiceModel, Timers, WORK_MAX};
+use crate::timers::NEVER;
+use crate::{AnswererResults, COOKIE, Event, Holding, Input, ServiceModel, Timers, WORK_MAX};
 use base::{Instant, Outbox, Rng, Slab};
+use core::time::Duration;
 use dialogs::{Dialogs, Owner};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use texts::Texts;
-use transaction::{State, Transaction, call_id_hash, key};
+use texts::{Text, Texts};
+use transaction::{Class, Event as Happening, Pace, Send, Tell};
+use transactions::{Transaction, call_id_hash, key};
 use wire::{Message, Method};
 
 /// What an [`Answerer`] does.
@@ -37,12 +41,10 @@ pub struct AnswererConfig {
 /// What is to be done when the processor has served a request.
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    /// INVITE outside dialogs.
-    Ring,
+    /// The callee of its dialog is told.
+    Call(CalleeEvent),
     /// CANCEL of the INVITE with this key.
     Cancel(u64),
-    /// BYE within a dialog.
-    Bye,
     /// Anything else gets this status.
     Respond(u16),
 }
@@ -59,7 +61,8 @@ struct Incoming<'a> {
 }
 
 /// An agent that takes calls: 180, 200 after the ringing time, 200 to BYE, CANCEL and every other method, each after
-/// the time that its [`ServiceModel`] takes. Repeated requests get the last response again for 64*T1.
+/// the time that its [`ServiceModel`] takes. What comes again is answered again or absorbed, as RFC 3261 §17.2 has it. A
+/// call whose 2xx nobody acknowledges is ended by a BYE.
 ///
 /// - Make: [`new`](Self::new).
 /// - Run: [`handle`](Self::handle) for every datagram, and when [`deadline`](Self::deadline) has come.
@@ -77,6 +80,8 @@ pub struct Answerer {
     index: BTreeMap<u64, u32>,
     dialogs: Dialogs,
     alarms: Alarms,
+    /// Of all callees, but for the time that each of them rings: the 180 goes out once the INVITE is served.
+    plan: CalleePlan,
     results: AnswererResults,
 }
 
@@ -91,6 +96,12 @@ impl Answerer {
             dialogs: Dialogs::new(rng.fork("tags")),
             ring_rng: rng,
             alarms: Alarms::default(),
+            plan: CalleePlan {
+                ring: Duration::ZERO,
+                answer: Duration::ZERO,
+                t1: config.timers.t1,
+                t2: config.timers.t2,
+            },
             results: AnswererResults::default(),
             config,
         }
@@ -108,7 +119,7 @@ impl Answerer {
                 self.serve(now, slot, job, out);
             } else if let Some((at, slot)) = self.alarms.pop(now) {
                 if self.transactions.get(slot).is_some_and(|transaction| transaction.alarm == at) {
-                    self.transactions[slot].alarm = Instant::from_nanos(u64::MAX);
+                    self.transactions[slot].alarm = NEVER;
                     self.expire(now, slot, out);
                 }
             } else {
@@ -136,6 +147,9 @@ impl Answerer {
         out: &mut Outbox<Event>,
     ) -> Option<()> {
         let request = wire::scan(bytes).ok()?;
+        if let Some(status) = request.status() {
+            return self.receive_response(now, &request, status, out);
+        }
         let method = request.method()?;
         if method == Method::Ack {
             self.acknowledge(now, &request, out);
@@ -152,7 +166,7 @@ impl Answerer {
         let key = key(&request, method);
         let incoming = Incoming { request: &request, from, to, method, key };
         if let Some(&slot) = self.index.get(&key) {
-            self.repeat(slot, &incoming, out);
+            self.repeat(now, slot, &incoming, out);
         } else if self.processor.is_full() {
             self.results.queue_drops += 1;
         } else {
@@ -172,13 +186,14 @@ impl Answerer {
             (None, Method::Invite) => {
                 let (dialog, new_tag) = self.dialogs.create(call_id);
                 tag = new_tag;
-                (Some(dialog), Job::Ring)
+                (Some(dialog), Job::Call(CalleeEvent::Invited))
             }
             (None, Method::Cancel) => (None, self.cancel_job(request, out)),
             // RFC 3261 §15.1.2: a BYE outside any dialog.
             (None, Method::Bye) => (None, Job::Respond(481)),
             (None, _) => (None, Job::Respond(200)),
-            (Some(Owner::Known(dialog)), Method::Bye) => (Some(dialog), Job::Bye),
+            (Some(Owner::Known(dialog)), Method::Bye) => (Some(dialog), Job::Call(CalleeEvent::Bye)),
+            (Some(Owner::Known(dialog)), Method::Invite) => (Some(dialog), Job::Call(CalleeEvent::Reinvited)),
             (Some(Owner::Known(dialog)), _) => (Some(dialog), Job::Respond(200)),
             (Some(Owner::Ended), _) => {
                 self.results.late_requests += 1;
@@ -192,14 +207,19 @@ impl Answerer {
         if tag.is_empty() {
             tag = self.dialogs.tag_of(key);
         }
-        let head = texts::head(request, from, method, &tag);
-        let slot = self.transactions.insert(Transaction::new(key, method, to, head, dialog));
+        let text = Text::of_request(request, from, method, &tag);
+        let slot = self.transactions.insert(Transaction::new(key, method, to, text, dialog));
         self.index.insert(key, slot);
         if method == Method::Invite {
-            if let Some(dialog) = dialog.and_then(|id| self.dialogs.get_mut(id)) {
-                dialog.invite = Some(slot);
+            if owner.is_none()
+                && let Some(dialog) = dialog.and_then(|id| self.dialogs.get_mut(id))
+            {
+                dialog.transaction = Some(slot);
             }
             if self.config.trying {
+                let transaction = &mut self.transactions[slot];
+                transaction.timed.on(now, Happening::Respond(Class::Trying), &self.config.timers);
+                transaction.status = 100;
                 self.send_trying(incoming, out);
             }
         }
@@ -223,24 +243,24 @@ impl Answerer {
         });
     }
 
-    /// A repeated request gets the last response again (RFC 3261 §17.2.1, §17.2.2), an acknowledged INVITE none
-    /// (RFC 6026 §7.1).
-    fn repeat(&mut self, slot: u32, incoming: &Incoming<'_>, out: &mut Outbox<Event>) {
+    /// A repeated request gets the last response again, or is absorbed (RFC 3261 §17.2.1, §17.2.2, RFC 6026 §7.1).
+    fn repeat(&mut self, now: Instant, slot: u32, incoming: &Incoming<'_>, out: &mut Outbox<Event>) {
         self.results.retransmissions_received += 1;
         let &Incoming { request, from, method, key, .. } = incoming;
-        let Transaction { status, ref state, .. } = self.transactions[slot];
-        let done = matches!(state, State::Done { .. });
-        if status == 0 {
-            if method == Method::Invite && self.config.trying {
-                self.send_trying(incoming, out);
-            }
-        } else if !done {
-            self.respond(slot, status, out);
-        } else if method != Method::Invite {
-            // The head was dropped, but the request brings all of it again.
-            self.transactions[slot].head = texts::head(request, from, method, &self.dialogs.tag_of(key));
-            self.respond(slot, status, out);
-            self.transactions[slot].head = Box::default();
+        let transaction = &mut self.transactions[slot];
+        let did = transaction.timed.on(now, Happening::Request, &self.config.timers);
+        if did.send != Send::Again {
+            return;
+        }
+        if transaction.status == 100 {
+            self.send_trying(incoming, out);
+        } else if transaction.text.is_empty() {
+            // The text was dropped, but the request brings all of it again.
+            transaction.text = Text::of_request(request, from, method, &self.dialogs.tag_of(key));
+            self.send(slot, out);
+            self.silence(slot);
+        } else {
+            self.send(slot, out);
         }
     }
 
@@ -248,17 +268,45 @@ impl Answerer {
     /// whose dialog is gone or never was, by its transaction (§17.2.1).
     fn acknowledge(&mut self, now: Instant, ack: &Message<'_>, out: &mut Outbox<Event>) {
         let owner = ack.to_tag().map(|tag| self.dialogs.owner(tag, call_id_hash(ack)));
-        let slot = match owner {
-            Some(Owner::Known(id)) => self.dialogs.get_mut(id).and_then(|dialog| dialog.invite),
-            _ => self.index.get(&key(ack, Method::Invite)).copied(),
-        };
-        match slot {
-            Some(slot) if matches!(self.transactions[slot].state, State::Final(_)) => {
-                self.complete(now, slot);
+        match owner {
+            Some(Owner::Known(id)) if self.dialogs.awaits_ack(id) => {
+                self.tell(now, id, CalleeEvent::Ack, None, out);
             }
-            None if owner == Some(Owner::Foreign) => self.count_wrong_server(ack, out),
-            _ => {}
+            _ => {
+                if let Some(&slot) = self.index.get(&key(ack, Method::Invite)) {
+                    let timed = &mut self.transactions[slot].timed;
+                    if timed.on(now, Happening::Ack, &self.config.timers).pace == Pace::Stop {
+                        self.silence(slot);
+                        self.set_alarm(slot);
+                    }
+                } else if owner == Some(Owner::Foreign) {
+                    self.count_wrong_server(ack, out);
+                }
+            }
         }
+    }
+
+    /// Takes the response to a BYE of its own; `None` for any other.
+    fn receive_response(
+        &mut self,
+        now: Instant,
+        response: &Message<'_>,
+        status: u16,
+        out: &mut Outbox<Event>,
+    ) -> Option<()> {
+        let tag = response.top_via().branch?.strip_prefix(COOKIE.as_bytes())?;
+        let Owner::Known(id) = self.dialogs.owner(tag, call_id_hash(response)) else { return None };
+        let slot = self.dialogs.get_mut(id)?.transaction?;
+        let transaction = &mut self.transactions[slot];
+        if transaction.method != Method::Bye || response.second_via().is_some() {
+            return None;
+        }
+        let event = Happening::Response(Class::of(status));
+        let did = transaction.timed.on(now, event, &self.config.timers);
+        if did.tell == Tell::Message && status >= 200 {
+            self.tell(now, id, CalleeEvent::Done, None, out);
+        }
+        Some(())
     }
 
     fn count_wrong_server(&mut self, request: &Message<'_>, out: &mut Outbox<Event>) {

@@ -1,6 +1,9 @@
 use super::AnswererConfig;
-use crate::session;
+use super::transactions::Transaction;
+use crate::dialog::{Dialog, contact};
+use crate::{COOKIE, session};
 use core::fmt::Write as _;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use wire::build::ResponseBuilder;
 use wire::{Message, Method};
@@ -39,12 +42,14 @@ impl Texts {
         }
     }
 
-    /// Appends a response to a request of this method with this head.
-    pub(super) fn response(&self, status: u16, method: Method, head: &[u8], out: &mut Vec<u8>) {
+    /// Appends the last response of this transaction.
+    pub(super) fn response(&self, transaction: &Transaction, out: &mut Vec<u8>) {
+        let &Transaction { status, method, key, ref text, .. } = transaction;
         let line: &[u8] = match status {
             180 => b"SIP/2.0 180 Ringing\r\n",
             200 => OK_LINE,
             487 => b"SIP/2.0 487 Request Terminated\r\n",
+            500 => b"SIP/2.0 500 Server Internal Error\r\n",
             _ => b"SIP/2.0 481 Call/Transaction Does Not Exist\r\n",
         };
         let tail = match (status, method) {
@@ -52,9 +57,13 @@ impl Texts {
             (180, _) | (200, Method::Subscribe | Method::Refer | Method::Update) => &self.contact,
             _ => &self.plain,
         };
-        for part in [line, head, tail] {
-            out.extend_from_slice(part);
+        out.extend_from_slice(line);
+        out.extend_from_slice(text.head());
+        if status == 500 {
+            // RFC 3261 §14.2: a time from 0 to 10 s drawn at random. The key is as good, and the same when this is repeated.
+            write!(out, "Retry-After: {}\r\n", key % 11).expect("a Vec takes any text");
         }
+        out.extend_from_slice(tail);
     }
 }
 
@@ -63,14 +72,74 @@ fn creates_dialog(method: Method) -> bool {
     matches!(method, Method::Invite | Method::Subscribe | Method::Refer)
 }
 
-/// The lines from Via to CSeq of all responses to a request, and the Record-Route where it is needed.
-pub(super) fn head(request: &Message<'_>, source: SocketAddr, method: Method, tag: &str) -> Box<[u8]> {
-    let mut text = Vec::with_capacity(512);
-    let reply = ResponseBuilder::reply(&mut text, request, source, 200, "OK", tag);
-    if creates_dialog(method) {
-        drop(reply.record_routes(request));
+/// What the messages of a transaction are made of.
+#[derive(Default, Debug)]
+pub(super) struct Text {
+    text: Box<[u8]>,
+    head_end: u32,
+}
+
+impl Text {
+    /// The lines from Via to CSeq of all responses to a request, and the Record-Route where it is needed. An INVITE is kept
+    /// as well: few calls end by a BYE of this side, so its Contact is looked for then.
+    pub(super) fn of_request(request: &Message<'_>, source: SocketAddr, method: Method, tag: &str) -> Self {
+        let mut text = Vec::with_capacity(512 + request.bytes().len());
+        let reply = ResponseBuilder::reply(&mut text, request, source, 200, "OK", tag);
+        if creates_dialog(method) {
+            drop(reply.record_routes(request));
+        }
+        let head_end = (text.len() - OK_LINE.len()) as u32;
+        if method == Method::Invite {
+            text.extend_from_slice(request.bytes());
+        }
+        Self { text: text[OK_LINE.len()..].into(), head_end }
     }
-    text[OK_LINE.len()..].into()
+
+    fn head(&self) -> &[u8] {
+        &self.text[..self.head_end as usize]
+    }
+
+    /// Whether there is none (any more).
+    pub(super) fn is_empty(&self) -> bool {
+        self.head_end == 0
+    }
+
+    /// Of a request that is sent: all of it.
+    pub(super) fn request(&self) -> &[u8] {
+        self.head()
+    }
+
+    /// Of an accepted INVITE: the BYE that ends the call, and where it goes (RFC 3261 §12.2.1.1, §15.1.1). `None` when
+    /// what it would be made of is gone. `fallback` stands in for what the INVITE's Contact does not say.
+    pub(super) fn bye(&self, local: SocketAddr, fallback: SocketAddr) -> Option<(Self, SocketAddr)> {
+        let like_a_response = [OK_LINE, self.head(), b"\r\n"].concat();
+        let message = wire::scan(&like_a_response).ok()?;
+        let invite = wire::scan(&self.text[self.head_end as usize..]).ok()?;
+        let instead = format!("sip:{fallback}");
+        let target = contact(&invite).unwrap_or(instead.as_bytes());
+        let dialog = Dialog::of_callee(&message, target, fallback);
+        // The branch names the dialog, so that the response finds it.
+        let via = format!("Via: SIP/2.0/UDP {local};rport;branch={COOKIE}");
+        let mut text = Vec::with_capacity(512);
+        for part in [
+            b"BYE ".as_slice(),
+            dialog.uri(),
+            b" SIP/2.0\r\n",
+            via.as_bytes(),
+            message.to_tag()?,
+            b"\r\nMax-Forwards: 70\r\n",
+            dialog.lines(),
+            b"From: ",
+            message.to(),
+            b"\r\nCall-ID: ",
+            message.call_id(),
+            b"\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n",
+        ] {
+            text.extend_from_slice(part);
+        }
+        let head_end = text.len() as u32;
+        Some((Self { text: text.into(), head_end }, dialog.next_hop))
+    }
 }
 
 /// A name as the user part of a URI.

@@ -1,12 +1,17 @@
-//! One call of a caller: its states, and what each does with what comes in.
+//! One call of a caller on bytes: a [`party::Caller`], its transactions and its dialog.
+//!
+//! What a call does on which event is the party's, what is sent again and when the transactions'. Here messages become
+//! events, and acts messages.
 use super::CallerConfig;
-use super::dialog::Dialog;
 use super::texts::{Leg, Texts};
 use super::token::Token;
-use crate::timers::Resend;
+use crate::dialog::Dialog;
+use crate::party::{self, CallerAct, CallerActs, CallerEvent};
+use crate::timers::{NEVER, Timed};
 use crate::{Event, Outcome, Results};
 use base::{Instant, Outbox};
 use core::time::Duration;
+use transaction::{Class, Event as Happening, Kind, Send, Tell, Timer};
 use wire::{Message, Method};
 
 /// What a call acts on besides itself.
@@ -28,33 +33,19 @@ impl Step<'_> {
         self.out.send(self.config.listener, self.config.target, |bytes| write(texts, token, bytes));
     }
 
-    /// Sends along the dialog's route.
-    fn send_in(&mut self, dialog: &Dialog, write: impl FnOnce(&Texts, Token, &mut Vec<u8>)) {
+    fn send_ack(&mut self, dialog: &Dialog) {
         let (texts, token) = (self.texts, self.token);
-        self.out.send(self.config.listener, dialog.next_hop, |bytes| write(texts, token, bytes));
+        self.out.send(self.config.listener, dialog.next_hop, |bytes| texts.ack(token, dialog, bytes));
     }
 
-    fn resend(&self) -> Resend {
-        Resend::new(self.now, self.config.timers)
+    fn send_bye(&mut self, leg: Leg, dialog: &Dialog) {
+        let (texts, token) = (self.texts, self.token);
+        self.out.send(self.config.listener, dialog.next_hop, |bytes| texts.bye(token, leg, dialog, bytes));
     }
-}
 
-#[derive(Debug)]
-enum Stage {
-    /// INVITE sent, nothing heard ("Calling" of RFC 3261 §17.1.1.2): timers A and B run.
-    Calling(Resend),
-    /// A provisional response came; CANCEL at `until`.
-    Ringing { until: Instant },
-    /// CANCEL sent, the INVITE still waits for its final response.
-    Cancelling(Resend),
-    /// Answered; BYE at `until`.
-    Talking { until: Instant },
-    /// BYE sent, which was due at `due`.
-    Closing { due: Instant, resend: Resend },
-    /// Counted; stays until `until` to answer what the other side repeats.
-    Over { until: Instant },
-    /// Nothing is left to do.
-    Gone,
+    fn client(&self, kind: Kind) -> Timed {
+        Timed::client(self.now, kind, &self.config.timers)
+    }
 }
 
 /// A call from its INVITE until nothing more can come of it.
@@ -64,16 +55,39 @@ pub(super) struct Call {
     number: u64,
     /// When it should have started.
     scheduled: Instant,
-    holding: Duration,
     /// The alarm that is set for it.
     pub(super) alarm: Instant,
     /// Index of the Server name that its responses carry.
     pub(super) server: Option<u32>,
-    stage: Stage,
+    party: party::Caller,
+    /// When the party is to be woken; once the call is over, when it need not answer any more what comes again or late.
+    wake: Instant,
+    invite: Timed,
+    /// That of CANCEL before there is a dialog, that of BYE then.
+    other: Timed,
+    /// When the BYE was due.
+    bye_due: Instant,
     dialog: Option<Dialog>,
 }
 
 impl Call {
+    /// A call that has yet to [`start`](Self::start).
+    pub(super) fn new(id: u64, number: u64, scheduled: Instant, holding: Duration) -> Self {
+        Self {
+            id,
+            number,
+            scheduled,
+            alarm: NEVER,
+            server: None,
+            party: party::Caller::new(holding),
+            wake: NEVER,
+            invite: Timed::over(),
+            other: Timed::over(),
+            bye_due: NEVER,
+            dialog: None,
+        }
+    }
+
     /// Sends the INVITE.
     pub(super) fn start(&mut self, step: &mut Step<'_>) {
         step.send(Texts::invite);
@@ -81,198 +95,162 @@ impl Call {
         step.results.start_lag_max_us = step.results.start_lag_max_us.max(lag);
         step.results.calls_started += 1;
         step.results.calls_in_progress += 1;
-        self.stage = Stage::Calling(step.resend());
-    }
-
-    /// A call that has yet to [`start`](Self::start).
-    pub(super) fn new(id: u64, number: u64, scheduled: Instant, holding: Duration) -> Self {
-        let stage = Stage::Gone;
-        let alarm = Instant::from_nanos(u64::MAX);
-        Self { id, number, scheduled, holding, alarm, server: None, stage, dialog: None }
+        self.invite = step.client(Kind::Invite);
+        self.wake = self.scheduled + step.config.answer_wait;
     }
 
     /// When [`expire`](Self::expire) has something to do; `None` when the call can be forgotten.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match &self.stage {
-            Stage::Calling(resend) | Stage::Cancelling(resend) | Stage::Closing { resend, .. } => {
-                Some(resend.deadline())
-            }
-            Stage::Ringing { until } | Stage::Talking { until } | Stage::Over { until } => Some(*until),
-            Stage::Gone => None,
-        }
+        let deadline = self.wake.min(self.invite.deadline()).min(self.other.deadline());
+        (deadline != NEVER).then_some(deadline)
     }
 
-    /// Lets it end at `now` if it is answered or rings, and as soon as it is answered otherwise. Whether
-    /// [`deadline`](Self::deadline) has come closer.
+    /// Ends it as soon as it may be ended. Whether [`deadline`](Self::deadline) has come closer.
     pub(super) fn end_at(&mut self, now: Instant) -> bool {
-        self.holding = Duration::ZERO;
-        match &mut self.stage {
-            Stage::Ringing { until } | Stage::Talking { until } if now < *until => {
-                *until = now;
-                true
-            }
-            _ => false,
+        self.party.hurry();
+        let sooner = now < self.wake && !self.party.is_over();
+        if sooner {
+            self.wake = now;
         }
+        sooner
     }
 
     /// Does what is due.
     pub(super) fn expire(&mut self, step: &mut Step<'_>) {
-        let (now, t2) = (step.now, step.config.timers.t2);
-        match &mut self.stage {
-            // Timer A doubles without a limit, timer E up to T2 (RFC 3261 §17.1.1.2, §17.1.2.2).
-            Stage::Calling(resend) => match resend.due(now, Duration::MAX) {
-                Some(true) => {
-                    step.results.retransmissions_sent += 1;
-                    step.send(Texts::invite);
-                }
-                Some(false) => self.finish(step, Outcome::InviteTimeout),
-                None => {}
-            },
-            Stage::Cancelling(resend) => match resend.due(now, t2) {
-                Some(true) => {
-                    step.results.retransmissions_sent += 1;
-                    step.send(Texts::cancel);
-                }
-                // RFC 3261 §9.1: without a final response after 64*T1 the INVITE counts as cancelled.
-                Some(false) => self.finish(step, Outcome::InviteTimeout),
-                None => {}
-            },
-            Stage::Closing { resend, .. } => match resend.due(now, t2) {
-                Some(true) => {
-                    step.results.retransmissions_sent += 1;
-                    self.send_bye(step);
-                }
-                Some(false) => self.finish(step, Outcome::ByeTimeout),
-                None => {}
-            },
-            Stage::Ringing { until } if now >= *until => {
-                step.send(Texts::cancel);
-                self.stage = Stage::Cancelling(step.resend());
+        let (now, timers) = (step.now, &step.config.timers);
+        if now >= self.wake {
+            let due = core::mem::replace(&mut self.wake, NEVER);
+            self.tell(step, CallerEvent::Alarm, due);
+        }
+        if let Some(fired) = self.invite.due(now) {
+            let did = self.invite.on(now, fired, timers);
+            if did.send == Send::Again {
+                step.results.retransmissions_sent += 1;
+                step.send(Texts::invite);
             }
-            Stage::Talking { until } if now >= *until => {
-                let due = *until;
-                self.hang_up(step, due);
+            if did.tell == Tell::Timeout {
+                self.tell(step, CallerEvent::InviteLost, now);
             }
-            Stage::Over { until } if now >= *until => self.stage = Stage::Gone,
-            Stage::Ringing { .. } | Stage::Talking { .. } | Stage::Over { .. } | Stage::Gone => {}
+        }
+        if let Some(fired) = self.other.due(now) {
+            let did = self.other.on(now, fired, timers);
+            if did.send == Send::Again {
+                step.results.retransmissions_sent += 1;
+                match &self.dialog {
+                    Some(dialog) => step.send_bye(Leg::Bye, dialog),
+                    None => step.send(Texts::cancel),
+                }
+            }
+            // Without an answer to the CANCEL, the INVITE's own timer decides (RFC 3261 §9.1).
+            if did.tell == Tell::Timeout && self.dialog.is_some() {
+                self.hung_up(step, CallerEvent::ByeLost);
+            }
         }
     }
 
     /// Takes a response to one of the call's requests.
     pub(super) fn receive(&mut self, step: &mut Step<'_>, leg: Leg, response: &Message<'_>, status: u16) {
+        let (now, timers) = (step.now, &step.config.timers);
+        let event = Happening::Response(Class::of(status));
         match (leg, response.cseq().method) {
-            (Leg::Invite, Method::Invite) => match status {
-                100..=199 => self.provisional(step),
-                200..=299 => self.answered(step, response),
-                _ => self.refused(step, response, status),
-            },
-            (Leg::Invite, Method::Cancel) => {
-                if let Stage::Cancelling(resend) = &mut self.stage
-                    && status >= 200
-                {
-                    resend.pause();
+            (Leg::Invite, Method::Invite) => {
+                let did = self.invite.on(now, event, timers);
+                if let Send::Ack | Send::Again = did.send {
+                    step.results.retransmissions_sent += u64::from(did.send == Send::Again);
+                    step.send(|texts, token, bytes| texts.refusal_ack(token, response, bytes));
+                }
+                match status {
+                    // The core gets each of them, also when the transaction is over (RFC 3261 §13.2.2.4, §18.1.2).
+                    200..=299 => self.answered(step, response),
+                    _ if did.tell != Tell::Message => {}
+                    100..=199 => self.tell(step, CallerEvent::Provisional, now),
+                    _ => self.tell(step, CallerEvent::Refused(status), now),
                 }
             }
-            (Leg::Bye, Method::Bye) => self.bye_response(step, status),
+            (Leg::Invite, Method::Cancel) if self.dialog.is_none() => {
+                self.other.on(now, event, timers);
+            }
+            (Leg::Bye, Method::Bye) if self.dialog.is_some() => {
+                let did = self.other.on(now, event, timers);
+                if did.tell == Tell::Message && status >= 200 {
+                    step.results.bye_response.record(now - self.bye_due);
+                    self.hung_up(step, CallerEvent::ByeAnswered(status));
+                }
+            }
             // The BYE of a fork is sent for each 2xx that the fork repeats: its own responses change nothing.
             _ => {}
         }
     }
 
-    fn provisional(&mut self, step: &Step<'_>) {
-        if let Stage::Calling(_) = self.stage {
-            // No CANCEL before a provisional response (RFC 3261 §9.1), but then at once if it is overdue.
-            let until = self.scheduled + step.config.answer_wait;
-            self.stage = Stage::Ringing { until };
-        }
-    }
-
     fn answered(&mut self, step: &mut Step<'_>, response: &Message<'_>) {
-        let ended_early = match self.stage {
-            Stage::Calling(_) | Stage::Ringing { .. } => false,
-            // The 2xx crossed the CANCEL: there is a call now, and nobody wants it.
-            Stage::Cancelling(_) => true,
-            _ => return self.repeated_answer(step, response),
-        };
-        let dialog = Dialog::new(response, &step.config.uri, step.config.target);
-        step.send_in(&dialog, |texts, token, bytes| texts.ack(token, &dialog, bytes));
-        self.dialog = Some(dialog);
-        step.results.calls_answered += 1;
-        if let Some(server) = self.server {
-            step.results.count_server(&step.servers[server as usize]);
-        }
-        step.results.invite_response.record(step.now - self.scheduled);
-        let holding = if ended_early { Duration::ZERO } else { self.holding };
-        if holding.is_zero() {
-            self.hang_up(step, step.now);
-        } else {
-            self.stage = Stage::Talking { until: step.now + holding };
-        }
-    }
-
-    /// A 2xx after the first one. RFC 3261 §13.2.2.4: every one is acknowledged, also the repeated ones, and the
-    /// dialog of another party that was reached as well is ended by a BYE.
-    fn repeated_answer(&mut self, step: &mut Step<'_>, response: &Message<'_>) {
+        let dialog = || Dialog::of_caller(response, &step.config.uri, step.config.target);
         match &self.dialog {
             Some(dialog) if dialog.has_remote_tag(response.to_tag()) => {
                 step.results.retransmissions_sent += 1;
-                step.send_in(dialog, |texts, token, bytes| texts.ack(token, dialog, bytes));
+                self.tell(step, CallerEvent::Answered, step.now);
             }
-            _ => {
-                let fork = Dialog::new(response, &step.config.uri, step.config.target);
+            None if !self.party.is_over() => {
+                self.dialog = Some(dialog());
+                step.results.calls_answered += 1;
+                if let Some(server) = self.server {
+                    step.results.count_server(&step.servers[server as usize]);
+                }
+                step.results.invite_response.record(step.now - self.scheduled);
+                self.other = Timed::over();
+                self.tell(step, CallerEvent::Answered, step.now);
+            }
+            other => {
+                let event = if other.is_some() { CallerEvent::ForkAnswered } else { CallerEvent::Answered };
+                let fork = dialog();
                 step.results.forks_hung_up += 1;
-                step.send_in(&fork, |texts, token, bytes| texts.ack(token, &fork, bytes));
-                step.send_in(&fork, |texts, token, bytes| texts.bye(token, Leg::ForkBye, &fork, bytes));
+                let acts = self.party.on(step.now, event);
+                self.act(step, acts, step.now, Some(&fork));
             }
         }
-    }
-
-    fn refused(&mut self, step: &mut Step<'_>, response: &Message<'_>, status: u16) {
-        // Acknowledged in Calling, Proceeding and Completed alike (RFC 3261 §17.1.1.2).
-        step.send(|texts, token, bytes| texts.refusal_ack(token, response, bytes));
-        match self.stage {
-            Stage::Calling(_) | Stage::Ringing { .. } => {
-                step.results.refusal_response.record(step.now - self.scheduled);
-                self.finish(step, Outcome::Refused(status));
-            }
-            Stage::Cancelling(_) => self.finish(step, Outcome::Abandoned),
-            _ => step.results.retransmissions_sent += 1,
-        }
-    }
-
-    fn bye_response(&mut self, step: &mut Step<'_>, status: u16) {
-        let Stage::Closing { due, resend } = &mut self.stage else { return };
-        if status < 200 {
-            // RFC 3261 §17.1.2.2, Proceeding: timer E runs on at T2.
-            resend.slow_down(step.now, step.config.timers.t2);
-            return;
-        }
-        step.results.bye_response.record(step.now - *due);
-        let outcome = if status < 300 { Outcome::Completed } else { Outcome::ByeRefused(status) };
-        self.finish(step, outcome);
     }
 
     /// The other side's BYE: whether the call knows it, to be answered with 200 then.
     pub(super) fn receive_bye(&mut self, step: &mut Step<'_>, request: &Message<'_>) -> bool {
-        if !self.dialog.as_ref().is_some_and(|dialog| dialog.has_remote_tag(request.from_tag())) {
-            return false;
+        let known = self.dialog.as_ref().is_some_and(|dialog| dialog.has_remote_tag(request.from_tag()));
+        if known {
+            self.tell(step, CallerEvent::Bye, step.now);
         }
-        if let Stage::Talking { .. } | Stage::Closing { .. } = self.stage {
-            self.finish(step, Outcome::Completed);
-            // Timer J (RFC 3261 §17.2.2): the BYE may come again.
-            self.stage = Stage::Over { until: step.now + step.config.timers.life() };
-        }
-        true
+        known
     }
 
-    fn hang_up(&mut self, step: &mut Step<'_>, due: Instant) {
-        self.send_bye(step);
-        self.stage = Stage::Closing { due, resend: step.resend() };
+    /// The BYE is answered or lost: nothing comes any more that would need an answer.
+    fn hung_up(&mut self, step: &mut Step<'_>, event: CallerEvent) {
+        self.tell(step, event, step.now);
+        (self.wake, self.invite, self.other) = (NEVER, Timed::over(), Timed::over());
     }
 
-    fn send_bye(&self, step: &mut Step<'_>) {
-        if let Some(dialog) = &self.dialog {
-            step.send_in(dialog, |texts, token, bytes| texts.bye(token, Leg::Bye, dialog, bytes));
+    /// Tells the party what happens, which was due at `due`.
+    fn tell(&mut self, step: &mut Step<'_>, event: CallerEvent, due: Instant) {
+        let acts = self.party.on(step.now, event);
+        self.act(step, acts, due, None);
+    }
+
+    /// Does what the party wants, in the dialog of a 2xx that is not the call's or in the call's.
+    fn act(&mut self, step: &mut Step<'_>, acts: CallerActs, due: Instant, fork: Option<&Dialog>) {
+        for act in acts {
+            match (act, fork.or(self.dialog.as_ref())) {
+                (CallerAct::Ack, Some(dialog)) => step.send_ack(dialog),
+                (CallerAct::Bye, Some(dialog)) if fork.is_some() => step.send_bye(Leg::ForkBye, dialog),
+                (CallerAct::Bye, Some(dialog)) => {
+                    step.send_bye(Leg::Bye, dialog);
+                    (self.bye_due, self.wake) = (due, NEVER);
+                    self.other = step.client(Kind::NonInvite);
+                }
+                // Acknowledged and hung up is only what was answered.
+                (CallerAct::Ack | CallerAct::Bye, None) => {}
+                (CallerAct::Cancel, _) => {
+                    step.send(Texts::cancel);
+                    self.invite.on(step.now, Happening::Cancel, &step.config.timers);
+                    self.other = step.client(Kind::NonInvite);
+                }
+                (CallerAct::Alarm(at), _) => self.wake = at,
+                (CallerAct::Ended(outcome), _) => self.finish(step, outcome),
+            }
         }
     }
 
@@ -282,18 +260,18 @@ impl Call {
         results.calls_in_progress -= 1;
         match outcome {
             Outcome::Completed => results.calls_completed += 1,
-            Outcome::Refused(status) => *results.calls_refused.entry(status).or_default() += 1,
+            Outcome::Refused(status) => {
+                results.refusal_response.record(step.now - self.scheduled);
+                *results.calls_refused.entry(status).or_default() += 1;
+            }
             Outcome::Abandoned => results.calls_abandoned += 1,
             Outcome::InviteTimeout => results.invite_timeouts += 1,
             Outcome::ByeTimeout => results.bye_timeouts += 1,
             Outcome::ByeRefused(status) => *results.bye_refused.entry(status).or_default() += 1,
         }
         step.out.event(Event::CallEnded { call: self.number, outcome });
-        // After a BYE nothing comes that would need an answer. A final response to the INVITE may come again or
-        // late: timer D (RFC 3261 §17.1.1.2).
-        self.stage = match self.dialog {
-            Some(_) => Stage::Gone,
-            None => Stage::Over { until: step.now + step.config.timers.life() },
-        };
+        self.other = Timed::over();
+        // The other side's BYE may come again (timer J, RFC 3261 §17.2.2), a 2xx after the INVITE was given up.
+        self.wake = step.now + step.config.timers.value(Timer::J);
     }
 }

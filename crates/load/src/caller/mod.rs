@@ -1,11 +1,11 @@
 //! The calling side (UAC) of many calls at a time.
 mod call;
-mod dialog;
 mod texts;
 mod token;
 
 use crate::alarms::Alarms;
 use crate::arrivals::Arrivals;
+use crate::timers::NEVER;
 use crate::{ArrivalPlan, Event, Holding, Input, Results, Timers, WORK_MAX};
 use base::{Instant, Outbox, Rng, Slab};
 use call::{Call, Step};
@@ -72,7 +72,7 @@ impl Caller {
     pub fn new(config: CallerConfig, now: Instant, rng: Rng) -> Self {
         Self {
             texts: Texts::new(&config),
-            arrivals: Arrivals::new(config.arrivals, now, rng.fork("arrivals")),
+            arrivals: Arrivals::new(config.arrivals.clone(), now, rng.fork("arrivals")),
             agent: StandardUniform.sample(&mut rng.fork("ids")),
             holding_rng: rng,
             calls: Slab::default(),
@@ -111,8 +111,6 @@ impl Caller {
     /// [`Tick`](Input::Tick)s, which are due at once.
     pub fn stop(&mut self, now: Instant) {
         self.arrivals.end();
-        // From now on whoever rings has rung for too long.
-        self.config.answer_wait = Duration::ZERO;
         let slots: Vec<_> = self.calls.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             let call = &mut self.calls[slot];
@@ -132,7 +130,7 @@ impl Caller {
         for _ in 0..WORK_MAX {
             if let Some((at, slot)) = self.alarms.pop(now) {
                 if self.calls.get(slot).is_some_and(|call| call.alarm == at) {
-                    self.calls[slot].alarm = Instant::from_nanos(u64::MAX);
+                    self.calls[slot].alarm = NEVER;
                     self.step(now, slot, out, Call::expire);
                 }
             } else if let Some(scheduled) = self.arrivals.pop(now) {

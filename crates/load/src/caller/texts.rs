@@ -1,7 +1,7 @@
 use super::CallerConfig;
-use super::dialog::Dialog;
 use super::token::{HOLE, Pattern, Token};
-use crate::session;
+use crate::dialog::Dialog;
+use crate::{COOKIE, session};
 use std::net::SocketAddr;
 use wire::Message;
 use wire::build::RequestBuilder;
@@ -26,8 +26,6 @@ impl Leg {
         ['i', 'a', 'b', 'f'][self as usize]
     }
 }
-
-const COOKIE: &str = "z9hG4bK";
 
 /// Token and leg of a branch of ours.
 pub(super) fn read_branch(branch: &[u8]) -> Option<(Token, Leg)> {

@@ -8,8 +8,10 @@ use core::time::Duration;
 pub enum CallerEvent {
     /// A provisional response to its INVITE.
     Provisional,
-    /// A 2xx to its INVITE, the first or a repeated one.
+    /// A 2xx to its INVITE from the party that answered first, for the first time or again.
     Answered,
+    /// A 2xx to its INVITE from another party: somebody forked it on its way.
+    ForkAnswered,
     /// A final response of 300 or more to its INVITE.
     Refused(u16),
     /// The INVITE's transaction gave up, or could not send.
@@ -29,7 +31,7 @@ pub enum CallerEvent {
 pub enum CallerAct {
     /// Acknowledge the 2xx that just came (RFC 3261 §13.2.2.4: each of them).
     Ack,
-    /// Send BYE.
+    /// Send BYE: in the dialog of the 2xx that just came, if one did, which may be another one than the call's.
     Bye,
     /// Send CANCEL.
     Cancel,
@@ -56,7 +58,9 @@ enum Stage {
     Talking,
     /// BYE sent.
     Closing,
-    /// Over.
+    /// Over, and was never answered.
+    Unanswered,
+    /// Over, after an answer.
     Over,
 }
 
@@ -76,7 +80,12 @@ impl Caller {
 
     /// Whether the call is over.
     pub fn is_over(self) -> bool {
-        self.stage == Stage::Over
+        matches!(self.stage, Stage::Unanswered | Stage::Over)
+    }
+
+    /// Lets it hang up as soon as it is answered. One that talks already waits for its [`CallerEvent::Alarm`].
+    pub fn hurry(&mut self) {
+        self.holding = Duration::ZERO;
     }
 
     /// One bounded step.
@@ -84,6 +93,8 @@ impl Caller {
         match event {
             CallerEvent::Provisional => self.provisional(),
             CallerEvent::Answered => self.answered(now),
+            // §13.2.2.4: every 2xx is acknowledged, and the dialogs that are not wanted are ended.
+            CallerEvent::ForkAnswered => CallerActs::from_iter([CallerAct::Ack, CallerAct::Bye]),
             CallerEvent::Refused(status) => self.refused(status),
             CallerEvent::InviteLost => self.invite_lost(),
             CallerEvent::Bye => self.bye(),
@@ -110,17 +121,18 @@ impl Caller {
 
     fn answered(&mut self, now: Instant) -> CallerActs {
         match self.stage {
-            Stage::Calling | Stage::Ringing => {
+            Stage::Calling | Stage::Ringing if !self.holding.is_zero() => {
                 self.stage = Stage::Talking;
                 CallerActs::from_iter([CallerAct::Ack, CallerAct::Alarm(now + self.holding)])
             }
-            // The 2xx crossed the CANCEL: there is a call now, and nobody wants it (§9.1).
-            Stage::Leaving | Stage::Cancelling => {
+            // Nothing to say, or the 2xx crossed the CANCEL: there is a call now, and nobody wants it (§9.1).
+            Stage::Calling | Stage::Ringing | Stage::Leaving | Stage::Cancelling => {
                 self.stage = Stage::Closing;
                 CallerActs::from_iter([CallerAct::Ack, CallerAct::Bye])
             }
-            Stage::Talking | Stage::Closing => CallerActs::from_iter([CallerAct::Ack]),
-            Stage::Over => CallerActs::new(),
+            Stage::Talking | Stage::Closing | Stage::Over => CallerActs::from_iter([CallerAct::Ack]),
+            // Too late: the call has been counted as over, and the dialog that there is now is not wanted.
+            Stage::Unanswered => CallerActs::from_iter([CallerAct::Ack, CallerAct::Bye]),
         }
     }
 
@@ -128,15 +140,17 @@ impl Caller {
         match self.stage {
             Stage::Calling | Stage::Ringing => self.end(Outcome::Refused(status)),
             Stage::Leaving | Stage::Cancelling => self.end(Outcome::Abandoned),
-            Stage::Talking | Stage::Closing | Stage::Over => CallerActs::new(),
+            _ => CallerActs::new(),
         }
     }
 
+    /// §9.1: with or without a CANCEL, nobody has answered.
     fn invite_lost(&mut self) -> CallerActs {
         match self.stage {
-            Stage::Calling | Stage::Ringing => self.end(Outcome::InviteTimeout),
-            Stage::Leaving | Stage::Cancelling => self.end(Outcome::Abandoned),
-            Stage::Talking | Stage::Closing | Stage::Over => CallerActs::new(),
+            Stage::Calling | Stage::Ringing | Stage::Leaving | Stage::Cancelling => {
+                self.end(Outcome::InviteTimeout)
+            }
+            _ => CallerActs::new(),
         }
     }
 
@@ -166,12 +180,15 @@ impl Caller {
                 self.stage = Stage::Closing;
                 CallerActs::from_iter([CallerAct::Bye])
             }
-            Stage::Leaving | Stage::Cancelling | Stage::Closing | Stage::Over => CallerActs::new(),
+            _ => CallerActs::new(),
         }
     }
 
     fn end(&mut self, outcome: Outcome) -> CallerActs {
-        self.stage = Stage::Over;
+        self.stage = match self.stage {
+            Stage::Talking | Stage::Closing => Stage::Over,
+            _ => Stage::Unanswered,
+        };
         CallerActs::from_iter([CallerAct::Ended(outcome)])
     }
 }

@@ -54,6 +54,30 @@ fn silence_times_out_after_64_t1_with_seven_copies() {
 }
 
 #[test]
+fn a_cancelled_call_that_nobody_answers_has_timed_out() {
+    let config = CallerConfig { answer_wait: Duration::from_secs(3), ..caller_config(10.0, 1) };
+    let ring = Holding::Fixed(Duration::from_mins(5));
+    let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 3);
+    net.run_until(2.0);
+    net.loss = 1.0;
+    let start = net.trace[0].0;
+    net.run_until(60.0);
+    assert_eq!(net.events, [Event::CallEnded { call: 0, outcome: Outcome::InviteTimeout }]);
+    let cancels = net.sent(false, "CANCEL");
+    let times: Vec<_> = cancels.iter().map(|(at, _, _)| (*at - start).as_millis()).collect();
+    assert_eq!(times, [3_000, 3_500, 4_500, 6_500, 10_500, 14_500, 18_500, 22_500, 26_500, 30_500, 34_500]);
+    // What comes after the end is acknowledged and hung up.
+    let ringing = net.sent(true, "SIP/2.0 180")[0].2.clone();
+    net.inject(address(20_001), address(20_000), &ringing.replace("180 Ringing", "200 OK"));
+    net.loss = 0.0;
+    net.inject(address(20_001), address(20_000), &ringing.replace("180 Ringing", "200 OK"));
+    net.run();
+    assert_eq!((net.sent(false, "ACK").len(), net.sent(false, "BYE").len()), (1, 1));
+    assert_eq!((net.caller.results().invite_timeouts, net.caller.results().forks_hung_up), (1, 1));
+    assert_eq!(net.caller.results().calls_answered, 0);
+}
+
+#[test]
 fn a_bye_without_answer_is_repeated_up_to_t2_and_times_out() {
     let mut net = Net::new(caller_config(10.0, 1), vec![answerer_config(0)], 4);
     net.run_until(3.0);
@@ -77,11 +101,13 @@ fn an_answer_without_ack_is_repeated_up_to_t2_and_given_up() {
     let times: Vec<_> = answers.iter().map(|(at, _, _)| (*at - answers[0].0).as_millis()).collect();
     assert_eq!(times, [0, 500, 1_500, 3_500, 7_500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500]);
     assert_eq!(net.sent(false, "ACK").len(), 11, "each repetition is acknowledged again");
-    assert_eq!(
-        (net.answerers[0].results().ack_timeouts, net.answerers[0].results().calls_in_progress),
-        (1, 0)
-    );
     assert_eq!(net.answerers[1].results().wrong_server, 11);
+    // RFC 3261 §13.3.1.4: then the session is ended.
+    let byes = net.sent(true, "BYE");
+    assert_eq!(byes.iter().map(|(at, ..)| (*at - answers[0].0).as_millis()).collect::<Vec<_>>(), [32_000]);
+    assert_eq!(net.events[11..], [Event::CallEnded { call: 0, outcome: Outcome::Completed }]);
+    let server = net.answerers[0].results();
+    assert_eq!((server.ack_timeouts, server.calls_completed, server.calls_in_progress), (1, 0, 0));
 }
 
 #[test]

@@ -46,11 +46,8 @@ pub(crate) fn caller_config(rate: f64, calls: u64) -> CallerConfig {
         target: address(CALLER_PORT + 1),
         uri: "sip:service@127.0.0.1:20001".to_owned(),
         arrivals: load::ArrivalPlan {
-            process: load::Process::Poisson,
-            rate,
-            ramp: None,
             calls_max: Some(calls),
-            duration: None,
+            ..load::ArrivalPlan::steady(load::Process::Poisson, rate)
         },
         holding: Holding::Fixed(Duration::from_secs(5)),
         answer_wait: Duration::from_mins(3),

@@ -1,7 +1,9 @@
+use super::Sent;
+use super::traffic::{CLIENTS, Received, Traffic, addr, sent};
 use super::watch::Watch;
-use super::{Sent, parties};
 use crate::{
-    Counters, Input, Key, Listener, NodeAddress, Orphans, Settings, Shard, Tokens, Topology, node_id,
+    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, Resolved, Settings, Shard, Tokens,
+    Topology, node_id,
 };
 use balance::policy::{Policy, RoundRobin, Tlwl};
 use balance::{Balancer, Cluster, HealthSettings, Load, Member, Sign, Slot, TableCounts};
@@ -14,24 +16,13 @@ use std::sync::Arc;
 const LISTENERS: [&str; 3] = ["192.0.2.1:5060", "[2001:db8::1]:5060", "198.51.100.1:5060"];
 const NODES: [(&str, u16); 3] =
     [("198.51.100.11:5060", 2), ("198.51.100.12:5070", 2), ("[2001:db8::13]:5060", 1)];
-const CLIENTS: [&str; 3] = ["192.0.2.66:5060", "192.0.2.67:6000", "[2001:db8::66]:6000"];
 
-/// Messages kept to be answered, followed, repeated or altered.
-const KEPT: usize = 32;
 /// Timers run at the end: far more than a run can have set.
 const MOST_TIMERS: usize = 1_000_000;
 
-/// A datagram that came in.
-#[derive(Clone)]
-struct Received {
-    listener: u16,
-    from: SocketAddr,
-    bytes: Vec<u8>,
-}
-
 /// The element, the parties around it, and the operations still to come.
 pub(super) struct World<'a, T> {
-    data: core::slice::Iter<'a, u8>,
+    traffic: Traffic<'a>,
     tamper: T,
     watch: Watch,
     topology: Arc<Topology>,
@@ -40,26 +31,14 @@ pub(super) struct World<'a, T> {
     settings: Settings,
     key: u8,
     now: Instant,
-    received: Vec<Received>,
-    sent: Vec<Sent>,
+    /// Names that the element asks for.
+    asked: Vec<Name>,
     /// Of the processes before the restarts.
     done: Counters,
 }
 
-fn addr(text: &str) -> SocketAddr {
-    text.parse().expect("the constants are addresses")
-}
-
 fn tokens(key: u8) -> Tokens {
     Tokens::new(Key([key; 16]), &[Key([key.wrapping_sub(1); 16])], Duration::from_hours(1))
-}
-
-fn keep<M>(list: &mut Vec<M>, message: M, at: u8) {
-    if list.len() < KEPT {
-        list.push(message);
-    } else {
-        list[usize::from(at) % KEPT] = message;
-    }
 }
 
 impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
@@ -77,7 +56,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         cluster.set_members(Instant::ZERO, &members(0xff));
         let settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
         Self {
-            data: data.iter(),
+            traffic: Traffic::new(data, listeners),
             tamper,
             watch: Watch::new(&listeners, &NODES.map(|(address, _)| addr(address))),
             shard: shard(&cluster, &topology, 1, settings),
@@ -86,109 +65,60 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             settings,
             key: 1,
             now: Instant::ZERO,
-            received: Vec::new(),
-            sent: Vec::new(),
+            asked: Vec::new(),
             done: Counters::default(),
         }
     }
 
-    /// The next number; 0 when there are no more.
-    fn choose(&mut self) -> u8 {
-        self.data.next().copied().unwrap_or_default()
-    }
-
     /// Carries out one operation; `false` when there are no more.
     pub(super) fn step(&mut self) -> bool {
-        let Some(&operation) = self.data.next() else { return false };
-        match operation % 32 {
-            0..6 => self.client_asks(),
-            6..8 => self.node_asks(),
-            8..15 => self.someone_answers(),
-            15..22 => self.someone_follows(),
-            22 => self.repeat(),
-            23 => self.someone_passes_on(),
-            24..26 => self.alter(),
-            26 => self.noise(),
-            27 => self.wait(),
-            28..30 => self.health(),
-            30 => self.reconfigure(),
-            _ => self.restart(),
+        let Some(operation) = self.traffic.operation() else { return false };
+        let received = match operation % 32 {
+            0..6 => Some(self.client_asks()),
+            6..8 => Some(self.traffic.inside_asks(&NODES)),
+            8..15 => self.traffic.someone_answers(),
+            15..22 => self.traffic.someone_follows(),
+            22 => self.traffic.repeated(),
+            23 => self.traffic.someone_passes_on(),
+            24..26 => self.traffic.altered(),
+            26 => Some(self.traffic.noise()),
+            other => {
+                self.happen(other);
+                None
+            }
+        };
+        if let Some(received) = received {
+            self.deliver(received);
         }
         assert_eq!(self.shard.balancer().audit(), Ok(()));
         true
     }
 
-    fn client_asks(&mut self) {
-        let from = addr(CLIENTS[usize::from(self.choose()) % CLIENTS.len()]);
-        let listener = if from.is_ipv6() { 1 } else { u16::from(self.choose() & 1) * 2 };
-        let bytes = parties::request(from, &LISTENERS.map(addr), &mut || self.choose());
-        self.deliver(Received { listener, from, bytes });
-    }
-
-    fn node_asks(&mut self) {
-        let (from, listener) = NODES[usize::from(self.choose()) % NODES.len()];
-        let from = addr(from);
-        let bytes = parties::request(from, &CLIENTS.map(addr), &mut || self.choose());
-        self.deliver(Received { listener, from, bytes });
-    }
-
-    fn someone_answers(&mut self) {
-        let Some(sent) = self.pick_sent() else { return };
-        let source = addr(LISTENERS[usize::from(sent.listener)]);
-        if let Some(bytes) = parties::answer(&sent, source, &mut || self.choose()) {
-            self.deliver(Received { listener: sent.listener, from: sent.to, bytes });
+    /// Something other than a datagram.
+    fn happen(&mut self, operation: u8) {
+        match operation {
+            27 => self.wait(),
+            28..30 => self.health(),
+            30 => self.reconfigure(),
+            _ => self.restart(),
         }
     }
 
-    fn someone_follows(&mut self) {
-        let Some(sent) = self.pick_sent() else { return };
-        if let Some(bytes) = parties::follow(&sent, &mut || self.choose()) {
-            self.deliver(Received { listener: sent.listener, from: sent.to, bytes });
-        }
-    }
-
-    fn someone_passes_on(&mut self) {
-        let Some(sent) = self.pick_sent() else { return };
-        if let Some(bytes) = parties::pass_on(&sent, &mut || self.choose()) {
-            self.deliver(Received { listener: sent.listener, from: sent.to, bytes });
-        }
-    }
-
-    fn repeat(&mut self) {
-        if let Some(received) = self.pick_received() {
-            self.deliver(received);
-        }
-    }
-
-    /// Changes some bytes of a message, or sends it from another place.
-    fn alter(&mut self) {
-        let Some(mut received) = self.pick_received() else { return };
-        for _ in 0..self.choose() % 4 {
-            let at = usize::from(self.choose()) << 8 | usize::from(self.choose());
-            let at = at % received.bytes.len();
-            received.bytes[at] = self.choose();
-        }
-        if self.choose() & 1 == 1 {
-            received.from = addr(CLIENTS[usize::from(received.listener == 1) * 2]);
-        }
-        self.deliver(received);
-    }
-
-    fn noise(&mut self) {
-        let length = usize::from(self.choose());
-        let bytes: Vec<_> = self.data.by_ref().take(length).copied().collect();
-        self.deliver(Received { listener: 0, from: addr(CLIENTS[0]), bytes });
+    fn client_asks(&mut self) -> Received {
+        let from = addr(CLIENTS[usize::from(self.traffic.choose()) % CLIENTS.len()]);
+        let listener = if from.is_ipv6() { 1 } else { u16::from(self.traffic.choose() & 1) * 2 };
+        self.traffic.client_asks(from, listener)
     }
 
     fn wait(&mut self) {
         // From 0.25 ms to 8.5 hours.
-        let exponent = self.choose() % 28;
+        let exponent = self.traffic.choose() % 28;
         self.run_timers_until(self.now + Duration::from_micros(250 << exponent));
     }
 
     fn health(&mut self) {
-        let slot = Slot(u16::from(self.choose()) % NODES.len() as u16);
-        let how = self.choose();
+        let slot = Slot(u16::from(self.traffic.choose()) % NODES.len() as u16);
+        let how = self.traffic.choose();
         match how % 4 {
             0 | 1 => self.cluster.probed(self.now, slot, how & 1 == 1),
             2 => self.cluster.drain(slot, how & 4 == 4),
@@ -198,7 +128,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     }
 
     fn reconfigure(&mut self) {
-        let how = self.choose();
+        let how = self.traffic.choose();
         let orphans = [Orphans::Reject, Orphans::Balance, Orphans::Drop, Orphans::Reject];
         self.settings.orphans = orphans[usize::from(how & 3)];
         self.settings.stopping = how >> 2 & 3 == 3;
@@ -218,27 +148,24 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.done.merge(old.counters());
     }
 
-    fn pick_sent(&mut self) -> Option<Sent> {
-        let at = usize::from(self.choose());
-        self.sent.get(at % self.sent.len().max(1)).cloned()
-    }
-
-    fn pick_received(&mut self) -> Option<Received> {
-        let at = usize::from(self.choose());
-        self.received.get(at % self.received.len().max(1)).cloned()
-    }
-
     /// Hands a datagram to the element, twice: what comes of a repetition is the same (RFC 3261 §16.11).
     fn deliver(&mut self, received: Received) {
         let sent = self.handle(&received);
         self.watch.check(received.from, &received.bytes, &sent);
         assert_eq!(self.handle(&received), sent, "a repetition fares differently");
-        let at = self.choose();
+        // Names with a port exist.
+        for name in core::mem::take(&mut self.asked) {
+            let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
+            let answer =
+                Resolved { addresses: found.into_iter().collect(), fresh_for: Duration::from_secs(30) };
+            self.shard.learn(self.now, &name, &answer);
+        }
+        let at = self.traffic.choose();
         for one in sent {
-            keep(&mut self.sent, one, at);
+            self.traffic.keep_sent(one, at);
         }
         if !received.bytes.is_empty() {
-            keep(&mut self.received, received, at);
+            self.traffic.keep_received(received, at);
         }
     }
 
@@ -246,17 +173,14 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let Received { listener, from, ref bytes } = *received;
         let mut out = Outbox::default();
         self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
-        for sign in out.drain_events() {
-            if let Sign::Pause { slot, until, asked } = sign {
-                self.cluster.pause(slot, until, asked);
+        for event in out.drain_events() {
+            match event {
+                Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
+                Event::Sign(Sign::NoAnswer { .. }) => {}
+                Event::LookUp(name) => self.asked.push(name),
             }
         }
-        let sent = |transmit: &base::Transmit| Sent {
-            listener: transmit.listener,
-            to: transmit.to,
-            bytes: out.datagram(transmit).to_vec(),
-        };
-        let mut sent: Vec<_> = out.transmits().iter().map(sent).collect();
+        let mut sent = sent(&out);
         (self.tamper)(&mut sent);
         sent
     }

@@ -1,13 +1,14 @@
 use super::medium::{Live, Out, Received, Way, quoted_key};
-use crate::reply::{self, acknowledges_us};
+use crate::names::{Name, Names, Resolved};
+use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::RouteInfo;
 use crate::token::branch::Routing;
 use crate::token::route;
 use crate::topology::NodeAddress;
 use crate::validate::{Refused, check_extensions, check_form, check_loop, refused};
-use crate::{Counters, Drop, Input, Settings, Tokens, Topology};
+use crate::{Counters, Drop, Event, Input, Settings, Tokens, Topology};
 use ::proxy::{Arrived, Proxy};
-use balance::{Direction, Sign};
+use balance::Direction;
 use base::{Instant, Ledger, Operation, Outbox};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,9 +23,6 @@ pub struct ProxySettings {
     /// Most transactions at a time; over it what is new is refused.
     pub max_transactions: usize,
 }
-
-/// The answer to [`ProxyShard::is_asked`].
-const ALIVE: Refused = refused(200, "OK");
 
 /// Of `max_transactions`, what is kept beyond it for requests within dialogs, so that calls can end.
 const RESERVE: usize = 4;
@@ -67,13 +65,15 @@ impl ProxyReport {
 ///
 /// - Setting up: [`new`](Self::new), [`set_hops`](Self::set_hops), [`set_topology`](Self::set_topology),
 ///   [`set_settings`](Self::set_settings), [`set_limit`](Self::set_limit), [`set_tokens`](Self::set_tokens).
-/// - Running: [`handle`](Self::handle), [`unreachable`](Self::unreachable), [`deadline`](Self::deadline).
+/// - Running: [`handle`](Self::handle), [`unreachable`](Self::unreachable), [`learn`](Self::learn),
+///   [`deadline`](Self::deadline).
 /// - Looking: [`report`](Self::report), [`counters`](Self::counters), [`ledger`](Self::ledger).
 pub struct ProxyShard {
     proxy: Proxy<Live>,
     live: Live,
     settings: Settings,
     max_transactions: usize,
+    names: Names,
     counters: Counters,
     ledger: Ledger,
 }
@@ -92,13 +92,14 @@ impl ProxyShard {
             live: Live::new(topology, tokens, Keys::new(secret)),
             settings,
             max_transactions: proxy.max_transactions,
+            names: Names::default(),
             counters: Counters::default(),
             ledger: Ledger::default(),
         }
     }
 
     /// One bounded step; all its effects are in `out` when it returns.
-    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Sign>) {
+    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.set_now(now);
         match input {
             Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
@@ -108,7 +109,7 @@ impl ProxyShard {
 
     /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). The branch
     /// in it cannot be guessed, so this is no forgery.
-    pub fn unreachable(&mut self, now: Instant, to: SocketAddr, quoted: &[u8], out: &mut Outbox<Sign>) {
+    pub fn unreachable(&mut self, now: Instant, to: SocketAddr, quoted: &[u8], out: &mut Outbox<Event>) {
         self.set_now(now);
         let Some(key) = quoted_key(&self.live.keys, quoted) else { return };
         if self.proxy.unreachable(now, key, &mut self.live, &mut Out(out)) {
@@ -127,7 +128,7 @@ impl ProxyShard {
         listener: u16,
         from: SocketAddr,
         bytes: &[u8],
-        out: &mut Outbox<Sign>,
+        out: &mut Outbox<Event>,
     ) {
         self.ledger.charge(Operation::Scan);
         match wire::scan(bytes) {
@@ -138,7 +139,7 @@ impl ProxyShard {
     }
 
     /// RFC 3261 §16.7. What answers nothing of ours is dropped (RFC 6026 §8.9).
-    fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Sign>) {
+    fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Event>) {
         self.counters.responses += 1;
         let Some(status) = message.status() else { return };
         match self.live.keys.response(message) {
@@ -153,7 +154,7 @@ impl ProxyShard {
         listener: u16,
         from: SocketAddr,
         message: &Message<'_>,
-        out: &mut Outbox<Sign>,
+        out: &mut Outbox<Event>,
     ) {
         self.counters.requests += 1;
         let key = self.live.keys.request(message);
@@ -163,8 +164,9 @@ impl ProxyShard {
         if acknowledges_us(&self.live.tokens, message) {
             return self.discard(Drop::Ack);
         }
-        match self.examine(listener, from, message) {
-            Err(refusal) => self.refuse(message, listener, from, refusal, out),
+        match self.examine(listener, from, message, out) {
+            Err(Halt::Answered(own)) => self.answer(message, listener, from, own, out),
+            Err(Halt::Unresolved) => self.discard(Drop::Unresolved),
             Ok(received) => {
                 let method = message.method().unwrap_or(Method::Other);
                 let cancels = (method == Method::Cancel).then(|| self.live.keys.cancelled(message));
@@ -180,7 +182,8 @@ impl ProxyShard {
         listener: u16,
         from: SocketAddr,
         message: &Message<'_>,
-    ) -> Result<Received, Refused> {
+        out: &mut Outbox<Event>,
+    ) -> Result<Received, Halt> {
         check_form(message)?;
         self.check_limit(message)?;
         let topology = &self.live.topology;
@@ -196,9 +199,9 @@ impl ProxyShard {
         let routing = check_loop(topology, message, &routing)?;
         check_extensions(message)?;
         if self.is_asked(message, &route) {
-            return Err(ALIVE);
+            return Err(Halt::Answered(Own::Capabilities));
         }
-        let way = self.way(listener, message, &route)?;
+        let way = self.way(listener, message, &route, out)?;
         Ok(Received { bytes: message.bytes().into(), listener, from, way, routing })
     }
 
@@ -214,7 +217,13 @@ impl ProxyShard {
     }
 
     /// §16.4 and §16.5: where it goes.
-    fn way(&mut self, listener: u16, message: &Message<'_>, route: &RouteInfo<'_>) -> Result<Way, Refused> {
+    fn way<'a>(
+        &mut self,
+        listener: u16,
+        message: &Message<'a>,
+        route: &RouteInfo<'a>,
+        out: &mut Outbox<Event>,
+    ) -> Result<Way, Halt> {
         let call_id = message.call_id();
         let trusted = route.token.is_some_and(|text| {
             self.ledger.charge(Operation::VerifyToken);
@@ -223,17 +232,16 @@ impl ProxyShard {
             known
         });
         if trusted {
-            let to = route.address(message).ok_or(refused(502, "Next Hop Is No Address"))?;
-            let asked = route.far_side.unwrap_or(listener);
-            let by = self.live.topology.listener_for(asked, to);
-            let listener = by.ok_or(refused(502, "Next Hop Is Of Another Family"))?;
-            return Ok(Way::There(NodeAddress { address: to, listener }));
+            let call = self.live.tokens.call_key(call_id);
+            let preferred = (&*self.live.topology, route.far_side.unwrap_or(listener));
+            let hop = self.names.next_hop(self.live.now, route.target(message), call, preferred, out)?;
+            return Ok(Way::There(hop));
         }
         if route.next.is_none() {
             return Ok(self.live.first_hop(call_id));
         }
         let hop = route.next_address().and_then(|to| self.live.hop_at(to));
-        hop.map(Way::There).ok_or(refused(403, "Forbidden"))
+        hop.map(Way::There).ok_or(refused(403, "Forbidden").into())
     }
 
     /// New calls are refused early where there is no room, and before a stop.
@@ -248,19 +256,20 @@ impl ProxyShard {
         Ok(())
     }
 
-    fn refuse(
+    /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
+    fn answer(
         &mut self,
         message: &Message<'_>,
         listener: u16,
         from: SocketAddr,
-        refusal: Refused,
-        out: &mut Outbox<Sign>,
+        own: Own,
+        out: &mut Outbox<Event>,
     ) {
         let Live { topology, tokens, .. } = &self.live;
-        match reply::refuse(message, (listener, from), refusal, topology, tokens, out) {
+        match reply::answer(message, (listener, from), own, topology, tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                *self.counters.replies.entry(refusal.status).or_default() += 1;
+                *self.counters.replies.entry(own.status()).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
         }
@@ -269,6 +278,11 @@ impl ProxyShard {
     fn discard(&mut self, drop: Drop) {
         self.ledger.charge(Operation::Discard);
         self.counters.dropped(drop);
+    }
+
+    /// Takes the answer to [`Event::LookUp`].
+    pub fn learn(&mut self, now: Instant, name: &Name, answer: &Resolved) {
+        self.names.learn(now, name, answer);
     }
 
     /// When [`Input::Timer`] is due.

@@ -5,9 +5,9 @@ pub(crate) mod dialog;
 pub(crate) mod text;
 
 use balance::policy::RoundRobin;
-use balance::{Balancer, Cluster, HealthSettings, Load, Member, Sign, Slot, TableCounts};
+use balance::{Balancer, Cluster, HealthSettings, Load, Member, Slot, TableCounts};
 use base::{Instant, Outbox};
-use node::{Input, Key, Listener, NodeAddress, Orphans, Settings, Shard, Tokens, Topology, node_id};
+use node::{Event, Input, Key, Listener, NodeAddress, Orphans, Settings, Shard, Tokens, Topology, node_id};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +97,7 @@ pub(crate) struct Bed {
     pub(crate) shard: Shard,
     pub(crate) cluster: Cluster,
     pub(crate) now: Instant,
-    pub(crate) signs: Vec<Sign>,
+    pub(crate) events: Vec<Event>,
 }
 
 impl Bed {
@@ -114,7 +114,7 @@ impl Bed {
         let settings = Settings { orphans: site.orphans, epoch_unix: site.epoch_unix, stopping: false };
         let shard = Shard::new(balancer, Arc::new(topology), tokens, settings);
         let all: Vec<_> = (0..site.nodes.len()).collect();
-        let mut bed = Self { site, shard, cluster, now: Instant::from_millis(1_000), signs: Vec::new() };
+        let mut bed = Self { site, shard, cluster, now: Instant::from_millis(1_000), events: Vec::new() };
         bed.set_members(&all);
         bed
     }
@@ -129,7 +129,7 @@ impl Bed {
     pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         let mut out = Outbox::default();
         self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
-        self.signs.extend(out.events());
+        self.events.extend(out.drain_events());
         assert_eq!(self.shard.balancer().audit(), Ok(()));
         let sent =
             |t: &base::Transmit| Sent { listener: t.listener, to: t.to, bytes: out.datagram(t).to_vec() };
@@ -150,6 +150,10 @@ impl Bed {
         assert_eq!(self.drops(reason), before + 1, "{:?}", self.shard.counters().drops);
     }
 
+    pub(crate) fn explain(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<node::Explanation, String> {
+        self.shard.explain(self.now, from, bytes, &mut Outbox::default())
+    }
+
     pub(crate) fn drops(&self, reason: &str) -> u64 {
         self.shard.counters().drops.get(reason).copied().unwrap_or_default()
     }
@@ -161,7 +165,7 @@ impl Bed {
             self.now = self.now.max(deadline);
             let mut out = Outbox::default();
             self.shard.handle(self.now, Input::Timer, &mut out);
-            self.signs.extend(out.events());
+            self.events.extend(out.drain_events());
         }
         self.now = end;
     }

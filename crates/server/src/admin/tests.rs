@@ -257,7 +257,8 @@ async fn explain_names_the_member_and_why() {
         assert!(known.known, "{call}");
     }
     let path = format!("/api/explain?from={}", site.alive);
-    let own = ask(&path, &request(site.alive, "INVITE", "own")).await;
+    let own = request(site.alive, "INVITE", "own").replace("sip:bob@example.com SIP", "tel:+15550100 SIP");
+    let own = ask(&path, &own).await;
     assert_eq!(
         own.body, "refused: 502 Next Hop Is No Address\n",
         "a member calls out, to where its URI says"

@@ -24,10 +24,10 @@ pub(crate) struct Resolved {
 }
 
 /// A look-up that takes longer has failed; the last good answer stays.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What an address of a name is worth relative to the member's capacity.
-type Share = (SocketAddr, f64);
+pub(super) type Share = (SocketAddr, f64);
 
 /// What came of the look-up of a name.
 pub(crate) type Answer = (Address, Result<Vec<Share>, String>);
@@ -122,7 +122,7 @@ pub(crate) fn look_up(names: Vec<Address>, servers: &[SocketAddr], answers: &mps
     }
 }
 
-fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
+pub(super) fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
     let mut builder = if servers.is_empty() {
         let system = TokioResolver::builder_tokio();
         system.map_err(|error| format!("the system's resolver configuration cannot be read: {error}"))?
@@ -153,7 +153,11 @@ async fn ask(resolver: &TokioResolver, address: &Address) -> Result<Vec<Share>, 
     }
 }
 
-async fn hosts(resolver: &TokioResolver, name: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+pub(super) async fn hosts(
+    resolver: &TokioResolver,
+    name: &str,
+    port: u16,
+) -> Result<Vec<SocketAddr>, String> {
     let found = resolver.lookup_ip(name).await.map_err(|error| error.to_string())?;
     let mut addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(ip, port)).collect();
     // Answers come in changing order; slots and shares should not.
@@ -163,7 +167,7 @@ async fn hosts(resolver: &TokioResolver, name: &str, port: u16) -> Result<Vec<So
 
 /// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of
 /// a name share out the capacity that the configuration gives.
-async fn services(resolver: &TokioResolver, name: &str) -> Result<Vec<Share>, String> {
+pub(super) async fn services(resolver: &TokioResolver, name: &str) -> Result<Vec<Share>, String> {
     let found = resolver.srv_lookup(name).await.map_err(|error| error.to_string())?;
     let best = found.iter().map(SRV::priority).min().ok_or("no SRV record")?;
     let preferred: Vec<_> = found.iter().filter(|srv| srv.priority() == best).collect();

@@ -7,6 +7,7 @@ pub(crate) mod apply;
 pub(crate) mod dns;
 mod members;
 mod probes;
+mod targets;
 
 use crate::clock::Clock;
 use crate::shards::listen::{Bind, unserved};
@@ -22,6 +23,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use targets::Targets;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -93,6 +95,7 @@ pub(crate) struct Control {
     workers: Vec<WorkerHandle>,
     cluster: Cluster,
     names: Names,
+    targets: Targets,
     /// Members that no listener leads to.
     left_out: BTreeSet<SocketAddr>,
     /// By slot.
@@ -143,6 +146,7 @@ impl Control {
             secret,
             workers: Vec::new(),
             names,
+            targets: Targets::default(),
             left_out: BTreeSet::new(),
             remarks: Vec::new(),
             topology: Arc::new(topology),
@@ -199,7 +203,7 @@ impl Control {
             tokio::select! {
                 Some(report) = reports.recv() => match report {
                     Report::Died => return Err("a shard ended in a panic; this is a bug".to_owned()),
-                    report => self.report(&report),
+                    report => self.report(report),
                 },
                 Some(ask) = asks.recv() => self.ask(ask),
                 outcomes = self.probes.receive() => self.probed(outcomes),
@@ -210,6 +214,12 @@ impl Control {
                 Some(answer) = answers.recv() => {
                     self.names.learn(answer);
                     self.update_members();
+                }
+                Some(found) = self.targets.answered() => {
+                    let answer = Arc::new(self.targets.learn(found, self.config.dns.refresh));
+                    for worker in &self.workers {
+                        worker.send(Command::Name(Arc::clone(&answer)));
+                    }
                 }
                 _ = refresh.tick() => self.look_up(&answers_in),
                 _ = sweep.tick() => self.sweep(&swept_in),
@@ -246,18 +256,19 @@ impl Control {
         }
     }
 
-    fn report(&mut self, report: &Report) {
+    fn report(&mut self, report: Report) {
         let now = self.clock.now();
         match report {
+            Report::LookUp(name) => self.targets.look_up(name, &self.config.dns.servers),
             Report::Sign(Sign::Pause { slot, until, asked }) => {
                 let rest = until.saturating_since(now);
                 tracing::info!(member = %self.remarks[slot.index()].address, ?rest, "member answered 503, it rests");
-                self.cluster.pause(*slot, *until, *asked);
+                self.cluster.pause(slot, until, asked);
             }
             // Neither is proof (an ICMP error is easily forged), but a probe is quick to tell.
-            Report::Sign(Sign::NoAnswer { slot }) => self.probes.hurry(now, *slot),
+            Report::Sign(Sign::NoAnswer { slot }) => self.probes.hurry(now, slot),
             Report::Unreachable(address) => {
-                if let Some(slot) = self.topology.slot_at(*address) {
+                if let Some(slot) = self.topology.slot_at(address) {
                     self.probes.hurry(now, slot);
                 }
             }

@@ -8,7 +8,10 @@ use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use arrayvec::ArrayVec;
 use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
 use base::{Instant, Ledger, Outbox};
-use node::{Counters, Explanation, Input, NodeAddress, ProxyReport, Role, Shard, Tokens, Topology};
+use node::{
+    Counters, Event, Explanation, Input, Name, NodeAddress, ProxyReport, Resolved, Role, Shard, Tokens,
+    Topology,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,6 +32,8 @@ pub(crate) enum Command {
     Tokens(Box<Tokens>),
     /// Other next hops, and another limit of transactions, of a proxy.
     Hops(Arc<[NodeAddress]>, usize),
+    /// Where a name leads that a shard asked for.
+    Name(Arc<(Name, Resolved)>),
     /// All figures.
     Snapshot(oneshot::Sender<ShardSnapshot>),
     /// How many sessions there are, and each node's load: costs the traffic next to nothing.
@@ -50,6 +55,8 @@ pub(crate) enum Command {
 pub(crate) enum Report {
     /// What the traffic says about a node.
     Sign(Sign),
+    /// A shard wants to know where this name leads.
+    LookUp(Name),
     /// ICMP: a datagram to this address did not arrive.
     Unreachable(SocketAddr),
     /// The thread ended although nobody asked it to.
@@ -142,7 +149,7 @@ pub(crate) struct Worker {
     pub(crate) reports: async_mpsc::UnboundedSender<Report>,
     pub(crate) receive: ReceiveBatch,
     pub(crate) send: SendBatch,
-    pub(crate) out: Outbox<Sign>,
+    pub(crate) out: Outbox<Event>,
     pub(crate) traffic: Traffic,
 }
 
@@ -294,8 +301,11 @@ impl Worker {
                 self.traffic.send_failed += report.dropped as u64;
             }
         }
-        for sign in self.out.drain_events() {
-            let _ = self.reports.send(Report::Sign(sign));
+        for event in self.out.drain_events() {
+            let _ = self.reports.send(match event {
+                Event::Sign(sign) => Report::Sign(sign),
+                Event::LookUp(name) => Report::LookUp(name),
+            });
         }
         self.out.clear();
         for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
@@ -343,6 +353,7 @@ impl Worker {
                     proxy.set_limit(limit);
                 }
             }
+            Command::Name(answer) => self.role.learn(self.clock.now(), &answer.0, &answer.1),
             // Whoever asked may have gone; then nobody misses the answer.
             Command::Snapshot(reply) => drop(reply.send(self.snapshot())),
             Command::Counts(reply) => drop(reply.send(self.counts())),
@@ -358,10 +369,12 @@ impl Worker {
                 let _ = reply.send(match owner(&self.role, &bytes, self.index, shards) {
                     Some(owner) => Explained::Elsewhere(owner),
                     None => Explained::Here(match self.role.balancer_mut() {
-                        Some(shard) => shard.explain(now, from, &bytes),
+                        Some(shard) => shard.explain(now, from, &bytes, &mut self.out),
                         None => Err(NO_POOL.to_owned()),
                     }),
                 });
+                // It may have asked for a name.
+                self.flush();
             }
             Command::Stop => {}
         }

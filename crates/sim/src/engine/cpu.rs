@@ -44,6 +44,13 @@ pub struct Ticket {
     generation: u32,
 }
 
+impl Ticket {
+    /// Which of the workers serves it: another service of the same worker begins only when this one is over.
+    pub fn worker(self) -> usize {
+        self.worker as usize
+    }
+}
+
 /// A service that has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due {

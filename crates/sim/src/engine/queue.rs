@@ -189,19 +189,20 @@ impl<E: Copy> EventQueue<E> {
 
     /// Puts an event into the sorted run, behind those of the same instant.
     fn put_near(&mut self, entry: Entry<E>) {
-        let next_few = self.near.iter().rev().take(STEPS_MAX);
-        let passed = next_few.take_while(|other| other.at <= entry.at).count();
-        if passed == STEPS_MAX {
-            let place = self.near.partition_point(|other| other.at > entry.at);
-            return self.near.insert(place, entry);
-        }
-        // So few are moved quicker by hand.
+        // Most are among the next to happen, a service's end for example: those before it move up one by one.
         self.near.push(entry);
-        let end = self.near.len() - 1;
-        for place in (end - passed..end).rev() {
-            self.near[place + 1] = self.near[place];
+        let further = (self.near.len() - 1).saturating_sub(STEPS_MAX);
+        let next_few = &mut self.near[further..];
+        for place in (1..next_few.len()).rev() {
+            if next_few[place - 1].at > entry.at {
+                next_few[place] = entry;
+                return;
+            }
+            next_few[place] = next_few[place - 1];
         }
-        self.near[end - passed] = entry;
+        let place = self.near[..further].partition_point(|other| other.at > entry.at);
+        self.near.copy_within(place..further, place + 1);
+        self.near[place] = entry;
     }
 
     fn put_far(&mut self, entry: Entry<E>) {

@@ -1,7 +1,6 @@
 //! The user agents: as many as there are calls, without a processor, so that they answer at once (Overload paper,
 //! section IV-B).
 
-use super::arrivals::Arrivals;
 use super::measure::StreamMeasure;
 use super::medium::Map;
 use super::message::{CallId, HostId, Letter, Message, Route, Sent, Start, Via, Vias};
@@ -11,7 +10,7 @@ use core::time::Duration;
 use load::party::{
     Callee, CalleeAct, CalleeActs, CalleeEvent, CalleePlan, Caller, CallerAct, CallerActs, CallerEvent,
 };
-use load::{Holding, Outcome};
+use load::{ArrivalPlan, Arrivals, Holding, Outcome, Process, Step};
 use rand::RngCore;
 use std::sync::Arc;
 use transaction::{Class, Effects, Id, Kind, Layer, New, News, Sending, Timers};
@@ -118,13 +117,20 @@ pub(crate) fn holding(spread: Spread) -> Holding {
     }
 }
 
+/// The plan of an agent that makes this share of a stream's calls.
+pub(crate) fn arrivals(stream: &Stream, share: f64) -> ArrivalPlan {
+    let process = if stream.poisson { Process::Poisson } else { Process::Constant };
+    let steps = stream.load.iter().map(|step| Step { at: step.at, rate: step.rate * share, ramp: step.ramp });
+    ArrivalPlan { process, steps: steps.collect(), calls_max: None, duration: None }
+}
+
 impl Agents {
     pub(crate) fn new(scenario: &Scenario, timers: Timers, map: Arc<Map>, rng: &Rng) -> Self {
         let (bin, from) = (scenario.run.bin, Instant::ZERO + scenario.run.warm_up);
         let source = |stream: &Stream| {
             let rng = rng.fork(&stream.name);
             Source {
-                arrivals: Arrivals::new(&stream.load, stream.poisson, rng.fork("arrivals")),
+                arrivals: Arrivals::new(arrivals(stream, 1.0), Instant::ZERO, rng.fork("arrivals")),
                 holding: holding(stream.holding),
                 holding_rng: rng.fork("holding"),
                 place_rng: rng.fork("places"),
@@ -266,7 +272,7 @@ impl Agents {
 
     /// Ends transactions whose time is over.
     pub(crate) fn clear_away(&mut self, now: Instant) {
-        self.layer.clear_away(now, |_, _| ());
+        while self.layer.clear_away(now, |_, _| ()) {}
     }
 
     fn response(&mut self, now: Instant, message: &Message, status: u16, out: &mut Out) {
@@ -349,9 +355,8 @@ impl Agents {
         let entry = &mut self.calls[call.at];
         entry.routes[1] = invite.route;
         entry.incoming = Some((id, *invite));
-        let (callee, acts) = Callee::new(now, &self.sources[entry.stream as usize].plan);
-        entry.callee = Some(callee);
-        self.do_callee(now, call, acts, None, out);
+        entry.callee = Some(Callee::CALLED);
+        self.callee(now, call, CalleeEvent::Invited, None, out);
     }
 
     fn caller(&mut self, now: Instant, call: CallId, event: CallerEvent, out: &mut Out) {

@@ -1,19 +1,17 @@
-//! A host: a processor with its queue, and the role that runs on it.
+//! A host: a processor with its queue, and what runs on it.
 
-use super::agents::{Agents, Alarm, Out};
-use super::balancer::Balancer;
+use super::agents::{Agents, Alarm};
 use super::control::{Control, Period, Refused, class_of};
 use super::measure::HostResults;
-use super::medium::Router;
-use super::message::{HostId, Letter, Message, Notice, Sent, Start};
+use super::message::{HostId, Letter, Message, Notice, Start};
 use super::prices::Prices;
+use super::work::{Element, Outgoing, Role, Work};
 use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spread, Ticket, Triage};
 use base::{Instant, Ledger, Operation, Slab};
-use config::scenario::{Costs, Group, Scenario};
+use config::scenario::{Group, Scenario};
 use core::time::Duration;
-use overload::{Class, Fate, RejectAt, RejectState};
-use proxy::{Arrived, Fire, Medium, Proxy, Refusal, Sink};
-use transaction::Sending;
+use overload::{Class, Fate, RejectAt};
+use proxy::Fire;
 use wire::Method;
 
 /// What waits for the processor.
@@ -21,8 +19,6 @@ use wire::Method;
 pub(crate) struct Job {
     what: What,
     class: Class,
-    /// The buffer of what it sends when it is done; it gets one at the start of its service.
-    out: Option<u32>,
     /// The same for copies of a message; only where copies are looked for.
     key: u64,
 }
@@ -73,69 +69,23 @@ fn priority(class: Class, triage: bool) -> Priority {
     }
 }
 
-/// What runs on a host.
-pub(crate) enum Role {
-    Proxy(Box<Proxy<Router>>, Router),
-    Balancer(Box<Balancer>),
-    /// The agents answer here.
-    Server,
-}
-
-impl Role {
-    /// What its own code counted.
-    fn ledger(&self) -> Ledger {
-        match self {
-            Self::Proxy(proxy, _) => proxy.ledger(),
-            Self::Balancer(balancer) => balancer.ledger,
-            Self::Server => Ledger::default(),
-        }
-    }
-
-    /// Ends the transactions whose time is over. Where that is free nobody can tell when it is done, as long as it is
-    /// before the next message.
-    fn clear_away(&mut self, now: Instant) {
-        if let Self::Proxy(proxy, _) = self {
-            proxy.clear_away(now);
-        }
-    }
-}
-
 /// A host.
 pub(crate) struct Host {
-    pub(crate) id: HostId,
-    pub(crate) role: Role,
+    pub(crate) element: Element,
     cpu: Cpu<Job, Lanes>,
-    control: Control,
-    costs: Costs,
-    prices: Option<Prices>,
-    /// What was done, but for what the role at hand counts itself.
-    ledger: Ledger,
-    /// What of that has taken time already.
-    paid: Ledger,
-    /// Whether its work takes no time.
-    free: bool,
+    /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
+    clears_for_free: bool,
     messages: Slab<Message>,
     fires: Slab<Fire>,
+    /// What the service of each worker sends when it is done.
     outs: Vec<Vec<Letter>>,
-    idle_outs: Vec<u32>,
+    /// The memory of what has been sent.
+    spare: Vec<Letter>,
     /// When the world will look at its timers.
     pub(crate) timers_at: Instant,
-    pub(crate) results: HostResults,
     mark: Mark,
     /// Where the period of each controller began.
     marks: [Mark; 2],
-}
-
-/// Collects what a host sends.
-struct Outgoing<'a> {
-    from: HostId,
-    letters: &'a mut Vec<Letter>,
-}
-
-impl Sink<Sent> for Outgoing<'_> {
-    fn send(&mut self, message: &Sent, _: Sending) {
-        self.letters.push(Letter::new(self.from, *message));
-    }
 }
 
 /// `edge.2` for the second of several, `edge` for the only one.
@@ -178,23 +128,27 @@ impl Host {
         let control = Control::new(group, costs.message.div_f64(capacity), rng.fork("control"));
         let lanes = Lanes { rules: control.settings().triage, dropped: Vec::new() };
         let cpu = Cpu::with_triage(config, lanes, rng.fork("cpu"));
-        let mark = cpu.mark(Instant::ZERO);
+        let (mark, prices) = (cpu.mark(Instant::ZERO), Prices::new(costs));
+        let results = HostResults::new(name_of(group, number), bin);
         Self {
-            id,
-            role,
+            clears_for_free: free || (costs.cleanup.is_zero() && prices.is_none()),
+            element: Element {
+                id,
+                role,
+                control,
+                costs: costs.clone(),
+                prices,
+                ledger: Ledger::default(),
+                paid: Ledger::default(),
+                free,
+                results,
+            },
             cpu,
-            control,
-            costs: costs.clone(),
-            prices: Prices::new(costs),
-            ledger: Ledger::default(),
-            paid: Ledger::default(),
-            free,
             messages: Slab::default(),
             fires: Slab::default(),
-            outs: Vec::new(),
-            idle_outs: Vec::new(),
+            outs: vec![Vec::new(); workers],
+            spare: Vec::new(),
             timers_at: NEVER,
-            results: HostResults::new(name_of(group, number), bin),
             mark,
             marks: [mark; 2],
         }
@@ -209,19 +163,19 @@ impl Host {
         notice: Option<&Notice>,
     ) {
         // Where nothing is refused nobody asks whether a call is new.
-        let may_refuse = !self.control.is_idle();
+        let may_refuse = !self.element.control.is_idle();
         if may_refuse && message.is_initial_invite() {
             // It is compared with the transactions that there are.
             self.clear_away(now);
         }
         let (mut class, mut refused) = (Class::Response, None);
-        if let Role::Proxy(proxy, router) = &mut self.role {
+        if let Role::Proxy(proxy, router) = &mut self.element.role {
             if message.is_request() {
                 // RFC 3261 §16.4: our own Route value goes.
-                if message.is_in_dialog() && message.route.last() == Some(&self.id) {
+                if message.is_in_dialog() && message.route.last() == Some(&self.element.id) {
                     message.route.pop();
                 }
-                let control = &mut self.control;
+                let control = &mut self.element.control;
                 router.choose(&mut message, |host| control.is_open(now, host));
                 let known =
                     may_refuse && message.method == Method::Invite && proxy.knows(&message.server_key());
@@ -233,14 +187,14 @@ impl Host {
                     control.on_request(now, from, class);
                 }
             } else {
-                self.control.on_response(now, &message, from, notice);
+                self.element.control.on_response(now, &message, from, notice);
             }
         }
-        let triage = self.control.settings().triage.is_some();
+        let triage = self.element.control.settings().triage.is_some();
         let key = if triage { key_of(&message) } else { 0 };
         let at = self.messages.insert(message);
         if let Some(refused) = refused {
-            self.results.rejected.add(now, 1.0);
+            self.element.results.rejected.add(now, 1.0);
             self.enqueue(now, Priority::P2, class, What::Rejection(at, refused), key);
         } else {
             self.enqueue(now, priority(class, triage), class, What::Message(at), key);
@@ -248,15 +202,15 @@ impl Host {
     }
 
     fn enqueue(&mut self, now: Instant, lane: Priority, class: Class, what: What, key: u64) {
-        let admission = self.cpu.enqueue(now, lane, Job { what, class, out: None, key });
+        let admission = self.cpu.enqueue(now, lane, Job { what, class, key });
         if admission == Admission::Queued {
             if let What::Message(_) = what {
-                self.control.on_enqueue(now, class, self.cpu.occupied());
+                self.element.control.on_enqueue(now, class, self.cpu.occupied());
             }
             return;
         }
         if admission == Admission::Dropped {
-            self.results.dropped.add(now, 1.0);
+            self.element.results.dropped.add(now, 1.0);
         }
         self.lose(now, class, what);
     }
@@ -266,7 +220,7 @@ impl Host {
         if let What::Message(at) = what
             && class.is_new()
         {
-            self.control.on_lost(now, &self.messages[at]);
+            self.element.control.on_lost(now, &self.messages[at]);
         }
         self.forget(what);
     }
@@ -278,6 +232,11 @@ impl Host {
         }
     }
 
+    /// Whether a processor is free and something waits for it.
+    pub(crate) fn may_start(&self, now: Instant) -> bool {
+        self.cpu.may_start(now)
+    }
+
     /// Begins the next service, if it can.
     pub(crate) fn start(
         &mut self,
@@ -285,112 +244,83 @@ impl Host {
         agents: &mut Agents,
         alarms: &mut Vec<Alarm>,
     ) -> Option<Due> {
-        if !self.cpu.may_start(now) {
-            return None;
-        }
-        let clears = self.clears_for_free();
-        let Self {
-            cpu,
-            role,
-            control,
-            messages,
-            fires,
-            outs,
-            idle_outs,
-            costs,
-            prices,
-            ledger,
-            paid,
-            free,
-            id,
-            results,
-            ..
-        } = self;
+        let Self { cpu, element, messages, fires, outs, spare: out, clears_for_free, .. } = self;
         let mut served = None;
         let due = cpu.start(now, |job| {
-            if clears {
-                role.clear_away(now);
+            if *clears_for_free {
+                element.role.clear_away(now);
             }
-            let out = idle_outs.pop().unwrap_or_else(|| {
-                outs.push(Vec::new());
-                outs.len() as u32 - 1
-            });
-            job.out = Some(out);
-            let out = &mut outs[out as usize];
-            let mut work = Work { now, id: *id, role, control, costs, ledger, results, agents, alarms, out };
+            let mut work = Work { now, agents, alarms, out };
             let cost = match job.what {
-                What::Timer(at) => work.timer(fires.remove(at).expect("it was put there to wait")),
+                What::Timer(at) => {
+                    element.timer(&mut work, fires.remove(at).expect("it was put there to wait"))
+                }
                 What::Message(at) => {
-                    let cost = work.message(job.class, &messages[at]);
+                    let cost = element.message(&mut work, job.class, &messages[at]);
                     messages.remove(at);
                     cost
                 }
                 What::Rejection(at, refused) => {
-                    work.ledger.charge(Operation::Scan);
-                    let cost = work.reject(&messages[at], refused);
+                    element.ledger.charge(Operation::Scan);
+                    let cost = element.reject(&mut work, &messages[at], refused);
                     messages.remove(at);
                     cost
                 }
             };
-            let mut cost = if *free { Duration::ZERO } else { cost };
-            if let (Some(prices), false) = (prices, *free) {
-                // What was done outside of any service, such as ending sessions, falls to the next one.
-                let done = role.ledger() + *ledger;
-                cost += prices.of(&(done - *paid));
-                *paid = done;
-            }
+            let cost = element.time_of(cost);
             served = Some((*job, cost));
             cost
         });
+        if let Some(due) = due {
+            core::mem::swap(out, &mut outs[due.ticket.worker()]);
+        }
         self.left(now, served);
         due
     }
 
     /// A job has left the queue, and stale ones before it.
     fn left(&mut self, now: Instant, served: Option<(Job, Duration)>) {
-        if self.control.is_off() {
-            if let Role::Proxy(_, router) = &mut self.role {
+        if self.element.control.is_off() {
+            if let Role::Proxy(_, router) = &mut self.element.role {
                 router.forget_settled();
             }
             return;
         }
         for job in core::mem::take(&mut self.cpu.triage().dropped) {
-            self.control.on_dequeue(now, job.class, self.cpu.occupied());
+            self.element.control.on_dequeue(now, job.class, self.cpu.occupied());
             self.lose(now, job.class, job.what);
         }
         if let Some((Job { what: What::Message(_), class, .. }, cost)) = served {
-            self.control.on_dequeue(now, class, self.cpu.occupied());
-            self.control.on_served(class, cost);
+            self.element.control.on_dequeue(now, class, self.cpu.occupied());
+            self.element.control.on_served(class, cost);
         }
-        if let Role::Proxy(_, router) = &mut self.role {
-            self.control.on_settled(now, router.drain_settled());
+        if let Role::Proxy(_, router) = &mut self.element.role {
+            self.element.control.on_settled(now, router.drain_settled());
         }
     }
 
     /// Periods at the end of which [`period`](Self::period) is wanted.
     pub(crate) fn periods(&self) -> impl Iterator<Item = (Period, Duration)> + use<> {
-        self.control.periods()
+        self.element.control.periods()
     }
 
     /// A period of a controller is over.
     pub(crate) fn period(&mut self, now: Instant, which: Period) {
         let mark = core::mem::replace(&mut self.marks[which as usize], self.cpu.mark(now));
-        self.control.on_period(now, which, self.cpu.utilisation(mark, now));
+        self.element.control.on_period(now, which, self.cpu.utilisation(mark, now));
     }
 
     /// A service ends: what it sent leaves.
     pub(crate) fn finish(&mut self, now: Instant, ticket: Ticket, sent: &mut Vec<Letter>) -> Option<Instant> {
         match self.cpu.finish(now, ticket) {
-            Finish::Done(served) => {
-                let out = served.job.out.expect("it was given one when its service began");
-                let out_box = &mut self.outs[out as usize];
+            Finish::Done(_) => {
+                let out = &mut self.outs[ticket.worker()];
                 // Mostly nothing else has been sent.
                 if sent.is_empty() {
-                    core::mem::swap(sent, out_box);
+                    core::mem::swap(sent, out);
                 } else {
-                    sent.append(out_box);
+                    sent.append(out);
                 }
-                self.idle_outs.push(out);
                 None
             }
             Finish::Later(at) => Some(at),
@@ -400,46 +330,41 @@ impl Host {
 
     /// Timers that are due wait for the processor, but for those whose work costs nothing.
     pub(crate) fn timers(&mut self, now: Instant, sent: &mut Vec<Letter>) {
-        let Role::Proxy(..) = self.role else {
-            if let Role::Balancer(balancer) = &mut self.role {
+        let Role::Proxy(..) = self.element.role else {
+            if let Role::Balancer(balancer) = &mut self.element.role {
                 balancer.expire(now);
             }
             return;
         };
-        let clears = self.clears_for_free();
-        while let Role::Proxy(proxy, router) = &mut self.role
+        let clears = self.clears_for_free;
+        while let Role::Proxy(proxy, router) = &mut self.element.role
             && let Some(fire) = proxy.due(now)
         {
-            if self.free || (fire.is_cleanup() && clears) {
-                proxy.fire(now, fire, router, &mut Outgoing { from: self.id, letters: sent });
+            if self.element.free || (fire.is_cleanup() && clears) {
+                proxy.fire(now, fire, router, &mut Outgoing { from: self.element.id, letters: sent });
                 continue;
             }
             if fire.is_resend() {
-                self.results.resends.add(now, 1.0);
+                self.element.results.resends.add(now, 1.0);
             } else if !fire.is_cleanup() {
-                self.results.give_ups.add(now, 1.0);
+                self.element.results.give_ups.add(now, 1.0);
             }
             let at = self.fires.insert(fire);
             self.enqueue(now, Priority::P1, Class::Timer, What::Timer(at), 0);
         }
     }
 
-    /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
-    fn clears_for_free(&self) -> bool {
-        self.free || (self.costs.cleanup.is_zero() && self.prices.is_none())
-    }
-
     /// Ends the transactions whose time is over, if that is free.
     pub(crate) fn clear_away(&mut self, now: Instant) {
-        if self.clears_for_free() {
-            self.role.clear_away(now);
+        if self.clears_for_free {
+            self.element.role.clear_away(now);
         }
     }
 
     /// When [`timers`](Self::timers) is to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match &self.role {
-            Role::Proxy(proxy, _) if self.clears_for_free() => proxy.noticed_deadline(),
+        match &self.element.role {
+            Role::Proxy(proxy, _) if self.clears_for_free => proxy.noticed_deadline(),
             Role::Proxy(proxy, _) => proxy.deadline(),
             Role::Balancer(balancer) => balancer.deadline(),
             Role::Server => None,
@@ -448,11 +373,11 @@ impl Host {
 
     /// All that it shows, at the end.
     pub(crate) fn into_results(self) -> HostResults {
-        HostResults { operations: self.role.ledger() + self.ledger, ..self.results }
+        HostResults { operations: self.element.role.ledger() + self.element.ledger, ..self.element.results }
     }
 
     pub(crate) fn transactions(&self) -> usize {
-        match &self.role {
+        match &self.element.role {
             Role::Proxy(proxy, _) => proxy.transactions(),
             Role::Balancer(balancer) => balancer.transactions(),
             Role::Server => 0,
@@ -461,8 +386,8 @@ impl Host {
 
     /// Notes how busy it was since the last time, and how much waits.
     pub(crate) fn sample(&mut self, now: Instant) {
-        self.results.utilisation.push((now, self.cpu.utilisation(self.mark, now)));
-        self.results.queue.push((now, self.cpu.occupied() as f64));
+        self.element.results.utilisation.push((now, self.cpu.utilisation(self.mark, now)));
+        self.element.results.queue.push((now, self.cpu.occupied() as f64));
         self.mark = self.cpu.mark(now);
     }
 
@@ -471,19 +396,16 @@ impl Host {
         let mut lost = Vec::new();
         self.cpu.fail(now, |job| lost.push(job));
         for job in lost {
-            if let Some(out) = job.out {
-                self.outs[out as usize].clear();
-                self.idle_outs.push(out);
-            }
             self.forget(job.what);
         }
-        self.control.forget();
+        self.outs.iter_mut().for_each(Vec::clear);
+        self.element.control.forget();
     }
 
     /// It is back, with nothing but its role.
     pub(crate) fn restart(&mut self, role: Role) {
-        self.ledger += self.role.ledger();
-        self.role = role;
+        self.element.ledger += self.element.role.ledger();
+        self.element.role = role;
         self.cpu.restart();
     }
 
@@ -498,146 +420,9 @@ impl Host {
     }
 }
 
-/// The work of a job, done at the start of its service.
-struct Work<'a> {
-    now: Instant,
-    id: HostId,
-    role: &'a mut Role,
-    control: &'a mut Control,
-    costs: &'a Costs,
-    ledger: &'a mut Ledger,
-    results: &'a mut HostResults,
-    agents: &'a mut Agents,
-    alarms: &'a mut Vec<Alarm>,
-    out: &'a mut Vec<Letter>,
-}
-
-impl Work<'_> {
-    fn timer(&mut self, fire: Fire) -> Duration {
-        if let Role::Proxy(proxy, router) = self.role {
-            proxy.fire(self.now, fire, router, &mut Outgoing { from: self.id, letters: self.out });
-        }
-        self.tell();
-        if fire.is_cleanup() { self.costs.cleanup } else { self.costs.timer }
-    }
-
-    /// Does it, and says what it costs on the base server.
-    fn message(&mut self, class: Class, message: &Message) -> Duration {
-        let Self { now, id, costs, .. } = *self;
-        match self.role {
-            Role::Proxy(proxy, router) => {
-                self.ledger.charge(Operation::Scan);
-                let new = class.is_new() && !self.control.is_off();
-                if new && proxy.knows(&message.server_key()) {
-                    // Two copies waited, and each was new when it came: this one is no second request.
-                    self.control.on_lost(now, message);
-                } else if new && self.control.settings().reject_at == RejectAt::Service {
-                    let from = message.top().host;
-                    if let Some(refused) = self.control.judge(now, from, class, message) {
-                        self.results.rejected.add(now, 1.0);
-                        self.control.on_left(from);
-                        return self.reject(message, refused);
-                    }
-                }
-                let sink = &mut Outgoing { from: id, letters: self.out };
-                let cost = proxied(now, id, proxy, router, (costs, self.ledger), message, sink);
-                self.tell();
-                cost
-            }
-            Role::Balancer(balancer) => {
-                balancer.handle(now, id, *message, self.out);
-                costs.message
-            }
-            Role::Server => {
-                let work = match (message.start, message.method) {
-                    (Start::Request, Method::Invite) => costs.invite_work,
-                    // TLWL paper, section IV: it creates the session, which the INVITE's work has in it.
-                    (Start::Request, Method::Ack) => 0.0,
-                    _ => 1.0,
-                };
-                let mut answers =
-                    Out { sent: core::mem::take(self.out), alarms: core::mem::take(self.alarms) };
-                self.agents.handle(now, message, &mut answers);
-                // They are answers of this host: its links carry them.
-                answers.sent.iter_mut().for_each(|letter| letter.from = id);
-                (*self.out, *self.alarms) = (answers.sent, answers.alarms);
-                costs.message.mul_f64(work)
-            }
-        }
-    }
-
-    /// Answers a new request with a failure.
-    fn reject(&mut self, request: &Message, refused: Refused) -> Duration {
-        let Role::Proxy(proxy, router) = self.role else { return Duration::ZERO };
-        let stateful = self.control.settings().reject_state == RejectState::Stateful;
-        let before = self.out.len();
-        if stateful {
-            let arrived = arrived(request, router);
-            let sink = &mut Outgoing { from: self.id, letters: self.out };
-            proxy.refuse(self.now, &arrived, request, Refusal(refused.status), router, sink);
-        } else {
-            self.out.push(Letter::new(self.id, router.respond(request, refused.status)));
-            self.ledger.charge(Operation::Reject);
-        }
-        for letter in &mut self.out[before..] {
-            letter.sent.message.retry_after = refused.retry_after;
-        }
-        self.tell();
-        if stateful { self.costs.reject_stateful } else { self.costs.reject }
-    }
-
-    /// Lets responses to other hosts say what the host wants to be sent.
-    fn tell(&mut self) {
-        if !self.control.gives_notice() {
-            return;
-        }
-        for letter in self.out.iter_mut() {
-            let Sent { to, message } = &letter.sent;
-            if to != &HostId::AGENTS && !message.is_request() {
-                letter.notice = self.control.notice(self.now, message.target);
-            }
-        }
-    }
-}
-
 /// The same for copies of a message.
 fn key_of(message: &Message) -> u64 {
     let status = if let Start::Response(status) = message.start { status } else { 0 };
     let key = if message.is_request() { message.server_key().key } else { message.client_key() };
     key.0 as u64 ^ u64::from(status) << 48 ^ u64::from(message.method == Method::Ack) << 47
-}
-
-fn arrived(request: &Message, router: &Router) -> Arrived {
-    Arrived {
-        method: request.method,
-        key: request.server_key(),
-        cancels: (request.method == Method::Cancel).then(|| request.cancelled_key()),
-        transport: router.transport_of(request),
-    }
-}
-
-fn proxied(
-    now: Instant,
-    id: HostId,
-    proxy: &mut Proxy<Router>,
-    router: &mut Router,
-    (costs, ledger): (&Costs, &mut Ledger),
-    message: &Message,
-    sink: &mut Outgoing<'_>,
-) -> Duration {
-    if let Start::Response(status) = message.start {
-        proxy.response(now, message.client_key(), status, message, router, sink);
-        return costs.message;
-    }
-    let arrived = arrived(message, router);
-    if message.method == Method::Ack && message.to_tag != Some(HostId::AGENTS) {
-        // To a failure: it finds its transaction, or it is for an answer that left none, and ends here.
-        let known = proxy.absorb(now, &arrived.key, sink);
-        return if known || message.to_tag != Some(id) { costs.message } else { costs.reject_ack };
-    }
-    if message.is_in_dialog() && !proxy.knows(&arrived.key) {
-        ledger.charge(Operation::VerifyToken);
-    }
-    proxy.request(now, &arrived, *message, router, sink);
-    costs.message
 }

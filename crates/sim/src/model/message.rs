@@ -220,8 +220,14 @@ impl Message {
     }
 
     /// The key of the client transaction that it belongs to at the host of its top Via (§17.1.3).
+    ///
+    /// A host counts its branches, so the branch is the number of its transaction; a CANCEL has that of its INVITE.
     pub fn client_key(&self) -> Key {
-        Key::from_numbers(Side::Client, self.top().branch().into(), self.method)
+        let branch = self.top().branch().into();
+        if self.method == Method::Cancel {
+            return Key::from_numbers(Side::Client, branch, self.method);
+        }
+        Key::counted(branch, self.method)
     }
 }
 

@@ -4,7 +4,6 @@
 //! only what the world around them is: hosts with processors and queues, the ways between them, and what is measured.
 
 mod agents;
-mod arrivals;
 mod balancer;
 mod control;
 mod host;
@@ -12,9 +11,10 @@ mod measure;
 mod medium;
 mod message;
 mod prices;
+mod work;
 mod world;
 
-pub(crate) use agents::holding;
+pub(crate) use agents::{arrivals, holding};
 pub use measure::{HostResults, Outcomes, Results, StreamResults};
 pub use message::{HOPS_MAX, HostId, Message, Start, Via};
 pub use world::run;

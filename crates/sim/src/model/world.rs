@@ -3,10 +3,11 @@
 use super::agents::{Agents, Alarm, Out, Party};
 use super::balancer::Balancer;
 use super::control::Period;
-use super::host::{Host, NEVER, Role, name_of};
+use super::host::{Host, NEVER, name_of};
 use super::measure::Results;
 use super::medium::{Map, Router};
 use super::message::{HostId, Letter, Sent, Start};
+use super::work::Role;
 use crate::engine::{self, EventQueue, LinkConfig, Network, Rule, StallConfig, Stalls, Ticket, Trace};
 use balance::{Weights, policy};
 use base::{Instant, Rng, Slab};
@@ -64,8 +65,6 @@ struct World<'a> {
     on_the_way: Slab<Letter>,
     /// What was sent in this instant and has not been handed on yet, and the alarms that the agents want.
     out: Out,
-    /// The memory of letters that have been handed on.
-    spare: Vec<Letter>,
     pauses: Vec<Option<Pauses>>,
     agent_timers_at: Instant,
     messages: u64,
@@ -101,7 +100,6 @@ impl<'a> World<'a> {
             network,
             on_the_way: Slab::default(),
             out: Out::default(),
-            spare: Vec::new(),
             pauses,
             agent_timers_at: NEVER,
             messages: 0,
@@ -152,7 +150,7 @@ impl<'a> World<'a> {
             }
             Event::Arrives(at) => {
                 let letter = self.on_the_way.remove(at).expect("it arrives once");
-                self.deliver(now, &letter);
+                self.deliver(now, letter);
             }
             Event::Call(stream) => {
                 self.agents.call(now, stream, &mut self.out);
@@ -188,15 +186,15 @@ impl<'a> World<'a> {
     /// Hands on all that was sent, and what is sent in answer, until nothing is left.
     fn settle(&mut self, now: Instant) {
         self.set_alarms();
-        while !self.out.sent.is_empty() {
-            let mut letters = core::mem::replace(&mut self.out.sent, core::mem::take(&mut self.spare));
-            for letter in &letters {
-                self.carry(now, letter);
-                self.set_alarms();
-            }
-            letters.clear();
-            self.spare = letters;
+        let mut next = 0;
+        while let Some(letter) = self.out.sent.get_mut(next) {
+            // What is sent in answer joins behind it.
+            let letter = Letter { from: letter.from, sent: letter.sent, notice: letter.notice.take() };
+            self.carry(now, letter);
+            self.set_alarms();
+            next += 1;
         }
+        self.out.sent.clear();
         if let Some(deadline) = self.agents.deadline()
             && deadline < self.agent_timers_at
         {
@@ -216,7 +214,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn carry(&mut self, now: Instant, letter: &Letter) {
+    fn carry(&mut self, now: Instant, letter: Letter) {
         let Some(network) = &mut self.network else {
             return self.deliver(now, letter);
         };
@@ -230,25 +228,31 @@ impl<'a> World<'a> {
         }
     }
 
-    fn deliver(&mut self, now: Instant, letter: &Letter) {
+    fn deliver(&mut self, now: Instant, letter: Letter) {
         self.messages += 1;
-        let Sent { to, message } = &letter.sent;
+        let Letter { from, sent: Sent { to, message }, notice } = letter;
         let status = if let Start::Response(status) = message.start { status } else { 0 };
         let kind = u32::from(status) << 8 | message.method as u32;
         self.trace.event(now, kind << 16 | u32::from(to.0), message.call.generation);
-        if *to == HostId::AGENTS {
-            return self.agents.handle(now, message, &mut self.out);
+        if to == HostId::AGENTS {
+            return self.agents.handle(now, &message, &mut self.out);
         }
-        self.hosts[to.index()].arrive(now, letter.from, *message, letter.notice.as_deref());
-        self.start(now, *to);
+        self.hosts[to.index()].arrive(now, from, message, notice.as_deref());
+        self.start(now, to);
     }
 
     /// Lets the free processors of a host begin what waits.
+    #[inline]
     fn start(&mut self, now: Instant, host: HostId) {
+        while self.hosts[host.index()].may_start(now) && self.start_one(now, host) {}
+    }
+
+    #[inline(never)]
+    fn start_one(&mut self, now: Instant, host: HostId) -> bool {
         let entry = &mut self.hosts[host.index()];
-        while let Some(due) = entry.start(now, &mut self.agents, &mut self.out.alarms) {
-            self.queue.at(due.at, Event::Finished(host, due.ticket));
-        }
+        let Some(due) = entry.start(now, &mut self.agents, &mut self.out.alarms) else { return false };
+        self.queue.at(due.at, Event::Finished(host, due.ticket));
+        true
     }
 
     fn finished(&mut self, now: Instant, host: HostId, ticket: Ticket) {
@@ -330,13 +334,13 @@ impl<'a> World<'a> {
         self.agents.clear_away(end);
         let mut occupancy = Vec::new();
         for host in &self.hosts {
-            if let Role::Balancer(balancer) = &host.role {
+            if let Role::Balancer(balancer) = &host.element.role {
                 debug_assert_eq!(balancer.audit(), Ok(()));
                 occupancy.extend(balancer.occupancy());
             }
         }
         for (host, met) in occupancy {
-            self.hosts[host.index()].results.occupancy = met;
+            self.hosts[host.index()].element.results.occupancy = met;
         }
         let transactions = self.hosts.iter().map(Host::transactions).sum::<usize>();
         let (calls_left, transactions_left) =

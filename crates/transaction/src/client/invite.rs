@@ -39,6 +39,7 @@ impl State {
     ];
 
     /// What an event leads to.
+    #[inline(always)]
     pub fn on(self, event: Event, transport: TransportKind) -> Step<Self> {
         match self {
             Self::Calling => calling(event, transport),

@@ -28,6 +28,7 @@ impl State {
     pub const ALL: [Self; 4] = [Self::Trying, Self::Proceeding, Self::Completed, Self::Terminated];
 
     /// What an event leads to.
+    #[inline(always)]
     pub fn on(self, event: Event, transport: TransportKind) -> Step<Self> {
         match self {
             Self::Trying => trying(event, transport),

@@ -32,6 +32,7 @@ impl State {
         [Self::Trying, Self::Late, Self::Proceeding, Self::Completed, Self::Abandoned, Self::Terminated];
 
     /// What an event leads to.
+    #[inline(always)]
     pub fn on(self, event: Event, transport: TransportKind) -> Step<Self> {
         match self {
             Self::Trying => trying(event, transport),

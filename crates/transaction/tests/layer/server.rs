@@ -1,9 +1,11 @@
 //! Server transactions on virtual time: what is answered when, what the user learns, and when it ends.
 
 use crate::run::{Msg, Run, What, assert_times};
+use base::Instant;
 use transaction::Kind::{Invite, NonInvite};
 use transaction::TransportKind::{Reliable, Unreliable};
-use transaction::{News, Sending, Timer};
+use transaction::{Class, EXPIRE_MAX, Key, Layer, New, News, Sending, ServerKey, Side, Tag, Timer, Timers};
+use wire::Method;
 
 fn sent(status: u16) -> What {
     What::Sent(Msg::Response(status), Sending::First)
@@ -269,4 +271,27 @@ fn an_id_of_the_past_names_nothing() {
     assert!(run.respond(new, 200));
     assert!(run.layer.user_mut(new).is_none());
     assert_eq!(run.sent(Msg::Response(200)).len(), 1);
+}
+
+#[test]
+fn many_transactions_are_cleared_away_in_bounded_steps() {
+    let mut layer = Layer::new(Timers::default());
+    let count = 2 * EXPIRE_MAX as u64 + 1;
+    for serial in 0..count {
+        let key = Key::from_numbers(Side::Server, serial, Method::Options);
+        let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
+        let new = New { key, kind: NonInvite, transport: Unreliable, user: serial };
+        let id = layer.accept(Instant::ZERO, new, &mut Vec::new()).expect("a new key");
+        layer.respond(Instant::ZERO, id, Class::Success, Msg::Response(200), &mut Vec::new());
+    }
+    // Timer J is 64*T1.
+    let mut ended = Vec::new();
+    assert!(!layer.clear_away(Instant::from_millis(31_999), |_, user| ended.push(user)));
+    let end = Instant::from_millis(32_000);
+    for step in 1..=2 {
+        assert!(layer.clear_away(end, |_, user| ended.push(user)), "some are left");
+        assert_eq!(ended.len(), step * EXPIRE_MAX);
+    }
+    assert!(!layer.clear_away(end, |_, user| ended.push(user)), "none is left");
+    assert!(ended.into_iter().eq(0..count) && layer.is_empty());
 }

@@ -68,11 +68,8 @@ impl Stage {
             target,
             uri: format!("sip:service@{target}"),
             arrivals: ArrivalPlan {
-                process: Process::Poisson,
-                rate,
-                ramp: None,
-                calls_max: None,
                 duration: Some(Duration::from_secs_f64(seconds)),
+                ..ArrivalPlan::steady(Process::Poisson, rate)
             },
             holding: Holding::Exponential(HOLD),
             answer_wait: Duration::from_mins(1),

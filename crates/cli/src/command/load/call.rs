@@ -2,7 +2,7 @@ use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
 use anyhow::{Context, Result, bail, ensure};
 use base::Rng;
-use load::{ArrivalPlan, CallerConfig, Holding, Process, Ramp, Results, Timers};
+use load::{ArrivalPlan, CallerConfig, Holding, Process, Results, Step, Timers};
 use serde_json::{Value, json};
 use server::agents::{self, Running, Snapshot};
 use std::fmt::Write as _;
@@ -47,6 +47,13 @@ pub(crate) struct Arguments {
     threads: u16,
     #[command(flatten)]
     common: Common,
+}
+
+/// Where the rate begins, and how long it takes to its end.
+#[derive(Clone, Copy)]
+struct Ramp {
+    from_rate: f64,
+    over: Duration,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -144,13 +151,15 @@ fn share(arguments: &Arguments, index: u16) -> ArrivalPlan {
         let (each, rest) = (calls / u64::from(arguments.threads), calls % u64::from(arguments.threads));
         each + u64::from(u64::from(index) < rest)
     };
+    let step = |at, rate, ramp| Step { at, rate: rate / threads, ramp };
+    let begin = arguments.ramp.map(|ramp| step(Duration::ZERO, ramp.from_rate, true));
+    let settled = step(arguments.ramp.map_or(Duration::ZERO, |ramp| ramp.over), arguments.rate, false);
     ArrivalPlan {
         process: match arguments.arrivals {
             Arrivals::Poisson => Process::Poisson,
             Arrivals::Constant => Process::Constant,
         },
-        rate: arguments.rate / threads,
-        ramp: arguments.ramp.map(|ramp| Ramp { from_rate: ramp.from_rate / threads, ..ramp }),
+        steps: begin.into_iter().chain([settled]).collect(),
         calls_max: arguments.calls.map(split),
         duration: arguments.duration,
     }
@@ -316,8 +325,8 @@ mod tests {
         let arguments = parse(line).unwrap();
         assert_eq!(arguments.to.port(), 5060);
         let shares: Vec<_> = (0..3).map(|index| share(&arguments, index)).collect();
-        assert!(shares.iter().all(|share| share.rate.to_bits() == 30_f64.to_bits()));
-        assert!(shares.iter().all(|share| share.ramp.unwrap().from_rate.to_bits() == 10_f64.to_bits()));
+        let step = |at, rate, ramp| Step { at: Duration::from_secs(at), rate, ramp };
+        assert!(shares.iter().all(|share| share.steps == [step(0, 10.0, true), step(10, 30.0, false)]));
         assert_eq!(shares.iter().map(|share| share.calls_max.unwrap()).collect::<Vec<_>>(), [34, 33, 33]);
     }
 

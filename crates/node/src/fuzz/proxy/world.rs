@@ -1,23 +1,19 @@
-use super::super::{Sent, parties};
+use super::super::Sent;
+use super::super::traffic::{CLIENTS, Received, Traffic, addr, sent};
 use super::watch::{Cause, ProxyWatch};
 use crate::{
-    Counters, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens,
+    Counters, Event, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens,
     Topology,
 };
-use balance::Sign;
 use base::{Instant, Outbox};
 use core::time::Duration;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// One for clients, one for next hops, one for IPv6.
 const LISTENERS: [&str; 3] = ["192.0.2.1:5060", "198.51.100.1:5060", "[2001:db8::1]:5060"];
 const HOPS: [(&str, u16); 3] =
     [("198.51.100.11:5060", 1), ("198.51.100.12:5070", 1), ("[2001:db8::13]:5060", 2)];
-const CLIENTS: [&str; 3] = ["192.0.2.66:5060", "192.0.2.67:6000", "[2001:db8::66]:6000"];
 
-/// Messages kept to be answered, followed, repeated or altered.
-const KEPT: usize = 32;
 /// Timers run at the end: far more than a run can have set.
 const MOST_TIMERS: usize = 1_000_000;
 /// Few, so that a run can fill them; the reserve is a quarter.
@@ -26,17 +22,9 @@ const TOKEN_LIFETIME: Duration = Duration::from_hours(1);
 /// What ICMP sends back of a datagram.
 const QUOTED: usize = 256;
 
-/// A datagram that came in.
-#[derive(Clone)]
-struct Received {
-    listener: u16,
-    from: SocketAddr,
-    bytes: Vec<u8>,
-}
-
 /// The proxy, the parties around it, and the operations still to come.
 pub(in super::super) struct World<'a, T> {
-    data: core::slice::Iter<'a, u8>,
+    traffic: Traffic<'a>,
     tamper: T,
     watch: ProxyWatch,
     topology: Arc<Topology>,
@@ -46,26 +34,12 @@ pub(in super::super) struct World<'a, T> {
     key: u8,
     lives: u64,
     now: Instant,
-    received: Vec<Received>,
-    sent: Vec<Sent>,
     /// Of the processes before the restarts.
     done: Counters,
 }
 
-fn addr(text: &str) -> SocketAddr {
-    text.parse().expect("the constants are addresses")
-}
-
 fn tokens(key: u8) -> Tokens {
     Tokens::new(Key([key; 16]), &[Key([key.wrapping_sub(1); 16])], TOKEN_LIFETIME)
-}
-
-fn keep<M>(list: &mut Vec<M>, message: M, at: u8) {
-    if list.len() < KEPT {
-        list.push(message);
-    } else {
-        list[usize::from(at) % KEPT] = message;
-    }
 }
 
 fn hops(mask: u8) -> Vec<NodeAddress> {
@@ -81,7 +55,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
         let timers = transaction::Timers::default();
         let mut world = Self {
-            data: data.iter(),
+            traffic: Traffic::new(data, listeners),
             tamper,
             watch: ProxyWatch::new(&listeners, timers, TOKEN_LIFETIME),
             shard: shard(&topology, 1, settings, 0),
@@ -91,8 +65,6 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             key: 1,
             lives: 0,
             now: Instant::ZERO,
-            received: Vec::new(),
-            sent: Vec::new(),
             done: Counters::default(),
         };
         world.set_hops();
@@ -105,108 +77,59 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.watch.set_hops(hops.iter().map(|hop| hop.address));
     }
 
-    /// The next number; 0 when there are no more.
-    fn choose(&mut self) -> u8 {
-        self.data.next().copied().unwrap_or_default()
-    }
-
     /// Carries out one operation; `false` when there are no more.
     pub(in super::super) fn step(&mut self) -> bool {
-        let Some(&operation) = self.data.next() else { return false };
-        match operation % 32 {
-            0..6 => self.client_asks(),
-            6 => self.hop_asks(),
-            7..15 => self.someone_answers(),
-            15..20 => self.someone_follows(),
-            20..22 => self.repeat(),
-            22 => self.someone_passes_on(),
-            23 => self.alter(),
-            24 => self.noise(),
-            25..28 => self.wait(),
-            28 | 29 => self.unreachable(),
-            30 => self.reconfigure(),
-            _ => self.restart(),
+        let Some(operation) = self.traffic.operation() else { return false };
+        let received = match operation % 32 {
+            0..6 => Some(self.client_asks()),
+            6 => Some(self.traffic.inside_asks(&HOPS)),
+            7..15 => self.traffic.someone_answers(),
+            15..20 => self.traffic.someone_follows(),
+            20..22 => self.traffic.repeated(),
+            22 => self.traffic.someone_passes_on(),
+            23 => self.traffic.altered(),
+            24 => Some(self.traffic.noise()),
+            other => {
+                self.happen(other);
+                None
+            }
+        };
+        if let Some(received) = received {
+            self.deliver(received);
         }
         self.watch.audit(self.now, &self.shard.report());
         true
     }
 
-    fn client_asks(&mut self) {
+    /// Something other than a datagram.
+    fn happen(&mut self, operation: u8) {
+        match operation {
+            25..28 => self.wait(),
+            28 | 29 => self.unreachable(),
+            30 => self.reconfigure(),
+            _ => self.restart(),
+        }
+    }
+
+    fn client_asks(&mut self) -> Received {
         // Each asks its own listener.
-        let listener = usize::from(self.choose()) % CLIENTS.len();
-        let (from, listener) = (addr(CLIENTS[listener]), listener as u16);
-        let bytes = parties::request(from, &LISTENERS.map(addr), &mut || self.choose());
-        self.deliver(Received { listener, from, bytes });
-    }
-
-    fn hop_asks(&mut self) {
-        let (from, listener) = HOPS[usize::from(self.choose()) % HOPS.len()];
-        let from = addr(from);
-        let bytes = parties::request(from, &CLIENTS.map(addr), &mut || self.choose());
-        self.deliver(Received { listener, from, bytes });
-    }
-
-    fn someone_answers(&mut self) {
-        let Some(sent) = self.pick_sent() else { return };
-        let source = addr(LISTENERS[usize::from(sent.listener)]);
-        if let Some(bytes) = parties::answer(&sent, source, &mut || self.choose()) {
-            self.deliver(Received { listener: sent.listener, from: sent.to, bytes });
-        }
-    }
-
-    fn someone_follows(&mut self) {
-        let Some(sent) = self.pick_sent() else { return };
-        if let Some(bytes) = parties::follow(&sent, &mut || self.choose()) {
-            self.deliver(Received { listener: sent.listener, from: sent.to, bytes });
-        }
-    }
-
-    fn someone_passes_on(&mut self) {
-        let Some(sent) = self.pick_sent() else { return };
-        if let Some(bytes) = parties::pass_on(&sent, &mut || self.choose()) {
-            self.deliver(Received { listener: sent.listener, from: sent.to, bytes });
-        }
-    }
-
-    fn repeat(&mut self) {
-        if let Some(received) = self.pick_received() {
-            self.deliver(received);
-        }
-    }
-
-    /// Changes some bytes of a message, or sends it from another place.
-    fn alter(&mut self) {
-        let Some(mut received) = self.pick_received() else { return };
-        for _ in 0..self.choose() % 4 {
-            let at = usize::from(self.choose()) << 8 | usize::from(self.choose());
-            let at = at % received.bytes.len();
-            received.bytes[at] = self.choose();
-        }
-        if self.choose() & 1 == 1 {
-            received.from = addr(CLIENTS[usize::from(received.listener == 2) * 2]);
-        }
-        self.deliver(received);
-    }
-
-    fn noise(&mut self) {
-        let length = usize::from(self.choose());
-        let bytes: Vec<_> = self.data.by_ref().take(length).copied().collect();
-        self.deliver(Received { listener: 0, from: addr(CLIENTS[0]), bytes });
+        let listener = usize::from(self.traffic.choose()) % CLIENTS.len();
+        self.traffic.client_asks(addr(CLIENTS[listener]), listener as u16)
     }
 
     fn wait(&mut self) {
         // From 0.25 ms to 2.3 hours, mostly short: what waits is to be answered.
-        let exponent = (self.choose() % 26).min(self.choose() % 26);
+        let exponent = (self.traffic.choose() % 26).min(self.traffic.choose() % 26);
         self.run_timers_until(self.now + Duration::from_micros(250 << exponent));
     }
 
     /// ICMP about something that was sent, or that somebody makes up.
     fn unreachable(&mut self) {
-        let Some(mut sent) = self.pick_sent() else { return };
-        sent.bytes.truncate(QUOTED + usize::from(self.choose()));
-        if self.choose() & 7 == 7 {
-            let at = usize::from(self.choose()) % sent.bytes.len();
-            sent.bytes[at] = self.choose();
+        let Some(mut sent) = self.traffic.pick_sent() else { return };
+        sent.bytes.truncate(QUOTED + usize::from(self.traffic.choose()));
+        if self.traffic.choose() & 7 == 7 {
+            let at = usize::from(self.traffic.choose()) % sent.bytes.len();
+            sent.bytes[at] = self.traffic.choose();
         }
         let (to, quoted) = (sent.to, sent.bytes);
         let sent = self.run(|shard, now, out| shard.unreachable(now, to, &quoted, out));
@@ -215,7 +138,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     }
 
     fn reconfigure(&mut self) {
-        let how = self.choose();
+        let how = self.traffic.choose();
         self.hops = how & 0b111;
         self.set_hops();
         self.settings.stopping = how >> 3 & 3 == 3;
@@ -231,7 +154,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 
     fn restart(&mut self) {
         // Not often: most of what was going on is lost.
-        if self.choose() & 3 != 3 {
+        if self.traffic.choose() & 3 != 3 {
             return;
         }
         self.lives += 1;
@@ -244,16 +167,6 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.set_hops();
     }
 
-    fn pick_sent(&mut self) -> Option<Sent> {
-        let at = usize::from(self.choose());
-        self.sent.get(at % self.sent.len().max(1)).cloned()
-    }
-
-    fn pick_received(&mut self) -> Option<Received> {
-        let at = usize::from(self.choose());
-        self.received.get(at % self.received.len().max(1)).cloned()
-    }
-
     fn deliver(&mut self, received: Received) {
         let Received { listener, from, ref bytes } = received;
         let sent =
@@ -261,28 +174,23 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.watch.check(self.now, Cause::Datagram { from, bytes }, &sent);
         self.take(sent);
         if !received.bytes.is_empty() {
-            let at = self.choose();
-            keep(&mut self.received, received, at);
+            let at = self.traffic.choose();
+            self.traffic.keep_received(received, at);
         }
     }
 
     /// What was sent may be answered.
     fn take(&mut self, sent: Vec<Sent>) {
         for one in sent {
-            let at = self.choose();
-            keep(&mut self.sent, one, at);
+            let at = self.traffic.choose();
+            self.traffic.keep_sent(one, at);
         }
     }
 
-    fn run(&mut self, step: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Sign>)) -> Vec<Sent> {
+    fn run(&mut self, step: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>)) -> Vec<Sent> {
         let mut out = Outbox::default();
         step(&mut self.shard, self.now, &mut out);
-        let sent = |transmit: &base::Transmit| Sent {
-            listener: transmit.listener,
-            to: transmit.to,
-            bytes: out.datagram(transmit).to_vec(),
-        };
-        let mut sent: Vec<_> = out.transmits().iter().map(sent).collect();
+        let mut sent = sent(&out);
         (self.tamper)(&mut sent);
         sent
     }

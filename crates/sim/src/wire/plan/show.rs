@@ -29,13 +29,14 @@ impl Plan {
             let CallerPlan { site, start, arrivals, holding, answer_wait, must_succeed } = caller;
             let must = if *must_succeed { ", must succeed" } else { "" };
             let for_how_long = arrivals.duration.unwrap_or_default();
+            let rates: Vec<_> = arrivals.steps.iter().map(|step| format!("{:.1}", step.rate)).collect();
             writeln!(
                 f,
-                "caller {number} ({}): calls {} from {start} for {for_how_long:?}, {:.1} calls/s, {holding:?}, waits \
+                "caller {number} ({}): calls {} from {start} for {for_how_long:?}, {} calls/s, {holding:?}, waits \
                  {answer_wait:?}{must}",
                 caller_address(number),
                 self.sites[usize::from(*site)].name,
-                arrivals.rate
+                rates.join(", then ")
             )?;
         }
         for (number, SitePlan { name, role, processes }) in (0..).zip(&self.sites) {

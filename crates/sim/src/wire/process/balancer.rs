@@ -6,7 +6,7 @@ use balance::policy::by_name;
 use balance::{Balancer, Cluster, Member, Sign, Slot};
 use base::{Instant, Outbox};
 use node::fuzz::Sent;
-use node::{Input, NodeAddress, Orphans, Outcome, Prober, Reason, Settings, Shard, Topology, node_id};
+use node::{Event, Input, NodeAddress, Orphans, Outcome, Prober, Reason, Settings, Shard, Topology, node_id};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(in super::super) struct BalancerProcess {
     topology: Arc<Topology>,
     /// Version of the cluster that the shard has.
     told: u64,
-    signs: Outbox<Sign>,
+    events: Outbox<Event>,
     outcomes: Outbox<Outcome>,
 }
 
@@ -44,7 +44,7 @@ impl BalancerProcess {
             key,
             topology,
             told: 0,
-            signs: Outbox::default(),
+            events: Outbox::default(),
             outcomes: Outbox::default(),
         };
         process.set_members(now);
@@ -109,16 +109,16 @@ impl BalancerProcess {
 
     /// A datagram came in at the address that callers know.
     pub(super) fn datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.shard.handle(now, Input::Datagram { listener: 0, from, bytes }, &mut self.signs);
-        let sent = taken(&self.signs);
+        self.shard.handle(now, Input::Datagram { listener: 0, from, bytes }, &mut self.events);
+        let sent = taken(&self.events);
         self.heed(now);
         sent
     }
 
     /// Does what is due. Returns what it sends as an element, and its probes.
     pub(super) fn tick(&mut self, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
-        self.shard.handle(now, Input::Timer, &mut self.signs);
-        let sent = taken(&self.signs);
+        self.shard.handle(now, Input::Timer, &mut self.events);
+        let sent = taken(&self.events);
         self.heed(now);
         self.prober.tick(now, &mut self.outcomes);
         let probes = taken(&self.outcomes);
@@ -144,13 +144,14 @@ impl BalancerProcess {
 
     /// What the traffic says about the health of nodes.
     fn heed(&mut self, now: Instant) {
-        for sign in self.signs.drain_events() {
-            match sign {
-                Sign::NoAnswer { slot } => self.prober.hurry(now, slot),
-                Sign::Pause { slot, until, asked } => self.cluster.pause(slot, until, asked),
+        for event in self.events.drain_events() {
+            match event {
+                Event::Sign(Sign::NoAnswer { slot }) => self.prober.hurry(now, slot),
+                Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
+                Event::LookUp(name) => unreachable!("everybody in here is known by address, not as {name}"),
             }
         }
-        self.signs.clear();
+        self.events.clear();
         self.tell();
     }
 

@@ -2,10 +2,9 @@
 
 use super::super::plan::ProxyPlan;
 use super::{EPOCH_UNIX, taken, tokens, topology};
-use balance::Sign;
 use base::{Instant, Outbox};
 use node::fuzz::Sent;
-use node::{Input, NodeAddress, Orphans, ProxyReport, ProxySettings, ProxyShard, Settings};
+use node::{Event, Input, NodeAddress, Orphans, ProxyReport, ProxySettings, ProxyShard, Settings};
 use std::net::SocketAddr;
 
 pub(in super::super) struct ProxyProcess {
@@ -49,7 +48,7 @@ impl ProxyProcess {
         self.step(|shard, out| shard.unreachable(now, address, quoted, out))
     }
 
-    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, &mut Outbox<Sign>)) -> Vec<Sent> {
+    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, &mut Outbox<Event>)) -> Vec<Sent> {
         let mut out = Outbox::default();
         run(&mut self.shard, &mut out);
         taken(&out)

@@ -7,11 +7,11 @@ mod sites;
 
 use super::plan::{AnswererPlan, CallerPlan, Care, Plan};
 use crate::engine::{HostId, Rule};
-use crate::model::{effects, holding};
+use crate::model::{arrivals, effects, holding};
 use base::Instant;
 use config::scenario::{Costs, Group, Overload, Role, Scenario, Service, Stream, Transport};
 use core::time::Duration;
-use load::{ArrivalPlan, Holding, Process, Ramp, ServiceModel};
+use load::{ArrivalPlan, Holding, ServiceModel};
 use sites::Sites;
 
 /// An INVITE's work at an answerer in units of a BYE's, which is fixed there.
@@ -31,7 +31,8 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
     refuse(scenario)?;
     let ring = ring(&scenario.streams)?;
     let sites = Sites::of(scenario);
-    let timers = load::Timers { t1: scenario.timers.t1, t2: scenario.timers.t2 };
+    let config::scenario::Timers { t1, t2, t4, .. } = scenario.timers;
+    let timers = load::Timers { t1, t2, t4, ..load::Timers::default() };
     let answerers = sites.answerers().map(|server| match server {
         Some((group, host)) => answerer(&scenario.costs, &scenario.groups[group], host, ring),
         None => AnswererPlan { ring, trying: false, service: ServiceModel::default() },
@@ -124,37 +125,21 @@ fn ring(streams: &[Stream]) -> Result<Holding, String> {
     Ok(Holding::Fixed(first))
 }
 
-/// An agent for each step of a stream's load and each host that its calls enter by, which get equal shares.
+/// An agent for each stream and each host that its calls enter by, which get equal shares.
 fn callers(scenario: &Scenario, sites: &Sites) -> Vec<CallerPlan> {
-    let duration = scenario.run.duration;
     let mut callers = Vec::new();
     for stream in &scenario.streams {
         let entries = sites.entries(stream);
         let share = 1.0 / entries.len() as f64;
-        for (index, step) in stream.load.iter().enumerate().filter(|(_, step)| step.at < duration) {
-            let next = stream.load.get(index + 1);
-            let over = next.map_or(duration, |next| next.at.min(duration)).saturating_sub(step.at);
-            // A ramp that the end of the run cuts off keeps its slope.
-            let ramp = next.filter(|_| step.ramp).map(|next| {
-                let ramp = Ramp { from_rate: step.rate * share, over: next.at.saturating_sub(step.at) };
-                (ramp, next.rate * share)
-            });
-            let caller = |&site: &u16| CallerPlan {
-                site,
-                start: Instant::ZERO + step.at,
-                arrivals: ArrivalPlan {
-                    process: if stream.poisson { Process::Poisson } else { Process::Constant },
-                    rate: ramp.map_or(step.rate * share, |(_, to)| to),
-                    ramp: ramp.map(|(ramp, _)| ramp),
-                    calls_max: None,
-                    duration: Some(over),
-                },
-                holding: holding(stream.holding),
-                answer_wait: stream.patience,
-                must_succeed: false,
-            };
-            callers.extend(entries.iter().map(caller));
-        }
+        let caller = |&site: &u16| CallerPlan {
+            site,
+            start: Instant::ZERO,
+            arrivals: ArrivalPlan { duration: Some(scenario.run.duration), ..arrivals(stream, share) },
+            holding: holding(stream.holding),
+            answer_wait: stream.patience,
+            must_succeed: false,
+        };
+        callers.extend(entries.iter().map(caller));
     }
     callers
 }

@@ -145,7 +145,7 @@ impl<W: Wrapper> World<W> {
             local: caller_address(number),
             target,
             uri: format!("sip:service@{target}"),
-            arrivals: plan.arrivals,
+            arrivals: plan.arrivals.clone(),
             holding: plan.holding,
             answer_wait: plan.answer_wait,
             timers: self.plan.timers,

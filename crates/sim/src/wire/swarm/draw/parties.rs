@@ -103,11 +103,8 @@ impl Drawer {
             site: drawer.entry(entries),
             start: Instant::ZERO,
             arrivals: ArrivalPlan {
-                process: Process::Poisson,
-                rate: drawer.rng.random_range(0.5..8.0),
-                ramp: None,
-                calls_max: None,
                 duration: Some(Duration::from_millis(calm)),
+                ..ArrivalPlan::steady(Process::Poisson, drawer.rng.random_range(0.5..8.0))
             },
             holding: drawer.holding(),
             // Some give up while it rings, most do not.
@@ -120,11 +117,8 @@ impl Drawer {
             site: self.entry(entries),
             start: liveness,
             arrivals: ArrivalPlan {
-                process: Process::Constant,
-                rate: self.rng.random_range(1.0..10.0),
-                ramp: None,
-                calls_max: None,
                 duration: Some(LIVENESS),
+                ..ArrivalPlan::steady(Process::Constant, self.rng.random_range(1.0..10.0))
             },
             holding: Holding::Exponential(Duration::from_secs(2)),
             answer_wait: Duration::from_mins(3),

@@ -1,4 +1,5 @@
-//! Random sequences of operations on the stateful proxy, and whether the watch over it sees what it should see.
+//! On the stateful proxy.
+use crate::data;
 use node::Counters;
 use node::fuzz::{Sent, proxy, run_proxy};
 use proptest::prelude::*;
@@ -6,24 +7,12 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::config())]
 
     #[test]
     fn every_invariant_holds_after_every_operation(data in prop::collection::vec(any::<u8>(), 0..3_000)) {
         proxy(&data);
     }
-}
-
-/// Bytes of a run, the same each time.
-fn data(seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    (0..2_000).map(|_| next()).collect()
 }
 
 #[test]

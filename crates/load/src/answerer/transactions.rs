@@ -1,43 +1,31 @@
 use super::dialogs::DialogId;
-use crate::timers::Resend;
+use super::texts::Text;
+use crate::timers::{NEVER, Timed};
 use base::Instant;
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
 use std::net::SocketAddr;
+use transaction::Kind;
 use wire::{Host, Message, Method};
 
-/// Where a server transaction stands (RFC 3261 §17.2, RFC 6026 §7.1).
-#[derive(Debug)]
-pub(super) enum State {
-    /// With the processor or before it.
-    Queued,
-    /// An INVITE that rings until then.
-    Ringing {
-        /// When it is answered.
-        until: Instant,
-    },
-    /// A final response to INVITE, sent again until its ACK comes: timers G and H, and the UAS core's
-    /// retransmission of a 2xx (RFC 3261 §13.3.1.4).
-    Final(Resend),
-    /// Answered, and acknowledged if it is an INVITE: timers J and L.
-    Done {
-        /// When it can be forgotten.
-        until: Instant,
-    },
-}
-
 /// A request that was received, kept for as long as it may come again.
+///
+/// That of an INVITE whose 2xx nobody acknowledged becomes that of the BYE which ends the call: it is over at the same
+/// instant (RFC 6026 §7.1, timer L), and what comes to it again is absorbed either way.
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) key: u64,
+    /// Of what was received, or BYE for one that is sent.
     pub(super) method: Method,
-    /// The last response sent; 0 before the first.
+    /// The last response sent; 0 before the first, and for one that is sent.
     pub(super) status: u16,
-    /// Where responses go.
+    /// Where responses go, or the BYE.
     pub(super) to: SocketAddr,
-    /// Via to CSeq of its responses; emptied as soon as no response can follow but to a repeated request.
-    pub(super) head: Box<[u8]>,
-    pub(super) state: State,
+    /// What its messages are made of, emptied as soon as none can follow but to a repeated request.
+    pub(super) text: Text,
+    pub(super) timed: Timed,
+    /// When the dialog's callee is to be woken.
+    pub(super) wake: Instant,
     /// The alarm that is set for it.
     pub(super) alarm: Instant,
     /// The dialog that it creates or belongs to.
@@ -50,20 +38,17 @@ impl Transaction {
         key: u64,
         method: Method,
         to: SocketAddr,
-        head: Box<[u8]>,
+        text: Text,
         dialog: Option<DialogId>,
     ) -> Self {
-        let alarm = Instant::from_nanos(u64::MAX);
-        Self { key, method, status: 0, to, head, state: State::Queued, alarm, dialog }
+        let kind = if method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+        let timed = Timed::server(kind);
+        Self { key, method, status: 0, to, text, timed, wake: NEVER, alarm: NEVER, dialog }
     }
 
-    /// When something is to be done; `None` while the processor has it.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        match &self.state {
-            State::Queued => None,
-            State::Final(resend) => Some(resend.deadline()),
-            State::Ringing { until } | State::Done { until } => Some(*until),
-        }
+    /// When something is to be done; [`NEVER`] while the processor has it.
+    pub(super) fn deadline(&self) -> Instant {
+        self.wake.min(self.timed.deadline())
     }
 }
 

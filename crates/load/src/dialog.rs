@@ -1,26 +1,49 @@
 use std::net::{IpAddr, SocketAddr};
 use wire::{Host, Message, NameAddr, SipUri};
 
-/// What a caller keeps of a dialog: the parts of its requests that the 2xx decided. One allocation, some 300 bytes.
+/// What a party keeps of a dialog: the parts of its requests that the INVITE and the 2xx decided. One allocation, some
+/// 300 bytes.
 #[derive(Debug)]
-pub(super) struct Dialog {
+pub(crate) struct Dialog {
     /// Where its requests are sent.
-    pub(super) next_hop: SocketAddr,
+    pub(crate) next_hop: SocketAddr,
     /// Request-URI, then the Route and To lines, then the remote tag.
     text: Box<[u8]>,
     lines_at: u32,
     tag_at: u32,
 }
 
+/// The Contact's URI, unless it is missing or no SIP URI.
+pub(crate) fn contact<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
+    let contact = message.header("Contact").and_then(NameAddr::parse)?;
+    SipUri::parse(contact.uri).is_ok().then_some(contact.uri)
+}
+
 impl Dialog {
-    /// The dialog that a 2xx creates (RFC 3261 §12.1.2). `uri` stands in for a Contact that is missing or no SIP URI,
-    /// and `fallback` is where requests go when the URI to be asked is a name: resolving is not an agent's business.
-    pub(super) fn new(response: &Message<'_>, uri: &str, fallback: SocketAddr) -> Self {
-        let contact = response.header("Contact").and_then(NameAddr::parse).map(|contact| contact.uri);
-        let target = contact.filter(|uri| SipUri::parse(uri).is_ok()).unwrap_or(uri.as_bytes());
+    /// The caller's, by the 2xx (RFC 3261 §12.1.2). `uri` stands in for a Contact that cannot be used, and `fallback` is
+    /// where requests go when the URI to be asked is a name: resolving is not an agent's business.
+    pub(crate) fn of_caller(response: &Message<'_>, uri: &str, fallback: SocketAddr) -> Self {
         // The route set is the Record-Route in reverse order.
         let mut routes: Vec<_> = response.record_routes().map(|route| route.uri).collect();
         routes.reverse();
+        let target = contact(response).unwrap_or(uri.as_bytes());
+        Self::new(target, routes, response.to(), response.to_tag(), fallback)
+    }
+
+    /// The callee's, by any message that has the INVITE's From and Record-Route, and by the INVITE's Contact (RFC 3261
+    /// §12.1.1).
+    pub(crate) fn of_callee(message: &Message<'_>, target: &[u8], fallback: SocketAddr) -> Self {
+        let routes = message.record_routes().map(|route| route.uri).collect();
+        Self::new(target, routes, message.from(), message.from_tag(), fallback)
+    }
+
+    fn new<'a>(
+        target: &'a [u8],
+        mut routes: Vec<&'a [u8]>,
+        remote: &[u8],
+        tag: Option<&[u8]>,
+        fallback: SocketAddr,
+    ) -> Self {
         let next_hop = address(routes.first().copied().unwrap_or(target)).unwrap_or(fallback);
         // RFC 3261 §12.2.1.1: a first route without `lr` goes into the Request-URI and the target to the end.
         let strict = routes.first().is_some_and(|route| !is_loose(route));
@@ -37,26 +60,26 @@ impl Dialog {
                 text.extend_from_slice(part);
             }
         }
-        for part in [b"To: ", response.to(), b"\r\n"] {
+        for part in [b"To: ", remote, b"\r\n"] {
             text.extend_from_slice(part);
         }
         let tag_at = text.len() as u32;
-        text.extend_from_slice(response.to_tag().unwrap_or_default());
+        text.extend_from_slice(tag.unwrap_or_default());
         Self { next_hop, text: text.into_boxed_slice(), lines_at, tag_at }
     }
 
     /// The Request-URI.
-    pub(super) fn uri(&self) -> &[u8] {
+    pub(crate) fn uri(&self) -> &[u8] {
         &self.text[..self.lines_at as usize]
     }
 
     /// The Route and To header lines.
-    pub(super) fn lines(&self) -> &[u8] {
+    pub(crate) fn lines(&self) -> &[u8] {
         &self.text[self.lines_at as usize..self.tag_at as usize]
     }
 
     /// Whether the message comes from this dialog's remote party.
-    pub(super) fn has_remote_tag(&self, tag: Option<&[u8]>) -> bool {
+    pub(crate) fn has_remote_tag(&self, tag: Option<&[u8]>) -> bool {
         &self.text[self.tag_at as usize..] == tag.unwrap_or_default()
     }
 }
@@ -88,7 +111,7 @@ mod tests {
              To: \"B\" <sip:b@h>;tag=2\r\nCall-ID: c\r\nCSeq: 1 INVITE\r\n{lines}Content-Length: 0\r\n\r\n"
         );
         let response = wire::scan(text.as_bytes()).unwrap();
-        let dialog = Dialog::new(&response, "sip:b@h", "192.0.2.99:5099".parse().unwrap());
+        let dialog = Dialog::of_caller(&response, "sip:b@h", "192.0.2.99:5099".parse().unwrap());
         assert!(dialog.has_remote_tag(Some(b"2")) && !dialog.has_remote_tag(Some(b"3")));
         let [uri, lines] =
             [dialog.uri(), dialog.lines()].map(|part| String::from_utf8_lossy(part).into_owned());

@@ -1,0 +1,132 @@
+//! The gate: instructions a unit of each hot path, counted by `valgrind`, against those on record in
+//! `bench/instructions.toml`.
+//!
+//! Time depends on what else the machine does; instructions don't: the same build counts the same to some ten in a
+//! million. The tolerance is for what changes them without anybody's fault: what the compiler inlines after a change
+//! elsewhere, and which `memcpy` the C library picks for the processor.
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Parser, ValueEnum};
+use sarabande_bench::hot::{Length, Path};
+use std::env::consts::ARCH;
+use std::env::{current_exe, var_os};
+use std::fmt::Write as _;
+use std::process::Command;
+use std::thread::scope;
+use toml::{Table, Value};
+
+/// Counts the instructions of the hot paths, and fails where they have become more than those on record. With
+/// `UPDATE_INSTRUCTIONS=1` records them instead.
+#[derive(Parser)]
+struct Arguments {
+    /// Only does the work of this path, to be counted from outside, and prints how many units that were.
+    #[arg(long, requires = "length")]
+    path: Option<Path>,
+    /// How much of it.
+    #[arg(long, requires = "path")]
+    length: Option<Length>,
+}
+
+const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
+const TOLERANCE_PERCENT: f64 = 5.0;
+const HOW_TO_RECORD: &str = "UPDATE_INSTRUCTIONS=1 ./test.sh instructions";
+
+fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
+}
+
+/// Instructions of a whole run, and units that it did.
+fn count(path: Path, length: Length) -> Result<(u64, u64)> {
+    // Without the variables of whoever calls: they would move the stack.
+    let output = Command::new("valgrind")
+        .env_clear()
+        .envs(var_os("PATH").map(|path| ("PATH", path)))
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(current_exe()?)
+        .args(["--path", &name(&path), "--length", &name(&length)])
+        .output()
+        .context("valgrind cannot be run; `./test.sh packages` installs it")?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{} failed under valgrind: {told}", name(&path));
+    let counted = told.lines().find_map(|line| line.split_once("Collected : "));
+    let (_, counted) = counted.with_context(|| format!("valgrind told no count: {told}"))?;
+    Ok((counted.trim().parse()?, String::from_utf8(output.stdout)?.trim().parse()?))
+}
+
+/// Instructions a unit.
+fn measure(path: Path) -> Result<i64> {
+    let (short, long) = scope(|threads| {
+        let short = threads.spawn(|| count(path, Length::Short));
+        let long = count(path, Length::Long);
+        (short.join().expect("it returns its errors"), long)
+    });
+    let ((less, few), (more, many)) = (short?, long?);
+    ensure!(more > less && many > few, "{}: the long run did no more than the short one", name(&path));
+    Ok(((more - less) / (many - few)) as i64)
+}
+
+/// What compiles here, as `rustc 1.95.0 (...)`.
+fn compiler() -> Result<String> {
+    let output = Command::new("rustc").arg("--version").output().context("rustc cannot be run")?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+fn record(measured: &[(Path, i64)]) -> Result<()> {
+    let mut text = format!(
+        "# Instructions a unit of the hot paths, made by {HOW_TO_RECORD}\narch = \"{ARCH}\"\ncompiler = \"{}\"\n\n\
+         [instructions]\n",
+        compiler()?
+    );
+    for (path, instructions) in measured {
+        writeln!(text, "{} = {instructions} # a {}", name(path), path.unit())?;
+    }
+    std::fs::write(RECORD, text).context(RECORD)
+}
+
+/// Prints all, and returns what is wrong.
+fn compare(recorded: &Table, measured: &[(Path, i64)]) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for &(path, now) in measured {
+        let (name, unit) = (name(&path), path.unit());
+        let before = recorded.get(&name).and_then(Value::as_integer);
+        let before = before.with_context(|| format!("{RECORD} has no {name}; record it: {HOW_TO_RECORD}"))?;
+        let percent = 100.0 * (now - before) as f64 / before as f64;
+        println!("{name:12} {before:>8} recorded, {now:>8} measured, {percent:+6.1} % a {unit}");
+        if percent > TOLERANCE_PERCENT {
+            wrong.push(format!("{name}: {before} instructions a {unit} are on record, {now} were measured"));
+        } else if percent < -TOLERANCE_PERCENT {
+            println!("{name} has become faster: hold it there by {HOW_TO_RECORD}");
+        }
+    }
+    Ok(wrong)
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    if let (Some(path), Some(length)) = (arguments.path, arguments.length) {
+        println!("{}", path.run(length)?);
+        return Ok(());
+    }
+    let measured = Path::value_variants().iter().map(|&path| Ok((path, measure(path)?)));
+    let measured = measured.collect::<Result<Vec<_>>>()?;
+    if var_os("UPDATE_INSTRUCTIONS").is_some() {
+        return record(&measured);
+    }
+    let recorded: Table = std::fs::read_to_string(RECORD).context(RECORD)?.parse()?;
+    let text = |key: &str| recorded.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if text("arch") != ARCH {
+        println!("The record is of {}: nothing to compare {measured:?} with on {ARCH}", text("arch"));
+        return Ok(());
+    }
+    let instructions = recorded.get("instructions").and_then(Value::as_table);
+    let wrong = compare(instructions.context("the record has no [instructions]")?, &measured)?;
+    if !wrong.is_empty() {
+        bail!(
+            "more than {TOLERANCE_PERCENT} % above the record (of {}; this is {}):\n  {}\nIf it has to be so: {HOW_TO_RECORD}",
+            text("compiler"),
+            compiler()?,
+            wrong.join("\n  ")
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Calls between a caller and an answerer, with nothing between them.
+
+use super::Length;
+use anyhow::{Result, ensure};
+use base::{Instant, Outbox, Rng};
+use core::time::Duration;
+use load::{
+    Answerer, AnswererConfig, ArrivalPlan, Caller, CallerConfig, Event, Holding, Input, Process,
+    ServiceModel, Timers,
+};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+const CALLER: ([u8; 4], u16) = ([127, 0, 0, 1], 5070);
+const ANSWERER: ([u8; 4], u16) = ([127, 0, 0, 1], 5080);
+/// Calls a second.
+const RATE: f64 = 10.0;
+/// As many as begin in 64*T1 (32 s), after which the answerer forgets a transaction, and in a call's time.
+const WARM_UP: u64 = 400;
+const CALLS: u64 = 400;
+
+fn caller(calls: u64) -> Caller {
+    let config = CallerConfig {
+        listener: 0,
+        local: CALLER.into(),
+        target: ANSWERER.into(),
+        uri: "sip:service@127.0.0.1:5080".to_owned(),
+        arrivals: ArrivalPlan { calls_max: Some(calls), ..ArrivalPlan::steady(Process::Poisson, RATE) },
+        holding: Holding::Fixed(Duration::from_secs(5)),
+        answer_wait: Duration::from_mins(3),
+        timers: Timers::default(),
+    };
+    Caller::new(config, Instant::ZERO, Rng::from_seed(1))
+}
+
+fn answerer() -> Answerer {
+    let config = AnswererConfig {
+        listener: 0,
+        local: ANSWERER.into(),
+        name: "answerer".to_owned(),
+        ring: Holding::Fixed(Duration::ZERO),
+        trying: false,
+        service: ServiceModel::default(),
+        timers: Timers::default(),
+    };
+    Answerer::new(config, Rng::from_seed(2))
+}
+
+/// Datagrams on their way; they take no time.
+#[derive(Default)]
+struct Way(VecDeque<(SocketAddr, Vec<u8>)>);
+
+impl Way {
+    fn take(&mut self, out: &mut Outbox<Event>) {
+        self.0.extend(out.transmits().iter().map(|sent| (sent.to, out.datagram(sent).to_vec())));
+        out.clear();
+    }
+}
+
+/// Calls until all have ended: a long time has more of them.
+pub(super) fn calls(length: Length) -> Result<u64> {
+    let calls = length.pick(WARM_UP, WARM_UP + CALLS);
+    let (mut caller, mut answerer) = (caller(calls), answerer());
+    let (mut way, mut out) = (Way::default(), Outbox::default());
+    while let Some(now) =
+        Instant::earliest(caller.deadline(), answerer.deadline()).filter(|_| !caller.finished())
+    {
+        caller.handle(now, Input::Tick, &mut out);
+        way.take(&mut out);
+        answerer.handle(now, Input::Tick, &mut out);
+        way.take(&mut out);
+        while let Some((to, bytes)) = way.0.pop_front() {
+            if to == CALLER.into() {
+                caller.handle(now, Input::Datagram { from: ANSWERER.into(), bytes: &bytes }, &mut out);
+            } else {
+                answerer.handle(now, Input::Datagram { from: CALLER.into(), bytes: &bytes }, &mut out);
+            }
+            way.take(&mut out);
+        }
+    }
+    let completed = caller.results().calls_completed;
+    ensure!(completed == calls, "{completed} of {calls} calls were completed");
+    Ok(calls)
+}

@@ -1,0 +1,140 @@
+//! Datagrams of calls: noted on one element, then passed to another one that is like it in all, so that the making of
+//! messages is no part of the work.
+
+use super::Length;
+use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
+use anyhow::{Result, ensure};
+use base::{Instant, Ledger, Outbox};
+use core::time::Duration;
+use node::{Event, Input};
+use std::hint::black_box;
+use std::net::SocketAddr;
+
+/// Between two calls of the proxy.
+const BETWEEN: Duration = Duration::from_millis(320);
+/// As many calls of the proxy as begin in 64*T1 (32 s): from then on, transactions end as fast as they begin.
+const WARM_UP: u64 = 100;
+const CALLS: u64 = 200;
+
+/// What came in, and when.
+enum Noted {
+    Datagram(SocketAddr, Vec<u8>),
+    Timer,
+}
+
+/// An element, and all that it was given.
+struct Notes<E> {
+    element: E,
+    inputs: Vec<(Instant, Noted)>,
+}
+
+impl<E: Element> Element for Notes<E> {
+    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+        let noted = match input {
+            Input::Datagram { from, bytes, .. } => Noted::Datagram(from, bytes.to_vec()),
+            Input::Timer => Noted::Timer,
+        };
+        self.inputs.push((now, noted));
+        self.element.handle(now, input, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.element.deadline()
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.element.ledger()
+    }
+}
+
+impl<E: Element> Bed<Notes<E>> {
+    fn noting(element: E) -> Self {
+        Self::new(Notes { element, inputs: Vec::new() })
+    }
+
+    /// One call's INVITE, 180, 200 and ACK; returns its route.
+    fn establish(&mut self, call: u64) -> Result<Vec<u8>> {
+        let node = self.pass(CLIENT, &request(call, "INVITE", 1, None))?;
+        let route = self.route()?;
+        self.answer(node, 180)?;
+        self.answer(node, 200)?;
+        self.pass(CLIENT, &request(call, "ACK", 1, Some(&route)))?;
+        Ok(route)
+    }
+
+    fn transaction(&mut self, call: u64, method: &str, cseq: u32, route: &[u8]) -> Result<()> {
+        let node = self.pass(CLIENT, &request(call, method, cseq, Some(route)))?;
+        self.answer(node, 200)
+    }
+
+    fn run_timers(&mut self) {
+        while let Some(due) = self.element.deadline().filter(|due| *due <= self.now) {
+            self.out.clear();
+            self.element.handle(due, Input::Timer, &mut self.out);
+        }
+    }
+
+    /// Passes all that was noted, or the first `short` of it, to `element`; returns how many datagrams that were.
+    fn replay(&self, mut element: E, short: usize, length: Length) -> Result<u64> {
+        let (mut out, mut passed) = (Outbox::default(), 0);
+        let inputs = &self.element.inputs[..length.pick(short, self.element.inputs.len())];
+        for (now, noted) in inputs {
+            out.clear();
+            let input = match noted {
+                Noted::Datagram(from, bytes) => Input::Datagram { listener: 0, from: *from, bytes },
+                Noted::Timer => Input::Timer,
+            };
+            passed += u64::from(matches!(noted, Noted::Datagram(..)));
+            element.handle(*now, input, &mut out);
+        }
+        let same = length == Length::Short || element.ledger() == self.element.ledger();
+        ensure!(same, "the same datagrams were other work");
+        Ok(passed)
+    }
+}
+
+/// re-INVITE, 200 and ACK in calls that are established.
+pub(super) fn balanced(length: Length) -> Result<u64> {
+    let mut bed = Bed::noting(balancer());
+    let routes = (0..CALLS).map(|call| bed.establish(call)).collect::<Result<Vec<_>>>()?;
+    let short = bed.element.inputs.len();
+    for cseq in 2..5 {
+        for (call, route) in (0..).zip(&routes) {
+            bed.transaction(call, "INVITE", cseq, route)?;
+            bed.pass(CLIENT, &request(call, "ACK", cseq, Some(route)))?;
+        }
+    }
+    bed.replay(balancer(), short, length)
+}
+
+/// Whole calls, with the timers of the earlier ones in between.
+pub(super) fn proxied(length: Length) -> Result<u64> {
+    let (mut bed, mut short) = (Bed::noting(proxy()), 0);
+    for call in 0..WARM_UP + CALLS {
+        if call == WARM_UP {
+            short = bed.element.inputs.len();
+        }
+        bed.now += BETWEEN;
+        bed.run_timers();
+        let route = bed.establish(call)?;
+        bed.transaction(call, "BYE", 2, &route)?;
+    }
+    bed.replay(proxy(), short, length)
+}
+
+/// The messages of calls as they arrive at the balancer.
+pub(super) fn scan(length: Length) -> Result<u64> {
+    let mut bed = Bed::noting(balancer());
+    for call in 0..CALLS {
+        let route = bed.establish(call)?;
+        bed.transaction(call, "BYE", 2, &route)?;
+    }
+    let mut scanned = 0;
+    for (_, noted) in bed.element.inputs.iter().filter(|_| length == Length::Long) {
+        if let Noted::Datagram(_, bytes) = noted {
+            ensure!(black_box(wire::scan(black_box(bytes))).is_ok(), "a message of a call is none");
+            scanned += 1;
+        }
+    }
+    Ok(scanned)
+}

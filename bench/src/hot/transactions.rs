@@ -1,0 +1,87 @@
+//! All four machines of RFC 3261 §17, each opened, answered and cleared away, over the layer alone.
+
+use super::Length;
+use anyhow::{Context, Result};
+use base::Instant;
+use core::time::Duration;
+use std::hint::black_box;
+use transaction::{
+    Class, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Side, Tag, Timers,
+    TransportKind,
+};
+use wire::Method;
+
+/// Between two rounds of all machines; 64*T1 is 32 s, so 1,000 rounds are alive.
+const BETWEEN: Duration = Duration::from_millis(32);
+const WARM_UP: u64 = 1_500;
+const ROUNDS: u64 = 3_000;
+
+/// A message of no size.
+struct Blank;
+
+impl Message for Blank {
+    type Response<'a> = Self;
+
+    fn ack(&self, _: &Self) -> Option<Self> {
+        Some(Self)
+    }
+
+    fn to_tag(&self) -> Tag {
+        Tag::NONE
+    }
+}
+
+/// Where effects end.
+struct Ignore;
+
+impl Effects<(), Blank> for Ignore {
+    fn send(&mut self, id: Id, (): &(), _: &Blank, _: Sending) {
+        black_box(id);
+    }
+
+    fn tell(&mut self, id: Id, (): &mut (), _: News) {
+        black_box(id);
+    }
+
+    fn ended(&mut self, id: Id, (): ()) {
+        black_box(id);
+    }
+}
+
+/// A transaction of either side that is answered with `class`.
+fn live(layer: &mut Layer<(), Blank>, now: Instant, serial: u64, kind: Kind, class: Class) -> Result<()> {
+    let method = if kind == Kind::Invite { Method::Invite } else { Method::Bye };
+    let transport = TransportKind::Unreliable;
+
+    let key = Key::from_numbers(Side::Server, serial, method);
+    let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
+    let new = New { key, kind, transport, user: () };
+    let id = layer.accept(now, new, &mut Ignore).context("a transaction of this key is there")?;
+    layer.respond(now, id, class, Blank, &mut Ignore);
+    if kind == Kind::Invite {
+        layer
+            .received(now, &ServerKey { is_ack: true, ..key }, &mut Ignore)
+            .context("the ACK is not known")?;
+    }
+
+    let key = Key::from_numbers(Side::Client, serial, method);
+    let new = New { key, kind, transport, user: () };
+    layer.request(now, new, Blank, &mut Ignore).context("a transaction of this key is there")?;
+    layer.response(now, key, class, &Blank, &mut Ignore).context("the response is not known")?;
+    Ok(())
+}
+
+/// Four lives a round.
+pub(super) fn lives(length: Length) -> Result<u64> {
+    let (mut layer, mut now) = (Layer::new(Timers::default()), Instant::ZERO);
+    let rounds = length.pick(WARM_UP, WARM_UP + ROUNDS);
+    for serial in 0..rounds {
+        now += BETWEEN;
+        while layer.deadline().is_some_and(|due| due <= now) {
+            layer.expire(now, &mut Ignore);
+        }
+        live(&mut layer, now, serial, Kind::Invite, Class::Failure)?;
+        live(&mut layer, now, serial, Kind::NonInvite, Class::Success)?;
+    }
+    Ok(4 * rounds)
+}

@@ -1,0 +1,33 @@
+//! Simulated models whose speed is measured.
+
+use config::scenario::{Costs, Group, Run, Scenario, Stream, Timers};
+use core::time::Duration;
+
+/// Calls a second that the base server carries.
+const BASE: f64 = 160.0;
+/// Calls a second that the one proxy is offered.
+pub const PROXY_RATE: f64 = 100.0;
+
+/// `seconds` of one proxy of the base server's speed between its agents.
+pub fn proxy(seconds: u64) -> Scenario {
+    scenario(seconds, vec![Group::proxies("proxy", 1, BASE)], vec![0], PROXY_RATE)
+}
+
+/// `seconds` of topology 3 of the Overload paper at `rate` calls a second: eight edge proxies around two core proxies.
+pub fn topology_3(seconds: u64, rate: f64) -> Scenario {
+    let groups = vec![Group::proxies("edge", 8, BASE), Group::proxies("core", 2, BASE)];
+    scenario(seconds, groups, vec![0, 1, 0], rate)
+}
+
+fn scenario(seconds: u64, groups: Vec<Group>, path: Vec<usize>, rate: f64) -> Scenario {
+    Scenario {
+        title: "speed".to_owned(),
+        run: Run { duration: Duration::from_secs(seconds), warm_up: Duration::ZERO, ..Run::default() },
+        costs: Costs { base_capacity: BASE, ..Costs::default() },
+        timers: Timers::default(),
+        groups,
+        streams: vec![Stream::of_paper("calls", path, rate)],
+        links: Vec::new(),
+        faults: Vec::new(),
+    }
+}

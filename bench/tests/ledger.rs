@@ -1,0 +1,91 @@
+//! The ledger: a host of the model counts, for a call, exactly the operations that the server counts on its datagrams.
+
+use base::{Instant, Ledger, Operation, Outbox};
+use config::scenario::{Costs, Group, Role, Run, Scenario, Spread, Step, Stream, Timers};
+use node::Input;
+use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What the server counts for one call: INVITE, 180, 200, ACK, BYE, 200, and all timers of these.
+fn counted_live<E: Element>(element: E) -> anyhow::Result<Ledger> {
+    let mut bed = Bed::new(element);
+    bed.now = Instant::from_millis(1_000);
+    let server = bed.pass(CLIENT, &request(1, "INVITE", 1, None))?;
+    let route = bed.route()?;
+    bed.answer(server, 180)?;
+    bed.answer(server, 200)?;
+    bed.pass(CLIENT, &request(1, "ACK", 1, Some(&route)))?;
+    bed.now += Duration::from_secs(1);
+    let server = bed.pass(CLIENT, &request(1, "BYE", 2, Some(&route)))?;
+    bed.answer(server, 200)?;
+    while let Some(due) = bed.element.deadline() {
+        bed.element.handle(due, Input::Timer, &mut Outbox::default());
+    }
+    Ok(bed.element.ledger())
+}
+
+/// What the model counts for a call, of a hundred seconds of them.
+fn counted_in_the_model(groups: Vec<Group>) -> Ledger {
+    let path = (0..groups.len()).collect();
+    let mut stream = Stream::of_paper("calls", path, 1.0);
+    stream.holding = Spread::Fixed(Duration::from_secs(1));
+    stream.load.push(Step { at: Duration::from_secs(100), rate: 0.0, ramp: false });
+    let scenario = Scenario {
+        title: "ledger".to_owned(),
+        run: Run { duration: Duration::from_secs(500), warm_up: Duration::ZERO, ..Run::default() },
+        costs: Costs { operations: vec![("scan", Duration::from_nanos(1))], ..Costs::default() },
+        timers: Timers::default(),
+        groups,
+        streams: vec![stream],
+        links: Vec::new(),
+        faults: Vec::new(),
+    };
+    let results = sim::model::run(&scenario, 1);
+    assert_eq!((results.calls_left, results.transactions_left), (0, 0));
+    let calls = results.streams[0].outcomes.completed;
+    assert_eq!(calls, results.streams[0].calls);
+    per_call(&results.hosts[0].operations, calls)
+}
+
+fn per_call(all: &Ledger, calls: u64) -> Ledger {
+    let mut one = Ledger::default();
+    for (operation, count) in all.iter() {
+        assert_eq!(count % calls, 0, "{operation:?}: {count} in {calls} calls");
+        (0..count / calls).for_each(|_| one.charge(operation));
+    }
+    one
+}
+
+fn shown(ledger: &Ledger) -> BTreeMap<&'static str, u64> {
+    ledger.iter().filter(|(_, count)| *count > 0).map(|(op, count)| (op.name(), count)).collect()
+}
+
+#[test]
+fn a_balancer_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
+    let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 1e6) };
+    let policy = Role::Balancer { policy: config::Policy::RoundRobin };
+    let model = counted_in_the_model(vec![group("balancer", policy), group("server", Role::Server)]);
+    assert_eq!(shown(&model), shown(&counted_live(balancer())?));
+    assert_eq!(model[Operation::Forward], 6);
+    Ok(())
+}
+
+#[test]
+fn a_proxy_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
+    let model = counted_in_the_model(vec![Group::proxies("proxy", 1, 1e6)]);
+    assert_eq!(shown(&model), shown(&counted_live(proxy())?));
+    assert_eq!(model[Operation::CreateTransaction], 4);
+    Ok(())
+}
+
+/// Each price has an operation, and the other way round.
+#[test]
+fn every_operation_can_be_priced() {
+    let all =
+        std::fs::read_to_string("../crates/config/tests/scenarios/right/complete.toml").expect("a file");
+    let priced = all.split("[costs.operations]").nth(1).expect("the table is there");
+    for operation in Operation::ALL {
+        assert!(priced.contains(&format!("\n{} = ", operation.name())), "{operation:?}");
+    }
+}

@@ -1,0 +1,285 @@
+//! Host names in the URIs of requests that leave the site (RFC 3263 §4): asked for outside, remembered here.
+
+use crate::Event;
+use crate::reply::Halt;
+use crate::route::{Target, is_unicast};
+use crate::topology::{NodeAddress, Topology};
+use crate::validate::refused;
+use balance::CallKey;
+use base::{Instant, Outbox};
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// A name that a URI gives as the next hop.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Name {
+    /// In lower case, without a final dot.
+    pub host: String,
+    /// As the URI has it. Without one SRV records come first (RFC 3263 §4.2).
+    pub port: Option<u16>,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{}:{port}", self.host),
+            None => f.write_str(&self.host),
+        }
+    }
+}
+
+/// What came of a look-up.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resolved {
+    /// The addresses, each with its weight among them (RFC 2782); none if there is no such name.
+    pub addresses: Vec<(SocketAddr, f64)>,
+    /// How long that is good for.
+    pub fresh_for: Duration,
+}
+
+/// What is known of a name.
+#[derive(Clone, PartialEq, Debug)]
+enum Found {
+    Address(SocketAddr),
+    /// There is none, or none that a listener leads to.
+    Nowhere,
+    /// Nobody has answered yet.
+    NotYet,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// `None`: never answered.
+    addresses: Option<Vec<(SocketAddr, f64)>>,
+    /// When to ask again.
+    stale_at: Instant,
+}
+
+/// Names and their addresses.
+///
+/// Memory is bounded by two generations: when the young one is full, it becomes the old one, and what was in the old
+/// one and not used since is forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    young: BTreeMap<Vec<u8>, Entry>,
+    old: BTreeMap<Vec<u8>, Entry>,
+    /// The key looked for, kept for its memory.
+    key: Vec<u8>,
+}
+
+/// Names a generation: more than the far sides a site talks to in a day.
+const GENERATION: usize = 2_048;
+/// A question without an answer is asked again after this.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// RFC 1035 §2.3.4.
+const LONGEST: usize = 253;
+
+impl Names {
+    /// Where a request goes that leaves the site, by a listener of its family, best the `preferred` one (RFC 3261 §16.6
+    /// step 7). A name that has to be asked for becomes an event.
+    pub(crate) fn next_hop(
+        &mut self,
+        now: Instant,
+        target: Target<'_>,
+        call: CallKey,
+        (topology, preferred): (&Topology, u16),
+        out: &mut Outbox<Event>,
+    ) -> Result<NodeAddress, Halt> {
+        let address = match target {
+            Target::Address(address) => address,
+            Target::Nowhere => return Err(refused(502, "Next Hop Is No Address").into()),
+            Target::Name(host, port) => {
+                let usable =
+                    |to: SocketAddr| is_unicast(to.ip()) && topology.listener_for(preferred, to).is_some();
+                let (found, question) = self.find(now, (host, port), call, usable);
+                if let Some(name) = question {
+                    out.event(Event::LookUp(name));
+                }
+                match found {
+                    Found::Address(address) => address,
+                    Found::Nowhere => return Err(refused(502, "Next Hop Has No Address").into()),
+                    Found::NotYet => return Err(Halt::Unresolved),
+                }
+            }
+        };
+        let listener = topology.listener_for(preferred, address);
+        let listener = listener.ok_or(refused(502, "Next Hop Is Of Another Family"))?;
+        Ok(NodeAddress { address, listener })
+    }
+
+    /// The address for requests of a call, always the same while the answers are (RFC 3263 §4.4: a stateless proxy must
+    /// choose the same for each retransmission), and the question to be asked now, if any. `usable` tells which
+    /// addresses can be reached.
+    fn find(
+        &mut self,
+        now: Instant,
+        (host, port): (&[u8], Option<u16>),
+        call: CallKey,
+        usable: impl Fn(SocketAddr) -> bool,
+    ) -> (Found, Option<Name>) {
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        if host.len() > LONGEST {
+            return (Found::Nowhere, None);
+        }
+        self.set_key(host, port);
+        if !self.young.contains_key(&self.key) {
+            let entry = self.old.remove(&self.key);
+            self.make_room();
+            self.young.insert(
+                self.key.clone(),
+                entry.unwrap_or(Entry { addresses: None, stale_at: Instant::ZERO }),
+            );
+        }
+        let entry = self.young.get_mut(&self.key).expect("it was there or has just been put there");
+        let ask = entry.stale_at <= now;
+        if ask {
+            entry.stale_at = now + ASK_AGAIN;
+        }
+        let found = match &entry.addresses {
+            None => Found::NotYet,
+            Some(addresses) => choose(addresses, call, usable).map_or(Found::Nowhere, Found::Address),
+        };
+        let name = || Name { host: String::from_utf8_lossy(host).to_ascii_lowercase(), port };
+        (found, ask.then(name))
+    }
+
+    /// Takes an answer. A failure does not undo an earlier success: the last good answer stays.
+    pub(crate) fn learn(&mut self, now: Instant, name: &Name, answer: &Resolved) {
+        self.set_key(name.host.as_bytes(), name.port);
+        let entry = self.young.get_mut(&self.key).or_else(|| self.old.get_mut(&self.key));
+        // Not in use: another shard asked, or it was forgotten.
+        let Some(entry) = entry else { return };
+        entry.stale_at = now + answer.fresh_for;
+        if !answer.addresses.is_empty() || entry.addresses.is_none() {
+            entry.addresses = Some(answer.addresses.clone());
+        }
+    }
+
+    fn set_key(&mut self, host: &[u8], port: Option<u16>) {
+        self.key.clear();
+        self.key.extend(host.iter().map(u8::to_ascii_lowercase));
+        self.key.push(b':');
+        self.key.extend_from_slice(&port.unwrap_or(0).to_be_bytes());
+    }
+
+    fn make_room(&mut self) {
+        if self.young.len() >= GENERATION {
+            self.old = core::mem::take(&mut self.young);
+        }
+    }
+}
+
+/// One of the addresses that can be reached, in proportion to the weights.
+fn choose(
+    addresses: &[(SocketAddr, f64)],
+    CallKey(call): CallKey,
+    usable: impl Fn(SocketAddr) -> bool,
+) -> Option<SocketAddr> {
+    let usable = || addresses.iter().filter(|(address, _)| usable(*address));
+    let sum: f64 = usable().map(|(_, weight)| weight).sum();
+    // The call keys are spread evenly.
+    let mut left = (call as u64 as f64 / u64::MAX as f64) * sum;
+    let chosen = usable().find(|(_, weight)| {
+        left -= weight;
+        left <= 0.0
+    });
+    // Rounding may leave a little at the end.
+    chosen.or_else(|| usable().last()).map(|(address, _)| *address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: CallKey = CallKey(7);
+
+    fn address(last: u8) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, last], 5060))
+    }
+
+    fn answer(addresses: &[(SocketAddr, f64)]) -> Resolved {
+        Resolved { addresses: addresses.to_vec(), fresh_for: Duration::from_secs(30) }
+    }
+
+    fn name(host: &str) -> Name {
+        Name { host: host.to_owned(), port: None }
+    }
+
+    fn find(names: &mut Names, now: u64, host: &str) -> (Found, Option<Name>) {
+        names.find(Instant::from_millis(now), (host.as_bytes(), None), CALL, |_| true)
+    }
+
+    #[test]
+    fn a_name_is_asked_for_once_and_again_when_its_answer_is_stale() {
+        let mut names = Names::default();
+        assert_eq!(find(&mut names, 0, "A.example."), (Found::NotYet, Some(name("a.example"))));
+        assert_eq!(find(&mut names, 10, "a.example"), (Found::NotYet, None));
+        assert_eq!(
+            find(&mut names, 5_000, "a.example"),
+            (Found::NotYet, Some(name("a.example"))),
+            "no answer"
+        );
+        names.learn(Instant::from_millis(5_100), &name("a.example"), &answer(&[(address(1), 1.0)]));
+        assert_eq!(find(&mut names, 35_000, "a.EXAMPLE"), (Found::Address(address(1)), None));
+        let stale = find(&mut names, 35_100, "a.example");
+        assert_eq!(
+            stale,
+            (Found::Address(address(1)), Some(name("a.example"))),
+            "nobody waits for the new one"
+        );
+        names.learn(Instant::from_millis(35_200), &name("a.example"), &answer(&[]));
+        assert_eq!(
+            find(&mut names, 35_200, "a.example"),
+            (Found::Address(address(1)), None),
+            "the last good one"
+        );
+        find(&mut names, 36_000, "b.example");
+        names.learn(Instant::from_millis(36_000), &name("b.example"), &answer(&[]));
+        assert_eq!(find(&mut names, 36_001, "b.example"), (Found::Nowhere, None));
+    }
+
+    #[test]
+    fn a_port_makes_another_name() {
+        let mut names = Names::default();
+        find(&mut names, 0, "a.example");
+        names.learn(Instant::ZERO, &name("a.example"), &answer(&[(address(1), 1.0)]));
+        let with_port = names.find(Instant::ZERO, (b"a.example", Some(5080)), CALL, |_| true);
+        assert_eq!(with_port, (Found::NotYet, Some(Name { host: "a.example".to_owned(), port: Some(5080) })));
+    }
+
+    #[test]
+    fn calls_share_the_addresses_by_weight_and_each_keeps_its_own() {
+        let mut names = Names::default();
+        find(&mut names, 0, "a.example");
+        let addresses = [(address(1), 1.0), (address(2), 3.0), (address(3), 100.0)];
+        names.learn(Instant::ZERO, &name("a.example"), &answer(&addresses));
+        let mut shares = [0; 3];
+        for call in 0..4_000_u64 {
+            let call = CallKey(u128::from(call.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+            let mut find = || {
+                let usable = |at: SocketAddr| at != address(3);
+                names.find(Instant::ZERO, (b"a.example", None), call, usable).0
+            };
+            let found = find();
+            assert_eq!(find(), found);
+            let index =
+                addresses.iter().position(|(at, _)| Found::Address(*at) == found).expect("one of them");
+            shares[index] += 1;
+        }
+        assert!((900..1_100).contains(&shares[0]) && shares[2] == 0, "{shares:?}");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_in_use_stays() {
+        let mut names = Names::default();
+        find(&mut names, 0, "used.example");
+        names.learn(Instant::ZERO, &name("used.example"), &answer(&[(address(1), 1.0)]));
+        for other in 0..10 * GENERATION {
+            find(&mut names, 0, &format!("{other}.example"));
+            assert_eq!(find(&mut names, 0, "used.example").0, Found::Address(address(1)));
+        }
+        assert!(names.young.len() + names.old.len() <= 2 * GENERATION);
+    }
+}

@@ -1,0 +1,161 @@
+use crate::context::Context;
+use base::{Instant, Slab, TimerWheel};
+use core::ops::{Index, IndexMut};
+use transaction::Id;
+
+/// A request on its way through.
+pub(crate) struct Proxied<R> {
+    pub(crate) context: Context,
+    pub(crate) server: Id,
+    pub(crate) client: Option<Id>,
+    /// Kept until the final response: answers and further attempts are made of it.
+    pub(crate) request: Option<R>,
+    pub(crate) attempt: u8,
+    /// Whether the medium knows that this attempt has been answered.
+    pub(crate) settled: bool,
+    /// Whether it counts no more as unanswered.
+    answered: bool,
+    /// Timer C's key in the wheel.
+    timer_c: Option<u32>,
+}
+
+impl<R> Proxied<R> {
+    pub(crate) fn new(context: Context, server: Id, request: R) -> Self {
+        Self {
+            context,
+            server,
+            client: None,
+            request: Some(request),
+            attempt: 0,
+            settled: false,
+            answered: false,
+            timer_c: None,
+        }
+    }
+}
+
+/// What the proxy keeps with a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leg {
+    /// The server transaction of this proxied request; others may use the place after it.
+    Server(u32),
+    /// Its client transaction.
+    Client(u32),
+    /// A transaction that nothing hangs on: of a CANCEL, or of a request that the proxy refused.
+    Alone,
+}
+
+/// All requests on their way, each with its Timer C. An entry is there until it is finished and its client transaction over.
+pub(crate) struct Table<R> {
+    entries: Slab<Proxied<R>>,
+    /// Timer C of all INVITEs. No lane: nearly all are called off early, and each provisional response sets one anew.
+    timers_c: TimerWheel,
+    /// Requests without a final response.
+    unanswered: usize,
+}
+
+impl<R> Default for Table<R> {
+    fn default() -> Self {
+        Self { entries: Slab::default(), timers_c: TimerWheel::default(), unanswered: 0 }
+    }
+}
+
+impl<R> Index<u32> for Table<R> {
+    type Output = Proxied<R>;
+
+    fn index(&self, at: u32) -> &Proxied<R> {
+        &self.entries[at]
+    }
+}
+
+impl<R> IndexMut<u32> for Table<R> {
+    fn index_mut(&mut self, at: u32) -> &mut Proxied<R> {
+        &mut self.entries[at]
+    }
+}
+
+impl<R> Table<R> {
+    /// Enters a request; returns its place.
+    pub(crate) fn insert(&mut self, entry: Proxied<R>) -> u32 {
+        self.unanswered += 1;
+        self.entries.insert(entry)
+    }
+
+    /// The request at this place, if it still is the one of this server transaction.
+    pub(crate) fn of_server(&self, at: u32, server: Id) -> Option<&Proxied<R>> {
+        self.entries.get(at).filter(|entry| entry.server == server)
+    }
+
+    /// The request that a client transaction serves now; one that lost its request to an alternate serves none.
+    pub(crate) fn of_client(&self, client: Id, leg: Leg) -> Option<u32> {
+        let Leg::Client(at) = leg else { return None };
+        self.entries.get(at).filter(|entry| entry.client == Some(client)).map(|_| at)
+    }
+
+    pub(crate) fn set_timer_c(&mut self, at: u32, deadline: Instant) {
+        let entry = &mut self.entries[at];
+        match entry.timer_c {
+            Some(timer) => self.timers_c.reset(timer, deadline),
+            None => entry.timer_c = Some(self.timers_c.set(deadline, at)),
+        }
+    }
+
+    pub(crate) fn stop_timer_c(&mut self, at: u32) {
+        if let Some(timer) = self.entries[at].timer_c.take() {
+            self.timers_c.cancel(timer);
+        }
+    }
+
+    /// The next request whose Timer C is due, and its server transaction.
+    pub(crate) fn pop_timer_c(&mut self, now: Instant) -> Option<(u32, Id)> {
+        let (_, at) = self.timers_c.pop(now)?;
+        let entry = &mut self.entries[at];
+        entry.timer_c = None;
+        Some((at, entry.server))
+    }
+
+    /// When a Timer C fires next.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.timers_c.deadline()
+    }
+
+    /// A transaction is over: from a client transaction nothing more will come.
+    pub(crate) fn ended(&mut self, id: Id, leg: Leg) {
+        if let Some(at) = self.of_client(id, leg) {
+            self.entries[at].client = None;
+            self.free(at);
+        }
+    }
+
+    /// Lets go of what a finished request needs no more.
+    pub(crate) fn settle(&mut self, at: u32) {
+        if let Some(entry) = self.entries.get_mut(at)
+            && entry.context.is_finished()
+        {
+            entry.request = None;
+            if !core::mem::replace(&mut entry.answered, true) {
+                self.unanswered -= 1;
+            }
+            self.free(at);
+        }
+    }
+
+    /// Forgets a request that has been answered and whose client transaction is over.
+    fn free(&mut self, at: u32) {
+        let entry = &self.entries[at];
+        if entry.context.is_finished() && entry.client.is_none() {
+            self.stop_timer_c(at);
+            self.entries.remove(at);
+        }
+    }
+
+    /// Requests that wait for their final response.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.unanswered
+    }
+
+    /// Requests that wait for their answer, or for more 2xx.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

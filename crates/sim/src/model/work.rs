@@ -1,0 +1,220 @@
+//! What runs on a host, and the work that it does for a job.
+
+use super::agents::{Agents, Alarm, Out};
+use super::balancer::Balancer;
+use super::control::{Control, Refused};
+use super::measure::HostResults;
+use super::medium::Router;
+use super::message::{HostId, Letter, Message, Sent, Start};
+use super::prices::Prices;
+use base::{Instant, Ledger, Operation};
+use config::scenario::Costs;
+use core::time::Duration;
+use overload::{Class, RejectAt, RejectState};
+use proxy::{Arrived, Fire, Medium, Proxy, Refusal, Sink};
+use transaction::Sending;
+use wire::Method;
+
+/// What runs on a host.
+pub(crate) enum Role {
+    Proxy(Box<Proxy<Router>>, Router),
+    Balancer(Box<Balancer>),
+    /// The agents answer here.
+    Server,
+}
+
+impl Role {
+    /// What its own code counted.
+    pub(crate) fn ledger(&self) -> Ledger {
+        match self {
+            Self::Proxy(proxy, _) => proxy.ledger(),
+            Self::Balancer(balancer) => balancer.ledger,
+            Self::Server => Ledger::default(),
+        }
+    }
+
+    /// Ends the transactions whose time is over. Where that is free nobody can tell when it is done, as long as it is
+    /// before the next message.
+    pub(crate) fn clear_away(&mut self, now: Instant) {
+        if let Self::Proxy(proxy, _) = self {
+            while proxy.clear_away(now) {}
+        }
+    }
+}
+
+/// What runs on a host, without the processor and the queue.
+pub(crate) struct Element {
+    pub(crate) id: HostId,
+    pub(crate) role: Role,
+    pub(crate) control: Control,
+    pub(crate) costs: Costs,
+    pub(crate) prices: Option<Prices>,
+    /// What was done, but for what the role at hand counts itself.
+    pub(crate) ledger: Ledger,
+    /// What of that has taken time already.
+    pub(crate) paid: Ledger,
+    /// Whether its work takes no time.
+    pub(crate) free: bool,
+    pub(crate) results: HostResults,
+}
+
+/// Collects what a host sends.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) from: HostId,
+    pub(crate) letters: &'a mut Vec<Letter>,
+}
+
+impl Sink<Sent> for Outgoing<'_> {
+    fn send(&mut self, message: &Sent, _: Sending) {
+        self.letters.push(Letter::new(self.from, *message));
+    }
+}
+
+/// The surroundings of the work of a job, which is done at the start of its service.
+pub(crate) struct Work<'a> {
+    pub(crate) now: Instant,
+    pub(crate) agents: &'a mut Agents,
+    pub(crate) alarms: &'a mut Vec<Alarm>,
+    /// What is sent when the service is over.
+    pub(crate) out: &'a mut Vec<Letter>,
+}
+
+impl Element {
+    /// Fires it.
+    pub(crate) fn timer(&mut self, work: &mut Work<'_>, fire: Fire) -> Duration {
+        if let Role::Proxy(proxy, router) = &mut self.role {
+            proxy.fire(work.now, fire, router, &mut Outgoing { from: self.id, letters: work.out });
+        }
+        self.tell(work);
+        if fire.is_cleanup() { self.costs.cleanup } else { self.costs.timer }
+    }
+
+    /// Handles it, and says what that costs on the base server.
+    pub(crate) fn message(&mut self, work: &mut Work<'_>, class: Class, message: &Message) -> Duration {
+        let now = work.now;
+        let Self { id, role, control, costs, ledger, results, .. } = self;
+        match role {
+            Role::Proxy(proxy, router) => {
+                ledger.charge(Operation::Scan);
+                let new = class.is_new() && !control.is_off();
+                if new && proxy.knows(&message.server_key()) {
+                    // Two copies waited, and each was new when it came: this one is no second request.
+                    control.on_lost(now, message);
+                } else if new && control.settings().reject_at == RejectAt::Service {
+                    let from = message.top().host;
+                    if let Some(refused) = control.judge(now, from, class, message) {
+                        results.rejected.add(now, 1.0);
+                        control.on_left(from);
+                        return self.reject(work, message, refused);
+                    }
+                }
+                let sink = &mut Outgoing { from: *id, letters: work.out };
+                let cost = proxied(now, proxy, router, (costs, ledger), message, sink);
+                self.tell(work);
+                cost
+            }
+            Role::Balancer(balancer) => {
+                balancer.handle(now, *id, *message, work.out);
+                costs.message
+            }
+            Role::Server => {
+                let share = match (message.start, message.method) {
+                    (Start::Request, Method::Invite) => costs.invite_work,
+                    // TLWL paper, section IV: it creates the session, which the INVITE's work has in it.
+                    (Start::Request, Method::Ack) => 0.0,
+                    _ => 1.0,
+                };
+                let mut answers =
+                    Out { sent: core::mem::take(work.out), alarms: core::mem::take(work.alarms) };
+                work.agents.handle(now, message, &mut answers);
+                // They are answers of this host: its links carry them.
+                answers.sent.iter_mut().for_each(|letter| letter.from = *id);
+                (*work.out, *work.alarms) = (answers.sent, answers.alarms);
+                costs.message.mul_f64(share)
+            }
+        }
+    }
+
+    /// Answers a new request with a failure.
+    pub(crate) fn reject(&mut self, work: &mut Work<'_>, request: &Message, refused: Refused) -> Duration {
+        let Role::Proxy(proxy, router) = &mut self.role else { return Duration::ZERO };
+        let stateful = self.control.settings().reject_state == RejectState::Stateful;
+        let before = work.out.len();
+        if stateful {
+            let arrived = arrived(request, router);
+            let sink = &mut Outgoing { from: self.id, letters: work.out };
+            proxy.refuse(work.now, &arrived, request, Refusal(refused.status), router, sink);
+        } else {
+            work.out.push(Letter::new(self.id, router.respond(request, refused.status)));
+            self.ledger.charge(Operation::Reject);
+        }
+        for letter in &mut work.out[before..] {
+            letter.sent.message.retry_after = refused.retry_after;
+        }
+        self.tell(work);
+        if stateful { self.costs.reject_stateful } else { self.costs.reject }
+    }
+
+    /// Lets responses to other hosts say what the host wants to be sent.
+    fn tell(&mut self, work: &mut Work<'_>) {
+        if !self.control.gives_notice() {
+            return;
+        }
+        for letter in work.out.iter_mut() {
+            let Sent { to, message } = &letter.sent;
+            if to != &HostId::AGENTS && !message.is_request() {
+                letter.notice = self.control.notice(work.now, message.target);
+            }
+        }
+    }
+
+    /// How long work takes on the base server that costs this much, and what its operations cost.
+    pub(crate) fn time_of(&mut self, cost: Duration) -> Duration {
+        match &self.prices {
+            _ if self.free => Duration::ZERO,
+            None => cost,
+            Some(prices) => {
+                // What was done outside of any service, such as ending sessions, falls to the next one.
+                let done = self.role.ledger() + self.ledger;
+                let paid = core::mem::replace(&mut self.paid, done);
+                cost + prices.of(&(done - paid))
+            }
+        }
+    }
+}
+
+fn arrived(request: &Message, router: &Router) -> Arrived {
+    Arrived {
+        method: request.method,
+        key: request.server_key(),
+        cancels: (request.method == Method::Cancel).then(|| request.cancelled_key()),
+        transport: router.transport_of(request),
+    }
+}
+
+fn proxied(
+    now: Instant,
+    proxy: &mut Proxy<Router>,
+    router: &mut Router,
+    (costs, ledger): (&Costs, &mut Ledger),
+    message: &Message,
+    sink: &mut Outgoing<'_>,
+) -> Duration {
+    if let Start::Response(status) = message.start {
+        proxy.response(now, message.client_key(), status, message, router, sink);
+        return costs.message;
+    }
+    let arrived = arrived(message, router);
+    if message.method == Method::Ack && message.to_tag != Some(HostId::AGENTS) {
+        // To a failure: it finds its transaction, or it is for an answer that left none, and ends here.
+        let known = proxy.absorb(now, &arrived.key, sink);
+        return if known || message.to_tag != Some(sink.from) { costs.message } else { costs.reject_ack };
+    }
+    if !proxy.absorb(now, &arrived.key, sink) {
+        if message.is_in_dialog() {
+            ledger.charge(Operation::VerifyToken);
+        }
+        proxy.take(now, &arrived, *message, router, sink);
+    }
+    costs.message
+}
