@@ -35,7 +35,10 @@ fn all_share_by_capacity() {
 #[test]
 fn round_robin_is_smooth() {
     let mut balancer = balancer(Box::new(RoundRobin::new(0)), &[2.0, 1.0]);
-    assert_eq!(assign(&mut balancer, 0..6), [0, 1, 0, 0, 1, 0]);
+    let order = assign(&mut balancer, 0..12);
+    assert_eq!(order[..3], [0, 1, 0]);
+    // Every third one is for the smaller.
+    assert_eq!(order[3..], [1, 0, 0, 1, 0, 0, 1, 0, 0]);
 }
 
 #[test]
@@ -72,6 +75,32 @@ fn bursts_that_do_not_divide_by_the_nodes_still_spread_evenly() {
         }
         let calls = calls.map(|calls| calls as u64);
         assert_eq!(calls, [10 * burst; 4], "bursts of {burst}");
+    }
+}
+
+#[test]
+fn calls_that_overlap_at_random_spread_evenly() {
+    for (nodes, calls_at_a_time) in [(4, 1.0), (4, 3.0), (4, 10.0), (8, 8.0)] {
+        let mut balancer = balancer(Box::new(Cjsq::new(0)), &vec![1.0; nodes]);
+        let mut rng = Rng::from_seed(7);
+        let mut uniform = move || -> f64 { (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64 };
+        let mut open: Vec<(f64, u64)> = Vec::new();
+        let (mut now, mut slots) = (0.0_f64, Vec::new());
+        for call in 0..40_000 {
+            now -= (1.0 - uniform()).ln() / calls_at_a_time;
+            while let Some(over) = open.iter().position(|&(end, _)| end <= now) {
+                let (_, call) = open.swap_remove(over);
+                balancer.response(Instant::ZERO, &response(call, Method::Invite, 1, 486));
+            }
+            slots.push(assign(&mut balancer, call..call + 1)[0]);
+            open.push((now - (1.0 - uniform()).ln(), call));
+        }
+        let shares = shares(&slots, nodes);
+        // Four standard deviations of choices by lot.
+        let even = 1.0 / nodes as f64;
+        let bound = 4.0 * (even * (1.0 - even) / slots.len() as f64).sqrt();
+        let fair = shares.iter().all(|share| (share - even).abs() < bound);
+        assert!(fair, "{calls_at_a_time} calls on {nodes} nodes: {shares:?}");
     }
 }
 

@@ -18,7 +18,7 @@ pub enum Drop {
     SearchMiss,
     /// The orphan rule is to drop.
     Orphan,
-    /// There is no address to send it to: a host name, or not a unicast address.
+    /// There is no address to send it to: a Via names a host or no unicast address.
     NoTarget,
     /// It goes to a host name that is being asked for: its repetition will find the address.
     Unresolved,

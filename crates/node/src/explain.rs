@@ -42,6 +42,7 @@ impl Shard {
         // Through which listener it came decides nothing but by which it would leave.
         let facts = self.examine(now, 0, from, &message, out);
         (self.ledger, self.counters.tokens_refused) = before;
+        let facts = facts.and_then(|facts| facts.halted().map_or(Ok(facts), Err));
         let facts = facts.map_err(|halt| match halt {
             Halt::Answered(own) => format!("refused: {} {}", own.status(), own.reason()),
             Halt::Unresolved => {

@@ -33,9 +33,10 @@ impl fmt::Display for Name {
 /// What came of a look-up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resolved {
-    /// The addresses, each with its weight among them (RFC 2782); none if there is no such name.
-    pub addresses: Vec<(SocketAddr, f64)>,
-    /// How long that is good for.
+    /// The addresses, each with its weight among them (RFC 2782), always in the same order; none if there is no such
+    /// name. `None`: the look-up failed, so nothing is known.
+    pub addresses: Option<Vec<(SocketAddr, f64)>>,
+    /// When to ask again.
     pub fresh_for: Duration,
 }
 
@@ -152,8 +153,10 @@ impl Names {
         // Not in use: another shard asked, or it was forgotten.
         let Some(entry) = entry else { return };
         entry.stale_at = now + answer.fresh_for;
-        if !answer.addresses.is_empty() || entry.addresses.is_none() {
-            entry.addresses = Some(answer.addresses.clone());
+        if let Some(addresses) = &answer.addresses
+            && (!addresses.is_empty() || entry.addresses.is_none())
+        {
+            entry.addresses = Some(addresses.clone());
         }
     }
 
@@ -200,7 +203,7 @@ mod tests {
     }
 
     fn answer(addresses: &[(SocketAddr, f64)]) -> Resolved {
-        Resolved { addresses: addresses.to_vec(), fresh_for: Duration::from_secs(30) }
+        Resolved { addresses: Some(addresses.to_vec()), fresh_for: Duration::from_secs(30) }
     }
 
     fn name(host: &str) -> Name {
@@ -236,6 +239,13 @@ mod tests {
             "the last good one"
         );
         find(&mut names, 36_000, "b.example");
+        let failed = Resolved { addresses: None, fresh_for: Duration::ZERO };
+        names.learn(Instant::from_millis(36_000), &name("b.example"), &failed);
+        assert_eq!(
+            find(&mut names, 36_000, "b.example").0,
+            Found::NotYet,
+            "a failure says nothing of the name"
+        );
         names.learn(Instant::from_millis(36_000), &name("b.example"), &answer(&[]));
         assert_eq!(find(&mut names, 36_001, "b.example"), (Found::Nowhere, None));
     }

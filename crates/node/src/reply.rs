@@ -54,6 +54,7 @@ impl Own {
 }
 
 /// Why a request is not forwarded now.
+#[derive(Clone, Copy)]
 pub(crate) enum Halt {
     /// It gets an answer of ours.
     Answered(Own),

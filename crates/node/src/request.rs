@@ -21,11 +21,16 @@ pub(crate) struct Facts<'a> {
     /// Where its responses go.
     target: SocketAddr,
     /// Where it goes if it comes from the pool.
-    outside: Option<NodeAddress>,
+    outside: Option<Result<NodeAddress, Halt>>,
     routing: u32,
 }
 
 impl Facts<'_> {
+    /// Why it goes nowhere, if that is so.
+    pub(crate) fn halted(&self) -> Option<Halt> {
+        self.outside.and_then(Result::err)
+    }
+
     /// The token would have named the node of an ACK or CANCEL; a bad one earns no search.
     pub(crate) fn reconsider(&self, decision: Decision) -> Decision {
         match decision {
@@ -49,7 +54,16 @@ impl Shard {
             return self.discard(Drop::Ack);
         }
         let outcome = self.examine(now, listener, from, message, out);
-        let outcome = outcome.and_then(|facts| Ok(self.assign(now, listener, from, message, &facts, out)?));
+        let outcome = outcome.and_then(|facts| match facts.halted() {
+            Some(halt) => {
+                // A node that hangs up has done with the call, whoever hears of it.
+                if facts.request.method == Method::Bye {
+                    self.balancer.request(now, &facts.request);
+                }
+                Err(halt)
+            }
+            None => Ok(self.assign(now, listener, from, message, &facts, out)?),
+        });
         match outcome {
             Ok(()) => {}
             Err(Halt::Answered(own)) => self.answer(message, listener, from, own, out),
@@ -90,7 +104,7 @@ impl Shard {
             Direction::ToPool => None,
             Direction::FromPool => {
                 let preferred = (&*self.topology, route.far_side.unwrap_or(listener));
-                Some(self.names.next_hop(now, route.target(message), key, preferred, out)?)
+                Some(self.names.next_hop(now, route.target(message), key, preferred, out))
             }
         };
         let request = Request {
@@ -223,7 +237,8 @@ impl Shard {
     ) {
         // To the pool, always to the node: whatever Route or Request-URI say, no other address can be reached.
         let node = self.topology.node(slot);
-        let NodeAddress { address: to, listener: leaves_by } = facts.outside.unwrap_or(node);
+        let NodeAddress { address: to, listener: leaves_by } =
+            facts.outside.and_then(Result::ok).unwrap_or(node);
         self.edits.clear();
         edit_hop(message, from, &mut self.edits);
         facts.route.edit(message, &mut self.edits, &mut self.scratch);

@@ -13,7 +13,7 @@ fn name(host: &str, port: Option<u16>) -> Name {
 
 fn answer(addresses: &[(&str, f64)]) -> Resolved {
     let addresses = addresses.iter().map(|&(text, weight)| (addr(text), weight)).collect();
-    Resolved { addresses, fresh_for: Duration::from_secs(30) }
+    Resolved { addresses: Some(addresses), fresh_for: Duration::from_secs(30) }
 }
 
 #[test]
@@ -105,7 +105,23 @@ fn a_callee_with_a_name_is_hung_up_on() {
     let call = Dialog::inbound(&mut bed, "named", client, 0);
     let bye = Req { uri: "sip:alice@phone.example".to_owned(), ..call.by_callee("BYE", 1) };
     bed.dropped(0, call.callee.at, &bye.bytes(), "unresolved");
-    assert_eq!(bed.load().calls, 1, "the call is still there");
     bed.shard.learn(bed.now, &name("phone.example", None), &answer(&[("127.0.9.9:5060", 1.0)]));
     assert_eq!(bed.one(0, call.callee.at, &bye.bytes()).to, client);
+}
+
+#[test]
+fn a_node_that_hangs_up_on_nobody_has_done_with_the_call() {
+    let mut bed = Bed::new(Site::plain());
+    for (call_id, answers) in [("silent", None), ("nowhere", Some(answer(&[])))] {
+        let call = Dialog::inbound(&mut bed, call_id, addr("127.0.9.9:5060"), 0);
+        let bye = Req { uri: format!("sip:alice@{call_id}.example"), ..call.by_callee("BYE", 1) };
+        bed.dropped(0, call.callee.at, &bye.bytes(), "unresolved");
+        assert_eq!(bed.load().calls, 1);
+        if let Some(answer) = answers {
+            bed.shard.learn(bed.now, &name("nowhere.example", None), &answer);
+            assert_eq!(bed.one(0, call.callee.at, &bye.bytes()).status(), 502);
+        }
+        bed.wait(Duration::from_secs(33));
+        bed.assert_idle();
+    }
 }

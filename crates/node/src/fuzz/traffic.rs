@@ -1,5 +1,7 @@
 use super::{Sent, parties};
+use crate::{Name, Resolved};
 use base::Outbox;
+use core::time::Duration;
 use std::net::SocketAddr;
 
 pub(super) const CLIENTS: [&str; 3] = ["192.0.2.66:5060", "192.0.2.67:6000", "[2001:db8::66]:6000"];
@@ -25,6 +27,12 @@ pub(super) struct Traffic<'a> {
 
 pub(super) fn addr(text: &str) -> SocketAddr {
     text.parse().expect("the constants are addresses")
+}
+
+/// What the DNS says of a name: those with a port exist.
+pub(super) fn resolved(name: &Name) -> Resolved {
+    let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
+    Resolved { addresses: Some(found.into_iter().collect()), fresh_for: Duration::from_secs(30) }
 }
 
 impl<'a> Traffic<'a> {

@@ -1,15 +1,14 @@
 use super::Sent;
-use super::traffic::{CLIENTS, Received, Traffic, addr, sent};
+use super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
 use super::watch::Watch;
 use crate::{
-    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, Resolved, Settings, Shard, Tokens,
-    Topology, node_id,
+    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, Settings, Shard, Tokens, Topology,
+    node_id,
 };
 use balance::policy::{Policy, RoundRobin, Tlwl};
 use balance::{Balancer, Cluster, HealthSettings, Load, Member, Sign, Slot, TableCounts};
 use base::{Instant, Outbox};
 use core::time::Duration;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// One for IPv4 clients, one for all of IPv6, one for IPv4 nodes.
@@ -153,12 +152,8 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let sent = self.handle(&received);
         self.watch.check(received.from, &received.bytes, &sent);
         assert_eq!(self.handle(&received), sent, "a repetition fares differently");
-        // Names with a port exist.
         for name in core::mem::take(&mut self.asked) {
-            let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
-            let answer =
-                Resolved { addresses: found.into_iter().collect(), fresh_for: Duration::from_secs(30) };
-            self.shard.learn(self.now, &name, &answer);
+            self.shard.learn(self.now, &name, &resolved(&name));
         }
         let at = self.traffic.choose();
         for one in sent {

@@ -158,28 +158,42 @@ pub(super) async fn hosts(
     name: &str,
     port: u16,
 ) -> Result<Vec<SocketAddr>, String> {
-    let found = resolver.lookup_ip(name).await.map_err(|error| error.to_string())?;
+    let found = match resolver.lookup_ip(name).await {
+        Err(error) if error.is_no_records_found() => return Ok(Vec::new()),
+        found => found.map_err(|error| error.to_string())?,
+    };
     let mut addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(ip, port)).collect();
     // Answers come in changing order; slots and shares should not.
     addresses.sort_unstable();
     Ok(addresses)
 }
 
-/// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of
+/// The targets of the most preferred priority, none if there is no such name, each with its weight relative to their mean (RFC 2782): the weights of
 /// a name share out the capacity that the configuration gives.
 pub(super) async fn services(resolver: &TokioResolver, name: &str) -> Result<Vec<Share>, String> {
-    let found = resolver.srv_lookup(name).await.map_err(|error| error.to_string())?;
-    let best = found.iter().map(SRV::priority).min().ok_or("no SRV record")?;
+    let found = match resolver.srv_lookup(name).await {
+        Err(error) if error.is_no_records_found() => return Ok(Vec::new()),
+        found => found.map_err(|error| error.to_string())?,
+    };
+    let Some(best) = found.iter().map(SRV::priority).min() else { return Ok(Vec::new()) };
     let preferred: Vec<_> = found.iter().filter(|srv| srv.priority() == best).collect();
     // Weight 0 means a very small share, not none.
     let weight = |weight: u16| f64::from(weight.max(1));
     let mean = preferred.iter().map(|srv| weight(srv.weight())).sum::<f64>() / preferred.len() as f64;
-    let mut shares = Vec::new();
+    let (mut shares, mut failure) = (Vec::new(), None);
     for srv in preferred {
-        for address in hosts(resolver, &srv.target().to_utf8(), srv.port()).await? {
-            shares.push((address, weight(srv.weight()) / mean));
+        match hosts(resolver, &srv.target().to_utf8(), srv.port()).await {
+            Ok(found) => {
+                shares.extend(found.into_iter().map(|address| (address, weight(srv.weight()) / mean)));
+            }
+            Err(error) => failure = Some(error),
         }
     }
+    // One target that cannot be found does not take the others away.
+    if shares.is_empty() {
+        return failure.map_or(Ok(shares), Err);
+    }
+    shares.sort_by_key(|&(address, _)| address);
     Ok(shares)
 }
 

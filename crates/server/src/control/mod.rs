@@ -216,7 +216,7 @@ impl Control {
                     self.update_members();
                 }
                 Some(found) = self.targets.answered() => {
-                    let answer = Arc::new(self.targets.learn(found, self.config.dns.refresh));
+                    let answer = Arc::new(Targets::learn(found, self.config.dns.refresh));
                     for worker in &self.workers {
                         worker.send(Command::Name(Arc::clone(&answer)));
                     }

@@ -1,9 +1,9 @@
 use super::super::Sent;
-use super::super::traffic::{CLIENTS, Received, Traffic, addr, sent};
+use super::super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
 use super::watch::{Cause, ProxyWatch};
 use crate::{
-    Counters, Event, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens,
-    Topology,
+    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings,
+    Tokens, Topology,
 };
 use base::{Instant, Outbox};
 use core::time::Duration;
@@ -34,6 +34,8 @@ pub(in super::super) struct World<'a, T> {
     key: u8,
     lives: u64,
     now: Instant,
+    /// Names that the proxy asks for.
+    asked: Vec<Name>,
     /// Of the processes before the restarts.
     done: Counters,
 }
@@ -65,6 +67,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             key: 1,
             lives: 0,
             now: Instant::ZERO,
+            asked: Vec::new(),
             done: Counters::default(),
         };
         world.set_hops();
@@ -172,6 +175,9 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let sent =
             self.run(|shard, now, out| shard.handle(now, Input::Datagram { listener, from, bytes }, out));
         self.watch.check(self.now, Cause::Datagram { from, bytes }, &sent);
+        for name in core::mem::take(&mut self.asked) {
+            self.shard.learn(self.now, &name, &resolved(&name));
+        }
         self.take(sent);
         if !received.bytes.is_empty() {
             let at = self.traffic.choose();
@@ -190,6 +196,10 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     fn run(&mut self, step: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>)) -> Vec<Sent> {
         let mut out = Outbox::default();
         step(&mut self.shard, self.now, &mut out);
+        self.asked.extend(out.drain_events().filter_map(|event| match event {
+            Event::LookUp(name) => Some(name),
+            Event::Sign(_) => None,
+        }));
         let mut sent = sent(&out);
         (self.tamper)(&mut sent);
         sent
