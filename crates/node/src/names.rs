@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A name that a URI gives as the next hop.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Name {
     /// In lower case, without a final dot.
     pub host: String,
@@ -36,7 +36,7 @@ pub struct Resolved {
     /// The addresses, each with its weight among them (RFC 2782), always in the same order; none if there is no such
     /// name. `None`: the look-up failed, so nothing is known.
     pub addresses: Option<Vec<(SocketAddr, f64)>>,
-    /// When to ask again.
+    /// After how long to ask again.
     pub fresh_for: Duration,
 }
 

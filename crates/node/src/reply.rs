@@ -68,8 +68,8 @@ impl From<Refused> for Halt {
     }
 }
 
-/// RFC 3261 §11.2: what a 200 to OPTIONS SHOULD have. No body is read, and no extension of an endpoint's known; that is what an
-/// empty Accept and Supported say (§20.1, §20.37). A proxy is there for every method, so it SHOULD omit Allow.
+/// RFC 3261 §11.2: what a 200 to OPTIONS SHOULD have. No body is read, and no extension for endpoints is known: that is
+/// what an empty Accept and Supported say (§20.1, §20.37). A proxy is there for every method, so it SHOULD omit Allow.
 const CAPABILITIES: [(&str, &str); 4] =
     [("Accept", ""), ("Accept-Encoding", "identity"), ("Accept-Language", "en"), ("Supported", "")];
 

@@ -51,12 +51,15 @@ impl Targets {
 
     /// What the shards are to know of an answer, which is good for `refresh`.
     pub(crate) fn learn((name, answer): Found, refresh: Duration) -> (Name, Resolved) {
-        let failed = answer.as_ref().err().cloned();
-        let failed = failed.or(answer.as_ref().is_ok_and(Vec::is_empty).then(|| "no address".to_owned()));
-        let fresh_for = if failed.is_some() { AGAIN } else { refresh };
-        if let Some(error) = failed {
-            tracing::info!(%name, %error, "the name of a next hop was not resolved");
+        let failure = match &answer {
+            Ok(addresses) if !addresses.is_empty() => None,
+            Ok(_) => Some("no address"),
+            Err(error) => Some(error.as_str()),
+        };
+        if let Some(error) = failure {
+            tracing::info!(%name, error, "the name of a next hop was not resolved");
         }
+        let fresh_for = if failure.is_some() { AGAIN } else { refresh };
         (name, Resolved { addresses: answer.ok(), fresh_for })
     }
 }
