@@ -13,6 +13,9 @@ use std::thread;
 /// Runs `run(0)` to `run(count - 1)` on this many threads; results come in the order of their numbers. `done` hears
 /// how many are over, on the calling thread, for a progress bar.
 ///
+/// The last run begins first: sweeps go from low loads to high ones, and what takes long must not be left to the end,
+/// where one thread works on it and the others have nothing to do.
+///
 /// # Panics
 /// When a run does.
 pub fn sweep<T: Send>(
@@ -29,9 +32,10 @@ pub fn sweep<T: Send>(
             let (sender, next, run) = (sender.clone(), &next, &run);
             scope.spawn(move || {
                 loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let begun = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(index) = count.checked_sub(begun + 1) else { break };
                     // The receiver is gone only when the calling thread panics.
-                    if index >= count || sender.send((index, run(index))).is_err() {
+                    if sender.send((index, run(index))).is_err() {
                         break;
                     }
                 }
@@ -100,11 +104,12 @@ mod tests {
 
     #[test]
     fn a_run_that_ends_late_keeps_its_place() {
-        // The second thread takes run 2 once the result of run 1 is handed in, and only then may run 0 end.
-        let is_two_begun = AtomicBool::new(false);
+        // Run 2 is the first to begin. The second thread takes run 0 once the result of run 1 is handed in, and only then
+        // may run 2 end.
+        let is_last_begun = AtomicBool::new(false);
         let run = |index| {
-            is_two_begun.fetch_or(index == 2, Ordering::Relaxed);
-            while index == 0 && !is_two_begun.load(Ordering::Relaxed) {
+            is_last_begun.fetch_or(index == 0, Ordering::Relaxed);
+            while index == 2 && !is_last_begun.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
             index
