@@ -93,7 +93,7 @@ pub(crate) struct RawPool {
     #[schemars(extend("minItems" = 1))]
     pub(crate) members: Vec<Entry<MemberAddress, RawMember>>,
     /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is not
-    /// named weighs 1.0, INVITE 1.75; one that no RFC of SIP names can have no weight of its own.
+    /// named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
     pub(crate) weights: BTreeMap<String, Setting<Ratio>>,
