@@ -14,7 +14,7 @@ pub enum Drop {
     ForeignResponse,
     /// A response to a request that we sent of our own.
     NoWayBack,
-    /// A failure to a request that was sent to every node.
+    /// A failure to a CANCEL that was sent to every node, of which another may yet have the INVITE.
     SearchMiss,
     /// The orphan rule is to drop.
     Orphan,

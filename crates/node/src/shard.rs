@@ -1,4 +1,5 @@
 use crate::names::{Name, Names, Resolved};
+use crate::search::Searches;
 use crate::token::Tokens;
 use crate::{Counters, Drop, Topology};
 use balance::{Balancer, CallKey, Sign};
@@ -80,6 +81,7 @@ pub struct Shard {
     pub(crate) ledger: Ledger,
     pub(crate) names: Names,
     pub(crate) edits: Edits,
+    pub(crate) searches: Searches,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
     /// The time of the last input.
@@ -100,6 +102,7 @@ impl Shard {
             ledger: Ledger::default(),
             names: Names::default(),
             edits: Edits::new(),
+            searches: Searches::default(),
             scratch: Vec::new(),
             latest: Instant::ZERO,
             rekeyed: None,
