@@ -201,19 +201,18 @@ impl Shard {
             Decision::Search => {
                 let mut asked = Vec::new();
                 for index in 0..self.topology.nodes().len() {
-                    let slot = Slot(index as u16);
                     let node = &self.balancer.nodes()[index];
                     if node.member && node.reachable {
                         asked.push(node.id);
                         self.send_to(now, listener, from, message, facts, Slot(index as u16), true, out);
                     }
+                }
                 if asked.is_empty() {
                     return Err(refused(481, "Call/Transaction Does Not Exist"));
                 }
                 if request.method == Method::Cancel {
                     let Request { key: call, cseq, branch, .. } = *request;
                     self.searches.asked(Search { call, cseq, branch }, asked);
-                }
                 }
             }
             Decision::NoServer | Decision::Orphan => return Err(refused(503, "No Server Available")),
@@ -312,7 +311,7 @@ impl Shard {
         match reply::answer(message, (listener, from), own, &self.topology, &self.tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                *self.counters.replies.entry(own.status()).or_default() += 1;
+                *self.counters.replies.entry((own.status(), own.reason())).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
         }

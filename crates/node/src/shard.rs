@@ -1,6 +1,7 @@
 use crate::names::{Name, Names, Resolved};
 use crate::search::Searches;
 use crate::token::Tokens;
+use crate::validate::{ADDED, LARGEST};
 use crate::{Counters, Drop, Topology};
 use balance::{Balancer, CallKey, Sign};
 use base::{Instant, Ledger, Operation, Outbox};
@@ -80,8 +81,8 @@ pub struct Shard {
     pub(crate) counters: Counters,
     pub(crate) ledger: Ledger,
     pub(crate) names: Names,
-    pub(crate) edits: Edits,
     pub(crate) searches: Searches,
+    pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
     /// The time of the last input.
@@ -101,8 +102,8 @@ impl Shard {
             counters: Counters::default(),
             ledger: Ledger::default(),
             names: Names::default(),
-            edits: Edits::new(),
             searches: Searches::default(),
+            edits: Edits::new(),
             scratch: Vec::new(),
             latest: Instant::ZERO,
             rekeyed: None,
@@ -231,7 +232,12 @@ impl Shard {
     ) {
         self.ledger.charge(Operation::Forward);
         let edits = &self.edits;
-        out.send(listener, to, |buffer| edits.render(message, buffer));
+        out.send(listener, to, |buffer| {
+            let start = buffer.len();
+            edits.render(message, buffer);
+            // A response has lost a Via; a request had to leave room.
+            debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
+        });
     }
 }
 
