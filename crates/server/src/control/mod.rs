@@ -7,6 +7,7 @@ pub(crate) mod apply;
 pub(crate) mod dns;
 mod members;
 mod probes;
+pub(crate) mod resolver;
 mod targets;
 
 use crate::clock::Clock;
@@ -18,6 +19,7 @@ use config::Config;
 use dns::Names;
 use node::{Outcome, Reason, Topology};
 use probes::Probes;
+use resolver::Resolver;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -54,6 +56,8 @@ pub(crate) struct View {
     pub(crate) stopping: bool,
     /// In the order of their slots; not every slot has one.
     pub(crate) members: Vec<MemberView>,
+    /// Names that shards wanted to know of and nobody asked for, because too many were being asked for.
+    pub(crate) look_ups_forgotten: u64,
 }
 
 impl View {
@@ -96,6 +100,7 @@ pub(crate) struct Control {
     cluster: Cluster,
     names: Names,
     targets: Targets,
+    resolver: Resolver,
     /// Members that no listener leads to.
     left_out: BTreeSet<SocketAddr>,
     /// By slot.
@@ -131,7 +136,7 @@ impl Control {
         path: Option<PathBuf>,
         config: Config,
         binds: Vec<Bind>,
-        names: Names,
+        (names, resolver): (Names, Resolver),
         secret: [u8; 16],
     ) -> std::io::Result<Self> {
         let probes = Probes::new(&config, &binds)?;
@@ -147,6 +152,7 @@ impl Control {
             workers: Vec::new(),
             names,
             targets: Targets::default(),
+            resolver,
             left_out: BTreeSet::new(),
             remarks: Vec::new(),
             topology: Arc::new(topology),
@@ -259,7 +265,7 @@ impl Control {
     fn report(&mut self, report: Report) {
         let now = self.clock.now();
         match report {
-            Report::LookUp(name) => self.targets.look_up(name, &self.config.dns.servers),
+            Report::LookUp(name) => self.targets.look_up(name, &mut self.resolver),
             Report::Sign(Sign::Pause { slot, until, asked }) => {
                 let rest = until.saturating_since(now);
                 tracing::info!(member = %self.remarks[slot.index()].address, ?rest, "member answered 503, it rests");
@@ -348,6 +354,7 @@ impl Control {
                     last_change: remark.last_change,
                 })
                 .collect(),
+            look_ups_forgotten: self.targets.forgotten(),
         }
     }
 
