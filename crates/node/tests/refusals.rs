@@ -3,7 +3,7 @@
 mod common;
 
 use common::dialog::Dialog;
-use common::text::{Req, answer, answer_with, replaced};
+use common::text::{Req, answer, answer_with, replaced, string};
 use common::*;
 use node::{Event, Orphans};
 use std::time::Duration;
@@ -70,6 +70,37 @@ fn a_malformed_request_is_refused() {
     bed.dropped(0, client(), &bytes, "refused_ack");
     bed.dropped(0, client(), b"\r\n\r\n", "keep_alive");
     bed.dropped(0, client(), b"hello", "not_sip");
+}
+
+/// What is wrong is counted by its reason, of what is answered as of what is dropped.
+#[test]
+fn faults_are_counted_by_their_reason() {
+    let mut bed = Bed::new(Site::plain());
+    let text = string(&Req::new("OPTIONS", "fault", client()).bytes());
+    let twice = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).expect("a header line");
+        text.replacen(line, &format!("{line}\r\n{line}"), 1)
+    };
+    let endless = text.replace("\r\n\r\nv=0\r\n", "\r\nX-Endless: x");
+    let refused = [
+        ("Duplicate From", twice("From:")),
+        ("Duplicate To", twice("To:")),
+        ("Duplicate Call-ID", twice("Call-ID:")),
+        ("Duplicate CSeq", twice("CSeq:")),
+        ("Duplicate Max-Forwards", twice("Max-Forwards:")),
+        ("Duplicate Content-Length", twice("Content-Length:")),
+        ("Header Without End", endless),
+    ];
+    for (reason, bytes) in refused {
+        assert_eq!(bed.one(0, client(), bytes.as_bytes()).status(), 400, "{reason}");
+        assert_eq!(bed.shard.counters().replies.get(&(400, reason)), Some(&1));
+    }
+    let invite = &text.as_bytes()[..20];
+    for not_sip in [invite, &[b'A'; 65_507], &[0; 500]] {
+        bed.dropped(0, client(), not_sip, "not_sip");
+    }
+    bed.dropped(0, client(), b"OPTIONS sip:a SIP/2.0\r\nCall-ID: a\r\n\r\n", "no_via");
+    bed.dropped(0, client(), b"", "empty");
 }
 
 #[test]
