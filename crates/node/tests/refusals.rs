@@ -96,7 +96,7 @@ fn faults_are_counted_by_their_reason() {
         assert_eq!(bed.shard.counters().replies.get(&(400, reason)), Some(&1));
     }
     let invite = &text.as_bytes()[..20];
-    for not_sip in [invite, &[b'A'; 65_507], &[0; 500]] {
+    for not_sip in [invite, "A".repeat(65_507).as_bytes(), &[0; 500]] {
         bed.dropped(0, client(), not_sip, "not_sip");
     }
     bed.dropped(0, client(), b"OPTIONS sip:a SIP/2.0\r\nCall-ID: a\r\n\r\n", "no_via");
@@ -146,6 +146,9 @@ fn of_length(request: &Req, length: usize) -> Vec<u8> {
     request.clone().with("X-Fill", &"x".repeat(missing)).bytes()
 }
 
+/// Makes the request of this Call-ID.
+type Write<'a> = &'a dyn Fn(&str) -> Req;
+
 /// RFC 3261 §21.5.14: what would not fit a datagram with our header fields is refused before anything is booked.
 #[test]
 fn a_request_that_our_headers_would_make_too_large() {
@@ -157,7 +160,6 @@ fn a_request_that_our_headers_would_make_too_large() {
         let via = format!("SIP/2.0/UDP a;rport;branch=z9hG4bK-{call}");
         Req { max_forwards: None, ..Req::new("INVITE", call, far).via(&via) }
     };
-    type Write<'a> = &'a dyn Fn(&str) -> Req;
     let sites: [(Site, u16, std::net::SocketAddr, Write<'_>); 2] = [
         (Site::plain(), 0, client(), &plain),
         (Site { nodes: vec![("127.0.1.1:5060", 0)], ..Site::mixed() }, 1, far, &bare),
@@ -196,7 +198,7 @@ fn an_answer_that_no_datagram_holds() {
     let longest = request(&"x".repeat(65_507 - request("").len()));
     bed.dropped(0, client(), longest.as_bytes(), "too_long");
     // Values grow as they are listed.
-    let many = Req::new("OPTIONS", "many", client()).with("Proxy-Require", &["a"; 30_000].join(","));
+    let many = Req::new("OPTIONS", "many", client()).with("Proxy-Require", &vec!["a"; 30_000].join(","));
     bed.dropped(0, client(), &many.bytes(), "too_long");
     assert!(bed.shard.counters().replies.is_empty());
 }
