@@ -126,17 +126,24 @@ impl Books {
         self.table.insert(now, key, slot, self.settings.call_lifetime)
     }
 
-    /// Gives the session a call lease on its node unless it holds a live one there.
-    pub(crate) fn take_call(&mut self, at: u32) {
+    /// Gives the session a call lease on its node unless it holds a live one there: `place`, if one was taken.
+    pub(crate) fn take_call(&mut self, at: u32, place: Option<Lease>) {
         let session = self.table.get_mut(at);
         if let Some(held) = session.call.take() {
             if held.slot() == session.slot && self.leases.is_live(&held) {
                 session.call = Some(held);
-                return;
+                return self.leave(place);
             }
             self.leases.end(held);
         }
-        session.call = Some(self.leases.call(session.slot));
+        session.call = Some(place.unwrap_or_else(|| self.leases.call(session.slot)));
+    }
+
+    /// Gives a place back that nobody needs.
+    pub(crate) fn leave(&mut self, place: Option<Lease>) {
+        if let Some(place) = place {
+            self.leases.end(place);
+        }
     }
 
     /// Whether the session holds a live call lease.
@@ -266,7 +273,7 @@ impl Books {
         }
         session.dialog = dialog;
         self.set_state(now, at, State::Answered);
-        self.take_call(at);
+        self.take_call(at, None);
     }
 
     /// What a final response (or a time-out, as 408) means for the session.

@@ -1,4 +1,5 @@
 use crate::books::{Books, TransactionId};
+use crate::lease::Lease;
 use crate::policy::{Candidates, NewCall};
 use crate::{Decision, Node, Policy, Request, Slot, State, Why};
 use base::Instant;
@@ -142,8 +143,31 @@ impl Picture<'_> {
     }
 }
 
-/// Enters what was planned into the books.
-pub(crate) fn carry_out(books: &mut Books, now: Instant, request: &Request<'_>, plan: Plan) {
+/// Another shard has taken the last place on the node that was chosen.
+pub(crate) struct Gone;
+
+/// Takes the place of the call that the plan begins, if it begins one.
+pub(crate) fn take_place(
+    books: &mut Books,
+    request: &Request<'_>,
+    plan: Plan,
+) -> Result<Option<Lease>, Gone> {
+    match plan.decision {
+        Decision::Forward { slot, why: Why::Policy | Why::Moved } if request.method == Method::Invite => {
+            books.leases.new_call(slot).map(Some).ok_or(Gone)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Enters what was planned into the books, and the call in its place.
+pub(crate) fn carry_out(
+    books: &mut Books,
+    now: Instant,
+    request: &Request<'_>,
+    plan: Plan,
+    place: Option<Lease>,
+) {
     let Decision::Forward { slot, why } = plan.decision else { return };
     if let Some(at) = plan.session
         && !matches!(plan.step, Step::Open | Step::Move(_))
@@ -152,10 +176,10 @@ pub(crate) fn carry_out(books: &mut Books, now: Instant, request: &Request<'_>, 
     }
     match plan.step {
         Step::Nothing => {}
-        Step::Open => open(books, now, request, plan.session, slot, why),
+        Step::Open => open(books, now, request, plan.session, (slot, why), place),
         Step::Move(key) => {
             books.withdraw(key);
-            open(books, now, request, plan.session, slot, why);
+            open(books, now, request, plan.session, (slot, why), place);
         }
         Step::Acknowledge => acknowledge(books, now, request, plan.session, slot),
         Step::Cancel => {
@@ -168,7 +192,14 @@ pub(crate) fn carry_out(books: &mut Books, now: Instant, request: &Request<'_>, 
     }
 }
 
-fn open(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<u32>, slot: Slot, why: Why) {
+fn open(
+    books: &mut Books,
+    now: Instant,
+    request: &Request<'_>,
+    session: Option<u32>,
+    (slot, why): (Slot, Why),
+    place: Option<Lease>,
+) {
     let at = session.unwrap_or_else(|| books.enter(now, request.key, slot));
     if matches!(why, Why::Policy | Why::Moved) {
         books.stats[slot.index()].assigned += 1;
@@ -198,7 +229,9 @@ fn open(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<
     }
     books.set_state(now, at, state);
     if matches!(state, State::Invited | State::Confirmed) {
-        books.take_call(at);
+        books.take_call(at, place);
+    } else {
+        books.leave(place);
     }
     books.open(now, at, request, slot);
 }
@@ -225,5 +258,5 @@ fn acknowledge(books: &mut Books, now: Instant, request: &Request<'_>, session: 
 fn adopt(books: &mut Books, now: Instant, at: u32, slot: Slot) {
     books.table.get_mut(at).slot = slot;
     books.set_state(now, at, State::Confirmed);
-    books.take_call(at);
+    books.take_call(at, None);
 }

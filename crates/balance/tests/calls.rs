@@ -151,19 +151,6 @@ fn strangers_are_orphans_and_cancels_of_strangers_are_searched_for() {
 }
 
 #[test]
-fn max_calls_counts_the_calls_of_other_shards_too() {
-    let mut cluster = cluster(&[1.0; 2]);
-    let limited: Vec<_> = members(&[1.0; 2]).into_iter().map(|m| Member { max_calls: 3, ..m }).collect();
-    cluster.set_members(Instant::ZERO, &limited);
-    let mut balancer = tlwl(2);
-    balancer.set_nodes(cluster.nodes());
-    balancer.set_others(Slot(0), Load { calls: 3, transactions: 0, work: 0 });
-    let taken = (0..5).map(|call| balancer.request(Instant::ZERO, &request(call, Method::Invite, 1)));
-    let forwarded = taken.filter(|d| matches!(d, Decision::Forward { slot: Slot(1), .. })).count();
-    assert_eq!(forwarded, 3);
-}
-
-#[test]
 fn a_call_from_a_node_counts_on_that_node() {
     let mut balancer = tlwl(3);
     let out =

@@ -93,7 +93,7 @@ pub(crate) struct RawPool {
     #[schemars(extend("minItems" = 1))]
     pub(crate) members: Vec<Entry<MemberAddress, RawMember>>,
     /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is not
-    /// named weighs 1.0, INVITE 1.75; one that no RFC of SIP names can have no weight of its own.
+    /// named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
     pub(crate) weights: BTreeMap<String, Setting<Ratio>>,
@@ -102,7 +102,7 @@ pub(crate) struct RawPool {
     pub(crate) orphans: Setting<Choice<Orphans>>,
     /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
     pub(crate) slow_start: Setting<Time<0, DAY>>,
-    /// Most calls at a time on each member that sets no limit of its own; 0 = no limit.
+    /// Most calls at a time on each member that sets no limit of its own, over all threads; 0 = no limit.
     pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
     pub(crate) probe: RawProbe,
 }
@@ -132,7 +132,7 @@ pub(crate) struct RawMember {
     pub(crate) address: Option<Setting<MemberAddress>>,
     /// Capacity relative to the other members. A member of capacity 2 gets twice the work of one of capacity 1.
     pub(crate) capacity: Setting<Ratio>,
-    /// Most calls at a time; 0 = no limit.
+    /// Most calls at a time, over all threads; 0 = no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Count<0, { u32::MAX }>>", extend("x-default" = "`max_calls` of the pool"))]
     pub(crate) max_calls: Option<Setting<Count<0, { u32::MAX }>>>,

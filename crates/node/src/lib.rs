@@ -16,6 +16,7 @@ mod request;
 mod response;
 mod role;
 mod route;
+mod search;
 mod shard;
 mod token;
 mod topology;

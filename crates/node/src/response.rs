@@ -1,5 +1,6 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
+use crate::search::Search;
 use crate::shard::{LONGEST_REST, REST_WITHOUT_RETRY_AFTER};
 use crate::token::branch::{BranchToken, SEARCHED, Transaction, mark};
 use crate::{Drop, Event, Shard};
@@ -39,11 +40,22 @@ impl Shard {
         self.ledger.charge(Operation::VerifyToken);
         let transaction = Transaction::new(message, &via, to);
         let token = self.tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
-        // Every node was asked; those that do not know the INVITE say so (481), and nobody needs to hear that.
-        let missed = message.cseq().method == Method::Cancel
-            && message.status().is_some_and(|status| status >= 300)
-            && was_searched(message);
-        if missed { Err(Drop::SearchMiss) } else { Ok((token, transaction.mark(), to)) }
+        if message.cseq().method == Method::Cancel && was_searched(message) {
+            self.searched(message, token, transaction.mark())?;
+        }
+        Ok((token, transaction.mark(), to))
+    }
+
+    /// Every node was asked; those that do not know the INVITE say so (481). Nobody needs to hear that before the last one.
+    fn searched(&mut self, message: &Message<'_>, token: BranchToken, branch: u32) -> Result<(), Drop> {
+        let call = self.tokens.call_key(message.call_id());
+        let search = Search { call, cseq: message.cseq().number, branch };
+        match message.status() {
+            Some(300..) if !self.searches.missed(search, token.node) => return Err(Drop::SearchMiss),
+            Some(200..300) => self.searches.found(search),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Tells the balancer: this is what moves its counters.

@@ -1,5 +1,7 @@
 use crate::names::{Name, Names, Resolved};
+use crate::search::Searches;
 use crate::token::Tokens;
+use crate::validate::{ADDED, LARGEST};
 use crate::{Counters, Drop, Topology};
 use balance::{Balancer, CallKey, Sign};
 use base::{Instant, Ledger, Operation, Outbox};
@@ -79,6 +81,7 @@ pub struct Shard {
     pub(crate) counters: Counters,
     pub(crate) ledger: Ledger,
     pub(crate) names: Names,
+    pub(crate) searches: Searches,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -99,6 +102,7 @@ impl Shard {
             counters: Counters::default(),
             ledger: Ledger::default(),
             names: Names::default(),
+            searches: Searches::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             latest: Instant::ZERO,
@@ -228,7 +232,12 @@ impl Shard {
     ) {
         self.ledger.charge(Operation::Forward);
         let edits = &self.edits;
-        out.send(listener, to, |buffer| edits.render(message, buffer));
+        out.send(listener, to, |buffer| {
+            let start = buffer.len();
+            edits.render(message, buffer);
+            // A response has lost a Via; a request had to leave room.
+            debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
+        });
     }
 }
 

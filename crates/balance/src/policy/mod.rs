@@ -107,7 +107,7 @@ impl<'a> Candidates<'a> {
     /// The candidate in a slot, unless it takes no new calls.
     pub fn get(&self, slot: Slot) -> Option<Candidate> {
         let node = &self.nodes[slot.index()];
-        let calls = self.leases.cell(slot).total().calls;
+        let calls = self.leases.calls(slot);
         let refusal = if self.last_resort {
             node.last_resort_refusal(self.now, calls)
         } else {
@@ -125,7 +125,7 @@ impl<'a> Candidates<'a> {
     pub(crate) fn all(&self) -> impl Iterator<Item = (Candidate, Option<Refusal>)> + '_ {
         self.nodes.iter().enumerate().map(|(index, node)| {
             let slot = Slot(index as u16);
-            let calls = self.leases.cell(slot).total().calls;
+            let calls = self.leases.calls(slot);
             (self.candidate(slot, node), node.refusal(self.now, calls))
         })
     }

@@ -84,8 +84,8 @@ fn messages(page: &mut Page, totals: &Totals) {
         page.counter(name, help).sample(&[], count);
     }
     let mut replies = page.counter("sarabande_replies_total", "Requests answered by the balancer itself.");
-    for (status, count) in &counters.replies {
-        replies.sample(&[("status", &status.to_string())], count);
+    for ((status, reason), count) in &counters.replies {
+        replies.sample(&[("status", &status.to_string()), ("reason", reason)], count);
     }
     // Also those that have not happened: a series that begins at its first event hides it from `rate()`.
     let mut drops: BTreeMap<&str, u64> = Drop::ALL.iter().map(|drop| (drop.reason(), 0)).collect();
