@@ -159,7 +159,7 @@ pub enum Sign {
 pub struct Verdict {
     /// The node with its load and present capacity.
     pub candidate: Candidate,
-    /// Why it takes no new calls, if it takes none.
+    /// Why it does not take the request as a new one, if it does not.
     pub refusal: Option<Refusal>,
 }
 
@@ -269,7 +269,7 @@ impl Balancer {
     pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<Verdict>) {
         let picture = Picture { now, nodes: &self.nodes, books: &self.books };
         let plan = picture.plan(request, &mut *self.policy.clone_box());
-        let candidates = Candidates::new(now, &self.nodes, &self.books.leases);
+        let candidates = Candidates::new(now, &self.nodes, &self.books.leases, request.method);
         let verdicts = candidates.all().map(|(candidate, refusal)| Verdict { candidate, refusal }).collect();
         (plan.decision, verdicts)
     }

@@ -102,7 +102,8 @@ pub(crate) struct RawPool {
     pub(crate) orphans: Setting<Choice<Orphans>>,
     /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
     pub(crate) slow_start: Setting<Time<0, DAY>>,
-    /// Most calls at a time on each member that sets no limit of its own; 0 = no limit.
+    /// Most calls at a time on each member that sets no limit of its own; 0 = no limit. An INVITE beyond it goes
+    /// elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
     pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
     pub(crate) probe: RawProbe,
 }
