@@ -104,6 +104,12 @@ impl Node {
         longer
     }
 
+    /// Its rest is over. Whoever falls silent comes back as another process, or at least of another mind, than the one
+    /// that asked for it.
+    pub(crate) fn wake(&mut self) {
+        (self.paused_until, self.asked_until) = (Instant::ZERO, Instant::ZERO);
+    }
+
     /// Why it takes no new call now, or `None` if it does. `calls` is what it has on all shards.
     pub fn refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
         if !self.member {

@@ -23,7 +23,8 @@ fn full(policy: Box<dyn Policy>) -> Balancer {
 fn a_node_full_of_calls_takes_what_is_no_call() {
     for policy in policies() {
         let mut balancer = full(policy);
-        let others = Method::ALL.iter().filter(|m| !matches!(m, Method::Invite | Method::Ack | Method::Cancel));
+        let others =
+            Method::ALL.iter().filter(|m| !matches!(m, Method::Invite | Method::Ack | Method::Cancel));
         for (call, &method) in (10..).zip(others) {
             let request = request(call, method, 1);
             let (explained, verdicts) = balancer.explain(Instant::ZERO, &request);

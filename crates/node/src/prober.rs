@@ -1,3 +1,4 @@
+use crate::Rest;
 use balance::Slot;
 use base::{Instant, Outbox};
 use core::time::Duration;
@@ -28,6 +29,8 @@ pub struct Outcome {
     pub alive: bool,
     /// What decided that: a status, or one of the words `timeout` and `unreachable`.
     pub reason: Reason,
+    /// It answered 503: it gets no new calls for so long, as if a call had been answered with it.
+    pub rest: Option<Rest>,
 }
 
 /// What decided a probe.
@@ -151,7 +154,8 @@ impl Prober {
             && target.open.take().is_some()
         {
             target.rest(self.settings.periodic);
-            out.event(Outcome { slot: target.slot, alive: status != 503, reason: Reason::Status(status) });
+            let (rest, reason) = (Rest::asked_by(&message), Reason::Status(status));
+            out.event(Outcome { slot: target.slot, alive: rest.is_none(), reason, rest });
         }
     }
 
@@ -159,7 +163,7 @@ impl Prober {
     pub fn unreachable(&mut self, address: SocketAddr, out: &mut Outbox<Outcome>) {
         for target in self.targets.iter_mut().filter(|target| target.address == address) {
             if target.open.take().is_some() {
-                out.event(Outcome { slot: target.slot, alive: false, reason: Reason::Unreachable });
+                out.event(failure(target.slot, Reason::Unreachable));
             }
         }
     }
@@ -181,7 +185,7 @@ impl Prober {
             if probe.fails <= now {
                 target.open = None;
                 target.rest(self.settings.periodic);
-                out.event(Outcome { slot: target.slot, alive: false, reason: Reason::Timeout });
+                out.event(failure(target.slot, Reason::Timeout));
             } else if probe.again <= now {
                 probe.wait *= 2;
                 probe.again = now + probe.wait;
@@ -198,6 +202,11 @@ impl Prober {
         };
         self.targets.iter().map(due).min()
     }
+}
+
+/// No answer.
+fn failure(slot: Slot, reason: Reason) -> Outcome {
+    Outcome { slot, alive: false, reason, rest: None }
 }
 
 /// A Call-ID of its own for each probe (RFC 3261 §8.1.1.4): some servers take the same one again for the old call.
@@ -252,10 +261,22 @@ mod tests {
     }
 
     fn answer(probe: &[u8], status: u16) -> Vec<u8> {
+        answer_with(probe, status, &[])
+    }
+
+    fn answer_with(probe: &[u8], status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
         let request = wire::scan(probe).unwrap();
         assert!(request.fault().is_none(), "{:?}", request.fault());
         let mut answer = Vec::new();
-        wire::write_response(&request, "127.0.0.1:9".parse().unwrap(), status, "x", "t", &[], &mut answer);
+        wire::write_response(
+            &request,
+            "127.0.0.1:9".parse().unwrap(),
+            status,
+            "x",
+            "t",
+            headers,
+            &mut answer,
+        );
         answer
     }
 
@@ -268,10 +289,31 @@ mod tests {
             prober.receive(&answer(&probe, 100), &mut out);
             assert!(out.events().is_empty(), "a provisional answer says nothing");
             prober.receive(&answer(&probe, status), &mut out);
-            let reason = Reason::Status(status);
-            assert_eq!(out.events(), [Outcome { slot: Slot(0), alive, reason }]);
+            let [Outcome { slot, alive: seen, reason, .. }] = *out.events() else {
+                panic!("{:?}", out.events())
+            };
+            assert_eq!((slot, seen, reason), (Slot(0), alive, Reason::Status(status)));
             prober.receive(&answer(&probe, status), &mut out);
             assert_eq!(out.events().len(), 1, "a repeated answer counts once");
+        }
+    }
+
+    #[test]
+    fn a_503_asks_for_a_rest() {
+        let rest = |seconds, asked| Some(Rest { length: Duration::from_secs(seconds), asked });
+        let cases = [
+            (503, None, rest(2, false)),
+            (503, Some("30"), rest(30, true)),
+            (503, Some("86400"), rest(600, true)),
+            (486, Some("30"), None),
+        ];
+        for (status, retry_after, wanted) in cases {
+            let (mut prober, mut out) = prober();
+            prober.tick(at(0), &mut out);
+            let probe = out.datagram(&out.transmits()[0]).to_vec();
+            let headers: Vec<_> = retry_after.map(|seconds| ("Retry-After", seconds)).into_iter().collect();
+            prober.receive(&answer_with(&probe, status, &headers), &mut out);
+            assert_eq!(out.events()[0].rest, wanted, "{status} {retry_after:?}");
         }
     }
 
@@ -286,7 +328,7 @@ mod tests {
             sent.extend((before..out.transmits().len()).map(|_| now));
         }
         assert_eq!(sent, [at(0), at(500), at(1_500), at(2_000)]);
-        assert_eq!(out.events(), [Outcome { slot: Slot(0), alive: false, reason: Reason::Timeout }]);
+        assert_eq!(out.events(), [failure(Slot(0), Reason::Timeout)]);
     }
 
     #[test]

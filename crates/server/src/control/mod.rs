@@ -5,6 +5,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod dns;
+mod health;
 mod members;
 mod probes;
 mod targets;
@@ -16,7 +17,7 @@ use balance::{Cluster, Node, Sign, Slot};
 use base::Instant;
 use config::Config;
 use dns::Names;
-use node::{Outcome, Reason, Topology};
+use node::{Reason, Topology};
 use probes::Probes;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -273,35 +274,6 @@ impl Control {
                 }
             }
             Report::Died => {}
-        }
-    }
-
-    fn probed(&mut self, outcomes: Vec<Outcome>) {
-        let now = self.clock.now();
-        for outcome in outcomes {
-            let slot = outcome.slot;
-            let before = self.cluster.nodes()[slot.index()].reachable;
-            // A closed port answers for itself; silence and 503 have to repeat.
-            match outcome.reason {
-                Reason::Unreachable => self.cluster.unreachable(now, slot),
-                // Members that nobody probes may not know OPTIONS: that somebody listens has to do.
-                _ if self.config.pool().is_some_and(|pool| !pool.probe.enabled) => {
-                    self.cluster.reachable(now, slot);
-                }
-                _ => self.cluster.probed(now, slot, outcome.alive),
-            }
-            let remark = &mut self.remarks[slot.index()];
-            remark.last_probe = Some(outcome.reason);
-            let after = self.cluster.nodes()[slot.index()].reachable;
-            if before != after {
-                remark.last_change = now;
-                let (member, reason) = (remark.address, outcome.reason);
-                if after {
-                    tracing::info!(%member, %reason, "member is back");
-                } else {
-                    tracing::warn!(%member, %reason, "member is dead: new calls go elsewhere");
-                }
-            }
         }
     }
 
