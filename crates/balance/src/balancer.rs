@@ -143,6 +143,11 @@ pub enum Sign {
         /// The silent node.
         slot: Slot,
     },
+    /// A node answered that was in doubt.
+    Answer {
+        /// The node.
+        slot: Slot,
+    },
     /// It answered 503 and rests for a while.
     Pause {
         /// The node.
@@ -203,6 +208,8 @@ impl Balancer {
                 node.pause(before.asked_until, true);
             }
         }
+        self.books.doubted.clear();
+        self.books.doubted.extend(self.nodes.iter().map(|node| node.doubted));
         self.policy.on_nodes(&self.nodes);
     }
 

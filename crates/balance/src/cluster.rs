@@ -104,6 +104,7 @@ impl Cluster {
             // Until a probe says otherwise: a balancer that starts must not refuse the first calls.
             reachable: true,
             draining: false,
+            doubted: false,
             paused_until: Instant::ZERO,
             asked_until: Instant::ZERO,
             joined: Instant::ZERO,
@@ -158,11 +159,23 @@ impl Cluster {
         }
     }
 
-    /// Somebody listens there after all: alive at once.
+    /// The node has left a request unanswered: the shards tell of its next answer.
+    pub fn doubt(&mut self, slot: Slot) {
+        self.set_doubted(slot, true);
+    }
+
+    /// The node has answered something: alive at once.
     pub fn reachable(&mut self, now: Instant, slot: Slot) {
+        self.contrary[slot.index()] = 0;
+        self.set_doubted(slot, false);
         if !self.nodes[slot.index()].reachable {
             self.set_reachable(now, slot, true);
         }
+    }
+
+    fn set_doubted(&mut self, slot: Slot, doubted: bool) {
+        let before = core::mem::replace(&mut self.nodes[slot.index()].doubted, doubted);
+        self.version += u64::from(before != doubted);
     }
 
     fn set_reachable(&mut self, now: Instant, slot: Slot, reachable: bool) {

@@ -68,6 +68,8 @@ pub struct Node {
     pub reachable: bool,
     /// Whether an operator drains it.
     pub draining: bool,
+    /// Whether it has left something unanswered, and its next answer is waited for.
+    pub doubted: bool,
     /// It rests until this instant after a 503: new calls go elsewhere.
     pub paused_until: Instant,
     /// So much of the rest it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes any.
@@ -152,6 +154,7 @@ mod tests {
             member: true,
             reachable: true,
             draining: false,
+            doubted: false,
             paused_until: Instant::ZERO,
             asked_until: Instant::ZERO,
             joined: Instant::from_millis(10_000),

@@ -174,7 +174,9 @@ impl Default for RawProxy {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawProbe {
-    /// Whether probes are sent. Without them only calls show that a server is dead.
+    /// Whether each server is asked regularly. If not, it is asked when a request to it gets no answer or the network
+    /// reports an error, then every `interval` until it answers: with any status will do, and so will an answer to
+    /// another request. A server that keeps silent all the while is dead after `fall` probes as with regular ones.
     pub(crate) enabled: Setting<Flag>,
     /// Time between two probes of one server.
     pub(crate) interval: Setting<Time<100, HOUR>>,

@@ -9,8 +9,8 @@ use wire::build::RequestBuilder;
 /// When nodes are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeSettings {
-    /// Whether nodes are asked at the interval. If not, only on suspicion ([`Prober::hurry`]), and then until
-    /// the network no longer says that nobody listens.
+    /// Whether nodes are asked at the interval. If not, only on suspicion ([`Prober::hurry`]), and then until they answer
+    /// or are [cleared](Prober::clear).
     pub periodic: bool,
     /// Time between two probes of a node.
     pub interval: Duration,
@@ -91,7 +91,7 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 ///
 /// - Setting up: [`new`](Self::new), [`set_targets`](Self::set_targets).
 /// - Running: [`receive`](Self::receive), [`unreachable`](Self::unreachable), [`hurry`](Self::hurry),
-///   [`tick`](Self::tick), [`deadline`](Self::deadline).
+///   [`clear`](Self::clear), [`tick`](Self::tick), [`deadline`](Self::deadline).
 #[derive(Debug)]
 pub struct Prober {
     settings: ProbeSettings,
@@ -120,11 +120,16 @@ impl Prober {
         self.targets = (0..)
             .zip(targets)
             .map(|(index, &(slot, address))| {
+                let first = now + self.settings.interval * index / count.max(1);
                 let same = |target: &Target| (target.slot, target.address) == (slot, address);
                 if let Some(at) = before.iter().position(same) {
-                    return before.swap_remove(at);
+                    let mut target = before.swap_remove(at);
+                    if self.settings.periodic {
+                        // It may have been asked on suspicion only until now.
+                        target.next = target.next.min(first + self.settings.interval);
+                    }
+                    return target;
                 }
-                let first = now + self.settings.interval * index / count.max(1);
                 let next = if self.settings.periodic { first } else { NEVER };
                 Target { slot, address, next, asked: None, cseq: 0, open: None }
             })
@@ -138,6 +143,15 @@ impl Prober {
         {
             let earliest = target.asked.map_or(now, |asked| asked + HURRY_GAP);
             target.next = target.next.min(earliest.max(now));
+        }
+    }
+
+    /// The node has given another sign of life: it is under suspicion no more.
+    pub fn clear(&mut self, slot: Slot) {
+        let periodic = self.settings.periodic;
+        if let Some(target) = self.targets.iter_mut().find(|target| target.slot == slot && !periodic) {
+            target.open = None;
+            target.rest(periodic);
         }
     }
 
@@ -184,7 +198,6 @@ impl Prober {
             };
             if probe.fails <= now {
                 target.open = None;
-                target.rest(self.settings.periodic);
                 out.event(failure(target.slot, Reason::Timeout));
             } else if probe.again <= now {
                 probe.wait *= 2;
@@ -332,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_interval_a_node_is_asked_on_suspicion_until_somebody_listens() {
+    fn without_an_interval_a_node_is_asked_on_suspicion_until_it_answers() {
         let (mut prober, mut out) = prober();
         prober.set_settings(ProbeSettings { periodic: false, ..prober.settings });
         let address = "127.0.0.1:5081".parse().unwrap();
@@ -344,10 +357,39 @@ mod tests {
         prober.unreachable(address, &mut out);
         prober.tick(at(62_000), &mut out);
         assert_eq!(out.transmits().len(), 2, "asked again after the interval");
-        let probe = out.datagram(&out.transmits()[1]).to_vec();
+        prober.tick(at(64_000), &mut out);
+        assert_eq!(out.events().last(), Some(&failure(Slot(1), Reason::Timeout)));
+        prober.tick(at(64_000), &mut out);
+        assert_eq!(out.transmits().len(), 3, "silence is no answer");
+        let probe = out.datagram(&out.transmits()[2]).to_vec();
         prober.receive(&answer(&probe, 405), &mut out);
         prober.tick(at(90_000), &mut out);
-        assert_eq!(out.transmits().len(), 2, "and no more once it answered");
+        assert_eq!(out.transmits().len(), 3, "and no more once it answered");
+    }
+
+    #[test]
+    fn another_sign_of_life_ends_the_suspicion() {
+        let (mut prober, mut out) = prober();
+        prober.set_settings(ProbeSettings { periodic: false, ..prober.settings });
+        prober.set_targets(at(0), &[(Slot(1), "127.0.0.1:5081".parse().unwrap())]);
+        prober.hurry(at(0), Slot(1));
+        prober.tick(at(0), &mut out);
+        prober.clear(Slot(1));
+        prober.tick(at(60_000), &mut out);
+        assert_eq!((out.transmits().len(), out.events().len()), (1, 0));
+    }
+
+    #[test]
+    fn the_interval_can_be_turned_on() {
+        let (mut prober, mut out) = prober();
+        let targets = [(Slot(1), "127.0.0.1:5081".parse().unwrap())];
+        let periodic = prober.settings;
+        prober.set_settings(ProbeSettings { periodic: false, ..periodic });
+        prober.set_targets(at(0), &targets);
+        prober.set_settings(periodic);
+        prober.set_targets(at(5_000), &targets);
+        prober.tick(at(7_000), &mut out);
+        assert_eq!(out.transmits().len(), 1);
     }
 
     #[test]

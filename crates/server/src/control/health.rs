@@ -1,29 +1,64 @@
-//! What probes say of the members' health.
+//! What probes and the traffic say of the members' health.
+//!
+//! With regular probes these alone decide. Without, a member is asked only once it is suspect, and then until it answers:
+//! a probe or, since it may not know OPTIONS, a request of a call. Silence makes it dead, and never brings it back.
 
 use super::Control;
+use balance::Slot;
 use base::Instant;
 use node::{Outcome, Reason};
+use std::fmt::Display;
 
 impl Control {
+    fn probes_regularly(&self) -> bool {
+        self.config.pool().is_some_and(|pool| pool.probe.enabled)
+    }
+
+    /// Something went unanswered, or the network reported an error. Neither is proof (an ICMP error is easily forged),
+    /// but a probe is quick to tell.
+    pub(super) fn suspect(&mut self, now: Instant, slot: Slot) {
+        if !self.probes_regularly() {
+            self.cluster.doubt(slot);
+        }
+        self.probes.hurry(now, slot);
+    }
+
+    /// One that was dead when it left may come back alive, and nothing else would ask it.
+    pub(super) fn suspect_the_dead(&mut self, now: Instant) {
+        if self.probes_regularly() {
+            return;
+        }
+        for index in 0..self.cluster.nodes().len() {
+            let node = &self.cluster.nodes()[index];
+            if node.member && !node.reachable {
+                self.suspect(now, Slot(index as u16));
+            }
+        }
+    }
+
+    /// A member in doubt has answered a request.
+    pub(super) fn answered(&mut self, now: Instant, slot: Slot) {
+        if self.probes_regularly() {
+            return;
+        }
+        let before = self.cluster.nodes()[slot.index()].reachable;
+        self.cluster.reachable(now, slot);
+        self.probes.clear(slot);
+        self.remark_change(now, slot, before, &"answer to a request");
+    }
+
     pub(super) fn probed(&mut self, outcomes: Vec<Outcome>) {
         let now = self.clock.now();
         for outcome in outcomes {
-            let slot = outcome.slot.index();
-            let before = self.cluster.nodes()[slot].clone();
+            let (slot, reason) = (outcome.slot, outcome.reason);
+            let before = self.cluster.nodes()[slot.index()].clone();
             self.judge(now, outcome);
-            let after = &self.cluster.nodes()[slot];
-            let remark = &mut self.remarks[slot];
-            remark.last_probe = Some(outcome.reason);
-            let (member, reason) = (remark.address, outcome.reason);
-            if before.reachable != after.reachable {
-                remark.last_change = now;
-                if after.reachable {
-                    tracing::info!(%member, %reason, "member is back");
-                } else {
-                    tracing::warn!(%member, %reason, "member is dead: new calls go elsewhere");
-                }
-            } else if after.reachable && before.paused_until <= now && now < after.paused_until {
-                let rest = after.paused_until.saturating_since(now);
+            self.remarks[slot.index()].last_probe = Some(reason);
+            self.remark_change(now, slot, before.reachable, &reason);
+            let after = &self.cluster.nodes()[slot.index()];
+            if after.reachable && before.paused_until <= now && now < after.paused_until {
+                let (member, rest) =
+                    (self.remarks[slot.index()].address, after.paused_until.saturating_since(now));
                 tracing::info!(%member, ?rest, "member answered a probe with 503, it rests");
             }
         }
@@ -34,12 +69,31 @@ impl Control {
         let Outcome { slot, alive, reason, rest } = outcome;
         match (reason, rest) {
             (Reason::Unreachable, _) => self.cluster.unreachable(now, slot),
-            // Members that nobody probes may not know OPTIONS: that somebody listens has to do.
-            _ if self.config.pool().is_some_and(|pool| !pool.probe.enabled) => {
+            // A member that nobody asks regularly may not know OPTIONS, and is not asked again: any answer has to do.
+            (Reason::Status(_), _) if !self.probes_regularly() => {
                 self.cluster.reachable(now, slot);
+                if let Some(rest) = rest {
+                    self.cluster.pause(slot, now + rest.length, rest.asked);
+                }
             }
             (_, Some(rest)) => self.cluster.refused(now, slot, now + rest.length, rest.asked),
             (_, None) => self.cluster.probed(now, slot, alive),
+        }
+    }
+
+    /// Notes that a member was found dead or back, if that is so.
+    fn remark_change(&mut self, now: Instant, slot: Slot, before: bool, reason: &dyn Display) {
+        let after = self.cluster.nodes()[slot.index()].reachable;
+        if before == after {
+            return;
+        }
+        let remark = &mut self.remarks[slot.index()];
+        remark.last_change = now;
+        let member = remark.address;
+        if after {
+            tracing::info!(%member, %reason, "member is back");
+        } else {
+            tracing::warn!(%member, %reason, "member is dead: new calls go elsewhere");
         }
     }
 }
@@ -77,5 +131,40 @@ mod tests {
         let (node, now) = (&control.cluster.nodes()[0], control.clock.now());
         assert!(node.reachable && node.asked_until > now);
         assert_eq!(node.refusal(now, 0), Some(Refusal::Paused));
+    }
+
+    const UNASKED: &str = "{ enabled = false, fall = 2 }";
+
+    #[tokio::test]
+    async fn without_regular_probes_silence_is_death_and_never_life() {
+        let mut control = control(UNASKED);
+        let mut silence = |reachable| {
+            control.probed(outcome(Reason::Timeout, None));
+            assert_eq!(control.cluster.nodes()[0].reachable, reachable);
+        };
+        silence(true);
+        silence(false);
+        silence(false);
+        control.probed(outcome(Reason::Status(405), None));
+        assert!(control.cluster.nodes()[0].reachable, "it answers, if only that it does not know OPTIONS");
+        control.probed(outcome(Reason::Unreachable, None));
+        control.probed(outcome(Reason::Timeout, None));
+        assert!(!control.cluster.nodes()[0].reachable, "the host of the closed port is gone, too");
+    }
+
+    #[tokio::test]
+    async fn without_regular_probes_an_answer_to_a_request_is_life() {
+        let mut control = control(UNASKED);
+        let now = control.clock.now();
+        control.suspect(now, Slot(0));
+        assert!(control.cluster.nodes()[0].doubted, "the shards are to tell of its next answer");
+        control.probed(outcome(Reason::Timeout, None));
+        control.answered(now, Slot(0));
+        control.probed(outcome(Reason::Timeout, None));
+        assert!(control.cluster.nodes()[0].reachable, "it has answered in between");
+        control.probed(outcome(Reason::Timeout, None));
+        assert!(!control.cluster.nodes()[0].reachable);
+        control.answered(now, Slot(0));
+        assert!(control.cluster.nodes()[0].reachable && !control.cluster.nodes()[0].doubted);
     }
 }

@@ -266,11 +266,11 @@ impl Control {
                 tracing::info!(member = %self.remarks[slot.index()].address, ?rest, "member answered 503, it rests");
                 self.cluster.pause(slot, until, asked);
             }
-            // Neither is proof (an ICMP error is easily forged), but a probe is quick to tell.
-            Report::Sign(Sign::NoAnswer { slot }) => self.probes.hurry(now, slot),
+            Report::Sign(Sign::NoAnswer { slot }) => self.suspect(now, slot),
+            Report::Sign(Sign::Answer { slot }) => self.answered(now, slot),
             Report::Unreachable(address) => {
                 if let Some(slot) = self.topology.slot_at(address) {
-                    self.probes.hurry(now, slot);
+                    self.suspect(now, slot);
                 }
             }
             Report::Died => {}

@@ -148,6 +148,8 @@ impl BalancerProcess {
             match event {
                 Event::Sign(Sign::NoAnswer { slot }) => self.prober.hurry(now, slot),
                 Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
+                // Probes are regular and see for themselves.
+                Event::Sign(Sign::Answer { .. }) => {}
                 Event::LookUp(name) => unreachable!("everybody in here is known by address, not as {name}"),
             }
         }
