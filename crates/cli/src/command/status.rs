@@ -104,7 +104,8 @@ fn rows(members: &[Member]) -> String {
         "oldest\ncall",
     ]);
     word_column(&mut table, 1);
-    let work = |work: f64| format!("{work:.2}");
+    // The sum of no floats is -0.0.
+    let work = |work: f64| format!("{:.2}", work + 0.0);
     let time = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| milliseconds((ms * 1e3) as u64));
     let age = |age: Option<f64>| age.map_or("-".to_owned(), span);
     for member in members {
@@ -224,6 +225,13 @@ mod tests {
             ["sip.example 10.0.0.2:5060", "slow-start 25 %", "1", "0", "0.00", "0", "-", "-", "5s"]
         );
         assert_eq!(cells.last().unwrap(), &["total", "4", "2", "2.75", "1200", "1m 1s"]);
+    }
+
+    #[test]
+    fn without_members_all_sums_are_nought() {
+        let table = rows(&[]);
+        let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["total", "0", "0", "0.00", "0", "-"]);
     }
 
     #[test]
