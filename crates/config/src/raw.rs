@@ -77,8 +77,8 @@ pub(crate) struct RawListener {
     pub(crate) advertise: Option<Setting<Advertised>>,
 }
 
-/// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and appears in
-/// metrics. A file has exactly one pool, or a `[proxy]` instead.
+/// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and is the
+/// label `pool` of the members' metrics. A file has exactly one pool, or a `[proxy]` instead.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["members"]))]
@@ -300,7 +300,8 @@ impl Default for RawStop {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawDns {
     /// Time between two look-ups of a name; that of a host to which members send requests is asked for again only while
-    /// it is in use. When one fails, the last good answer is kept.
+    /// it is in use. When one fails, the last good answer is kept; a member's name that was never found is asked for every
+    /// 3 s.
     pub(crate) refresh: Setting<Time<SECOND, DAY>>,
     /// DNS servers to ask, in this order, over UDP and TCP. Without any, those of the system (`/etc/resolv.conf`).
     pub(crate) servers: Vec<Setting<DnsServer>>,
