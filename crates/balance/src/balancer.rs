@@ -144,6 +144,11 @@ pub enum Sign {
         /// The silent node.
         slot: Slot,
     },
+    /// A node answered that was in doubt.
+    Answer {
+        /// The node.
+        slot: Slot,
+    },
     /// It answered 503 and rests for a while.
     Pause {
         /// The node.
@@ -160,7 +165,7 @@ pub enum Sign {
 pub struct Verdict {
     /// The node with its load and present capacity.
     pub candidate: Candidate,
-    /// Why it takes no new calls, if it takes none.
+    /// Why it does not take the request as a new one, if it does not.
     pub refusal: Option<Refusal>,
 }
 
@@ -205,6 +210,8 @@ impl Balancer {
                 node.pause(before.asked_until, true);
             }
         }
+        self.books.doubted.clear();
+        self.books.doubted.extend(self.nodes.iter().map(|node| node.doubted));
         self.policy.on_nodes(&self.nodes);
     }
 
@@ -282,7 +289,7 @@ impl Balancer {
     pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<Verdict>) {
         let picture = Picture { now, nodes: &self.nodes, books: &self.books };
         let plan = picture.plan(request, &mut *self.policy.clone_box());
-        let candidates = Candidates::new(now, &self.nodes, &self.books.leases);
+        let candidates = Candidates::new(now, &self.nodes, &self.books.leases, request.method);
         let verdicts = candidates.all().map(|(candidate, refusal)| Verdict { candidate, refusal }).collect();
         (plan.decision, verdicts)
     }

@@ -75,6 +75,8 @@ pub(crate) struct Books {
     pub(crate) leases: Leases,
     pub(crate) stats: Vec<NodeStats>,
     pub(crate) signs: Vec<Sign>,
+    /// By slot: whether the node's next answer is a [`Sign`].
+    pub(crate) doubted: Vec<bool>,
 }
 
 impl Books {
@@ -87,6 +89,7 @@ impl Books {
             leases: Leases::default(),
             stats: Vec::new(),
             signs: Vec::new(),
+            doubted: Vec::new(),
         }
     }
 
@@ -230,6 +233,10 @@ impl Books {
         };
         let open = &mut self.transactions[key];
         open.answered = true;
+        let slot = open.lease.slot();
+        if response.direction == Direction::ToPool && core::mem::take(&mut self.doubted[slot.index()]) {
+            self.signs.push(Sign::Answer { slot });
+        }
         if response.status < 200 {
             // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
             if open.id.method == Method::Invite && !open.cancelled {
@@ -237,7 +244,7 @@ impl Books {
             }
             return None;
         }
-        let (slot, took, begins) = (open.lease.slot(), now.saturating_since(open.started), open.begins);
+        let (took, begins) = (now.saturating_since(open.started), open.begins);
         let success = response.status < 300;
         self.timers.cancel(open.timer);
         self.close(key, if success { EndReason::Success } else { EndReason::Failure });

@@ -100,7 +100,7 @@ impl Picture<'_> {
         // on its node, unless no dialog ties it there and that is dead, or takes nothing new and the last one is over.
         if movable {
             self.fresh(request, session, Step::Open, Why::Moved, policy)
-        } else if free && session.is_some_and(|at| self.is_done_with(at, slot)) {
+        } else if free && session.is_some_and(|at| self.is_done_with(at, slot, request.method)) {
             self.fresh(request, session, Step::Open, Why::Policy, policy)
         } else {
             stay(Step::Open)
@@ -115,12 +115,16 @@ impl Picture<'_> {
         request.cseq < seen && !self.books.has_sibling(at, &request.into())
     }
 
-    /// Whether a session is over and its node takes nothing new: a REGISTER that comes every few seconds must not
-    /// keep a node from draining. Who asked for credentials gets the request again all the same.
-    fn is_done_with(&self, at: u32, slot: Slot) -> bool {
+    /// Whether a session is over and its node takes nothing new of this method: a REGISTER that comes every few seconds
+    /// must not keep a node from draining. Who asked for credentials gets the request again all the same.
+    fn is_done_with(&self, at: u32, slot: Slot, method: Method) -> bool {
         let session = self.books.table.get(at);
         let over = session.state == State::Expired && !session.challenged;
-        over && self.nodes[slot.index()].refusal(self.now, 0).is_some()
+        over && self.candidates(method).get(slot).is_none()
+    }
+
+    fn candidates(&self, method: Method) -> Candidates<'_> {
+        Candidates::new(self.now, self.nodes, &self.books.leases, method)
     }
 
     fn fresh(
@@ -131,7 +135,7 @@ impl Picture<'_> {
         why: Why,
         policy: &mut dyn Policy,
     ) -> Plan {
-        let mut candidates = Candidates::new(self.now, self.nodes, &self.books.leases);
+        let mut candidates = self.candidates(request.method);
         if candidates.iter().next().is_none() {
             candidates = candidates.last_resort();
         }

@@ -1,12 +1,11 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
+use crate::rest::Rest;
 use crate::search::Search;
-use crate::shard::{LONGEST_REST, REST_WITHOUT_RETRY_AFTER};
 use crate::token::branch::{BranchToken, SEARCHED, Transaction, mark};
 use crate::{Drop, Event, Shard};
 use balance::{Direction, Response};
 use base::{Instant, Operation, Outbox};
-use core::time::Duration;
 use std::net::SocketAddr;
 use wire::{Message, Method, response_target};
 
@@ -73,13 +72,11 @@ impl Shard {
             dialog: if answers_a_call { mark(message.to_tag().unwrap_or_default()) } else { 0 },
         };
         self.balancer.response(now, &response);
-        if status == 503
+        if let Some(rest) = Rest::asked_by(message)
             && token.direction == Direction::ToPool
             && let Some(slot) = self.topology.slot(token.node)
         {
-            let asked = message.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
-            let rest = asked.unwrap_or(REST_WITHOUT_RETRY_AFTER).min(LONGEST_REST);
-            self.balancer.pause(slot, now + rest, asked.is_some());
+            self.balancer.pause(slot, now + rest.length, rest.asked);
         }
     }
 }

@@ -5,7 +5,6 @@ use crate::validate::{ADDED, LARGEST};
 use crate::{Counters, Drop, Topology};
 use balance::{Balancer, CallKey, Sign};
 use base::{Instant, Ledger, Operation, Outbox};
-use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::{Edits, Message};
@@ -240,8 +239,3 @@ impl Shard {
         });
     }
 }
-
-/// How long a node rests that answers 503 without Retry-After.
-pub(crate) const REST_WITHOUT_RETRY_AFTER: Duration = Duration::from_secs(2);
-/// The longest rest that a node may ask for: a slip of a digit must not take it away for days.
-pub(crate) const LONGEST_REST: Duration = Duration::from_mins(10);
