@@ -281,15 +281,8 @@ impl Control {
         for outcome in outcomes {
             let slot = outcome.slot;
             let before = self.cluster.nodes()[slot.index()].reachable;
-            // A closed port answers for itself; silence and 503 have to repeat.
-            match outcome.reason {
-                Reason::Unreachable => self.cluster.unreachable(now, slot),
-                // Members that nobody probes may not know OPTIONS: that somebody listens has to do.
-                _ if self.config.pool().is_some_and(|pool| !pool.probe.enabled) => {
-                    self.cluster.reachable(now, slot);
-                }
-                _ => self.cluster.probed(now, slot, outcome.alive),
-            }
+            let periodic = self.config.pool().is_none_or(|pool| pool.probe.enabled);
+            outcome.apply(now, &mut self.cluster, periodic);
             let remark = &mut self.remarks[slot.index()];
             remark.last_probe = Some(outcome.reason);
             let after = self.cluster.nodes()[slot.index()].reachable;
