@@ -18,9 +18,11 @@ pub const EXPIRE_MAX: usize = 1024;
 /// - Server: [`received`](Self::received) matches what comes in, [`accept`](Self::accept) begins one,
 ///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
 /// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
-///   [`clear_away`](Self::clear_away) before each message and the rest at [`noticed_deadline`](Self::noticed_deadline).
+///   [`clear_away`](Self::clear_away) before each message and the rest at [`noticed_deadline`](Self::noticed_deadline);
+///   [`forget`](Self::forget).
 /// - Looking in: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
-///   [`machine`](Self::machine), [`len`](Self::len), [`timers_set`](Self::timers_set), [`ledger`](Self::ledger).
+///   [`machine`](Self::machine), [`iter`](Self::iter), [`len`](Self::len), [`timers_set`](Self::timers_set),
+///   [`ledger`](Self::ledger).
 #[derive(Debug)]
 pub struct Layer<T, M> {
     store: Store<T, M>,
@@ -253,6 +255,13 @@ impl<T, M: Message> Layer<T, M> {
         lanes.unnoticed_deadline().is_some_and(|due| due <= now)
     }
 
+    /// Ends a transaction without a word, as the death of its process does.
+    pub fn forget(&mut self, id: Id) {
+        if self.store.get(id).is_some() {
+            self.store.remove(id);
+        }
+    }
+
     /// When [`expire`](Self::expire) is to be called next; a lower bound.
     pub fn deadline(&self) -> Option<Instant> {
         self.lanes.deadline()
@@ -282,6 +291,11 @@ impl<T, M: Message> Layer<T, M> {
     /// Where a transaction stands; `None` when it is over.
     pub fn machine(&self, id: Id) -> Option<Machine> {
         self.store.get(id).map(|entry| entry.machine)
+    }
+
+    /// All transactions, with what the user keeps with them.
+    pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
+        self.store.iter().map(|(id, entry)| (id, &entry.user))
     }
 
     /// How many transactions there are.

@@ -203,6 +203,10 @@ impl<T, M> Store<T, M> {
         entry
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &Entry<T>)> {
+        self.entries.iter().map(|(at, entry)| (Id { at, generation: entry.generation }, entry))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

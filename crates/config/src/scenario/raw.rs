@@ -119,6 +119,9 @@ pub(super) struct RawHost {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
     pub(super) weights: BTreeMap<String, Setting<Ratio>>,
+    /// Whether each of those servers is asked by OPTIONS every 2 s whether it lives, and gets no new calls after two
+    /// probes without an answer. Only for a balancer.
+    pub(super) probes: Setting<Flag>,
     /// How a proxy chooses among the hosts that come next on the path. Only for a proxy.
     pub(super) select: Setting<Choice<Select>>,
     /// Processors each; `capacity` is that of all together.
@@ -143,6 +146,7 @@ impl Default for RawHost {
             role: "proxy".into(),
             policy: "tlwl".into(),
             weights: BTreeMap::new(),
+            probes: true.into(),
             select: "random".into(),
             workers: 1.into(),
             buffer: 1000.into(),
@@ -369,7 +373,8 @@ pub(super) struct RawFault {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Time<0, RUN_MAX>>")]
     pub(super) at: Option<Setting<Time<0, RUN_MAX>>>,
-    /// It is dead for so long, and its state is gone.
+    /// It is dead for so long: what is sent to it is lost, and its state is gone, of a server its calls, of a proxy its
+    /// transactions, of a balancer its table.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Time<1, RUN_MAX>>", extend("x-default" = "none"))]
     pub(super) restart: Option<Setting<Time<1, RUN_MAX>>>,

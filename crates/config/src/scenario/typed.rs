@@ -192,6 +192,8 @@ pub enum Role {
     Balancer {
         /// Who gets the next call.
         policy: Policy,
+        /// Whether it asks its servers by OPTIONS whether they live.
+        probes: bool,
     },
     /// Answers the calls itself.
     Server,

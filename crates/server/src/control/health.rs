@@ -6,7 +6,7 @@
 use super::Control;
 use balance::Slot;
 use base::Instant;
-use node::{Outcome, Reason};
+use node::Outcome;
 use std::fmt::Display;
 
 impl Control {
@@ -48,11 +48,11 @@ impl Control {
     }
 
     pub(super) fn probed(&mut self, outcomes: Vec<Outcome>) {
-        let now = self.clock.now();
+        let (now, periodic) = (self.clock.now(), self.probes_regularly());
         for outcome in outcomes {
             let (slot, reason) = (outcome.slot, outcome.reason);
             let before = self.cluster.nodes()[slot.index()].clone();
-            self.judge(now, outcome);
+            outcome.apply(now, &mut self.cluster, periodic);
             self.remarks[slot.index()].last_probe = Some(reason);
             self.remark_change(now, slot, before.reachable, &reason);
             let after = &self.cluster.nodes()[slot.index()];
@@ -61,23 +61,6 @@ impl Control {
                     (self.remarks[slot.index()].address, after.paused_until.saturating_since(now));
                 tracing::info!(%member, ?rest, "member answered a probe with 503, it rests");
             }
-        }
-    }
-
-    /// A closed port answers for itself; silence and 503 have to repeat.
-    fn judge(&mut self, now: Instant, outcome: Outcome) {
-        let Outcome { slot, alive, reason, rest } = outcome;
-        match (reason, rest) {
-            (Reason::Unreachable, _) => self.cluster.unreachable(now, slot),
-            // A member that nobody asks regularly may not know OPTIONS, and is not asked again: any answer has to do.
-            (Reason::Status(_), _) if !self.probes_regularly() => {
-                self.cluster.reachable(now, slot);
-                if let Some(rest) = rest {
-                    self.cluster.pause(slot, now + rest.length, rest.asked);
-                }
-            }
-            (_, Some(rest)) => self.cluster.refused(now, slot, now + rest.length, rest.asked),
-            (_, None) => self.cluster.probed(now, slot, alive),
         }
     }
 
@@ -106,7 +89,7 @@ mod tests {
     use crate::control::resolver::Resolver;
     use crate::shards::listen::Bind;
     use balance::{Refusal, Slot};
-    use node::Rest;
+    use node::{Reason, Rest};
     use std::time::Duration;
 
     fn control(probe: &str) -> Control {

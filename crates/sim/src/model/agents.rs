@@ -29,6 +29,8 @@ struct Leg {
     call: CallId,
     party: Party,
     method: Method,
+    /// The host that it lives on: a server, or [`HostId::AGENTS`].
+    at: HostId,
 }
 
 /// A call, as both its parties see it.
@@ -48,7 +50,10 @@ struct Call {
     invite: Option<Id>,
     /// The callee's transaction of it, and the INVITE as it came in.
     incoming: Option<(Id, Message)>,
+    /// What the Request-URI leads to: drawn, and once a server has the callee, that one.
     target: HostId,
+    /// The host that the callee's half lives on: a server, or [`HostId::AGENTS`].
+    at: HostId,
     /// The route of each party's requests, next host last.
     routes: [Route; 2],
 }
@@ -98,8 +103,8 @@ struct Collect<'a> {
 }
 
 impl Effects<Leg, Sent> for Collect<'_> {
-    fn send(&mut self, _: Id, _: &Leg, message: &Sent, _: Sending) {
-        self.sent.push(Letter::new(HostId::AGENTS, *message));
+    fn send(&mut self, _: Id, leg: &Leg, message: &Sent, _: Sending) {
+        self.sent.push(Letter::new(leg.at, *message));
     }
 
     fn tell(&mut self, _: Id, leg: &mut Leg, news: News) {
@@ -200,6 +205,7 @@ impl Agents {
             invite: None,
             incoming: None,
             target,
+            at: HostId::AGENTS,
             routes: [Route::none(); 2],
         });
         let call = CallId { at, generation: self.generation };
@@ -244,7 +250,8 @@ impl Agents {
     ) -> Option<Id> {
         let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
         let transport = self.map.transport(HostId::AGENTS, to, message.stream);
-        let user = Leg { call, party, method: message.method };
+        let at = if party == Party::Callee { self.calls[call.at].at } else { HostId::AGENTS };
+        let user = Leg { call, party, method: message.method, at };
         let new = New { key: message.client_key(), kind, transport, user };
         let mut collect = Collect { sent: &mut out.sent, news: None };
         self.layer.request(now, new, Sent { to, message }, &mut collect)
@@ -261,12 +268,28 @@ impl Agents {
         }
     }
 
-    /// A message arrived.
-    pub(crate) fn handle(&mut self, now: Instant, message: &Message, out: &mut Out) {
+    /// A message arrived, at a server or at the agents' own place.
+    pub(crate) fn handle(&mut self, now: Instant, at: HostId, message: &Message, out: &mut Out) {
         self.clear_away(now);
         match message.start {
             Start::Response(status) => self.response(now, message, status, out),
-            Start::Request => self.incoming(now, message, out),
+            Start::Request => self.incoming(now, at, message, out),
+        }
+    }
+
+    /// A server dies: of the calls there the callers' halves are left, which find that out by themselves. After its
+    /// return what is said in them gets 481, and an INVITE that is repeated is a new one.
+    pub(crate) fn die(&mut self, server: HostId) {
+        let there = self.layer.iter().filter(|(_, leg)| leg.at == server).map(|(id, _)| id);
+        for id in there.collect::<Vec<_>>() {
+            self.layer.forget(id);
+        }
+        let places = self.calls.iter().filter(|(_, call)| call.at == server).map(|(at, _)| at);
+        for at in places.collect::<Vec<_>>() {
+            let call = &mut self.calls[at];
+            (call.callee, call.incoming, call.at) = (None, None, HostId::AGENTS);
+            call.alarms[Party::Callee as usize] = NEVER;
+            self.settle(at);
         }
     }
 
@@ -306,16 +329,19 @@ impl Agents {
         }
     }
 
-    fn incoming(&mut self, now: Instant, message: &Message, out: &mut Out) {
-        let key = message.server_key();
+    fn incoming(&mut self, now: Instant, at: HostId, message: &Message, out: &mut Out) {
+        let key = message.server_key_at(at);
         let mut collect = Collect { sent: &mut out.sent, news: None };
         if self.layer.received(now, &key, &mut collect).is_some() {
             return;
         }
         let call = message.call;
-        let lives = self.calls.get(call.at).is_some_and(|entry| entry.generation == call.generation);
+        let entry = self.calls.get(call.at).filter(|entry| entry.generation == call.generation);
+        let lives = entry.is_some();
+        // Whether the other half of the call is here too.
+        let is_home = entry.is_some_and(|entry| entry.at == at);
         if message.method == Method::Ack {
-            if lives {
+            if is_home {
                 self.callee(now, call, CalleeEvent::Ack, None, out);
             }
             return;
@@ -324,19 +350,19 @@ impl Agents {
         let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
         let from = message.top().host;
         let transport = self.map.transport(HostId::AGENTS, from, message.stream);
-        let user = Leg { call, party, method: message.method };
+        let user = Leg { call, party, method: message.method, at };
         let new = New { key, kind, transport, user };
         let mut collect = Collect { sent: &mut out.sent, news: None };
         let Some(id) = self.layer.accept(now, new, &mut collect) else { return };
         let this = Some((id, message));
         match message.method {
-            Method::Invite if lives && self.calls[call.at].callee.is_none() => {
+            Method::Invite if lives && self.may_ring(call.at, at) => {
                 self.invited(now, call, id, message, out);
             }
             // Another branch of a request that came before (RFC 3261 §8.2.2.2), or nobody is left to ring.
             Method::Invite => answer(&mut self.layer, now, this, if lives { 482 } else { 487 }, out),
             Method::Cancel => {
-                if self.layer.find(&message.cancelled_key()).is_some() && lives {
+                if is_home && self.layer.find(&message.cancelled_key_at(at)).is_some() {
                     self.callee(now, call, CalleeEvent::Cancel, this, out);
                 } else {
                     answer(&mut self.layer, now, this, 481, out);
@@ -346,13 +372,28 @@ impl Agents {
                 answer(&mut self.layer, now, this, 200, out);
                 self.caller(now, call, CallerEvent::Bye, out);
             }
-            Method::Bye if lives => self.callee(now, call, CalleeEvent::Bye, this, out),
+            Method::Bye if is_home => self.callee(now, call, CalleeEvent::Bye, this, out),
             _ => answer(&mut self.layer, now, this, 481, out),
         }
     }
 
+    /// Whether an INVITE begins something: nobody has it yet, or the one who has it did not get an answer through before
+    /// a balancer gave it to another server. On bytes both would ring, and one of them get a BYE.
+    fn may_ring(&self, call: u32, at: HostId) -> bool {
+        let entry = &self.calls[call];
+        entry.callee.is_none() || (entry.at != at && !entry.answered)
+    }
+
     fn invited(&mut self, now: Instant, call: CallId, id: Id, invite: &Message, out: &mut Out) {
+        let at = self.layer.user(id).map_or(HostId::AGENTS, |leg| leg.at);
         let entry = &mut self.calls[call.at];
+        if let Some((elsewhere, _)) = entry.incoming.take() {
+            self.layer.forget(elsewhere);
+        }
+        entry.at = at;
+        if at != HostId::AGENTS {
+            entry.target = at;
+        }
         entry.routes[1] = invite.route;
         entry.incoming = Some((id, *invite));
         entry.callee = Some(Callee::CALLED);

@@ -1,19 +1,37 @@
-//! The balancer of the model: [`balance::Balancer`] between typed messages.
+//! The balancer of the model: [`balance::Balancer`] between typed messages, and beside it what the server's control task
+//! does: probes, and what they and the traffic say about the health of the servers.
 
-use super::message::{HostId, Letter, Message, Sent, Start, Via};
+use super::message::{CallId, HostId, Letter, Message, Route, Sent, Start, Via, Vias};
 use balance::{
-    CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, Request, Response, Settings, Slot,
-    Why,
+    CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, Request, Response, Settings, Sign,
+    Slot, Why,
 };
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
+use node::{Ask, ProbeSettings, Rounds};
 use std::ops::Range;
 use wire::Method;
+
+/// When a server counts as dead and as back: the server's defaults.
+pub(crate) const HEALTH: HealthSettings =
+    HealthSettings { fall: 2, rise: 1, slow_start: Duration::from_secs(30) };
+
+/// When servers are probed: the server's defaults.
+pub(crate) fn probe_settings(timers: &config::scenario::Timers) -> ProbeSettings {
+    let (interval, timeout) = (Duration::from_secs(2), Duration::from_millis(1_800));
+    ProbeSettings { periodic: true, interval, timeout, t1: timers.t1 }
+}
 
 /// A balancer and the servers behind it.
 pub(crate) struct Balancer {
     core: balance::Balancer,
     servers: Range<u16>,
+    cluster: Cluster,
+    /// Version of the cluster that the core has.
+    told: u64,
+    rounds: Rounds<HostId>,
+    /// Unlike that of the process before it: answers to its probes are none to ours.
+    life: u32,
     /// What the server's shard does around its balancer, for the same messages.
     pub(crate) ledger: Ledger,
 }
@@ -27,107 +45,201 @@ fn key_of(message: &Message) -> CallKey {
     CallKey(u128::from(mixed) << 64 | u128::from(low ^ low >> 32))
 }
 
+fn direction_of(message: &Message) -> Direction {
+    if message.by_callee { Direction::FromPool } else { Direction::ToPool }
+}
+
 impl Balancer {
-    /// `capacity` of each server is what the policy is told; a server may be slower than that.
+    /// `capacity` of each server is what the policy is told; a server may be slower than that. Without `probes` nothing
+    /// that fails is noticed: live a closed port would tell, and there are none here.
     pub(crate) fn new(
+        (now, life): (Instant, u32),
         servers: Range<u16>,
         capacity: impl Fn(HostId) -> f64,
         policy: Box<dyn balance::Policy>,
         settings: Settings,
+        probes: Option<ProbeSettings>,
     ) -> Self {
-        let health = HealthSettings { fall: 2, rise: 1, slow_start: Duration::ZERO };
-        let mut cluster = Cluster::new(health);
+        let mut cluster = Cluster::new(HEALTH);
         let member =
             |host: u16| Member { id: NodeId(host.into()), capacity: capacity(HostId(host)), max_calls: 0 };
-        cluster.set_members(Instant::ZERO, &servers.clone().map(member).collect::<Vec<_>>());
+        cluster.set_members(now, &servers.clone().map(member).collect::<Vec<_>>());
         let mut core = balance::Balancer::new(settings, policy);
         core.set_nodes(cluster.nodes());
-        Self { core, servers, ledger: Ledger::default() }
+        let asked = probes.map_or(0..0, |_| servers.clone());
+        let targets: Vec<_> = (0..).map(Slot).zip(asked.map(HostId)).collect();
+        let mut rounds = Rounds::new(probes.unwrap_or(ProbeSettings {
+            periodic: false,
+            interval: Duration::ZERO,
+            timeout: Duration::ZERO,
+            t1: Duration::ZERO,
+        }));
+        rounds.set_targets(now, &targets);
+        let told = cluster.version();
+        Self { core, servers, cluster, told, rounds, life, ledger: Ledger::default() }
     }
 
     /// A message: on to its server, or back to where its Via leads.
-    pub(crate) fn handle(&mut self, now: Instant, id: HostId, mut message: Message, out: &mut Vec<Letter>) {
-        let from_pool = message.by_callee;
-        let direction = if from_pool { Direction::FromPool } else { Direction::ToPool };
-        let key = key_of(&message);
+    pub(crate) fn handle(&mut self, now: Instant, id: HostId, message: Message, out: &mut Vec<Letter>) {
         self.ledger.charge(Operation::Scan);
         if !message.is_request() || message.is_in_dialog() {
             self.ledger.charge(Operation::VerifyToken);
         }
         self.ledger.charge(Operation::Lookup);
         match message.start {
-            Start::Response(status) => {
-                message.vias.pop();
-                let Some(next) = message.vias.last() else { return };
-                let to = next.host;
-                let response = Response {
-                    key,
-                    method: message.method,
-                    cseq: message.cseq(),
-                    status,
-                    direction,
-                    branch: next.branch(),
-                    dialog: 1,
-                };
-                self.core.response(now, &response);
-                self.ledger.charge(Operation::Forward);
-                out.push(Letter::new(id, Sent { to, message }));
-            }
-            Start::Request => {
-                let call_id = message.call.generation.to_be_bytes();
-                let request = Request {
-                    key,
-                    call_id: &call_id,
-                    method: message.method,
-                    cseq: message.cseq(),
-                    in_dialog: message.is_in_dialog(),
-                    direction,
-                    pinned: None,
-                    by_token: false,
-                    branch: message.top().branch(),
-                };
-                let Decision::Forward { slot, why } = self.core.request(now, &request) else {
-                    let refusal = message.response(503, id);
-                    if message.method == Method::Ack {
-                        self.ledger.charge(Operation::Discard);
-                    } else {
-                        self.ledger.charge(Operation::Reject);
-                        out.push(Letter::new(id, Sent { to: message.top().host, message: refusal }));
-                    }
-                    return;
-                };
+            Start::Response(status) => self.response(now, id, message, status, out),
+            Start::Request => self.request(now, id, message, out),
+        }
+        self.heed(now);
+    }
+
+    fn response(
+        &mut self,
+        now: Instant,
+        id: HostId,
+        mut message: Message,
+        status: u16,
+        out: &mut Vec<Letter>,
+    ) {
+        message.vias.pop();
+        let Some(next) = message.vias.last() else { return };
+        let (to, key, direction) = (next.host, key_of(&message), direction_of(&message));
+        let is_refused_cancel = message.method == Method::Cancel && status >= 300;
+        if is_refused_cancel && self.core.session(key).is_none() {
+            // Every server was asked; those that do not know the INVITE say so, and nobody needs to hear that.
+            return self.ledger.charge(Operation::Discard);
+        }
+        let response = Response {
+            key,
+            method: message.method,
+            cseq: message.cseq(),
+            status,
+            direction,
+            branch: next.branch(),
+            dialog: 1,
+        };
+        self.core.response(now, &response);
+        self.ledger.charge(Operation::Forward);
+        out.push(Letter::new(id, Sent { to, message }));
+    }
+
+    fn request(&mut self, now: Instant, id: HostId, mut message: Message, out: &mut Vec<Letter>) {
+        let direction = direction_of(&message);
+        let has_token = message.is_in_dialog() && message.route.last() == Some(&id);
+        if has_token {
+            message.route.pop();
+        }
+        // What a token in Record-Route names: servers stand right behind the balancer, so it is the one that has the call.
+        let pinned = if has_token { self.slot_of(message.target) } else { None };
+        let call_id = message.call.generation.to_be_bytes();
+        let request = Request {
+            key: key_of(&message),
+            call_id: &call_id,
+            method: message.method,
+            cseq: message.cseq(),
+            in_dialog: message.is_in_dialog(),
+            direction,
+            pinned,
+            by_token: pinned.is_some(),
+            branch: message.top().branch(),
+        };
+        match self.core.request(now, &request) {
+            Decision::Forward { slot, why } => {
                 if matches!(why, Why::Policy | Why::Moved) {
                     self.ledger.charge(Operation::Choose);
                     self.ledger.charge(Operation::CreateSession);
                 }
-                if message.is_in_dialog() && message.route.last() == Some(&id) {
-                    message.route.pop();
-                }
-                if message.is_initial_invite() {
-                    self.ledger.charge(Operation::MakeToken);
-                    message.route.push(id);
-                }
-                // RFC 3261 §16.11: the branch depends on the request alone.
-                self.ledger.charge(Operation::MakeToken);
-                self.ledger.charge(Operation::Forward);
-                message.vias.push(Via::new(id, message.top().branch()));
-                message.stage += 1;
-                let to = if from_pool { HostId::AGENTS } else { HostId(self.servers.start + slot.0) };
-                out.push(Letter::new(id, Sent { to, message }));
+                let to = match direction {
+                    Direction::ToPool => self.host_of(slot),
+                    Direction::FromPool => *message.route.last().unwrap_or(&HostId::AGENTS),
+                };
+                self.forward(id, message, to, out);
             }
+            Decision::Search => {
+                for slot in (0..self.servers.len() as u16).map(Slot) {
+                    if self.core.nodes()[slot.index()].reachable {
+                        self.forward(id, message, self.host_of(slot), out);
+                    }
+                }
+            }
+            Decision::Orphan => self.refuse(id, &message, 481, out),
+            Decision::NoServer => self.refuse(id, &message, 503, out),
         }
-        self.core.drain_signs().for_each(drop);
     }
 
-    pub(crate) fn expire(&mut self, now: Instant) {
+    fn forward(&mut self, id: HostId, mut message: Message, to: HostId, out: &mut Vec<Letter>) {
+        if message.is_initial_invite() {
+            self.ledger.charge(Operation::MakeToken);
+            message.route.push(id);
+        }
+        // RFC 3261 §16.11: the branch depends on the request alone.
+        self.ledger.charge(Operation::MakeToken);
+        self.ledger.charge(Operation::Forward);
+        message.vias.push(Via::new(id, message.top().branch()));
+        message.stage += 1;
+        out.push(Letter::new(id, Sent { to, message }));
+    }
+
+    fn refuse(&mut self, id: HostId, request: &Message, status: u16, out: &mut Vec<Letter>) {
+        if request.method == Method::Ack {
+            return self.ledger.charge(Operation::Discard);
+        }
+        self.ledger.charge(Operation::Reject);
+        let refusal = request.response(status, id);
+        out.push(Letter::new(id, Sent { to: request.top().host, message: refusal }));
+    }
+
+    fn host_of(&self, slot: Slot) -> HostId {
+        HostId(self.servers.start + slot.0)
+    }
+
+    fn slot_of(&self, host: HostId) -> Option<Slot> {
+        self.servers.contains(&host.0).then(|| Slot(host.0 - self.servers.start))
+    }
+
+    /// What the traffic says about the health of servers.
+    fn heed(&mut self, now: Instant) {
+        for sign in self.core.drain_signs() {
+            match sign {
+                Sign::NoAnswer { slot } => self.rounds.hurry(now, slot),
+                Sign::Pause { slot, until, asked } => self.cluster.pause(slot, until, asked),
+                // Probes are regular and see for themselves, or there are none.
+                Sign::Answer { .. } => {}
+            }
+        }
+        if self.told != self.cluster.version() {
+            self.told = self.cluster.version();
+            self.core.set_nodes(self.cluster.nodes());
+        }
+    }
+
+    /// Does what is due: ends leases and sessions, sends probes.
+    pub(crate) fn tick(&mut self, now: Instant, id: HostId, out: &mut Vec<Letter>) {
         for _ in 0..self.core.expire(now) {
             self.ledger.charge(Operation::Expire);
         }
-        self.core.drain_signs().for_each(drop);
+        let (life, mut outcomes) = (self.life, Vec::new());
+        let send = |ask: &Ask<HostId>| out.push(Letter::new(id, probe(id, life, *ask)));
+        self.rounds.tick(now, send, |outcome| outcomes.push(outcome));
+        for outcome in outcomes {
+            outcome.apply(now, &mut self.cluster, self.rounds.settings().periodic);
+        }
+        self.heed(now);
+    }
+
+    /// The answer to a probe.
+    pub(crate) fn answered(&mut self, now: Instant, from: HostId, message: &Message) {
+        let Start::Response(status) = message.start else { return };
+        let CallId { at: life, generation: cseq } = message.call;
+        let is_it = |ask: &Ask<HostId>| (life, ask.address, ask.cseq) == (self.life, from, cseq);
+        if let Some(outcome) = self.rounds.answered(status, None, is_it) {
+            outcome.apply(now, &mut self.cluster, self.rounds.settings().periodic);
+            self.heed(now);
+        }
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.core.deadline()
+        [self.core.deadline(), self.rounds.deadline()].into_iter().flatten().min()
     }
 
     pub(crate) fn transactions(&self) -> usize {
@@ -149,4 +261,22 @@ impl Balancer {
     pub(crate) fn audit(&self) -> Result<(), String> {
         self.core.audit()
     }
+}
+
+fn probe(id: HostId, life: u32, ask: Ask<HostId>) -> Sent {
+    let message = Message {
+        start: Start::Request,
+        method: Method::Options,
+        by_callee: false,
+        to_tag: None,
+        stage: 0,
+        stream: 0,
+        retry_after: 0,
+        target: ask.address,
+        hop: HostId::AGENTS,
+        call: CallId { at: life, generation: ask.cseq },
+        vias: Vias::one(Via::new(id, ask.cseq)),
+        route: Route::none(),
+    };
+    Sent { to: ask.address, message }
 }

@@ -29,6 +29,8 @@ enum What {
     Message(u32),
     /// A timer, by its place.
     Timer(u32),
+    /// A balancer's probe, by its place.
+    Probe(u32),
     /// The rejection of a message, by its place.
     Rejection(u32, Refused),
 }
@@ -162,6 +164,9 @@ impl Host {
         mut message: Message,
         notice: Option<&Notice>,
     ) {
+        if message.method == Method::Options {
+            return self.arrive_probe(now, from, message);
+        }
         // Where nothing is refused nobody asks whether a call is new.
         let may_refuse = !self.element.control.is_idle();
         if may_refuse && message.is_initial_invite() {
@@ -201,6 +206,19 @@ impl Host {
         }
     }
 
+    /// A probe waits like any other request. Answers to probes do not: live they have a thread and sockets of their own.
+    fn arrive_probe(&mut self, now: Instant, from: HostId, probe: Message) {
+        if probe.is_request() {
+            let triage = self.element.control.settings().triage.is_some();
+            let at = self.messages.insert(probe);
+            self.enqueue(now, priority(Class::Response, triage), Class::Response, What::Probe(at), 0);
+        } else if let Role::Balancer(balancer) = &mut self.element.role
+            && self.cpu.is_up()
+        {
+            balancer.answered(now, from, &probe);
+        }
+    }
+
     fn enqueue(&mut self, now: Instant, lane: Priority, class: Class, what: What, key: u64) {
         let admission = self.cpu.enqueue(now, lane, Job { what, class, key });
         if admission == Admission::Queued {
@@ -227,7 +245,7 @@ impl Host {
 
     fn forget(&mut self, what: What) {
         match what {
-            What::Message(at) | What::Rejection(at, _) => drop(self.messages.remove(at)),
+            What::Message(at) | What::Probe(at) | What::Rejection(at, _) => drop(self.messages.remove(at)),
             What::Timer(at) => drop(self.fires.remove(at)),
         }
     }
@@ -257,6 +275,11 @@ impl Host {
                 }
                 What::Message(at) => {
                     let cost = element.message(&mut work, job.class, &messages[at]);
+                    messages.remove(at);
+                    cost
+                }
+                What::Probe(at) => {
+                    let cost = element.probe(&mut work, &messages[at]);
                     messages.remove(at);
                     cost
                 }
@@ -330,9 +353,12 @@ impl Host {
 
     /// Timers that are due wait for the processor, but for those whose work costs nothing.
     pub(crate) fn timers(&mut self, now: Instant, sent: &mut Vec<Letter>) {
+        if !self.cpu.is_up() {
+            return;
+        }
         let Role::Proxy(..) = self.element.role else {
             if let Role::Balancer(balancer) = &mut self.element.role {
-                balancer.expire(now);
+                balancer.tick(now, self.element.id, sent);
             }
             return;
         };
@@ -364,6 +390,7 @@ impl Host {
     /// When [`timers`](Self::timers) is to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.element.role {
+            _ if !self.cpu.is_up() => None,
             Role::Proxy(proxy, _) if self.clears_for_free => proxy.noticed_deadline(),
             Role::Proxy(proxy, _) => proxy.deadline(),
             Role::Balancer(balancer) => balancer.deadline(),

@@ -158,7 +158,7 @@ pub struct Message {
     pub stream: u16,
     /// Retry-After of a 503, in seconds; 0 = none.
     pub retry_after: u16,
-    /// The last host of the path: what the Request-URI leads to.
+    /// The last host of the path: what the Request-URI leads to. In a dialog with a server, that one.
     pub target: HostId,
     /// The host that was chosen to get it next; meaningful within one host only.
     pub hop: HostId,
@@ -204,18 +204,29 @@ impl Message {
 
     /// Of a request that came in: the key of its server transaction (RFC 3261 §17.2.3).
     pub fn server_key(&self) -> ServerKey {
-        let is_ack = self.method == Method::Ack;
-        self.server_key_as(if is_ack { Method::Invite } else { self.method }, is_ack)
+        self.server_key_at(HostId(0))
     }
 
     /// Of a CANCEL: the key of what it is about.
     pub fn cancelled_key(&self) -> ServerKey {
-        self.server_key_as(Method::Invite, false)
+        self.cancelled_key_at(HostId(0))
     }
 
-    fn server_key_as(&self, method: Method, is_ack: bool) -> ServerKey {
+    /// [`server_key`](Self::server_key) among the transactions of several hosts: a balancer may send one request to several
+    /// servers.
+    pub fn server_key_at(&self, host: HostId) -> ServerKey {
+        let is_ack = self.method == Method::Ack;
+        self.server_key_as(host, if is_ack { Method::Invite } else { self.method }, is_ack)
+    }
+
+    /// [`cancelled_key`](Self::cancelled_key) among them.
+    pub fn cancelled_key_at(&self, host: HostId) -> ServerKey {
+        self.server_key_as(host, Method::Invite, false)
+    }
+
+    fn server_key_as(&self, at: HostId, method: Method, is_ack: bool) -> ServerKey {
         let via = self.top();
-        let branch = u64::from(via.host.0) << 32 | u64::from(via.branch());
+        let branch = u64::from(at.0) << 48 | u64::from(via.host.0) << 32 | u64::from(via.branch());
         ServerKey { key: Key::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
     }
 

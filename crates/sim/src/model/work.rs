@@ -126,13 +126,18 @@ impl Element {
                 };
                 let mut answers =
                     Out { sent: core::mem::take(work.out), alarms: core::mem::take(work.alarms) };
-                work.agents.handle(now, message, &mut answers);
-                // They are answers of this host: its links carry them.
-                answers.sent.iter_mut().for_each(|letter| letter.from = *id);
+                work.agents.handle(now, *id, message, &mut answers);
                 (*work.out, *work.alarms) = (answers.sent, answers.alarms);
                 costs.message.mul_f64(share)
             }
         }
+    }
+
+    /// Answers a probe (RFC 3261 §11.2), at the price of any request.
+    pub(crate) fn probe(&mut self, work: &mut Work<'_>, probe: &Message) -> Duration {
+        let answer = Sent { to: probe.top().host, message: probe.response(200, self.id) };
+        work.out.push(Letter::new(self.id, answer));
+        self.costs.message
     }
 
     /// Answers a new request with a failure.

@@ -1,7 +1,7 @@
 //! The world of a run: all hosts, the agents, the ways between them, and the loop that lets time pass.
 
 use super::agents::{Agents, Alarm, Out, Party};
-use super::balancer::Balancer;
+use super::balancer::{Balancer, probe_settings};
 use super::control::Period;
 use super::host::{Host, NEVER, name_of};
 use super::links::{network, place};
@@ -84,7 +84,7 @@ impl<'a> World<'a> {
             for number in 0..group.count {
                 let id = HostId(hosts.len() as u16);
                 let rng = rng.fork(&name_of(group, number));
-                let role = role(scenario, index, id, &map, 0, &rng);
+                let role = role(scenario, index, id, &map, (Instant::ZERO, 0), &rng);
                 hosts.push(Host::new(id, number, group, scenario, role, &rng));
                 pauses.push(Pauses::of(group, &rng));
             }
@@ -119,6 +119,7 @@ impl<'a> World<'a> {
         }
         for host in 0..self.hosts.len() as u16 {
             self.next_pause(Instant::ZERO, HostId(host));
+            self.watch_timers(HostId(host));
             for (which, length) in self.hosts[host as usize].periods() {
                 self.queue.after(length, Event::Period(HostId(host), which));
             }
@@ -235,7 +236,7 @@ impl<'a> World<'a> {
         let kind = u32::from(status) << 8 | message.method as u32;
         self.trace.event(now, kind << 16 | u32::from(to.0), message.call.generation);
         if to == HostId::AGENTS {
-            return self.agents.handle(now, &message, &mut self.out);
+            return self.agents.handle(now, to, &message, &mut self.out);
         }
         self.hosts[to.index()].arrive(now, from, message, notice.as_deref());
         self.start(now, to);
@@ -311,6 +312,9 @@ impl<'a> World<'a> {
             }
             What::Restart(length) => {
                 self.hosts[host.index()].fail(now);
+                if let Role::Server = self.hosts[host.index()].element.role {
+                    self.agents.die(host);
+                }
                 self.queue.at(now + length, Event::Mended(index));
             }
         }
@@ -323,8 +327,9 @@ impl<'a> World<'a> {
         let map = Arc::clone(&self.map);
         // Its branches must be unlike those before.
         let rng = Rng::from_seed(self.seed).fork(&format!("restart {index}"));
-        let role = role(self.scenario, group, host, &map, index + 1, &rng);
+        let role = role(self.scenario, group, host, &map, (now, index + 1), &rng);
         self.hosts[host.index()].restart(role);
+        self.watch_timers(host);
         self.start(now, host);
     }
 
@@ -397,7 +402,15 @@ fn spread(spread: Spread, rng: &Rng) -> (Duration, engine::Spread) {
     }
 }
 
-fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u32, rng: &Rng) -> Role {
+/// What runs on a host from now on; `life` counts its starts.
+fn role(
+    scenario: &Scenario,
+    group: usize,
+    host: HostId,
+    map: &Arc<Map>,
+    (now, life): (Instant, u32),
+    rng: &Rng,
+) -> Role {
     let scenario::Timers { t1, t2, t4, c } = scenario.timers;
     let settings = &scenario.groups[group];
     match &settings.role {
@@ -410,7 +423,7 @@ fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u
             let serial = u64::from(life) << 24;
             Role::Proxy(Box::new(proxy::Proxy::new(settings_of_proxy, serial)), router)
         }
-        scenario::Role::Balancer { policy } => {
+        scenario::Role::Balancer { policy, probes } => {
             let books = books(policy, &scenario.timers);
             let servers = map.after(group);
             let chosen =
@@ -421,7 +434,8 @@ fn role(scenario: &Scenario, group: usize, host: HostId, map: &Arc<Map>, life: u
                 // Those whose work costs nothing count alike.
                 capacity.map_or(1.0, |capacity| capacity / scenario.costs.base_capacity)
             };
-            Role::Balancer(Box::new(Balancer::new(servers, capacity, chosen, books)))
+            let probes = probes.then(|| probe_settings(&scenario.timers));
+            Role::Balancer(Box::new(Balancer::new((now, life), servers, capacity, chosen, books, probes)))
         }
         scenario::Role::Server => Role::Server,
     }

@@ -55,6 +55,22 @@ fn a_repeated_invite_gets_the_last_provisional_response() {
     assert!(run.take().is_empty(), "provisional responses are not sent again by themselves");
 }
 
+/// The death of a process: no word, no timer, and what comes again begins anew.
+#[test]
+fn what_is_forgotten_says_nothing_more() {
+    let mut run = Run::new();
+    let id = run.accept(Invite, Unreliable);
+    run.respond(id, 486);
+    run.take();
+    assert_eq!(run.layer.iter().map(|(id, _)| id).collect::<Vec<_>>(), [id]);
+    run.layer.forget(id);
+    run.layer.forget(id);
+    run.until(100.0);
+    assert!(run.take().is_empty());
+    assert_eq!((run.layer.len(), run.layer.timers_set()), (0, 0));
+    assert_ne!(run.accept(Invite, Unreliable), id);
+}
+
 #[test]
 fn a_failure_is_sent_again_until_it_is_acknowledged() {
     // [17.2.1-8] [17.2.1-9] [17.2.1-11] [17.2.1-12] [17.2.1-13] [17.2.1-16]

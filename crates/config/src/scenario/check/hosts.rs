@@ -141,11 +141,16 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
         report.conflict(&raw.select, remedy);
     }
     if role == RoleName::Balancer {
-        return Some(Role::Balancer { policy: policy(path, &raw.policy, &raw.weights, report)? });
+        let policy = policy(path, &raw.policy, &raw.weights, report);
+        let probes = report.read(&raw.probes);
+        return Some(Role::Balancer { policy: policy?, probes: probes? });
     }
     let remedy = "only a balancer has it; remove this key, or set `role = \"balancer\"`";
     if raw.policy.is_set() {
         report.conflict(&raw.policy, remedy);
+    }
+    if raw.probes.is_set() {
+        report.conflict(&raw.probes, remedy);
     }
     let weights = join(path, "weights");
     if report.has(&weights) {

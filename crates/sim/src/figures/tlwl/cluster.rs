@@ -157,7 +157,8 @@ impl Case {
 
     fn scenario(&self) -> Scenario {
         let mut balancer = Group::proxies("balancer", 1, SERVER_CAPACITY);
-        balancer.role = Role::Balancer { policy: policy(self.policy) };
+        // The paper's dispatcher asks nobody whether he lives.
+        balancer.role = Role::Balancer { policy: policy(self.policy), probes: false };
         balancer.capacities.clear();
         let mut servers = Group::proxies("server", self.count, SERVER_CAPACITY);
         servers.role = Role::Server;

@@ -6,7 +6,7 @@ use balance::policy::by_name;
 use balance::{Balancer, Cluster, Member, Sign, Slot};
 use base::{Instant, Outbox};
 use node::fuzz::Sent;
-use node::{Event, Input, NodeAddress, Orphans, Outcome, Prober, Reason, Settings, Shard, Topology, node_id};
+use node::{Event, Input, NodeAddress, Orphans, Outcome, Prober, Settings, Shard, Topology, node_id};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -159,12 +159,8 @@ impl BalancerProcess {
 
     /// What probes say.
     fn judge(&mut self, now: Instant) {
-        for Outcome { slot, alive, reason, rest } in self.outcomes.drain_events() {
-            match (reason, rest) {
-                (Reason::Unreachable, _) => self.cluster.unreachable(now, slot),
-                (_, Some(rest)) => self.cluster.refused(now, slot, now + rest.length, rest.asked),
-                (Reason::Status(_) | Reason::Timeout, None) => self.cluster.probed(now, slot, alive),
-            }
+        for outcome in self.outcomes.drain_events() {
+            outcome.apply(now, &mut self.cluster, self.config.probes.periodic);
         }
         self.outcomes.clear();
         self.tell();

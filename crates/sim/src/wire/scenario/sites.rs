@@ -2,10 +2,8 @@
 
 use super::super::plan::{BalancerPlan, Member, Party, Plan, ProxyPlan, Role, SitePlan};
 use crate::engine::HostId;
-use crate::model::books;
-use balance::HealthSettings;
+use crate::model::{HEALTH, books, probe_settings};
 use config::scenario::{Group, Role as GroupRole, Scenario, Stream, Timers};
-use core::time::Duration;
 use node::ProbeSettings;
 use std::collections::BTreeMap;
 
@@ -51,7 +49,9 @@ impl Sites {
                     layer.push(self.answerer(Some((path[0], host))));
                     continue;
                 }
-                GroupRole::Balancer { policy } => Role::Balancer(self.balancer(policy, scenario, &next)),
+                GroupRole::Balancer { policy, probes } => {
+                    Role::Balancer(self.balancer(policy, *probes, scenario, &next))
+                }
                 GroupRole::Proxy if next.is_empty() => {
                     Role::Proxy(proxy(&scenario.timers, vec![self.answerer(None)]))
                 }
@@ -70,18 +70,19 @@ impl Sites {
         Party::Answerer(self.answerers.len() as u16 - 1)
     }
 
-    fn balancer(&self, policy: &config::Policy, scenario: &Scenario, next: &[Party]) -> BalancerPlan {
+    fn balancer(
+        &self,
+        policy: &config::Policy,
+        probes: bool,
+        scenario: &Scenario,
+        next: &[Party],
+    ) -> BalancerPlan {
         let member = |&party: &Party| Member { party, capacity: self.capacity(scenario, party) };
         BalancerPlan {
             policy: policy.name(),
             members: next.iter().map(member).collect(),
-            health: HealthSettings { fall: 2, rise: 1, slow_start: Duration::from_secs(30) },
-            probes: ProbeSettings {
-                periodic: true,
-                interval: Duration::from_secs(2),
-                timeout: Duration::from_millis(1_800),
-                t1: scenario.timers.t1,
-            },
+            health: HEALTH,
+            probes: ProbeSettings { periodic: probes, ..probe_settings(&scenario.timers) },
             books: books(policy, &scenario.timers),
         }
     }
