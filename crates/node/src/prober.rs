@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn another_sign_of_life_ends_the_suspicion() {
         let (mut prober, mut out) = prober();
-        prober.set_settings(ProbeSettings { periodic: false, ..prober.settings });
+        prober.set_settings(ProbeSettings { periodic: false, ..*prober.rounds.settings() });
         prober.set_targets(at(0), &[(Slot(1), "127.0.0.1:5081".parse().unwrap())]);
         prober.hurry(at(0), Slot(1));
         prober.tick(at(0), &mut out);
@@ -238,7 +238,7 @@ mod tests {
     fn the_interval_can_be_turned_on() {
         let (mut prober, mut out) = prober();
         let targets = [(Slot(1), "127.0.0.1:5081".parse().unwrap())];
-        let periodic = prober.settings;
+        let periodic = *prober.rounds.settings();
         prober.set_settings(ProbeSettings { periodic: false, ..periodic });
         prober.set_targets(at(0), &targets);
         prober.set_settings(periodic);

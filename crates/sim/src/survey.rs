@@ -1,20 +1,52 @@
 //! A scenario run as often as it asks for, and what all runs together show.
 
-use crate::model::{self, Results};
-use crate::report::{Axis, Figure, Plot, Series, Style};
-use crate::stats::{Confidence, Interval, Moments, sweep};
+mod assumptions;
+mod events;
+mod page;
+
+pub use page::figure;
+
+use crate::model::{self, Outcomes, Results};
+use crate::stats::{BatchMeans, Confidence, Interval, Moments, Series, sweep};
 use base::Instant;
 use config::scenario::Scenario;
 use serde::Serialize;
 use std::num::NonZero;
 
-/// A mean over the replications; the half width is that of a 95 % interval, and absent of a single run.
+/// A mean over the replications; the half width is that of a 95 % interval, where there is one ([`Intervals`]).
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Mean {
     /// The mean.
     pub mean: f64,
     /// Half of the interval's width.
     pub half_width: Option<f64>,
+}
+
+/// Where half widths come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Intervals {
+    /// Student's t over the means of the replications, of every figure.
+    Replications,
+    /// One run: batch means of the completed calls; no other figure has an interval.
+    BatchMeans,
+    /// One run in which something changes or fails, or that is too short: no figure has an interval.
+    None,
+}
+
+/// How the calls that ended did so, as shares of them.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Shares {
+    /// Answered, held, hung up.
+    pub completed: Mean,
+    /// Refused with 300 or more.
+    pub refused: Mean,
+    /// Given up by the caller.
+    pub abandoned: Mean,
+    /// No final response to the INVITE.
+    pub invite_timeouts: Mean,
+    /// No final response to the BYE, or one of 300 or more.
+    pub bye_failures: Mean,
 }
 
 /// A stream of calls, after the warm-up.
@@ -26,8 +58,8 @@ pub struct StreamSurvey {
     pub offered: Mean,
     /// Calls completed a second.
     pub goodput: Mean,
-    /// Share of the calls that ended which were completed.
-    pub completed_share: Mean,
+    /// How calls ended.
+    pub ended: Shares,
     /// Seconds from INVITE at the caller to ACK at the callee.
     pub setup_seconds: Mean,
     /// The same, of the slowest of a hundred.
@@ -66,9 +98,34 @@ pub struct Survey {
     pub messages: u64,
     /// Digests of the runs.
     pub traces: Vec<String>,
-    /// Goodputs whose interval is wider than the scenario's precision allows.
-    pub too_wide: Vec<String>,
+    /// Where half widths come from.
+    pub intervals: Intervals,
+    /// What has an interval that is wider than the scenario's precision allows.
+    pub too_wide: Vec<TooWide>,
 }
+
+/// A figure that is not sure enough.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct TooWide {
+    /// Of which stream.
+    pub stream: String,
+    /// Which figure.
+    pub figure: Judged,
+}
+
+/// A figure whose interval is held against the scenario's precision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judged {
+    /// Calls completed a second.
+    Goodput,
+    /// Mean time to set a call up. Not its percentile: that of a few runs is no mean of independent samples.
+    SetupSeconds,
+}
+
+/// A single run is cut into this many batches at least, and not into twice as many. With fewer, Student's t is wide; with
+/// more, batches are short and no longer independent.
+const BATCHES_MIN: u64 = 10;
 
 /// Runs a scenario with all its replications on all cores; `done` hears how many are over.
 pub fn survey(scenario: &Scenario, done: impl Fn(usize) + Sync) -> (Survey, Vec<Results>) {
@@ -85,87 +142,112 @@ fn mean(values: impl Iterator<Item = f64>) -> Mean {
     Mean { mean: moments.mean(), half_width: interval.map(|interval| interval.half_width) }
 }
 
-fn summarise(scenario: &Scenario, runs: &[Results]) -> Survey {
-    let from = Instant::ZERO + scenario.run.warm_up;
-    let to = Instant::ZERO + scenario.run.duration;
-    let streams: Vec<StreamSurvey> = (0..scenario.streams.len())
-        .map(|at| {
-            let each = || runs.iter().map(move |run| &run.streams[at]);
-            StreamSurvey {
-                name: scenario.streams[at].name.clone(),
-                offered: mean(each().map(|stream| stream.offered.rate(from, to))),
-                goodput: mean(each().map(|stream| stream.completed.rate(from, to))),
-                completed_share: mean(each().map(|stream| {
-                    let ended = stream.outcomes.ended();
-                    if ended == 0 { 0.0 } else { stream.outcomes.completed as f64 / ended as f64 }
-                })),
-                setup_seconds: mean(each().map(|stream| stream.setup_delay.mean().as_secs_f64())),
-                setup_p99_seconds: mean(
-                    each().map(|stream| stream.setup_delay.percentile(99.0).as_secs_f64()),
-                ),
-            }
-        })
-        .collect();
-    let hosts = runs[0].hosts.iter().enumerate().map(|(at, host)| {
-        let each = || runs.iter().map(move |run| &run.hosts[at]);
-        let busy = |bins: &[(Instant, f64)]| {
-            bins.iter().filter(|(end, _)| *end > from).map(|bin| bin.1).collect::<Moments>().mean()
-        };
-        HostSurvey {
-            name: host.name.clone(),
-            utilisation: mean(each().map(|host| busy(&host.utilisation))),
-            resends: mean(each().map(|host| host.resends.rate(from, to))),
-            dropped: mean(each().map(|host| host.dropped.rate(from, to))),
-            rejected: mean(each().map(|host| host.rejected.rate(from, to))),
-        }
+/// Half width of the interval of a single run's mean rate; none where it has too few bins.
+fn batched(series: &Series, from: Instant, to: Instant) -> Option<f64> {
+    let warm_up = from.as_nanos().div_ceil(series.width().as_nanos() as u64);
+    let bins = (rates(series, to).count() as u64).saturating_sub(warm_up);
+    let length = bins / BATCHES_MIN;
+    if length == 0 {
+        return None;
+    }
+    // The rest that fills no batch is the earliest part, which may still show how the run began.
+    let mut means = BatchMeans::new(warm_up + bins % length, length);
+    rates(series, to).for_each(|(_, rate)| means.add(rate));
+    Some(means.interval(Confidence::P95).half_width)
+}
+
+/// Start and rate a second of each bin that ends by `to`. A series itself ends with its last amount.
+fn rates(series: &Series, to: Instant) -> impl Iterator<Item = (Instant, f64)> + '_ {
+    let width = series.width();
+    let bins = to.as_nanos() / width.as_nanos() as u64;
+    let found = series.rates().map(|(_, rate)| rate).chain(std::iter::repeat(0.0));
+    (0..bins as u32).zip(found).map(move |(bin, rate)| (Instant::ZERO + width * bin, rate))
+}
+
+fn shares(runs: &[Results], stream: usize) -> Shares {
+    let share = |of: fn(&Outcomes) -> u64| {
+        mean(runs.iter().map(|run| {
+            let outcomes = &run.streams[stream].outcomes;
+            let ended = outcomes.ended();
+            if ended == 0 { 0.0 } else { of(outcomes) as f64 / ended as f64 }
+        }))
+    };
+    Shares {
+        completed: share(|outcomes| outcomes.completed),
+        refused: share(|outcomes| outcomes.refused),
+        abandoned: share(|outcomes| outcomes.abandoned),
+        invite_timeouts: share(|outcomes| outcomes.invite_timeouts),
+        bye_failures: share(|outcomes| outcomes.bye_failures),
+    }
+}
+
+fn stream(scenario: &Scenario, runs: &[Results], at: usize) -> StreamSurvey {
+    let (from, to) = span(scenario);
+    let each = || runs.iter().map(move |run| &run.streams[at]);
+    let mut goodput = mean(each().map(|stream| stream.completed.rate(from, to)));
+    // Batch means are about a run that stays as it is.
+    if let [run] = runs
+        && !events::change_after_warm_up(scenario)
+    {
+        goodput.half_width = batched(&run.streams[at].completed, from, to);
+    }
+    StreamSurvey {
+        name: scenario.streams[at].name.clone(),
+        offered: mean(each().map(|stream| stream.offered.rate(from, to))),
+        goodput,
+        ended: shares(runs, at),
+        setup_seconds: mean(each().map(|stream| stream.setup_delay.mean().as_secs_f64())),
+        setup_p99_seconds: mean(each().map(|stream| stream.setup_delay.percentile(99.0).as_secs_f64())),
+    }
+}
+
+fn host(scenario: &Scenario, runs: &[Results], at: usize) -> HostSurvey {
+    let (from, to) = span(scenario);
+    let each = || runs.iter().map(move |run| &run.hosts[at]);
+    let busy = |bins: &[(Instant, f64)]| {
+        bins.iter().filter(|(end, _)| *end > from).map(|bin| bin.1).collect::<Moments>().mean()
+    };
+    HostSurvey {
+        name: runs[0].hosts[at].name.clone(),
+        utilisation: mean(each().map(|host| busy(&host.utilisation))),
+        resends: mean(each().map(|host| host.resends.rate(from, to))),
+        dropped: mean(each().map(|host| host.dropped.rate(from, to))),
+        rejected: mean(each().map(|host| host.rejected.rate(from, to))),
+    }
+}
+
+/// From the end of the warm-up to the end.
+fn span(scenario: &Scenario) -> (Instant, Instant) {
+    (Instant::ZERO + scenario.run.warm_up, Instant::ZERO + scenario.run.duration)
+}
+
+fn too_wide(streams: &[StreamSurvey], precision: f64) -> Vec<TooWide> {
+    let judged = streams.iter().flat_map(|stream| {
+        [(Judged::Goodput, stream.goodput), (Judged::SetupSeconds, stream.setup_seconds)]
+            .map(|(figure, mean)| (stream, figure, mean))
     });
-    let precision = scenario.run.precision;
-    let wide = |stream: &&StreamSurvey| {
-        stream.goodput.half_width.is_some_and(|half| half > precision * stream.goodput.mean)
+    let wide = judged.filter(|(.., Mean { mean, half_width })| {
+        half_width.is_some_and(|half_width| Interval { mean: *mean, half_width }.too_wide(precision))
+    });
+    wide.map(|(stream, figure, _)| TooWide { stream: stream.name.clone(), figure }).collect()
+}
+
+fn summarise(scenario: &Scenario, runs: &[Results]) -> Survey {
+    let streams: Vec<_> = (0..scenario.streams.len()).map(|at| stream(scenario, runs, at)).collect();
+    let intervals = match runs.len() {
+        2.. => Intervals::Replications,
+        _ if streams.iter().any(|stream| stream.goodput.half_width.is_some()) => Intervals::BatchMeans,
+        _ => Intervals::None,
     };
     Survey {
         title: scenario.title.clone(),
         seed: scenario.run.seed,
         replications: runs.len() as u32,
-        hosts: hosts.collect(),
+        hosts: (0..runs[0].hosts.len()).map(|at| host(scenario, runs, at)).collect(),
         messages: runs.iter().map(|run| run.messages).sum(),
         traces: runs.iter().map(|run| format!("{:016x}", run.trace)).collect(),
-        too_wide: streams.iter().filter(wide).map(|stream| stream.name.clone()).collect(),
+        intervals,
+        too_wide: too_wide(&streams, scenario.run.precision),
         streams,
-    }
-}
-
-/// One run as plots: calls offered and completed, how busy the hosts were, and what waited there.
-pub fn figure(scenario: &Scenario, run: &Results, name: &str, file: &str) -> Figure {
-    let seconds = |at: Instant| (at - Instant::ZERO).as_secs_f64();
-    let time = || Axis::linear("time (s)");
-    let mut calls = Plot::new("Calls offered and completed", time(), Axis::linear("calls/s"));
-    for stream in &run.streams {
-        for (what, series) in [("offered", &stream.offered), ("completed", &stream.completed)] {
-            let points = series.rates().map(|(at, rate)| (seconds(at), rate));
-            calls.series(Series::new(format!("{} {what}", stream.name), Style::Step, points));
-        }
-    }
-    let busy_axis = Axis::linear("utilisation").from_to(0.0, 1.0);
-    let mut busy = Plot::new("Utilisation of the hosts", time(), busy_axis);
-    let mut queues = Plot::new("Messages that wait", time(), Axis::linear("messages"));
-    for host in &run.hosts {
-        let points = |bins: &[(Instant, f64)]| -> Vec<_> {
-            bins.iter().map(|&(at, value)| (seconds(at), value)).collect()
-        };
-        busy.series(Series::new(&host.name, Style::Line, points(&host.utilisation)));
-        queues.series(Series::new(&host.name, Style::Line, points(&host.queue)));
-    }
-    Figure {
-        name: name.to_owned(),
-        title: scenario.title.clone(),
-        source: "scenario".to_owned(),
-        plots: vec![calls, busy, queues],
-        claims: Vec::new(),
-        assumptions: Vec::new(),
-        notes: Vec::new(),
-        command: format!("sarabande sim run {file} --out DIR"),
-        seed: scenario.run.seed,
-        quick: false,
     }
 }

@@ -157,3 +157,15 @@ fn statements_without_a_plot_are_shown_too() {
     let page = text(&written("plain", &[plain]), "report.html");
     assert_eq!(page.matches("<article").count(), 4);
 }
+
+#[test]
+fn a_page_without_statements_promises_none() {
+    let scenario = Figure { claims: Vec::new(), ..figure() };
+    let page = structure(&text(&written("scenario", &[scenario]), "report.html"));
+    assert!(page.contains("<h1>Simulated scenario</h1>") && page.contains("one run over time"), "{page}");
+    for promise in ["what its source states", "statement", "confidence", "<nav>"] {
+        assert!(!page.contains(promise), "{promise}");
+    }
+    // Pictures, tables and assumptions are there all the same.
+    assert!(page.contains("overload-0c.csv") && page.contains("<h3>Assumptions</h3>"));
+}

@@ -105,7 +105,7 @@ fn over_tcp_nothing_is_lost_and_nothing_sent_again() {
         {
             let results = run_at(20.0, "tcp", "", &link(between, &fault.replace(", ", "\n        ")));
             assert!(completed_all(&results), "{between} {fault}: {:?}", results.streams[0].outcomes);
-            assert_eq!(resends(&results), 0.0, "{between} {fault}");
+            assert!(resends(&results) < 1e-9, "{between} {fault}");
         }
     }
     // A segment that is lost comes 200 ms later.
@@ -120,7 +120,7 @@ fn a_partition_lets_nothing_through_while_it_lasts() {
     let results =
         run("", &link(r#"["agents", "edge"]"#, "partition = true\nsince = \"60s\"\nuntil = \"70s\""));
     let completed = |from, to| results.streams[0].completed.rate(at(from), at(to));
-    assert_eq!(completed(60, 70), 0.0);
+    assert!(completed(60, 70) < 1e-9);
     assert!(completed(30, 60) > 18.0 && completed(120, 190) > 18.0);
 }
 

@@ -18,8 +18,12 @@ enum What {
     /// Runs a scenario and prints what came of it.
     Run(run::Arguments),
     /// Makes one figure: data, plots, and a report that puts them beside what its source states.
+    ///
+    /// Statements that fail are printed; they are results, and do not change the exit code.
     Figure(figures::One),
     /// Makes all figures and one report.
+    ///
+    /// Statements that fail are printed; they are results, and do not change the exit code.
     Figures(figures::All),
     /// Lists the figures.
     List,

@@ -181,6 +181,11 @@ impl Group {
     pub fn capacity(&self, host: u16) -> Option<f64> {
         self.capacities.get(usize::from(host)).copied()
     }
+
+    /// What the host of this index is called: `core.2`, or `core` if there is no other.
+    pub fn host_name(&self, host: u16) -> String {
+        if self.count > 1 { format!("{}.{}", self.name, host + 1) } else { self.name.clone() }
+    }
 }
 
 /// What a host does.

@@ -92,7 +92,7 @@ pub(crate) struct Host {
 
 /// `edge.2` for the second of several, `edge` for the only one.
 pub(crate) fn name_of(group: &Group, number: u16) -> String {
-    if group.count > 1 { format!("{}.{}", group.name, number + 1) } else { group.name.clone() }
+    group.host_name(number)
 }
 
 /// The far future, where no timer is.

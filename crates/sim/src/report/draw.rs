@@ -164,7 +164,7 @@ fn curves(plot: &Plot) -> (Vec<Drawn>, Vec<LegendEntry>) {
             if series.style == Style::Points { LegendShape::Marker(marker) } else { LegendShape::Line };
         legend.push(entry(&series.name, colour, shape, dash));
         for run in runs(plot, series) {
-            draw_run(&mut drawn, plot, series.style, run, (colour, marker, dash));
+            draw_run(&mut drawn, plot, series, run, (colour, marker, dash));
         }
     }
     (drawn, legend)
@@ -179,10 +179,11 @@ fn runs<'a>(plot: &'a Plot, series: &'a Series) -> impl Iterator<Item = &'a [Poi
 fn draw_run(
     drawn: &mut Vec<Drawn>,
     plot: &Plot,
-    style: Style,
+    series: &Series,
     run: &[Point],
     (colour, marker, dash): (&str, MarkerShape, Option<&str>),
 ) {
+    let style = series.style;
     let points = || run.iter().map(|point| (point.x, point.y));
     let arms: Vec<(f64, f64)> = run.iter().map(|point| arms(plot, point)).collect();
     let is_sure = arms.iter().all(|&(down, up)| down == 0.0 && up == 0.0);
@@ -196,7 +197,8 @@ fn draw_run(
     }
     if style != Style::Points {
         let width = if style == Style::Law { 1.3 } else { 2.0 };
-        let mut line = LinePlot::new().with_data(points()).with_color(colour).with_stroke_width(width);
+        let data = points().chain(end_of_step(series, run));
+        let mut line = LinePlot::new().with_data(data).with_color(colour).with_stroke_width(width);
         line.step = style == Style::Step;
         line.line_style =
             dash.map_or(kuva::plot::LineStyle::Solid, |dash| kuva::plot::LineStyle::Custom(dash.into()));
@@ -210,6 +212,13 @@ fn draw_run(
         }
         drawn.push(marks.into());
     }
+}
+
+/// Where the last step of a part of a series ends: at the next x, or with the series.
+fn end_of_step(series: &Series, run: &[Point]) -> Option<(f64, f64)> {
+    let last = run.last().filter(|_| series.style == Style::Step)?;
+    let next = series.points.iter().map(|point| point.x).find(|&x| x > last.x);
+    next.or_else(|| series.end()).map(|x| (x, last.y))
 }
 
 /// How far an interval reaches down and up. On a logarithmic axis the lower arm ends at a tenth of the value where it
@@ -263,6 +272,21 @@ mod tests {
     fn ticks_are_short() {
         let shown = [0.0, 0.1 + 0.2, 1500.0, 1e-3, -2.5, 1e-5, 3e9].map(tick);
         assert_eq!(shown, ["0", "0.3", "1500", "0.001", "-2.5", "1e-5", "3e9"]);
+    }
+
+    #[test]
+    fn the_last_step_is_as_wide_as_the_one_before() {
+        use crate::report::Axis;
+        let points = [(0.0, 5.0), (10.0, 7.0), (20.0, f64::NAN), (30.0, 2.0), (40.0, 3.0)];
+        let mut plot = Plot::new("t", Axis::linear("x"), Axis::linear("y"));
+        plot.series(Series::new("s", Style::Step, points));
+        let series = &plot.series[0];
+        let ends: Vec<_> = runs(&plot, series).map(|run| end_of_step(series, run)).collect();
+        // Before the gap, and at the end, where the axis reaches as far.
+        assert_eq!(ends, [Some((20.0, 7.0)), Some((50.0, 3.0))]);
+        assert!((scale::horizontal(&plot).high - 50.0).abs() < 1e-9);
+        let line = Series { style: Style::Line, ..series.clone() };
+        assert_eq!((line.end(), end_of_step(&line, &line.points)), (None, None));
     }
 
     #[test]

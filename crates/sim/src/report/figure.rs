@@ -187,6 +187,14 @@ impl Series {
         Self { name: name.into(), points: points.into_iter().map(point).collect(), style, colour: None }
     }
 
+    /// Where the last value of a step curve ends: it lasts as long as the one before it.
+    pub(super) fn end(&self) -> Option<f64> {
+        match self.points.as_slice() {
+            [.., before, last] if self.style == Style::Step => Some(2.0 * last.x - before.x),
+            _ => None,
+        }
+    }
+
     /// With a certain colour of the palette, counted from 0.
     #[must_use]
     pub fn colour(self, colour: usize) -> Self {
@@ -210,7 +218,7 @@ pub struct Point {
 pub enum Style {
     /// Straight lines between points, with markers where points are few.
     Line,
-    /// Each value lasts until the next x: counts over time.
+    /// Each value lasts until the next x, the last one as long as the one before: counts over time.
     Step,
     /// Markers alone: measurements beside a law.
     Points,

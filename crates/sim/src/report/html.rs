@@ -6,15 +6,28 @@ use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
 
+/// What figures with statements show.
+const STATED: &str = "Each plot stands beside what its source states, and each statement is checked on the data. Bars and \
+                      bands are 95 % confidence intervals.";
+/// What figures without any show.
+const UNSTATED: &str = "Curves are one run over time, without intervals. Dashed vertical lines are where something changes \
+                        or fails. What was assumed stands below the plots.";
+
 /// The page for these figures; `pictures` holds the SVG of every plot of every figure.
 pub(super) fn page(figures: &[Figure], pictures: &[Vec<String>]) -> String {
     let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-    out += "<title>Sarabande: simulated figures</title>\n<style>\n";
+    let states = figures.iter().any(|figure| !figure.claims.is_empty());
+    let title = if states { "Simulated figures" } else { "Simulated scenario" };
+    let _ = writeln!(out, "<title>Sarabande: {}</title>\n<style>", title.to_lowercase());
     out += STYLE;
     out += "</style>\n</head>\n<body>\n<main>\n";
-    header(&mut out, figures);
-    contents(&mut out, figures);
+    if states {
+        header(&mut out, title, figures);
+        contents(&mut out, figures);
+    } else {
+        let _ = writeln!(out, "<header>\n<h1>{title}</h1>\n<p>{UNSTATED}</p>\n</header>");
+    }
     for (figure, drawn) in figures.iter().zip(pictures) {
         section(&mut out, figure, drawn);
     }
@@ -22,13 +35,12 @@ pub(super) fn page(figures: &[Figure], pictures: &[Vec<String>]) -> String {
     out
 }
 
-fn header(out: &mut String, figures: &[Figure]) {
+fn header(out: &mut String, title: &str, figures: &[Figure]) {
     let mut all = Tally::default();
     for figure in figures {
         all += figure.tally();
     }
-    *out += "<header>\n<h1>Simulated figures</h1>\n<p>Each plot stands beside what its source states, and each \
-             statement is checked on the data. Bars and bands are 95 % confidence intervals.</p>\n<p>";
+    let _ = write!(out, "<header>\n<h1>{title}</h1>\n<p>{STATED}</p>\n<p>");
     badges(out, all);
     *out += "</p>\n</header>\n";
 }

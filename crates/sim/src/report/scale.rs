@@ -1,6 +1,6 @@
 //! Ends and ticks of axes.
 
-use super::{At, Axis, Plot, Point, Scale};
+use super::{At, Axis, Plot, Point, Scale, Series};
 
 /// Ends of an axis, and the distance of its ticks (none on a logarithmic axis: its ticks are the powers of ten).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -15,14 +15,15 @@ const TICKS: f64 = 8.0;
 /// So that a curve at its capacity does not run along the frame.
 const HEADROOM: f64 = 1.04;
 
-/// The horizontal extent: all points and vertical reference lines.
+/// The horizontal extent: all points, the last steps whole, and vertical reference lines.
 pub(super) fn horizontal(plot: &Plot) -> Extent {
     let marks = plot.references.iter().filter_map(|reference| match reference.at {
         At::X(x) => Some(x),
         At::Y(_) => None,
     });
     let points = plot.series.iter().flat_map(|series| &series.points).map(|point| point.x);
-    extent(&plot.x, 1.0, points.chain(marks))
+    let ends = plot.series.iter().filter_map(Series::end);
+    extent(&plot.x, 1.0, points.chain(ends).chain(marks))
 }
 
 /// The vertical extent: all points that lie within the horizontal one, with their intervals, and horizontal reference
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn what_a_fixed_horizontal_axis_hides_does_not_stretch_the_other() {
         let mut plot = Plot::new("t", Axis::linear("x").from_to(0.0, 10.0), Axis::linear("y"));
-        plot.series(super::super::Series::new("s", super::super::Style::Line, [(5.0, 8.0), (20.0, 1e6)]));
+        plot.series(Series::new("s", super::super::Style::Line, [(5.0, 8.0), (20.0, 1e6)]));
         plot.level("capacity", 10.0);
         let extent = vertical(&plot, horizontal(&plot));
         assert!((10.4..12.0).contains(&extent.high), "{extent:?}");

@@ -4,15 +4,21 @@ use crate::command::load::table::table;
 use anyhow::{Context, Result, anyhow};
 use config::scenario;
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::survey::{HostSurvey, Mean, StreamSurvey, Survey, figure, survey};
+use sim::survey::{
+    HostSurvey, Intervals, Judged, Mean, Shares, StreamSurvey, Survey, TooWide, figure, survey,
+};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The scenario; `sarabande check` says what is wrong with one.
     file: PathBuf,
-    /// On real bytes: the whole node and every datagram, watched by checkers; one run. For scenarios of one balancer
-    /// before servers.
+    /// On real bytes: the whole node and every datagram, watched by checkers; one run.
+    ///
+    /// Not for scenarios with TCP, hosts that slow down, calls that begin at a server or that ring for different times,
+    /// overload control or a background job of balancers and servers, nor for servers with several workers, a table of
+    /// service times, or an `invite_work` other than 1.75. Proxies and balancers take no time: what they cost is left
+    /// out.
     #[arg(long, conflicts_with = "out")]
     wire: bool,
     /// Prints all results as JSON.
@@ -52,20 +58,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 fn print(survey: &Survey) {
     let runs = if survey.replications == 1 { "run" } else { "runs" };
     println!("{}: {} {runs}, {} messages", survey.title, survey.replications, survey.messages);
-    let mut streams = table(&["calls", "offered/s", "completed/s", "completed", "setup", "setup p99"]);
-    for StreamSurvey { name, offered, goodput, completed_share, setup_seconds, setup_p99_seconds } in
-        &survey.streams
-    {
+    let mut streams = table(&["calls", "offered/s", "completed/s", "setup", "setup p99"]);
+    let mut endings =
+        table(&["ended", "completed", "refused", "abandoned", "INVITE unanswered", "BYE failed"]);
+    for StreamSurvey { name, offered, goodput, ended, setup_seconds, setup_p99_seconds } in &survey.streams {
         streams.add_row([
             name.clone(),
             show(offered, 1.0, 1),
             show(goodput, 1.0, 1),
-            format!("{} %", show(completed_share, 100.0, 2)),
             format!("{} ms", show(setup_seconds, 1e3, 1)),
             format!("{} ms", show(setup_p99_seconds, 1e3, 1)),
         ]);
+        let Shares { completed, refused, abandoned, invite_timeouts, bye_failures } = ended;
+        let shares = [completed, refused, abandoned, invite_timeouts, bye_failures];
+        let shares = shares.map(|share| format!("{} %", show(share, 100.0, 2)));
+        endings.add_row([name.clone()].into_iter().chain(shares));
     }
     println!("{streams}");
+    println!("{endings}");
     let mut hosts = table(&["host", "utilisation", "sent again/s", "dropped/s", "rejected/s"]);
     for HostSurvey { name, utilisation, resends, dropped, rejected } in &survey.hosts {
         hosts.add_row([
@@ -77,12 +87,27 @@ fn print(survey: &Survey) {
         ]);
     }
     println!("{hosts}");
-    for stream in &survey.too_wide {
-        println!("{stream}: the interval of the completed calls is too wide; run longer or more often");
+    println!("{}", interval_remark(survey.intervals));
+    for TooWide { stream, figure } in &survey.too_wide {
+        let figure = match figure {
+            Judged::Goodput => "completed calls",
+            Judged::SetupSeconds => "setup time",
+        };
+        println!("{stream}: the interval of the {figure} is too wide; run longer or more often");
     }
 }
 
-/// A mean, with the half width of its interval if there are several runs.
+fn interval_remark(intervals: Intervals) -> &'static str {
+    match intervals {
+        Intervals::Replications => "± is half of a 95 % interval, over the runs",
+        Intervals::BatchMeans => {
+            "one run: ± is half of a 95 % interval by batch means; set run.replications for the other figures"
+        }
+        Intervals::None => "one run: no intervals; set run.replications",
+    }
+}
+
+/// A mean, with the half width of its interval if there is one.
 fn show(value: &Mean, factor: f64, digits: usize) -> String {
     let mean = format!("{:.digits$}", value.mean * factor);
     match value.half_width {

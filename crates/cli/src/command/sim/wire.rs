@@ -20,7 +20,13 @@ pub(super) fn run(scenario: &Scenario, file: &Path, json: bool) -> Result<()> {
     };
     if json {
         let Summary { callers, answerers, .. } = &summary;
-        let results = serde_json::json!({ "callers": callers, "answerers": answerers });
+        let results = serde_json::json!({
+            "title": scenario.title,
+            "seed": scenario.run.seed,
+            "trace": summary.trace.to_string(),
+            "callers": callers,
+            "answerers": answerers,
+        });
         println!("{results:#}");
     } else {
         print(&scenario.title, &summary);

@@ -43,8 +43,10 @@ pub struct CallerPlan {
 }
 
 /// An answerer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AnswererPlan {
+    /// What it calls itself in the field Server, no two alike: results are by this name.
+    pub name: String,
     /// From 180 to 200.
     pub ring: Holding,
     /// Whether it sends 100 (Trying) first.
@@ -154,7 +156,7 @@ impl Plan {
             return format!("caller {host}");
         }
         let Some(process) = self.process_at(host) else {
-            return format!("answerer {}", host - self.answerer_host(0));
+            return self.answerers[(host - self.answerer_host(0)) as usize].name.clone();
         };
         let site = self.site_of(process);
         let (SitePlan { name, processes, .. }, first) =

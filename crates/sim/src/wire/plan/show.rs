@@ -51,10 +51,10 @@ impl Plan {
             }
         }
         for (number, answerer) in (0..).zip(&self.answerers) {
-            let AnswererPlan { ring, trying, service } = answerer;
+            let AnswererPlan { name, ring, trying, service } = answerer;
             let work = service.service_per_work;
             let address = answerer_address(number);
-            writeln!(f, "answerer {number} ({address}): {ring:?}, trying {trying}, {work:?} a BYE")?;
+            writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE")?;
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Plan {
     fn party(&self, party: Party) -> String {
         match party {
             Party::Site(site) => self.sites[usize::from(site)].name.clone(),
-            Party::Answerer(answerer) => format!("answerer {answerer}"),
+            Party::Answerer(answerer) => self.answerers[usize::from(answerer)].name.clone(),
         }
     }
 

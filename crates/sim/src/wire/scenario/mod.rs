@@ -12,7 +12,7 @@ use base::Instant;
 use config::scenario::{Costs, Group, Overload, Role, Scenario, Service, Stream, Transport};
 use core::time::Duration;
 use load::{ArrivalPlan, Holding, ServiceModel};
-use sites::Sites;
+use sites::{Answerer, Sites};
 
 /// An INVITE's work at an answerer in units of a BYE's, which is fixed there.
 const INVITE_WORK: f64 = 1.75;
@@ -33,9 +33,11 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
     let sites = Sites::of(scenario);
     let config::scenario::Timers { t1, t2, t4, .. } = scenario.timers;
     let timers = load::Timers { t1, t2, t4, ..load::Timers::default() };
-    let answerers = sites.answerers().map(|server| match server {
-        Some((group, host)) => answerer(&scenario.costs, &scenario.groups[group], host, ring),
-        None => AnswererPlan { ring, trying: false, service: ServiceModel::default() },
+    let answerers = sites.answerers().map(|Answerer { name, server }| {
+        let service = server.map_or_else(ServiceModel::default, |(group, host)| {
+            service(&scenario.costs, &scenario.groups[group], host)
+        });
+        AnswererPlan { name: name.clone(), ring, trying: false, service }
     });
     let mut plan = Plan {
         seed: scenario.run.seed,
@@ -79,7 +81,7 @@ pub fn left_out(scenario: &Scenario) -> Vec<String> {
 
 /// The agents' side of a link: callers, and the answerers that no group names.
 fn agents(plan: &Plan, sites: &Sites) -> Vec<HostId> {
-    let own = (0..).zip(sites.answerers()).filter(|(_, server)| server.is_none());
+    let own = (0..).zip(sites.answerers()).filter(|(_, answerer)| answerer.server.is_none());
     (0..plan.process_host(0)).chain(own.map(|(answerer, _)| plan.answerer_host(answerer))).collect()
 }
 
@@ -144,12 +146,12 @@ fn callers(scenario: &Scenario, sites: &Sites) -> Vec<CallerPlan> {
     callers
 }
 
-fn answerer(costs: &Costs, pool: &Group, host: u16, ring: Holding) -> AnswererPlan {
+/// How fast a server is.
+fn service(costs: &Costs, pool: &Group, host: u16) -> ServiceModel {
     let service_per_work = pool
         .capacity(host)
         .map_or(Duration::ZERO, |capacity| costs.message.mul_f64(costs.base_capacity / capacity));
     let exponential = costs.service == Service::Exponential;
     let queue_max = Some(pool.buffer as usize);
-    let service = ServiceModel { service_per_work, exponential, queue_max, ..ServiceModel::default() };
-    AnswererPlan { ring, trying: false, service }
+    ServiceModel { service_per_work, exponential, queue_max, ..ServiceModel::default() }
 }

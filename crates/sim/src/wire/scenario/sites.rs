@@ -17,11 +17,17 @@ struct Site {
     host: u16,
 }
 
+/// An answerer of the plan.
+pub(super) struct Answerer {
+    pub(super) name: String,
+    /// The server that it is; `None` for one behind the last proxy of a path.
+    pub(super) server: Option<(usize, u16)>,
+}
+
 /// The sites and answerers of a scenario.
 pub(super) struct Sites {
     all: Vec<Site>,
-    /// The server that each answerer is; `None` for one behind the last proxy of a path.
-    answerers: Vec<Option<(usize, u16)>>,
+    answerers: Vec<Answerer>,
     /// The hosts of the first group of each rest of a path.
     layers: BTreeMap<Vec<usize>, Vec<Party>>,
 }
@@ -44,16 +50,17 @@ impl Sites {
         let next = if path.len() > 1 { self.layer(scenario, &path[1..]) } else { Vec::new() };
         let mut layer = Vec::new();
         for host in 0..group.count {
+            let own = group.host_name(host);
             let role = match &group.role {
                 GroupRole::Server => {
-                    layer.push(self.answerer(Some((path[0], host))));
+                    layer.push(self.answerer(own, Some((path[0], host))));
                     continue;
                 }
                 GroupRole::Balancer { policy, probes } => {
                     Role::Balancer(self.balancer(policy, *probes, scenario, &next))
                 }
                 GroupRole::Proxy if next.is_empty() => {
-                    Role::Proxy(proxy(&scenario.timers, vec![self.answerer(None)]))
+                    Role::Proxy(proxy(&scenario.timers, vec![self.answerer(format!("{own}-callees"), None)]))
                 }
                 GroupRole::Proxy => Role::Proxy(proxy(&scenario.timers, next.clone())),
             };
@@ -65,8 +72,8 @@ impl Sites {
         layer
     }
 
-    fn answerer(&mut self, server: Option<(usize, u16)>) -> Party {
-        self.answerers.push(server);
+    fn answerer(&mut self, name: String, server: Option<(usize, u16)>) -> Party {
+        self.answerers.push(Answerer { name, server });
         Party::Answerer(self.answerers.len() as u16 - 1)
     }
 
@@ -94,7 +101,7 @@ impl Sites {
                 let Site { group, host, .. } = self.all[usize::from(site)];
                 (group, host)
             }
-            Party::Answerer(answerer) => match self.answerers[usize::from(answerer)] {
+            Party::Answerer(answerer) => match self.answerers[usize::from(answerer)].server {
                 Some(server) => server,
                 None => return 1.0,
             },
@@ -107,8 +114,8 @@ impl Sites {
         self.all.iter().map(|site| site.plan.clone()).collect()
     }
 
-    pub(super) fn answerers(&self) -> impl Iterator<Item = Option<(usize, u16)>> + '_ {
-        self.answerers.iter().copied()
+    pub(super) fn answerers(&self) -> impl Iterator<Item = &Answerer> {
+        self.answerers.iter()
     }
 
     /// The sites that the calls of a stream enter by.
@@ -129,7 +136,7 @@ impl Sites {
 
     /// The answerers that a host of the scenario is.
     pub(super) fn servers(&self, group: usize, host: u16) -> impl Iterator<Item = u16> + '_ {
-        let it = move |(_, server): &(u16, &Option<(usize, u16)>)| **server == Some((group, host));
+        let it = move |(_, answerer): &(u16, &Answerer)| answerer.server == Some((group, host));
         (0..).zip(&self.answerers).filter(it).map(|(number, _)| number)
     }
 
@@ -151,8 +158,7 @@ fn proxy(timers: &Timers, hops: Vec<Party>) -> ProxyPlan {
 fn name(scenario: &Scenario, path: &[usize], host: u16) -> String {
     let groups = &scenario.groups;
     let (group, on) = (&groups[path[0]], &path[1..]);
-    let number = if group.count > 1 { format!(".{}", host + 1) } else { String::new() };
     let on: Vec<_> = on.iter().map(|&group| groups[group].name.as_str()).collect();
     let on = if on.is_empty() { String::new() } else { format!(" to {}", on.join(", ")) };
-    format!("{}{number}{on}", group.name)
+    group.host_name(host) + &on
 }

@@ -158,7 +158,7 @@ impl<W: Wrapper> World<W> {
         let config = AnswererConfig {
             listener: 0,
             local: answerer_address(number),
-            name: format!("answerer-{number}"),
+            name: plan.name.clone(),
             ring: plan.ring,
             trying: plan.trying,
             service: plan.service,

@@ -50,7 +50,8 @@ impl Drawer {
             Care::Gentle => 10_000 + gentle_faults * GENTLE_GAP_MS,
             _ => self.rng.random_range(30_000..90_000),
         };
-        let answerers: Vec<_> = (0..self.rng.random_range(2..6)).map(|_| self.answerer()).collect();
+        let answerers: Vec<_> =
+            (0..self.rng.random_range(2..6)).map(|number| self.answerer(number)).collect();
         let (sites, entries) = self.sites(answerers.len() as u16, care);
         let liveness = at(calm) + SETTLING;
         let mut plan = Plan {

@@ -141,7 +141,7 @@ impl Drawer {
         }
     }
 
-    pub(super) fn answerer(&mut self) -> AnswererPlan {
+    pub(super) fn answerer(&mut self, number: u16) -> AnswererPlan {
         let ring = match self.rng.random_range(0..3) {
             0 => Holding::Fixed(Duration::ZERO),
             1 => Holding::Fixed(self.millis(10..4_000)),
@@ -152,7 +152,7 @@ impl Drawer {
             exponential: self.chance(0.5),
             ..ServiceModel::default()
         };
-        AnswererPlan { ring, trying: self.chance(0.5), service }
+        AnswererPlan { name: format!("answerer-{number}"), ring, trying: self.chance(0.5), service }
     }
 
     fn balancer_plan(&mut self, targets: &[Party]) -> BalancerPlan {

@@ -1,0 +1,158 @@
+//! What a scenario's runs show together: intervals, what is too wide, why calls failed, and the page.
+
+use base::Instant;
+use config::scenario::Scenario;
+use serde_json::Value;
+use sim::survey::{Intervals, Judged, Survey, figure, survey};
+use std::collections::BTreeSet;
+
+/// A lonely server with `rate` calls a second of 2 s; `run` and `more` are further text.
+fn scenario(run: &str, rate: u32, more: &str) -> Scenario {
+    let text = format!(
+        r#"
+        run = {{ duration = "120s", warm_up = "20s", bin = "5s", {run} }}
+        host.edge = {{ capacity = 160, overload = {{ local = "occupancy" }} }}
+        calls.main = {{ path = ["edge"], rate = {rate}, holding = "2s" }}
+        {more}
+        "#
+    );
+    config::scenario::parse(&text, "survey.toml").expect("a right scenario")
+}
+
+fn surveyed(scenario: &Scenario) -> Survey {
+    survey(scenario, |_| ()).0
+}
+
+fn judged(survey: &Survey) -> Vec<Judged> {
+    survey.too_wide.iter().map(|wide| wide.figure).collect()
+}
+
+#[test]
+fn what_is_too_wide_is_named_and_nothing_else() {
+    let of = |precision: f64| {
+        let run = format!("replications = 3, precision = {precision}");
+        surveyed(&scenario(&run, 60, ""))
+    };
+    let loose = of(0.5);
+    assert_eq!((loose.intervals, judged(&loose)), (Intervals::Replications, Vec::new()));
+    let stream = &loose.streams[0];
+    let relative =
+        |mean: sim::survey::Mean| mean.half_width.expect("three runs have an interval") / mean.mean;
+    let (goodput, setup) = (relative(stream.goodput), relative(stream.setup_seconds));
+    assert!(goodput > 0.0 && setup > 0.0);
+    for (figure, relative) in [(Judged::Goodput, goodput), (Judged::SetupSeconds, setup)] {
+        let named = |precision| judged(&of(precision)).contains(&figure);
+        assert!(named(relative * 0.98) && !named(relative * 1.02), "{figure:?} {relative}");
+    }
+}
+
+#[test]
+fn one_run_has_batch_means_of_the_completed_calls_alone() {
+    let (one, runs) = survey(&scenario("", 60, ""), |_| ());
+    assert_eq!(one.intervals, Intervals::BatchMeans);
+    let stream = &one.streams[0];
+    let half = stream.goodput.half_width.expect("20 bins make 10 batches");
+    // Of two bins each, the first one from 20 s on.
+    let at = |batch: u64| Instant::from_millis(20_000 + 10_000 * batch);
+    let batches: Vec<_> =
+        (0..10).map(|batch| runs[0].streams[0].completed.rate(at(batch), at(batch + 1))).collect();
+    let mean = batches.iter().sum::<f64>() / 10.0;
+    let variance = batches.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / 9.0;
+    // Student's t of 9 is 2.262.
+    let expected = 2.262 * (variance / 10.0).sqrt();
+    assert!((half - expected).abs() < 1e-3 * expected, "{half} {expected} of {batches:?}");
+    assert!((stream.goodput.mean - mean).abs() < 1e-9);
+    assert_eq!((stream.setup_seconds.half_width, one.hosts[0].utilisation.half_width), (None, None));
+    let sure = |precision| judged(&surveyed(&scenario(&format!("precision = {precision}"), 60, "")));
+    assert_eq!(sure(half / 60.0 * 2.0), []);
+    assert_eq!(sure(half / 60.0 / 2.0), [Judged::Goodput]);
+}
+
+#[test]
+fn one_run_that_changes_or_is_short_has_no_interval() {
+    let none = |scenario: &Scenario| {
+        let survey = surveyed(scenario);
+        survey.intervals == Intervals::None && survey.streams[0].goodput.half_width.is_none()
+    };
+    assert!(none(&scenario("", 60, "[[fault]]\nhost = \"edge\"\nat = \"60s\"\nstall = \"1s\"")));
+    let lossy = "[[link]]\nbetween = [\"agents\", \"edge\"]\nloss = 0.01\n";
+    assert!(none(&scenario("", 60, &format!("{lossy}until = \"60s\""))));
+    // What lasts all the time is no change.
+    assert!(!none(&scenario("", 60, lossy)));
+    let mut short = scenario("", 60, "");
+    short.run.bin *= 4;
+    assert!(none(&short));
+}
+
+#[test]
+fn calls_are_told_apart_by_how_they_ended() {
+    let shares = surveyed(&scenario("", 300, "")).streams[0].ended;
+    let all =
+        [shares.completed, shares.refused, shares.abandoned, shares.invite_timeouts, shares.bye_failures];
+    assert!((all.iter().map(|share| share.mean).sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
+    assert!(shares.completed.mean > 0.1 && shares.refused.mean > 0.1, "{shares:?}");
+    let lost = "[[link]]\nbetween = [\"agents\", \"edge\"]\npartition = true\nsince = \"40s\"";
+    let lost = surveyed(&scenario("", 10, lost)).streams[0].ended;
+    assert!(lost.invite_timeouts.mean > 0.1 && lost.bye_failures.mean > 0.0, "{lost:?}");
+}
+
+/// Names of all fields at any depth.
+fn fields(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            found.insert(key.clone());
+            fields(value, found);
+        }),
+        Value::Array(list) => list.iter().for_each(|value| fields(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_json_has_the_documented_fields() {
+    let mut found = BTreeSet::new();
+    let survey = surveyed(&scenario("precision = 0.001", 60, ""));
+    fields(&serde_json::to_value(&survey).expect("it can be written"), &mut found);
+    let page = include_str!("../../../docs/simulation.md");
+    let (_, section) = page.split_once("## Results of a scenario").expect("it is documented");
+    let table = section.split_once("`too_wide` judges").expect("the section ends so").0;
+    for field in &found {
+        assert!(table.contains(&format!("`{field}`")), "`{field}` is not documented");
+    }
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    for row in rows {
+        // The first column names fields; so do the others in backquotes, but for settings, which have a dot.
+        for name in row.split('`').skip(1).step_by(2).filter(|name| !name.contains('.')) {
+            assert!(found.contains(name), "`{name}` is documented and not there");
+        }
+    }
+}
+
+#[test]
+fn the_page_has_assumptions_notes_and_marks() {
+    let more = r#"
+        timers.t1 = "300ms"
+        costs.message = "2ms"
+        [[fault]]
+        host = "edge"
+        at = "60s"
+        restart = "10s"
+        [[link]]
+        between = ["agents", "edge"]
+        loss = "2%"
+        since = "60s"
+        until = "80s"
+    "#;
+    let mut scenario = scenario("replications = 2", 20, more);
+    let first = scenario.streams[0].load[0];
+    let at = std::time::Duration::from_secs(90);
+    scenario.streams[0].load.push(config::scenario::Step { at, rate: 40.0, ..first });
+    let runs = survey(&scenario, |_| ()).1;
+    let figure = figure(&scenario, &runs[0], "survey", "survey.toml");
+    insta::assert_debug_snapshot!((&figure.assumptions, &figure.notes, &figure.plots[0].references));
+    for plot in &figure.plots {
+        assert_eq!(plot.references, figure.plots[0].references);
+    }
+    // All bins of the run, also when nothing came at its end.
+    assert!(figure.plots[0].series.iter().all(|series| series.points.len() == 24));
+}
