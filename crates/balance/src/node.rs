@@ -55,6 +55,7 @@ impl Refusal {
 
 /// Membership, health and weight of a node as one value: whoever reads it sees all of one moment.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four things that are independent of each other")]
 pub struct Node {
     /// Who it is.
     pub id: NodeId,

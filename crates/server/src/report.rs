@@ -77,6 +77,8 @@ pub struct Totals {
     pub counters: Counters,
     /// What it cost.
     pub ledger: Ledger,
+    /// Names in requests that were not looked up because too many others were.
+    pub look_ups_forgotten: u64,
     /// By shard.
     pub shards: Vec<ShardTotals>,
     /// What a proxy has to do; `None` of a balancer.
@@ -172,6 +174,7 @@ pub(crate) fn figures(view: View, snapshots: &[ShardSnapshot], oldest: &BTreeMap
         uptime_seconds: view.now.as_secs_f64(),
         policy: view.policy,
         stopping: view.stopping,
+        look_ups_forgotten: view.look_ups_forgotten,
         ..Totals::default()
     };
     for snapshot in snapshots {

@@ -1,6 +1,7 @@
 use crate::admin;
 use crate::clock::Clock;
 use crate::control::dns::{self, Names};
+use crate::control::resolver::Resolver;
 use crate::control::{Ask, Control, apply};
 use crate::handle::Handle;
 use crate::key;
@@ -79,12 +80,13 @@ impl Server {
         let tokens = apply::tokens(&config, secret);
         let mut names = Names::default();
         let (answers_in, mut answers) = mpsc::unbounded_channel();
-        dns::look_up(names.ask(config.members()), &config.dns.servers, &answers_in);
+        let mut resolver = Resolver::new(&config.dns.servers);
+        dns::look_up(names.ask(config.members()), &mut resolver, &answers_in);
         drop(answers_in);
         while let Some(answer) = answers.recv().await {
             names.learn(answer);
         }
-        let mut control = Control::new(clock, path, config.clone(), binds, names, secret)?;
+        let mut control = Control::new(clock, path, config.clone(), binds, (names, resolver), secret)?;
         let (reports_in, reports) = mpsc::unbounded_channel();
         let mut workers = Vec::new();
         let mut handles = Vec::new();

@@ -17,7 +17,7 @@ mod trace;
 pub use buffer::{Admission, Plain, Priority, Triage};
 pub use cpu::{ClassStats, Cpu, CpuConfig, Due, Finish, Mark, Served, Ticket};
 pub use fault::{Effect, Rule};
-pub use link::{Arrivals, HostId, LinkConfig, Network};
+pub use link::{Arrivals, HostId, LinkConfig, Network, Reliable};
 pub use queue::EventQueue;
 pub use spread::{QuantileTable, Spread, TableError};
 pub use stalls::{StallConfig, Stalls};

@@ -1,11 +1,12 @@
 //! Links and the rules of their faults.
 use base::{Instant, Rng};
-use sim::engine::{Effect, LinkConfig, Network, Rule};
+use sim::engine::{Effect, LinkConfig, Network, Reliable, Rule};
 use std::time::Duration;
 
 const DELAY: Duration = Duration::from_millis(5);
 const DATAGRAMS: LinkConfig = LinkConfig { delay: DELAY, reliable: None };
-const STREAM: LinkConfig = LinkConfig { delay: DELAY, reliable: Some(Duration::from_millis(200)) };
+const RELIABLE: Reliable = Reliable { timeout: Duration::from_millis(200), shared: true };
+const STREAM: LinkConfig = LinkConfig { delay: DELAY, reliable: Some(RELIABLE) };
 
 const fn at(ms: u64) -> Instant {
     Instant::from_millis(ms)

@@ -15,6 +15,8 @@ use crate::setting::{Setting, Several};
 
 /// Longest service time and longest way of a message, in nanoseconds.
 const FINE_MAX: u64 = 60_000_000_000;
+/// Nanoseconds.
+const WAIT_MAX: u64 = 1_000_000_000;
 
 /// Longest time of a simulation, in milliseconds.
 const RUN_MAX: u64 = 30 * DAY;
@@ -161,21 +163,38 @@ pub(super) struct RawOverload {
     pub(super) local: Setting<Choice<Local>>,
     /// What the host before is told so that it rejects instead: its acceptance probability (`hop-by-hop`), the least one
     /// on the way to each target (`end-to-end`), a `rate` (RFC 7415), a `window` (RFC 6357). A probability needs a
-    /// law in `local`.
+    /// law in `local`, hop by hop `occupancy`. The host before must have the same `feedback`, or it pays no heed.
     pub(super) feedback: Setting<Choice<Feedback>>,
     /// When a request is rejected: before it waits (`early`), or when its turn comes (`late`).
     pub(super) reject: Setting<Choice<RejectAt>>,
     /// Whether a rejection leaves a transaction behind.
     pub(super) stateful: Setting<Flag>,
-    /// Whether a request that got 503 from the next host is tried at another one of its group.
+    /// Whether a request that got 503 from the next host is tried at another one of its group: a setting of the host
+    /// before, not of the one that rejects.
     pub(super) retry: Setting<Flag>,
-    /// Retry-After of each 503: nothing is sent to the host for so long.
+    /// Of `bang-bang`: Retry-After of each 503; nothing is sent to the host for so long.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Time<SECOND, HOUR>>", extend("x-default" = "none"))]
     pub(super) retry_after: Option<Setting<Time<SECOND, HOUR>>>,
     /// What a 503 with Retry-After means that comes while this host spares its sender already: the pause lasts until the later
     /// end (`prolong`), or nothing new (`ignore`).
     pub(super) during_pause: Setting<Choice<DuringPause>>,
+    /// Of `bang-bang`: share of the buffer in use above which every new INVITE is rejected.
+    pub(super) high: Setting<Share<10, 1000>>,
+    /// Of `bang-bang`: share of the buffer in use below which none is any more.
+    pub(super) low: Setting<Share<10, 1000>>,
+    /// Of `occupancy`, also as it is told upstream: the utilisation aimed at.
+    pub(super) target: Setting<Share<10, 1000>>,
+    /// Of `occupancy`: the least probability of acceptance.
+    pub(super) acceptance_min: Setting<Share<1, 1000>>,
+    /// Of `occupancy`: how many times as high the probability may get from one period to the next.
+    pub(super) increase_max: Setting<Ratio>,
+    /// Of `occupancy`: length of a period.
+    pub(super) period: Setting<Time<1, MINUTE>>,
+    /// Of `occupancy`: weight of the newest utilisation in a moving average; 1 takes each as it is.
+    pub(super) smoothing: Setting<Share<1, 1000>>,
+    /// Of `delay`: expected wait from which on no new INVITE is admitted. From half of it on, some are not.
+    pub(super) wait: Setting<Fine<WAIT_MAX>>,
     /// Whether the queue serves timers first, then responses and requests in dialogs, then new INVITEs, joins
     /// retransmissions to what already waits, and drops what nobody waits for any more.
     pub(super) triage: Setting<Flag>,
@@ -191,6 +210,14 @@ impl Default for RawOverload {
             retry: false.into(),
             retry_after: None,
             during_pause: "prolong".into(),
+            high: 0.8.into(),
+            low: 0.6.into(),
+            target: 0.9.into(),
+            acceptance_min: 0.02.into(),
+            increase_max: 5.into(),
+            period: "1s".into(),
+            smoothing: 1.into(),
+            wait: "62500us".into(),
             triage: false.into(),
         }
     }
@@ -307,7 +334,7 @@ pub(super) struct RawLink {
     pub(super) loss: Setting<Part>,
     /// Share that arrives twice.
     pub(super) duplication: Setting<Part>,
-    /// Share that is held back by a second `delay`, and so overtaken.
+    /// Share that is held back by another `delay` and `jitter` in full, and so overtaken.
     pub(super) reordering: Setting<Part>,
     /// Whether nothing arrives at all, as with a loss of 100 %.
     pub(super) partition: Setting<Flag>,

@@ -232,8 +232,41 @@ pub struct Overload {
     pub retry_after: Option<Duration>,
     /// What a 503 with Retry-After means that comes during a pause.
     pub during_pause: DuringPause,
+    /// Shares of the buffer above which bang-bang rejects, and below which it no longer does.
+    pub watermarks: (f64, f64),
+    /// The constants of the occupancy algorithm.
+    pub occupancy: Occupancy,
+    /// Expected wait from which on the delay law takes nothing; from half of it on it takes less than everything.
+    pub wait: Duration,
     /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
     pub triage: bool,
+}
+
+/// The constants of equations 1 and 2 of the Overload paper.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Occupancy {
+    /// Utilisation aimed at.
+    pub target: f64,
+    /// Least probability of acceptance.
+    pub acceptance_min: f64,
+    /// Largest increase from one period to the next.
+    pub increase_max: f64,
+    /// Length of a period.
+    pub period: Duration,
+    /// Weight of the newest utilisation in a moving average; 1 is no smoothing.
+    pub smoothing: f64,
+}
+
+impl Default for Occupancy {
+    fn default() -> Self {
+        Self {
+            target: 0.9,
+            acceptance_min: 0.02,
+            increase_max: 5.0,
+            period: Duration::from_secs(1),
+            smoothing: 1.0,
+        }
+    }
 }
 
 impl Default for Overload {
@@ -246,6 +279,9 @@ impl Default for Overload {
             retry: false,
             retry_after: None,
             during_pause: DuringPause::Prolong,
+            watermarks: (0.8, 0.6),
+            occupancy: Occupancy::default(),
+            wait: Duration::from_micros(62_500),
             triage: false,
         }
     }
@@ -389,7 +425,7 @@ pub struct Link {
     pub loss: f64,
     /// Share that arrives twice.
     pub duplication: f64,
-    /// Share that is held back by a second `delay`, and so overtaken; 0 where there is no delay.
+    /// Share that is held back by another `delay` and `jitter` in full, and so overtaken; 0 where there is no delay.
     pub reordering: f64,
 }
 

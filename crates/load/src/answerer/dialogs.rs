@@ -70,11 +70,6 @@ impl Dialogs {
         self.slab.remove(id.key)
     }
 
-    /// Whether it is a dialog whose 2xx nobody acknowledged yet.
-    pub(super) fn awaits_ack(&mut self, id: DialogId) -> bool {
-        self.get_mut(id).is_some_and(|dialog| dialog.callee.awaits_ack())
-    }
-
     /// Whose dialog a request is in.
     pub(super) fn owner(&self, tag: &[u8], call_id: u64) -> Owner {
         let Some((agent, key, serial)) = read_tag(tag) else { return Owner::Foreign };

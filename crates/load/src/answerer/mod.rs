@@ -11,7 +11,7 @@ use crate::timers::NEVER;
 use crate::{AnswererResults, COOKIE, Event, Holding, Input, ServiceModel, Timers, WORK_MAX};
 use base::{Instant, Outbox, Rng, Slab};
 use core::time::Duration;
-use dialogs::{Dialogs, Owner};
+use dialogs::{DialogId, Dialogs, Owner};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use texts::{Text, Texts};
@@ -208,7 +208,7 @@ impl Answerer {
             tag = self.dialogs.tag_of(key);
         }
         let text = Text::of_request(request, from, method, &tag);
-        let slot = self.transactions.insert(Transaction::new(key, method, to, text, dialog));
+        let slot = self.transactions.insert(Transaction::new(key, request, method, to, text, dialog));
         self.index.insert(key, slot);
         if method == Method::Invite {
             if owner.is_none()
@@ -264,12 +264,13 @@ impl Answerer {
         }
     }
 
-    /// An ACK ends the retransmission of a final response: of a 2xx by its dialog (RFC 3261 §13.3.1.4), of a refusal,
-    /// whose dialog is gone or never was, by its transaction (§17.2.1).
+    /// An ACK ends the retransmission of a final response: of a 2xx by its dialog and the CSeq number of the INVITE, for
+    /// that of an earlier INVITE may come late (RFC 3261 §13.2.2.4, §13.3.1.4); of a refusal, whose dialog is gone or
+    /// never was, by its transaction (§17.2.1).
     fn acknowledge(&mut self, now: Instant, ack: &Message<'_>, out: &mut Outbox<Event>) {
         let owner = ack.to_tag().map(|tag| self.dialogs.owner(tag, call_id_hash(ack)));
         match owner {
-            Some(Owner::Known(id)) if self.dialogs.awaits_ack(id) => {
+            Some(Owner::Known(id)) if self.awaits_ack(id, ack.cseq().number) => {
                 self.tell(now, id, CalleeEvent::Ack, None, out);
             }
             _ => {
@@ -284,6 +285,13 @@ impl Answerer {
                 }
             }
         }
+    }
+
+    /// Whether an INVITE of this number is what the dialog has accepted last, and nobody acknowledged yet.
+    fn awaits_ack(&mut self, id: DialogId, cseq: u32) -> bool {
+        let accepted = self.dialogs.get_mut(id).filter(|dialog| dialog.callee.awaits_ack());
+        let slot = accepted.and_then(|dialog| dialog.transaction);
+        slot.is_some_and(|slot| self.transactions[slot].cseq == cseq)
     }
 
     /// Takes the response to a BYE of its own; `None` for any other.

@@ -17,6 +17,8 @@ pub(super) struct Transaction {
     pub(super) key: u64,
     /// Of what was received, or BYE for one that is sent.
     pub(super) method: Method,
+    /// CSeq number of what was received.
+    pub(super) cseq: u32,
     /// The last response sent; 0 before the first, and for one that is sent.
     pub(super) status: u16,
     /// Where responses go, or the BYE.
@@ -36,6 +38,7 @@ impl Transaction {
     /// A transaction whose request is about to be queued.
     pub(super) fn new(
         key: u64,
+        request: &Message<'_>,
         method: Method,
         to: SocketAddr,
         text: Text,
@@ -43,7 +46,8 @@ impl Transaction {
     ) -> Self {
         let kind = if method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
         let timed = Timed::server(kind);
-        Self { key, method, status: 0, to, text, timed, wake: NEVER, alarm: NEVER, dialog }
+        let cseq = request.cseq().number;
+        Self { key, method, cseq, status: 0, to, text, timed, wake: NEVER, alarm: NEVER, dialog }
     }
 
     /// When something is to be done; [`NEVER`] while the processor has it.

@@ -218,10 +218,11 @@ impl Call {
         known
     }
 
-    /// The BYE is answered or lost: nothing comes any more that would need an answer.
+    /// The BYE is answered or lost: nothing comes any more that would need an answer but a 2xx, again or of another
+    /// party. The INVITE's transaction knows until when (RFC 3261 §13.2.2.4, RFC 6026 §7.2, timer M).
     fn hung_up(&mut self, step: &mut Step<'_>, event: CallerEvent) {
         self.tell(step, event, step.now);
-        (self.wake, self.invite, self.other) = (NEVER, Timed::over(), Timed::over());
+        self.wake = NEVER;
     }
 
     /// Tells the party what happens, which was due at `due`.

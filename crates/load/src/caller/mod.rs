@@ -52,6 +52,8 @@ pub struct CallerConfig {
 /// It requires nothing of what it calls but RFC 3261. Where responses carry a Server header, all of one call must
 /// carry the same, as an [`Answerer`](crate::Answerer)'s do; another one is counted as a wrong server. Only
 /// 100 (Trying) may carry another one, being the next hop's own.
+///
+/// A call that is over keeps half a kilobyte until 64*T1 after its first 2xx: another party may answer until then.
 #[derive(Debug)]
 pub struct Caller {
     config: CallerConfig,

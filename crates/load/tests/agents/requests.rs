@@ -34,6 +34,11 @@ fn request(method: &str, branch: &str, to: &str, more: &str) -> String {
     )
 }
 
+/// One with this CSeq number instead of 7.
+fn numbered(cseq: u32, method: &str, branch: &str, to: &str) -> String {
+    request(method, branch, to, "").replace("CSeq: 7", &format!("CSeq: {cseq}"))
+}
+
 fn to(response: &str) -> &str {
     response.lines().find_map(|line| line.strip_prefix("To: ")).unwrap_or_default()
 }
@@ -135,12 +140,13 @@ fn another_invite_in_a_call_waits_for_the_first_and_is_answered_until_its_own_ac
     assert_eq!(bench.ask(&request("ACK", "b2", dialog, "")), []);
     bench.now += Duration::from_secs(2);
     assert_eq!(start(&bench.ask("")[0].1), "SIP/2.0 200 OK", "the first one's, and no more 500");
-    // The ACK to the first is lost: the second 2xx takes its place.
-    let second = bench.ask(&request("INVITE", "b3", dialog, ""));
+    // The ACK to the first is late: the second 2xx takes its place, and is not what that ACK is about.
+    let second = bench.ask(&numbered(8, "INVITE", "b3", dialog));
     assert_eq!(start(&second[0].1), "SIP/2.0 200 OK");
+    assert_eq!(bench.ask(&request("ACK", "b4", dialog, "")), []);
     bench.now += Duration::from_millis(500);
     assert_eq!(bench.ask(""), second);
-    assert_eq!(bench.ask(&request("ACK", "b4", dialog, "")), []);
+    assert_eq!(bench.ask(&numbered(8, "ACK", "b6", dialog)), []);
     bench.now += Duration::from_secs(10);
     assert_eq!(bench.ask(""), []);
     assert_eq!(start(&bench.ask(&request("BYE", "b5", dialog, ""))[0].1), "SIP/2.0 200 OK");
@@ -237,10 +243,7 @@ fn a_second_party_that_answers_is_hung_up() {
     let mut net = Net::new(config, vec![answerer_config(0), answerer_config(1)], 2);
     net.run_until(5.0);
     let answer = net.sent(true, "SIP/2.0 200")[0].2.clone();
-    let fork = answer.replace("sip:answerer-0@127.0.0.1:20001", "sip:answerer-1@127.0.0.1:20002");
-    let fork = fork.replace("Server: answerer-0\r\n", "").replacen("\r\nFrom", "\r\nX: y\r\nFrom", 1);
-    let tag = to(&answer).rsplit_once("tag=").map(|(_, tag)| tag).unwrap_or_default();
-    net.inject(address(20_002), address(20_000), &fork.replace(tag, "another"));
+    net.inject(address(20_002), address(20_000), &fork(&answer));
     net.run();
     let to_fork: Vec<_> = net.trace.iter().filter(|(_, to, _)| *to == address(20_002)).collect();
     assert_eq!(to_fork.len(), 2);
@@ -250,6 +253,41 @@ fn a_second_party_that_answers_is_hung_up() {
     assert!(to_fork.iter().all(|(_, _, text)| to(text).ends_with(";tag=another")));
     let results = net.caller.results();
     assert_eq!((results.forks_hung_up, results.calls_completed, results.bye_refused.len()), (1, 1, 0));
+}
+
+/// The 2xx of answerer 1 to the INVITE that answerer 0 has answered with this one.
+fn fork(answer: &str) -> String {
+    let fork = answer.replace("sip:answerer-0@127.0.0.1:20001", "sip:answerer-1@127.0.0.1:20002");
+    let fork = fork.replace("Server: answerer-0\r\n", "").replacen("\r\nFrom", "\r\nX: y\r\nFrom", 1);
+    let tag = to(answer).rsplit_once("tag=").map(|(_, tag)| tag).unwrap_or_default();
+    fork.replace(tag, "another")
+}
+
+#[test]
+fn a_second_party_may_answer_until_64_t1_after_the_first() {
+    let mut net = Net::new(caller_config(10.0, 1), vec![answerer_config(0), answerer_config(1)], 2);
+    net.run_until(10.0);
+    assert!(net.caller.finished(), "called, talked for 5 s, and hung up");
+    let (answered, _, answer) = net.sent(true, "SIP/2.0 200")[0].clone();
+    let before = net.trace.len();
+    // RFC 3261 §13.2.2.4: timer M of RFC 6026, started when the 2xx came.
+    let last = answered + net.delay + load::Timers::default().t1 * 64 - Instant::ZERO;
+    net.inject(address(20_001), address(20_000), &answer);
+    net.run_until(last.as_secs_f64() - 0.01);
+    net.inject(address(20_002), address(20_000), &fork(&answer));
+    net.run_until(last.as_secs_f64() + 0.01);
+    net.inject(address(20_002), address(20_000), &fork(&answer));
+    net.run();
+    let requests = net.trace[before..].iter().map(|(_, _, text)| start(text));
+    let requests: Vec<_> = requests.filter(|line| !line.starts_with("SIP/2.0")).collect();
+    let [again, first, second] = [
+        "ACK sip:answerer-0@127.0.0.1:20001 SIP/2.0",
+        "ACK sip:answerer-1@127.0.0.1:20002 SIP/2.0",
+        "BYE sip:answerer-1@127.0.0.1:20002 SIP/2.0",
+    ];
+    assert_eq!(requests, [again, first, second]);
+    let results = net.caller.results();
+    assert_eq!((results.forks_hung_up, results.stray_datagrams, results.calls_completed), (1, 1, 1));
 }
 
 #[test]

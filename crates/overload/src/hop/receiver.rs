@@ -1,7 +1,7 @@
 use super::rate::{self, Rate};
 use super::window::{self, Window};
 use super::{Feedback, Limit, Neighbour};
-use crate::local::occupancy;
+use crate::local::occupancy::{self, Acceptance};
 use crate::signal::Load;
 use crate::{Class, Scope};
 use base::Instant;
@@ -40,7 +40,7 @@ pub struct Receiver {
 
 #[derive(Clone, Debug)]
 enum State {
-    Loss(occupancy::Settings, f64),
+    Loss(Acceptance),
     Rate(Rate),
     Window(Window),
 }
@@ -80,7 +80,7 @@ impl Receiver {
     /// Asks for nothing at first. `scope` says what its limits count; a window counts new requests always.
     pub fn new(law: Law, scope: Scope) -> Self {
         let (period, law) = match law {
-            Law::Loss(settings) => (settings.period, State::Loss(settings, 1.0)),
+            Law::Loss(settings) => (settings.period, State::Loss(Acceptance::new(settings))),
             Law::Rate(settings) => (settings.period, State::Rate(Rate::new(settings))),
             Law::Window(settings) => (settings.common.period, State::Window(Window::new(settings))),
         };
@@ -149,7 +149,7 @@ impl Receiver {
         let served = core::mem::take(&mut self.served);
         let period = Period { length, load, served, neighbours: &self.neighbours };
         match &mut self.law {
-            State::Loss(settings, acceptance) => *acceptance = settings.next(*acceptance, load.utilisation),
+            State::Loss(acceptance) => acceptance.on_period(load.utilisation),
             State::Rate(rate) => rate.on_period(&period),
             State::Window(window) => window.on_period(&period),
         }
@@ -165,7 +165,7 @@ impl Receiver {
     pub fn feedback(&self) -> Feedback {
         let limit = match &self.law {
             // f = 1 asks for no reduction.
-            State::Loss(_, acceptance) => (*acceptance < 1.0).then_some(Limit::Loss(*acceptance)),
+            State::Loss(Acceptance { value, .. }) => (*value < 1.0).then_some(Limit::Loss(*value)),
             State::Rate(rate) => rate.limit(),
             State::Window(window) => window.limit(),
         };

@@ -17,8 +17,7 @@ pub struct Settings {
     pub target: f64,
     /// `tau`: the length of an epoch.
     pub period: Duration,
-    /// Weight of the newest utilisation in a moving average; 1 is no smoothing. For
-    /// [`crate::signal::Utilisation`], which the host makes.
+    /// Weight of the newest utilisation in a moving average; 1 is no smoothing.
     pub weight: f64,
 }
 
@@ -44,19 +43,45 @@ impl Settings {
     }
 }
 
+/// The probability f, epoch by epoch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acceptance {
+    settings: Settings,
+    /// f of this epoch.
+    pub(crate) value: f64,
+    /// Moving average of the utilisation.
+    utilisation: f64,
+}
+
+impl Acceptance {
+    /// 1 at first.
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { settings, value: 1.0, utilisation: 0.0 }
+    }
+
+    /// An epoch is over, in which the processor was in use for this share of the time.
+    pub(crate) fn on_period(&mut self, utilisation: f64) {
+        self.utilisation += self.settings.weight * (utilisation - self.utilisation);
+        self.value = self.settings.next(self.value, self.utilisation);
+    }
+
+    pub(crate) const fn period(&self) -> Duration {
+        self.settings.period
+    }
+}
+
 /// The occupancy algorithm (OCC): a new request is accepted with probability f, and f follows the
 /// utilisation (Overload paper, VI-B).
 #[derive(Clone, Debug)]
 pub struct Occupancy {
-    settings: Settings,
-    acceptance: f64,
+    acceptance: Acceptance,
     mix: Mix,
 }
 
 impl Occupancy {
     /// Accepts everything at first.
     pub const fn new(settings: Settings) -> Self {
-        Self { settings, acceptance: 1.0, mix: Mix::new(Scope::NewRequests) }
+        Self { acceptance: Acceptance::new(settings), mix: Mix::new(Scope::NewRequests) }
     }
 }
 
@@ -66,19 +91,19 @@ impl Controller for Occupancy {
     }
 
     fn judge(&mut self, now: Instant, class: Class, _: &Load, rng: &mut Rng) -> Verdict {
-        Verdict::accept_if(self.mix.draw(now, class, self.acceptance, rng))
+        Verdict::accept_if(self.mix.draw(now, class, self.acceptance.value, rng))
     }
 
     fn on_period(&mut self, load: &Load) {
-        self.acceptance = self.settings.next(self.acceptance, load.utilisation);
+        self.acceptance.on_period(load.utilisation);
     }
 
     fn period(&self) -> Option<Duration> {
-        Some(self.settings.period)
+        Some(self.acceptance.period())
     }
 
     fn acceptance(&self) -> f64 {
-        self.acceptance
+        self.acceptance.value
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
@@ -104,9 +129,21 @@ mod tests {
     }
 
     #[test]
+    fn smoothing_weighs_the_newest_utilisation() {
+        let mut acceptance =
+            Acceptance::new(Settings { weight: 0.25, increase_max: 1.5, ..Settings::default() });
+        acceptance.value = 0.5;
+        // 0.25 of the way from 0 to 1, then 0.4375: the target of 0.9 is far above both, so phi_max bounds the rise.
+        acceptance.on_period(1.0);
+        assert_eq!((acceptance.utilisation, acceptance.value), (0.25, 0.75));
+        acceptance.on_period(1.0);
+        assert_eq!((acceptance.utilisation, acceptance.value), (0.4375, 1.0));
+    }
+
+    #[test]
     fn accepts_the_fraction_and_sheds_priority_last() {
         let mut law = Occupancy::new(Settings::default());
-        law.acceptance = 0.3;
+        law.acceptance.value = 0.3;
         let mut rng = Rng::from_seed(1);
         let mut accepted = [0; 2];
         for turn in 0..40_000 {

@@ -1,7 +1,7 @@
 use base::Instant;
 use core::time::Duration;
 
-/// Processor occupancy per period: busy time over period times workers, smoothed if asked.
+/// Processor occupancy per period: busy time over period times workers.
 ///
 /// The periods lie back to back from the moment the meter starts. The host notes each stretch of
 /// busy time, ahead of time if it knows how long a service takes; what lies beyond a period is
@@ -10,8 +10,6 @@ use core::time::Duration;
 pub struct Utilisation {
     period: Duration,
     workers: u32,
-    /// Weight of the newest period in the moving average; 1 is no smoothing.
-    weight: f64,
     end: Instant,
     /// Busy nanoseconds not yet counted to a finished period.
     busy: u128,
@@ -21,11 +19,10 @@ pub struct Utilisation {
 }
 
 impl Utilisation {
-    /// From `start` on, one value each `period` (above zero). `weight` is that of the newest value in an
-    /// exponential average (0 to 1); 1 takes each as it is.
-    pub fn new(start: Instant, period: Duration, workers: u32, weight: f64) -> Self {
+    /// From `start` on, one value each `period` (above zero).
+    pub fn new(start: Instant, period: Duration, workers: u32) -> Self {
         let period = period.max(Duration::from_nanos(1));
-        Self { period, workers: workers.max(1), weight, end: start + period, busy: 0, beyond: 0, value: 0.0 }
+        Self { period, workers: workers.max(1), end: start + period, busy: 0, beyond: 0, value: 0.0 }
     }
 
     /// One worker is busy from `from` for `length`. `from` lies in the running period.
@@ -51,8 +48,7 @@ impl Utilisation {
         let carried = self.beyond;
         self.busy = carried;
         self.beyond = carried.saturating_sub(room);
-        let occupancy = (done as f64 / room as f64).min(1.0);
-        self.value += self.weight * (occupancy - self.value);
+        self.value = (done as f64 / room as f64).min(1.0);
         self.end += self.period;
         Some(self.value)
     }
@@ -71,7 +67,7 @@ mod tests {
 
     #[test]
     fn busy_time_is_counted_where_it_lies() {
-        let mut meter = Utilisation::new(Instant::ZERO, SECOND, 2, 1.0);
+        let mut meter = Utilisation::new(Instant::ZERO, SECOND, 2);
         meter.busy(Instant::from_millis(200), Duration::from_millis(600));
         meter.busy(Instant::from_millis(800), Duration::from_millis(400));
         assert_eq!(meter.poll(Instant::from_millis(999)), None);
@@ -82,17 +78,9 @@ mod tests {
 
     #[test]
     fn a_stall_fills_all_the_periods_that_it_lasts() {
-        let mut meter = Utilisation::new(Instant::ZERO, SECOND, 1, 1.0);
+        let mut meter = Utilisation::new(Instant::ZERO, SECOND, 1);
         meter.busy(Instant::from_millis(500), SECOND * 2);
         let values: Vec<_> = (1..=4).map(|s| meter.poll(Instant::from_millis(s * 1_000)).unwrap()).collect();
         assert_eq!(values, [0.5, 1.0, 0.5, 0.0]);
-    }
-
-    #[test]
-    fn smoothing_weighs_the_newest() {
-        let mut meter = Utilisation::new(Instant::ZERO, SECOND, 1, 0.25);
-        meter.busy(Instant::ZERO, SECOND);
-        assert_eq!(meter.poll(Instant::from_millis(1_000)), Some(0.25));
-        assert_eq!(meter.poll(Instant::from_millis(2_000)), Some(0.1875));
     }
 }

@@ -1,6 +1,7 @@
 //! From the configuration to what the core works with, at start and on reload.
 
 use super::Control;
+use super::resolver::Resolver;
 use crate::shards::Command;
 use crate::shards::listen::toward;
 use balance::policy::by_name;
@@ -154,6 +155,8 @@ impl Control {
         self.secret = config.token.key.unwrap_or(self.secret);
         self.cluster.set_settings(health(config));
         self.probes.set_config(config);
+        // Also with the same settings: the system's own may have changed.
+        self.resolver = Resolver::new(&config.dns.servers);
         for (shard, worker) in self.workers.iter().enumerate() {
             worker.send(Command::Books(books(config)));
             // A new policy object starts its turns and averages anew: only when it is another one.

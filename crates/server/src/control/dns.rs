@@ -1,16 +1,9 @@
 //! Members by name: A and AAAA records, or SRV (RFC 2782), asked again and again; the last good answer is kept.
 
+use super::resolver::{Question, Resolver, Share};
 use config::{Address, Member, SIP_PORT};
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{
-    LookupIpStrategy, NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
-};
-use hickory_resolver::name_server::TokioConnectionProvider;
-use hickory_resolver::proto::rr::rdata::SRV;
-use hickory_resolver::proto::xfer::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// One address of a member.
@@ -22,12 +15,6 @@ pub(crate) struct Resolved {
     pub(crate) capacity: f64,
     pub(crate) max_calls: u32,
 }
-
-/// A look-up that takes longer has failed; the last good answer stays.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What an address of a name is worth relative to the member's capacity.
-pub(super) type Share = (SocketAddr, f64);
 
 /// What came of the look-up of a name.
 pub(crate) type Answer = (Address, Result<Vec<Share>, String>);
@@ -152,96 +139,20 @@ fn names(members: &[Member]) -> impl Iterator<Item = &Address> {
     members.iter().map(|member| &member.address).filter(|address| !matches!(address, Address::Socket(_)))
 }
 
-/// Asks for these names at once; each answer comes when it is there. Without `servers`, asks those of the system.
-pub(crate) fn look_up(names: Vec<Address>, servers: &[SocketAddr], answers: &mpsc::UnboundedSender<Answer>) {
-    if names.is_empty() {
-        return;
-    }
-    let resolver = resolver(servers);
+/// Asks for these names at once; each answer comes when it is there.
+pub(crate) fn look_up(names: Vec<Address>, resolver: &mut Resolver, answers: &mpsc::UnboundedSender<Answer>) {
     for name in names {
-        let (resolver, answers) = (resolver.clone(), answers.clone());
-        tokio::spawn(async move {
-            let asked = async { ask(&resolver?, &name).await };
-            let answer = tokio::time::timeout(PATIENCE, asked).await;
-            // Nobody waits for it when the process ends.
-            let _ = answers.send((name, answer.unwrap_or_else(|_| Err("no answer in time".to_owned()))));
-        });
-    }
-}
-
-pub(super) fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
-    let mut builder = if servers.is_empty() {
-        let system = TokioResolver::builder_tokio();
-        system.map_err(|error| format!("the system's resolver configuration cannot be read: {error}"))?
-    } else {
-        let mut group = NameServerConfigGroup::new();
-        for &server in servers {
-            group.push(NameServerConfig::new(server, Protocol::Udp));
-            group.push(NameServerConfig::new(server, Protocol::Tcp));
-        }
-        let config = ResolverConfig::from_parts(None, Vec::new(), group);
-        let mut builder = TokioResolver::builder_with_config(config, TokioConnectionProvider::default());
-        builder.options_mut().server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
-        builder
-    };
-    // A name stands for all its addresses, not for those of the family that answers first.
-    builder.options_mut().ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    Ok(builder.build())
-}
-
-async fn ask(resolver: &TokioResolver, address: &Address) -> Result<Vec<Share>, String> {
-    match address {
-        Address::Socket(_) => Ok(Vec::new()),
-        Address::Host { name, port } => {
-            let found = hosts(resolver, name, port.unwrap_or(SIP_PORT)).await?;
-            Ok(found.into_iter().map(|address| (address, 1.0)).collect())
-        }
-        Address::Srv(name) => services(resolver, name).await,
-    }
-}
-
-pub(super) async fn hosts(
-    resolver: &TokioResolver,
-    name: &str,
-    port: u16,
-) -> Result<Vec<SocketAddr>, String> {
-    let found = match resolver.lookup_ip(name).await {
-        Err(error) if error.is_no_records_found() => return Ok(Vec::new()),
-        found => found.map_err(|error| error.to_string())?,
-    };
-    let mut addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(ip, port)).collect();
-    // Answers come in changing order; slots and shares should not.
-    addresses.sort_unstable();
-    Ok(addresses)
-}
-
-/// The targets of the most preferred priority, none if there is no such name, each with its weight relative to their mean (RFC 2782): the weights of
-/// a name share out the capacity that the configuration gives.
-pub(super) async fn services(resolver: &TokioResolver, name: &str) -> Result<Vec<Share>, String> {
-    let found = match resolver.srv_lookup(name).await {
-        Err(error) if error.is_no_records_found() => return Ok(Vec::new()),
-        found => found.map_err(|error| error.to_string())?,
-    };
-    let Some(best) = found.iter().map(SRV::priority).min() else { return Ok(Vec::new()) };
-    let preferred: Vec<_> = found.iter().filter(|srv| srv.priority() == best).collect();
-    // Weight 0 means a very small share, not none.
-    let weight = |weight: u16| f64::from(weight.max(1));
-    let mean = preferred.iter().map(|srv| weight(srv.weight())).sum::<f64>() / preferred.len() as f64;
-    let (mut shares, mut failure) = (Vec::new(), None);
-    for srv in preferred {
-        match hosts(resolver, &srv.target().to_utf8(), srv.port()).await {
-            Ok(found) => {
-                shares.extend(found.into_iter().map(|address| (address, weight(srv.weight()) / mean)));
+        let question = match &name {
+            Address::Socket(_) => continue,
+            Address::Host { name, port } => {
+                Question::Addresses { name: name.clone(), port: port.unwrap_or(SIP_PORT) }
             }
-            Err(error) => failure = Some(error),
-        }
+            Address::Srv(name) => Question::Services(name.clone()),
+        };
+        let (answer, answers) = (resolver.ask(question), answers.clone());
+        // Nobody waits for it when the process ends.
+        tokio::spawn(async move { drop(answers.send((name, answer.await))) });
     }
-    // One target that cannot be found does not take the others away.
-    if shares.is_empty() {
-        return failure.map_or(Ok(shares), Err);
-    }
-    shares.sort_by_key(|&(address, _)| address);
-    Ok(shares)
 }
 
 #[cfg(test)]

@@ -103,6 +103,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::control::dns::Names;
+    use crate::control::resolver::Resolver;
     use crate::shards::listen::Bind;
     use balance::{Refusal, Slot};
     use node::Rest;
@@ -115,7 +116,8 @@ mod tests {
         let config = config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
         let address = "127.0.0.1:5060".parse().unwrap();
         let binds = vec![Bind { address, advertised: address }];
-        Control::new(Clock::start(), None, config, binds, Names::default(), [0; 16]).unwrap()
+        let names = (Names::default(), Resolver::new(&[]));
+        Control::new(Clock::start(), None, config, binds, names, [0; 16]).unwrap()
     }
 
     fn outcome(reason: Reason, rest: Option<Rest>) -> Vec<Outcome> {

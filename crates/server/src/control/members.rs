@@ -166,13 +166,13 @@ impl Control {
     /// Asks again for the names that no look-up has found yet.
     pub(super) fn look_up_missing(&mut self, answers: &mpsc::UnboundedSender<dns::Answer>) {
         let names = self.names.ask_again(self.config.members());
-        dns::look_up(names, &self.config.dns.servers, answers);
+        dns::look_up(names, &mut self.resolver, answers);
     }
 
     /// Asks for the members that are names, those aside that are being asked for already.
     pub(super) fn look_up(&mut self, answers: &mpsc::UnboundedSender<dns::Answer>) {
         let names = self.names.ask(self.config.members());
-        dns::look_up(names, &self.config.dns.servers, answers);
+        dns::look_up(names, &mut self.resolver, answers);
     }
 }
 
@@ -181,6 +181,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::control::dns::Names;
+    use crate::control::resolver::Resolver;
     use crate::shards::listen::Bind;
     use config::Address;
     use std::net::SocketAddr;
@@ -195,7 +196,8 @@ mod tests {
     fn control(members: &[&str]) -> Control {
         let address = "127.0.0.1:5060".parse().unwrap();
         let binds = vec![Bind { address, advertised: address }];
-        Control::new(Clock::start(), None, config(members), binds, Names::default(), [0; 16]).unwrap()
+        let names = (Names::default(), Resolver::new(&[]));
+        Control::new(Clock::start(), None, config(members), binds, names, [0; 16]).unwrap()
     }
 
     /// Addresses by slot, and whether tokens lead there.

@@ -8,6 +8,7 @@ pub(crate) mod dns;
 mod health;
 mod members;
 mod probes;
+pub(crate) mod resolver;
 mod targets;
 
 use crate::clock::Clock;
@@ -19,6 +20,7 @@ use config::{Address, Config};
 use dns::{NameView, Names};
 use node::{Reason, Topology};
 use probes::Probes;
+use resolver::Resolver;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -64,6 +66,8 @@ pub(crate) struct View {
     pub(crate) members: Vec<MemberView>,
     /// The members that are names.
     pub(crate) names: Vec<NameView>,
+    /// Names that shards wanted to know of and nobody asked for, because too many were being asked for.
+    pub(crate) look_ups_forgotten: u64,
 }
 
 impl View {
@@ -106,6 +110,7 @@ pub(crate) struct Control {
     cluster: Cluster,
     names: Names,
     targets: Targets,
+    resolver: Resolver,
     /// Members that no listener leads to.
     left_out: BTreeSet<SocketAddr>,
     /// By slot.
@@ -143,7 +148,7 @@ impl Control {
         path: Option<PathBuf>,
         config: Config,
         binds: Vec<Bind>,
-        names: Names,
+        (names, resolver): (Names, Resolver),
         secret: [u8; 16],
     ) -> std::io::Result<Self> {
         let probes = Probes::new(&config, &binds)?;
@@ -159,6 +164,7 @@ impl Control {
             workers: Vec::new(),
             names,
             targets: Targets::default(),
+            resolver,
             left_out: BTreeSet::new(),
             remarks: Vec::new(),
             topology: Arc::new(topology),
@@ -273,7 +279,7 @@ impl Control {
     fn report(&mut self, report: Report) {
         let now = self.clock.now();
         match report {
-            Report::LookUp(name) => self.targets.look_up(name, &self.config.dns.servers),
+            Report::LookUp(name) => self.targets.look_up(name, &mut self.resolver),
             Report::Sign(Sign::Pause { slot, until, asked }) => {
                 let rest = until.saturating_since(now);
                 tracing::info!(member = %self.remarks[slot.index()].address, ?rest, "member answered 503, it rests");
@@ -335,6 +341,7 @@ impl Control {
                 })
                 .collect(),
             names: self.names.view(self.config.members()),
+            look_ups_forgotten: self.targets.forgotten(),
         }
     }
 

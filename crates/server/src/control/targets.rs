@@ -1,11 +1,9 @@
-//! Host names in the URIs of requests that leave the site: looked up for the shards (RFC 3263 §4).
+//! Host names in the URIs of requests that leave the site: looked up for the shards.
 
-use super::dns::{PATIENCE, Share, hosts, resolver, services};
+use super::resolver::{Question, Resolver, Share};
 use config::SIP_PORT;
-use hickory_resolver::TokioResolver;
 use node::{Name, Resolved};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::task::{Id, JoinSet};
 
@@ -17,6 +15,7 @@ pub(crate) type Found = (Name, Result<Vec<Share>, String>);
 pub(crate) struct Targets {
     under_way: BTreeMap<Id, Name>,
     look_ups: JoinSet<Result<Vec<Share>, String>>,
+    forgotten: u64,
 }
 
 /// Look-ups at a time. A question too many is forgotten, and the shard asks again.
@@ -25,18 +24,28 @@ const MOST: usize = 256;
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Targets {
-    /// Asks for a name, unless that is being done. Without `servers`, asks those of the system.
-    pub(crate) fn look_up(&mut self, name: Name, servers: &[SocketAddr]) {
-        if self.under_way.len() >= MOST || self.under_way.values().any(|asked| *asked == name) {
+    /// Asks for a name, unless that is being done.
+    pub(crate) fn look_up(&mut self, name: Name, resolver: &mut Resolver) {
+        if self.under_way.values().any(|asked| *asked == name) {
             return;
         }
-        let (resolver, asked) = (resolver(servers), name.clone());
-        let task = self.look_ups.spawn(async move {
-            let asked = async { ask(&resolver?, &asked).await };
-            let answer = tokio::time::timeout(PATIENCE, asked).await;
-            answer.unwrap_or_else(|_| Err("no answer in time".to_owned()))
-        });
+        if self.under_way.len() >= MOST {
+            self.forgotten += 1;
+            return;
+        }
+        // The name is a whole one: the system's search list is not for it.
+        let host = format!("{}.", name.host);
+        let question = match name.port {
+            Some(port) => Question::Addresses { name: host, port },
+            None => Question::Sip { name: host, port: SIP_PORT },
+        };
+        let task = self.look_ups.spawn(resolver.ask(question));
         self.under_way.insert(task.id(), name);
+    }
+
+    /// Questions that were too many.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// The next answer; `None` if nothing is being asked for.
@@ -64,15 +73,23 @@ impl Targets {
     }
 }
 
-/// Without a port, SRV records come first, and only where there are none the addresses (RFC 3263 §4.2); NAPTR (§4.1)
-/// would choose among transports, and there is one. The name is a whole one: the system's search list is not for it.
-async fn ask(resolver: &TokioResolver, name: &Name) -> Result<Vec<Share>, String> {
-    if name.port.is_none() {
-        let shares = services(resolver, &format!("_sip._udp.{}.", name.host)).await?;
-        if !shares.is_empty() {
-            return Ok(shares);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    #[tokio::test]
+    async fn questions_that_are_too_many_are_counted_and_others_not() {
+        // Nobody answers.
+        let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut resolver = Resolver::new(&[silent.local_addr().unwrap()]);
+        let mut targets = Targets::default();
+        let name = |index: usize| Name { host: format!("host{index}.test"), port: None };
+        for index in (0..MOST).chain(0..MOST) {
+            targets.look_up(name(index), &mut resolver);
         }
+        assert_eq!((targets.under_way.len(), targets.forgotten()), (MOST, 0));
+        targets.look_up(name(MOST), &mut resolver);
+        assert_eq!((targets.under_way.len(), targets.forgotten()), (MOST, 1));
     }
-    let addresses = hosts(resolver, &format!("{}.", name.host), name.port.unwrap_or(SIP_PORT)).await?;
-    Ok(addresses.into_iter().map(|address| (address, 1.0)).collect())
 }

@@ -11,10 +11,19 @@ pub type HostId = u32;
 pub struct LinkConfig {
     /// Time on the way.
     pub delay: Duration,
-    /// `None` is a datagram service, to which every fault happens as it is. `Some` is a stream (TCP): nothing is lost,
-    /// doubled or overtaken, but each loss of a segment costs its retransmission timeout, which begins at this and
-    /// doubles (RFC 6298 section 5.5), and everything behind it waits.
-    pub reliable: Option<Duration>,
+    /// `None` is a datagram service, to which every fault happens as it is. `Some` is a stream (TCP): nothing is lost or
+    /// doubled, but each loss of a segment costs its retransmission timeout.
+    pub reliable: Option<Reliable>,
+}
+
+/// How a stream makes up for what is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reliable {
+    /// The retransmission timeout, at first; it doubles with every loss of the same segment (RFC 6298 section 5.5).
+    pub timeout: Duration,
+    /// Whether everything on the link shares one connection, so that nothing is overtaken and what is behind a lost
+    /// segment waits; else each message has its own.
+    pub shared: bool,
 }
 
 /// The instants at which copies of a sent message arrive: none, one or two.
@@ -81,7 +90,7 @@ impl Network {
         let link = &mut self.links[index];
         match link.config.reliable {
             None => link.datagram(now, &self.rules),
-            Some(timeout) => link.segment(now, &self.rules, timeout),
+            Some(reliable) => link.segment(now, &self.rules, reliable),
         }
     }
 
@@ -109,8 +118,8 @@ impl Link {
         Arrivals(at)
     }
 
-    fn segment(&mut self, now: Instant, rules: &[Rule], timeout: Duration) -> Arrivals {
-        let (mut sent, mut backoff) = (now, timeout);
+    fn segment(&mut self, now: Instant, rules: &[Rule], reliable: Reliable) -> Arrivals {
+        let (mut sent, mut backoff) = (now, reliable.timeout);
         for _ in 0..=RETRANSMISSIONS_MAX {
             let mut at = Some(sent + self.config.delay);
             for rule in
@@ -119,8 +128,9 @@ impl Link {
                 at = at.and_then(|at| disturbed(at, rule.what, &mut self.rng));
             }
             if let Some(at) = at {
-                self.last = self.last.max(at);
-                return Arrivals([Some(self.last), None]);
+                let at = if reliable.shared { at.max(self.last) } else { at };
+                self.last = at;
+                return Arrivals([Some(at), None]);
             }
             sent += backoff;
             backoff = (backoff * 2).min(BACKOFF_MAX);

@@ -48,19 +48,27 @@ pub(crate) enum Period {
 }
 
 /// A scenario's words for it in the terms of the controllers.
-fn settings(group: &scenario::Overload) -> Settings {
+fn settings(group: &Group) -> Settings {
+    let buffer = f64::from(group.buffer);
+    let group = &group.overload;
+    let [high, low] = [group.watermarks.0, group.watermarks.1].map(|share| (share * buffer).round() as usize);
+    let watermarks = bang_bang::Settings { high, low };
+    let scenario::Occupancy { target, acceptance_min, increase_max, period, smoothing } = group.occupancy;
+    let occupancy = occupancy::Settings { acceptance_min, increase_max, target, period, weight: smoothing };
     let local = match (group.local, group.retry_after) {
         (scenario::Local::None, _) => Local::None,
         (scenario::Local::BangBang, Some(pause)) => {
-            Local::RetryAfter(retry_after::Settings { pause, ..retry_after::Settings::default() })
+            Local::RetryAfter(retry_after::Settings { pause, watermarks })
         }
-        (scenario::Local::BangBang, None) => Local::BangBang(bang_bang::Settings::default()),
-        (scenario::Local::Occupancy, _) => Local::Occupancy(occupancy::Settings::default()),
-        (scenario::Local::Delay, _) => Local::Delay(delay::Settings::default()),
+        (scenario::Local::BangBang, None) => Local::BangBang(watermarks),
+        (scenario::Local::Occupancy, _) => Local::Occupancy(occupancy),
+        (scenario::Local::Delay, _) => {
+            Local::Delay(delay::Settings { onset: group.wait / 2, bound: group.wait })
+        }
     };
     let feedback = match group.feedback {
         scenario::Feedback::None => Feedback::None,
-        scenario::Feedback::HopByHop => Feedback::Hop(Law::Loss(occupancy::Settings::default())),
+        scenario::Feedback::HopByHop => Feedback::Hop(Law::Loss(occupancy)),
         scenario::Feedback::EndToEnd => Feedback::EndToEnd(end_to_end::Settings::default()),
         scenario::Feedback::Rate => Feedback::Hop(Law::Rate(rate::Settings::default())),
         scenario::Feedback::Window => Feedback::Hop(Law::Window(window::Settings::default())),
@@ -85,7 +93,7 @@ fn settings(group: &scenario::Overload) -> Settings {
 
 impl Control {
     pub(crate) fn new(group: &Group, mean: Duration, rng: Rng) -> Self {
-        let settings = settings(&group.overload);
+        let settings = settings(group);
         let is_off = settings == Settings { alternate: settings.alternate, ..Settings::default() };
         let backlog = Backlog::new(group.workers.into(), mean);
         Self {

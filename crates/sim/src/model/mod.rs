@@ -7,6 +7,7 @@ mod agents;
 mod balancer;
 mod control;
 mod host;
+mod links;
 mod measure;
 mod medium;
 mod message;
@@ -15,7 +16,8 @@ mod work;
 mod world;
 
 pub(crate) use agents::{arrivals, holding};
+pub(crate) use links::rules;
 pub use measure::{HostResults, Outcomes, Results, StreamResults};
 pub use message::{HOPS_MAX, HostId, Message, Start, Via};
+pub(crate) use world::books;
 pub use world::run;
-pub(crate) use world::{books, effects};

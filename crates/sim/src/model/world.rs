@@ -4,14 +4,15 @@ use super::agents::{Agents, Alarm, Out, Party};
 use super::balancer::Balancer;
 use super::control::Period;
 use super::host::{Host, NEVER, name_of};
+use super::links::{network, place};
 use super::measure::Results;
 use super::medium::{Map, Router};
 use super::message::{HostId, Letter, Sent, Start};
 use super::work::Role;
-use crate::engine::{self, EventQueue, LinkConfig, Network, Rule, StallConfig, Stalls, Ticket, Trace};
+use crate::engine::{self, EventQueue, Network, StallConfig, Stalls, Ticket, Trace};
 use balance::{Weights, policy};
 use base::{Instant, Rng, Slab};
-use config::scenario::{self, Group, Link, Scenario, Spread, What};
+use config::scenario::{self, Group, Scenario, Spread, What};
 use core::time::Duration;
 use std::sync::Arc;
 use transaction::Timers;
@@ -218,10 +219,9 @@ impl<'a> World<'a> {
         let Some(network) = &mut self.network else {
             return self.deliver(now, letter);
         };
-        let place = |host: HostId| {
-            if host == HostId::AGENTS { self.hosts.len() as u32 } else { host.0.into() }
-        };
-        let arrivals = network.send(now, place(letter.from), place(letter.sent.to));
+        let Letter { from, sent: Sent { to, message }, .. } = &letter;
+        let (from, to) = (place(&self.map, *from, message.stream), place(&self.map, *to, message.stream));
+        let arrivals = network.send(now, from, to);
         for at in arrivals {
             let place = self.on_the_way.insert(letter.clone());
             self.queue.at(at, Event::Arrives(place));
@@ -437,70 +437,4 @@ pub(crate) fn books(policy: &config::Policy, timers: &scenario::Timers) -> balan
     }
     let (transaction_timeout, invite_timeout) = (timers.t1 * 64, timers.c);
     balance::Settings { weights, transaction_timeout, invite_timeout, ..Default::default() }
-}
-
-/// The links with their rules; `None` when all are perfect.
-fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Network> {
-    if scenario.links.is_empty() {
-        return None;
-    }
-    let count = map.group_of.len() as u32 + 1;
-    let hosts = |group: Option<usize>| match group {
-        Some(group) => map.groups[group].clone().map(u32::from).collect::<Vec<_>>(),
-        None => vec![count - 1],
-    };
-    let mut rules = Vec::new();
-    for link in &scenario.links {
-        for from in hosts(link.from) {
-            for to in hosts(link.to) {
-                for (from, to) in [(from, to), (to, from)] {
-                    rules.extend(effects(link).into_iter().map(|what| Rule {
-                        from: Some(from),
-                        to: Some(to),
-                        when: Instant::ZERO + link.since..Instant::ZERO + link.until,
-                        what,
-                    }));
-                }
-            }
-        }
-    }
-    let perfect = LinkConfig { delay: Duration::ZERO, reliable: None };
-    let mut network = Network::new(count, perfect, rules, &rng.fork("links"));
-    for from in 0..count - 1 {
-        for to in 0..count - 1 {
-            if map.transport(HostId(from as u16), HostId(to as u16), 0)
-                == transaction::TransportKind::Reliable
-            {
-                network.set_link(from, to, LinkConfig { reliable: Some(RETRANSMISSION_TIMEOUT), ..perfect });
-            }
-        }
-    }
-    Some(network)
-}
-
-/// Least retransmission timeout of TCP on Linux (`TCP_RTO_MIN`).
-const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// What a link does to each message.
-pub(crate) fn effects(link: &Link) -> Vec<engine::Effect> {
-    use engine::Effect;
-    let mut effects = Vec::new();
-    if !link.delay.is_zero() {
-        effects.push(Effect::Delay(link.delay));
-    }
-    if !link.jitter.is_zero() {
-        effects.push(Effect::Jitter(link.jitter));
-    }
-    if link.loss >= 1.0 {
-        effects.push(Effect::Partition);
-    } else if link.loss > 0.0 {
-        effects.push(Effect::Loss(link.loss));
-    }
-    if link.duplication > 0.0 {
-        effects.push(Effect::Duplicate(link.duplication));
-    }
-    if link.reordering > 0.0 {
-        effects.push(Effect::Reorder(link.reordering, link.delay + link.jitter));
-    }
-    effects
 }

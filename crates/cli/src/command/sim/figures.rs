@@ -3,10 +3,12 @@
 use crate::command::load::table::table;
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{ContentArrangement, Table};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use sim::figures::{Effort, Entry, Options, Progress};
 use sim::report::{Claim, Figure, Tally, Verdict};
+use sim::stats::sweep::{all_cores, sweep};
 use std::io::IsTerminal as _;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -61,9 +63,15 @@ pub(super) fn list() {
 
 fn make(entries: &[Entry], common: &Common) -> Result<()> {
     let effort = if common.quick { Effort::Quick } else { Effort::Full };
-    let options = Options { seed: common.seed, effort, threads: sim::stats::sweep::all_cores() };
-    let one = |(number, entry)| made(entry, &format!("{number}/{}", entries.len()), &options);
-    let figures: Vec<Figure> = (1..).zip(entries).map(one).collect();
+    let options = Options { seed: common.seed, effort, threads: all_cores() };
+    let (bars, count) = (MultiProgress::new(), entries.len());
+    let one = |left: usize| {
+        let at = count - 1 - left;
+        made(&entries[at], &format!("{}/{count}", at + 1), &options, &bars)
+    };
+    // A sweep begins with its last.
+    let mut figures = sweep(count, TOGETHER, one, |_| ());
+    figures.reverse();
     let page = sim::report::write(&common.out, &figures)
         .with_context(|| format!("cannot write the report to {}", common.out.display()))?;
     // All statements of all figures are too many to read here.
@@ -77,12 +85,16 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     Ok(())
 }
 
+/// Figures made at a time: one may consist of a single run, or wait for its last one, and leave processors idle.
+const TOGETHER: NonZero<usize> = NonZero::new(2).expect("it is not zero");
+
 /// Makes a figure; `place` says which of all it is.
-fn made(entry: &Entry, place: &str, options: &Options) -> Figure {
+fn made(entry: &Entry, place: &str, options: &Options, bars: &MultiProgress) -> Figure {
     let style = ProgressStyle::with_template("{prefix:22} {bar:32} {pos}/{len} {msg} {elapsed}")
         .expect("the template is well formed");
     // Drawn on standard error, and only if that is a terminal.
     let bar = ProgressBar::no_length().with_style(style).with_prefix(format!("{place:>5} {}", entry.name));
+    let bar = bars.add(bar);
     let figure = (entry.run)(options, &|Progress { done, of, what }| {
         bar.set_length(of as u64);
         bar.set_message(what.to_owned());

@@ -133,8 +133,30 @@ pub(super) fn faults(
     duration: Option<Duration>,
     report: &mut Report<'_>,
 ) -> Vec<Option<Fault>> {
-    let faults = raw.iter().enumerate();
-    faults.map(|(index, raw)| fault(&format!("fault[{index}]"), raw, known, duration, report)).collect()
+    let checked = raw.iter().enumerate();
+    let checked: Vec<_> =
+        checked.map(|(index, raw)| fault(&format!("fault[{index}]"), raw, known, duration, report)).collect();
+    let mut restarts: Vec<_> = checked
+        .iter()
+        .zip(raw)
+        .filter_map(|(fault, raw)| match fault {
+            Some(Fault { group, host, at, what: What::Restart(length) }) => {
+                Some(((*group, *host), *at, *at + *length, raw))
+            }
+            _ => None,
+        })
+        .collect();
+    restarts.sort_by_key(|&(host, at, ..)| (host, at));
+    for pair in restarts.windows(2) {
+        let ((host, _, up, _), (again, at, _, raw)) = (pair[0], pair[1]);
+        if let Some(setting) = raw.at.as_ref().filter(|_| host == again && at <= up) {
+            report.conflict(
+                setting,
+                format!("expected more than {}, when this host is back from the restart before", show(up)),
+            );
+        }
+    }
+    checked
 }
 
 fn fault(

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::in_order;
+use super::{in_order, overload};
 use crate::check::pool::policy;
-use crate::kind::Kind;
 use crate::nearest::nearest;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
-use crate::scenario::raw::{RawHost, RawOverload, RawStalls};
-use crate::scenario::typed::{Feedback, Group, Local, Overload, Role, Spread, Stalls};
+use crate::scenario::raw::{RawHost, RawStalls};
+use crate::scenario::typed::{Group, Role, Spread, Stalls};
 use crate::setting::{Setting, Several};
 use crate::structure::join;
 
@@ -69,7 +68,7 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
     let buffer = report.read(&raw.buffer);
     let transport = report.read(&raw.transport);
     let background = report.read(&raw.background);
-    let overload = overload(&raw.overload, report);
+    let overload = overload::check(path, role, &raw.overload, report);
     let stalls = raw.stalls.as_ref().map(|stalls| check_stalls(path, stalls, report));
     let unlimited = capacities.as_ref().is_some_and(Vec::is_empty);
     if unlimited && background.is_some_and(|share| share > 0.0) {
@@ -155,43 +154,25 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
     Some(if role == RoleName::Proxy { Role::Proxy } else { Role::Server })
 }
 
-fn overload(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overload> {
-    let local = report.read(&raw.local);
-    let feedback = report.read(&raw.feedback);
-    let reject = report.read(&raw.reject);
-    let stateful = report.read(&raw.stateful);
-    let retry = report.read(&raw.retry);
-    let retry_after = raw.retry_after.as_ref().map(|setting| report.read(setting));
-    let during_pause = report.read(&raw.during_pause);
-    let triage = report.read(&raw.triage);
-    let (local, feedback) = (local?, feedback?);
-    if local == Local::None && matches!(feedback, Feedback::HopByHop | Feedback::EndToEnd) {
-        let remedy = "without a law there is no acceptance probability to tell; add `local = \"occupancy\"`";
-        report.conflict(&raw.feedback, remedy);
-    }
-    if local == Local::None && feedback == Feedback::None {
-        needs_law(&raw.reject, report);
-        needs_law(&raw.stateful, report);
-        raw.retry_after.iter().for_each(|setting| needs_law(setting, report));
-    }
-    Some(Overload {
-        local,
-        feedback,
-        reject: reject?,
-        stateful: stateful?,
-        retry: retry?,
-        retry_after: retry_after.map_or(Some(None), |after| after.map(Some))?,
-        during_pause: during_pause?,
-        triage: triage?,
-    })
-}
-
-fn needs_law<K: Kind>(setting: &Setting<K>, report: &mut Report<'_>) {
-    if setting.is_set() {
-        report.conflict(
-            setting,
-            "nothing is rejected without a law; add `local = \"occupancy\"`, or remove this key",
-        );
+/// Reports balancers whose calls go to several groups: each has one list of members.
+pub(super) fn after_balancers(known: &[Known], paths: Option<&[Vec<usize>]>, report: &mut Report<'_>) {
+    for (index, balancer) in known.iter().enumerate() {
+        if balancer.role != Some(RoleName::Balancer) {
+            continue;
+        }
+        let pairs = paths.into_iter().flatten().flat_map(|path| path.windows(2));
+        let servers = pairs.filter(|pair| pair[0] == index && known[pair[1]].role == Some(RoleName::Server));
+        let mut next: Vec<_> = servers.map(|pair| pair[1]).collect();
+        next.sort_unstable();
+        next.dedup();
+        if next.len() > 1 {
+            let names: Vec<_> = next.iter().map(|&next| known[next].name.as_str()).collect();
+            let remedy = format!(
+                "expected one group of servers after it on all paths, not {}; give each group a balancer of its own",
+                names.join(" and ")
+            );
+            report.key_problem(&join("host", &balancer.name), remedy);
+        }
     }
 }
 

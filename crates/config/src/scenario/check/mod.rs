@@ -5,6 +5,7 @@
 mod calls;
 mod events;
 mod hosts;
+mod overload;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> 
     let known = hosts::check(&raw.host, report);
     let calls = calls::check(&raw.calls, &known, duration, report);
     let paths = calls::paths(&calls, &known, report);
+    hosts::after_balancers(&known, paths.as_deref(), report);
     let links = events::links(&raw.link, &known, paths.as_deref(), duration, report);
     let faults = events::faults(&raw.fault, &known, duration, report);
     let costs = costs(&raw.costs, report);
@@ -202,8 +204,9 @@ fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
         }
         times.extend(time);
     }
-    if quantiles.is_empty() {
-        report.key_problem("costs.service", "expected at least one time: service = [0.8, 0.9, 1.0, 1.6]");
+    if quantiles.len() < 2 {
+        let remedy = "expected two times at least, the least and the most: service = [0.8, 0.9, 1.0, 1.6]";
+        report.key_problem("costs.service", remedy);
     }
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     Service::Table(times.iter().map(|time| time / mean).collect())

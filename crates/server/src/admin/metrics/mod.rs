@@ -92,6 +92,7 @@ fn messages(page: &mut Page, totals: &Totals) {
         ("sarabande_requests_forwarded_total", "Requests forwarded.", counters.requests_forwarded),
         ("sarabande_responses_forwarded_total", "Responses forwarded.", counters.responses_forwarded),
         ("sarabande_tokens_refused_total", "Route tokens that did not verify.", counters.tokens_refused),
+        ("sarabande_look_ups_forgotten_total", "Names not looked up: too many.", totals.look_ups_forgotten),
     ];
     for (name, help, count) in plain {
         page.counter(name, help).sample(&[], count);

@@ -6,8 +6,8 @@ mod faults;
 mod sites;
 
 use super::plan::{AnswererPlan, CallerPlan, Care, Plan};
-use crate::engine::{HostId, Rule};
-use crate::model::{arrivals, effects, holding};
+use crate::engine::HostId;
+use crate::model::{arrivals, holding, rules};
 use base::Instant;
 use config::scenario::{Costs, Group, Overload, Role, Scenario, Service, Stream, Transport};
 use core::time::Duration;
@@ -152,14 +152,4 @@ fn answerer(costs: &Costs, pool: &Group, host: u16, ring: Holding) -> AnswererPl
     let queue_max = Some(pool.buffer as usize);
     let service = ServiceModel { service_per_work, exponential, queue_max, ..ServiceModel::default() };
     AnswererPlan { ring, trying: false, service }
-}
-
-fn rules(link: &config::scenario::Link, from: &[HostId], to: &[HostId]) -> Vec<Rule> {
-    let when = Instant::ZERO + link.since..Instant::ZERO + link.until;
-    let pairs = from.iter().flat_map(|&one| to.iter().flat_map(move |&other| [(one, other), (other, one)]));
-    let of_pair = |(from, to)| {
-        let rule = |what| Rule { from: Some(from), to: Some(to), when: when.clone(), what };
-        effects(link).into_iter().map(rule).collect::<Vec<_>>()
-    };
-    pairs.flat_map(of_pair).collect()
 }

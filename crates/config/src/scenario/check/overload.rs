@@ -1,0 +1,127 @@
+//! `[host.<name>.overload]`
+
+use crate::kind::Kind;
+use crate::report::Report;
+use crate::scenario::names::RoleName;
+use crate::scenario::raw::RawOverload;
+use crate::scenario::typed::{Feedback, Local, Occupancy, Overload};
+use crate::setting::Setting;
+use crate::structure::join;
+
+/// `None` when something is wrong.
+pub(super) fn check(
+    path: &str,
+    role: Option<RoleName>,
+    raw: &RawOverload,
+    report: &mut Report<'_>,
+) -> Option<Overload> {
+    let key = join(path, "overload");
+    if role.is_some_and(|role| role != RoleName::Proxy) && report.has(&key) {
+        report
+            .key_problem(&key, "only a proxy controls overload; remove this table, or put it on the proxies");
+    }
+    let local = report.read(&raw.local);
+    let feedback = report.read(&raw.feedback);
+    let reject = report.read(&raw.reject);
+    let stateful = report.read(&raw.stateful);
+    let retry = report.read(&raw.retry);
+    let retry_after = raw.retry_after.as_ref().map(|setting| report.read(setting));
+    let during_pause = report.read(&raw.during_pause);
+    let triage = report.read(&raw.triage);
+    let watermarks = watermarks(raw, report);
+    let occupancy = occupancy(raw, report);
+    let wait = report.read(&raw.wait);
+    let (local, feedback) = (local?, feedback?);
+    constants(raw, local, report);
+    if local == Local::None && matches!(feedback, Feedback::HopByHop | Feedback::EndToEnd) {
+        let remedy = "without a law there is no acceptance probability to tell; add `local = \"occupancy\"`";
+        report.conflict(&raw.feedback, remedy);
+    }
+    if local == Local::None && feedback == Feedback::None {
+        needs_law(&raw.reject, report);
+        needs_law(&raw.stateful, report);
+        raw.retry_after.iter().for_each(|setting| needs_law(setting, report));
+    } else if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != Local::BangBang) {
+        let remedy =
+            "expected `local = \"bang-bang\"`, the law that asks for pauses; use that, or remove this key";
+        report.conflict(setting, remedy);
+    }
+    if feedback == Feedback::HopByHop && !matches!(local, Local::None | Local::Occupancy) {
+        let remedy = "expected `occupancy`, whose acceptance probability it is that is told hop by hop; or another `feedback`";
+        report.conflict(&raw.local, remedy);
+    }
+    Some(Overload {
+        local,
+        feedback,
+        reject: reject?,
+        stateful: stateful?,
+        retry: retry?,
+        retry_after: retry_after.map_or(Some(None), |after| after.map(Some))?,
+        during_pause: during_pause?,
+        watermarks: watermarks?,
+        occupancy: occupancy?,
+        wait: wait?,
+        triage: triage?,
+    })
+}
+
+/// High and low.
+fn watermarks(raw: &RawOverload, report: &mut Report<'_>) -> Option<(f64, f64)> {
+    let (high, low) = (report.read(&raw.high)?, report.read(&raw.low)?);
+    if low > high {
+        if raw.low.is_set() {
+            report.conflict(&raw.low, format!("expected at most `high`, {high}"));
+        } else {
+            report.conflict(&raw.high, format!("expected at least `low`, {low}; set that too"));
+        }
+    }
+    Some((high, low))
+}
+
+fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<Occupancy> {
+    let target = report.read(&raw.target);
+    let acceptance_min = report.read(&raw.acceptance_min);
+    let increase_max = report.read(&raw.increase_max);
+    let period = report.read(&raw.period);
+    let smoothing = report.read(&raw.smoothing);
+    if increase_max.is_some_and(|increase| increase <= 1.0) {
+        report
+            .conflict(&raw.increase_max, "expected more than 1: otherwise the probability never rises again");
+    }
+    Some(Occupancy {
+        target: target?,
+        acceptance_min: acceptance_min?,
+        increase_max: increase_max?,
+        period: period?,
+        smoothing: smoothing?,
+    })
+}
+
+/// Reports constants of another law than the one at work.
+fn constants(raw: &RawOverload, local: Local, report: &mut Report<'_>) {
+    let RawOverload { high, low, target, acceptance_min, increase_max, period, smoothing, wait, .. } = raw;
+    of_law(&[high, low], local == Local::BangBang, "bang-bang", report);
+    of_law(&[target], local == Local::Occupancy, "occupancy", report);
+    of_law(&[acceptance_min, smoothing], local == Local::Occupancy, "occupancy", report);
+    of_law(&[increase_max], local == Local::Occupancy, "occupancy", report);
+    of_law(&[period], local == Local::Occupancy, "occupancy", report);
+    of_law(&[wait], local == Local::Delay, "delay", report);
+}
+
+fn of_law<K: Kind>(settings: &[&Setting<K>], is_at_work: bool, law: &str, report: &mut Report<'_>) {
+    for setting in settings.iter().filter(|setting| setting.is_set() && !is_at_work) {
+        report.conflict(
+            setting,
+            format!("it belongs to another law; add `local = {law:?}`, or remove this key"),
+        );
+    }
+}
+
+fn needs_law<K: Kind>(setting: &Setting<K>, report: &mut Report<'_>) {
+    if setting.is_set() {
+        report.conflict(
+            setting,
+            "nothing is rejected without a law; add `local = \"occupancy\"`, or remove this key",
+        );
+    }
+}

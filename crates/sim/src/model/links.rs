@@ -1,0 +1,91 @@
+//! The ways between hosts and agents, and what a scenario says goes wrong on them.
+
+use super::medium::Map;
+use super::message::HostId;
+use crate::engine::{self, Effect, LinkConfig, Network, Reliable, Rule};
+use base::{Instant, Rng};
+use config::scenario::{Link, Scenario};
+use core::time::Duration;
+use std::collections::BTreeSet;
+use transaction::TransportKind;
+
+/// Least retransmission timeout of TCP on Linux (`TCP_RTO_MIN`).
+const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Places of the agents, behind those of the hosts: of those that use UDP, and of those that use TCP.
+const AGENTS: u32 = 2;
+
+/// Where on the network a host is, or an agent with a call of this stream.
+pub(super) fn place(map: &Map, host: HostId, stream: u16) -> engine::HostId {
+    if host != HostId::AGENTS {
+        return host.0.into();
+    }
+    let reliable = map.to_agents[usize::from(stream)] == TransportKind::Reliable;
+    map.group_of.len() as u32 + u32::from(reliable)
+}
+
+/// The links with their rules; `None` when all are perfect.
+pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Network> {
+    if scenario.links.is_empty() {
+        return None;
+    }
+    let hosts = map.group_of.len() as u32;
+    let places = |group: Option<usize>| match group {
+        Some(group) => map.groups[group].clone().map(u32::from).collect::<Vec<_>>(),
+        None => (hosts..hosts + AGENTS).collect(),
+    };
+    let rules = scenario.links.iter().flat_map(|link| rules(link, &places(link.from), &places(link.to)));
+    let perfect = LinkConfig { delay: Duration::ZERO, reliable: None };
+    let mut network = Network::new(hosts + AGENTS, perfect, rules.collect(), &rng.fork("links"));
+    let mut connect = |from, to, shared| {
+        let reliable = Some(Reliable { timeout: RETRANSMISSION_TIMEOUT, shared });
+        network.set_link(from, to, LinkConfig { reliable, ..perfect });
+    };
+    for from in 0..hosts {
+        for to in 0..hosts {
+            if map.transport(HostId(from as u16), HostId(to as u16), 0) == TransportKind::Reliable {
+                connect(from, to, true);
+            }
+        }
+        // Each agent has a connection of its own.
+        let agents = hosts + 1;
+        connect(from, agents, false);
+        connect(agents, from, false);
+    }
+    Some(network)
+}
+
+/// A link in both directions; once, where both of its ends are the same group.
+pub(crate) fn rules(link: &Link, from: &[engine::HostId], to: &[engine::HostId]) -> Vec<Rule> {
+    let when = Instant::ZERO + link.since..Instant::ZERO + link.until;
+    let both = from.iter().flat_map(|&one| to.iter().flat_map(move |&other| [(one, other), (other, one)]));
+    let pairs: BTreeSet<_> = both.collect();
+    let of_pair = |(from, to)| {
+        let rule = |what| Rule { from: Some(from), to: Some(to), when: when.clone(), what };
+        effects(link).into_iter().map(rule).collect::<Vec<_>>()
+    };
+    pairs.into_iter().flat_map(of_pair).collect()
+}
+
+/// What a link does to each message.
+fn effects(link: &Link) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    if !link.delay.is_zero() {
+        effects.push(Effect::Delay(link.delay));
+    }
+    if !link.jitter.is_zero() {
+        effects.push(Effect::Jitter(link.jitter));
+    }
+    if link.loss >= 1.0 {
+        effects.push(Effect::Partition);
+    } else if link.loss > 0.0 {
+        effects.push(Effect::Loss(link.loss));
+    }
+    if link.duplication > 0.0 {
+        effects.push(Effect::Duplicate(link.duplication));
+    }
+    if link.reordering > 0.0 {
+        effects.push(Effect::Reorder(link.reordering, link.delay + link.jitter));
+    }
+    effects
+}

@@ -1,0 +1,244 @@
+//! Settings of a scenario, as it is written, and what each of them does in the model.
+
+use base::Instant;
+use sim::model::Results;
+use std::time::Duration;
+
+/// A scenario with an edge and a core server, changed by `host` (keys of the core) and `more` (further tables); 20
+/// calls a second of 2 s for 200 s.
+fn run(host: &str, more: &str) -> Results {
+    run_at(20.0, "udp", host, more)
+}
+
+fn run_at(rate: f64, transport: &str, host: &str, more: &str) -> Results {
+    let text = format!(
+        r#"
+        run = {{ duration = "200s", warm_up = "20s" }}
+        host.edge = {{ capacity = 1000, transport = "{transport}" }}
+        [host.core]
+        capacity = 200
+        transport = "{transport}"
+        {host}
+        [calls.main]
+        path = ["edge", "core"]
+        rate = {rate}
+        holding = "2s"
+        transport = "{transport}"
+        {more}
+        "#
+    );
+    let scenario = config::scenario::parse(&text, "settings.toml").expect("a right scenario");
+    sim::model::run(&scenario, 1)
+}
+
+/// The link between two places, from 50 s on for as long as `rest` says.
+fn link(between: &str, rest: &str) -> String {
+    format!("[[link]]\nbetween = {between}\n{rest}")
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+fn setup(results: &Results) -> f64 {
+    results.streams[0].setup_delay.mean().as_secs_f64()
+}
+
+fn completed_all(results: &Results) -> bool {
+    let outcomes = results.streams[0].outcomes;
+    outcomes.completed == outcomes.ended() && outcomes.completed > 3_000
+}
+
+/// Mean share of the core's time in use, after the warm-up.
+fn busy(results: &Results) -> f64 {
+    let bins: Vec<f64> = results.hosts[1].utilisation.iter().skip(2).map(|bin| bin.1).collect();
+    bins.iter().sum::<f64>() / bins.len() as f64
+}
+
+fn resends(results: &Results) -> f64 {
+    results.hosts.iter().map(|host| host.resends.rate(at(20), at(200))).sum()
+}
+
+#[test]
+fn a_delay_counts_once_a_message() {
+    let plain = setup(&run("", ""));
+    // INVITE, 200 and ACK each cross the link once.
+    for between in [r#"["edge", "core"]"#, r#"["core", "edge"]"#, r#"["agents", "edge"]"#] {
+        let added = setup(&run("", &link(between, r#"delay = "30ms""#))) - plain;
+        assert!((added - 0.090).abs() < 0.002, "{between}: {added}");
+    }
+}
+
+#[test]
+fn a_link_of_a_group_with_itself_is_there_once() {
+    let text = |link: &str| {
+        format!(
+            r#"
+            run = {{ duration = "100s", warm_up = "0s" }}
+            host.edge = {{ capacity = 1000, count = 2 }}
+            calls.main = {{ path = ["edge", "edge"], rate = 5, holding = "2s" }}
+            {link}
+            "#
+        )
+    };
+    let delay = |link: &str| {
+        setup(&sim::model::run(&config::scenario::parse(&text(link), "self.toml").expect("right"), 1))
+    };
+    // Also an edge server that is the way's first and last host sends to itself over it.
+    let added = delay(&link(r#"["edge", "edge"]"#, r#"delay = "30ms""#)) - delay("");
+    assert!((added - 0.090).abs() < 0.002, "{added}");
+}
+
+#[test]
+fn what_is_lost_is_sent_again() {
+    let lossy = link(r#"["edge", "core"]"#, r#"loss = "5%""#);
+    let results = run("", &lossy);
+    assert!(completed_all(&results) && resends(&results) > 1.0, "{}", resends(&results));
+    assert!(setup(&results) > setup(&run("", "")) + 0.020);
+}
+
+#[test]
+fn over_tcp_nothing_is_lost_and_nothing_sent_again() {
+    for between in [r#"["agents", "edge"]"#, r#"["agents", "core"]"#] {
+        for fault in
+            [r#"loss = "5%""#, r#"duplication = "20%""#, r#"partition = true, since = "60s", until = "62s""#]
+        {
+            let results = run_at(20.0, "tcp", "", &link(between, &fault.replace(", ", "\n        ")));
+            assert!(completed_all(&results), "{between} {fault}: {:?}", results.streams[0].outcomes);
+            assert_eq!(resends(&results), 0.0, "{between} {fault}");
+        }
+    }
+    // A segment that is lost comes 200 ms later.
+    let lossy = run_at(20.0, "tcp", "", &link(r#"["agents", "edge"]"#, r#"loss = "10%""#));
+    let added = setup(&lossy) - setup(&run_at(20.0, "tcp", "", ""));
+    // INVITE, 200 and ACK, each with 1/9 losses in the mean; the second of a segment counts double.
+    assert!((0.060..0.100).contains(&added), "{added}");
+}
+
+#[test]
+fn a_partition_lets_nothing_through_while_it_lasts() {
+    let results =
+        run("", &link(r#"["agents", "edge"]"#, "partition = true\nsince = \"60s\"\nuntil = \"70s\""));
+    let completed = |from, to| results.streams[0].completed.rate(at(from), at(to));
+    assert_eq!(completed(60, 70), 0.0);
+    assert!(completed(30, 60) > 18.0 && completed(120, 190) > 18.0);
+}
+
+#[test]
+fn jitter_adds_half_of_itself_and_reordering_holds_back_its_share() {
+    let delay = |rest| setup(&run("", &link(r#"["edge", "core"]"#, rest)));
+    let plain = delay(r#"delay = "10ms""#);
+    let jitter = delay("delay = \"10ms\"\njitter = \"20ms\"") - plain;
+    assert!((jitter - 0.030).abs() < 0.003, "{jitter}");
+    // Half of the three messages wait for another 10 ms.
+    let reordering = delay("delay = \"10ms\"\nreordering = \"50%\"") - plain;
+    assert!((reordering - 0.015).abs() < 0.003, "{reordering}");
+}
+
+#[test]
+fn what_is_doubled_arrives_twice() {
+    let doubled = run("", &link(r#"["edge", "core"]"#, "duplication = 1"));
+    let plain = run("", "");
+    // Of the 7 messages that cross the link each has a copy, which the transactions absorb.
+    assert!(doubled.messages as f64 > 1.4 * plain.messages as f64, "{} {}", doubled.messages, plain.messages);
+    assert!(completed_all(&doubled));
+}
+
+#[test]
+fn a_background_job_takes_its_share() {
+    let (plain, shared) = (busy(&run("", "")), busy(&run("background = 0.5", "")));
+    assert!((shared / plain - 2.0).abs() < 0.05, "{plain} {shared}");
+}
+
+#[test]
+fn workers_share_the_capacity() {
+    let (one, four) = (run("", ""), run("workers = 4", ""));
+    assert!((busy(&one) - busy(&four)).abs() < 0.005);
+    // Each of them takes four times as long for a message.
+    assert!(setup(&four) > setup(&one) + 0.005, "{} {}", setup(&one), setup(&four));
+}
+
+#[test]
+fn a_host_that_stalls_keeps_calls_waiting() {
+    let stalling = run("stalls = { every = \"10s\", length = \"400ms\" }", "");
+    let p99 = |results: &Results| results.streams[0].setup_delay.percentile(99.0);
+    assert!(p99(&stalling) > Duration::from_millis(200), "{:?}", p99(&stalling));
+    assert!(p99(&run("", "")) < Duration::from_millis(50));
+    assert!(completed_all(&stalling));
+}
+
+#[test]
+fn service_times_follow_their_table_around_the_same_mean() {
+    let plain = run("", "");
+    // Nine of ten take hardly any time, and the rest of them the more.
+    let table = run("", "[costs]\nservice = [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 20]");
+    assert!((busy(&plain) - busy(&table)).abs() < 0.02, "{} {}", busy(&plain), busy(&table));
+    let p99 = |results: &Results| results.streams[0].setup_delay.percentile(99.0);
+    assert!(p99(&table) > p99(&plain) * 2, "{:?} {:?}", p99(&plain), p99(&table));
+}
+
+#[test]
+fn hosts_are_chosen_in_turn_or_at_random() {
+    let spread = |select: &str| {
+        let text = format!(
+            r#"
+            run = {{ duration = "100s", warm_up = "0s" }}
+            host.edge = {{ capacity = 1000, select = "{select}" }}
+            host.core = {{ capacity = 1000, count = 2 }}
+            host.far = {{ capacity = 1000 }}
+            calls.main = {{ path = ["edge", "core", "far"], rate = 20, holding = "2s" }}
+            "#
+        );
+        let results = sim::model::run(&config::scenario::parse(&text, "select.toml").expect("right"), 1);
+        let busy = |host: usize| results.hosts[host].utilisation.iter().map(|bin| bin.1).sum::<f64>();
+        (busy(1) / busy(2) - 1.0).abs()
+    };
+    assert!(spread("round-robin") < 0.003, "{}", spread("round-robin"));
+    assert!(spread("random") > 0.003, "{}", spread("random"));
+}
+
+/// The core under twice its load with this law.
+fn overloaded(law: &str) -> Results {
+    run_at(400.0, "udp", &format!("buffer = 400\n overload = {{ {law} }}"), "")
+}
+
+fn rejected(results: &Results) -> f64 {
+    results.hosts[1].rejected.rate(at(50), at(200))
+}
+
+#[test]
+fn occupancy_holds_its_target() {
+    for target in [0.6, 0.9] {
+        let busy = busy(&overloaded(&format!("local = \"occupancy\", target = {target}")));
+        assert!((busy - target).abs() < 0.05, "{target} {busy}");
+    }
+}
+
+#[test]
+fn a_smoothed_utilisation_changes_what_occupancy_does() {
+    let trace = |law: &str| overloaded(law).trace;
+    let plain = trace("local = \"occupancy\"");
+    assert_eq!(plain, trace("local = \"occupancy\", smoothing = 1, period = \"1s\""));
+    for other in ["smoothing = 0.3", "period = \"500ms\"", "increase_max = 1.1", "acceptance_min = \"30%\""] {
+        assert_ne!(plain, trace(&format!("local = \"occupancy\", {other}")), "{other}");
+    }
+}
+
+#[test]
+fn watermarks_are_shares_of_the_buffer() {
+    let results = overloaded("local = \"bang-bang\"");
+    assert!(rejected(&results) > 50.0, "{}", rejected(&results));
+    let longest = |law: &str| {
+        let queue = overloaded(law).hosts[1].queue.clone();
+        queue.iter().skip(2).map(|bin| bin.1).fold(0.0, f64::max)
+    };
+    let low = longest("local = \"bang-bang\", high = \"20%\", low = \"10%\"");
+    assert!(low < 200.0 && longest("local = \"bang-bang\"") > 200.0, "{low}");
+}
+
+#[test]
+fn the_delay_law_bounds_the_wait() {
+    let setup = |wait| setup(&overloaded(&format!("local = \"delay\", wait = \"{wait}ms\"")));
+    let (short, long) = (setup(20), setup(200));
+    assert!(short < long, "{short} {long}");
+}
