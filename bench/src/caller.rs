@@ -30,8 +30,8 @@ pub struct Outcome {
     pub late_ns_max: u64,
 }
 
-impl Outcome {
-    pub(crate) fn new() -> Self {
+impl Default for Outcome {
+    fn default() -> Self {
         // A minute at most: no run waits longer for an answer.
         let round_trips = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are in order");
         Self {
@@ -45,7 +45,9 @@ impl Outcome {
             late_ns_max: 0,
         }
     }
+}
 
+impl Outcome {
     /// Calls that did not complete.
     pub fn failed(&self) -> u64 {
         self.started - self.completed
@@ -95,7 +97,7 @@ pub struct Caller {
 impl Caller {
     /// No calls yet.
     pub fn new(habit: Habit) -> Self {
-        Self { habit, calls: Vec::new(), holding: VecDeque::new(), outcome: Outcome::new() }
+        Self { habit, calls: Vec::new(), holding: VecDeque::new(), outcome: Outcome::default() }
     }
 
     /// When the next call is to be ended.

@@ -10,6 +10,7 @@ pub mod caller;
 pub mod driver;
 pub mod endpoint;
 pub mod hot;
+pub mod pauses;
 pub mod process;
 pub mod report;
 pub mod scenarios;

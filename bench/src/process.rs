@@ -6,7 +6,9 @@ use std::io;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// How long a process may take to end after SIGTERM before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -120,6 +122,58 @@ fn busy_ticks() -> io::Result<u64> {
     Ok(user + nice + system + next()? + next()?)
 }
 
+/// Time that the host of a virtual machine took from processors which had something to do, from the start of the watch.
+pub struct Stolen<const N: usize> {
+    since: Instant,
+    processors: [usize; N],
+    ticks: [u64; N],
+}
+
+impl<const N: usize> Stolen<N> {
+    /// Starts to watch `processors`.
+    pub fn watch(processors: [usize; N]) -> io::Result<Self> {
+        Ok(Self { since: Instant::now(), processors, ticks: stolen_ticks(processors)? })
+    }
+
+    /// The share of the time since that was stolen from each, 0 to 1. As coarse as ticks are: of 10 ms.
+    pub fn shares(&self) -> io::Result<[f64; N]> {
+        let mut shares = [0.0; N];
+        for ((share, now), then) in shares.iter_mut().zip(stolen_ticks(self.processors)?).zip(self.ticks) {
+            *share = (now - then) as f64 / 100.0 / self.since.elapsed().as_secs_f64();
+        }
+        Ok(shares)
+    }
+}
+
+fn stolen_ticks<const N: usize>(processors: [usize; N]) -> io::Result<[u64; N]> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let mut ticks = [0; N];
+    for (ticks, processor) in ticks.iter_mut().zip(processors) {
+        *ticks = stolen_of(&stat, processor)?;
+    }
+    Ok(ticks)
+}
+
+/// The field `steal` of `proc_stat(5)`, the eighth after the processor's name.
+fn stolen_of(stat: &str, processor: usize) -> io::Result<u64> {
+    let name = format!("cpu{processor}");
+    let line = stat.lines().map(str::split_whitespace).find_map(|mut line| {
+        let ours = line.next() == Some(&name);
+        ours.then_some(line)
+    });
+    number(line.and_then(|mut fields| fields.nth(7)))
+}
+
+/// Ties the calling thread, and what it starts from now on, to one processor.
+///
+/// # Errors
+/// A processor that it may not use.
+pub fn tie_to(processor: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    sched_setaffinity(None, &set).with_context(|| format!("cannot run on processor {processor}"))
+}
+
 /// Processors of this machine, whether or not this process may run on all of them.
 pub fn processors() -> usize {
     let list = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -181,6 +235,16 @@ mod tests {
         assert!(busy_ticks().expect("the machine's ticks") >= usage.user_ticks + usage.system_ticks);
         assert!(usage.user_ticks + usage.system_ticks > 0);
         assert_eq!(usage.since(usage).total_ns, 0);
+    }
+
+    #[test]
+    fn stolen_time_is_read_from_the_processors_own_line() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9 9 9\ncpu1 1 2 3 4 5 6 7 8 9 10\ncpu10 0 0 0 0 0 0 0 80 0 0\nintr 5\n";
+        assert_eq!([1, 10].map(|processor| stolen_of(stat, processor).expect("a line")), [8, 80]);
+        assert!(stolen_of(stat, 2).is_err());
+        let watch = Stolen::watch([0]).expect("a processor 0");
+        assert!((0.0..=1.0).contains(&watch.shares().expect("still there")[0]));
     }
 
     #[test]

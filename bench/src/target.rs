@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::driver::{Driver, Plan};
-use crate::process::{Program, Usage, processors};
+use crate::process::{self, Program, Usage, tie_to};
 
 /// Callers and servers of every measurement.
 pub const SERVERS: usize = 4;
@@ -67,6 +66,9 @@ pub struct Setup {
     /// Threads, or receiving processes, of each target. With one, target and driver are tied to a processor each.
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
+    /// Ties the target to processor 1 and the driver to 0, in place of the other way round: one may be quieter.
+    #[arg(long)]
+    pub swap: bool,
 }
 
 /// A balancer that calls pass through.
@@ -100,23 +102,24 @@ impl Setup {
         let log = scratch.join(format!("{}.log", kind.name()));
         let output = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        self.pin(0)?;
+        let tied = self.processors();
+        if let Some([of_target, _]) = tied {
+            tie_to(of_target)?;
+        }
         let program = Program::start(&mut command).with_context(|| format!("cannot start {command:?}"))?;
-        self.pin(1)?;
+        if let Some([_, of_driver]) = tied {
+            tie_to(of_driver)?;
+        }
         let mut target = Target { program, address, scratch };
         let said = || fs::read_to_string(&log).unwrap_or_default();
         target.await_calls(driver).with_context(|| format!("{} said: {}", kind.name(), said()))?;
         Ok(target)
     }
 
-    /// Ties this process, and what it starts from now on, to one processor, where there are just the two to tie.
-    fn pin(&self, processor: usize) -> Result<()> {
-        if self.threads == 1 && processors() > 1 {
-            let mut set = CpuSet::new();
-            set.set(processor);
-            sched_setaffinity(None, &set).with_context(|| format!("cannot run on processor {processor}"))?;
-        }
-        Ok(())
+    /// The processors that target and driver are tied to, where there is one for each.
+    pub fn processors(&self) -> Option<[usize; 2]> {
+        let processors = if self.swap { [1, 0] } else { [0, 1] };
+        (self.threads == 1 && process::processors() > 1).then_some(processors)
     }
 
     fn relay(&self, address: SocketAddr, driver: &Driver) -> Result<Command> {

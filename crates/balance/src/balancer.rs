@@ -1,12 +1,13 @@
 use crate::books::Books;
-use crate::plan::{Picture, carry_out};
+use crate::plan::{Picture, carry_out, take_place};
 use crate::policy::{Candidate, Candidates};
 use crate::{
-    CallKey, EndReason, Load, LoadCell, Node, NodeStats, Policy, Refusal, SessionView, Slot, TableCounts,
-    Weights,
+    CallKey, EndReason, Load, LoadCell, Node, NodeStats, Places, Policy, Refusal, SessionView, Slot,
+    TableCounts, Weights,
 };
 use base::Instant;
 use core::time::Duration;
+use std::sync::Arc;
 use wire::Method;
 
 /// Times and weights of the books.
@@ -143,6 +144,11 @@ pub enum Sign {
         /// The silent node.
         slot: Slot,
     },
+    /// A node answered that was in doubt.
+    Answer {
+        /// The node.
+        slot: Slot,
+    },
     /// It answered 503 and rests for a while.
     Pause {
         /// The node.
@@ -159,14 +165,14 @@ pub enum Sign {
 pub struct Verdict {
     /// The node with its load and present capacity.
     pub candidate: Candidate,
-    /// Why it takes no new calls, if it takes none.
+    /// Why it does not take the request as a new one, if it does not.
     pub refusal: Option<Refusal>,
 }
 
 /// One shard's balancer: sessions, leases and the policy.
 ///
 /// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_policy`](Self::set_policy),
-///   [`set_peers`](Self::set_peers), [`set_others`](Self::set_others).
+///   [`set_peers`](Self::set_peers), [`set_places`](Self::set_places), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`pause`](Self::pause).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
 /// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
@@ -189,6 +195,7 @@ impl Balancer {
         self.books.leases.grow(nodes.len());
         self.books.stats.resize_with(self.books.stats.len().max(nodes.len()), NodeStats::default);
         for (index, node) in nodes.iter().enumerate() {
+            self.books.leases.set_limit(Slot(index as u16), node.max_calls);
             if let Some(ended) = self.books.leases.set_deaths(Slot(index as u16), node.deaths) {
                 self.books.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended.transactions);
             }
@@ -203,6 +210,8 @@ impl Balancer {
                 node.pause(before.asked_until, true);
             }
         }
+        self.books.doubted.clear();
+        self.books.doubted.extend(self.nodes.iter().map(|node| node.doubted));
         self.policy.on_nodes(&self.nodes);
     }
 
@@ -222,6 +231,11 @@ impl Balancer {
         self.books.leases.set_peers(peers);
     }
 
+    /// What all shards share of the nodes with a limit, before the first call.
+    pub fn set_places(&mut self, places: Arc<Places>) {
+        self.books.leases.set_places(places);
+    }
+
     /// What the other shards have on a node.
     pub fn set_others(&mut self, slot: Slot, load: Load) {
         self.books.leases.set_others(slot, load);
@@ -229,10 +243,16 @@ impl Balancer {
 
     /// Decides where a request goes and takes note of it.
     pub fn request(&mut self, now: Instant, request: &Request<'_>) -> Decision {
-        let picture = Picture { now, nodes: &self.nodes, books: &self.books };
-        let plan = picture.plan(request, &mut *self.policy);
-        carry_out(&mut self.books, now, request, plan);
-        plan.decision
+        // Chosen again when another shard was faster: it has got on meanwhile, so this does not go round for long.
+        for _ in 0..=self.nodes.len() {
+            let picture = Picture { now, nodes: &self.nodes, books: &self.books };
+            let plan = picture.plan(request, &mut *self.policy);
+            if let Ok(place) = take_place(&mut self.books, request, plan) {
+                carry_out(&mut self.books, now, request, plan, place);
+                return plan.decision;
+            }
+        }
+        Decision::NoServer
     }
 
     /// Takes note of a response.
@@ -269,7 +289,7 @@ impl Balancer {
     pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<Verdict>) {
         let picture = Picture { now, nodes: &self.nodes, books: &self.books };
         let plan = picture.plan(request, &mut *self.policy.clone_box());
-        let candidates = Candidates::new(now, &self.nodes, &self.books.leases);
+        let candidates = Candidates::new(now, &self.nodes, &self.books.leases, request.method);
         let verdicts = candidates.all().map(|(candidate, refusal)| Verdict { candidate, refusal }).collect();
         (plan.decision, verdicts)
     }

@@ -75,6 +75,8 @@ pub(crate) struct Books {
     pub(crate) leases: Leases,
     pub(crate) stats: Vec<NodeStats>,
     pub(crate) signs: Vec<Sign>,
+    /// By slot: whether the node's next answer is a [`Sign`].
+    pub(crate) doubted: Vec<bool>,
 }
 
 impl Books {
@@ -87,6 +89,7 @@ impl Books {
             leases: Leases::default(),
             stats: Vec::new(),
             signs: Vec::new(),
+            doubted: Vec::new(),
         }
     }
 
@@ -126,17 +129,24 @@ impl Books {
         self.table.insert(now, key, slot, self.settings.call_lifetime)
     }
 
-    /// Gives the session a call lease on its node unless it holds a live one there.
-    pub(crate) fn take_call(&mut self, at: u32) {
+    /// Gives the session a call lease on its node unless it holds a live one there: `place`, if one was taken.
+    pub(crate) fn take_call(&mut self, at: u32, place: Option<Lease>) {
         let session = self.table.get_mut(at);
         if let Some(held) = session.call.take() {
             if held.slot() == session.slot && self.leases.is_live(&held) {
                 session.call = Some(held);
-                return;
+                return self.leave(place);
             }
             self.leases.end(held);
         }
-        session.call = Some(self.leases.call(session.slot));
+        session.call = Some(place.unwrap_or_else(|| self.leases.call(session.slot)));
+    }
+
+    /// Gives a place back that nobody needs.
+    pub(crate) fn leave(&mut self, place: Option<Lease>) {
+        if let Some(place) = place {
+            self.leases.end(place);
+        }
     }
 
     /// Whether the session holds a live call lease.
@@ -223,6 +233,10 @@ impl Books {
         };
         let open = &mut self.transactions[key];
         open.answered = true;
+        let slot = open.lease.slot();
+        if response.direction == Direction::ToPool && core::mem::take(&mut self.doubted[slot.index()]) {
+            self.signs.push(Sign::Answer { slot });
+        }
         if response.status < 200 {
             // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
             if open.id.method == Method::Invite && !open.cancelled {
@@ -230,7 +244,7 @@ impl Books {
             }
             return None;
         }
-        let (slot, took, begins) = (open.lease.slot(), now.saturating_since(open.started), open.begins);
+        let (took, begins) = (now.saturating_since(open.started), open.begins);
         let success = response.status < 300;
         self.timers.cancel(open.timer);
         self.close(key, if success { EndReason::Success } else { EndReason::Failure });
@@ -266,7 +280,7 @@ impl Books {
         }
         session.dialog = dialog;
         self.set_state(now, at, State::Answered);
-        self.take_call(at);
+        self.take_call(at, None);
     }
 
     /// What a final response (or a time-out, as 408) means for the session.

@@ -104,6 +104,7 @@ impl Cluster {
             // Until a probe says otherwise: a balancer that starts must not refuse the first calls.
             reachable: true,
             draining: false,
+            doubted: false,
             paused_until: Instant::ZERO,
             asked_until: Instant::ZERO,
             joined: Instant::ZERO,
@@ -126,9 +127,12 @@ impl Cluster {
     /// The outcome of one probe: `fall` failures in a row make a node dead, `rise` answers bring it back.
     pub fn probed(&mut self, now: Instant, slot: Slot, alive: bool) {
         let contrary = &mut self.contrary[slot.index()];
-        let node = &self.nodes[slot.index()];
+        let node = &mut self.nodes[slot.index()];
         if node.reachable == alive {
             *contrary = 0;
+            if !alive {
+                node.wake();
+            }
             return;
         }
         *contrary += 1;
@@ -138,18 +142,40 @@ impl Cluster {
         }
     }
 
+    /// A probe was answered 503: that is a failed one, and until then new calls go elsewhere, be it dead or not yet, and
+    /// also when it is back in between. `asked`: it named the time (Retry-After).
+    pub fn refused(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
+        self.probed(now, slot, false);
+        // After the death that this may be: the process that asks for the rest is there.
+        self.version += u64::from(self.nodes[slot.index()].pause(until, asked));
+    }
+
     /// The network said that nobody listens there (ICMP): dead at once, a probe may bring it back.
     pub fn unreachable(&mut self, now: Instant, slot: Slot) {
         if self.nodes[slot.index()].reachable {
             self.set_reachable(now, slot, false);
+        } else {
+            self.nodes[slot.index()].wake();
         }
     }
 
-    /// Somebody listens there after all: alive at once.
+    /// The node has left a request unanswered: the shards tell of its next answer.
+    pub fn doubt(&mut self, slot: Slot) {
+        self.set_doubted(slot, true);
+    }
+
+    /// The node has answered something: alive at once.
     pub fn reachable(&mut self, now: Instant, slot: Slot) {
+        self.contrary[slot.index()] = 0;
+        self.set_doubted(slot, false);
         if !self.nodes[slot.index()].reachable {
             self.set_reachable(now, slot, true);
         }
+    }
+
+    fn set_doubted(&mut self, slot: Slot, doubted: bool) {
+        let before = core::mem::replace(&mut self.nodes[slot.index()].doubted, doubted);
+        self.version += u64::from(before != doubted);
     }
 
     fn set_reachable(&mut self, now: Instant, slot: Slot, reachable: bool) {
@@ -157,19 +183,22 @@ impl Cluster {
         let slow_start = self.settings.slow_start;
         let node = &mut self.nodes[slot.index()];
         node.reachable = reachable;
-        // Whoever comes back is another process, or at least of another mind, than the one that asked for a rest.
-        (node.paused_until, node.asked_until) = (Instant::ZERO, Instant::ZERO);
         if reachable {
             (node.joined, node.ramp) = (now, slow_start);
         } else {
+            node.wake();
             node.deaths = node.deaths.wrapping_add(1);
         }
         self.version += 1;
     }
 
-    /// The node answered 503: it rests until then. `asked`: it named the time (Retry-After).
+    /// The node answered a call with 503: it rests until then. `asked`: it named the time (Retry-After). Late answers of
+    /// the dead are not heard.
     pub fn pause(&mut self, slot: Slot, until: Instant, asked: bool) {
-        self.version += u64::from(self.nodes[slot.index()].pause(until, asked));
+        let node = &mut self.nodes[slot.index()];
+        if node.reachable {
+            self.version += u64::from(node.pause(until, asked));
+        }
     }
 
     /// Starts or ends the draining of a node.

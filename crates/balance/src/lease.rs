@@ -1,5 +1,6 @@
-use crate::Slot;
+use crate::{Places, Slot};
 use core::ops::{Add, AddAssign};
+use std::sync::Arc;
 
 /// What a node has to do: the sum over its live leases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -91,6 +92,10 @@ pub(crate) struct Leases {
     /// How many other shards there are.
     peers: u32,
     deaths: Vec<u16>,
+    /// Of each node, the most calls that it may have; 0 for no limit.
+    limits: Vec<u32>,
+    /// What the shards share of the nodes with a limit; `None` for the only shard.
+    places: Option<Arc<Places>>,
 }
 
 impl Leases {
@@ -99,6 +104,7 @@ impl Leases {
         if self.cells.len() < count {
             self.cells.resize(count, LoadCell::default());
             self.deaths.resize(count, 0);
+            self.limits.resize(count, 0);
         }
     }
 
@@ -106,7 +112,47 @@ impl Leases {
         self.cells[slot.index()]
     }
 
+    /// Shares the places on nodes with a limit. Only while no call is there.
+    pub(crate) fn set_places(&mut self, places: Arc<Places>) {
+        self.places = Some(places);
+    }
+
+    /// The shared places, if the node has a limit.
+    fn places(&self, slot: Slot) -> Option<&Places> {
+        self.places.as_deref().filter(|_| self.limits[slot.index()] != 0)
+    }
+
+    /// The most calls that a node may have; 0 for no limit.
+    pub(crate) fn set_limit(&mut self, slot: Slot, limit: u32) {
+        let calls = self.cells[slot.index()].own.calls;
+        let before = core::mem::replace(&mut self.limits[slot.index()], limit);
+        match (&self.places, before, limit) {
+            (Some(places), 0, 1..) => places.add(slot, calls),
+            (Some(places), 1.., 0) => places.give(slot, calls),
+            _ => {}
+        }
+    }
+
+    /// The calls on a node that its limit is compared with.
+    pub(crate) fn calls(&self, slot: Slot) -> u32 {
+        self.places(slot).map_or_else(|| self.cell(slot).total().calls, |places| places.calls(slot))
+    }
+
+    /// A call that is on its node whatever the limit.
     pub(crate) fn call(&mut self, slot: Slot) -> Lease {
+        if let Some(places) = self.places(slot) {
+            places.add(slot, 1);
+        }
+        self.counted_call(slot)
+    }
+
+    /// A call that takes one of the places on its node; `None` if another shard took the last one.
+    pub(crate) fn new_call(&mut self, slot: Slot) -> Option<Lease> {
+        let taken = self.places(slot).is_none_or(|places| places.take(slot, self.limits[slot.index()]));
+        taken.then(|| self.counted_call(slot))
+    }
+
+    fn counted_call(&mut self, slot: Slot) -> Lease {
         self.cells[slot.index()].own.calls += 1;
         Lease { slot, deaths: self.deaths[slot.index()], work: None }
     }
@@ -123,6 +169,9 @@ impl Leases {
     pub(crate) fn end(&mut self, lease: Lease) {
         if !self.is_live(&lease) {
             return;
+        }
+        if let Some(places) = self.places(lease.slot).filter(|_| lease.work.is_none()) {
+            places.give(lease.slot, 1);
         }
         let own = &mut self.cells[lease.slot.index()].own;
         match lease.work {
@@ -154,7 +203,11 @@ impl Leases {
         if core::mem::replace(&mut self.deaths[slot.index()], deaths) == deaths {
             return None;
         }
-        Some(core::mem::take(&mut self.cells[slot.index()].own))
+        let ended = core::mem::take(&mut self.cells[slot.index()].own);
+        if let Some(places) = self.places(slot) {
+            places.give(slot, ended.calls);
+        }
+        Some(ended)
     }
 
     pub(crate) fn set_peers(&mut self, peers: u32) {

@@ -10,6 +10,7 @@ mod books;
 mod cluster;
 mod lease;
 mod node;
+mod places;
 mod plan;
 pub mod policy;
 mod session;
@@ -20,6 +21,7 @@ pub use balancer::{Balancer, Decision, Direction, Request, Response, Settings, S
 pub use cluster::{Cluster, HealthSettings, Member};
 pub use lease::{Load, LoadCell};
 pub use node::{Node, NodeId, Refusal, Slot};
+pub use places::Places;
 pub use policy::{Candidate, Policy};
 pub use session::{CallKey, SessionView, State, TableCounts};
 pub use stats::{EndReason, NodeStats};

@@ -55,6 +55,7 @@ impl Refusal {
 
 /// Membership, health and weight of a node as one value: whoever reads it sees all of one moment.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four things that are independent of each other")]
 pub struct Node {
     /// Who it is.
     pub id: NodeId,
@@ -68,6 +69,8 @@ pub struct Node {
     pub reachable: bool,
     /// Whether an operator drains it.
     pub draining: bool,
+    /// Whether it has left something unanswered, and its next answer is waited for.
+    pub doubted: bool,
     /// It rests until this instant after a 503: new calls go elsewhere.
     pub paused_until: Instant,
     /// So much of the rest it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes any.
@@ -102,6 +105,12 @@ impl Node {
             self.asked_until = self.asked_until.max(until);
         }
         longer
+    }
+
+    /// Its rest is over. Whoever falls silent comes back as another process, or at least of another mind, than the one
+    /// that asked for it.
+    pub(crate) fn wake(&mut self) {
+        (self.paused_until, self.asked_until) = (Instant::ZERO, Instant::ZERO);
     }
 
     /// Why it takes no new call now, or `None` if it does. `calls` is what it has on all shards.
@@ -146,6 +155,7 @@ mod tests {
             member: true,
             reachable: true,
             draining: false,
+            doubted: false,
             paused_until: Instant::ZERO,
             asked_until: Instant::ZERO,
             joined: Instant::from_millis(10_000),

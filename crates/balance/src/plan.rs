@@ -1,4 +1,5 @@
 use crate::books::{Books, TransactionId};
+use crate::lease::Lease;
 use crate::policy::{Candidates, NewCall};
 use crate::{Decision, Node, Policy, Request, Slot, State, Why};
 use base::Instant;
@@ -99,7 +100,7 @@ impl Picture<'_> {
         // on its node, unless no dialog ties it there and that is dead, or takes nothing new and the last one is over.
         if movable {
             self.fresh(request, session, Step::Open, Why::Moved, policy)
-        } else if free && session.is_some_and(|at| self.is_done_with(at, slot)) {
+        } else if free && session.is_some_and(|at| self.is_done_with(at, slot, request.method)) {
             self.fresh(request, session, Step::Open, Why::Policy, policy)
         } else {
             stay(Step::Open)
@@ -114,12 +115,16 @@ impl Picture<'_> {
         request.cseq < seen && !self.books.has_sibling(at, &request.into())
     }
 
-    /// Whether a session is over and its node takes nothing new: a REGISTER that comes every few seconds must not
-    /// keep a node from draining. Who asked for credentials gets the request again all the same.
-    fn is_done_with(&self, at: u32, slot: Slot) -> bool {
+    /// Whether a session is over and its node takes nothing new of this method: a REGISTER that comes every few seconds
+    /// must not keep a node from draining. Who asked for credentials gets the request again all the same.
+    fn is_done_with(&self, at: u32, slot: Slot, method: Method) -> bool {
         let session = self.books.table.get(at);
         let over = session.state == State::Expired && !session.challenged;
-        over && self.nodes[slot.index()].refusal(self.now, 0).is_some()
+        over && self.candidates(method).get(slot).is_none()
+    }
+
+    fn candidates(&self, method: Method) -> Candidates<'_> {
+        Candidates::new(self.now, self.nodes, &self.books.leases, method)
     }
 
     fn fresh(
@@ -130,7 +135,7 @@ impl Picture<'_> {
         why: Why,
         policy: &mut dyn Policy,
     ) -> Plan {
-        let mut candidates = Candidates::new(self.now, self.nodes, &self.books.leases);
+        let mut candidates = self.candidates(request.method);
         if candidates.iter().next().is_none() {
             candidates = candidates.last_resort();
         }
@@ -142,8 +147,31 @@ impl Picture<'_> {
     }
 }
 
-/// Enters what was planned into the books.
-pub(crate) fn carry_out(books: &mut Books, now: Instant, request: &Request<'_>, plan: Plan) {
+/// Another shard has taken the last place on the node that was chosen.
+pub(crate) struct Gone;
+
+/// Takes the place of the call that the plan begins, if it begins one.
+pub(crate) fn take_place(
+    books: &mut Books,
+    request: &Request<'_>,
+    plan: Plan,
+) -> Result<Option<Lease>, Gone> {
+    match plan.decision {
+        Decision::Forward { slot, why: Why::Policy | Why::Moved } if request.method == Method::Invite => {
+            books.leases.new_call(slot).map(Some).ok_or(Gone)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Enters what was planned into the books, and the call in its place.
+pub(crate) fn carry_out(
+    books: &mut Books,
+    now: Instant,
+    request: &Request<'_>,
+    plan: Plan,
+    place: Option<Lease>,
+) {
     let Decision::Forward { slot, why } = plan.decision else { return };
     if let Some(at) = plan.session
         && !matches!(plan.step, Step::Open | Step::Move(_))
@@ -152,10 +180,10 @@ pub(crate) fn carry_out(books: &mut Books, now: Instant, request: &Request<'_>, 
     }
     match plan.step {
         Step::Nothing => {}
-        Step::Open => open(books, now, request, plan.session, slot, why),
+        Step::Open => open(books, now, request, plan.session, (slot, why), place),
         Step::Move(key) => {
             books.withdraw(key);
-            open(books, now, request, plan.session, slot, why);
+            open(books, now, request, plan.session, (slot, why), place);
         }
         Step::Acknowledge => acknowledge(books, now, request, plan.session, slot),
         Step::Cancel => {
@@ -168,7 +196,14 @@ pub(crate) fn carry_out(books: &mut Books, now: Instant, request: &Request<'_>, 
     }
 }
 
-fn open(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<u32>, slot: Slot, why: Why) {
+fn open(
+    books: &mut Books,
+    now: Instant,
+    request: &Request<'_>,
+    session: Option<u32>,
+    (slot, why): (Slot, Why),
+    place: Option<Lease>,
+) {
     let at = session.unwrap_or_else(|| books.enter(now, request.key, slot));
     if matches!(why, Why::Policy | Why::Moved) {
         books.stats[slot.index()].assigned += 1;
@@ -198,7 +233,9 @@ fn open(books: &mut Books, now: Instant, request: &Request<'_>, session: Option<
     }
     books.set_state(now, at, state);
     if matches!(state, State::Invited | State::Confirmed) {
-        books.take_call(at);
+        books.take_call(at, place);
+    } else {
+        books.leave(place);
     }
     books.open(now, at, request, slot);
 }
@@ -225,5 +262,5 @@ fn acknowledge(books: &mut Books, now: Instant, request: &Request<'_>, session: 
 fn adopt(books: &mut Books, now: Instant, at: u32, slot: Slot) {
     books.table.get_mut(at).slot = slot;
     books.set_state(now, at, State::Confirmed);
-    books.take_call(at);
+    books.take_call(at, None);
 }

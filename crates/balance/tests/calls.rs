@@ -151,19 +151,6 @@ fn strangers_are_orphans_and_cancels_of_strangers_are_searched_for() {
 }
 
 #[test]
-fn max_calls_counts_the_calls_of_other_shards_too() {
-    let mut cluster = cluster(&[1.0; 2]);
-    let limited: Vec<_> = members(&[1.0; 2]).into_iter().map(|m| Member { max_calls: 3, ..m }).collect();
-    cluster.set_members(Instant::ZERO, &limited);
-    let mut balancer = tlwl(2);
-    balancer.set_nodes(cluster.nodes());
-    balancer.set_others(Slot(0), Load { calls: 3, transactions: 0, work: 0 });
-    let taken = (0..5).map(|call| balancer.request(Instant::ZERO, &request(call, Method::Invite, 1)));
-    let forwarded = taken.filter(|d| matches!(d, Decision::Forward { slot: Slot(1), .. })).count();
-    assert_eq!(forwarded, 3);
-}
-
-#[test]
 fn a_call_from_a_node_counts_on_that_node() {
     let mut balancer = tlwl(3);
     let out =
@@ -287,4 +274,30 @@ fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
     }
     assert!(remembered(&mut balancer, seconds(92)));
     assert!(!remembered(&mut balancer, seconds(94)), "forgotten 32 s after the last time");
+}
+
+/// A node that is in doubt gives a sign of life by any answer, provisional ones included, once.
+#[test]
+fn the_next_answer_of_a_node_in_doubt_is_told() {
+    let mut cluster = cluster(&[1.0]);
+    let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0]);
+    balancer.request(Instant::ZERO, &request(0, Method::Invite, 1));
+    balancer.response(Instant::ZERO, &response(0, Method::Invite, 1, 100));
+    assert_eq!(balancer.drain_signs().count(), 0, "nobody doubts");
+    cluster.doubt(Slot(0));
+    balancer.set_nodes(cluster.nodes());
+    // What a client answers says nothing of the node.
+    let to_client = |request: Request<'static>| Request {
+        direction: Direction::FromPool,
+        pinned: Some(Slot(0)),
+        ..request
+    };
+    balancer.request(Instant::ZERO, &to_client(in_dialog(0, Method::Info, 1)));
+    let of_client = Response { direction: Direction::FromPool, ..response(0, Method::Info, 1, 200) };
+    balancer.response(Instant::ZERO, &of_client);
+    assert_eq!(balancer.drain_signs().count(), 0);
+    balancer.response(Instant::ZERO, &response(0, Method::Invite, 1, 180));
+    assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::Answer { slot: Slot(0) }]);
+    balancer.response(Instant::ZERO, &response(0, Method::Invite, 1, 200));
+    assert_eq!(balancer.drain_signs().count(), 0, "once");
 }

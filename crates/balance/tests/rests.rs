@@ -84,3 +84,41 @@ fn a_rest_does_not_outlive_a_death() {
     assert_eq!(balancer.nodes()[0].refusal(seconds(3), 0), None);
     assert_eq!(balancer.nodes()[0].asked_until.saturating_since(Instant::ZERO), Duration::ZERO);
 }
+
+/// The first 503 to a probe keeps new calls away, long before the node counts as dead.
+#[test]
+fn a_probe_answered_503_is_a_rest_at_once() {
+    let settings = HealthSettings { fall: 2, rise: 1, slow_start: Duration::ZERO };
+    let mut cluster = Cluster::new(settings);
+    cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    cluster.refused(seconds(1), Slot(0), seconds(61), true);
+    balancer.set_nodes(cluster.nodes());
+    assert!(balancer.nodes()[0].reachable);
+    assert_eq!(balancer.nodes()[0].refusal(seconds(60), 0), Some(Refusal::Paused));
+    for call in 0..4 {
+        assert_eq!(slot_of(new_call(&mut balancer, 1, call)), Slot(1));
+    }
+    cluster.refused(seconds(3), Slot(0), seconds(63), true);
+    assert!(!cluster.nodes()[0].reachable, "it is dead after as many as of silence");
+    // The process that asked for the rest is there all the time.
+    cluster.probed(seconds(5), Slot(0), true);
+    assert_eq!(cluster.nodes()[0].refusal(seconds(62), 0), Some(Refusal::Paused));
+    assert_eq!(cluster.nodes()[0].refusal(seconds(63), 0), None);
+}
+
+/// One that rests and then falls silent is another one when it comes back.
+#[test]
+fn silence_ends_the_rest_that_a_probe_was_asked_for() {
+    let mut cluster = cluster(&[1.0]);
+    for closed in [false, true] {
+        cluster.refused(seconds(1), Slot(0), seconds(61), true);
+        if closed {
+            cluster.unreachable(seconds(2), Slot(0));
+        } else {
+            cluster.probed(seconds(2), Slot(0), false);
+        }
+        cluster.probed(seconds(3), Slot(0), true);
+        assert_eq!(cluster.nodes()[0].refusal(seconds(3), 0), None);
+    }
+}

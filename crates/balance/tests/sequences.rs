@@ -6,6 +6,7 @@ use balance::*;
 use base::Instant;
 use common::*;
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::Method;
 
@@ -50,6 +51,14 @@ enum Step {
     Members {
         mask: u8,
         capacity: f64,
+        max_calls: u32,
+    },
+    Settings {
+        invite: f64,
+        millis: [u64; 4],
+    },
+    Policy {
+        policy: usize,
     },
     Others {
         slot: u16,
@@ -58,6 +67,7 @@ enum Step {
 }
 
 const NODES: u16 = 4;
+const POLICIES: usize = 7;
 
 fn method() -> impl Strategy<Value = Method> {
     prop_oneof![
@@ -111,7 +121,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(slot, millis, asked)| Step::Pause { slot, millis, asked }),
         1 => Just(Step::Restart),
         1 => (slot.clone(), any::<bool>()).prop_map(|(slot, draining)| Step::Drain { slot, draining }),
-        1 => (any::<u8>(), 0.5..4.0).prop_map(|(mask, capacity)| Step::Members { mask, capacity }),
+        1 => (any::<u8>(), 0.5..4.0, 0..4_u32)
+            .prop_map(|(mask, capacity, max_calls)| Step::Members { mask, capacity, max_calls }),
+        1 => (0.001..4.0, [1..60_000_u64, 1..300_000, 1..20_000_000, 1..60_000])
+            .prop_map(|(invite, millis)| Step::Settings { invite, millis }),
+        1 => (0..POLICIES).prop_map(|policy| Step::Policy { policy }),
         1 => (slot, 0..50_u32).prop_map(|(slot, calls)| Step::Others { slot, calls }),
     ];
     prop::collection::vec(step, 1..400)
@@ -121,11 +135,57 @@ fn direction(from_pool: bool) -> Direction {
     if from_pool { Direction::FromPool } else { Direction::ToPool }
 }
 
-fn fresh(policy: Box<dyn Policy>) -> Balancer {
-    Balancer::new(Settings::default(), policy)
+fn policy(index: usize) -> Box<dyn Policy> {
+    policies().swap_remove(index)
 }
 
-fn apply(balancer: &mut Balancer, policy: usize, cluster: &mut Cluster, now: &mut Instant, step: &Step) {
+/// One shard of several, as far as the places go.
+struct Bed {
+    /// Index of the policy that a process starts with.
+    first: usize,
+    balancer: Balancer,
+    places: Arc<Places>,
+    cluster: Cluster,
+    now: Instant,
+}
+
+impl Bed {
+    fn new(first: usize) -> Self {
+        let mut bed = Self {
+            first,
+            balancer: Balancer::new(Settings::default(), policy(first)),
+            places: Arc::new(Places::default()),
+            cluster: cluster(&[1.0; NODES as usize]),
+            now: Instant::ZERO,
+        };
+        bed.balancer.set_places(Arc::clone(&bed.places));
+        bed.balancer.set_nodes(bed.cluster.nodes());
+        bed
+    }
+
+    /// The process dies and comes back: the tokens are all that is left.
+    fn restart(&mut self) {
+        let fresh = Self::new(self.first);
+        (self.balancer, self.places) = (fresh.balancer, fresh.places);
+    }
+
+    fn check(&self) {
+        assert_eq!(self.balancer.audit(), Ok(()));
+        self.balancer.sessions(0, usize::MAX, |session| {
+            assert!(
+                !session.is_call || !matches!(session.state, State::Plain | State::Expired),
+                "{session:?}"
+            );
+        });
+        for (slot, node) in (0..).map(Slot).zip(self.balancer.nodes()) {
+            let calls = if node.max_calls == 0 { 0 } else { self.balancer.load(slot).own.calls };
+            assert_eq!(self.places.calls(slot), calls, "places of {slot:?}");
+        }
+    }
+}
+
+fn apply(bed: &mut Bed, step: &Step) {
+    let Bed { balancer, cluster, now, .. } = bed;
     match *step {
         Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch } => {
             let facts = Request {
@@ -136,15 +196,16 @@ fn apply(balancer: &mut Balancer, policy: usize, cluster: &mut Cluster, now: &mu
                 branch,
                 ..request(call, method, cseq)
             };
-            let (foretold, _) = balancer.explain(*now, &facts);
+            let (foretold, verdicts) = balancer.explain(*now, &facts);
+            let loads: Vec<_> = (0..NODES).map(|slot| balancer.load(Slot(slot)).own).collect();
             let decision = balancer.request(*now, &facts);
             assert_eq!(foretold, decision, "explain tells what request does");
             if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision {
-                let refusal = |node: &Node| node.refusal(*now, 0);
-                let nodes = balancer.nodes();
-                let (chosen, all_refuse) = (&nodes[slot.index()], nodes.iter().all(|n| refusal(n).is_some()));
+                let (node, calls) = (&balancer.nodes()[slot.index()], loads[slot.index()].calls);
+                let refuses = |verdict: &Verdict| verdict.refusal.is_some();
                 assert!(
-                    refusal(chosen).is_none() || all_refuse && chosen.last_resort_refusal(*now, 0).is_none(),
+                    !refuses(&verdicts[slot.index()])
+                        || verdicts.iter().all(refuses) && node.last_resort_refusal(*now, calls).is_none(),
                     "a new call goes to a node that takes calls"
                 );
             }
@@ -162,47 +223,55 @@ fn apply(balancer: &mut Balancer, policy: usize, cluster: &mut Cluster, now: &mu
         Step::Pause { slot, millis, asked } => {
             balancer.pause(Slot(slot), *now + Duration::from_millis(millis), asked);
         }
-        // The tokens are all that is left.
-        Step::Restart => *balancer = fresh(policies().swap_remove(policy)),
+        Step::Restart => bed.restart(),
         Step::Drain { slot, draining } => cluster.drain(Slot(slot), draining),
-        Step::Members { mask, capacity } => {
+        Step::Members { mask, capacity, max_calls } => {
             let all = members(&[capacity; NODES as usize]);
-            let some: Vec<_> =
-                all.into_iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, m)| m).collect();
+            let some = all.into_iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, m)| m);
+            let some: Vec<_> = some.map(|member| Member { max_calls, ..member }).collect();
             cluster.set_members(*now, &some);
         }
+        Step::Settings { invite, millis } => {
+            let [transaction_timeout, invite_timeout, call_lifetime, linger] =
+                millis.map(Duration::from_millis);
+            let weights = Weights::invite(invite);
+            balancer.set_settings(Settings {
+                weights,
+                transaction_timeout,
+                invite_timeout,
+                call_lifetime,
+                linger,
+            });
+        }
+        Step::Policy { policy: index } => balancer.set_policy(policy(index)),
         Step::Others { slot, calls } => {
             let load = Load { calls, transactions: calls, work: u64::from(calls) * 1_750 };
             balancer.set_others(Slot(slot), load);
         }
     }
-    balancer.set_nodes(cluster.nodes());
+    bed.balancer.set_nodes(bed.cluster.nodes());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn loads_equal_live_leases_and_return_to_zero(steps in steps(), policy in 0..7_usize) {
-        let mut cluster = cluster(&[1.0; NODES as usize]);
-        let mut balancer = fresh(policies().swap_remove(policy));
-        balancer.set_nodes(cluster.nodes());
-        let mut now = Instant::ZERO;
+    fn loads_equal_live_leases_and_return_to_zero(steps in steps(), first in 0..POLICIES) {
+        let mut bed = Bed::new(first);
         for step in &steps {
-            apply(&mut balancer, policy, &mut cluster, &mut now, step);
-            prop_assert_eq!(balancer.audit(), Ok(()));
-            balancer.sessions(0, usize::MAX, |session| {
-                assert!(!session.is_call || !matches!(session.state, State::Plain | State::Expired), "{session:?}");
-            });
+            apply(&mut bed, step);
+            bed.check();
         }
-        run_out(&mut balancer);
+        let balancer = &mut bed.balancer;
+        run_out(balancer);
         prop_assert_eq!(balancer.audit(), Ok(()));
-        prop_assert_eq!(loads(&balancer), vec![Load::default(); NODES as usize]);
+        prop_assert_eq!(loads(balancer), vec![Load::default(); NODES as usize]);
         prop_assert_eq!(balancer.counts(), TableCounts::default());
         prop_assert_eq!(balancer.open_transactions(), 0);
         for slot in (0..NODES).map(Slot) {
             let stats = balancer.stats(slot);
             prop_assert_eq!(stats.transactions, stats.ended.iter().sum::<u64>(), "each lease ended exactly once");
         }
+        bed.check();
     }
 }

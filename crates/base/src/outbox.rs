@@ -39,6 +39,25 @@ impl<E> Outbox<E> {
         self.transmits.push(Transmit { listener, to, range: start..self.bytes.len() });
     }
 
+    /// Adds a datagram unless it is longer than `most` bytes; returns whether it was added.
+    pub fn send_at_most(
+        &mut self,
+        most: usize,
+        listener: u16,
+        to: SocketAddr,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let fits = self.bytes.len() - start <= most;
+        if fits {
+            self.transmits.push(Transmit { listener, to, range: start..self.bytes.len() });
+        } else {
+            self.bytes.truncate(start);
+        }
+        fits
+    }
+
     /// Adds an event.
     pub fn event(&mut self, event: E) {
         self.events.push(event);
@@ -91,6 +110,9 @@ mod tests {
         out.send(1, to, |b| b.extend(b"three"));
         let sent: Vec<_> = out.transmits().iter().map(|t| (t.listener, out.datagram(t))).collect();
         assert_eq!(sent, [(0, &b"one"[..]), (1, &b"three"[..])]);
+        assert!(!out.send_at_most(3, 2, to, |b| b.extend(b"four")));
+        assert!(out.send_at_most(4, 2, to, |b| b.extend(b"four")));
+        assert_eq!(out.datagram(&out.transmits()[2]), b"four");
         out.clear();
         assert!(out.transmits().is_empty() && out.bytes().is_empty());
     }

@@ -74,12 +74,16 @@ impl Target {
 
     /// Sends a request, whatever the answer says.
     pub(crate) fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
+        self.send_within(PATIENCE, method, path, body)
+    }
+
+    fn send_within(&self, patience: Duration, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
         let address = self.address()?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)
+        let mut stream = TcpStream::connect_timeout(&address, patience)
             .map_err(|error| unreachable(address, error.kind()))?;
         let mut bytes = Vec::new();
         let mut exchange = || {
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(patience))?;
             // The address, not the name that was given: the server refuses names on loopback.
             write!(
                 stream,
@@ -89,7 +93,11 @@ impl Target {
             stream.write_all(body)?;
             stream.read_to_end(&mut bytes)
         };
-        exchange().with_context(|| format!("the server on {address} does not answer"))?;
+        exchange().map_err(|error| match error.kind() {
+            // Unix says the first of a time-out (SO_RCVTIMEO, socket(7)).
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => silent(address, patience),
+            _ => anyhow!(error).context(format!("the server on {address} does not answer")),
+        })?;
         Reply::parse(&bytes).with_context(|| format!("{address} is no admin interface of sarabande"))
     }
 
@@ -136,6 +144,16 @@ fn unreachable(address: SocketAddr, kind: ErrorKind) -> anyhow::Error {
     let advice = "Is `sarabande run` running there? If its [admin] listen is elsewhere, say where with --admin \
                   http://ADDRESS:PORT, or name its file with --config";
     anyhow!(Exit { code: Exit::NO_SERVER, text: format!("{what}.\n{advice}.") })
+}
+
+/// The system accepts connections for a process that hangs.
+fn silent(address: SocketAddr, patience: Duration) -> anyhow::Error {
+    let text = format!(
+        "no answer from {address} in {} s, though something listens there.\n\
+         Is the server stopped in a debugger or by SIGSTOP, or the machine overloaded? Its log may tell.",
+        patience.as_secs_f64()
+    );
+    anyhow!(Exit { code: Exit::NO_SERVER, text })
 }
 
 impl Reply {
@@ -202,6 +220,17 @@ mod tests {
         assert_eq!(Exit::code_of(&error), Exit::NO_SERVER);
         let text = error.to_string();
         assert!(text.contains(&format!("nothing listens on {free}")) && text.contains("--config"), "{text}");
+    }
+
+    #[test]
+    fn a_server_that_hangs_is_none_that_answers() {
+        // Nobody accepts, and the connection stands all the same.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), config: None };
+        let error = target.send_within(Duration::from_millis(100), "GET", "/", b"").err().unwrap();
+        assert_eq!(Exit::code_of(&error), Exit::NO_SERVER);
+        let text = format!("{error:#}");
+        assert!(text.starts_with("no answer from 127.0.0.1:") && !text.contains("os error"), "{text}");
     }
 
     #[test]

@@ -77,8 +77,8 @@ pub(crate) struct RawListener {
     pub(crate) advertise: Option<Setting<Advertised>>,
 }
 
-/// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and appears in
-/// metrics. A file has exactly one pool, or a `[proxy]` instead.
+/// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and is the
+/// label `pool` of the members' metrics. A file has exactly one pool, or a `[proxy]` instead.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["members"]))]
@@ -93,7 +93,7 @@ pub(crate) struct RawPool {
     #[schemars(extend("minItems" = 1))]
     pub(crate) members: Vec<Entry<MemberAddress, RawMember>>,
     /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is not
-    /// named weighs 1.0, INVITE 1.75; one that no RFC of SIP names can have no weight of its own.
+    /// named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
     pub(crate) weights: BTreeMap<String, Setting<Ratio>>,
@@ -102,7 +102,8 @@ pub(crate) struct RawPool {
     pub(crate) orphans: Setting<Choice<Orphans>>,
     /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
     pub(crate) slow_start: Setting<Time<0, DAY>>,
-    /// Most calls at a time on each member that sets no limit of its own; 0 = no limit.
+    /// Most calls at a time on each member that sets no limit of its own, over all threads; 0 = no limit. An INVITE
+    /// beyond it goes elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
     pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
     pub(crate) probe: RawProbe,
 }
@@ -132,7 +133,7 @@ pub(crate) struct RawMember {
     pub(crate) address: Option<Setting<MemberAddress>>,
     /// Capacity relative to the other members. A member of capacity 2 gets twice the work of one of capacity 1.
     pub(crate) capacity: Setting<Ratio>,
-    /// Most calls at a time; 0 = no limit.
+    /// Most calls at a time, over all threads; 0 = no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Count<0, { u32::MAX }>>", extend("x-default" = "`max_calls` of the pool"))]
     pub(crate) max_calls: Option<Setting<Count<0, { u32::MAX }>>>,
@@ -173,7 +174,9 @@ impl Default for RawProxy {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawProbe {
-    /// Whether probes are sent. Without them only calls show that a server is dead.
+    /// Whether each server is asked regularly. If not, it is asked when a request to it gets no answer or the network
+    /// reports an error, then every `interval` until it answers: with any status will do, and so will an answer to
+    /// another request. A server that keeps silent all the while is dead after `fall` probes as with regular ones.
     pub(crate) enabled: Setting<Flag>,
     /// Time between two probes of one server.
     pub(crate) interval: Setting<Time<100, HOUR>>,
@@ -297,7 +300,8 @@ impl Default for RawStop {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawDns {
     /// Time between two look-ups of a name; that of a host to which members send requests is asked for again only while
-    /// it is in use. When one fails, the last good answer is kept.
+    /// it is in use. When one fails, the last good answer is kept; a member's name that was never found is asked for every
+    /// 3 s.
     pub(crate) refresh: Setting<Time<SECOND, DAY>>,
     /// DNS servers to ask, in this order, over UDP and TCP. Without any, those of the system (`/etc/resolv.conf`).
     pub(crate) servers: Vec<Setting<DnsServer>>,

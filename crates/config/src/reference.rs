@@ -8,6 +8,9 @@ use crate::document;
 use crate::raw::RawConfig;
 use crate::structure::{is_table, shapes};
 
+/// Lines of prose are no longer than this, as in the pages that are written by hand.
+const WIDTH: usize = 120;
+
 const INTRODUCTION: &str = r#"# Configuration
 
 <!-- Made from crates/config/src/raw.rs; a test of that crate says how to make it anew. -->
@@ -61,7 +64,7 @@ fn section(text: &mut String, path: &str, table: &Value) {
         Some(array) => format!("Items of `{array}`"),
         None => format!("`[{path}]`"),
     };
-    write!(text, "\n## {heading}\n\n{}\n\n", prose(table)).expect("a String takes all");
+    write!(text, "\n## {heading}\n\n{}\n\n", wrapped(&prose(table))).expect("a String takes all");
     text.push_str("| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
     let mut inner = Vec::new();
     for (key, schema) in properties(table) {
@@ -93,6 +96,22 @@ fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
 fn prose(schema: &Value) -> String {
     let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
     description.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A paragraph in lines of at most [`WIDTH`] characters.
+fn wrapped(paragraph: &str) -> String {
+    let (mut text, mut column) = (String::new(), 0);
+    for word in paragraph.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 {
+            let fits = column + 1 + width <= WIDTH;
+            text.push(if fits { ' ' } else { '\n' });
+            column = if fits { column + 1 } else { 0 };
+        }
+        text.push_str(word);
+        column += width;
+    }
+    text
 }
 
 fn kind(schema: &Value) -> String {

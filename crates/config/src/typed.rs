@@ -3,9 +3,12 @@
 //! Every value here is legal: ranges, families, duplicates and references between keys have been checked by
 //! [`crate::parse`], so that readers need no second look.
 
+use crate::kind::{Kind, MemberAddress};
+use crate::setting::Leaf;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Port of SIP over UDP where an address names none (RFC 3261 §19.1.2).
@@ -194,6 +197,15 @@ pub enum Address {
     },
     /// A name with SRV records (RFC 2782), lower-case: `_sip._udp.example.com`.
     Srv(String),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// From any form that a file may have it in; the error says what is expected.
+    fn from_str(text: &str) -> Result<Self, String> {
+        MemberAddress::read(&Leaf::Text(text.to_owned())).map_err(|refusal| refusal.expected)
+    }
 }
 
 impl fmt::Display for Address {

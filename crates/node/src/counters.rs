@@ -14,12 +14,14 @@ pub enum Drop {
     ForeignResponse,
     /// A response to a request that we sent of our own.
     NoWayBack,
-    /// A failure to a request that was sent to every node.
+    /// A failure to a CANCEL that was sent to every node, of which another may yet have the INVITE.
     SearchMiss,
     /// The orphan rule is to drop.
     Orphan,
     /// There is no address to send it to: a Via names a host or no unicast address.
     NoTarget,
+    /// An answer of our own that no datagram holds: it repeats header fields of the request, which fill one.
+    TooLong,
     /// It goes to a host name that is being asked for: its repetition will find the address.
     Unresolved,
 }
@@ -29,7 +31,6 @@ impl Drop {
     pub const ALL: [Self; 14] = [
         Self::Unreadable(Discard::Empty),
         Self::Unreadable(Discard::KeepAlive),
-        Self::Unreadable(Discard::TooLong),
         Self::Unreadable(Discard::NotSip),
         Self::Unreadable(Discard::NoVia),
         Self::Unreadable(Discard::BadVia),
@@ -40,6 +41,7 @@ impl Drop {
         Self::SearchMiss,
         Self::Orphan,
         Self::NoTarget,
+        Self::TooLong,
         Self::Unresolved,
     ];
 
@@ -53,6 +55,7 @@ impl Drop {
             Self::SearchMiss => "search_miss",
             Self::Orphan => "orphan",
             Self::NoTarget => "no_target",
+            Self::TooLong => "too_long",
             Self::Unresolved => "unresolved",
         }
     }
@@ -69,8 +72,8 @@ pub struct Counters {
     pub requests_forwarded: u64,
     /// Responses forwarded.
     pub responses_forwarded: u64,
-    /// Requests answered by ourselves, by status.
-    pub replies: BTreeMap<u16, u64>,
+    /// Requests answered by ourselves, by status and reason phrase, which says what was wrong.
+    pub replies: BTreeMap<(u16, &'static str), u64>,
     /// Messages dropped, by reason.
     pub drops: BTreeMap<&'static str, u64>,
     /// Route tokens that were refused: forged, altered, of another call or site, too old, or of an unknown node.
@@ -91,8 +94,8 @@ impl Counters {
         self.requests_forwarded += other.requests_forwarded;
         self.responses_forwarded += other.responses_forwarded;
         self.tokens_refused += other.tokens_refused;
-        for (&status, &count) in &other.replies {
-            *self.replies.entry(status).or_default() += count;
+        for (&reply, &count) in &other.replies {
+            *self.replies.entry(reply).or_default() += count;
         }
         for (&reason, &count) in &other.drops {
             *self.drops.entry(reason).or_default() += count;

@@ -1,3 +1,4 @@
+use crate::Rest;
 use balance::Slot;
 use base::{Instant, Outbox};
 use core::time::Duration;
@@ -8,8 +9,8 @@ use wire::build::RequestBuilder;
 /// When nodes are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeSettings {
-    /// Whether nodes are asked at the interval. If not, only on suspicion ([`Prober::hurry`]), and then until
-    /// the network no longer says that nobody listens.
+    /// Whether nodes are asked at the interval. If not, only on suspicion ([`Prober::hurry`]), and then until they answer
+    /// or are [cleared](Prober::clear).
     pub periodic: bool,
     /// Time between two probes of a node.
     pub interval: Duration,
@@ -28,6 +29,8 @@ pub struct Outcome {
     pub alive: bool,
     /// What decided that: a status, or one of the words `timeout` and `unreachable`.
     pub reason: Reason,
+    /// It answered 503: it gets no new calls for so long, as if a call had been answered with it.
+    pub rest: Option<Rest>,
 }
 
 /// What decided a probe.
@@ -88,7 +91,7 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 ///
 /// - Setting up: [`new`](Self::new), [`set_targets`](Self::set_targets).
 /// - Running: [`receive`](Self::receive), [`unreachable`](Self::unreachable), [`hurry`](Self::hurry),
-///   [`tick`](Self::tick), [`deadline`](Self::deadline).
+///   [`clear`](Self::clear), [`tick`](Self::tick), [`deadline`](Self::deadline).
 #[derive(Debug)]
 pub struct Prober {
     settings: ProbeSettings,
@@ -117,11 +120,16 @@ impl Prober {
         self.targets = (0..)
             .zip(targets)
             .map(|(index, &(slot, address))| {
+                let first = now + self.settings.interval * index / count.max(1);
                 let same = |target: &Target| (target.slot, target.address) == (slot, address);
                 if let Some(at) = before.iter().position(same) {
-                    return before.swap_remove(at);
+                    let mut target = before.swap_remove(at);
+                    if self.settings.periodic {
+                        // It may have been asked on suspicion only until now.
+                        target.next = target.next.min(first + self.settings.interval);
+                    }
+                    return target;
                 }
-                let first = now + self.settings.interval * index / count.max(1);
                 let next = if self.settings.periodic { first } else { NEVER };
                 Target { slot, address, next, asked: None, cseq: 0, open: None }
             })
@@ -138,6 +146,15 @@ impl Prober {
         }
     }
 
+    /// The node has given another sign of life: it is under suspicion no more.
+    pub fn clear(&mut self, slot: Slot) {
+        let periodic = self.settings.periodic;
+        if let Some(target) = self.targets.iter_mut().find(|target| target.slot == slot && !periodic) {
+            target.open = None;
+            target.rest(periodic);
+        }
+    }
+
     /// A datagram that came in on one of our sockets.
     pub fn receive(&mut self, bytes: &[u8], out: &mut Outbox<Outcome>) {
         let Ok(message) = wire::scan(bytes) else { return };
@@ -151,7 +168,8 @@ impl Prober {
             && target.open.take().is_some()
         {
             target.rest(self.settings.periodic);
-            out.event(Outcome { slot: target.slot, alive: status != 503, reason: Reason::Status(status) });
+            let (rest, reason) = (Rest::asked_by(&message), Reason::Status(status));
+            out.event(Outcome { slot: target.slot, alive: rest.is_none(), reason, rest });
         }
     }
 
@@ -159,7 +177,7 @@ impl Prober {
     pub fn unreachable(&mut self, address: SocketAddr, out: &mut Outbox<Outcome>) {
         for target in self.targets.iter_mut().filter(|target| target.address == address) {
             if target.open.take().is_some() {
-                out.event(Outcome { slot: target.slot, alive: false, reason: Reason::Unreachable });
+                out.event(failure(target.slot, Reason::Unreachable));
             }
         }
     }
@@ -180,8 +198,7 @@ impl Prober {
             };
             if probe.fails <= now {
                 target.open = None;
-                target.rest(self.settings.periodic);
-                out.event(Outcome { slot: target.slot, alive: false, reason: Reason::Timeout });
+                out.event(failure(target.slot, Reason::Timeout));
             } else if probe.again <= now {
                 probe.wait *= 2;
                 probe.again = now + probe.wait;
@@ -198,6 +215,11 @@ impl Prober {
         };
         self.targets.iter().map(due).min()
     }
+}
+
+/// No answer.
+fn failure(slot: Slot, reason: Reason) -> Outcome {
+    Outcome { slot, alive: false, reason, rest: None }
 }
 
 /// A Call-ID of its own for each probe (RFC 3261 §8.1.1.4): some servers take the same one again for the old call.
@@ -252,10 +274,22 @@ mod tests {
     }
 
     fn answer(probe: &[u8], status: u16) -> Vec<u8> {
+        answer_with(probe, status, &[])
+    }
+
+    fn answer_with(probe: &[u8], status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
         let request = wire::scan(probe).unwrap();
         assert!(request.fault().is_none(), "{:?}", request.fault());
         let mut answer = Vec::new();
-        wire::write_response(&request, "127.0.0.1:9".parse().unwrap(), status, "x", "t", &[], &mut answer);
+        wire::write_response(
+            &request,
+            "127.0.0.1:9".parse().unwrap(),
+            status,
+            "x",
+            "t",
+            headers,
+            &mut answer,
+        );
         answer
     }
 
@@ -268,10 +302,31 @@ mod tests {
             prober.receive(&answer(&probe, 100), &mut out);
             assert!(out.events().is_empty(), "a provisional answer says nothing");
             prober.receive(&answer(&probe, status), &mut out);
-            let reason = Reason::Status(status);
-            assert_eq!(out.events(), [Outcome { slot: Slot(0), alive, reason }]);
+            let [Outcome { slot, alive: seen, reason, .. }] = *out.events() else {
+                panic!("{:?}", out.events())
+            };
+            assert_eq!((slot, seen, reason), (Slot(0), alive, Reason::Status(status)));
             prober.receive(&answer(&probe, status), &mut out);
             assert_eq!(out.events().len(), 1, "a repeated answer counts once");
+        }
+    }
+
+    #[test]
+    fn a_503_asks_for_a_rest() {
+        let rest = |seconds, asked| Some(Rest { length: Duration::from_secs(seconds), asked });
+        let cases = [
+            (503, None, rest(2, false)),
+            (503, Some("30"), rest(30, true)),
+            (503, Some("86400"), rest(600, true)),
+            (486, Some("30"), None),
+        ];
+        for (status, retry_after, wanted) in cases {
+            let (mut prober, mut out) = prober();
+            prober.tick(at(0), &mut out);
+            let probe = out.datagram(&out.transmits()[0]).to_vec();
+            let headers: Vec<_> = retry_after.map(|seconds| ("Retry-After", seconds)).into_iter().collect();
+            prober.receive(&answer_with(&probe, status, &headers), &mut out);
+            assert_eq!(out.events()[0].rest, wanted, "{status} {retry_after:?}");
         }
     }
 
@@ -286,11 +341,11 @@ mod tests {
             sent.extend((before..out.transmits().len()).map(|_| now));
         }
         assert_eq!(sent, [at(0), at(500), at(1_500), at(2_000)]);
-        assert_eq!(out.events(), [Outcome { slot: Slot(0), alive: false, reason: Reason::Timeout }]);
+        assert_eq!(out.events(), [failure(Slot(0), Reason::Timeout)]);
     }
 
     #[test]
-    fn without_an_interval_a_node_is_asked_on_suspicion_until_somebody_listens() {
+    fn without_an_interval_a_node_is_asked_on_suspicion_until_it_answers() {
         let (mut prober, mut out) = prober();
         prober.set_settings(ProbeSettings { periodic: false, ..prober.settings });
         let address = "127.0.0.1:5081".parse().unwrap();
@@ -302,10 +357,39 @@ mod tests {
         prober.unreachable(address, &mut out);
         prober.tick(at(62_000), &mut out);
         assert_eq!(out.transmits().len(), 2, "asked again after the interval");
-        let probe = out.datagram(&out.transmits()[1]).to_vec();
+        prober.tick(at(64_000), &mut out);
+        assert_eq!(out.events().last(), Some(&failure(Slot(1), Reason::Timeout)));
+        prober.tick(at(64_000), &mut out);
+        assert_eq!(out.transmits().len(), 3, "silence is no answer");
+        let probe = out.datagram(&out.transmits()[2]).to_vec();
         prober.receive(&answer(&probe, 405), &mut out);
         prober.tick(at(90_000), &mut out);
-        assert_eq!(out.transmits().len(), 2, "and no more once it answered");
+        assert_eq!(out.transmits().len(), 3, "and no more once it answered");
+    }
+
+    #[test]
+    fn another_sign_of_life_ends_the_suspicion() {
+        let (mut prober, mut out) = prober();
+        prober.set_settings(ProbeSettings { periodic: false, ..prober.settings });
+        prober.set_targets(at(0), &[(Slot(1), "127.0.0.1:5081".parse().unwrap())]);
+        prober.hurry(at(0), Slot(1));
+        prober.tick(at(0), &mut out);
+        prober.clear(Slot(1));
+        prober.tick(at(60_000), &mut out);
+        assert_eq!((out.transmits().len(), out.events().len()), (1, 0));
+    }
+
+    #[test]
+    fn the_interval_can_be_turned_on() {
+        let (mut prober, mut out) = prober();
+        let targets = [(Slot(1), "127.0.0.1:5081".parse().unwrap())];
+        let periodic = prober.settings;
+        prober.set_settings(ProbeSettings { periodic: false, ..periodic });
+        prober.set_targets(at(0), &targets);
+        prober.set_settings(periodic);
+        prober.set_targets(at(5_000), &targets);
+        prober.tick(at(7_000), &mut out);
+        assert_eq!(out.transmits().len(), 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Our own answers.
 
 use crate::token::Tokens;
-use crate::validate::Refused;
+use crate::validate::{LARGEST, Refused};
 use crate::{Drop, Topology};
 use balance::CallKey;
 use base::Outbox;
@@ -101,8 +101,8 @@ pub(crate) fn answer<E>(
         Own::Refused(refusal) if refusal.status == 420 => &unsupported[..],
         Own::Refused(_) => &[],
     };
-    out.send(listener, to, |buffer| {
+    let sent = out.send_at_most(LARGEST, listener, to, |buffer| {
         wire::write_response(message, from, own.status(), own.reason(), &tag, headers, buffer);
     });
-    Ok(())
+    sent.then_some(()).ok_or(Drop::TooLong)
 }

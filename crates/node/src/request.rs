@@ -2,6 +2,7 @@
 
 use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
+use crate::search::Search;
 use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{self, RouteToken};
@@ -198,12 +199,20 @@ impl Shard {
                 self.send_to(now, listener, from, message, facts, slot, false, out);
             }
             Decision::Search => {
+                let mut asked = Vec::new();
                 for index in 0..self.topology.nodes().len() {
-                    let slot = Slot(index as u16);
                     let node = &self.balancer.nodes()[index];
                     if node.member && node.reachable {
-                        self.send_to(now, listener, from, message, facts, slot, true, out);
+                        asked.push(node.id);
+                        self.send_to(now, listener, from, message, facts, Slot(index as u16), true, out);
                     }
+                }
+                if asked.is_empty() {
+                    return Err(refused(481, "Call/Transaction Does Not Exist"));
+                }
+                if request.method == Method::Cancel {
+                    let Request { key: call, cseq, branch, .. } = *request;
+                    self.searches.asked(Search { call, cseq, branch }, asked);
                 }
             }
             Decision::NoServer | Decision::Orphan => return Err(refused(503, "No Server Available")),
@@ -302,7 +311,7 @@ impl Shard {
         match reply::answer(message, (listener, from), own, &self.topology, &self.tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                *self.counters.replies.entry(own.status()).or_default() += 1;
+                *self.counters.replies.entry((own.status(), own.reason())).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
         }

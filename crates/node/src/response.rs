@@ -1,11 +1,11 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
-use crate::shard::{LONGEST_REST, REST_WITHOUT_RETRY_AFTER};
+use crate::rest::Rest;
+use crate::search::Search;
 use crate::token::branch::{BranchToken, SEARCHED, Transaction, mark};
 use crate::{Drop, Event, Shard};
 use balance::{Direction, Response};
 use base::{Instant, Operation, Outbox};
-use core::time::Duration;
 use std::net::SocketAddr;
 use wire::{Message, Method, response_target};
 
@@ -39,11 +39,22 @@ impl Shard {
         self.ledger.charge(Operation::VerifyToken);
         let transaction = Transaction::new(message, &via, to);
         let token = self.tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
-        // Every node was asked; those that do not know the INVITE say so (481), and nobody needs to hear that.
-        let missed = message.cseq().method == Method::Cancel
-            && message.status().is_some_and(|status| status >= 300)
-            && was_searched(message);
-        if missed { Err(Drop::SearchMiss) } else { Ok((token, transaction.mark(), to)) }
+        if message.cseq().method == Method::Cancel && was_searched(message) {
+            self.searched(message, token, transaction.mark())?;
+        }
+        Ok((token, transaction.mark(), to))
+    }
+
+    /// Every node was asked; those that do not know the INVITE say so (481). Nobody needs to hear that before the last one.
+    fn searched(&mut self, message: &Message<'_>, token: BranchToken, branch: u32) -> Result<(), Drop> {
+        let call = self.tokens.call_key(message.call_id());
+        let search = Search { call, cseq: message.cseq().number, branch };
+        match message.status() {
+            Some(300..) if !self.searches.missed(search, token.node) => return Err(Drop::SearchMiss),
+            Some(200..300) => self.searches.found(search),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Tells the balancer: this is what moves its counters.
@@ -61,13 +72,11 @@ impl Shard {
             dialog: if answers_a_call { mark(message.to_tag().unwrap_or_default()) } else { 0 },
         };
         self.balancer.response(now, &response);
-        if status == 503
+        if let Some(rest) = Rest::asked_by(message)
             && token.direction == Direction::ToPool
             && let Some(slot) = self.topology.slot(token.node)
         {
-            let asked = message.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
-            let rest = asked.unwrap_or(REST_WITHOUT_RETRY_AFTER).min(LONGEST_REST);
-            self.balancer.pause(slot, now + rest, asked.is_some());
+            self.balancer.pause(slot, now + rest.length, rest.asked);
         }
     }
 }

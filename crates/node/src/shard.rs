@@ -1,9 +1,10 @@
 use crate::names::{Name, Names, Resolved};
+use crate::search::Searches;
 use crate::token::Tokens;
+use crate::validate::{ADDED, LARGEST};
 use crate::{Counters, Drop, Topology};
 use balance::{Balancer, CallKey, Sign};
 use base::{Instant, Ledger, Operation, Outbox};
-use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::{Edits, Message};
@@ -79,6 +80,7 @@ pub struct Shard {
     pub(crate) counters: Counters,
     pub(crate) ledger: Ledger,
     pub(crate) names: Names,
+    pub(crate) searches: Searches,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -99,6 +101,7 @@ impl Shard {
             counters: Counters::default(),
             ledger: Ledger::default(),
             names: Names::default(),
+            searches: Searches::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             latest: Instant::ZERO,
@@ -228,11 +231,11 @@ impl Shard {
     ) {
         self.ledger.charge(Operation::Forward);
         let edits = &self.edits;
-        out.send(listener, to, |buffer| edits.render(message, buffer));
+        out.send(listener, to, |buffer| {
+            let start = buffer.len();
+            edits.render(message, buffer);
+            // A response has lost a Via; a request had to leave room.
+            debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
+        });
     }
 }
-
-/// How long a node rests that answers 503 without Retry-After.
-pub(crate) const REST_WITHOUT_RETRY_AFTER: Duration = Duration::from_secs(2);
-/// The longest rest that a node may ask for: a slip of a digit must not take it away for days.
-pub(crate) const LONGEST_REST: Duration = Duration::from_mins(10);

@@ -19,10 +19,22 @@ pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
     Refused { status, reason }
 }
 
-/// Steps 1 to 3: syntax, scheme, Max-Forwards.
+/// The longest payload of a UDP datagram over IPv4, in bytes: 65,535 less the headers of IP and UDP. It is the limit for
+/// IPv6 too, since whoever takes a request over the one may forward it over the other.
+pub(crate) const LARGEST: usize = 65_507;
+
+/// The most bytes that a request gains on its way through: a Via and two Record-Routes with IPv6 addresses and tokens
+/// are 350, `received`, `rport` and Max-Forwards 75, the brackets around a Request-URI that becomes a Route a dozen.
+pub(crate) const ADDED: usize = 512;
+
+/// Steps 1 to 3: syntax, scheme, Max-Forwards. And that there is room for what forwarding adds (§21.5.14): a datagram that
+/// cannot be sent would be waited for in vain.
 pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if let Some(fault) = message.fault() {
         return Err(refused(fault.status, fault.reason));
+    }
+    if message.bytes().len() > LARGEST - ADDED {
+        return Err(refused(513, "Message Too Large"));
     }
     // Step 2.
     let known = |scheme: &[u8]| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known));

@@ -341,3 +341,25 @@ fn options_about_itself_are_answered() {
     assert_eq!(bed.one(client(), &options(&itself[0], "nowhere").bytes()).status(), 500);
     bed.assert_forgets();
 }
+
+/// RFC 3261 §21.5.14: refused without a transaction; with one, the datagram that no socket takes would be sent for 32 s.
+#[test]
+fn a_request_that_our_headers_would_make_too_large() {
+    let mut bed = Bed::plain();
+    let of_length = |call: &str, length: usize| {
+        let invite = Req::new("INVITE", call, client());
+        let missing = length - invite.clone().with("X-Fill", "").bytes().len();
+        invite.with("X-Fill", &"x".repeat(missing)).bytes()
+    };
+    for length in [65_300, 65_400, 65_450, 65_507] {
+        let sent = bed.one(client(), &of_length(&length.to_string(), length));
+        assert_eq!((sent.to, sent.status()), (client(), 513), "{length}");
+        assert_eq!(bed.shard.report().transactions, 0);
+    }
+    assert_eq!(bed.shard.counters().replies[&(513, "Message Too Large")], 4);
+    let sent = bed.receive(0, client(), &of_length("fits", 65_507 - 512));
+    assert!(
+        sent.iter().any(|sent| sent.to == addr(HOPS[0]))
+            && sent.iter().all(|sent| sent.bytes.len() <= 65_507)
+    );
+}

@@ -114,6 +114,47 @@ fn cancel_and_ack_to_a_failure_are_searched_for() {
     assert_eq!((back.to, back.status()), (client(), 487));
 }
 
+/// RFC 3261 §9.2: a CANCEL that matches nothing gets 481, once no node can say anything else.
+#[test]
+fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
+    let mut bed = Bed::new(Site::plain());
+    let cancel = Req::new("CANCEL", "unknown", client()).bytes();
+    let answered = |bed: &mut Bed, sent: &Sent, status| {
+        bed.receive(0, sent.to, &answer(&sent.bytes, addr(LB), status, sent.to))
+    };
+    let missed = |bed: &mut Bed, sent: &Sent| assert_eq!(answered(bed, sent, 481), []);
+    let sent = bed.receive(0, client(), &cancel);
+    missed(&mut bed, &sent[1]);
+    missed(&mut bed, &sent[1]);
+    missed(&mut bed, &sent[0]);
+    // The answer of the last one is lost, and comes when the CANCEL does again.
+    assert_eq!(bed.receive(0, client(), &cancel), sent);
+    missed(&mut bed, &sent[0]);
+    let told = |bed: &mut Bed| {
+        let told = answered(bed, &sent[2], 481);
+        assert_eq!(told.iter().map(|told| (told.to, told.status())).collect::<Vec<_>>(), [(client(), 481)]);
+    };
+    told(&mut bed);
+    // The client did not hear it: one tells it again.
+    assert_eq!(bed.receive(0, client(), &cancel), sent);
+    missed(&mut bed, &sent[1]);
+    told(&mut bed);
+    missed(&mut bed, &sent[0]);
+    // One has it after all: no more of the others.
+    assert_eq!(answered(&mut bed, &sent[0], 200)[0].status(), 200);
+    missed(&mut bed, &sent[2]);
+    bed.assert_idle();
+}
+
+#[test]
+fn a_cancel_that_nobody_can_be_asked_about_is_answered() {
+    let mut bed = Bed::new(Site::plain());
+    bed.set_members(&[]);
+    let cancel = Req::new("CANCEL", "nobody", client());
+    assert_eq!(bed.one(0, client(), &cancel.bytes()).status(), 481);
+    bed.dropped(0, client(), &cancel.same_branch("ACK", Some("bob")).bytes(), "refused_ack");
+}
+
 #[test]
 fn only_members_are_searched() {
     let mut bed = Bed::new(Site::plain());

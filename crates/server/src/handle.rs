@@ -64,11 +64,12 @@ impl Handle {
         Ok(None)
     }
 
-    /// Starts or ends the draining of a member, named by its address or as in the configuration.
+    /// Starts or ends the draining of a member, named by its address or as in the configuration. Returns the addresses of
+    /// those meant.
     ///
     /// # Errors
     /// When there is no such member; says which there are.
-    pub async fn drain(&self, member: &str, draining: bool) -> Result<(), String> {
+    pub async fn drain(&self, member: &str, draining: bool) -> Result<Vec<SocketAddr>, String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Ask::Drain { member: member.to_owned(), draining, reply })?;
         answer.await.map_err(|_| GONE)?

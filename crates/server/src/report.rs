@@ -1,6 +1,7 @@
 //! What a [`Handle`](crate::Handle) answers, put together from what the control task and the shards say.
 
-use crate::admin::view::{Member, Occupancy, Sessions, Shard, Times, ended, work};
+use crate::admin::view::{Member, Name, Occupancy, Sessions, Shard, Times, ended, work};
+use crate::control::dns::NameView;
 use crate::control::{MemberView, View};
 use crate::shards::{ShardCounts, ShardSnapshot};
 use balance::{Decision, Load, NodeId, NodeStats, Refusal, Slot, State};
@@ -22,6 +23,8 @@ pub struct Standing {
     pub sessions: Sessions,
     /// Every member and former member.
     pub members: Vec<MemberStanding>,
+    /// Names in the configuration that stand for no address.
+    pub unresolved: Vec<String>,
     /// What a proxy has to do; `None` of a balancer.
     pub proxy: Option<ProxyReport>,
 }
@@ -44,8 +47,12 @@ pub struct MemberStanding {
 pub struct Figures {
     /// Of the whole process.
     pub totals: Totals,
+    /// Name of the pool that the members are of; empty for a proxy.
+    pub pool: String,
     /// Every member and former member.
     pub members: Vec<MemberReport>,
+    /// How the names stand that the configuration has as members.
+    pub names: Vec<Name>,
 }
 
 /// A member or former member with all its figures, over all shards.
@@ -141,12 +148,14 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
         let state = state(member, view.now, load);
         MemberStanding { address: member.address, member: member.node.member, accepting, state }
     };
+    let unresolved = view.names.iter().filter(|name| name.addresses == 0);
     Standing {
         uptime_seconds: view.now.as_secs_f64(),
         policy: view.policy,
         stopping: view.stopping,
         sessions: counts.iter().map(Shard::from).collect(),
         members: view.members.iter().map(member).collect(),
+        unresolved: unresolved.map(|name| name.name.clone()).collect(),
         proxy: proxy(counts),
     }
 }
@@ -192,7 +201,9 @@ pub(crate) fn figures(view: View, snapshots: &[ShardSnapshot], oldest: &BTreeMap
         let age = oldest.get(&slot).map(|began| view.now.saturating_since(*began).as_secs_f64());
         MemberReport { shown: shown(&member, view.now, load(&member, &counts), &stats, age), stats }
     };
-    Figures { totals, members: view.members.into_iter().map(report).collect() }
+    let name = |NameView { name, addresses, error }| Name { name, addresses, error };
+    let names = view.names.into_iter().map(name).collect();
+    Figures { totals, pool: view.pool, members: view.members.into_iter().map(report).collect(), names }
 }
 
 /// Whether the shard knows this node in this slot; it hears of changes a moment later than the control task.

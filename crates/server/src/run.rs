@@ -12,7 +12,7 @@ use crate::shards::listen::{Bind, expand, open};
 use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
-use balance::Balancer;
+use balance::{Balancer, Places};
 use base::Outbox;
 use config::Config;
 use node::{ProxyShard, Role, Shard, Tokens};
@@ -88,11 +88,13 @@ impl Server {
         }
         let mut control = Control::new(clock, path, config.clone(), binds, (names, resolver), secret)?;
         let (reports_in, reports) = mpsc::unbounded_channel();
+        // The only shard counts its calls itself.
+        let places = (count > 1).then(Arc::<Places>::default);
         let mut workers = Vec::new();
         let mut handles = Vec::new();
         for (index, (peers, sockets)) in connect(count)?.into_iter().zip(sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
-            let role = role(&control, &config, &tokens, index, count)?;
+            let role = role(&control, &config, &tokens, places.as_ref(), index, count)?;
             workers.push(worker(index, clock, sockets, role, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
@@ -209,7 +211,14 @@ fn connect(count: usize) -> io::Result<Vec<Peers>> {
         .collect())
 }
 
-fn role(control: &Control, config: &Config, tokens: &Tokens, index: usize, count: usize) -> io::Result<Role> {
+fn role(
+    control: &Control,
+    config: &Config,
+    tokens: &Tokens,
+    places: Option<&Arc<Places>>,
+    index: usize,
+    count: usize,
+) -> io::Result<Role> {
     let settings = apply::pipeline(config, control.clock.epoch_unix(), false);
     if let Some(proxy) = config.proxy() {
         let (_, topology) = control.start();
@@ -222,6 +231,9 @@ fn role(control: &Control, config: &Config, tokens: &Tokens, index: usize, count
     }
     let mut balancer = Balancer::new(apply::books(config), apply::policy(config, index, count));
     let (nodes, topology) = control.start();
+    if let Some(places) = places {
+        balancer.set_places(Arc::clone(places));
+    }
     balancer.set_nodes(&nodes);
     balancer.set_peers(count as u32 - 1);
     Ok(Role::Balancer(Box::new(Shard::new(balancer, topology, tokens.clone(), settings))))

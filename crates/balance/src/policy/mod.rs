@@ -85,13 +85,16 @@ pub struct Candidates<'a> {
     now: Instant,
     nodes: &'a [Node],
     leases: &'a Leases,
+    /// Whether a call is to begin: `max_calls` limits nothing else.
+    is_call: bool,
     /// Nobody takes calls but those that rest without having asked for it.
     last_resort: bool,
 }
 
 impl<'a> Candidates<'a> {
-    pub(crate) fn new(now: Instant, nodes: &'a [Node], leases: &'a Leases) -> Self {
-        Self { now, nodes, leases, last_resort: false }
+    /// For a new request of this method.
+    pub(crate) fn new(now: Instant, nodes: &'a [Node], leases: &'a Leases, method: Method) -> Self {
+        Self { now, nodes, leases, is_call: method == Method::Invite, last_resort: false }
     }
 
     /// The same with those that rest without having asked for it.
@@ -104,10 +107,10 @@ impl<'a> Candidates<'a> {
         self.nodes.len()
     }
 
-    /// The candidate in a slot, unless it takes no new calls.
+    /// The candidate in a slot, unless it does not take the request.
     pub fn get(&self, slot: Slot) -> Option<Candidate> {
         let node = &self.nodes[slot.index()];
-        let calls = self.leases.cell(slot).total().calls;
+        let calls = self.calls(slot);
         let refusal = if self.last_resort {
             node.last_resort_refusal(self.now, calls)
         } else {
@@ -116,17 +119,21 @@ impl<'a> Candidates<'a> {
         refusal.is_none().then(|| self.candidate(slot, node))
     }
 
-    /// The nodes that take new calls, in the order of their slots.
+    /// The nodes that take the request, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
         (0..self.nodes.len()).filter_map(|index| self.get(Slot(index as u16)))
     }
 
-    /// Every member, and why it takes no new calls if it takes none.
+    /// What the node's limit is compared with.
+    fn calls(&self, slot: Slot) -> u32 {
+        if self.is_call { self.leases.calls(slot) } else { 0 }
+    }
+
+    /// Every member, and why it does not take the request if it does not.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Candidate, Option<Refusal>)> + '_ {
         self.nodes.iter().enumerate().map(|(index, node)| {
             let slot = Slot(index as u16);
-            let calls = self.leases.cell(slot).total().calls;
-            (self.candidate(slot, node), node.refusal(self.now, calls))
+            (self.candidate(slot, node), node.refusal(self.now, self.calls(slot)))
         })
     }
 

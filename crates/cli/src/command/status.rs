@@ -3,7 +3,7 @@ use crate::admin::{Exit, Target};
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
-use server::admin::view::{Health, Member, Members, Proxy, Sessions};
+use server::admin::view::{Health, Member, Members, Name, Proxy, Sessions};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -35,16 +35,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "health": &health,
             "sessions": target.get::<Value>("/api/sessions")?,
             "members": &members["members"],
+            "names": &members["names"],
         });
         println!("{all:#}");
     } else {
         let members: Members = target.get(MEMBERS)?;
-        println!("{}", text(&health, &target.get("/api/sessions")?, &members.members));
+        println!("{}", text(&health, &target.get("/api/sessions")?, &members));
     }
     if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
 }
 
-fn text(health: &Health, sessions: &Sessions, members: &[Member]) -> String {
+fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Members) -> String {
     let Health { version, policy, accepting, .. } = health;
     let members_named = plural(health.members as u64, "member");
     let new_calls = if health.stopping {
@@ -60,12 +61,23 @@ fn text(health: &Health, sessions: &Sessions, members: &[Member]) -> String {
     });
     format!(
         "sarabande {version}, up {up}, policy {policy}, {new_calls}\n\n{}\n\n\
-         sessions: {} active, {} ended and remembered{}",
+         sessions: {} active, {} ended and remembered{}{}",
         rows(members),
         sessions.active,
         sessions.expired,
-        down.collect::<String>()
+        down.collect::<String>(),
+        names.iter().filter_map(trouble).collect::<String>()
     )
+}
+
+/// What is the matter with a name, if anything is.
+fn trouble(Name { name, addresses, error }: &Name) -> Option<String> {
+    Some(match (addresses, error) {
+        (0, None) => format!("\n{name} is being looked up"),
+        (0, Some(error)) => format!("\n{name} is not resolved and stands for no member: {error}"),
+        (_, Some(error)) => format!("\n{name} was not resolved again, its last answer stays: {error}"),
+        (_, None) => return None,
+    })
 }
 
 fn proxy_text(health: &Health, proxy: &Proxy) -> String {
@@ -104,7 +116,8 @@ fn rows(members: &[Member]) -> String {
         "oldest\ncall",
     ]);
     word_column(&mut table, 1);
-    let work = |work: f64| format!("{work:.2}");
+    // The sum of no floats is -0.0.
+    let work = |work: f64| format!("{:.2}", work + 0.0);
     let time = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| milliseconds((ms * 1e3) as u64));
     let age = |age: Option<f64>| age.map_or("-".to_owned(), span);
     for member in members {
@@ -227,6 +240,13 @@ mod tests {
     }
 
     #[test]
+    fn without_members_all_sums_are_nought() {
+        let table = rows(&[]);
+        let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["total", "0", "0", "0.00", "0", "-"]);
+    }
+
+    #[test]
     fn states_show_the_figure_that_goes_with_them() {
         let shown = |name, more| state(&member("10.0.0.1:5060", name, &more));
         assert_eq!(shown("paused", json!({ "paused_seconds": 12.3 })), "paused 12s");
@@ -242,6 +262,7 @@ mod tests {
             healthy: false,
             reasons: Vec::new(),
             members: 1,
+            unresolved: vec!["typo.invalid".to_owned()],
             accepting: 0,
             policy: "tlwl".to_owned(),
             stopping: false,
@@ -249,14 +270,28 @@ mod tests {
             version: "1.2.3".to_owned(),
         };
         let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
-        let text = text(&health, &sessions, &[member("10.0.0.1:5060", "down", &dead)]);
+        let name = |name: &str, addresses, error: &str| {
+            let error = (!error.is_empty()).then(|| error.to_owned());
+            Name { name: name.to_owned(), addresses, error }
+        };
+        let names = vec![
+            name("fine.example", 2, ""),
+            name("typo.invalid", 0, "no name"),
+            name("old.example", 1, "late"),
+        ];
+        let members = Members { members: vec![member("10.0.0.1:5060", "down", &dead)], names };
+        let text = text(&health, &sessions, &members);
         assert!(
             text.starts_with("sarabande 1.2.3, up 1d 1h, policy tlwl, new calls go to 0 of 1 member\n"),
             "{text}"
         );
         assert!(text.contains("\nsessions: 5 active, 6 ended"), "{text}");
         assert!(
-            text.ends_with("\n10.0.0.1:5060 is down for 2m 10s; last probe: no answer in time"),
+            text.ends_with(
+                "\n10.0.0.1:5060 is down for 2m 10s; last probe: no answer in time\n\
+                 typo.invalid is not resolved and stands for no member: no name\n\
+                 old.example was not resolved again, its last answer stays: late"
+            ),
             "{text}"
         );
     }
@@ -264,7 +299,8 @@ mod tests {
     #[test]
     fn a_proxy_shows_its_next_hops_and_transactions() {
         let health: Health = serde_json::from_value(json!({
-            "role": "proxy", "healthy": true, "reasons": [], "members": 0, "accepting": 0, "policy": "none",
+            "role": "proxy", "healthy": true, "reasons": [], "members": 0, "unresolved": [], "accepting": 0,
+            "policy": "none",
             "stopping": false, "uptime_seconds": 5.0, "version": "1.2.3"
         }))
         .unwrap();

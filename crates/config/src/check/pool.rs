@@ -14,10 +14,9 @@ use crate::typed::{Address, Listen, Member, Policy, Pool, Probe, SIP_PORT, Weigh
 /// Work of an INVITE transaction relative to a BYE transaction, where nothing else is set: TLWL-1.75.
 const INVITE_WEIGHT: f64 = 1.75;
 
-/// Methods of RFC 3261 and its extensions: those that can have a weight of their own.
-const METHODS: [&str; 14] = [
+/// Methods of RFC 3261 and its extensions: those that can have a weight of their own. Not ACK, which is no transaction.
+const METHODS: [&str; 13] = [
     "INVITE",
-    "ACK",
     "BYE",
     "CANCEL",
     "OPTIONS",
@@ -121,6 +120,10 @@ pub(crate) fn policy(
 fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
     if METHODS.contains(&method) {
         return;
+    }
+    if method == "ACK" {
+        let remedy = "an ACK is answered by nobody, so it is no work that is left; remove it";
+        return report.key_problem(&join(&format!("{pool}.weights"), method), remedy);
     }
     let remedy = match METHODS.iter().find(|known| known.eq_ignore_ascii_case(method)) {
         Some(known) => format!("methods are case-sensitive; did you mean `{known}`?"),

@@ -171,7 +171,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         for event in out.drain_events() {
             match event {
                 Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
-                Event::Sign(Sign::NoAnswer { .. }) => {}
+                Event::Sign(Sign::NoAnswer { .. } | Sign::Answer { .. }) => {}
                 Event::LookUp(name) => self.asked.push(name),
             }
         }

@@ -7,6 +7,7 @@ use crate::token::Tokens;
 use crate::token::branch::{Transaction, peek_listener};
 use crate::token::route::{self, RouteToken};
 use crate::topology::NodeAddress;
+use crate::validate::{ADDED, LARGEST};
 use ::proxy::{Medium, Refusal, Sink};
 use balance::NodeId;
 use base::{Instant, Outbox};
@@ -64,8 +65,8 @@ pub(crate) struct Live {
     pub(crate) now: Instant,
     /// Unix time now, in seconds.
     pub(crate) unix: u32,
-    /// Answers of our own, by status.
-    pub(crate) replies: BTreeMap<u16, u64>,
+    /// Answers of our own, by status and reason phrase.
+    pub(crate) replies: BTreeMap<(u16, &'static str), u64>,
     hops: Vec<Hop>,
     edits: Edits,
     /// Texts of the headers being added, kept for their memory.
@@ -208,6 +209,7 @@ impl Medium for Live {
         let key = self.keys.client(&self.scratch[via.len()..], message.cseq().method, name);
         let mut bytes = Vec::with_capacity(request.bytes.len() + ADDED);
         self.edits.render(&message, &mut bytes);
+        debug_assert!(bytes.len() <= LARGEST, "what does not fit was refused");
         (Packet { bytes: bytes.into(), to: hop.address, listener: hop.listener }, key)
     }
 
@@ -225,7 +227,7 @@ impl Medium for Live {
 
     fn respond(&mut self, request: &Received, status: u16) -> Packet {
         if status >= 200 {
-            *self.replies.entry(status).or_default() += 1;
+            *self.replies.entry((status, reason(status))).or_default() += 1;
         }
         let message = request.message();
         let to = request_source_target(message.top_via(), request.from).unwrap_or(request.from);
@@ -249,9 +251,6 @@ impl Medium for Live {
         (Packet { bytes: bytes.into(), to: invite.to, listener: invite.listener }, key)
     }
 }
-
-/// Room for what a forwarded request gains: Via, and two Record-Routes.
-const ADDED: usize = 384;
 
 /// The reason phrases of RFC 3261 §21 for what a proxy says of its own.
 fn reason(status: u16) -> &'static str {

@@ -269,7 +269,7 @@ impl ProxyShard {
         match reply::answer(message, (listener, from), own, topology, tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                *self.counters.replies.entry(own.status()).or_default() += 1;
+                *self.counters.replies.entry((own.status(), own.reason())).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
         }
@@ -337,8 +337,8 @@ impl ProxyShard {
         let core = self.proxy.counters();
         counters.requests_forwarded = core.forwarded + core.retried + core.stateless;
         counters.responses_forwarded = core.relayed;
-        for (&status, &count) in &self.live.replies {
-            *counters.replies.entry(status).or_default() += count;
+        for (&reply, &count) in &self.live.replies {
+            *counters.replies.entry(reply).or_default() += count;
         }
         if core.stray > 0 {
             *counters.drops.entry(Drop::ForeignResponse.reason()).or_default() += core.stray;

@@ -89,7 +89,8 @@ async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>
         Some(other) => return Err(wrong("oldest", other, "true or false")),
     };
     let figures = handle.figures(oldest).await.map_err(gone)?;
-    Ok(Json(Members { members: figures.members.into_iter().map(|report| report.shown).collect() }))
+    let members = figures.members.into_iter().map(|report| report.shown).collect();
+    Ok(Json(Members { members, names: figures.names }))
 }
 
 async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Failure> {
@@ -124,10 +125,10 @@ async fn set_draining(handle: &Handle, uri: &Uri, draining: bool) -> Result<Json
         let text = "which member? Add ?member= with its address, or its name in the configuration";
         return Err(Failure(StatusCode::BAD_REQUEST, text.to_owned()));
     };
-    handle.drain(&member, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
+    let meant = handle.drain(&member, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
     let all = handle.figures(true).await.map_err(gone)?.members.into_iter().map(|report| report.shown);
-    let meant = all.filter(|shown| shown.name == member || shown.address.to_string() == member);
-    Ok(Json(Members { members: meant.collect() }))
+    let members = all.filter(|shown| meant.contains(&shown.address)).collect();
+    Ok(Json(Members { members, names: Vec::new() }))
 }
 
 async fn reload(State(handle): State<Handle>, uri: Uri) -> Result<Json<Reloaded>, Failure> {

@@ -195,6 +195,33 @@ async fn members_show_calls_and_what_they_did() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_not_found_is_shown() {
+    let nobody = free_udp().await;
+    let site = Site::launch(|alive, _| {
+        format!(
+            "[pool.servers]\nmembers = [\"{alive}\", \"typo.invalid\"]\n[dns]\nservers = [\"{nobody}\"]\n"
+        )
+    });
+    let site = site.await;
+    let health: Health = site.ask("GET", "/api/health").await.json();
+    assert_eq!(
+        (health.healthy, health.members, health.unresolved),
+        (true, 1, vec!["typo.invalid".to_owned()])
+    );
+    let members: Members = site.ask("GET", "/api/members").await.json();
+    let [name] = members.names.as_slice() else { panic!("one name: {members:?}") };
+    assert_eq!((name.name.as_str(), name.addresses, name.error.is_some()), ("typo.invalid", 0, true));
+    let samples = samples(&site.ask("GET", "/metrics").await.body);
+    assert_eq!(samples["sarabande_name_addresses{name=\"typo.invalid\"}"], 0.0);
+    assert_eq!(samples["sarabande_name_failed{name=\"typo.invalid\"}"], 1.0);
+    site.ask("POST", &format!("/api/drain?member={}", site.alive)).await;
+    let health: Health = site.ask("GET", "/api/health").await.json();
+    let reason =
+        format!("no member takes new calls: {} is draining, typo.invalid is not resolved", site.alive);
+    assert_eq!(health.reasons, [reason]);
+}
+
+#[tokio::test]
 async fn sessions_are_counted_and_found_by_call_id() {
     let site = Site::start().await;
     site.call("a/b&c").await;
@@ -389,7 +416,7 @@ async fn metrics_have_types_and_cumulative_buckets() {
     let samples = samples(&reply.body);
     let (alive, dead) = (site.alive, site.dead);
     let of = |metric: &str, member: SocketAddr, more: &str| {
-        let series = format!("{metric}{{member=\"{member}\",name=\"{member}\"{more}}}");
+        let series = format!("{metric}{{member=\"{member}\",name=\"{member}\",pool=\"servers\"{more}}}");
         *samples.get(&series).unwrap_or_else(|| panic!("no {series} in\n{}", reply.body))
     };
     assert_eq!(of("sarabande_member_calls", alive, ""), 2.0);

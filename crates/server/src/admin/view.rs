@@ -17,8 +17,10 @@ pub struct Health {
     pub healthy: bool,
     /// Why not; empty when healthy.
     pub reasons: Vec<String>,
-    /// Members that the configuration names.
+    /// Members that the configuration names, each address of a name for itself.
     pub members: usize,
+    /// Names in the configuration that stand for no address: none was found yet.
+    pub unresolved: Vec<String>,
     /// Members that take new calls.
     pub accepting: usize,
     /// Name of the policy in force; `none` of a proxy.
@@ -36,6 +38,19 @@ pub struct Health {
 pub struct Members {
     /// Former members too, until they are forgotten.
     pub members: Vec<Member>,
+    /// How the names stand that the configuration has as members; not of drain and undrain.
+    pub names: Vec<Name>,
+}
+
+/// A name that the configuration has as a member.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Name {
+    /// As the configuration has it.
+    pub name: String,
+    /// How many addresses its last good answer had; 0 if there was none, and so it stands for no member.
+    pub addresses: usize,
+    /// How the last look-up failed; `null` if it did not.
+    pub error: Option<String>,
 }
 
 /// One member or former member.
@@ -268,7 +283,9 @@ impl Health {
             reasons.push("stopping: no new calls are taken".to_owned());
         }
         if accepting == 0 && standing.proxy.is_none() {
-            let states: Vec<_> = configured().map(|m| format!("{} is {}", m.address, m.state)).collect();
+            let of_names = standing.unresolved.iter().map(|name| format!("{name} is not resolved"));
+            let states = configured().map(|m| format!("{} is {}", m.address, m.state));
+            let states: Vec<_> = states.chain(of_names).collect();
             let states = if states.is_empty() { "there is none".to_owned() } else { states.join(", ") };
             reasons.push(format!("no member takes new calls: {states}"));
         }
@@ -277,6 +294,7 @@ impl Health {
             healthy: reasons.is_empty(),
             reasons,
             members: configured().count(),
+            unresolved: standing.unresolved.clone(),
             accepting,
             policy: standing.policy.to_owned(),
             stopping: standing.stopping,

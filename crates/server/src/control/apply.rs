@@ -177,6 +177,7 @@ impl Control {
         let mut topology = node::Topology::clone(&self.topology);
         topology.names = own_names(&config.listen.names);
         self.topology = Arc::new(topology);
+        self.names.keep_only(self.config.members());
         self.update_members();
         // Names may have changed without a change of the nodes.
         self.told = u64::MAX;

@@ -19,6 +19,17 @@ pub(crate) struct Resolved {
 /// What came of the look-up of a name.
 pub(crate) type Answer = (Address, Result<Vec<Share>, String>);
 
+/// What is known of a name among the members.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct NameView {
+    /// As the configuration has it.
+    pub(crate) name: String,
+    /// How many addresses its last good answer had; 0 if there was none.
+    pub(crate) addresses: usize,
+    /// How the last look-up failed, if it did.
+    pub(crate) error: Option<String>,
+}
+
 /// The last good answer for each name, and which are being asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -56,19 +67,46 @@ impl Names {
         all
     }
 
-    /// Whether a name among the members has never been answered.
-    pub(crate) fn lack(&self, members: &[Member]) -> bool {
-        let known =
-            |address: &Address| matches!(address, Address::Socket(_)) || self.last.contains_key(address);
-        members.iter().any(|member| !known(&member.address))
+    /// Forgets the names that are not among the members any more.
+    pub(crate) fn keep_only(&mut self, members: &[Member]) {
+        let is_named = |name: &Address| names(members).any(|named| named == name);
+        self.last.retain(|name, _| is_named(name));
+        self.failed.retain(|name, _| is_named(name));
+    }
+
+    /// Whether nothing is known yet of a name among the members: its first look-up has not come to an end.
+    pub(crate) fn awaits(&self, members: &[Member]) -> bool {
+        names(members).any(|name| !self.last.contains_key(name) && !self.failed.contains_key(name))
     }
 
     /// The names among the members that are to be asked for now: those that are not being asked for.
     pub(crate) fn ask(&mut self, members: &[Member]) -> Vec<Address> {
-        let names = members.iter().map(|member| &member.address);
-        let mut names: Vec<_> = names.filter(|name| !matches!(name, Address::Socket(_))).cloned().collect();
-        names.retain(|name| self.under_way.insert(name.clone()));
-        names
+        names(members).filter(|name| self.under_way.insert((*name).clone())).cloned().collect()
+    }
+
+    /// Of these, those that have never been answered.
+    pub(crate) fn ask_again(&mut self, members: &[Member]) -> Vec<Address> {
+        let Self { last, under_way, .. } = self;
+        let lacking = names(members).filter(|name| !last.contains_key(*name));
+        lacking.filter(|name| under_way.insert((*name).clone())).cloned().collect()
+    }
+
+    /// What an address or name among the members stands for.
+    pub(crate) fn addresses(&self, of: &Address) -> Vec<SocketAddr> {
+        match of {
+            Address::Socket(address) => vec![*address],
+            name => self.last.get(name).into_iter().flatten().map(|&(address, _)| address).collect(),
+        }
+    }
+
+    /// How the names among the members stand.
+    pub(crate) fn view(&self, members: &[Member]) -> Vec<NameView> {
+        let view = |name: &Address| NameView {
+            name: name.to_string(),
+            addresses: self.last.get(name).map_or(0, Vec::len),
+            error: self.failed.get(name).cloned(),
+        };
+        names(members).map(view).collect()
     }
 
     /// Takes an answer of [`look_up`]; an empty one is no answer. Failures are logged when they are news.
@@ -77,19 +115,28 @@ impl Names {
         match answer {
             Ok(shares) if !shares.is_empty() => {
                 if self.failed.remove(&name).is_some() {
-                    tracing::info!(member = %name, "name resolved again");
+                    tracing::info!(member = %name, "name resolved");
                 }
                 self.last.insert(name, shares);
             }
             other => {
                 let error = other.err().unwrap_or_else(|| "no address".to_owned());
                 if self.failed.get(&name) != Some(&error) {
-                    tracing::warn!(member = %name, %error, "name not resolved; the last answer stays");
+                    if self.last.contains_key(&name) {
+                        tracing::warn!(member = %name, %error, "name not resolved; the last answer stays");
+                    } else {
+                        tracing::warn!(member = %name, %error, "name not resolved; no member until it is");
+                    }
                     self.failed.insert(name, error);
                 }
             }
         }
     }
+}
+
+/// The members that are names.
+fn names(members: &[Member]) -> impl Iterator<Item = &Address> {
+    members.iter().map(|member| &member.address).filter(|address| !matches!(address, Address::Socket(_)))
 }
 
 /// Asks for these names at once; each answer comes when it is there.
@@ -130,7 +177,32 @@ mod tests {
         let resolved = names.resolved(&members);
         let seen: Vec<_> = resolved.iter().map(|r| (r.name.as_str(), r.address, r.capacity)).collect();
         assert_eq!(seen, [("192.0.2.1:5060", literal, 2.0), ("a.example", second, 1.0)]);
-        assert!(names.lack(&members) && !names.lack(&members[..2]), "b.example was never answered");
+        let view = |name: &str, addresses, error: &str| NameView {
+            name: name.to_owned(),
+            addresses,
+            error: Some(error.to_owned()),
+        };
+        assert_eq!(
+            names.view(&members),
+            [view("a.example", 2, "no address"), view("b.example", 0, "no such name")]
+        );
+        assert_eq!(names.ask_again(&members), [host("b.example")], "it was never answered");
+    }
+
+    #[test]
+    fn a_name_that_left_the_file_is_new_when_it_comes_back() {
+        let members = ["a.example", "b.example"].map(|name| Member {
+            address: host(name),
+            capacity: 1.0,
+            max_calls: 0,
+        });
+        let mut names = Names::default();
+        assert!(names.awaits(&members));
+        names.learn((host("a.example"), Ok(vec![("192.0.2.1:5060".parse().unwrap(), 1.0)])));
+        names.learn((host("b.example"), Err("no such name".to_owned())));
+        assert!(!names.awaits(&members), "a failure is an end, too");
+        names.keep_only(&members[1..]);
+        assert!(!names.awaits(&members[1..]) && names.awaits(&members[..1]));
     }
 
     #[test]

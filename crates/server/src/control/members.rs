@@ -32,8 +32,9 @@ impl Control {
                 max_calls: member.max_calls,
             })
             .collect();
-        if self.names.lack(self.config.members()) {
-            // Who a name means is not known yet: nobody leaves until it is.
+        if self.names.awaits(self.config.members()) {
+            // A name that is new in the file may mean a member: nobody leaves until its first look-up has come to an end,
+            // which it does in seconds.
             for node in self.cluster.nodes().iter().filter(|node| node.member) {
                 if members.iter().all(|member| member.id != node.id) {
                     let (capacity, max_calls) = (node.capacity, node.max_calls);
@@ -47,6 +48,7 @@ impl Control {
         let asked = nodes.filter(|(_, (node, _))| node.member);
         let targets: Vec<_> = asked.map(|(slot, (_, node))| (Slot(slot as u16), node.address)).collect();
         self.probes.set_targets(now, &targets);
+        self.suspect_the_dead(now);
     }
 
     /// The members' addresses that a listener leads to.
@@ -161,6 +163,12 @@ impl Control {
         self.topology = Arc::new(topology);
     }
 
+    /// Asks again for the names that no look-up has found yet.
+    pub(super) fn look_up_missing(&mut self, answers: &mpsc::UnboundedSender<dns::Answer>) {
+        let names = self.names.ask_again(self.config.members());
+        dns::look_up(names, &mut self.resolver, answers);
+    }
+
     /// Asks for the members that are names, those aside that are being asked for already.
     pub(super) fn look_up(&mut self, answers: &mpsc::UnboundedSender<dns::Answer>) {
         let names = self.names.ask(self.config.members());
@@ -175,6 +183,7 @@ mod tests {
     use crate::control::dns::Names;
     use crate::control::resolver::Resolver;
     use crate::shards::listen::Bind;
+    use config::Address;
     use std::net::SocketAddr;
 
     fn config(members: &[&str]) -> config::Config {
@@ -240,5 +249,73 @@ mod tests {
         control.take_over(config(&[A, C, B]));
         control.swept(&[false, false, false]);
         assert_eq!(seen(&control), expected(&[(0, A, true), (1, B, true), (2, C, true)]));
+    }
+
+    /// Who is a member by now.
+    fn members(control: &Control) -> Vec<String> {
+        let named = control.view().members.into_iter().filter(|member| member.node.member);
+        named.map(|member| member.address.to_string()).collect()
+    }
+
+    fn learn(control: &mut Control, name: &str, addresses: Result<&[&str], &str>) {
+        let shares = |all: &[&str]| all.iter().map(|address| (address.parse().unwrap(), 1.0)).collect();
+        let answer = addresses.map(shares).map_err(str::to_owned);
+        control.names.learn((Address::Host { name: name.to_owned(), port: None }, answer));
+        control.update_members();
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_not_found_holds_nobody() {
+        let mut control = control(&[A, B]);
+        control.take_over(config(&[B, "typo.invalid"]));
+        assert_eq!(members(&control), [A, B], "the name may mean A, and is being asked for");
+        learn(&mut control, "typo.invalid", Err("no such name"));
+        assert_eq!(members(&control), [B]);
+        control.take_over(config(&[B, "typo.invalid", C]));
+        assert_eq!(members(&control), [B, C]);
+        control.take_over(config(&[C, "typo.invalid"]));
+        assert_eq!(members(&control), [C], "nobody waits for a name that was not found");
+    }
+
+    #[tokio::test]
+    async fn each_name_keeps_its_own_last_answer() {
+        let mut control = control(&[A]);
+        control.take_over(config(&["a.example", "b.example"]));
+        learn(&mut control, "a.example", Ok(&[A, B]));
+        learn(&mut control, "b.example", Ok(&[C]));
+        learn(&mut control, "a.example", Err("no answer in time"));
+        assert_eq!(members(&control), [A, B, C]);
+        control.take_over(config(&["b.example"]));
+        assert_eq!(members(&control), [C]);
+    }
+
+    #[tokio::test]
+    async fn drain_takes_every_form_that_the_file_takes() {
+        let first = "127.0.0.8:5060";
+        let mut control = control(&["127.0.0.8", B, "Pool.example", "typo.invalid"]);
+        learn(&mut control, "pool.example", Ok(&[B, C]));
+        let mut meant = |named: &str| {
+            let meant =
+                control.drain(named, true).map_err(|error| error.split(';').next().unwrap().to_owned());
+            meant.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+        };
+        for (named, wanted) in [("127.0.0.8", first), (first, first), (B, B)] {
+            assert_eq!(meant(named).as_deref(), Ok(wanted), "{named}");
+        }
+        let both = format!("{B} {C}");
+        for named in ["Pool.example", "pool.example"] {
+            assert_eq!(
+                meant(named).as_deref(),
+                Ok(both.as_str()),
+                "B has a name of its own, and is meant all the same"
+            );
+        }
+        let refused = |text: &str| Err(text.to_owned());
+        assert_eq!(
+            meant("typo.invalid"),
+            refused("typo.invalid is not resolved: it stands for no member yet")
+        );
+        assert_eq!(meant("127.0.0.9"), refused("no member \"127.0.0.9\""));
+        assert_eq!(meant(""), refused("no member \"\""));
     }
 }

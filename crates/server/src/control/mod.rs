@@ -5,6 +5,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod dns;
+mod health;
 mod members;
 mod probes;
 pub(crate) mod resolver;
@@ -15,9 +16,9 @@ use crate::shards::listen::{Bind, unserved};
 use crate::shards::{Command, Report, ShardCounts, WorkerHandle, ask_each};
 use balance::{Cluster, Node, Sign, Slot};
 use base::Instant;
-use config::Config;
-use dns::Names;
-use node::{Outcome, Reason, Topology};
+use config::{Address, Config};
+use dns::{NameView, Names};
+use node::{Reason, Topology};
 use probes::Probes;
 use resolver::Resolver;
 use std::collections::BTreeSet;
@@ -32,7 +33,12 @@ use tokio::time::{Interval, MissedTickBehavior};
 /// What the admin side asks of the control task.
 pub(crate) enum Ask {
     View(oneshot::Sender<View>),
-    Drain { member: String, draining: bool, reply: oneshot::Sender<Result<(), String>> },
+    /// Answers with the addresses of those meant.
+    Drain {
+        member: String,
+        draining: bool,
+        reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
+    },
     Reload(oneshot::Sender<Result<Vec<String>, String>>),
     Stop,
 }
@@ -52,12 +58,16 @@ pub(crate) struct MemberView {
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) now: Instant,
+    /// Name of the pool; empty for a proxy.
+    pub(crate) pool: String,
     pub(crate) policy: &'static str,
     pub(crate) stopping: bool,
     /// In the order of their slots; not every slot has one.
     pub(crate) members: Vec<MemberView>,
     /// Names that shards wanted to know of and nobody asked for, because too many were being asked for.
     pub(crate) look_ups_forgotten: u64,
+    /// The members that are names.
+    pub(crate) names: Vec<NameView>,
 }
 
 impl View {
@@ -120,6 +130,8 @@ pub(crate) struct Control {
 
 /// How often it is looked whether the machine has changed: its time, its addresses.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
+/// How often names are asked for that were never found: the file or the DNS has an error, and somebody mends it.
+const RETRY: Duration = Duration::from_secs(3);
 /// How often the shards are asked whether calls are left when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
@@ -201,6 +213,7 @@ impl Control {
         let mut refresh = every(self.config.dns.refresh);
         refresh.tick().await;
         let (swept_in, mut swept) = mpsc::unbounded_channel();
+        let mut retry = every(RETRY);
         let mut look_around = every(LOOK_AROUND);
         let mut sweep = every(self.sweep_period());
         let mut stop_poll = every(STOP_POLL);
@@ -228,6 +241,7 @@ impl Control {
                     }
                 }
                 _ = refresh.tick() => self.look_up(&answers_in),
+                _ = retry.tick() => self.look_up_missing(&answers_in),
                 _ = sweep.tick() => self.sweep(&swept_in),
                 Some(used) = swept.recv() => self.swept(&used),
                 _ = look_around.tick() => self.look_around(),
@@ -271,43 +285,14 @@ impl Control {
                 tracing::info!(member = %self.remarks[slot.index()].address, ?rest, "member answered 503, it rests");
                 self.cluster.pause(slot, until, asked);
             }
-            // Neither is proof (an ICMP error is easily forged), but a probe is quick to tell.
-            Report::Sign(Sign::NoAnswer { slot }) => self.probes.hurry(now, slot),
+            Report::Sign(Sign::NoAnswer { slot }) => self.suspect(now, slot),
+            Report::Sign(Sign::Answer { slot }) => self.answered(now, slot),
             Report::Unreachable(address) => {
                 if let Some(slot) = self.topology.slot_at(address) {
-                    self.probes.hurry(now, slot);
+                    self.suspect(now, slot);
                 }
             }
             Report::Died => {}
-        }
-    }
-
-    fn probed(&mut self, outcomes: Vec<Outcome>) {
-        let now = self.clock.now();
-        for outcome in outcomes {
-            let slot = outcome.slot;
-            let before = self.cluster.nodes()[slot.index()].reachable;
-            // A closed port answers for itself; silence and 503 have to repeat.
-            match outcome.reason {
-                Reason::Unreachable => self.cluster.unreachable(now, slot),
-                // Members that nobody probes may not know OPTIONS: that somebody listens has to do.
-                _ if self.config.pool().is_some_and(|pool| !pool.probe.enabled) => {
-                    self.cluster.reachable(now, slot);
-                }
-                _ => self.cluster.probed(now, slot, outcome.alive),
-            }
-            let remark = &mut self.remarks[slot.index()];
-            remark.last_probe = Some(outcome.reason);
-            let after = self.cluster.nodes()[slot.index()].reachable;
-            if before != after {
-                remark.last_change = now;
-                let (member, reason) = (remark.address, outcome.reason);
-                if after {
-                    tracing::info!(%member, %reason, "member is back");
-                } else {
-                    tracing::warn!(%member, %reason, "member is dead: new calls go elsewhere");
-                }
-            }
         }
     }
 
@@ -342,6 +327,7 @@ impl Control {
         let members = all.filter(|(_, (_, remark))| !matches!(remark.tenure, Tenure::Vacant));
         View {
             now: self.clock.now(),
+            pool: self.config.pool().map_or_else(String::new, |pool| pool.name.clone()),
             policy: self.config.pool().map_or("none", |pool| pool.policy.name()),
             stopping: self.stopping.is_some(),
             members: members
@@ -355,15 +341,23 @@ impl Control {
                 })
                 .collect(),
             look_ups_forgotten: self.targets.forgotten(),
+            names: self.names.view(self.config.members()),
         }
     }
 
-    /// By address or by the name in the configuration, which may stand for several.
-    fn drain(&mut self, member: &str, draining: bool) -> Result<(), String> {
+    /// By address or name, in any form that the configuration takes; a name may stand for several.
+    fn drain(&mut self, member: &str, draining: bool) -> Result<Vec<SocketAddr>, String> {
         let view = self.view();
-        let is_meant = |known: &&MemberView| known.name == member || known.address.to_string() == member;
-        let mut meant = view.members.iter().filter(is_meant).peekable();
-        if meant.peek().is_none() {
+        let named: Option<Address> = member.parse().ok();
+        let (name, addresses) = named
+            .map_or((String::new(), Vec::new()), |named| (named.to_string(), self.names.addresses(&named)));
+        // By its address too: two names for one server are one member, which has the first.
+        let is_meant = |known: &&MemberView| known.name == name || addresses.contains(&known.address);
+        let meant: Vec<_> = view.members.iter().filter(is_meant).collect();
+        if view.names.iter().any(|known| known.name == name && known.addresses == 0) && meant.is_empty() {
+            return Err(format!("{name} is not resolved: it stands for no member yet"));
+        }
+        if meant.is_empty() {
             let both = |known: &MemberView| match known.address.to_string() {
                 address if address == known.name => address,
                 address => format!("{address} ({})", known.name),
@@ -371,11 +365,11 @@ impl Control {
             let known: Vec<_> = view.members.iter().map(both).collect();
             return Err(format!("no member {member:?}; there are: {}", known.join(", ")));
         }
-        for known in meant {
+        for known in &meant {
             self.cluster.drain(known.slot, draining);
             tracing::info!(member = %known.address, draining, "drain changed");
         }
-        Ok(())
+        Ok(meant.iter().map(|known| known.address).collect())
     }
 
     fn stop(&mut self) {

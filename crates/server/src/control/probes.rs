@@ -65,6 +65,10 @@ impl Probes {
         self.prober.hurry(now, slot);
     }
 
+    pub(super) fn clear(&mut self, slot: Slot) {
+        self.prober.clear(slot);
+    }
+
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.prober.deadline()
     }

@@ -178,8 +178,8 @@ mod tests {
         RData::SRV(SRV::new(priority, weight, 5070, Name::from_ascii(target).unwrap()))
     }
 
-    fn shares(expected: &[(&str, f64)]) -> Result<Vec<Share>, String> {
-        Ok(expected.iter().map(|&(address, share)| (address.parse().unwrap(), share)).collect())
+    fn shares(expected: &[(&str, f64)]) -> Vec<Share> {
+        expected.iter().map(|&(address, share)| (address.parse().unwrap(), share)).collect()
     }
 
     fn sip(name: &str) -> Question {
@@ -200,14 +200,14 @@ mod tests {
             ("_sip._udp.hollow.test.", srv(1, 1, "nowhere.test.")),
         ]);
         let mut resolver = Resolver::new(&[server.await]);
-        assert_eq!(resolver.ask(sip("plain.test.")).await, shares(&[("192.0.2.1:5060", 1.0)]));
-        let both = shares(&[("192.0.2.3:5070", 1.5), ("192.0.2.4:5070", 0.5)]);
+        assert_eq!(resolver.ask(sip("plain.test.")).await, Ok(shares(&[("192.0.2.1:5060", 1.0)])));
+        let both = Ok(shares(&[("192.0.2.3:5070", 1.5), ("192.0.2.4:5070", 0.5)]));
         assert_eq!(resolver.ask(sip("both.test.")).await, both);
         assert_eq!(resolver.ask(Question::Services("_sip._udp.both.test.".to_owned())).await, both);
         let addresses = Question::Addresses { name: "both.test.".to_owned(), port: 5080 };
-        assert_eq!(resolver.ask(addresses).await, shares(&[("192.0.2.1:5080", 1.0)]));
+        assert_eq!(resolver.ask(addresses).await, Ok(shares(&[("192.0.2.1:5080", 1.0)])));
         // RFC 3263 §4.2: SRV records were found, so the name's own address is not asked for.
-        assert_eq!(resolver.ask(sip("hollow.test.")).await, shares(&[]));
-        assert_eq!(resolver.ask(sip("nowhere.test.")).await, shares(&[]));
+        assert_eq!(resolver.ask(sip("hollow.test.")).await, Ok(shares(&[])));
+        assert_eq!(resolver.ask(sip("nowhere.test.")).await, Ok(shares(&[])));
     }
 }

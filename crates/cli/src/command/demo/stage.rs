@@ -95,7 +95,7 @@ impl Stage {
 
     pub(super) async fn drain(&self, index: usize, draining: bool) -> Result<()> {
         let drained = self.handle.drain(&self.addresses[index].to_string(), draining).await;
-        drained.map_err(|error| anyhow!(error))
+        drained.map(drop).map_err(|error| anyhow!(error))
     }
 
     /// What the balancer knows of each server, in the order of the cast.

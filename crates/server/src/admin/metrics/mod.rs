@@ -2,7 +2,7 @@
 
 mod text;
 
-use super::view::ended;
+use super::view::{Name, ended};
 use crate::{Figures, MemberReport, ShardTotals, Totals};
 use balance::Why;
 use node::{Drop, ProxyReport};
@@ -40,7 +40,7 @@ const STATES: [&str; 7] = ["up", "slow-start", "paused", "full", "draining", "do
 
 /// The page of `GET /metrics`.
 pub(super) fn page(figures: &Figures) -> String {
-    let Figures { totals, members } = figures;
+    let Figures { totals, pool, members, names } = figures;
     let mut page = Page::default();
     process(&mut page, totals);
     messages(&mut page, totals);
@@ -48,10 +48,24 @@ pub(super) fn page(figures: &Figures) -> String {
     if let Some(report) = &totals.proxy {
         proxy(&mut page, report);
     }
-    let members: Vec<_> = members.iter().map(|report| (report.shown.address.to_string(), report)).collect();
+    let shown = |report: &MemberReport| report.shown.address.to_string();
+    let members: Vec<_> = members.iter().map(|report| (shown(report), report, pool.as_str())).collect();
     member_gauges(&mut page, &members);
     member_history(&mut page, &members);
+    self::names(&mut page, names);
     page.finish()
+}
+
+fn names(page: &mut Page, names: &[Name]) {
+    let mut addresses =
+        page.gauge("sarabande_name_addresses", "Addresses that a member's name stands for; 0: not resolved.");
+    for name in names {
+        addresses.sample(&[("name", &name.name)], name.addresses);
+    }
+    let mut failed = page.gauge("sarabande_name_failed", "1 if the last look-up of a member's name failed.");
+    for name in names {
+        failed.sample(&[("name", &name.name)], u8::from(name.error.is_some()));
+    }
 }
 
 fn process(page: &mut Page, totals: &Totals) {
@@ -84,8 +98,8 @@ fn messages(page: &mut Page, totals: &Totals) {
         page.counter(name, help).sample(&[], count);
     }
     let mut replies = page.counter("sarabande_replies_total", "Requests answered by the balancer itself.");
-    for (status, count) in &counters.replies {
-        replies.sample(&[("status", &status.to_string())], count);
+    for ((status, reason), count) in &counters.replies {
+        replies.sample(&[("status", &status.to_string()), ("reason", reason)], count);
     }
     // Also those that have not happened: a series that begins at its first event hides it from `rate()`.
     let mut drops: BTreeMap<&str, u64> = Drop::ALL.iter().map(|drop| (drop.reason(), 0)).collect();
@@ -142,16 +156,18 @@ fn shards(page: &mut Page, shards: &[ShardTotals]) {
     }
 }
 
-/// Members with their addresses as text.
-type Members<'a> = [(String, &'a MemberReport)];
+/// Members with their addresses as text and the name of their pool.
+type Members<'a> = [(String, &'a MemberReport, &'a str)];
 
-fn labels<'a>((address, report): &'a (String, &MemberReport)) -> [(&'a str, &'a str); 2] {
-    [("member", address), ("name", &report.shown.name)]
+type Label<'a> = (&'a str, &'a str);
+
+fn labels<'a>((address, report, pool): &'a (String, &MemberReport, &str)) -> [Label<'a>; 3] {
+    [("member", address), ("name", &report.shown.name), ("pool", pool)]
 }
 
 /// The labels of a member and one more.
-fn with<'a>(member: [(&'a str, &'a str); 2], name: &'a str, value: &'a str) -> [(&'a str, &'a str); 3] {
-    [member[0], member[1], (name, value)]
+fn with<'a>([member, of, pool]: [Label<'a>; 3], name: &'a str, value: &'a str) -> [Label<'a>; 4] {
+    [member, of, pool, (name, value)]
 }
 
 fn member_gauges(page: &mut Page, members: &Members<'_>) {

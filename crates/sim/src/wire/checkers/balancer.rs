@@ -144,8 +144,9 @@ impl BalancerWatch {
             life.ways.insert(key.clone(), way.clone());
         }
         let before = self.branches.insert((key, to), way.branch.clone());
-        if !self.rekeyed && before.is_some_and(|before| before != way.branch) {
-            return Err(format!("{} went to {to} under another branch than before a restart", name()));
+        if let Some(before) = before.filter(|before| !self.rekeyed && *before != way.branch) {
+            let (before, now) = (before.escape_ascii(), way.branch.escape_ascii());
+            return Err(format!("{} went to {to} as {now}, before a restart as {before}", name()));
         }
         Ok(())
     }
@@ -197,8 +198,13 @@ impl BalancerWatch {
     }
 }
 
+/// RFC 3261 §17.2.3: two hosts may use the same branch, as proxies that share a key do for what they forward without a
+/// transaction.
 fn key(request: &Message<'_>, method: Method) -> RequestKey {
     let number = request.cseq().number.to_be_bytes();
-    let branch = request.top_via().branch.unwrap_or_default();
-    [request.call_id(), b"\n", &number, method.name().as_bytes(), b"\n", branch].concat()
+    let via = request.top_via();
+    let sent_by = format!("{:?} {:?}", via.host, via.port);
+    let branch = via.branch.unwrap_or_default();
+    [request.call_id(), b"\n", &number, method.name().as_bytes(), b"\n", sent_by.as_bytes(), b"\n", branch]
+        .concat()
 }

@@ -148,6 +148,8 @@ impl BalancerProcess {
             match event {
                 Event::Sign(Sign::NoAnswer { slot }) => self.prober.hurry(now, slot),
                 Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
+                // Probes are regular and see for themselves.
+                Event::Sign(Sign::Answer { .. }) => {}
                 Event::LookUp(name) => unreachable!("everybody in here is known by address, not as {name}"),
             }
         }
@@ -157,10 +159,11 @@ impl BalancerProcess {
 
     /// What probes say.
     fn judge(&mut self, now: Instant) {
-        for Outcome { slot, alive, reason } in self.outcomes.drain_events() {
-            match reason {
-                Reason::Unreachable => self.cluster.unreachable(now, slot),
-                Reason::Status(_) | Reason::Timeout => self.cluster.probed(now, slot, alive),
+        for Outcome { slot, alive, reason, rest } in self.outcomes.drain_events() {
+            match (reason, rest) {
+                (Reason::Unreachable, _) => self.cluster.unreachable(now, slot),
+                (_, Some(rest)) => self.cluster.refused(now, slot, now + rest.length, rest.asked),
+                (Reason::Status(_) | Reason::Timeout, None) => self.cluster.probed(now, slot, alive),
             }
         }
         self.outcomes.clear();

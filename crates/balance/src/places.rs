@@ -1,0 +1,42 @@
+use crate::Slot;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// The calls on each node that has a limit, over all shards of a process: what they have to agree on at once, since
+/// what they hear of each other's load is a batch late.
+///
+/// The number of a node is the sum over the call leases of all shards, as its load is within one; a shard changes it
+/// together with its own. Relaxed atomics suffice: each number stands for itself.
+#[derive(Debug)]
+pub struct Places(Box<[AtomicU32]>);
+
+/// One for each slot that there can be.
+const SLOTS: usize = 1 << 16;
+
+impl Default for Places {
+    fn default() -> Self {
+        Self((0..SLOTS).map(|_| AtomicU32::new(0)).collect())
+    }
+}
+
+impl Places {
+    /// The calls on the node in `slot`; 0 if it has no limit.
+    pub fn calls(&self, slot: Slot) -> u32 {
+        self.0[slot.index()].load(Ordering::Relaxed)
+    }
+
+    /// Takes a place if fewer than `limit` are taken.
+    pub(crate) fn take(&self, slot: Slot, limit: u32) -> bool {
+        let next = |calls| (calls < limit).then_some(calls + 1);
+        self.0[slot.index()].fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Counts calls that are there whatever the limit.
+    pub(crate) fn add(&self, slot: Slot, calls: u32) {
+        self.0[slot.index()].fetch_add(calls, Ordering::Relaxed);
+    }
+
+    /// Gives places back.
+    pub(crate) fn give(&self, slot: Slot, calls: u32) {
+        self.0[slot.index()].fetch_sub(calls, Ordering::Relaxed);
+    }
+}

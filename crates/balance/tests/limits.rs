@@ -1,0 +1,51 @@
+//! Nodes that have as many calls as they may have.
+mod common;
+
+use balance::policy::Tlwl;
+use balance::*;
+use base::Instant;
+use common::*;
+use wire::Method;
+
+/// One node that may have one call, and has it.
+fn full(policy: Box<dyn Policy>) -> Balancer {
+    let mut cluster = cluster(&[1.0]);
+    let limited: Vec<_> = members(&[1.0]).into_iter().map(|m| Member { max_calls: 1, ..m }).collect();
+    cluster.set_members(Instant::ZERO, &limited);
+    let mut balancer = Balancer::new(Settings::default(), policy);
+    balancer.set_nodes(cluster.nodes());
+    slot_of(balancer.request(Instant::ZERO, &request(0, Method::Invite, 1)));
+    balancer
+}
+
+/// A registrar whose lines are taken still takes registrations, messages and whatever else is no call.
+#[test]
+fn a_node_full_of_calls_takes_what_is_no_call() {
+    for policy in policies() {
+        let mut balancer = full(policy);
+        let others =
+            Method::ALL.iter().filter(|m| !matches!(m, Method::Invite | Method::Ack | Method::Cancel));
+        for (call, &method) in (10..).zip(others) {
+            let request = request(call, method, 1);
+            let (explained, verdicts) = balancer.explain(Instant::ZERO, &request);
+            let decision = balancer.request(Instant::ZERO, &request);
+            let wanted = Decision::Forward { slot: Slot(0), why: Why::Policy };
+            assert_eq!((decision, explained, verdicts[0].refusal), (wanted, wanted, None), "{method:?}");
+        }
+        let call = request(1, Method::Invite, 1);
+        let (explained, verdicts) = balancer.explain(Instant::ZERO, &call);
+        assert_eq!((explained, verdicts[0].refusal), (Decision::NoServer, Some(Refusal::Full)));
+        assert_eq!(balancer.request(Instant::ZERO, &call), Decision::NoServer);
+    }
+}
+
+/// What went to the node before, and is over, gives a call no place there.
+#[test]
+fn a_new_call_of_an_old_session_is_limited_too() {
+    let mut balancer = full(Box::new(Tlwl::new(0)));
+    balancer.request(Instant::ZERO, &request(1, Method::Options, 1));
+    balancer.response(Instant::ZERO, &response(1, Method::Options, 1, 200));
+    assert_eq!(balancer.request(Instant::ZERO, &request(1, Method::Invite, 2)), Decision::NoServer);
+    let more = balancer.request(Instant::ZERO, &request(1, Method::Options, 3));
+    assert_eq!(more, Decision::Forward { slot: Slot(0), why: Why::Session });
+}

@@ -1,0 +1,201 @@
+//! `max_calls`: never one call too many, none refused while there is a place, on one shard or several.
+mod common;
+
+use balance::policy::{Candidates, Hash, NewCall, Tlwl};
+use balance::*;
+use base::Instant;
+use common::*;
+use std::sync::{Arc, Barrier};
+use wire::Method;
+
+#[test]
+fn max_calls_counts_the_calls_of_other_shards_too() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let limited: Vec<_> = members(&[1.0; 2]).into_iter().map(|m| Member { max_calls: 3, ..m }).collect();
+    cluster.set_members(Instant::ZERO, &limited);
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    balancer.set_nodes(cluster.nodes());
+    balancer.set_others(Slot(0), Load { calls: 3, transactions: 0, work: 0 });
+    let taken = (0..5).map(|call| balancer.request(Instant::ZERO, &request(call, Method::Invite, 1)));
+    let forwarded = taken.filter(|d| matches!(d, Decision::Forward { slot: Slot(1), .. })).count();
+    assert_eq!(forwarded, 3);
+}
+
+/// Two shards of `nodes` that share the places, and hear nothing else of each other.
+fn sharing(nodes: &[Node]) -> ([Balancer; 2], Arc<Places>) {
+    sharing_by(&Tlwl::new(0), nodes)
+}
+
+fn sharing_by(policy: &dyn Policy, nodes: &[Node]) -> ([Balancer; 2], Arc<Places>) {
+    let places = Arc::new(Places::default());
+    let shards = [0, 1].map(|_| {
+        let mut balancer = Balancer::new(Settings::default(), policy.clone_box());
+        balancer.set_places(Arc::clone(&places));
+        balancer.set_peers(1);
+        balancer.set_nodes(nodes);
+        balancer
+    });
+    (shards, places)
+}
+
+fn limited_members(max_calls: u32) -> Vec<Member> {
+    members(&[1.0; 2]).into_iter().map(|m| Member { max_calls, ..m }).collect()
+}
+
+fn limited(max_calls: u32) -> Cluster {
+    let mut cluster = cluster(&[1.0; 2]);
+    cluster.set_members(Instant::ZERO, &limited_members(max_calls));
+    cluster
+}
+
+/// Within one batch the shards hear nothing of each other's load; the limit holds, and every place is given away.
+#[test]
+fn max_calls_holds_in_a_burst_on_two_shards() {
+    // All on the first shard, then on the other; and in turn.
+    let policies: [&dyn Policy; 2] = [&Tlwl::new(0), &Hash];
+    let orders = [|call: u64| usize::from(call >= 15), |call: u64| call as usize % 2];
+    for (policy, shard_of) in policies.into_iter().flat_map(|policy| orders.map(|order| (policy, order))) {
+        let (mut shards, places) = sharing_by(policy, limited(10).nodes());
+        let decide = |call| shards[shard_of(call)].request(Instant::ZERO, &request(call, Method::Invite, 1));
+        let decisions: Vec<_> = (0..160).map(decide).collect();
+        for slot in [0, 1].map(Slot) {
+            assert_eq!(shards.each_ref().map(|shard| shard.load(slot).own.calls).iter().sum::<u32>(), 10);
+            assert_eq!(places.calls(slot), 10);
+        }
+        assert!(
+            decisions[..20].iter().all(|d| matches!(d, Decision::Forward { .. })),
+            "none below the limit"
+        );
+        assert!(decisions[20..].iter().all(|&d| d == Decision::NoServer));
+        // A place that comes free on one shard can be had on the other.
+        shards[shard_of(0)].response(Instant::ZERO, &response(0, Method::Invite, 1, 486));
+        let other = 1 - shard_of(0);
+        assert!(matches!(
+            shards[other].request(Instant::ZERO, &request(200, Method::Invite, 1)),
+            Decision::Forward { .. }
+        ));
+        assert_eq!(
+            shards[other].request(Instant::ZERO, &request(201, Method::Invite, 1)),
+            Decision::NoServer
+        );
+    }
+}
+
+#[test]
+fn places_follow_the_limit_and_the_death_of_a_member() {
+    let mut cluster = limited(0);
+    let ([mut one, mut other], places) = sharing(cluster.nodes());
+    for call in 0..6 {
+        one.request(Instant::ZERO, &request(call, Method::Invite, 1));
+        other.request(Instant::ZERO, &request(100 + call, Method::Invite, 1));
+    }
+    let taken = |places: &Places| [0, 1].map(|slot| places.calls(Slot(slot)));
+    assert_eq!(taken(&places), [0, 0], "no limit, nothing to share");
+    cluster.set_members(Instant::ZERO, limited_members(7).as_slice());
+    one.set_nodes(cluster.nodes());
+    other.set_nodes(cluster.nodes());
+    assert_eq!(taken(&places), [6, 6]);
+    // What a token ties to its node counts there, limit or not.
+    for call in 200..203 {
+        let pinned = Request { pinned: Some(Slot(0)), by_token: true, ..in_dialog(call, Method::Invite, 2) };
+        other.request(Instant::ZERO, &pinned);
+    }
+    assert_eq!(taken(&places), [9, 6]);
+    cluster.probed(Instant::ZERO, Slot(0), false);
+    one.set_nodes(cluster.nodes());
+    other.set_nodes(cluster.nodes());
+    assert_eq!(taken(&places), [0, 6]);
+    cluster.set_members(Instant::ZERO, limited_members(0).as_slice());
+    one.set_nodes(cluster.nodes());
+    assert_eq!(taken(&places), [0, 3], "the other shard has not heard of it");
+    run_out(&mut other);
+    assert_eq!(taken(&places), [0, 0]);
+}
+
+/// Chooses the first candidate, but lets another shard take a call before it says so: the worst moment there is.
+#[derive(Debug)]
+struct Slow {
+    other: Balancer,
+    calls: u64,
+}
+
+impl Policy for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {
+        let chosen = candidates.iter().next()?.slot;
+        self.calls += 1;
+        self.other.request(Instant::ZERO, &request(1_000 + self.calls, Method::Invite, 1));
+        Some(chosen)
+    }
+
+    fn clone_box(&self) -> Box<dyn Policy> {
+        unreachable!("nobody asks what would be")
+    }
+}
+
+#[test]
+fn max_calls_holds_where_another_shard_takes_the_last_place_between_choice_and_booking() {
+    let nodes = limited(10);
+    let ([mut one, other], places) = sharing(nodes.nodes());
+    one.set_policy(Box::new(Slow { other, calls: 0 }));
+    let decide = |call| one.request(Instant::ZERO, &request(call, Method::Invite, 1));
+    let taken = (0..40).map(decide).filter(|d| matches!(d, Decision::Forward { .. })).count() as u32;
+    assert_eq!([0, 1].map(|slot| places.calls(Slot(slot))), [10, 10]);
+    assert_eq!(loads(&one).iter().map(|load| load.calls).sum::<u32>(), taken);
+    assert_eq!(one.audit(), Ok(()));
+}
+
+/// An INVITE that moves to the node where its call counts already, as one that was forked upstream can, takes no second
+/// place there, whether the call rings or is answered.
+#[test]
+fn a_branch_that_moves_to_the_node_of_its_call_takes_no_second_place() {
+    for answered in [false, true] {
+        let mut cluster = limited(5);
+        let ([mut shard, _], places) = sharing(cluster.nodes());
+        let first = slot_of(shard.request(Instant::ZERO, &request(1, Method::Invite, 1)));
+        let other = Slot(1 - first.0);
+        let branch = Request { branch: 1, ..request(1, Method::Invite, 1) };
+        let by_token = Request { pinned: Some(other), by_token: true, ..branch };
+        assert_eq!(slot_of(shard.request(Instant::ZERO, &by_token)), other);
+        if answered {
+            shard.response(Instant::ZERO, &response(1, Method::Invite, 1, 200));
+        }
+        cluster.probed(Instant::ZERO, other, false);
+        shard.set_nodes(cluster.nodes());
+        let moved = Decision::Forward { slot: first, why: Why::Moved };
+        assert_eq!(shard.request(Instant::ZERO, &branch), moved);
+        assert_eq!(places.calls(first), 1);
+        assert_eq!(shard.audit(), Ok(()));
+    }
+}
+
+/// The shards are threads: whatever their pace, no node ever has a call too many.
+#[test]
+fn max_calls_holds_between_threads() {
+    const LIMIT: u32 = 4;
+    let (shards, places) = sharing(limited(LIMIT).nodes());
+    let start = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for (shard, mut balancer) in shards.into_iter().enumerate() {
+            let (places, start) = (&places, &start);
+            scope.spawn(move || {
+                start.wait();
+                for round in 0..2_000 {
+                    let calls = (round * 8..round * 8 + 8).map(|call| 2 * call + shard as u64);
+                    for call in calls.clone() {
+                        balancer.request(Instant::ZERO, &request(call, Method::Invite, 1));
+                        assert!((0..2).all(|slot| places.calls(Slot(slot)) <= LIMIT));
+                    }
+                    calls.for_each(|call| {
+                        balancer.response(Instant::ZERO, &response(call, Method::Invite, 1, 486));
+                    });
+                }
+                assert_eq!(balancer.audit(), Ok(()));
+            });
+        }
+    });
+    assert_eq!([0, 1].map(|slot| places.calls(Slot(slot))), [0, 0]);
+}

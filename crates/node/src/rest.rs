@@ -1,0 +1,25 @@
+use core::time::Duration;
+use wire::Message;
+
+/// How long a node rests that answered 503 without Retry-After.
+const WITHOUT_RETRY_AFTER: Duration = Duration::from_secs(2);
+/// The longest rest that a node may ask for: a slip of a digit must not take it away for days.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// For how long a node gets no new calls that answered a call or a probe with 503 (RFC 3261 §21.5.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rest {
+    /// From the answer on.
+    pub length: Duration,
+    /// Whether it named the time itself (Retry-After).
+    pub asked: bool,
+}
+
+impl Rest {
+    /// The rest that this response stands for; `None` if it is no 503.
+    pub(crate) fn asked_by(response: &Message<'_>) -> Option<Self> {
+        response.status().filter(|&status| status == 503)?;
+        let asked = response.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
+        Some(Self { length: asked.unwrap_or(WITHOUT_RETRY_AFTER).min(LONGEST), asked: asked.is_some() })
+    }
+}

@@ -1,0 +1,172 @@
+//! What probes and the traffic say of the members' health.
+//!
+//! With regular probes these alone decide. Without, a member is asked only once it is suspect, and then until it answers:
+//! a probe or, since it may not know OPTIONS, a request of a call. Silence makes it dead, and never brings it back.
+
+use super::Control;
+use balance::Slot;
+use base::Instant;
+use node::{Outcome, Reason};
+use std::fmt::Display;
+
+impl Control {
+    fn probes_regularly(&self) -> bool {
+        self.config.pool().is_some_and(|pool| pool.probe.enabled)
+    }
+
+    /// Something went unanswered, or the network reported an error. Neither is proof (an ICMP error is easily forged),
+    /// but a probe is quick to tell.
+    pub(super) fn suspect(&mut self, now: Instant, slot: Slot) {
+        if !self.probes_regularly() {
+            self.cluster.doubt(slot);
+        }
+        self.probes.hurry(now, slot);
+    }
+
+    /// One that was dead when it left may come back alive, and nothing else would ask it.
+    pub(super) fn suspect_the_dead(&mut self, now: Instant) {
+        if self.probes_regularly() {
+            return;
+        }
+        for index in 0..self.cluster.nodes().len() {
+            let node = &self.cluster.nodes()[index];
+            if node.member && !node.reachable {
+                self.suspect(now, Slot(index as u16));
+            }
+        }
+    }
+
+    /// A member in doubt has answered a request.
+    pub(super) fn answered(&mut self, now: Instant, slot: Slot) {
+        if self.probes_regularly() {
+            return;
+        }
+        let before = self.cluster.nodes()[slot.index()].reachable;
+        self.cluster.reachable(now, slot);
+        self.probes.clear(slot);
+        self.remark_change(now, slot, before, &"answer to a request");
+    }
+
+    pub(super) fn probed(&mut self, outcomes: Vec<Outcome>) {
+        let now = self.clock.now();
+        for outcome in outcomes {
+            let (slot, reason) = (outcome.slot, outcome.reason);
+            let before = self.cluster.nodes()[slot.index()].clone();
+            self.judge(now, outcome);
+            self.remarks[slot.index()].last_probe = Some(reason);
+            self.remark_change(now, slot, before.reachable, &reason);
+            let after = &self.cluster.nodes()[slot.index()];
+            if after.reachable && before.paused_until <= now && now < after.paused_until {
+                let (member, rest) =
+                    (self.remarks[slot.index()].address, after.paused_until.saturating_since(now));
+                tracing::info!(%member, ?rest, "member answered a probe with 503, it rests");
+            }
+        }
+    }
+
+    /// A closed port answers for itself; silence and 503 have to repeat.
+    fn judge(&mut self, now: Instant, outcome: Outcome) {
+        let Outcome { slot, alive, reason, rest } = outcome;
+        match (reason, rest) {
+            (Reason::Unreachable, _) => self.cluster.unreachable(now, slot),
+            // A member that nobody asks regularly may not know OPTIONS, and is not asked again: any answer has to do.
+            (Reason::Status(_), _) if !self.probes_regularly() => {
+                self.cluster.reachable(now, slot);
+                if let Some(rest) = rest {
+                    self.cluster.pause(slot, now + rest.length, rest.asked);
+                }
+            }
+            (_, Some(rest)) => self.cluster.refused(now, slot, now + rest.length, rest.asked),
+            (_, None) => self.cluster.probed(now, slot, alive),
+        }
+    }
+
+    /// Notes that a member was found dead or back, if that is so.
+    fn remark_change(&mut self, now: Instant, slot: Slot, before: bool, reason: &dyn Display) {
+        let after = self.cluster.nodes()[slot.index()].reachable;
+        if before == after {
+            return;
+        }
+        let remark = &mut self.remarks[slot.index()];
+        remark.last_change = now;
+        let member = remark.address;
+        if after {
+            tracing::info!(%member, %reason, "member is back");
+        } else {
+            tracing::warn!(%member, %reason, "member is dead: new calls go elsewhere");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::control::dns::Names;
+    use crate::control::resolver::Resolver;
+    use crate::shards::listen::Bind;
+    use balance::{Refusal, Slot};
+    use node::Rest;
+    use std::time::Duration;
+
+    fn control(probe: &str) -> Control {
+        let text = format!(
+            "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.servers]\nmembers = [\"127.0.0.1:5081\"]\nprobe = {probe}\n"
+        );
+        let config = config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let address = "127.0.0.1:5060".parse().unwrap();
+        let binds = vec![Bind { address, advertised: address }];
+        let names = (Names::default(), Resolver::new(&[]));
+        Control::new(Clock::start(), None, config, binds, names, [0; 16]).unwrap()
+    }
+
+    fn outcome(reason: Reason, rest: Option<Rest>) -> Vec<Outcome> {
+        let alive = matches!(reason, Reason::Status(200));
+        vec![Outcome { slot: Slot(0), alive, reason, rest }]
+    }
+
+    #[tokio::test]
+    async fn one_503_to_a_probe_keeps_new_calls_away_for_as_long_as_it_says() {
+        let mut control = control("{ fall = 3 }");
+        let rest = Rest { length: Duration::from_mins(1), asked: true };
+        control.probed(outcome(Reason::Status(503), Some(rest)));
+        let (node, now) = (&control.cluster.nodes()[0], control.clock.now());
+        assert!(node.reachable && node.asked_until > now);
+        assert_eq!(node.refusal(now, 0), Some(Refusal::Paused));
+    }
+
+    const UNASKED: &str = "{ enabled = false, fall = 2 }";
+
+    #[tokio::test]
+    async fn without_regular_probes_silence_is_death_and_never_life() {
+        let mut control = control(UNASKED);
+        let mut silence = |reachable| {
+            control.probed(outcome(Reason::Timeout, None));
+            assert_eq!(control.cluster.nodes()[0].reachable, reachable);
+        };
+        silence(true);
+        silence(false);
+        silence(false);
+        control.probed(outcome(Reason::Status(405), None));
+        assert!(control.cluster.nodes()[0].reachable, "it answers, if only that it does not know OPTIONS");
+        control.probed(outcome(Reason::Unreachable, None));
+        control.probed(outcome(Reason::Timeout, None));
+        assert!(!control.cluster.nodes()[0].reachable, "the host of the closed port is gone, too");
+    }
+
+    #[tokio::test]
+    async fn without_regular_probes_an_answer_to_a_request_is_life() {
+        let mut control = control(UNASKED);
+        let now = control.clock.now();
+        control.suspect(now, Slot(0));
+        assert!(control.cluster.nodes()[0].doubted, "the shards are to tell of its next answer");
+        control.probed(outcome(Reason::Timeout, None));
+        control.answered(now, Slot(0));
+        control.probed(outcome(Reason::Timeout, None));
+        assert!(control.cluster.nodes()[0].reachable, "it has answered in between");
+        control.probed(outcome(Reason::Timeout, None));
+        assert!(!control.cluster.nodes()[0].reachable);
+        control.answered(now, Slot(0));
+        assert!(control.cluster.nodes()[0].reachable && !control.cluster.nodes()[0].doubted);
+    }
+}
