@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 # One program of each Debian package tells whether it is there.
-declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valgrind]=valgrind [iproute2]=ip)
+declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valgrind]=valgrind [iproute2]=ip [g++]=g++)
 
 # How many live tests run at once: they wait more than they compute.
 LIVE_TESTS=${LIVE_TESTS:-4}
@@ -66,11 +66,14 @@ deny() {
 fuzz() {
     have cargo-fuzz || cargo install --locked cargo-fuzz
     export RUSTC_BOOTSTRAP=1
-    local host targets=(scan element proxy) target
+    local host targets=(scan element proxy) target seeds
     host=$(rustc -vV | sed -n 's/^host: //p')
     for target in "${targets[@]}"; do
         mkdir -p "fuzz/corpus/$target"
-        cargo fuzz run --target "$host" "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+        seeds=("fuzz/seeds/$target")
+        # The messages of RFC 4475 and RFC 5118.
+        [ "$target" != scan ] || seeds+=(tests/torture/wire)
+        cargo fuzz run --target "$host" "$target" "fuzz/corpus/$target" "${seeds[@]}" -- \
             -max_total_time=$((FUZZ_SECONDS / ${#targets[@]})) -max_len=2000 -len_control=0
     done
     # The canary breaks an invariant on purpose: fuzzing that does not catch it is blind.

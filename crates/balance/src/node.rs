@@ -129,9 +129,12 @@ impl Node {
     }
 
     /// The same where no other node takes calls: a rest that it did not ask for is over then. A 503 without
-    /// Retry-After may be about one destination behind the node; to refuse all calls for it would be worse.
+    /// Retry-After may be about one destination behind the node; to refuse all calls for it would be worse. One that is
+    /// dead for its silence alone, and that nobody asks regularly, gets them too: it may not know OPTIONS, and only what
+    /// it is sent can show that it lives.
     pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
         match self.refusal(now, calls) {
+            Some(Refusal::Unreachable) if self.doubted && !self.draining => self.full(calls),
             Some(Refusal::Paused) if now >= self.asked_until => self.full(calls),
             other => other,
         }

@@ -84,7 +84,8 @@ impl Picture<'_> {
         policy: &mut dyn Policy,
     ) -> Plan {
         let free = !request.in_dialog && request.pinned.is_none();
-        let movable = free && !self.nodes[slot.index()].reachable;
+        let movable =
+            free && !self.nodes[slot.index()].reachable && !self.is_last_resort(slot, request.method);
         let stay = |step| Plan { decision: Decision::Forward { slot, why }, session, step };
         if let Some(key) = open {
             // A retransmission that nobody answered: the only kind that may move.
@@ -121,6 +122,12 @@ impl Picture<'_> {
         let session = self.books.table.get(at);
         let over = session.state == State::Expired && !session.challenged;
         over && self.candidates(method).get(slot).is_none()
+    }
+
+    /// Whether a node takes calls because no other one does: what it has got stays there.
+    fn is_last_resort(&self, slot: Slot, method: Method) -> bool {
+        let candidates = self.candidates(method);
+        candidates.iter().next().is_none() && candidates.last_resort().get(slot).is_some()
     }
 
     fn candidates(&self, method: Method) -> Candidates<'_> {

@@ -122,3 +122,26 @@ fn silence_ends_the_rest_that_a_probe_was_asked_for() {
         assert_eq!(cluster.nodes()[0].refusal(seconds(3), 0), None);
     }
 }
+
+/// Without regular probes: those that are silent may not know OPTIONS, and with nothing sent to them would stay dead.
+#[test]
+fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
+    let mut cluster = cluster(&[1.0; 2]);
+    for slot in [Slot(0), Slot(1)] {
+        cluster.doubt(slot);
+        (0..5).for_each(|_| cluster.probed(seconds(1), slot, false));
+    }
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    balancer.set_nodes(cluster.nodes());
+    let slot = slot_of(new_call(&mut balancer, 2, 1));
+    // Its repetition goes where it went.
+    assert_eq!(slot_of(new_call(&mut balancer, 2, 1)), slot);
+    balancer.response(seconds(3), &response(1, Method::Invite, 1, 200));
+    assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::Answer { slot }]);
+    cluster.reachable(seconds(3), slot);
+    balancer.set_nodes(cluster.nodes());
+    for call in 2..6 {
+        assert_eq!(slot_of(new_call(&mut balancer, 4, call)), slot, "the other one is still silent");
+    }
+    balancer.audit().unwrap();
+}

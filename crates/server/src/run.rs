@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be bound, or a system resource is missing.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// The admin interface cannot listen.
     #[error(

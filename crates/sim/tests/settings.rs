@@ -242,3 +242,42 @@ fn the_delay_law_bounds_the_wait() {
     let (short, long) = (setup(20), setup(200));
     assert!(short < long, "{short} {long}");
 }
+
+/// Calls that a server answers, behind this way to it.
+fn served(path: &str) -> Results {
+    let edge = if path.contains("edge") { "host.edge.capacity = 1000" } else { "" };
+    let text = format!(
+        r#"
+        run = {{ duration = "100s", warm_up = "0s" }}
+        {edge}
+        [host.app]
+        role = "server"
+        count = 2
+        capacity = 200
+        [calls.main]
+        path = {path}
+        rate = 20
+        holding = "2s"
+        "#
+    );
+    sim::model::run(&config::scenario::parse(&text, "served.toml").expect("right"), 1)
+}
+
+#[test]
+fn servers_answer_behind_proxies_and_alone() {
+    for path in [r#"["edge", "app"]"#, r#"["app"]"#] {
+        let results = served(path);
+        let outcomes = results.streams[0].outcomes;
+        assert!(outcomes.completed == outcomes.ended() && outcomes.completed > 1_500, "{path}: {outcomes:?}");
+        assert!(results.calls_left < 100, "{path}: {} calls left", results.calls_left);
+        assert!(results.streams[0].setup_delay.count() > 1_500, "{path}");
+    }
+}
+
+#[test]
+fn watermarks_at_their_ends_still_work() {
+    let text = "buffer = 40\n overload = { local = \"bang-bang\", high = 1, low = 0.01 }";
+    let results = run_at(400.0, "udp", text, "");
+    assert!(rejected(&results) > 50.0, "{}", rejected(&results));
+    assert!(results.streams[0].completed.rate(at(50), at(200)) > 10.0);
+}

@@ -248,7 +248,7 @@ pub(super) struct RawStalls {
 #[schemars(extend("required" = ["path"]))]
 pub(super) struct RawCalls {
     /// Names of the hosts passed, the caller's side first, at most six. The caller chooses the first and the last at
-    /// random, each host the next one in between; servers are chosen by the host before too. Hosts of role `server` end a
+    /// random, each host the next one in between; servers behind a balancer by that. Hosts of role `server` end a
     /// path; behind all others are callees whose work costs nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("minItems" = 1, "maxItems" = 6))]

@@ -240,7 +240,11 @@ impl Control {
                         worker.send(Command::Name(Arc::clone(&answer)));
                     }
                 }
-                _ = refresh.tick() => self.look_up(&answers_in),
+                _ = refresh.tick() => {
+                    // The system's own files may have changed.
+                    self.resolver = Resolver::new(&self.config.dns.servers);
+                    self.look_up(&answers_in);
+                }
                 _ = retry.tick() => self.look_up_missing(&answers_in),
                 _ = sweep.tick() => self.sweep(&swept_in),
                 Some(used) = swept.recv() => self.swept(&used),

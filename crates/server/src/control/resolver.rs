@@ -1,12 +1,14 @@
 //! Questions to the DNS: addresses, SRV records (RFC 2782), and which of the two counts (RFC 3263 §4.2).
 
-use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     LookupIpStrategy, NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
 };
 use hickory_resolver::name_server::TokioConnectionProvider;
+use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::rdata::SRV;
 use hickory_resolver::proto::xfer::Protocol;
+use hickory_resolver::proto::{ProtoError, ProtoErrorKind};
+use hickory_resolver::{ResolveError, TokioResolver};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -98,9 +100,17 @@ async fn answer(resolver: &TokioResolver, question: Question) -> Result<Vec<Shar
     }
 }
 
+/// Whether a server said that there is no such record. One that fails or refuses has not said so, though the resolver
+/// counts that as no record found too.
+fn has_none(error: &ResolveError) -> bool {
+    let kind = error.proto().map(ProtoError::kind);
+    let said = |code| matches!(code, ResponseCode::NoError | ResponseCode::NXDomain);
+    matches!(kind, Some(ProtoErrorKind::NoRecordsFound { response_code, .. }) if said(*response_code))
+}
+
 async fn addresses(resolver: &TokioResolver, name: &str, port: u16) -> Result<Vec<Share>, String> {
     let found = match resolver.lookup_ip(name).await {
-        Err(error) if error.is_no_records_found() => return Ok(Vec::new()),
+        Err(error) if has_none(&error) => return Ok(Vec::new()),
         found => found.map_err(|error| error.to_string())?,
     };
     let mut addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(ip, port)).collect();
@@ -113,7 +123,7 @@ async fn addresses(resolver: &TokioResolver, name: &str, port: u16) -> Result<Ve
 /// name share out the capacity that the configuration gives. `None` if there is no SRV record.
 async fn services(resolver: &TokioResolver, name: &str) -> Result<Option<Vec<Share>>, String> {
     let found = match resolver.srv_lookup(name).await {
-        Err(error) if error.is_no_records_found() => return Ok(None),
+        Err(error) if has_none(&error) => return Ok(None),
         found => found.map_err(|error| error.to_string())?,
     };
     let Some(best) = found.iter().map(SRV::priority).min() else { return Ok(None) };
@@ -164,6 +174,9 @@ mod tests {
                     }
                 }
                 message.set_message_type(MessageType::Response);
+                if query.name().to_string().starts_with("broken.") {
+                    message.set_response_code(ResponseCode::ServFail);
+                }
                 socket.send_to(&message.to_vec().unwrap(), from).await.unwrap();
             }
         });
@@ -209,5 +222,9 @@ mod tests {
         // RFC 3263 §4.2: SRV records were found, so the name's own address is not asked for.
         assert_eq!(resolver.ask(sip("hollow.test.")).await, Ok(shares(&[])));
         assert_eq!(resolver.ask(sip("nowhere.test.")).await, Ok(shares(&[])));
+        // A server that fails does not say that there is nothing.
+        resolver.ask(sip("broken.test.")).await.unwrap_err();
+        let addresses = Question::Addresses { name: "broken.test.".to_owned(), port: 5060 };
+        resolver.ask(addresses).await.unwrap_err();
     }
 }

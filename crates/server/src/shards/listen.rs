@@ -60,7 +60,12 @@ pub(crate) fn unserved(configured: &[UdpListener], binds: &[Bind]) -> io::Result
 pub(crate) fn open(binds: &[Bind], reuse_port: bool, receive_buffer: usize) -> io::Result<Vec<UdpSocket>> {
     let open = |bind: &Bind| {
         UdpSocket::bind(bind.address, reuse_port, receive_buffer).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot listen on {}: {error}", bind.address))
+            let remedy = match error.kind() {
+                io::ErrorKind::AddrInUse => "; does it run already, or another SIP server? `ss -lunp` tells",
+                io::ErrorKind::AddrNotAvailable => "; is it an address of this machine? `ip addr` lists them",
+                _ => "",
+            };
+            io::Error::new(error.kind(), format!("cannot listen on {}: {error}{remedy}", bind.address))
         })
     };
     binds.iter().map(open).collect()

@@ -297,6 +297,7 @@ impl<J, T: Triage<J>> Cpu<J, T> {
     /// The host is back, with an empty queue.
     pub fn restart(&mut self) {
         self.is_up = true;
+        self.stalled_until = Instant::ZERO;
     }
 
     /// Whether the host is up.

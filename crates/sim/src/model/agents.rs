@@ -249,8 +249,8 @@ impl Agents {
         out: &mut Out,
     ) -> Option<Id> {
         let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
-        let transport = self.map.transport(HostId::AGENTS, to, message.stream);
         let at = if party == Party::Callee { self.calls[call.at].at } else { HostId::AGENTS };
+        let transport = self.map.transport(at, to, message.stream);
         let user = Leg { call, party, method: message.method, at };
         let new = New { key: message.client_key(), kind, transport, user };
         let mut collect = Collect { sent: &mut out.sent, news: None };
@@ -349,7 +349,7 @@ impl Agents {
         let party = if message.by_callee { Party::Caller } else { Party::Callee };
         let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
         let from = message.top().host;
-        let transport = self.map.transport(HostId::AGENTS, from, message.stream);
+        let transport = self.map.transport(at, from, message.stream);
         let user = Leg { call, party, method: message.method, at };
         let new = New { key, kind, transport, user };
         let mut collect = Collect { sent: &mut out.sent, news: None };
@@ -391,11 +391,14 @@ impl Agents {
             self.layer.forget(elsewhere);
         }
         entry.at = at;
+        entry.routes[1] = invite.route;
+        let mut invite = *invite;
         if at != HostId::AGENTS {
             entry.target = at;
+            // Its Contact: where the last host of the way sends what is for the call.
+            invite.route.push(at);
         }
-        entry.routes[1] = invite.route;
-        entry.incoming = Some((id, *invite));
+        entry.incoming = Some((id, invite));
         entry.callee = Some(Callee::CALLED);
         self.callee(now, call, CalleeEvent::Invited, None, out);
     }

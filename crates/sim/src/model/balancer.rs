@@ -18,7 +18,7 @@ pub(crate) const HEALTH: HealthSettings =
 
 /// When servers are probed: the server's defaults.
 pub(crate) fn probe_settings(timers: &config::scenario::Timers) -> ProbeSettings {
-    let (interval, timeout) = (Duration::from_secs(2), Duration::from_millis(1_800));
+    let (interval, timeout) = (Duration::from_secs(2), Duration::from_millis(1_500));
     ProbeSettings { periodic: true, interval, timeout, t1: timers.t1 }
 }
 

@@ -52,7 +52,8 @@ fn settings(group: &Group) -> Settings {
     let buffer = f64::from(group.buffer);
     let group = &group.overload;
     let [high, low] = [group.watermarks.0, group.watermarks.1].map(|share| (share * buffer).round() as usize);
-    let watermarks = bang_bang::Settings { high, low };
+    // A full buffer is above the one, an empty one below the other.
+    let watermarks = bang_bang::Settings { high: high.min(buffer as usize - 1), low: low.max(1) };
     let scenario::Occupancy { target, acceptance_min, increase_max, period, smoothing } = group.occupancy;
     let occupancy = occupancy::Settings { acceptance_min, increase_max, target, period, weight: smoothing };
     let local = match (group.local, group.retry_after) {

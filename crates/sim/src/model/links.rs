@@ -47,7 +47,7 @@ pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Netwo
                 connect(from, to, true);
             }
         }
-        // Each agent has a connection of its own.
+        // Agents are many: their messages do not wait for one another.
         let agents = hosts + 1;
         connect(from, agents, false);
         connect(agents, from, false);

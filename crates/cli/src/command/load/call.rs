@@ -71,6 +71,10 @@ type Total = Snapshot<Results>;
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let seed = arguments.common.seed();
+    ensure!(
+        arguments.rate > 0.0 || arguments.ramp.is_some(),
+        "at --rate 0 no call starts; give a rate, or a --ramp from one to 0"
+    );
     let callers = start(arguments, seed)?;
     eprintln!("{}", announcement(arguments, &callers, seed));
     let mut started = 0;
