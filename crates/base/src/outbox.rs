@@ -34,9 +34,7 @@ impl<E> Default for Outbox<E> {
 impl<E> Outbox<E> {
     /// Adds a datagram; `write` appends its bytes to the arena.
     pub fn send(&mut self, listener: u16, to: SocketAddr, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
-        write(&mut self.bytes);
-        self.transmits.push(Transmit { listener, to, range: start..self.bytes.len() });
+        self.send_at_most(usize::MAX, listener, to, write);
     }
 
     /// Adds a datagram unless it is longer than `most` bytes; returns whether it was added.

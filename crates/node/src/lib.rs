@@ -31,7 +31,7 @@ pub use prober::Prober;
 pub use proxy::{ProxyReport, ProxySettings, ProxyShard};
 pub use rest::Rest;
 pub use role::Role;
-pub use rounds::{Ask, Outcome, ProbeSettings, Reason, Rounds};
+pub use rounds::{Ask, Outcome, ProbeSettings, Reason, Rounds, Step};
 pub use shard::{Event, Input, Orphans, Settings, Shard};
 pub use token::{Key, Tokens};
 pub use topology::{Listener, NodeAddress, Topology, node_id};

@@ -1,5 +1,5 @@
 use crate::Rest;
-use crate::rounds::{Ask, Outcome, ProbeSettings, Rounds};
+use crate::rounds::{Ask, Outcome, ProbeSettings, Rounds, Step};
 use balance::Slot;
 use base::{Instant, Outbox};
 use std::io::Write as _;
@@ -65,11 +65,10 @@ impl Prober {
     /// Sends what is due and ends what has waited too long.
     pub fn tick(&mut self, now: Instant, out: &mut Outbox<Outcome>) {
         let (id, local) = (self.id, self.local);
-        let mut outcomes = Vec::new();
-        self.rounds.tick(now, |ask| send(id, local, ask, out), |outcome| outcomes.push(outcome));
-        for outcome in outcomes {
-            out.event(outcome);
-        }
+        self.rounds.tick(now, |step| match step {
+            Step::Send(ask) => send(id, local, &ask, out),
+            Step::Note(outcome) => out.event(outcome),
+        });
     }
 
     /// When [`tick`](Self::tick) is due.
@@ -110,6 +109,7 @@ fn send(id: u64, local: [Option<SocketAddr>; 2], ask: &Ask<SocketAddr>, out: &mu
 mod tests {
     use super::*;
     use crate::rounds::Reason;
+    use balance::{Cluster, HealthSettings, Member, NodeId};
     use core::time::Duration;
 
     fn at(millis: u64) -> Instant {
@@ -157,10 +157,12 @@ mod tests {
             prober.receive(&answer(&probe, 100), &mut out);
             assert!(out.events().is_empty(), "a provisional answer says nothing");
             prober.receive(&answer(&probe, status), &mut out);
-            let [Outcome { slot, alive: seen, reason, .. }] = *out.events() else {
-                panic!("{:?}", out.events())
-            };
-            assert_eq!((slot, seen, reason), (Slot(0), alive, Reason::Status(status)));
+            let [outcome] = *out.events() else { panic!("{:?}", out.events()) };
+            assert_eq!((outcome.slot, outcome.reason), (Slot(0), Reason::Status(status)));
+            let mut cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
+            cluster.set_members(at(0), &[Member { id: NodeId(0), capacity: 1.0, max_calls: 0 }]);
+            outcome.apply(at(0), &mut cluster, true);
+            assert_eq!(cluster.nodes()[0].reachable, alive);
             prober.receive(&answer(&probe, status), &mut out);
             assert_eq!(out.events().len(), 1, "a repeated answer counts once");
         }

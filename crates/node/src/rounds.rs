@@ -24,9 +24,8 @@ pub struct ProbeSettings {
 pub struct Outcome {
     /// The node.
     pub slot: Slot,
-    /// Any final answer but 503 means that it is alive.
-    pub alive: bool,
-    /// What decided that: a status, or one of the words `timeout` and `unreachable`.
+    /// What came: a status, or one of the words `timeout` and `unreachable`. Any final answer but 503 means that it is
+    /// alive.
     pub reason: Reason,
     /// It answered 503: it gets no new calls for so long, as if a call had been answered with it.
     pub rest: Option<Rest>,
@@ -35,12 +34,12 @@ pub struct Outcome {
 impl Outcome {
     /// No answer.
     pub(crate) fn failure(slot: Slot, reason: Reason) -> Self {
-        Self { slot, alive: false, reason, rest: None }
+        Self { slot, reason, rest: None }
     }
 
     /// What it means for the health of the node. `periodic` as in [`ProbeSettings`].
     pub fn apply(self, now: Instant, cluster: &mut Cluster, periodic: bool) {
-        let Self { slot, alive, reason, rest } = self;
+        let Self { slot, reason, rest } = self;
         match (reason, rest) {
             // A closed port answers for itself; silence and 503 have to repeat.
             (Reason::Unreachable, _) => cluster.unreachable(now, slot),
@@ -52,7 +51,7 @@ impl Outcome {
                 }
             }
             (_, Some(rest)) => cluster.refused(now, slot, now + rest.length, rest.asked),
-            (_, None) => cluster.probed(now, slot, alive),
+            (_, None) => cluster.probed(now, slot, matches!(reason, Reason::Status(_))),
         }
     }
 }
@@ -105,13 +104,13 @@ pub struct Ask<A> {
     pub cseq: u32,
 }
 
-impl<A> Target<A> {
-    /// The suspicion is cleared.
-    fn rest(&mut self, periodic: bool) {
-        if !periodic {
-            self.next = NEVER;
-        }
-    }
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step<A> {
+    /// Send this probe.
+    Send(Ask<A>),
+    /// Take note that nobody answered.
+    Note(Outcome),
 }
 
 /// Shortest time between two probes of a node, whatever the suspicion: whoever forges ICMP errors must not make us send
@@ -183,10 +182,11 @@ impl<A: Copy + Eq> Rounds<A> {
 
     /// The node has given another sign of life: it is under suspicion no more.
     pub fn clear(&mut self, slot: Slot) {
-        let periodic = self.settings.periodic;
-        if let Some(target) = self.targets.iter_mut().find(|target| target.ask.slot == slot && !periodic) {
-            target.open = None;
-            target.rest(periodic);
+        if self.settings.periodic {
+            return;
+        }
+        if let Some(target) = self.targets.iter_mut().find(|target| target.ask.slot == slot) {
+            (target.open, target.next) = (None, NEVER);
         }
     }
 
@@ -197,11 +197,12 @@ impl<A: Copy + Eq> Rounds<A> {
         rest: Option<Rest>,
         is_it: impl Fn(&Ask<A>) -> bool,
     ) -> Option<Outcome> {
-        let periodic = self.settings.periodic;
         let target = self.targets.iter_mut().find(|target| is_it(&target.ask))?;
         target.open.take()?;
-        target.rest(periodic);
-        Some(Outcome { slot: target.ask.slot, alive: status != 503, reason: Reason::Status(status), rest })
+        if !self.settings.periodic {
+            target.next = NEVER;
+        }
+        Some(Outcome { slot: target.ask.slot, reason: Reason::Status(status), rest })
     }
 
     /// The network reported (ICMP) that a probe to this address did not arrive.
@@ -214,7 +215,7 @@ impl<A: Copy + Eq> Rounds<A> {
     }
 
     /// Sends what is due, and ends what has waited too long.
-    pub fn tick(&mut self, now: Instant, mut send: impl FnMut(&Ask<A>), mut outcome: impl FnMut(Outcome)) {
+    pub fn tick(&mut self, now: Instant, mut step: impl FnMut(Step<A>)) {
         for target in &mut self.targets {
             let Some(probe) = &mut target.open else {
                 if target.next <= now {
@@ -223,17 +224,17 @@ impl<A: Copy + Eq> Rounds<A> {
                     target.ask.cseq += 1;
                     let (fails, wait) = (now + self.settings.timeout, self.settings.t1);
                     target.open = Some(Probe { fails, again: now + wait, wait });
-                    send(&target.ask);
+                    step(Step::Send(target.ask));
                 }
                 continue;
             };
             if probe.fails <= now {
                 target.open = None;
-                outcome(Outcome::failure(target.ask.slot, Reason::Timeout));
+                step(Step::Note(Outcome::failure(target.ask.slot, Reason::Timeout)));
             } else if probe.again <= now {
                 probe.wait *= 2;
                 probe.again = now + probe.wait;
-                send(&target.ask);
+                step(Step::Send(target.ask));
             }
         }
     }

@@ -104,8 +104,7 @@ mod tests {
     }
 
     fn outcome(reason: Reason, rest: Option<Rest>) -> Vec<Outcome> {
-        let alive = matches!(reason, Reason::Status(200));
-        vec![Outcome { slot: Slot(0), alive, reason, rest }]
+        vec![Outcome { slot: Slot(0), reason, rest }]
     }
 
     #[tokio::test]

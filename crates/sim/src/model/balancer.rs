@@ -8,7 +8,7 @@ use balance::{
 };
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
-use node::{Ask, ProbeSettings, Rounds};
+use node::{Ask, ProbeSettings, Rounds, Step};
 use std::ops::Range;
 use wire::Method;
 
@@ -29,7 +29,9 @@ pub(crate) struct Balancer {
     cluster: Cluster,
     /// Version of the cluster that the core has.
     told: u64,
-    rounds: Rounds<HostId>,
+    /// `None` where nobody is asked, and so nothing that fails is noticed: live a closed port would tell, and there are
+    /// none here.
+    rounds: Option<Rounds<HostId>>,
     /// Unlike that of the process before it: answers to its probes are none to ours.
     life: u32,
     /// What the server's shard does around its balancer, for the same messages.
@@ -50,8 +52,7 @@ fn direction_of(message: &Message) -> Direction {
 }
 
 impl Balancer {
-    /// `capacity` of each server is what the policy is told; a server may be slower than that. Without `probes` nothing
-    /// that fails is noticed: live a closed port would tell, and there are none here.
+    /// `capacity` of each server is what the policy is told; a server may be slower than that.
     pub(crate) fn new(
         (now, life): (Instant, u32),
         servers: Range<u16>,
@@ -66,15 +67,12 @@ impl Balancer {
         cluster.set_members(now, &servers.clone().map(member).collect::<Vec<_>>());
         let mut core = balance::Balancer::new(settings, policy);
         core.set_nodes(cluster.nodes());
-        let asked = probes.map_or(0..0, |_| servers.clone());
-        let targets: Vec<_> = (0..).map(Slot).zip(asked.map(HostId)).collect();
-        let mut rounds = Rounds::new(probes.unwrap_or(ProbeSettings {
-            periodic: false,
-            interval: Duration::ZERO,
-            timeout: Duration::ZERO,
-            t1: Duration::ZERO,
-        }));
-        rounds.set_targets(now, &targets);
+        let rounds = probes.map(|settings| {
+            let targets: Vec<_> = (0..).map(Slot).zip(servers.clone().map(HostId)).collect();
+            let mut rounds = Rounds::new(settings);
+            rounds.set_targets(now, &targets);
+            rounds
+        });
         let told = cluster.version();
         Self { core, servers, cluster, told, rounds, life, ledger: Ledger::default() }
     }
@@ -201,7 +199,7 @@ impl Balancer {
     fn heed(&mut self, now: Instant) {
         for sign in self.core.drain_signs() {
             match sign {
-                Sign::NoAnswer { slot } => self.rounds.hurry(now, slot),
+                Sign::NoAnswer { slot } => self.rounds.iter_mut().for_each(|rounds| rounds.hurry(now, slot)),
                 Sign::Pause { slot, until, asked } => self.cluster.pause(slot, until, asked),
                 // Probes are regular and see for themselves, or there are none.
                 Sign::Answer { .. } => {}
@@ -218,11 +216,12 @@ impl Balancer {
         for _ in 0..self.core.expire(now) {
             self.ledger.charge(Operation::Expire);
         }
-        let (life, mut outcomes) = (self.life, Vec::new());
-        let send = |ask: &Ask<HostId>| out.push(Letter::new(id, probe(id, life, *ask)));
-        self.rounds.tick(now, send, |outcome| outcomes.push(outcome));
-        for outcome in outcomes {
-            outcome.apply(now, &mut self.cluster, self.rounds.settings().periodic);
+        let Self { rounds, cluster, life, .. } = self;
+        if let Some(rounds) = rounds {
+            rounds.tick(now, |step| match step {
+                Step::Send(ask) => out.push(Letter::new(id, probe(id, *life, ask))),
+                Step::Note(outcome) => outcome.apply(now, cluster, true),
+            });
         }
         self.heed(now);
     }
@@ -232,14 +231,14 @@ impl Balancer {
         let Start::Response(status) = message.start else { return };
         let CallId { at: life, generation: cseq } = message.call;
         let is_it = |ask: &Ask<HostId>| (life, ask.address, ask.cseq) == (self.life, from, cseq);
-        if let Some(outcome) = self.rounds.answered(status, None, is_it) {
-            outcome.apply(now, &mut self.cluster, self.rounds.settings().periodic);
+        if let Some(outcome) = self.rounds.as_mut().and_then(|rounds| rounds.answered(status, None, is_it)) {
+            outcome.apply(now, &mut self.cluster, true);
             self.heed(now);
         }
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.core.deadline(), self.rounds.deadline()].into_iter().flatten().min()
+        Instant::earliest(self.core.deadline(), self.rounds.as_ref().and_then(Rounds::deadline))
     }
 
     pub(crate) fn transactions(&self) -> usize {
@@ -279,4 +278,20 @@ fn probe(id: HostId, life: u32, ask: Ask<HostId>) -> Sent {
         route: Route::none(),
     };
     Sent { to: ask.address, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_probed_as_the_server_does_by_default() {
+        let text = "[listen]\nudp = [\"192.0.2.1:5060\"]\n[pool.servers]\nmembers = [\"192.0.2.2\"]\n";
+        let config = config::parse(text, "default.toml").expect("a right file");
+        let pool = config.pool().expect("it has one");
+        let config::Probe { enabled, interval, timeout, fall, rise } = pool.probe;
+        let here = probe_settings(&config::scenario::Timers::default());
+        assert_eq!((here.periodic, here.interval, here.timeout), (enabled, interval, timeout));
+        assert_eq!((HEALTH.fall, HEALTH.rise, HEALTH.slow_start), (fall, rise, pool.slow_start));
+    }
 }

@@ -90,11 +90,6 @@ pub(crate) struct Host {
     marks: [Mark; 2],
 }
 
-/// `edge.2` for the second of several, `edge` for the only one.
-pub(crate) fn name_of(group: &Group, number: u16) -> String {
-    group.host_name(number)
-}
-
 /// The far future, where no timer is.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
@@ -131,7 +126,7 @@ impl Host {
         let lanes = Lanes { rules: control.settings().triage, dropped: Vec::new() };
         let cpu = Cpu::with_triage(config, lanes, rng.fork("cpu"));
         let (mark, prices) = (cpu.mark(Instant::ZERO), Prices::new(costs));
-        let results = HostResults::new(name_of(group, number), bin);
+        let results = HostResults::new(group.host_name(number), bin);
         Self {
             clears_for_free: free || (costs.cleanup.is_zero() && prices.is_none()),
             element: Element {

@@ -3,7 +3,7 @@
 use super::agents::{Agents, Alarm, Out, Party};
 use super::balancer::{Balancer, probe_settings};
 use super::control::Period;
-use super::host::{Host, NEVER, name_of};
+use super::host::{Host, NEVER};
 use super::links::{network, place};
 use super::measure::Results;
 use super::medium::{Map, Router};
@@ -83,7 +83,7 @@ impl<'a> World<'a> {
         for (index, group) in scenario.groups.iter().enumerate() {
             for number in 0..group.count {
                 let id = HostId(hosts.len() as u16);
-                let rng = rng.fork(&name_of(group, number));
+                let rng = rng.fork(&group.host_name(number));
                 let role = role(scenario, index, id, &map, (Instant::ZERO, 0), &rng);
                 hosts.push(Host::new(id, number, group, scenario, role, &rng));
                 pauses.push(Pauses::of(group, &rng));
@@ -402,7 +402,7 @@ fn spread(spread: Spread, rng: &Rng) -> (Duration, engine::Spread) {
     }
 }
 
-/// What runs on a host from now on; `life` counts its starts.
+/// What runs on a host from now on; each of its lives has another number.
 fn role(
     scenario: &Scenario,
     group: usize,

@@ -106,6 +106,9 @@ fn left_out(scenario: &Scenario) -> Vec<String> {
     if tcp {
         out.push("Setting up TCP connections, windows and congestion are left out.".to_owned());
     }
-    out.push("Only calls are simulated: no registrations, no look-ups of names.".to_owned());
+    let probes =
+        scenario.groups.iter().any(|group| matches!(group.role, Role::Balancer { probes: true, .. }));
+    let probes = if probes { " and the probes of balancers" } else { "" };
+    out.push(format!("Only calls{probes} are simulated: no registrations, no look-ups of names."));
     out
 }

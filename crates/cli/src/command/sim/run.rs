@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     /// On real bytes: the whole node and every datagram, watched by checkers; one run.
     ///
     /// Not for scenarios with TCP, hosts that slow down, calls that begin at a server or that ring for different times,
-    /// overload control or a background job of balancers and servers, nor for servers with several workers, a table of
+    /// a background job of balancers and servers, nor for servers with several workers, a table of
     /// service times, or an `invite_work` other than 1.75. Proxies and balancers take no time: what they cost is left
     /// out.
     #[arg(long, conflicts_with = "out")]

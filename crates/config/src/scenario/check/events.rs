@@ -147,14 +147,16 @@ pub(super) fn faults(
         })
         .collect();
     restarts.sort_by_key(|&(host, at, ..)| (host, at));
-    for pair in restarts.windows(2) {
-        let ((host, _, up, _), (again, at, _, raw)) = (pair[0], pair[1]);
-        if let Some(setting) = raw.at.as_ref().filter(|_| host == again && at <= up) {
+    let mut last = None;
+    for (host, at, up, raw) in restarts {
+        let down = last.filter(|&(before, until)| before == host && at <= until);
+        if let (Some((_, until)), Some(setting)) = (down, &raw.at) {
             report.conflict(
                 setting,
-                format!("expected more than {}, when this host is back from the restart before", show(up)),
+                format!("expected more than {}, when this host is back from the restart before", show(until)),
             );
         }
+        last = Some((host, down.map_or(up, |(_, until)| up.max(until))));
     }
     checked
 }

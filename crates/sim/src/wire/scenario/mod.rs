@@ -25,7 +25,7 @@ const INVITE_WORK: f64 = 1.75;
 ///
 /// # Errors
 /// Says what of the scenario does not exist on bytes: TCP, hosts that slow down, processors other than those of
-/// servers, overload control of balancers and servers. What has no meaning where proxies take no time is left out:
+/// servers. What has no meaning where proxies take no time is left out:
 /// [`left_out`] names it.
 pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
     refuse(scenario)?;
@@ -93,10 +93,6 @@ fn refuse(scenario: &Scenario) -> Result<(), String> {
     let begins_at_server = |stream: &Stream| scenario.groups[stream.path[0]].role == Role::Server;
     let has_servers = at_all(|group| group.role == Role::Server);
     let refused = [
-        (
-            "overload control of balancers and servers",
-            scenario.groups.iter().any(|group| not_proxy(group) && group.overload != Overload::default()),
-        ),
         (
             "a background job of balancers and servers",
             scenario.groups.iter().any(|group| not_proxy(group) && group.background > 0.0),
