@@ -54,7 +54,7 @@ impl Shard {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
         }
         let (decision, mut verdicts) = self.balancer.explain(now, request);
-        let mut decision = facts.reconsider(decision);
+        let mut decision = facts.decide(|| decision);
         let orphans = self.settings.orphans;
         if (decision, orphans) == (Decision::Orphan, Orphans::Balance) {
             (decision, verdicts) = self.balancer.explain(now, &Request { in_dialog: false, ..*request });

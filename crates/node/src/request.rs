@@ -21,6 +21,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) request: Request<'a>,
     /// Where its responses go.
     target: SocketAddr,
+    /// The dialog that its token names is with a node that is no more. Should the call be in the table, then in another
+    /// branch, with another node that knows nothing of this dialog.
+    is_astray: bool,
     /// Where it goes if it comes from the pool.
     outside: Option<Result<NodeAddress, Halt>>,
     routing: u32,
@@ -32,9 +35,13 @@ impl Facts<'_> {
         self.outside.and_then(Result::err)
     }
 
-    /// The token would have named the node of an ACK or CANCEL; a bad one earns no search.
-    pub(crate) fn reconsider(&self, decision: Decision) -> Decision {
-        match decision {
+    /// What the balancer says, if it has to be asked. The token would have named the node of an ACK or CANCEL; a bad one
+    /// earns no search.
+    pub(crate) fn decide(&self, ask: impl FnOnce() -> Decision) -> Decision {
+        if self.is_astray {
+            return Decision::Orphan;
+        }
+        match ask() {
             Decision::Search if self.route.token.is_some() => Decision::Orphan,
             other => other,
         }
@@ -85,7 +92,7 @@ impl Shard {
         check_form(message)?;
         let target = request_source_target(message.top_via(), from).unwrap_or(from);
         let route = RouteInfo::new(&self.topology, message, route::PARAM, true);
-        let token = self.route_token(now, message, &route);
+        let (token, is_astray) = self.route_token(now, message, &route);
         let slot_at_source = self.topology.slot_at(from);
         let direction = self.direction(from, message, token, slot_at_source)?;
         let pinned = token.and_then(|token| self.topology.slot(token.node));
@@ -119,22 +126,22 @@ impl Shard {
             by_token: token.is_some(),
             branch: Transaction::new(message, message.top_via(), target).mark(),
         };
-        Ok(Facts { route, token, request, target, outside, routing })
+        Ok(Facts { route, token, request, target, is_astray, outside, routing })
     }
 
-    /// Verifies the token, if there is one.
+    /// Verifies the token, if there is one; and whether it ties a dialog to a node that is not known.
     fn route_token(
         &mut self,
         now: Instant,
         message: &Message<'_>,
         route: &RouteInfo<'_>,
-    ) -> Option<RouteToken> {
-        let text = route.token?;
+    ) -> (Option<RouteToken>, bool) {
+        let Some(text) = route.token else { return (None, false) };
         self.ledger.charge(Operation::VerifyToken);
         let token = self.tokens.read_route(text, message.call_id(), self.unix(now));
         let known = token.filter(|token| self.topology.slot(token.node).is_some());
         self.counters.tokens_refused += u64::from(known.is_none());
-        known
+        (known, token.is_some() && known.is_none() && message.to_tag().is_some())
     }
 
     /// Which side of the dialog sent this. The token knows by the From tag; without one, the source tells.
@@ -176,7 +183,7 @@ impl Shard {
         if self.settings.stopping && self.is_new(request) {
             return Err(refused(503, "Service Unavailable"));
         }
-        let mut decision = facts.reconsider(self.balancer.request(now, request));
+        let mut decision = facts.decide(|| self.balancer.request(now, request));
         if decision == Decision::Orphan {
             match self.settings.orphans {
                 Orphans::Reject => return Err(refused(481, "Call/Transaction Does Not Exist")),

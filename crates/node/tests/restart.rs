@@ -79,6 +79,28 @@ fn responses_find_their_way_by_the_branch() {
     assert_eq!((sent.to, sent.listener), (client(), 0));
 }
 
+/// A restart without its node, and the INVITE's repetition gets another one: what belongs to the first one's dialog is not
+/// for the second.
+#[test]
+fn a_dialog_with_a_node_that_is_no_more_goes_to_no_other_branch_of_its_call() {
+    let mut bed = Bed::new(Site::plain());
+    let gone = Dialog::inbound(&mut bed, "forked", client(), 0);
+    let mut site = Site::plain();
+    site.nodes.retain(|&(node, _)| addr(node) != gone.callee.at);
+    let mut bed = Bed::new(site);
+    let other = Dialog::inbound(&mut bed, "forked", client(), 0);
+    bed.dropped(0, client(), &gone.by_caller("ACK", 1).bytes(), "refused_ack");
+    for method in ["BYE", "INFO", "CANCEL"] {
+        let request = gone.by_caller(method, 2).bytes();
+        assert_eq!(bed.one(0, client(), &request).status(), 481, "{method}");
+        let explained = bed.explain(client(), &request).expect("it is well formed");
+        assert_eq!(explained.decision, balance::Decision::Orphan, "{method}");
+    }
+    other.caller_asks(&mut bed, "ACK", 1);
+    other.caller_asks(&mut bed, "BYE", 2);
+    bed.assert_idle();
+}
+
 /// A CANCEL and the ACK to a failure carry no token: whoever has their INVITE knows it by the branch.
 #[test]
 fn cancel_and_ack_to_a_failure_are_searched_for() {
