@@ -7,6 +7,7 @@
 
 mod parties;
 mod proxy;
+mod rule;
 mod traffic;
 mod watch;
 mod world;
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 use world::World;
 
 pub use proxy::{Cause, ProxyWatch};
+pub use rule::Rule;
 pub use watch::Watch;
 
 /// A datagram that the element sent.

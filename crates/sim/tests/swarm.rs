@@ -1,10 +1,8 @@
-//! The swarm finds nothing in the node as it is, and finds what is broken on purpose.
+//! The swarm finds nothing in the node as it is; `canaries` shows that it would.
 
-use node::fuzz::Sent;
 use sim::stats::sweep::{all_cores, sweep};
-use sim::wire::swarm::{draw, replay, run, run_with};
-use sim::wire::{Care, Honest, Plan, Role, SitePlan, World, Wrapper, answerer_address, site_address};
-use std::collections::BTreeSet;
+use sim::wire::swarm::{draw, replay, run};
+use sim::wire::{Care, Honest, Plan, Role, SitePlan, World};
 
 /// A few in every test run; `sarabande sim swarm` takes hundreds.
 const SEEDS: usize = 12;
@@ -57,31 +55,12 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "SetHops",
         "Rekey",
     ];
-    for what in actions.iter().chain(&["Loss", "Duplicate", "Reorder", "Jitter", "Partition"]) {
+    let shards = [1, 2, 3].map(|shards| format!("{shards} shards"));
+    let faults = ["Loss", "Duplicate", "Reorder", "Jitter", "Partition"];
+    for what in actions.iter().chain(&faults).copied().chain(shards.iter().map(String::as_str)) {
         assert!(shown.contains(what), "{what} is never drawn");
     }
 }
-
-/// What the swarm says of the first seeds whose sites have this role alone, when this stands between processes and the
-/// network.
-fn findings(role: fn(&Role) -> bool, canary: impl Fn() -> Box<dyn Wrapper> + Sync) -> Vec<String> {
-    struct Caged(Box<dyn Wrapper>);
-    impl Wrapper for Caged {
-        fn hears(&mut self, bytes: &[u8]) -> bool {
-            self.0.hears(bytes)
-        }
-        fn says(&mut self, sent: &mut Vec<Sent>) {
-            self.0.says(sent);
-        }
-    }
-    let fits = |plan: &Plan| plan.sites.iter().all(|site| role(&site.role));
-    let plans: Vec<_> = (0..).map(draw).filter(fits).take(CAGED).collect();
-    let verdicts = sweep(CAGED, all_cores(), |at| run_with(plans[at].clone(), Caged(canary())), |_| {});
-    verdicts.into_iter().filter_map(|verdict| verdict.outcome.err()).collect()
-}
-
-/// Plans that a canary stands in.
-const CAGED: usize = 4;
 
 fn balancer(role: &Role) -> bool {
     matches!(role, Role::Balancer(_))
@@ -89,215 +68,6 @@ fn balancer(role: &Role) -> bool {
 
 fn proxy(role: &Role) -> bool {
     matches!(role, Role::Proxy(_))
-}
-
-fn says(findings: &[String], words: &str) {
-    assert!(findings.iter().any(|finding| finding.contains(words)), "not noticed: {findings:?}");
-}
-
-fn is(sent: &Sent, method: &[u8]) -> bool {
-    sent.bytes.starts_with(method)
-}
-
-/// Sends one BYE of fifty to the answerer after the one that has the call.
-#[derive(Default)]
-struct Misroutes(u32);
-
-impl Wrapper for Misroutes {
-    fn says(&mut self, sent: &mut Vec<Sent>) {
-        for bye in sent.iter_mut().filter(|one| is(one, b"BYE ")) {
-            self.0 += 1;
-            if self.0.is_multiple_of(50) {
-                let first = answerer_address(0);
-                bye.to = if bye.to == first { answerer_address(1) } else { first };
-            }
-        }
-    }
-}
-
-#[test]
-fn a_bye_at_the_wrong_server_is_noticed() {
-    says(&findings(balancer, || Box::new(Misroutes::default())), "has the call");
-}
-
-/// Never lets the balancer hear the answer to a BYE of one call of eight.
-struct Swallows;
-
-impl Wrapper for Swallows {
-    fn hears(&mut self, bytes: &[u8]) -> bool {
-        let Ok(message) = wire::scan(bytes) else { return true };
-        let is_answer = message.status().is_some() && message.cseq().method == wire::Method::Bye;
-        let sum: u32 = message.call_id().iter().map(|&byte| u32::from(byte)).sum();
-        !(is_answer && sum.is_multiple_of(8))
-    }
-}
-
-#[test]
-fn a_call_that_cannot_end_is_noticed() {
-    says(&findings(balancer, || Box::new(Swallows)), "not all calls succeeded");
-}
-
-/// Gives the branch of every tenth INVITE another last character.
-#[derive(Default)]
-struct Forgets(u32);
-
-impl Wrapper for Forgets {
-    fn says(&mut self, sent: &mut Vec<Sent>) {
-        for invite in sent.iter_mut().filter(|one| is(one, b"INVITE ")) {
-            self.0 += 1;
-            if self.0.is_multiple_of(10) {
-                let message = wire::scan(&invite.bytes).expect("the balancer sends SIP");
-                let branch = message.top_via().branch.expect("the balancer writes branches");
-                let end = branch.as_ptr() as usize + branch.len() - invite.bytes.as_ptr() as usize;
-                invite.bytes[end - 1] = if invite.bytes[end - 1] == b'a' { b'b' } else { b'a' };
-            }
-        }
-    }
-}
-
-#[test]
-fn a_retransmission_under_another_branch_is_noticed() {
-    says(&findings(balancer, || Box::new(Forgets::default())), "under another branch than the first");
-}
-
-/// Answers an ACK.
-struct Answers;
-
-impl Wrapper for Answers {
-    fn says(&mut self, sent: &mut Vec<Sent>) {
-        let Some(ack) = sent.iter().find(|one| is(one, b"ACK ")) else { return };
-        let message = wire::scan(&ack.bytes).expect("the balancer sends SIP");
-        let (to, mut bytes) = (ack.to, Vec::new());
-        wire::write_response(&message, to, 200, "OK", "tag", &[], &mut bytes);
-        sent.push(Sent { listener: 0, to, bytes });
-    }
-}
-
-#[test]
-fn an_answer_to_an_ack_is_noticed() {
-    says(&findings(balancer, || Box::new(Answers)), "an answer to another than who asked");
-}
-
-/// Changes what a proxy sends in this way, one of so many times that it could.
-struct Tampers {
-    every: u32,
-    seen: u32,
-    how: fn(&mut Sent) -> bool,
-}
-
-impl Tampers {
-    fn caged(every: u32, how: fn(&mut Sent) -> bool) -> Box<dyn Wrapper> {
-        Box::new(Self { every, seen: 0, how })
-    }
-}
-
-impl Wrapper for Tampers {
-    fn says(&mut self, sent: &mut Vec<Sent>) {
-        for one in sent {
-            let mut changed = one.clone();
-            if (self.how)(&mut changed) {
-                self.seen += 1;
-                if self.seen.is_multiple_of(self.every) {
-                    *one = changed;
-                }
-            }
-        }
-    }
-}
-
-/// Of the proxy's own: no Via below.
-fn is_own(sent: &Sent, method: &[u8]) -> bool {
-    is(sent, method) && wire::scan(&sent.bytes).is_ok_and(|message| !message.has_lower_vias())
-}
-
-fn rebranch(sent: &mut Sent) {
-    let message = wire::scan(&sent.bytes).expect("a proxy sends SIP");
-    let branch = message.top_via().branch.expect("a proxy writes branches");
-    let end = branch.as_ptr() as usize + branch.len() - sent.bytes.as_ptr() as usize;
-    sent.bytes[end - 1] = if sent.bytes[end - 1] == b'a' { b'b' } else { b'a' };
-}
-
-fn restatus(sent: &mut Sent, from: &[u8], to: &[u8]) -> bool {
-    let has = sent.bytes.get(8..11) == Some(from) && is(sent, b"SIP/2.0 ");
-    if has {
-        sent.bytes[8..11].copy_from_slice(to);
-    }
-    has
-}
-
-#[test]
-fn what_a_proxy_does_wrong_is_noticed() {
-    type Canary = (&'static str, fn() -> Box<dyn Wrapper>);
-    let canaries: [Canary; 8] = [
-        ("CANCEL under a branch that no INVITE had", || {
-            Tampers::caged(3, |sent| {
-                let own = is_own(sent, b"CANCEL ");
-                if own {
-                    rebranch(sent);
-                }
-                own
-            })
-        }),
-        ("ACK to another next hop than its INVITE", || {
-            Tampers::caged(3, |sent| {
-                let port = sent.to.port() ^ 1;
-                sent.to.set_port(port);
-                is_own(sent, b"ACK ")
-            })
-        }),
-        ("a 100 was passed on", || Tampers::caged(20, |sent| restatus(sent, b"180", b"100"))),
-        ("a 503 for a request that was sent on", || Tampers::caged(1, |sent| restatus(sent, b"487", b"503"))),
-        ("after the final", || Box::new(AnswersTwice)),
-        ("which is no next hop", || {
-            Tampers::caged(50, |sent| {
-                sent.to = "192.0.2.1:5060".parse().expect("a caller's address");
-                is(sent, b"INVITE ")
-            })
-        }),
-        ("its route set leads elsewhere", || {
-            Tampers::caged(20, |sent| {
-                let port = sent.to.port() ^ 1;
-                sent.to.set_port(port);
-                is(sent, b"BYE ") && sent.to.ip() == site_address(0).ip()
-            })
-        }),
-        ("another next hop", || Box::new(Wanders::default())),
-    ];
-    for (words, canary) in canaries {
-        says(&findings(proxy, canary), words);
-    }
-}
-
-/// Follows up a 200 to an INVITE with a refusal.
-struct AnswersTwice;
-
-impl Wrapper for AnswersTwice {
-    fn says(&mut self, sent: &mut Vec<Sent>) {
-        let answered = |one: &&Sent| {
-            let message = wire::scan(&one.bytes).expect("a proxy sends SIP");
-            message.status() == Some(200) && message.cseq().method == wire::Method::Invite
-        };
-        let second = sent.iter().find(answered).cloned();
-        sent.extend(second.map(|mut second| {
-            restatus(&mut second, b"200", b"486");
-            second
-        }));
-    }
-}
-
-/// Sends what it repeats to the next port.
-#[derive(Default)]
-struct Wanders(BTreeSet<Vec<u8>>);
-
-impl Wrapper for Wanders {
-    fn says(&mut self, sent: &mut Vec<Sent>) {
-        for one in sent.iter_mut().filter(|one| is(one, b"INVITE ")) {
-            if !self.0.insert(one.bytes.clone()) {
-                let port = one.to.port() ^ 1;
-                one.to.set_port(port);
-            }
-        }
-    }
 }
 
 /// What a scenario of one balancer and three servers comes to, with these lines added.

@@ -1,4 +1,4 @@
-use super::Sent;
+use super::{Rule, Sent};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use wire::{Fault, Host, Message, SipUri, request_source_target, response_target};
@@ -32,39 +32,41 @@ impl Watch {
     pub fn check(&mut self, from: SocketAddr, bytes: &[u8], sent: &[Sent]) {
         for one in sent {
             let listener = self.listeners[one.listener as usize];
-            assert_eq!(listener.is_ipv4(), one.to.is_ipv4(), "a socket of the other family");
+            Rule::Family.holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
         }
         match wire::scan(bytes) {
-            Err(_) => assert_eq!(sent, [], "unreadable, and yet something was sent"),
+            Err(_) => Rule::Unreadable.equal(sent, []),
             Ok(response) if response.status().is_some() => self.response(&response, sent),
             Ok(request) => self.request(from, &request, sent),
         }
     }
 
     fn response(&self, response: &Message<'_>, sent: &[Sent]) {
-        let [one] = sent else { return assert_eq!(sent, [], "one response became several") };
+        let [one] = sent else { return Rule::ResponseCopies.equal(sent, []) };
         let forwarded = scanned(one);
-        assert_eq!(forwarded.status(), response.status());
-        assert_eq!(forwarded.vias().count() + 1, response.vias().count());
-        assert_eq!(forwarded.body(), response.body());
+        Rule::ResponseStatus.equal(forwarded.status(), response.status());
+        Rule::ResponseVias.equal(forwarded.vias().count() + 1, response.vias().count());
+        Rule::ResponseBody.equal(forwarded.body(), response.body());
         let via = response.second_via().expect("forwarded, so there is a Via to follow");
-        assert_eq!(Some(one.to), response_target(&via), "a response to another than its Via says");
+        Rule::ResponseTarget.equal(Some(one.to), response_target(&via));
         let way = (response.call_id().to_vec(), one.to);
-        assert!(self.ways_back.contains(&way), "a response to {}, which asked for nothing", one.to);
+        Rule::ResponseUnasked.holds(self.ways_back.contains(&way), format_args!("{}", one.to));
     }
 
     fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
         let back = request_source_target(request.top_via(), from).unwrap_or(from);
-        assert!(sent.len() <= self.nodes.len(), "more copies than nodes");
+        Rule::Copies.holds(sent.len() <= self.nodes.len(), format_args!("{}", sent.len()));
         if let Some(fault) = request.fault() {
             return malformed(fault, back, sent);
         }
         for one in sent {
             let message = scanned(one);
-            assert_eq!(message.call_id(), request.call_id());
+            Rule::OtherCall.equal(message.call_id(), request.call_id());
             if let Some(status) = message.status() {
-                assert_eq!((one.to, sent.len()), (back, 1), "an answer to another than who asked");
-                assert!(status >= 400 && request.method() != Some(wire::Method::Ack));
+                Rule::AnswerTarget.equal((one.to, sent.len()), (back, 1));
+                Rule::AckAnswer
+                    .holds(request.method() != Some(wire::Method::Ack), format_args!("with {status}"));
+                Rule::OwnAnswer.holds(status >= 400, format_args!("with {status}"));
             } else {
                 self.forwarded(from, request, &message, one, back);
                 self.ways_back.insert((request.call_id().to_vec(), back));
@@ -81,20 +83,20 @@ impl Watch {
         back: SocketAddr,
     ) {
         let from_node = self.nodes.iter().any(|node| node.ip() == from.ip());
-        assert!(
-            self.nodes.contains(&sent.to) || from_node && names(request).any(|to| to == sent.to),
-            "a request from {from} to {}, which is no node",
-            sent.to
+        let leads_there = || from_node && names(request).any(|to| to == sent.to);
+        Rule::Stranger.holds(
+            self.nodes.contains(&sent.to) || leads_there(),
+            format_args!("from {from} to {}", sent.to),
         );
-        assert_eq!(forwarded.vias().count(), request.vias().count() + 1);
-        assert_eq!(forwarded.body(), request.body());
+        Rule::RequestVias.equal(forwarded.vias().count(), request.vias().count() + 1);
+        Rule::RequestBody.equal(forwarded.body(), request.body());
         let via = forwarded.top_via();
         let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
-        assert_eq!(sent_by, Some(self.listeners[sent.listener as usize]), "a Via of another listener");
+        Rule::TopVia.equal(sent_by, Some(self.listeners[sent.listener as usize]));
         let below = forwarded.second_via().expect("the client's Via");
-        assert_eq!(response_target(&below).unwrap_or(back), back);
+        Rule::LowerVia.equal(response_target(&below).unwrap_or(back), back);
         let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
-        assert_eq!(forwarded.max_forwards().map(|(hops, _)| hops), Some(hops));
+        Rule::MaxForwards.equal(forwarded.max_forwards().map(|(hops, _)| hops), Some(hops));
     }
 }
 
@@ -103,12 +105,12 @@ pub(super) fn malformed(fault: Fault, back: SocketAddr, sent: &[Sent]) {
     // The answer copies what is malformed, and so may be as unreadable.
     let start = format!("SIP/2.0 {} ", fault.status);
     let fine = |one: &Sent| one.to == back && one.bytes.starts_with(start.as_bytes());
-    assert!(sent.len() <= 1 && sent.iter().all(fine), "a malformed request is answered or dropped");
+    Rule::Malformed.holds(sent.len() <= 1 && sent.iter().all(fine), format_args!("{sent:?}"));
 }
 
 pub(super) fn scanned(sent: &Sent) -> Message<'_> {
-    let message = wire::scan(&sent.bytes).expect("what is sent is SIP");
-    assert_eq!(message.bytes(), sent.bytes);
+    let Ok(message) = wire::scan(&sent.bytes) else { Rule::NoSip.is_broken(format_args!("{sent:?}")) };
+    Rule::Surplus.equal(message.bytes(), &sent.bytes[..]);
     message
 }
 

@@ -102,6 +102,14 @@ impl Tokens {
         CallKey(hasher.finish128().as_u128())
     }
 
+    /// Which of so many shards of a process owns the call of this datagram; `None` for one without a Call-ID: whoever gets
+    /// it may refuse it.
+    pub fn shard_of(&self, datagram: &[u8], shards: usize) -> Option<usize> {
+        let CallKey(key) = self.call_key(wire::peek_call_id(datagram)?);
+        // Not the bits that the session table uses.
+        Some((key >> 64) as usize % shards)
+    }
+
     /// The key to make tokens with; that before it, if it is still accepted, for a call that is `older` than it.
     fn key(&self, older: bool) -> &Derived {
         self.before.as_ref().filter(|_| older).unwrap_or(&self.current)

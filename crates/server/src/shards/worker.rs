@@ -468,8 +468,5 @@ impl Worker {
 /// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by
 /// whoever gets it.
 fn owner(role: &Role, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
-    let key = role.tokens().call_key(wire::peek_call_id(bytes)?);
-    // Not the bits that the session table uses.
-    let owner = (key.0 >> 64) as usize % shards;
-    (owner != this).then_some(owner)
+    role.tokens().shard_of(bytes, shards).filter(|&owner| owner != this)
 }

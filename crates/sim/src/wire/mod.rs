@@ -11,6 +11,7 @@
 mod checkers;
 mod plan;
 mod process;
+mod rule;
 pub mod scenario;
 pub mod swarm;
 mod world;
@@ -19,4 +20,6 @@ pub use plan::{
     Action, AnswererPlan, BalancerPlan, CallerPlan, Care, Member, Party, Plan, ProxyPlan, Role, SitePlan,
     answerer_address, site_address,
 };
-pub use world::{Counts, Honest, Summary, World, Wrapper};
+pub use process::{Books, Shown};
+pub use rule::Rule;
+pub use world::{Counts, Honest, Place, Summary, World, Wrapper};

@@ -1,5 +1,6 @@
 //! The transactions of a proxy as they look from outside: made of messages and time alone.
 
+use super::super::Rule;
 use base::Instant;
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -134,15 +135,14 @@ impl Server {
     /// which goes back when it comes.
     pub(super) fn answered(&mut self, now: Instant, status: u16, bytes: &[u8], relayed: bool) {
         self.touched = now;
-        assert!(
-            self.invite || status == 100 || status >= 200 && status != 408,
-            "a {status} to a request other than INVITE (RFC 4320 §4)"
-        );
+        let may_have = self.invite || status == 100 || status >= 200 && status != 408;
+        Rule::NonInvite.holds(may_have, format_args!("{status}"));
         let again = self.last.as_ref().is_some_and(|(_, last)| last == bytes);
         if self.is_answered() {
             let success = |status: u16| (200..300).contains(&status);
             let another_2xx = self.invite && relayed && success(status) && success(self.status());
-            assert!(again || another_2xx, "a {status} after the final {}", self.status());
+            let fine = again || another_2xx;
+            Rule::SecondFinal.holds(fine, format_args!("{status} after {}", self.status()));
         } else if status >= 200 {
             self.final_at = Some(now);
         }
@@ -192,12 +192,12 @@ impl Client {
 
     /// It was sent again: the same, to the same place, not too often, and not any more once it is answered.
     pub(super) fn repeated(&mut self, now: Instant, bytes: &[u8], to: SocketAddr) {
-        assert_eq!(to, self.to, "a retransmission to another next hop");
-        assert!(bytes == self.bytes, "a retransmission that differs from the first");
-        assert_eq!(self.status, 0, "a retransmission of what has been answered");
+        Rule::AgainElsewhere.equal(to, self.to);
+        Rule::AgainDiffers.holds(bytes == self.bytes, format_args!("{}", bytes.escape_ascii()));
+        Rule::AgainAnswered.holds(self.status == 0, format_args!("with {}", self.status));
         self.copies += 1;
         let most = if self.invite { COPIES_MAX.0 } else { COPIES_MAX.1 };
-        assert!(self.copies <= most, "{} copies of a request", self.copies);
+        Rule::AgainTooOften.holds(self.copies <= most, format_args!("{}", self.copies));
         self.touched = now;
     }
 

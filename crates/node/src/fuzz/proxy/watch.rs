@@ -1,7 +1,7 @@
 //! What a stateful proxy may send, and when.
 
-use super::super::Sent;
 use super::super::watch::{malformed, names, scanned};
+use super::super::{Rule, Sent};
 use super::transactions::{Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
 use crate::ProxyReport;
 use crate::token::route::PROXY_PARAM;
@@ -119,13 +119,13 @@ impl ProxyWatch {
         self.now = now;
         for one in sent {
             let listener = self.listeners[one.listener as usize];
-            assert_eq!(listener.is_ipv4(), one.to.is_ipv4(), "a socket of the other family");
+            Rule::ProxyFamily.holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
         }
         match cause {
             Cause::Timer => self.all_sent(sent, Why::Timer),
             Cause::Unreachable => self.all_sent(sent, Why::Unreachable),
             Cause::Datagram { from, bytes } => match wire::scan(bytes) {
-                Err(_) => assert_eq!(sent, [], "unreadable, and yet something was sent"),
+                Err(_) => Rule::ProxyUnreadable.equal(sent, []),
                 Ok(response) if response.status().is_some() => self.response(&response, sent),
                 Ok(request) => self.request(from, &request, sent),
             },
@@ -137,7 +137,7 @@ impl ProxyWatch {
         let branch = response.top_via().branch.unwrap_or_default().to_ascii_lowercase();
         let id = (branch, method_of(response).to_vec());
         let (Some(client), Some(status)) = (self.clients.get_mut(&id), response.status()) else {
-            return assert_eq!(sent, [], "a response to nothing, and yet something was sent");
+            return Rule::ResponseToNothing.equal(sent, []);
         };
         client.heard(self.now, status);
         let why = Why::Response { response, status, client: &id };
@@ -173,10 +173,7 @@ impl ProxyWatch {
                 one.to == server.back && server.last.as_ref().is_some_and(|(_, last)| *last == one.bytes)
             };
             let repeats = sent.len() <= 1 && sent.iter().all(is_last);
-            assert!(
-                over || repeats,
-                "a repeated request is answered as the first was, or not at all: {sent:?}"
-            );
+            Rule::Repetition.holds(over || repeats, format_args!("{sent:?}"));
             if repeats {
                 return;
             }
@@ -191,13 +188,13 @@ impl ProxyWatch {
 
     /// One to a refusal ends here, one to a 2xx is passed on; none is answered.
     fn ack(&mut self, id: &ServerId, why: Why<'_, '_>, sent: &[Sent]) {
-        assert!(sent.len() <= 1, "an ACK became several");
+        Rule::AckCopies.holds(sent.len() <= 1, format_args!("{}", sent.len()));
         if let Some(invite) = self.servers.get_mut(&id.of_invite())
             && invite.last.as_ref().is_some_and(|(status, _)| *status >= 300)
             && !invite.is_over(self.now, &self.timers)
         {
             invite.acked_at.get_or_insert(self.now);
-            assert_eq!(sent, [], "an ACK to a refusal of this hop went on");
+            Rule::AckToRefusal.equal(sent, []);
         }
         self.all_sent(sent, why);
     }
@@ -215,11 +212,11 @@ impl ProxyWatch {
         } else {
             let via = message.top_via();
             let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
-            assert_eq!(sent_by, Some(self.listeners[sent.listener as usize]), "a Via of another listener");
+            Rule::ProxyTopVia.equal(sent_by, Some(self.listeners[sent.listener as usize]));
             let branch = via.branch.unwrap_or_default().to_ascii_lowercase();
             let id = (branch, method_of(&message).to_vec());
             if let Some(client) = self.clients.get_mut(&id) {
-                assert!(matches!(why, Why::Timer), "a retransmission that no timer asked for");
+                Rule::AgainUnasked.holds(matches!(why, Why::Timer), format_args!("to {}", sent.to));
                 client.repeated(self.now, &sent.bytes, sent.to);
             } else if message.has_lower_vias() {
                 self.forwarded(sent, &message, id, why);
@@ -233,18 +230,19 @@ impl ProxyWatch {
         let id = ServerId::new(message.top_via(), method_of(message));
         if let Why::Response { response, status: heard, client } = why {
             // §16.7 step 5; §17.1.1.1: it says that this hop's next one is at work, and no more.
-            assert_ne!(status, 100, "a 100 was passed on");
+            Rule::Passed100.holds(status != 100, format_args!("to {}", sent.to));
             if let Some(via) = response.second_via()
                 && status == heard
             {
-                assert_eq!(message.vias().count() + 1, response.vias().count());
-                assert_eq!(message.body(), response.body());
-                assert_eq!(Some(sent.to), response_target(&via), "a response to another than its Via says");
-                assert_ne!(status, 503, "a 503 of the next hop was passed on (§16.7 step 6)");
+                Rule::PassedVias.equal(message.vias().count() + 1, response.vias().count());
+                Rule::PassedBody.equal(message.body(), response.body());
+                Rule::PassedTarget.equal(Some(sent.to), response_target(&via));
+                // §16.7 step 6.
+                Rule::Passed503.holds(status != 503, format_args!("to {}", sent.to));
                 let Some(of) = self.clients[client].server.clone() else { return };
                 let Some(server) = self.servers.get_mut(&of) else { return };
                 if id.as_ref() == Some(&of) {
-                    assert_eq!(sent.to, server.back, "a response to another than who asked");
+                    Rule::PassedBack.equal(sent.to, server.back);
                 }
                 if of.is_invite() && (200..300).contains(&status) && !server.is_answered() {
                     self.unacknowledged.insert(message.call_id().to_vec(), self.now);
@@ -255,11 +253,12 @@ impl ProxyWatch {
         let Some(server) = id.as_ref().and_then(|id| self.servers.get_mut(id)) else {
             // From a peer of RFC 2543: one of them.
             let asked = self.unnamed.iter().any(|(_, back)| *back == sent.to);
-            return assert!(id.is_none() && asked, "an answer to {}, which did not ask", sent.to);
+            return Rule::AnswerUnasked.holds(id.is_none() && asked, format_args!("{}", sent.to));
         };
-        assert_eq!(sent.to, server.back, "an answer to another than who asked");
+        Rule::ProxyAnswerTarget.equal(sent.to, server.back);
         let at_once = matches!(why, Why::Request { .. });
-        assert!(status != 503 || at_once && server.attempts == 0, "a 503 for a request that was sent on");
+        let may_503 = at_once && server.attempts == 0;
+        Rule::Late503.holds(status != 503 || may_503, format_args!("to {}", sent.to));
         server.answered(self.now, status, &sent.bytes, false);
     }
 
@@ -268,24 +267,24 @@ impl ProxyWatch {
         let of_invite = (id.0.clone(), b"INVITE".to_vec());
         let name = message.cseq().method.name();
         let invite = self.clients.get(&of_invite);
-        let invite = invite.unwrap_or_else(|| panic!("{name} under a branch that no INVITE had"));
-        assert_eq!(sent.to, invite.to, "{name} to another next hop than its INVITE");
+        let invite = invite.unwrap_or_else(|| Rule::OwnBranch.is_broken(format_args!("{name}")));
+        Rule::OwnHop.equal(sent.to, invite.to);
         let began = wire::scan(&invite.bytes).expect("it was read when it was sent");
-        assert_eq!(message.uri(), began.uri(), "{name} for another Request-URI than its INVITE");
-        assert_eq!(message.cseq().number, began.cseq().number);
-        assert_eq!(message.call_id(), began.call_id());
+        Rule::OwnUri.equal(message.uri(), began.uri());
+        Rule::OwnCseq.equal(message.cseq().number, began.cseq().number);
+        Rule::OwnCall.equal(message.call_id(), began.call_id());
         match message.method() {
             Some(Method::Ack) => {
                 let Why::Response { response, status: 300.., client } = why else {
-                    panic!("an ACK to no refusal");
+                    Rule::AckToNone.is_broken(format_args!("to {}", sent.to));
                 };
-                assert_eq!(*client, of_invite, "an ACK to another INVITE's refusal");
+                Rule::AckToOther.equal(client, &of_invite);
                 let tag = message.to_tag() == response.to_tag();
                 let first = self.clients.get_mut(&of_invite).map(|invite| &mut invite.ack);
                 match first.expect("it was found") {
-                    Some(first) => assert!(*first == sent.bytes, "another ACK than the first"),
+                    Some(first) => Rule::AckDiffers.equal(&sent.bytes, &*first),
                     first => {
-                        assert!(tag, "an ACK to another party than who refused");
+                        Rule::AckTag.holds(tag, format_args!("{:?}", message.to_tag()));
                         *first = Some(sent.bytes.clone());
                     }
                 }
@@ -293,12 +292,13 @@ impl ProxyWatch {
             Some(Method::Cancel) => {
                 let server = invite.server.as_ref().and_then(|server| self.servers.get(server));
                 let asked = matches!(why, Why::Timer) || server.is_none_or(|server| server.cancelled);
-                assert!(asked, "a CANCEL that nobody asked for");
-                assert!(invite.provisional && invite.status == 0, "a CANCEL out of time (§9.1)");
+                Rule::CancelUnasked.holds(asked, format_args!("to {}", sent.to));
+                let in_time = invite.provisional && invite.status == 0;
+                Rule::CancelUntimely.holds(in_time, format_args!("its INVITE has {}", invite.status));
                 let client = Client::new(invite.server.clone(), message, sent.to, self.now);
                 self.clients.insert(id, client);
             }
-            _ => panic!("a {name} of the proxy's own"),
+            _ => Rule::OwnMethod.is_broken(format_args!("{name}")),
         }
     }
 
@@ -318,7 +318,7 @@ impl ProxyWatch {
                 }
             } else {
                 // An alternate, of a request whose transaction cannot be told.
-                assert!(of.is_none(), "sent on, and nobody had asked: {}", message.cseq().method.name());
+                Rule::SentUnasked.holds(of.is_none(), format_args!("{}", message.cseq().method.name()));
                 if message.to_tag().is_none() {
                     self.note_tokens(message, 1);
                 }
@@ -326,17 +326,18 @@ impl ProxyWatch {
             self.clients.insert(id, Client::new(None, message, sent.to, self.now));
             return;
         };
-        assert!(!server.is_answered(), "sent on after its final answer");
+        let to = format_args!("to {}", sent.to);
+        Rule::SentAnswered.holds(!server.is_answered(), to);
         if server.attempts == 0 {
-            assert!(matches!(why, Why::Request { .. }), "sent on for the first time, and nobody had asked");
+            Rule::SentLate.holds(matches!(why, Why::Request { .. }), to);
         } else {
-            assert!(!server.cancelled, "an alternate for what was cancelled");
+            Rule::AlternateCancelled.holds(!server.cancelled, to);
             let failed = match why {
                 Why::Response { status, .. } => status == 503,
                 Why::Timer | Why::Unreachable => true,
                 Why::Request { .. } => false,
             };
-            assert!(failed, "an alternate, and the hop before had not failed");
+            Rule::AlternateEarly.holds(failed, to);
         }
         let (bytes, from, back) = (server.request.clone(), server.from, server.back);
         let request = wire::scan(&bytes).expect("it was read when it came in");
@@ -352,7 +353,7 @@ impl ProxyWatch {
         let now = self.now;
         let key = (from, request.bytes().to_vec());
         let first = self.stateless.entry(key).or_insert_with(|| (branch.to_vec(), now));
-        assert_eq!(first.0, branch, "a repetition without a transaction got another branch");
+        Rule::OtherBranch.equal(branch, &first.0[..]);
     }
 
     /// §16.6.
@@ -362,13 +363,13 @@ impl ProxyWatch {
         message: &Message<'_>,
         (request, from, back): (&Message<'_>, SocketAddr, SocketAddr),
     ) {
-        assert_eq!(message.vias().count(), request.vias().count() + 1);
-        assert_eq!(message.body(), request.body());
+        Rule::PassedOnVias.equal(message.vias().count(), request.vias().count() + 1);
+        Rule::PassedOnBody.equal(message.body(), request.body());
         let below = message.second_via().expect("the client's Via");
         let asked = request_source_target(request.top_via(), from).unwrap_or(back);
-        assert_eq!(response_target(&below).unwrap_or(asked), asked);
+        Rule::PassedOnLowerVia.equal(response_target(&below).unwrap_or(asked), asked);
         let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
-        assert_eq!(message.max_forwards().map(|(hops, _)| hops), Some(hops));
+        Rule::PassedOnMaxForwards.equal(message.max_forwards().map(|(hops, _)| hops), Some(hops));
         self.record_route(sent, message, request);
         self.target(sent.to, message, request);
     }
@@ -377,17 +378,19 @@ impl ProxyWatch {
     fn record_route(&mut self, sent: &Sent, message: &Message<'_>, request: &Message<'_>) {
         let begins = request.to_tag().is_none()
             && matches!(request.method(), Some(Method::Invite | Method::Subscribe | Method::Refer));
-        let added = message.record_routes().count() - request.record_routes().count();
-        assert!(
-            if begins { (1..=2).contains(&added) } else { added == 0 },
-            "{added} Record-Routes were added"
-        );
+        let added = message.record_routes().count().wrapping_sub(request.record_routes().count());
+        let right = if begins { (1..=2).contains(&added) } else { added == 0 };
+        Rule::RecordRoutes.holds(right, format_args!("{added}"));
         for (at, value) in message.record_routes().take(added).enumerate() {
-            let uri = SipUri::parse(value.uri).expect("a Record-Route of ours is a SIP URI");
-            let address = address_of(&uri).expect("it has an address");
-            assert!(at > 0 || address == self.listeners[sent.listener as usize], "the wrong side on top");
-            assert!(self.listeners.contains(&address) && uri.param("lr").is_some());
-            assert!(token_of(value.uri).is_some());
+            let text = format_args!("{}", value.uri.escape_ascii());
+            let uri = SipUri::parse(value.uri).ok();
+            let Some((address, uri)) = uri.and_then(|uri| Some((address_of(&uri)?, uri))) else {
+                Rule::RecordAddress.is_broken(text)
+            };
+            Rule::RecordSide.holds(at > 0 || address == self.listeners[sent.listener as usize], text);
+            let is_loose = self.listeners.contains(&address) && uri.param("lr").is_some();
+            Rule::RecordLoose.holds(is_loose, text);
+            Rule::RecordToken.holds(token_of(value.uri).is_some(), text);
         }
         self.note_tokens(message, added);
     }
@@ -405,10 +408,8 @@ impl ProxyWatch {
         let until = |token| self.recorded.get(&(request.call_id().to_vec(), token)).copied();
         let mut uris = request.routes().map(|route| route.uri).chain(request.uri());
         let came_this_way = uris.any(|uri| token_of(uri).and_then(until).is_some());
-        assert!(
-            self.hops.contains(&to) || came_this_way && names(request).any(|named| named == to),
-            "a request to {to}, which is no next hop"
-        );
+        let is_led = || came_this_way && names(request).any(|named| named == to);
+        Rule::NoHop.holds(self.hops.contains(&to) || is_led(), format_args!("{to}"));
         let ours = |uri: &&[u8]| {
             SipUri::parse(uri)
                 .is_ok_and(|uri| address_of(&uri).is_some_and(|at| self.listeners.contains(&at)))
@@ -417,12 +418,13 @@ impl ProxyWatch {
         // What a strict router did or needs is another story (§16.4, §16.6 step 6).
         if request.uri() == message.uri() && routes().next().as_ref().is_some_and(ours) {
             let left = routes().skip_while(ours);
-            assert!(left.eq(message.routes().map(|route| route.uri)), "the Route that is left is another");
+            let same = left.eq(message.routes().map(|route| route.uri));
+            Rule::RouteLeft.holds(same, format_args!("to {to}"));
             let next = message.routes().next().map(|route| route.uri).or(message.uri()).unwrap_or_default();
             let named = SipUri::parse(next).ok().and_then(|uri| address_of(&uri));
             let token = routes().take_while(ours).find_map(token_of);
             let led = token.and_then(until).is_some_and(|until| self.now < until);
-            assert!(!led || named == Some(to), "a request went to {to}, and its route set leads elsewhere");
+            Rule::RouteTarget.holds(!led || named == Some(to), format_args!("to {to}, not {named:?}"));
         }
     }
 
@@ -440,9 +442,11 @@ impl ProxyWatch {
         self.unacknowledged.retain(|_, at| now < *at + timers.t1 * 64);
         self.stateless.retain(|_, (_, at)| now < *at + timers.t1 * 64);
         let waiting = servers.values().filter(|server| server.waits()).count() + self.unnamed.len();
-        assert!(report.unanswered <= waiting, "{} wait, {waiting} were sent on", report.unanswered);
+        let counted = report.unanswered;
+        Rule::Waiting.holds(counted <= waiting, format_args!("{counted}, {waiting} were sent on"));
         let most = servers.len() + clients.len() + 2 * self.unnamed.len();
-        assert!(report.transactions <= most, "{} transactions, reason for {most}", report.transactions);
+        let counted = report.transactions;
+        Rule::Transactions.holds(counted <= most, format_args!("{counted}, reason for {most}"));
     }
 }
 

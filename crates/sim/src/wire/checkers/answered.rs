@@ -1,5 +1,6 @@
 //! Who has taken which call, as seen from what the answerers say.
 
+use super::super::Rule;
 use super::super::plan::answerer_address;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -33,7 +34,7 @@ impl Answered {
             (Method::Invite, _) | (Method::Bye, 200..) => {
                 open.remove(response.call_id());
             }
-            (Method::Ack, _) => return Err(format!("{from} answered an ACK")),
+            (Method::Ack, _) => return Err(Rule::AckAnswered.broken(format_args!("{from}"))),
             _ => {}
         }
         Ok(())
@@ -65,7 +66,7 @@ impl Answered {
             Some(&owner) if owner != to => {
                 let call = request.call_id().escape_ascii();
                 let method = request.cseq().method.name();
-                Err(format!("{method} of call {call} went to {to}, but {owner} has the call"))
+                Err(Rule::WrongAnswerer.broken(format_args!("{method} of call {call} to {to}, not {owner}")))
             }
             _ => Ok(()),
         }

@@ -1,7 +1,8 @@
 //! Observers of one balancer: what it gets and sends, and what it shows of its books.
 
-use super::super::process::BalancerProcess;
-use balance::{Load, Slot, TableCounts};
+use super::super::Rule;
+use super::super::process::{BalancerProcess, Books};
+use balance::{Load, TableCounts};
 use node::fuzz::{Sent, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -68,6 +69,11 @@ impl BalancerWatch {
         self.watch.set_nodes(process.addresses());
         self.watch.check(from, bytes, sent);
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
+        let owner = process.owner(bytes);
+        if let Some(other) = process.shards_with(request.call_id()).find(|&shard| Some(shard) != owner) {
+            let call = request.call_id().escape_ascii();
+            return Err(Rule::OtherShard.broken(format_args!("call {call} in {other}, not {owner:?}")));
+        }
         if request.method().is_none() {
             self.began(from, &request);
             return Ok(());
@@ -104,7 +110,8 @@ impl BalancerWatch {
         let node = request.to_tag().and_then(|tag| self.dialogs.get(tag));
         if let Some(node) = node.filter(|&&node| node != to) {
             let call = request.call_id().escape_ascii();
-            return Err(format!("{} of call {call} went to {to}, but {node} has the call", method.name()));
+            let name = method.name();
+            return Err(Rule::WrongNode.broken(format_args!("{name} of call {call} to {to}, not {node}")));
         }
         let life = &mut self.lives[usize::from(number)];
         let way = Way { to, branch: forwarded.top_via().branch.unwrap_or_default().to_vec() };
@@ -113,8 +120,7 @@ impl BalancerWatch {
         let of_invite = matches!(method, Method::Ack | Method::Cancel);
         let first = if of_invite {
             // Once nobody remembers the call, whoever may have the INVITE is asked.
-            let call = process.shard.tokens().call_key(request.call_id());
-            let known = process.shard.balancer().session(call).is_some();
+            let known = process.shards_with(request.call_id()).next().is_some();
             life.ways.get(&self::key(request, Method::Invite)).filter(|_| known).cloned()
         } else {
             life.ways.get(&key).cloned()
@@ -125,18 +131,18 @@ impl BalancerWatch {
                 // Only what begins something, and only while its node is dead, may move.
                 let dead = process.slot_at(first.to).is_some_and(|slot| !process.is_reachable(slot));
                 if of_invite || request.to_tag().is_some() || !dead {
-                    return Err(format!("{} went to {to}, the first to {}", name(), first.to));
+                    return Err(Rule::Moved.broken(format_args!("{} to {to}, first {}", name(), first.to)));
                 }
             }
             Some(first) if first.branch != way.branch => {
-                return Err(format!("{} went to {to} under another branch than the first", name()));
+                return Err(Rule::Rebranched.broken(format_args!("{} to {to}", name())));
             }
             None if new_call
                 && method == Method::Invite
                 && request.to_tag().is_none()
                 && !process.slot_at(to).is_some_and(|slot| process.may_take_calls(slot)) =>
             {
-                return Err(format!("{} is new and went to {to}, which takes no new calls", name()));
+                return Err(Rule::ClosedNode.broken(format_args!("{} to {to}", name())));
             }
             Some(_) | None => {}
         }
@@ -146,53 +152,54 @@ impl BalancerWatch {
         let before = self.branches.insert((key, to), way.branch.clone());
         if let Some(before) = before.filter(|before| !self.rekeyed && *before != way.branch) {
             let (before, now) = (before.escape_ascii(), way.branch.escape_ascii());
-            return Err(format!("{} went to {to} as {now}, before a restart as {before}", name()));
+            let name = name();
+            return Err(Rule::RebranchedLater.broken(format_args!("{name} to {to} as {now}, not {before}")));
         }
         Ok(())
     }
 
     /// What a process shows of its books: loads are the sums of leases, and each is there for a call or request that
     /// came in.
-    pub(super) fn books(&self, number: u16, process: &BalancerProcess) -> Result<(), String> {
-        let (balancer, life) = (process.shard.balancer(), &self.lives[usize::from(number)]);
-        balancer.audit()?;
-        let (mut calls, mut sessions) = (vec![0_u32; balancer.nodes().len()], 0);
-        balancer.sessions(0, usize::MAX, |session| {
-            calls[session.slot.index()] += u32::from(session.is_call);
-            sessions += 1;
-        });
-        for (slot, &calls) in (0..).map(Slot).zip(&calls) {
-            let counted = balancer.load(slot).own.calls;
-            if counted != calls {
-                return Err(format!("slot {} counts {counted} calls and has {calls} live sessions", slot.0));
+    pub(super) fn books(&self, number: u16, books: &Books) -> Result<(), String> {
+        let life = &self.lives[usize::from(number)];
+        if let Err(differs) = &books.audit {
+            return Err(Rule::Leases.broken(format_args!("{differs}")));
+        }
+        for (slot, (load, &calls)) in books.loads.iter().zip(&books.calls).enumerate() {
+            if load.calls != calls {
+                let counted = load.calls;
+                return Err(
+                    Rule::CallsCounted.broken(format_args!("slot {slot} counts {counted} and has {calls}"))
+                );
             }
         }
-        let TableCounts { active, expired } = balancer.counts();
-        if active + expired != sessions || sessions > life.calls.len() {
-            let seen = life.calls.len();
-            return Err(format!(
-                "{active} + {expired} sessions counted, {sessions} there, {seen} calls seen"
-            ));
+        let (TableCounts { active, expired }, sessions) = (books.counts, books.sessions);
+        if active + expired != sessions {
+            return Err(
+                Rule::SessionsCounted.broken(format_args!("{active} + {expired} counted, {sessions} there"))
+            );
         }
-        let (open, seen) = (balancer.open_transactions(), life.ways.len());
+        let seen = life.calls.len();
+        if sessions > seen {
+            return Err(Rule::SessionsSeen.broken(format_args!("{sessions} there, {seen} seen")));
+        }
+        let (open, seen) = (books.transactions, life.ways.len());
         if open > seen {
-            return Err(format!("{open} transactions open, {seen} requests seen"));
+            return Err(Rule::TransactionsSeen.broken(format_args!("{open} open, {seen} seen")));
         }
         Ok(())
     }
 
     /// The traffic has ended, and every time-out with it: nothing may be left.
-    pub(super) fn nothing_left(process: &BalancerProcess) -> Result<(), String> {
-        let balancer = process.shard.balancer();
-        for slot in (0..balancer.nodes().len() as u16).map(Slot) {
-            let left = balancer.load(slot).own;
-            if left != Load::default() {
-                return Err(format!("long after the last call, slot {} has {left:?}", slot.0));
+    pub(super) fn nothing_left(books: &Books) -> Result<(), String> {
+        for (slot, left) in books.loads.iter().enumerate() {
+            if *left != Load::default() {
+                return Err(Rule::LoadLeft.broken(format_args!("slot {slot} has {left:?}")));
             }
         }
-        let left = (balancer.counts(), balancer.open_transactions());
+        let left = (books.counts, books.transactions);
         if left != (TableCounts::default(), 0) {
-            return Err(format!("long after the last call, {left:?} are left"));
+            return Err(Rule::TableLeft.broken(format_args!("{left:?}")));
         }
         Ok(())
     }

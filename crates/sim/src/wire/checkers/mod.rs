@@ -7,7 +7,9 @@ mod answered;
 mod balancer;
 
 use super::plan::{Plan, Role, site_address};
-use super::process::{Process, TOKEN_LIFETIME};
+use super::process::{Process, Shown, TOKEN_LIFETIME};
+use super::world::Place;
+use super::{Rule, SitePlan};
 use answered::Answered;
 use balancer::BalancerWatch;
 use base::Instant;
@@ -21,13 +23,6 @@ enum SiteWatch {
     Proxy(Box<ProxyWatch>),
 }
 
-/// Which process of which site, counted from the site's first.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) site: u16,
-    pub(super) process: u16,
-}
-
 /// All observers of a run.
 pub(super) struct Checkers {
     answered: Answered,
@@ -36,7 +31,7 @@ pub(super) struct Checkers {
 
 impl Checkers {
     pub(super) fn new(plan: &Plan) -> Self {
-        let watch = |(number, site): (u16, &super::SitePlan)| match &site.role {
+        let watch = |(number, site): (u16, &SitePlan)| match &site.role {
             Role::Balancer(_) => {
                 SiteWatch::Balancer(BalancerWatch::new(site_address(number), site.processes))
             }
@@ -118,7 +113,7 @@ impl Checkers {
         }
         match self.site(place) {
             SiteWatch::Balancer(_) if sent.is_empty() => Ok(()),
-            SiteWatch::Balancer(_) => Err("a balancer sent something that nobody asked for".to_owned()),
+            SiteWatch::Balancer(_) => Err(Rule::Unasked.broken(format_args!("{sent:?}"))),
             SiteWatch::Proxy(watch) => {
                 watch.check(now, cause, sent);
                 Ok(())
@@ -142,11 +137,11 @@ impl Checkers {
     }
 
     /// What a process shows of itself.
-    pub(super) fn audit(&mut self, now: Instant, place: Place, process: &Process) -> Result<(), String> {
-        match (self.site(place), process) {
-            (SiteWatch::Balancer(watch), Process::Balancer(balancer)) => watch.books(place.process, balancer),
-            (SiteWatch::Proxy(watch), Process::Proxy(proxy)) => {
-                watch.audit(now, &proxy.report());
+    pub(super) fn audit(&mut self, now: Instant, place: Place, shown: &Shown) -> Result<(), String> {
+        match (self.site(place), shown) {
+            (SiteWatch::Balancer(watch), Shown::Balancer(books)) => watch.books(place.process, books),
+            (SiteWatch::Proxy(watch), Shown::Proxy { report, .. }) => {
+                watch.audit(now, report);
                 Ok(())
             }
             _ => unreachable!("a site keeps its role"),
@@ -154,16 +149,13 @@ impl Checkers {
     }
 
     /// The traffic has ended, and every time-out with it: nothing may be left.
-    pub(super) fn nothing_left(process: &Process) -> Result<(), String> {
-        match process {
-            Process::Balancer(balancer) => BalancerWatch::nothing_left(balancer),
-            Process::Proxy(proxy) => {
-                let left = proxy.report();
-                match (left.transactions, left.unanswered, process.deadline()) {
-                    (0, 0, None) => Ok(()),
-                    left => Err(format!("long after the last call, {left:?} are left in a proxy")),
-                }
-            }
+    pub(super) fn nothing_left(shown: &Shown) -> Result<(), String> {
+        match shown {
+            Shown::Balancer(books) => BalancerWatch::nothing_left(books),
+            Shown::Proxy { report, deadline } => match (report.transactions, report.unanswered, deadline) {
+                (0, 0, None) => Ok(()),
+                left => Err(Rule::ProxyLeft.broken(format_args!("{left:?}"))),
+            },
         }
     }
 }

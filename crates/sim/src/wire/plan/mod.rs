@@ -13,6 +13,9 @@ pub use address::{Party, answerer_address, site_address};
 pub(crate) use address::{caller_address, probe_address};
 pub use role::{BalancerPlan, Member, ProxyPlan, Role, SitePlan};
 
+/// Enough for any run.
+pub(crate) const DATAGRAMS_MAX: u64 = 100_000_000;
+
 /// What is asked of the calls of a run, beyond that no rule of safety is broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Care {
@@ -110,6 +113,8 @@ pub struct Plan {
     pub actions: Vec<(Instant, Action)>,
     /// When the callers are told to end what is in progress.
     pub end: Instant,
+    /// More datagrams than a run can need: something goes round in circles.
+    pub datagrams_max: u64,
 }
 
 impl Plan {

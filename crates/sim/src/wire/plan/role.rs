@@ -46,6 +46,8 @@ pub struct Member {
 /// What the configuration file of a balancer says at a moment.
 #[derive(Clone, Debug)]
 pub struct BalancerPlan {
+    /// How many shards share the calls; at least one.
+    pub shards: u16,
     /// Name of the policy.
     pub policy: &'static str,
     /// The pool.

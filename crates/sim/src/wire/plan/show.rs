@@ -1,7 +1,8 @@
 //! A plan for people: who there is, what goes wrong, what is done, one line each.
 
 use super::{
-    Action, AnswererPlan, CallerPlan, Member, Party, Plan, Role, SitePlan, answerer_address, caller_address,
+    Action, AnswererPlan, BalancerPlan, CallerPlan, Member, Party, Plan, Role, SitePlan, answerer_address,
+    caller_address,
 };
 use crate::engine::{HostId, Rule};
 use core::fmt;
@@ -43,7 +44,8 @@ impl Plan {
             write!(f, "{name} ({}): {processes} processes, ", Party::Site(number).address())?;
             match role {
                 Role::Balancer(plan) => {
-                    writeln!(f, "policy {}, members {}", plan.policy, self.pool(&plan.members))?;
+                    let BalancerPlan { shards, policy, members, .. } = plan;
+                    writeln!(f, "{shards} shards, policy {policy}, members {}", self.pool(members))?;
                 }
                 Role::Proxy(plan) => {
                     writeln!(f, "Timer C {:?}, next hops {}", plan.core.timer_c, self.hops(&plan.hops))?;

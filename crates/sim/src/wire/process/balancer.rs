@@ -1,19 +1,43 @@
-//! A balancer's process: a shard, and beside it what the server's control task does with membership and health.
+//! A balancer's process: its shards, and beside them what the server's control task does with membership and health.
 
 use super::super::plan::{BalancerPlan, probe_address};
 use super::{EPOCH_UNIX, taken, tokens, topology};
 use balance::policy::by_name;
-use balance::{Balancer, Cluster, Member, Sign, Slot};
+use balance::{Balancer, Cluster, Load, Member, Policy, Sign, Slot, TableCounts};
 use base::{Instant, Outbox};
 use node::fuzz::Sent;
 use node::{Event, Input, NodeAddress, Orphans, Outcome, Prober, Settings, Shard, Topology, node_id};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+
+/// A multiplier that spreads neighbouring numbers over 64 bits: 2^64 divided by the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn policy(config: &BalancerPlan, shard: u16) -> Box<dyn Policy> {
+    by_name(config.policy, usize::from(shard)).expect("a plan names policies that there are")
+}
+
+/// What a balancer's process shows of its books, all shards together.
+#[derive(Clone, Debug)]
+pub struct Books {
+    /// Whether each load is the sum of its leases, as the shards themselves find.
+    pub audit: Result<(), String>,
+    /// What each node is counted to have, by slot.
+    pub loads: Vec<Load>,
+    /// How many sessions that are calls each node has.
+    pub calls: Vec<u32>,
+    /// How many sessions there are.
+    pub sessions: usize,
+    /// How many are counted.
+    pub counts: TableCounts,
+    /// Open transactions.
+    pub transactions: usize,
+}
 
 pub(in super::super) struct BalancerProcess {
     config: BalancerPlan,
     key: u8,
-    pub(in super::super) shard: Shard,
+    shards: Vec<Shard>,
     cluster: Cluster,
     prober: Prober,
     topology: Arc<Topology>,
@@ -33,11 +57,14 @@ impl BalancerProcess {
         (process, id): (u16, u64),
     ) -> Self {
         let topology = topology(site);
-        let policy = by_name(config.policy, 0).expect("a plan names policies that there are");
         let settings = Settings { orphans: Orphans::Reject, epoch_unix: EPOCH_UNIX, stopping: false };
-        let books = Balancer::new(config.books.clone(), policy);
+        let shard = |number| {
+            let mut books = Balancer::new(config.books.clone(), policy(&config, number));
+            books.set_peers(u32::from(config.shards) - 1);
+            Shard::new(books, Arc::clone(&topology), tokens(key), settings)
+        };
         let mut process = Self {
-            shard: Shard::new(books, Arc::clone(&topology), tokens(key), settings),
+            shards: (0..config.shards).map(shard).collect(),
             cluster: Cluster::new(config.health),
             prober: Prober::new(config.probes, id, [Some(probe_address(process)), None]),
             config,
@@ -56,13 +83,15 @@ impl BalancerProcess {
         let before = core::mem::replace(&mut self.config, config.clone());
         self.cluster.set_settings(config.health);
         self.prober.set_settings(config.probes);
-        self.shard.balancer_mut().set_settings(config.books.clone());
-        if before.policy != config.policy {
-            let policy = by_name(config.policy, 0).expect("a plan names policies that there are");
-            self.shard.balancer_mut().set_policy(policy);
-        }
-        if core::mem::replace(&mut self.key, key) != key {
-            self.shard.set_tokens(&tokens(key));
+        let is_rekeyed = core::mem::replace(&mut self.key, key) != key;
+        for (number, shard) in (0..).zip(&mut self.shards) {
+            shard.balancer_mut().set_settings(config.books.clone());
+            if before.policy != config.policy {
+                shard.balancer_mut().set_policy(policy(config, number));
+            }
+            if is_rekeyed {
+                shard.set_tokens(&tokens(key));
+            }
         }
         self.set_members(now);
         self.tell();
@@ -90,12 +119,14 @@ impl BalancerProcess {
         self.prober.set_targets(now, &targets);
     }
 
-    /// The shard gets the nodes and their addresses as one value, whenever anything about them changed.
+    /// The shards get the nodes and their addresses as one value, whenever anything about them changed.
     fn tell(&mut self) {
         if self.told != self.cluster.version() {
             self.told = self.cluster.version();
-            self.shard.set_topology(Arc::clone(&self.topology));
-            self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+            for shard in &mut self.shards {
+                shard.set_topology(Arc::clone(&self.topology));
+                shard.balancer_mut().set_nodes(self.cluster.nodes());
+            }
         }
     }
 
@@ -107,9 +138,47 @@ impl BalancerProcess {
         }
     }
 
-    /// A datagram came in at the address that callers know.
-    pub(super) fn datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.shard.handle(now, Input::Datagram { listener: 0, from, bytes }, &mut self.events);
+    /// The shard whose socket gets a datagram from this address, as the kernel spreads them, and that which owns its call.
+    pub(super) fn shards(&self, from: SocketAddr, bytes: &[u8]) -> (usize, usize) {
+        let count = self.shards.len();
+        let host = if let IpAddr::V4(ip) = from.ip() { u64::from(ip.to_bits()) } else { 0 };
+        let hash = (host << 16 | u64::from(from.port())).wrapping_mul(SPREAD) >> 32;
+        let gets = hash as usize % count;
+        (gets, self.owner(bytes).unwrap_or(gets))
+    }
+
+    /// The shard that owns the call of a datagram, if it has one.
+    pub(in super::super) fn owner(&self, datagram: &[u8]) -> Option<usize> {
+        self.shards[0].tokens().shard_of(datagram, self.shards.len())
+    }
+
+    /// The shards that have this call in their tables.
+    pub(in super::super) fn shards_with(&self, call_id: &[u8]) -> impl Iterator<Item = usize> {
+        let call = self.shards[0].tokens().call_key(call_id);
+        let there = move |shard: &Shard| shard.balancer().session(call).is_some();
+        self.shards.iter().enumerate().filter(move |(_, shard)| there(shard)).map(|(number, _)| number)
+    }
+
+    /// The shards read each other's loads before they work, as they do live from their common board.
+    fn run(&mut self, now: Instant, number: usize, input: Input<'_>) {
+        for slot in (0..self.cluster.nodes().len() as u16).map(Slot) {
+            let load = |other: usize| self.shards[other].balancer().load(slot).own;
+            let others = (0..self.shards.len()).filter(|&other| other != number).map(load);
+            let sum = others.fold(Load::default(), |sum, load| sum + load);
+            self.shards[number].balancer_mut().set_others(slot, sum);
+        }
+        self.shards[number].handle(now, input, &mut self.events);
+    }
+
+    /// A datagram came in at the address that callers know, and has come to this shard.
+    pub(super) fn datagram(
+        &mut self,
+        now: Instant,
+        shard: usize,
+        from: SocketAddr,
+        bytes: &[u8],
+    ) -> Vec<Sent> {
+        self.run(now, shard, Input::Datagram { listener: 0, from, bytes });
         let sent = taken(&self.events);
         self.heed(now);
         sent
@@ -117,7 +186,9 @@ impl BalancerProcess {
 
     /// Does what is due. Returns what it sends as an element, and its probes.
     pub(super) fn tick(&mut self, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
-        self.shard.handle(now, Input::Timer, &mut self.events);
+        for shard in 0..self.shards.len() {
+            self.run(now, shard, Input::Timer);
+        }
         let sent = taken(&self.events);
         self.heed(now);
         self.prober.tick(now, &mut self.outcomes);
@@ -168,7 +239,35 @@ impl BalancerProcess {
 
     /// When [`tick`](Self::tick) is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.shard.deadline(), self.prober.deadline()].into_iter().flatten().min()
+        self.shards.iter().map(Shard::deadline).chain([self.prober.deadline()]).flatten().min()
+    }
+
+    /// What it shows of its books.
+    pub(super) fn books(&self) -> Books {
+        let nodes = self.cluster.nodes().len();
+        let mut books = Books {
+            audit: Ok(()),
+            loads: vec![Load::default(); nodes],
+            calls: vec![0; nodes],
+            sessions: 0,
+            counts: TableCounts::default(),
+            transactions: 0,
+        };
+        for balancer in self.shards.iter().map(Shard::balancer) {
+            books.audit = books.audit.and(balancer.audit());
+            for (slot, load) in (0..).map(Slot).zip(&mut books.loads) {
+                *load += balancer.load(slot).own;
+            }
+            balancer.sessions(0, usize::MAX, |session| {
+                books.calls[session.slot.index()] += u32::from(session.is_call);
+                books.sessions += 1;
+            });
+            let TableCounts { active, expired } = balancer.counts();
+            books.counts.active += active;
+            books.counts.expired += expired;
+            books.transactions += balancer.open_transactions();
+        }
+        books
     }
 
     /// Addresses by slot, those of former members included.

@@ -7,17 +7,32 @@ use super::plan::{Role, SitePlan, site_address};
 use base::{Instant, Outbox};
 use core::time::Duration;
 use node::fuzz::Sent;
-use node::{Key, Listener, Tokens, Topology};
+use node::{Key, Listener, ProxyReport, Tokens, Topology};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub(super) use balancer::BalancerProcess;
+pub use balancer::Books;
 pub(super) use proxy::ProxyProcess;
 
 /// Unix time at which every run starts; tokens carry it.
 const EPOCH_UNIX: u64 = 1_800_000_000;
 /// Long over any run.
 pub(super) const TOKEN_LIFETIME: Duration = Duration::from_hours(12);
+
+/// What a process shows of itself.
+#[derive(Clone, Debug)]
+pub enum Shown {
+    /// A balancer.
+    Balancer(Books),
+    /// A stateful proxy.
+    Proxy {
+        /// What there is to do.
+        report: ProxyReport,
+        /// When something is due.
+        deadline: Option<Instant>,
+    },
+}
 
 /// One process.
 pub(super) enum Process {
@@ -65,10 +80,24 @@ impl Process {
         }
     }
 
-    /// A datagram came in at the address of the site.
-    pub(super) fn datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+    /// The shard that gets a datagram from this address, and that which has to handle it.
+    pub(super) fn shards(&self, from: SocketAddr, bytes: &[u8]) -> (usize, usize) {
         match self {
-            Self::Balancer(balancer) => balancer.datagram(now, from, bytes),
+            Self::Balancer(balancer) => balancer.shards(from, bytes),
+            Self::Proxy(_) => (0, 0),
+        }
+    }
+
+    /// This shard handles a datagram that came in at the address of the site.
+    pub(super) fn datagram(
+        &mut self,
+        now: Instant,
+        shard: usize,
+        from: SocketAddr,
+        bytes: &[u8],
+    ) -> Vec<Sent> {
+        match self {
+            Self::Balancer(balancer) => balancer.datagram(now, shard, from, bytes),
             Self::Proxy(proxy) => proxy.datagram(now, from, bytes),
         }
     }
@@ -95,6 +124,14 @@ impl Process {
                 Vec::new()
             }
             Self::Proxy(proxy) => proxy.unreachable(now, address, quoted),
+        }
+    }
+
+    /// What it shows of itself.
+    pub(super) fn shown(&self) -> Shown {
+        match self {
+            Self::Balancer(balancer) => Shown::Balancer(balancer.books()),
+            Self::Proxy(proxy) => Shown::Proxy { report: proxy.report(), deadline: proxy.deadline() },
         }
     }
 

@@ -59,7 +59,7 @@ impl ProxyProcess {
     }
 
     /// What there is to do, as it shows it.
-    pub(in super::super) fn report(&self) -> ProxyReport {
+    pub(super) fn report(&self) -> ProxyReport {
         self.shard.report()
     }
 }

@@ -5,7 +5,7 @@
 mod faults;
 mod sites;
 
-use super::plan::{AnswererPlan, CallerPlan, Care, Plan};
+use super::plan::{AnswererPlan, CallerPlan, Care, DATAGRAMS_MAX, Plan};
 use crate::engine::HostId;
 use crate::model::{arrivals, holding, rules};
 use base::Instant;
@@ -50,6 +50,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
         rules: Vec::new(),
         actions: Vec::new(),
         end: Instant::ZERO + scenario.run.duration,
+        datagrams_max: DATAGRAMS_MAX,
     };
     let hosts = |group: Option<usize>| match group {
         None => agents(&plan, &sites),

@@ -86,6 +86,7 @@ impl Sites {
     ) -> BalancerPlan {
         let member = |&party: &Party| Member { party, capacity: self.capacity(scenario, party) };
         BalancerPlan {
+            shards: 1,
             policy: policy.name(),
             members: next.iter().map(member).collect(),
             health: HEALTH,

@@ -4,7 +4,7 @@
 
 mod draw;
 
-use super::{Counts, Honest, Plan, Summary, World, Wrapper};
+use super::{Counts, Honest, Plan, Rule, Summary, World, Wrapper};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use draw::draw;
@@ -56,7 +56,9 @@ fn caught<W: Wrapper>(world: &mut World<W>) -> Result<Summary, String> {
     catch_unwind(AssertUnwindSafe(|| world.run())).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(text.unwrap_or("a panic without a text").to_owned())
+        let text = text.unwrap_or("without a text");
+        let is_rule = node::fuzz::Rule::ALL.iter().any(|rule| text.starts_with(rule.text()));
+        Err(if is_rule { text.to_owned() } else { Rule::Panic.broken(format_args!("{text}")) })
     })
 }
 

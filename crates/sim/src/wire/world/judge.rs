@@ -1,5 +1,6 @@
 //! What came of a run.
 
+use super::super::Rule;
 use super::super::plan::{Care, Role as SiteRole};
 use super::host::Role;
 use super::{Action, World, Wrapper};
@@ -64,20 +65,20 @@ impl<W: Wrapper> World<W> {
             let results = caller.results();
             let all = results.calls_started > 0 && results.calls_completed == results.calls_started;
             if plan.must_succeed && !all {
-                return Err(format!("not all calls succeeded without faults: {}", outcomes(results)));
+                return Err(Rule::NotAll.broken(format_args!("{}", outcomes(results))));
             }
         }
         let byes_failed = callers.bye_timeouts + callers.bye_refused.values().sum::<u64>();
         if answerers.calls_in_progress > byes_failed + callers.forks_hung_up {
             let left = answerers.calls_in_progress;
-            return Err(format!("{left} calls of the answerers do not end: {}", outcomes(callers)));
+            return Err(Rule::AnswerersLeft.broken(format_args!("{left}, {}", outcomes(callers))));
         }
         if self.plan.care != Care::Gentle {
             return Ok(());
         }
         let lost = self.checkers.lost();
         if callers.calls_failed() > lost {
-            return Err(format!("{lost} calls died with who had them in hand, but: {}", outcomes(callers)));
+            return Err(Rule::Failed.broken(format_args!("{lost} died, {}", outcomes(callers))));
         }
         // A table that was lost and a node that is dead, or seems to be, are the only reasons to ask a second node.
         let may_fork = self.plan.actions.iter().any(|(_, action)| match action {
@@ -86,7 +87,7 @@ impl<W: Wrapper> World<W> {
             _ => false,
         });
         if !may_fork && (callers.forks_hung_up, callers.wrong_server) != (0, 0) {
-            return Err(format!("a call met two servers: {}", outcomes(callers)));
+            return Err(Rule::TwoServers.broken(format_args!("{}", outcomes(callers))));
         }
         Ok(())
     }

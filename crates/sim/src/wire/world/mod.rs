@@ -5,32 +5,52 @@ mod host;
 mod judge;
 mod traffic;
 
-use super::checkers::{Checkers, Place};
+use super::checkers::Checkers;
 use super::plan::{answerer_address, caller_address, probe_address, site_address};
-use super::process::Process;
-use super::{Action, Plan, SitePlan};
+use super::process::Shown;
+use super::{Action, Plan, Rule, SitePlan};
 use crate::engine::{EventQueue, HostId, LinkConfig, Network, Trace};
 use base::{Instant, Outbox, Rng, Slab};
 use core::time::Duration;
 use host::{Host, Role};
 use load::{Answerer, AnswererConfig, Caller, CallerConfig, Event as Told};
-use node::fuzz::Sent;
+use node::fuzz::{Cause, Sent};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use traffic::Freight;
 
 pub use judge::{Counts, Summary};
 
-/// Stands between the process of a balancer or proxy and its network card. The checkers see what has passed it: so tests
-/// can break what the process does, and see whether anybody notices.
+/// Which process of which site, counted from the site's first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The site.
+    pub site: u16,
+    /// Its process.
+    pub process: u16,
+}
+
+/// Stands between the processes and the network, and between them and whoever looks into them. The checkers see what has
+/// passed it: so tests can break what a process does, and see whether anybody notices.
 pub trait Wrapper {
-    /// Whether the process gets this datagram.
-    fn hears(&mut self, _bytes: &[u8]) -> bool {
+    /// Whether the process of a balancer or proxy gets this datagram.
+    fn hears(&mut self, _bytes: &mut Vec<u8>) -> bool {
         true
     }
 
-    /// The process sends these.
-    fn says(&mut self, _sent: &mut Vec<Sent>) {}
+    /// The process of a balancer or proxy sends these.
+    fn says(&mut self, _at: Place, _cause: Cause<'_>, _sent: &mut Vec<Sent>) {}
+
+    /// Whether a shard of a balancer hands a datagram to the one that owns its call.
+    fn hands_over(&mut self) -> bool {
+        true
+    }
+
+    /// The process of a balancer or proxy shows this of itself.
+    fn shows(&mut self, _shown: &mut Shown) {}
+
+    /// An answerer sends this.
+    fn answers(&mut self, _sent: &mut Sent) {}
 }
 
 /// Passes everything as it is.
@@ -44,8 +64,8 @@ impl Wrapper for Honest {}
 const TIMES_T1_TO_END: u32 = 3 * 64 + 30;
 /// How often the processes are looked into.
 const LOOK: Duration = Duration::from_secs(1);
-/// More than any plan asks for: something goes round in circles.
-const MOST_EVENTS: u64 = 100_000_000;
+/// From one shard to another takes less than so many microseconds: the thread has to wake up.
+const HANDING_OVER_MICROS: u64 = 2_000;
 /// Messages that a replay shows.
 const SHOWN: usize = 60;
 
@@ -68,6 +88,9 @@ pub struct World<W> {
     rng: Rng,
     queue: EventQueue<Event>,
     network: Network,
+    /// When the last datagram comes out of the ring from one shard of a host to another.
+    rings: BTreeMap<(HostId, usize, usize), Instant>,
+    ring_rng: Rng,
     hosts: Vec<Host>,
     addresses: BTreeMap<SocketAddr, HostId>,
     on_the_way: Slab<Freight>,
@@ -93,6 +116,8 @@ impl<W: Wrapper> World<W> {
             wrapper,
             queue: EventQueue::default(),
             network: Network::new(plan.hosts(), link, plan.rules.clone(), &rng),
+            rings: BTreeMap::new(),
+            ring_rng: rng.fork("rings"),
             hosts: Vec::new(),
             addresses: BTreeMap::new(),
             on_the_way: Slab::default(),
@@ -198,21 +223,22 @@ impl<W: Wrapper> World<W> {
         let summary = self.summary();
         if !self.callers().all(Caller::finished) {
             let left = summary.callers.calls_in_progress;
-            return Err(format!("{left} calls of the callers do not end"));
+            return Err(Rule::CallersLeft.broken(format_args!("{left}")));
         }
         self.judge_calls(&summary)?;
         self.run_until(self.queue.now() + self.memory())?;
-        for (_, process) in self.processes() {
-            Checkers::nothing_left(process)?;
+        for number in 0..self.plan.processes() {
+            if let Some(shown) = self.shown(number) {
+                Checkers::nothing_left(&shown)?;
+            }
         }
         Ok(Summary { trace: self.trace, ..summary })
     }
 
     fn run_until(&mut self, end: Instant) -> Result<(), String> {
         while let Some((now, event)) = self.queue.pop_until(end) {
-            self.counts.datagrams += u64::from(matches!(event, Event::Arrives(_)));
-            if self.counts.datagrams > MOST_EVENTS {
-                return Err(format!("{MOST_EVENTS} datagrams and no end"));
+            if self.counts.datagrams > self.plan.datagrams_max {
+                return Err(Rule::Endless.broken(format_args!("{}", self.counts.datagrams)));
             }
             match event {
                 Event::Arrives(freight) => self.arrives(now, freight)?,
@@ -235,28 +261,27 @@ impl<W: Wrapper> World<W> {
     }
 
     fn look(&mut self, now: Instant) -> Result<(), String> {
-        let first = self.plan.process_host(0) as usize;
         for process in 0..self.plan.processes() {
             let place = self.place(process);
-            if let Role::Process(Some(process)) = &self.hosts[first + usize::from(process)].role {
-                self.checkers.audit(now, place, process)?;
+            if let Some(shown) = self.shown(process) {
+                self.checkers.audit(now, place, &shown)?;
             }
         }
         Ok(())
     }
 
+    /// What a process that lives shows of itself.
+    fn shown(&mut self, process: u16) -> Option<Shown> {
+        let host = self.plan.process_host(process);
+        let Role::Process(Some(process)) = &self.hosts[host as usize].role else { return None };
+        let mut shown = process.shown();
+        self.wrapper.shows(&mut shown);
+        Some(shown)
+    }
+
     fn place(&self, process: u16) -> Place {
         let site = self.plan.site_of(process);
         Place { site, process: process - self.plan.first_process(site) }
-    }
-
-    fn processes(&self) -> impl Iterator<Item = (u16, &Process)> {
-        let first = self.plan.process_host(0) as usize;
-        let hosts = self.hosts[first..].iter().zip(0..self.plan.processes());
-        hosts.filter_map(|(host, number)| match &host.role {
-            Role::Process(Some(process)) => Some((number, process)),
-            _ => None,
-        })
     }
 
     fn callers(&self) -> impl Iterator<Item = &Caller> {

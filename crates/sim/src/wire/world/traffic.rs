@@ -1,13 +1,16 @@
 //! Datagrams, on their way and at their ends.
 
+use super::super::Rule;
 use super::super::plan::{answerer_address, caller_address, probe_address, site_address};
 use super::super::process::Process;
 use super::host::Role;
-use super::{Event, World, Wrapper};
+use super::{Event, HANDING_OVER_MICROS, World, Wrapper};
 use crate::engine::{HostId, Trace};
 use base::Instant;
+use core::time::Duration;
 use load::Input;
 use node::fuzz::{Cause, Sent};
+use rand::Rng as _;
 use std::net::SocketAddr;
 
 /// How much of a datagram ICMP sends back: the least that RFC 1812 §4.3.2.3 asks for is as much as fits 576 bytes.
@@ -27,6 +30,15 @@ pub(super) enum Freight {
         from: SocketAddr,
         address: SocketAddr,
         quoted: Vec<u8>,
+    },
+    /// From one shard of a process to another.
+    Handed {
+        host: HostId,
+        /// Which life of the host's.
+        life: u64,
+        shard: usize,
+        from: SocketAddr,
+        bytes: Vec<u8>,
     },
 }
 
@@ -56,8 +68,9 @@ impl<W: Wrapper> World<W> {
             Role::Process(Some(process)) => {
                 let (mut sent, probes) = process.tick(now);
                 let number = self.plan.process_at(host).expect("a process is on this host");
-                self.wrapper.says(&mut sent);
-                self.checkers.unasked(now, self.place(number), Cause::Timer, &sent)?;
+                let place = self.place(number);
+                self.wrapper.says(place, Cause::Timer, &mut sent);
+                self.checkers.unasked(now, place, Cause::Timer, &sent)?;
                 self.send_all(host, site_address(self.plan.site_of(number)), sent)?;
                 self.send_all(host, probe_address(number), probes)?;
             }
@@ -77,13 +90,15 @@ impl<W: Wrapper> World<W> {
             None => caller_address(host as usize),
         };
         for transmit in told.transmits() {
-            let bytes = told.datagram(transmit);
-            if host >= answerers
-                && let Ok(message) = wire::scan(bytes)
-            {
-                self.checkers.said(from, &message)?;
+            let bytes = told.datagram(transmit).to_vec();
+            let mut one = Sent { listener: transmit.listener, to: transmit.to, bytes };
+            if host >= answerers {
+                self.wrapper.answers(&mut one);
+                if let Ok(message) = wire::scan(&one.bytes) {
+                    self.checkers.said(from, &message)?;
+                }
             }
-            self.send(host, from, transmit.to, bytes)?;
+            self.send(host, from, one.to, &one.bytes)?;
         }
         told.clear();
         told.drain_events().for_each(drop);
@@ -107,7 +122,8 @@ impl<W: Wrapper> World<W> {
         let now = self.queue.now();
         self.note(|plan| format!("{} to {to}: {}", plan.host_name(host), gist(bytes)));
         let name = |host| self.plan.host_name(host);
-        let to_host = self.host_at(to).ok_or_else(|| format!("{} sent to {to}: nobody", name(host)))?;
+        let nobody = || Rule::Nobody.broken(format_args!("{} to {to}", name(host)));
+        let to_host = self.host_at(to).ok_or_else(nobody)?;
         for at in self.network.send(now, host, to_host) {
             let freight = Freight::Datagram { from_host: host, from, to, bytes: bytes.to_vec() };
             let key = self.on_the_way.insert(freight);
@@ -120,7 +136,7 @@ impl<W: Wrapper> World<W> {
         let freight = self.on_the_way.get(key).expect("an event for each freight");
         let host = match freight {
             Freight::Datagram { to, .. } => self.host_at(*to).expect("it was found when it was sent"),
-            Freight::Refusal { host, .. } => *host,
+            Freight::Refusal { host, .. } | Freight::Handed { host, .. } => *host,
         };
         let stalled_until = self.hosts[host as usize].stalled_until;
         if now < stalled_until {
@@ -130,6 +146,7 @@ impl<W: Wrapper> World<W> {
         }
         match self.on_the_way.remove(key).expect("it was there") {
             Freight::Datagram { from_host, from, to, bytes } => {
+                self.counts.datagrams += 1;
                 self.trace.event(now, 0, host);
                 mix(&mut self.trace, &bytes);
                 self.received(now, host, &Arrived { from_host, from, to, bytes: &bytes })?;
@@ -137,6 +154,11 @@ impl<W: Wrapper> World<W> {
             Freight::Refusal { host, from, address, quoted } => {
                 self.trace.event(now, 1, host);
                 self.refused(now, host, (from, address), &quoted)?;
+            }
+            Freight::Handed { life, .. } if self.hosts[host as usize].lives != life => {}
+            Freight::Handed { shard, from, bytes, .. } => {
+                self.trace.event(now, 3, host);
+                self.handled(now, host, shard, (from, &bytes))?;
             }
         }
         self.arm(host);
@@ -169,14 +191,39 @@ impl<W: Wrapper> World<W> {
 
     /// A datagram came in at the address of a site.
     fn asked(&mut self, now: Instant, host: HostId, from: SocketAddr, bytes: &[u8]) -> Result<(), String> {
-        if !self.wrapper.hears(bytes) {
+        let mut bytes = bytes.to_vec();
+        if !self.wrapper.hears(&mut bytes) {
             return Ok(());
         }
+        let it = &self.hosts[host as usize];
+        let Role::Process(Some(process)) = &it.role else { return Ok(()) };
+        let (gets, owns) = process.shards(from, &bytes);
+        if gets == owns || !self.wrapper.hands_over() {
+            return self.handled(now, host, gets, (from, &bytes));
+        }
+        let way = Duration::from_micros(self.ring_rng.random_range(0..HANDING_OVER_MICROS));
+        // A ring keeps the order.
+        let last = self.rings.entry((host, gets, owns)).or_insert(now);
+        *last = (*last).max(now + way);
+        let freight = Freight::Handed { host, life: it.lives, shard: owns, from, bytes };
+        let key = self.on_the_way.insert(freight);
+        self.queue.at(*last, Event::Arrives(key));
+        Ok(())
+    }
+
+    /// A datagram has come to the shard that handles it.
+    fn handled(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        shard: usize,
+        (from, bytes): (SocketAddr, &[u8]),
+    ) -> Result<(), String> {
         let number = self.plan.process_at(host).expect("a process is on this host");
         let place = self.place(number);
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
-        let mut sent = process.datagram(now, from, bytes);
-        self.wrapper.says(&mut sent);
+        let mut sent = process.datagram(now, shard, from, bytes);
+        self.wrapper.says(place, Cause::Datagram { from, bytes }, &mut sent);
         self.checkers.datagram(now, place, process, (from, bytes), &sent)?;
         self.send_all(host, site_address(place.site), sent)
     }
@@ -194,7 +241,7 @@ impl<W: Wrapper> World<W> {
         let own = site_address(place.site);
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
         let mut sent = process.unreachable(now, address, from != own, quoted);
-        self.wrapper.says(&mut sent);
+        self.wrapper.says(place, Cause::Unreachable, &mut sent);
         self.checkers.unasked(now, place, Cause::Unreachable, &sent)?;
         self.send_all(host, own, sent)
     }

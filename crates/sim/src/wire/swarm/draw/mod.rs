@@ -3,6 +3,7 @@
 mod faults;
 mod parties;
 
+use super::super::plan::DATAGRAMS_MAX;
 use super::super::{Care, Plan};
 use base::{Instant, Rng};
 use core::ops::Range;
@@ -65,6 +66,7 @@ impl Drawer {
             rules: Vec::new(),
             actions: Vec::new(),
             end: liveness + LIVENESS + LAST_CALLS,
+            datagrams_max: DATAGRAMS_MAX,
         };
         self.noise(&mut plan, calm);
         match care {

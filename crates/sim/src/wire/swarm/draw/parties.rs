@@ -65,7 +65,9 @@ impl Drawer {
 
     fn balancer(&mut self, sites: &mut Vec<SitePlan>, targets: &[Party]) -> Party {
         let number = sites.len() as u16;
-        let role = Role::Balancer(self.balancer_plan(targets));
+        // Of a fork: so the rest of a plan does not depend on it.
+        let shards = self.rng.fork(&format!("shards {number}")).random_range(1..=3);
+        let role = Role::Balancer(BalancerPlan { shards, ..self.balancer_plan(targets) });
         let processes = self.rng.random_range(1..3);
         sites.push(SitePlan { name: format!("balancer {number}"), role, processes });
         Party::Site(number)
@@ -158,6 +160,7 @@ impl Drawer {
     fn balancer_plan(&mut self, targets: &[Party]) -> BalancerPlan {
         let interval = self.millis(1_000..3_000);
         BalancerPlan {
+            shards: 1,
             policy: self.policy(),
             members: self.members(targets),
             health: HealthSettings {
