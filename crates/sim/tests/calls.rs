@@ -1,6 +1,6 @@
 //! The typed model: calls through real machines on virtual hosts.
 
-use config::scenario::{Costs, Group, Link, Role, Run, Scenario, Stream, Timers};
+use config::scenario::{Costs, Group, Link, Role, Run, Scenario, Spread, Stream, Timers};
 use std::time::Duration;
 
 fn topology_1(capacity: f64, rate: f64, seconds: u64) -> Scenario {
@@ -60,6 +60,44 @@ fn a_link_to_the_servers_carries_their_answers_too() {
     };
     let added = answered_after(50).saturating_sub(answered_after(0));
     assert!(added.abs_diff(Duration::from_millis(100)) < Duration::from_millis(5), "{added:?}");
+}
+
+/// A callee that nobody acknowledges hangs up after 64*T1 (RFC 3261 §13.3.1.4). What answers its BYE goes to its server and
+/// takes time there, as any response does.
+#[test]
+fn answers_to_what_a_callee_asks_are_work_for_its_server() {
+    let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
+    let mut scenario = topology_1(160.0, 5.0, 100);
+    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: false };
+    scenario.groups = vec![group("balancer", policy), group("server", Role::Server)];
+    let stream = &mut scenario.streams[0];
+    (stream.path, stream.answer) = (vec![0, 1], Duration::from_secs(2));
+    stream.holding = Spread::Fixed(Duration::from_secs(1));
+    stream.load.push(config::scenario::Step { at: Duration::from_secs(10), rate: 0.0, ramp: false });
+    // Callers hear and say nothing from the middle of that on, and have given up when it ends: what the server has to do
+    // then is for the BYEs of its callees.
+    let (since, heals) = (Duration::from_secs(5), Duration::from_mins(1));
+    scenario.links.push(Link {
+        from: None,
+        to: Some(0),
+        since,
+        until: heals,
+        delay: Duration::ZERO,
+        jitter: Duration::ZERO,
+        loss: 1.0,
+        duplication: 0.0,
+        reordering: 0.0,
+    });
+    let results = sim::model::run(&scenario, 1);
+    let busy: f64 = results.hosts[1]
+        .utilisation
+        .iter()
+        .filter(|(at, _)| *at > base::Instant::ZERO + heals)
+        .map(|(_, share)| share)
+        .sum();
+    let (message, bin) = (scenario.costs.message, scenario.run.bin);
+    let served = busy * bin.as_secs_f64() / message.as_secs_f64() / scenario.costs.base_capacity * 160.0;
+    assert!(served.round() >= 5.0 && (served - served.round()).abs() < 0.01, "{served} answers");
 }
 
 #[test]

@@ -214,13 +214,14 @@ impl Agents {
         self.calls[at].invite = self.send_request(now, call, Party::Caller, first, message, out);
     }
 
-    fn next_branch(&mut self) -> Via {
-        self.branch = self.branch.wrapping_add(1);
-        Via::new(HostId::AGENTS, self.branch)
+    /// The host that a party of a call lives on: what answers its requests goes there.
+    fn place_of(&self, call: CallId, party: Party) -> HostId {
+        if party == Party::Callee { self.calls[call.at].at } else { HostId::AGENTS }
     }
 
     fn request(&mut self, call: CallId, party: Party, method: Method, to_tag: Option<HostId>) -> Message {
-        let via = self.next_branch();
+        self.branch = self.branch.wrapping_add(1);
+        let via = Via::new(self.place_of(call, party), self.branch);
         let Call { stream, target, ref routes, .. } = self.calls[call.at];
         let route = if to_tag.is_some() { routes[party as usize] } else { Route::none() };
         Message {
@@ -249,7 +250,7 @@ impl Agents {
         out: &mut Out,
     ) -> Option<Id> {
         let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
-        let at = if party == Party::Callee { self.calls[call.at].at } else { HostId::AGENTS };
+        let at = self.place_of(call, party);
         let transport = self.map.transport(at, to, message.stream);
         let user = Leg { call, party, method: message.method, at };
         let new = New { key: message.client_key(), kind, transport, user };
