@@ -173,7 +173,8 @@ pub struct Verdict {
 ///
 /// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_policy`](Self::set_policy),
 ///   [`set_peers`](Self::set_peers), [`set_places`](Self::set_places), [`set_others`](Self::set_others).
-/// - Traffic: [`request`](Self::request), [`response`](Self::response), [`pause`](Self::pause).
+/// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
+///   [`pause`](Self::pause).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
 /// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
 ///   [`audit`](Self::audit).
@@ -210,8 +211,6 @@ impl Balancer {
                 node.pause(before.asked_until, true);
             }
         }
-        self.books.doubted.clear();
-        self.books.doubted.extend(self.nodes.iter().map(|node| node.doubted));
         self.policy.on_nodes(&self.nodes);
     }
 
@@ -259,6 +258,16 @@ impl Balancer {
     pub fn response(&mut self, now: Instant, response: &Response) {
         if let Some((slot, took)) = self.books.respond(now, response) {
             self.policy.on_response(slot, response.method, took);
+        }
+    }
+
+    /// A node has answered a request, whoever has its lease by now. One in doubt lives, here at once and elsewhere by the
+    /// sign.
+    pub fn answered(&mut self, slot: Slot) {
+        let node = &mut self.nodes[slot.index()];
+        if core::mem::take(&mut node.doubted) {
+            node.reachable = true;
+            self.books.signs.push(Sign::Answer { slot });
         }
     }
 

@@ -75,8 +75,6 @@ pub(crate) struct Books {
     pub(crate) leases: Leases,
     pub(crate) stats: Vec<NodeStats>,
     pub(crate) signs: Vec<Sign>,
-    /// By slot: whether the node's next answer is a [`Sign`].
-    pub(crate) doubted: Vec<bool>,
 }
 
 impl Books {
@@ -89,7 +87,6 @@ impl Books {
             leases: Leases::default(),
             stats: Vec::new(),
             signs: Vec::new(),
-            doubted: Vec::new(),
         }
     }
 
@@ -234,9 +231,6 @@ impl Books {
         let open = &mut self.transactions[key];
         open.answered = true;
         let slot = open.lease.slot();
-        if response.direction == Direction::ToPool && core::mem::take(&mut self.doubted[slot.index()]) {
-            self.signs.push(Sign::Answer { slot });
-        }
         if response.status < 200 {
             // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
             if open.id.method == Method::Invite && !open.cancelled {

@@ -164,6 +164,13 @@ impl Cluster {
         self.set_doubted(slot, true);
     }
 
+    /// Nobody is in doubt any more: all are asked regularly from now on, and that alone decides.
+    pub fn end_doubt(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.set_doubted(Slot(index as u16), false);
+        }
+    }
+
     /// The node has answered something: alive at once.
     pub fn reachable(&mut self, now: Instant, slot: Slot) {
         self.contrary[slot.index()] = 0;

@@ -276,28 +276,22 @@ fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
     assert!(!remembered(&mut balancer, seconds(94)), "forgotten 32 s after the last time");
 }
 
-/// A node that is in doubt gives a sign of life by any answer, provisional ones included, once.
+/// A node that is in doubt gives a sign of life by any answer, once, and takes calls here from then on.
 #[test]
 fn the_next_answer_of_a_node_in_doubt_is_told() {
     let mut cluster = cluster(&[1.0]);
     let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0]);
-    balancer.request(Instant::ZERO, &request(0, Method::Invite, 1));
-    balancer.response(Instant::ZERO, &response(0, Method::Invite, 1, 100));
+    balancer.answered(Slot(0));
     assert_eq!(balancer.drain_signs().count(), 0, "nobody doubts");
     cluster.doubt(Slot(0));
+    cluster.unreachable(Instant::ZERO, Slot(0));
+    let version = cluster.version();
+    cluster.doubt(Slot(0));
+    assert_eq!(cluster.version(), version, "the shards know");
     balancer.set_nodes(cluster.nodes());
-    // What a client answers says nothing of the node.
-    let to_client = |request: Request<'static>| Request {
-        direction: Direction::FromPool,
-        pinned: Some(Slot(0)),
-        ..request
-    };
-    balancer.request(Instant::ZERO, &to_client(in_dialog(0, Method::Info, 1)));
-    let of_client = Response { direction: Direction::FromPool, ..response(0, Method::Info, 1, 200) };
-    balancer.response(Instant::ZERO, &of_client);
-    assert_eq!(balancer.drain_signs().count(), 0);
-    balancer.response(Instant::ZERO, &response(0, Method::Invite, 1, 180));
+    balancer.answered(Slot(0));
     assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::Answer { slot: Slot(0) }]);
-    balancer.response(Instant::ZERO, &response(0, Method::Invite, 1, 200));
+    assert_eq!(balancer.nodes()[0].refusal(Instant::ZERO, 0), None);
+    balancer.answered(Slot(0));
     assert_eq!(balancer.drain_signs().count(), 0, "once");
 }

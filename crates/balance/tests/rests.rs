@@ -137,6 +137,7 @@ fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     // Its repetition goes where it went.
     assert_eq!(slot_of(new_call(&mut balancer, 2, 1)), slot);
     balancer.response(seconds(3), &response(1, Method::Invite, 1, 200));
+    balancer.answered(slot);
     assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::Answer { slot }]);
     cluster.reachable(seconds(3), slot);
     balancer.set_nodes(cluster.nodes());

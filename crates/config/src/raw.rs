@@ -300,8 +300,8 @@ impl Default for RawStop {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawDns {
     /// Time between two look-ups of a name; that of a host to which members send requests is asked for again only while
-    /// it is in use. When one fails, the last good answer is kept; a member's name that was never found is asked for every
-    /// 3 s.
+    /// it is in use. When one fails, or the part of it that is about one target or address family, the addresses of before
+    /// stay, and a member's name is asked for every 3 s until all of it was answered.
     pub(crate) refresh: Setting<Time<SECOND, DAY>>,
     /// DNS servers to ask, in this order, over UDP and TCP. Without any, those of the system (`/etc/resolv.conf`).
     pub(crate) servers: Vec<Setting<DnsServer>>,

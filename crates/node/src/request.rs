@@ -206,10 +206,12 @@ impl Shard {
                 self.send_to(now, listener, from, message, facts, slot, false, out);
             }
             Decision::Search => {
+                // RFC 3261 §16.10: a CANCEL that nothing is known about MUST go on. A member that is only believed dead may
+                // have the INVITE: it is asked and waited for as well.
                 let mut asked = Vec::new();
                 for index in 0..self.topology.nodes().len() {
                     let node = &self.balancer.nodes()[index];
-                    if node.member && node.reachable {
+                    if node.member {
                         asked.push(node.id);
                         self.send_to(now, listener, from, message, facts, Slot(index as u16), true, out);
                     }

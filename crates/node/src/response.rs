@@ -39,6 +39,12 @@ impl Shard {
         self.ledger.charge(Operation::VerifyToken);
         let transaction = Transaction::new(message, &via, to);
         let token = self.tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
+        if token.direction == Direction::ToPool
+            && let Some(slot) = self.topology.slot(token.node)
+        {
+            // A sign of life, also where nobody is to hear of it.
+            self.balancer.answered(slot);
+        }
         if message.cseq().method == Method::Cancel && was_searched(message) {
             self.searched(message, token, transaction.mark())?;
         }

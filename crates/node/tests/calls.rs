@@ -1,9 +1,11 @@
 //! Calls from end to end: who gets each message, by which listener, and what is left at the end.
 mod common;
 
+use balance::{Sign, Slot};
 use common::dialog::Dialog;
 use common::text::{Req, answer, answer_with, record_routes, replaced};
 use common::*;
+use node::Event;
 use std::time::Duration;
 
 const LB: &str = "127.0.0.1:5060";
@@ -63,7 +65,7 @@ fn calls_are_spread_and_their_requests_are_not() {
     let calls: Vec<_> =
         (0..6).map(|n| Dialog::inbound(&mut bed, &format!("spread-{n}"), client(), 0)).collect();
     for slot in 0..3 {
-        assert_eq!(bed.shard.balancer().load(balance::Slot(slot)).own.calls, 2);
+        assert_eq!(bed.shard.balancer().load(Slot(slot)).own.calls, 2);
     }
     for call in &calls {
         call.caller_asks(&mut bed, "ACK", 1);
@@ -237,4 +239,28 @@ fn a_body_and_unknown_headers_pass_untouched() {
     let mut binary = replaced(&invite, "Content-Length: 5\r\n\r\nv=0\r\n", "Content-Length: 4\r\n\r\n");
     binary.extend([0, 255, b'\r', 0]);
     assert_eq!(bed.one(0, client(), &binary).message().body(), [0, 255, b'\r', 0]);
+}
+
+/// An INVITE moved on from a node that was found dead, and both are in doubt: the late answer of the first is no sign of
+/// the second.
+#[test]
+fn an_answer_is_a_sign_of_the_node_that_gave_it() {
+    let mut bed = Bed::new(Site::plain());
+    let invite = Req::new("INVITE", "late", client()).bytes();
+    let first = bed.one(0, client(), &invite);
+    let slots = |bed: &Bed, nodes: &[&Sent]| nodes.iter().map(|to| Slot(bed.slot(to.to))).collect::<Vec<_>>();
+    bed.probed(bed.slot(first.to), false);
+    let second = bed.one(0, client(), &invite);
+    assert_ne!(first.to, second.to);
+    for slot in slots(&bed, &[&first, &second]) {
+        bed.cluster.doubt(slot);
+    }
+    bed.shard.balancer_mut().set_nodes(bed.cluster.nodes());
+    for (node, status) in [(&first, 180), (&first, 487), (&second, 180)] {
+        let back = bed.one(0, node.to, &answer(&node.bytes, addr(LB), status, node.to));
+        assert_eq!((back.to, back.status()), (client(), status));
+    }
+    let signs: Vec<_> =
+        slots(&bed, &[&first, &second]).into_iter().map(|slot| Sign::Answer { slot }).collect();
+    assert_eq!(bed.events, signs.into_iter().map(Event::Sign).collect::<Vec<_>>());
 }

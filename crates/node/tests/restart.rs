@@ -185,6 +185,28 @@ fn only_members_are_searched() {
     assert_eq!(sent.iter().map(|sent| bed.slot(sent.to)).collect::<Vec<_>>(), [0, 2]);
 }
 
+/// RFC 3261 §16.10: a CANCEL that nothing is known about goes on. Its INVITE may ring where no probe is answered.
+#[test]
+fn a_member_that_is_believed_dead_is_searched_too() {
+    for status in [200, 481] {
+        let mut bed = Bed::new(Site::plain());
+        let request = Req::new("INVITE", "believed-dead", client());
+        let invite = bed.one(0, client(), &request.bytes());
+        let mut bed = bed.restarted();
+        bed.probed(bed.slot(invite.to), false);
+        let sent = bed.receive(0, client(), &request.same_branch("CANCEL", None).bytes());
+        let (there, others): (Vec<_>, Vec<_>) = sent.iter().partition(|sent| sent.to == invite.to);
+        assert_eq!(others.len(), 2);
+        for other in others {
+            bed.dropped(0, other.to, &answer(&other.bytes, addr(LB), 481, other.to), "search_miss");
+        }
+        let [cancel] = there[..] else { panic!("{sent:?}") };
+        assert_eq!(cancel.branch(), invite.branch());
+        let told = bed.one(0, cancel.to, &answer(&cancel.bytes, addr(LB), status, cancel.to));
+        assert_eq!((told.to, told.status()), (client(), status));
+    }
+}
+
 #[test]
 fn a_failed_cancel_that_was_not_searched_for_is_told() {
     let mut bed = Bed::new(Site::plain());

@@ -129,6 +129,18 @@ fn the_table_decides_where_the_token_is_bad() {
     assert_eq!(bed.shard.counters().tokens_refused, 1);
 }
 
+/// Clients move. Whoever else has the token gets no further than they: to the node of the call.
+#[test]
+fn from_another_address_it_leads_to_the_node_of_its_call() {
+    let mut call = call();
+    call.caller.at = addr("127.0.9.2:7000");
+    let mut bed = Bed::new(Site::plain());
+    for (cseq, method) in (2..).zip(["ACK", "INFO", "INVITE", "BYE"]) {
+        call.caller_asks(&mut bed, method, cseq);
+    }
+    bed.assert_forgets();
+}
+
 /// A Request-URI and a Route that lead elsewhere: a client reaches its node and nothing else.
 #[test]
 fn a_client_reaches_nothing_but_its_node() {

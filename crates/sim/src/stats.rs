@@ -1,7 +1,7 @@
 //! What a run has shown, and how sure that is.
 //!
 //! A simulated mean without an interval says nothing. [`Interval`] comes from independent replications, from the batch
-//! means of one long run ([`BatchMeans`]), or from the differences of two algorithms that met the same random numbers
+//! means of one long run ([`batch_means`]), or from the differences of two algorithms that met the same random numbers
 //! ([`paired`]), and says itself when it is too wide. [`sweep`] runs many simulations on all cores.
 
 mod batch;
@@ -12,7 +12,7 @@ mod series;
 mod student;
 pub mod sweep;
 
-pub use batch::BatchMeans;
+pub use batch::batch_means;
 pub use delays::Delays;
 pub use interval::{Confidence, Interval, paired};
 pub use moments::Moments;

@@ -6,10 +6,11 @@ mod page;
 
 pub use page::figure;
 
-use crate::model::{self, Outcomes, Results};
-use crate::stats::{BatchMeans, Confidence, Interval, Moments, Series, sweep};
+use crate::model::{self, Outcomes, Results, StreamResults};
+use crate::stats::{Confidence, Delays, Interval, Moments, Series, batch_means, sweep};
 use base::Instant;
 use config::scenario::Scenario;
+use core::time::Duration;
 use serde::Serialize;
 use std::num::NonZero;
 
@@ -28,7 +29,7 @@ pub struct Mean {
 pub enum Intervals {
     /// Student's t over the means of the replications, of every figure.
     Replications,
-    /// One run: batch means of the completed calls; no other figure has an interval.
+    /// One run: batch means of the completed calls and of the setup time; no other figure has an interval.
     BatchMeans,
     /// One run in which something changes or fails, or that is too short: no figure has an interval.
     None,
@@ -58,12 +59,12 @@ pub struct StreamSurvey {
     pub offered: Mean,
     /// Calls completed a second.
     pub goodput: Mean,
-    /// How calls ended.
-    pub ended: Shares,
-    /// Seconds from INVITE at the caller to ACK at the callee.
-    pub setup_seconds: Mean,
+    /// How calls ended; `None` if none did.
+    pub ended: Option<Shares>,
+    /// Seconds from INVITE at the caller to ACK at the callee; `None` if no call was set up.
+    pub setup_seconds: Option<Mean>,
     /// The same, of the slowest of a hundred.
-    pub setup_p99_seconds: Mean,
+    pub setup_p99_seconds: Option<Mean>,
 }
 
 /// A host, after the warm-up.
@@ -123,10 +124,6 @@ pub enum Judged {
     SetupSeconds,
 }
 
-/// A single run is cut into this many batches at least, and not into twice as many. With fewer, Student's t is wide; with
-/// more, batches are short and no longer independent.
-const BATCHES_MIN: u64 = 10;
-
 /// Runs a scenario with all its replications on all cores; `done` hears how many are over.
 pub fn survey(scenario: &Scenario, done: impl Fn(usize) + Sync) -> (Survey, Vec<Results>) {
     let count = scenario.run.replications.max(1);
@@ -137,23 +134,24 @@ pub fn survey(scenario: &Scenario, done: impl Fn(usize) + Sync) -> (Survey, Vec<
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Mean {
-    let moments: Moments = values.collect();
-    let interval = (moments.count() > 1).then(|| Interval::of(&moments, Confidence::P95));
+    mean_of_moments(&values.collect())
+}
+
+fn mean_of_moments(moments: &Moments) -> Mean {
+    let interval = (moments.count() > 1).then(|| Interval::of(moments, Confidence::P95));
     Mean { mean: moments.mean(), half_width: interval.map(|interval| interval.half_width) }
 }
 
-/// Half width of the interval of a single run's mean rate; none where it has too few bins.
-fn batched(series: &Series, from: Instant, to: Instant) -> Option<f64> {
-    let warm_up = from.as_nanos().div_ceil(series.width().as_nanos() as u64);
-    let bins = (rates(series, to).count() as u64).saturating_sub(warm_up);
-    let length = bins / BATCHES_MIN;
-    if length == 0 {
-        return None;
-    }
-    // The rest that fills no batch is the earliest part, which may still show how the run began.
-    let mut means = BatchMeans::new(warm_up + bins % length, length);
-    rates(series, to).for_each(|(_, rate)| means.add(rate));
-    Some(means.interval(Confidence::P95).half_width)
+/// Over the runs that have a value: one in which nothing was counted says nothing about its mean.
+fn mean_of_any(values: impl Iterator<Item = Option<f64>>) -> Option<Mean> {
+    let moments: Moments = values.flatten().collect();
+    (moments.count() > 0).then(|| mean_of_moments(&moments))
+}
+
+/// What each whole bin from one instant to another holds.
+fn whole_bins(series: &Series, (from, to): (Instant, Instant)) -> Vec<f64> {
+    let seconds = series.width().as_secs_f64();
+    rates(series, to).filter(|(start, _)| *start >= from).map(|(_, rate)| rate * seconds).collect()
 }
 
 /// Start and rate a second of each bin that ends by `to`. A series itself ends with its last amount.
@@ -164,48 +162,65 @@ fn rates(series: &Series, to: Instant) -> impl Iterator<Item = (Instant, f64)> +
     (0..bins as u32).zip(found).map(move |(bin, rate)| (Instant::ZERO + width * bin, rate))
 }
 
-fn shares(runs: &[Results], stream: usize) -> Shares {
+fn shares(runs: &[Results], stream: usize) -> Option<Shares> {
     let share = |of: fn(&Outcomes) -> u64| {
-        mean(runs.iter().map(|run| {
+        mean_of_any(runs.iter().map(|run| {
             let outcomes = &run.streams[stream].outcomes;
-            let ended = outcomes.ended();
-            if ended == 0 { 0.0 } else { of(outcomes) as f64 / ended as f64 }
+            (outcomes.ended() > 0).then(|| of(outcomes) as f64 / outcomes.ended() as f64)
         }))
     };
-    Shares {
-        completed: share(|outcomes| outcomes.completed),
-        refused: share(|outcomes| outcomes.refused),
-        abandoned: share(|outcomes| outcomes.abandoned),
-        invite_timeouts: share(|outcomes| outcomes.invite_timeouts),
-        bye_failures: share(|outcomes| outcomes.bye_failures),
-    }
+    Some(Shares {
+        completed: share(|outcomes| outcomes.completed)?,
+        refused: share(|outcomes| outcomes.refused)?,
+        abandoned: share(|outcomes| outcomes.abandoned)?,
+        invite_timeouts: share(|outcomes| outcomes.invite_timeouts)?,
+        bye_failures: share(|outcomes| outcomes.bye_failures)?,
+    })
 }
 
 fn stream(scenario: &Scenario, runs: &[Results], at: usize) -> StreamSurvey {
     let (from, to) = span(scenario);
     let each = || runs.iter().map(move |run| &run.streams[at]);
+    let setup = |of: fn(&Delays) -> Duration| {
+        mean_of_any(each().map(|stream| {
+            let delays = &stream.setup_delay;
+            (delays.count() > 0).then(|| of(delays).as_secs_f64())
+        }))
+    };
     let mut goodput = mean(each().map(|stream| stream.completed.rate(from, to)));
+    let mut setup_seconds = setup(Delays::mean);
     // Batch means are about a run that stays as it is.
     if let [run] = runs
         && !events::change_after_warm_up(scenario)
     {
-        goodput.half_width = batched(&run.streams[at].completed, from, to);
+        let StreamResults { completed, established: [number, seconds], .. } = &run.streams[at];
+        let whole = |series| whole_bins(series, (from, to));
+        let batched =
+            |total: &[f64], number: &[f64]| Some(batch_means(total, number, Confidence::P95)?.half_width);
+        let completed_in = whole(completed);
+        let bin = [scenario.run.bin.as_secs_f64()].repeat(completed_in.len());
+        goodput.half_width = batched(&completed_in, &bin);
+        if let Some(mean) = &mut setup_seconds {
+            mean.half_width = batched(&whole(seconds), &whole(number));
+        }
     }
     StreamSurvey {
         name: scenario.streams[at].name.clone(),
         offered: mean(each().map(|stream| stream.offered.rate(from, to))),
         goodput,
         ended: shares(runs, at),
-        setup_seconds: mean(each().map(|stream| stream.setup_delay.mean().as_secs_f64())),
-        setup_p99_seconds: mean(each().map(|stream| stream.setup_delay.percentile(99.0).as_secs_f64())),
+        setup_seconds,
+        setup_p99_seconds: setup(|delays| delays.percentile(99.0)),
     }
 }
 
 fn host(scenario: &Scenario, runs: &[Results], at: usize) -> HostSurvey {
     let (from, to) = span(scenario);
     let each = || runs.iter().map(move |run| &run.hosts[at]);
+    // Each bin with its end: one that began in the warm-up is left out whole.
     let busy = |bins: &[(Instant, f64)]| {
-        bins.iter().filter(|(end, _)| *end > from).map(|bin| bin.1).collect::<Moments>().mean()
+        let after = bins.iter().filter(|(end, _)| *end >= from + scenario.run.bin);
+        after.map(|bin| bin.1).collect::<Moments>().mean()
     };
     HostSurvey {
         name: runs[0].hosts[at].name.clone(),
@@ -223,10 +238,11 @@ fn span(scenario: &Scenario) -> (Instant, Instant) {
 
 fn too_wide(streams: &[StreamSurvey], precision: f64) -> Vec<TooWide> {
     let judged = streams.iter().flat_map(|stream| {
-        [(Judged::Goodput, stream.goodput), (Judged::SetupSeconds, stream.setup_seconds)]
+        [(Judged::Goodput, Some(stream.goodput)), (Judged::SetupSeconds, stream.setup_seconds)]
             .map(|(figure, mean)| (stream, figure, mean))
     });
-    let wide = judged.filter(|(.., Mean { mean, half_width })| {
+    let known = judged.filter_map(|(stream, figure, mean)| Some((stream, figure, mean?)));
+    let wide = known.filter(|(.., Mean { mean, half_width })| {
         half_width.is_some_and(|half_width| Interval { mean: *mean, half_width }.too_wide(precision))
     });
     wide.map(|(stream, figure, _)| TooWide { stream: stream.name.clone(), figure }).collect()

@@ -35,8 +35,11 @@ fn figure() -> Figure {
     steps.mark("burst ends", 60.0);
 
     let claims = vec![
-        Claim::check("section V-B", "Goodput collapses & stays low.", "4 calls/s at 300", true),
-        Claim::check("section V-C", "It recovers <b>at once</b>.", "after 12 s", false).about(1),
+        Claim::check("section V-B", "Goodput collapses & stays low.", "4 calls/s at 300", true)
+            .differs_by("not shown where it holds"),
+        Claim::check("section V-C", "It recovers <b>at once</b>.", "after 12 s", false)
+            .about(1)
+            .differs_by("the <queue> is long"),
         Claim::check("section VII", "Both are alike.", "0.1 ± 0.3 ms", Verdict::Open).about(1),
         Claim::out_of_reach("table II", "A call costs 3 ms.", "2.1 ms", "no such machine").about(2),
     ];

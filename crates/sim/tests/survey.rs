@@ -38,7 +38,8 @@ fn what_is_too_wide_is_named_and_nothing_else() {
     let stream = &loose.streams[0];
     let relative =
         |mean: sim::survey::Mean| mean.half_width.expect("three runs have an interval") / mean.mean;
-    let (goodput, setup) = (relative(stream.goodput), relative(stream.setup_seconds));
+    let (goodput, setup) =
+        (relative(stream.goodput), relative(stream.setup_seconds.expect("calls were set up")));
     assert!(goodput > 0.0 && setup > 0.0);
     for (figure, relative) in [(Judged::Goodput, goodput), (Judged::SetupSeconds, setup)] {
         let named = |precision| judged(&of(precision)).contains(&figure);
@@ -46,26 +47,59 @@ fn what_is_too_wide_is_named_and_nothing_else() {
     }
 }
 
+/// Half width by Student's t of ten batches.
+fn half_width(batches: &[f64; 10]) -> f64 {
+    let mean = batches.iter().sum::<f64>() / 10.0;
+    let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / 9.0;
+    // Student's t of 9 is 2.262.
+    2.262 * (variance / 10.0).sqrt()
+}
+
 #[test]
-fn one_run_has_batch_means_of_the_completed_calls_alone() {
+fn one_run_has_batch_means_of_the_completed_calls_and_the_setup_time() {
     let (one, runs) = survey(&scenario("", 60, ""), |_| ());
     assert_eq!(one.intervals, Intervals::BatchMeans);
-    let stream = &one.streams[0];
+    let (stream, run) = (&one.streams[0], &runs[0].streams[0]);
     let half = stream.goodput.half_width.expect("20 bins make 10 batches");
     // Of two bins each, the first one from 20 s on.
     let at = |batch: u64| Instant::from_millis(20_000 + 10_000 * batch);
-    let batches: Vec<_> =
-        (0..10).map(|batch| runs[0].streams[0].completed.rate(at(batch), at(batch + 1))).collect();
-    let mean = batches.iter().sum::<f64>() / 10.0;
-    let variance = batches.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / 9.0;
-    // Student's t of 9 is 2.262.
-    let expected = 2.262 * (variance / 10.0).sqrt();
+    let batches = core::array::from_fn(|batch| run.completed.rate(at(batch as u64), at(batch as u64 + 1)));
+    let expected = half_width(&batches);
     assert!((half - expected).abs() < 1e-3 * expected, "{half} {expected} of {batches:?}");
-    assert!((stream.goodput.mean - mean).abs() < 1e-9);
-    assert_eq!((stream.setup_seconds.half_width, one.hosts[0].utilisation.half_width), (None, None));
-    let sure = |precision| judged(&surveyed(&scenario(&format!("precision = {precision}"), 60, "")));
-    assert_eq!(sure(half / 60.0 * 2.0), []);
-    assert_eq!(sure(half / 60.0 / 2.0), [Judged::Goodput]);
+    assert!((stream.goodput.mean - batches.iter().sum::<f64>() / 10.0).abs() < 1e-9);
+    let setup = core::array::from_fn(|batch| {
+        let (from, to) = (at(batch as u64), at(batch as u64 + 1));
+        run.established[1].rate(from, to) / run.established[0].rate(from, to)
+    });
+    let found = stream.setup_seconds.and_then(|mean| mean.half_width).expect("each batch has calls");
+    let expected = half_width(&setup);
+    assert!((found - expected).abs() < 1e-3 * expected, "{found} {expected} of {setup:?}");
+    assert_eq!(one.hosts[0].utilisation.half_width, None);
+    let judged = |precision| judged(&surveyed(&scenario(&format!("precision = {precision}"), 60, "")));
+    let names_goodput = |precision| judged(precision).contains(&Judged::Goodput);
+    assert!(!names_goodput(half / 60.0 * 2.0) && names_goodput(half / 60.0 / 2.0));
+}
+
+#[test]
+fn where_no_call_ends_nothing_is_said_of_how_they_ended() {
+    let cut = "[[link]]\nbetween = [\"agents\", \"edge\"]\npartition = true";
+    let mut scenario = scenario("replications = 2", 10, cut);
+    scenario.run.duration /= 4;
+    let stream = &surveyed(&scenario).streams[0];
+    assert!(stream.ended.is_none() && stream.setup_seconds.is_none() && stream.setup_p99_seconds.is_none());
+    assert!(stream.offered.mean > 5.0 && stream.goodput.mean.abs() < 1e-9);
+}
+
+#[test]
+fn a_short_run_without_a_given_bin_counts_its_calls() {
+    let text = r#"
+        run = { duration = "8s" }
+        host.edge = { capacity = 160 }
+        calls.main = { path = ["edge"], rate = 60, holding = "1s" }
+    "#;
+    let scenario = config::scenario::parse(text, "short.toml").expect("a right scenario");
+    let stream = &surveyed(&scenario).streams[0];
+    assert!((stream.offered.mean - 60.0).abs() < 15.0 && (stream.goodput.mean - 60.0).abs() < 15.0);
 }
 
 #[test]
@@ -86,13 +120,14 @@ fn one_run_that_changes_or_is_short_has_no_interval() {
 
 #[test]
 fn calls_are_told_apart_by_how_they_ended() {
-    let shares = surveyed(&scenario("", 300, "")).streams[0].ended;
+    let ended = |scenario: &Scenario| surveyed(scenario).streams[0].ended.expect("calls ended");
+    let shares = ended(&scenario("", 300, ""));
     let all =
         [shares.completed, shares.refused, shares.abandoned, shares.invite_timeouts, shares.bye_failures];
     assert!((all.iter().map(|share| share.mean).sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
     assert!(shares.completed.mean > 0.1 && shares.refused.mean > 0.1, "{shares:?}");
     let lost = "[[link]]\nbetween = [\"agents\", \"edge\"]\npartition = true\nsince = \"40s\"";
-    let lost = surveyed(&scenario("", 10, lost)).streams[0].ended;
+    let lost = ended(&scenario("", 10, lost));
     assert!(lost.invite_timeouts.mean > 0.1 && lost.bye_failures.mean > 0.0, "{lost:?}");
 }
 

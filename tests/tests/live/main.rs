@@ -10,6 +10,7 @@ mod calls;
 mod change;
 mod demo;
 mod failure;
+mod guide;
 mod names;
 mod peers;
 mod proxy;

@@ -74,9 +74,13 @@ pub(super) struct RawRun {
     pub(super) seed: Setting<Seed>,
     /// Independent runs; from 2 on averages have confidence intervals.
     pub(super) replications: Setting<Count<1, 1000>>,
-    /// Width of a bin of the time series; at most `duration`.
+    /// Width of a bin of the time series; at least one bin has to lie between the warm-up and the end. Rates and
+    /// utilisation are means over whole bins, so the warm-up should end where a bin does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Setting<Time<10, HOUR>>", extend("x-default" = "`\"10s\"`, or `duration` if shorter"))]
+    #[schemars(
+        with = "Setting<Time<10, HOUR>>",
+        extend("x-default" = "a twentieth of `duration`, at most `\"10s\"`")
+    )]
     pub(super) bin: Option<Setting<Time<10, HOUR>>>,
     /// Half width of a 95 % confidence interval, relative to its mean, above which a run says that it is too wide.
     pub(super) precision: Setting<Share<1, 1000>>,

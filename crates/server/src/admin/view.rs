@@ -47,9 +47,9 @@ pub struct Members {
 pub struct Name {
     /// As the configuration has it.
     pub name: String,
-    /// How many addresses its last good answer had; 0 if there was none, and so it stands for no member.
+    /// How many addresses it stands for; 0 if none was ever found, and so it stands for no member.
     pub addresses: usize,
-    /// How the last look-up failed; `null` if it did not.
+    /// How the last look-up failed, or a part of it; `null` if it did not.
     pub error: Option<String>,
 }
 

@@ -1,7 +1,6 @@
 //! From the configuration to what the core works with, at start and on reload.
 
 use super::Control;
-use super::resolver::Resolver;
 use crate::shards::Command;
 use crate::shards::listen::toward;
 use balance::policy::by_name;
@@ -155,8 +154,6 @@ impl Control {
         self.secret = config.token.key.unwrap_or(self.secret);
         self.cluster.set_settings(health(config));
         self.probes.set_config(config);
-        // Also with the same settings: the system's own may have changed.
-        self.resolver = Resolver::new(&config.dns.servers);
         for (shard, worker) in self.workers.iter().enumerate() {
             worker.send(Command::Books(books(config)));
             // A new policy object starts its turns and averages anew: only when it is another one.
@@ -177,6 +174,7 @@ impl Control {
         let mut topology = node::Topology::clone(&self.topology);
         topology.names = own_names(&config.listen.names);
         self.topology = Arc::new(topology);
+        self.renew_resolver();
         self.names.keep_only(self.config.members());
         self.update_members();
         // Names may have changed without a change of the nodes.

@@ -23,10 +23,11 @@ impl Control {
         self.probes.hurry(now, slot);
     }
 
-    /// One that was dead when it left may come back alive, and nothing else would ask it.
+    /// Where nobody is asked regularly, one that was dead when it left may come back alive, and nothing else would ask it.
+    /// Where all are, perhaps since a reload, nothing is left to doubt.
     pub(super) fn suspect_the_dead(&mut self, now: Instant) {
         if self.probes_regularly() {
-            return;
+            return self.cluster.end_doubt();
         }
         for index in 0..self.cluster.nodes().len() {
             let node = &self.cluster.nodes()[index];
@@ -92,11 +93,15 @@ mod tests {
     use node::{Reason, Rest};
     use std::time::Duration;
 
-    fn control(probe: &str) -> Control {
+    fn config(probe: &str) -> config::Config {
         let text = format!(
             "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.servers]\nmembers = [\"127.0.0.1:5081\"]\nprobe = {probe}\n"
         );
-        let config = config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn control(probe: &str) -> Control {
+        let config = config(probe);
         let address = "127.0.0.1:5060".parse().unwrap();
         let binds = vec![Bind { address, advertised: address }];
         let names = (Names::default(), Resolver::new(&[]));
@@ -150,5 +155,20 @@ mod tests {
         assert!(!control.cluster.nodes()[0].reachable);
         control.answered(now, Slot(0));
         assert!(control.cluster.nodes()[0].reachable && !control.cluster.nodes()[0].doubted);
+    }
+
+    #[tokio::test]
+    async fn regular_probes_leave_nothing_to_doubt() {
+        let mut control = control(UNASKED);
+        control.suspect(control.clock.now(), Slot(0));
+        control.probed(outcome(Reason::Unreachable, None));
+        control.take_over(config("{ enabled = true }"));
+        let node = &control.cluster.nodes()[0];
+        assert!(
+            !node.reachable && !node.doubted,
+            "it is dead until a probe is answered, and gets no call before"
+        );
+        control.take_over(config(UNASKED));
+        assert!(control.cluster.nodes()[0].doubted, "and the other way round");
     }
 }

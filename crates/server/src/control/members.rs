@@ -6,6 +6,7 @@
 //! can.
 
 use super::dns::{self, Resolved};
+use super::resolver::Resolver;
 use super::{Control, Remark, Tenure};
 use crate::shards::{Command, ask_each, listen::toward};
 use balance::{Member, Slot};
@@ -163,7 +164,17 @@ impl Control {
         self.topology = Arc::new(topology);
     }
 
-    /// Asks again for the names that no look-up has found yet.
+    /// Sets the resolver up anew: also with the same settings, since the system's own may have changed. If they have, what
+    /// was asked before is asked anew.
+    pub(super) fn renew_resolver(&mut self) {
+        let former = std::mem::replace(&mut self.resolver, Resolver::new(&self.config.dns.servers));
+        if !self.resolver.asks_as(&former) {
+            self.names.start_over();
+            self.targets.start_over(&mut self.resolver);
+        }
+    }
+
+    /// Asks again for the names of which something was not found.
     pub(super) fn look_up_missing(&mut self, answers: &mpsc::UnboundedSender<dns::Answer>) {
         let names = self.names.ask_again(self.config.members());
         dns::look_up(names, &mut self.resolver, answers);
@@ -181,7 +192,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::control::dns::Names;
-    use crate::control::resolver::Resolver;
+    use crate::control::resolver::tests::{a, found, server};
     use crate::shards::listen::Bind;
     use config::Address;
     use std::net::SocketAddr;
@@ -258,9 +269,11 @@ mod tests {
     }
 
     fn learn(control: &mut Control, name: &str, addresses: Result<&[&str], &str>) {
-        let shares = |all: &[&str]| all.iter().map(|address| (address.parse().unwrap(), 1.0)).collect();
+        let shares = |all: &[&str]| {
+            found(&all.iter().map(|address| (address.parse().unwrap(), 1.0)).collect::<Vec<_>>())
+        };
         let answer = addresses.map(shares).map_err(str::to_owned);
-        control.names.learn((Address::Host { name: name.to_owned(), port: None }, answer));
+        control.names.hear(Address::Host { name: name.to_owned(), port: None }, answer);
         control.update_members();
     }
 
@@ -287,6 +300,35 @@ mod tests {
         assert_eq!(members(&control), [A, B, C]);
         control.take_over(config(&["b.example"]));
         assert_eq!(members(&control), [C]);
+    }
+
+    /// Nobody answers at the first DNS server; the second is the mended one.
+    #[tokio::test]
+    async fn a_reload_that_mends_the_dns_empties_no_pool() {
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let with_dns = |members: &[&str], server: SocketAddr| {
+            let mut config = config(members);
+            config.dns.servers = vec![server];
+            config
+        };
+        let mut control = control(&[A]);
+        control.take_over(with_dns(&[A, "pool.test"], silent.local_addr().unwrap()));
+        learn(&mut control, "pool.test", Err("no answer in time"));
+        assert_eq!(members(&control), [A]);
+        let (answers_in, mut answers) = mpsc::unbounded_channel();
+        control.look_up(&answers_in);
+        let mended = server(vec![("pool.test.", a(1))]).await;
+        control.take_over(with_dns(&["pool.test"], mended));
+        assert_eq!(members(&control), [A], "the mended server may say that the name means it");
+        // As the first tick after a reload does. The former question has not come to its end.
+        control.look_up(&answers_in);
+        control.names.learn(answers.recv().await.unwrap());
+        control.update_members();
+        assert_eq!(members(&control), ["192.0.2.1:5060"]);
+        control.take_over(with_dns(&["pool.test", "typo.test"], mended));
+        learn(&mut control, "typo.test", Err("no such name"));
+        control.take_over(with_dns(&["typo.test"], mended));
+        assert!(members(&control).is_empty(), "the same server has nothing new to say");
     }
 
     #[tokio::test]

@@ -130,7 +130,7 @@ pub(crate) struct Control {
 
 /// How often it is looked whether the machine has changed: its time, its addresses.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
-/// How often names are asked for that were never found: the file or the DNS has an error, and somebody mends it.
+/// How often names are asked for of which something was not found: the file or the DNS has an error, and somebody mends it.
 const RETRY: Duration = Duration::from_secs(3);
 /// How often the shards are asked whether calls are left when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
@@ -241,8 +241,7 @@ impl Control {
                     }
                 }
                 _ = refresh.tick() => {
-                    // The system's own files may have changed.
-                    self.resolver = Resolver::new(&self.config.dns.servers);
+                    self.renew_resolver();
                     self.look_up(&answers_in);
                 }
                 _ = retry.tick() => self.look_up_missing(&answers_in),

@@ -1,19 +1,74 @@
 //! Questions to the DNS: addresses, SRV records (RFC 2782), and which of the two counts (RFC 3263 §4.2).
 
 use hickory_resolver::config::{
-    LookupIpStrategy, NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
+    NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
 };
 use hickory_resolver::name_server::TokioConnectionProvider;
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::rdata::SRV;
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::proto::xfer::Protocol;
 use hickory_resolver::proto::{ProtoError, ProtoErrorKind};
 use hickory_resolver::{ResolveError, TokioResolver};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
-/// An address that a name stands for, and what it is worth relative to the mean of the name's addresses.
-pub(super) type Share = (SocketAddr, f64);
+/// An address that a name stands for, and what it is worth relative to the mean of the name's targets.
+pub(crate) type Share = (SocketAddr, f64);
+
+/// What was said of a host, IPv4 first. No address is an answer, too.
+type Families = [Result<Vec<IpAddr>, String>; 2];
+
+/// A host that a name stands for.
+#[derive(Clone, PartialEq, Debug)]
+struct Target {
+    host: String,
+    port: u16,
+    share: f64,
+    addresses: Families,
+}
+
+/// What a look-up found. Each family of each host was answered or failed by itself.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Found {
+    targets: Vec<Target>,
+}
+
+impl Found {
+    /// The addresses, in an order that does not change; none if the name has none.
+    pub(super) fn shares(&self) -> Vec<Share> {
+        let of = |target: &Target| {
+            let (port, share) = (target.port, target.share);
+            let ips = target.addresses.iter().flatten().flatten();
+            ips.map(|&ip| (SocketAddr::new(ip, port), share)).collect::<Vec<_>>()
+        };
+        let mut shares: Vec<_> = self.targets.iter().flat_map(of).collect();
+        // Answers come in changing order; slots and shares should not.
+        shares.sort_by_key(|&(address, _)| address);
+        shares
+    }
+
+    /// How a part of it failed, if one did.
+    pub(super) fn failure(&self) -> Option<&str> {
+        let mut families = self.targets.iter().flat_map(|target| &target.addresses);
+        families.find_map(|family| family.as_ref().err()).map(String::as_str)
+    }
+
+    /// What failed keeps the addresses that it had: only an answer takes one away.
+    pub(super) fn keep(&mut self, former: &Self) {
+        for target in &mut self.targets {
+            let Some(known) = former.targets.iter().find(|known| known.host == target.host) else { continue };
+            for (family, known) in target.addresses.iter_mut().zip(&known.addresses) {
+                if family.is_err() && known.is_ok() {
+                    family.clone_from(known);
+                }
+            }
+        }
+    }
+}
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -35,8 +90,11 @@ pub(crate) struct Resolver {
     resolver: Option<TokioResolver>,
 }
 
-/// A look-up that takes longer has failed.
+/// A look-up that takes longer has failed, or those parts of it that do.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Hosts of one name that are asked for at a time: one that is silent must not hold up the others, and whoever has a zone
+/// must not make us ask a thousand questions at once.
+const HOSTS_AT_A_TIME: usize = 16;
 
 impl Resolver {
     /// Asks these servers; without any those of the system, as its configuration has them at the first question.
@@ -44,17 +102,24 @@ impl Resolver {
         Self { servers: servers.to_vec(), resolver: None }
     }
 
-    /// The addresses, in an order that does not change; none if the name has none.
+    /// What the name stands for; an error if that cannot be said of any part of it.
     pub(super) fn ask(
         &mut self,
         question: Question,
-    ) -> impl Future<Output = Result<Vec<Share>, String>> + Send + use<> {
+    ) -> impl Future<Output = Result<Found, String>> + Send + use<> {
         let resolver = self.resolver();
-        async move {
-            let asked = async { answer(&resolver?, question).await };
-            let answer = tokio::time::timeout(PATIENCE, asked).await;
-            answer.unwrap_or_else(|_| Err("no answer in time".to_owned()))
-        }
+        async move { LookUp { resolver: resolver?, deadline: Instant::now() + PATIENCE }.answer(question).await }
+    }
+
+    /// Whether it asks the same servers, and within the same domains, as `other` did.
+    pub(super) fn asks_as(&mut self, other: &Self) -> bool {
+        let key = |resolver: &TokioResolver| {
+            let config = resolver.config();
+            let servers = config.name_servers().iter().map(|server| (server.socket_addr, server.protocol));
+            (servers.collect::<Vec<_>>(), config.domain().cloned(), config.search().to_vec())
+        };
+        // What could not be set up has asked nobody.
+        self.resolver().as_ref().ok().map(key) == other.resolver.as_ref().map(key)
     }
 
     fn resolver(&mut self) -> Result<TokioResolver, String> {
@@ -82,22 +147,8 @@ fn set_up(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
         builder.options_mut().server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
         builder
     };
-    let options = builder.options_mut();
-    // A name stands for all its addresses, not for those of the family that answers first.
-    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    options.cache_size = 0;
+    builder.options_mut().cache_size = 0;
     Ok(builder.build())
-}
-
-async fn answer(resolver: &TokioResolver, question: Question) -> Result<Vec<Share>, String> {
-    match question {
-        Question::Addresses { name, port } => addresses(resolver, &name, port).await,
-        Question::Services(name) => Ok(services(resolver, &name).await?.unwrap_or_default()),
-        Question::Sip { name, port } => match services(resolver, &format!("_sip._udp.{name}")).await? {
-            Some(shares) => Ok(shares),
-            None => addresses(resolver, &name, port).await,
-        },
-    }
 }
 
 /// Whether a server said that there is no such record. One that fails or refuses has not said so, though the resolver
@@ -108,57 +159,169 @@ fn has_none(error: &ResolveError) -> bool {
     matches!(kind, Some(ProtoErrorKind::NoRecordsFound { response_code, .. }) if said(*response_code))
 }
 
-async fn addresses(resolver: &TokioResolver, name: &str, port: u16) -> Result<Vec<Share>, String> {
-    let found = match resolver.lookup_ip(name).await {
-        Err(error) if has_none(&error) => return Ok(Vec::new()),
-        found => found.map_err(|error| error.to_string())?,
-    };
-    let mut addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(ip, port)).collect();
-    // Answers come in changing order; slots and shares should not.
-    addresses.sort_unstable();
-    Ok(addresses.into_iter().map(|address| (address, 1.0)).collect())
+/// A question on its way through the DNS.
+#[derive(Clone)]
+struct LookUp {
+    resolver: TokioResolver,
+    deadline: Instant,
 }
 
-/// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of a
-/// name share out the capacity that the configuration gives. `None` if there is no SRV record.
-async fn services(resolver: &TokioResolver, name: &str) -> Result<Option<Vec<Share>>, String> {
-    let found = match resolver.srv_lookup(name).await {
-        Err(error) if has_none(&error) => return Ok(None),
-        found => found.map_err(|error| error.to_string())?,
-    };
-    let Some(best) = found.iter().map(SRV::priority).min() else { return Ok(None) };
-    let preferred: Vec<_> = found.iter().filter(|srv| srv.priority() == best).collect();
-    // Weight 0 means a very small share, not none.
-    let weight = |weight: u16| f64::from(weight.max(1));
-    let mean = preferred.iter().map(|srv| weight(srv.weight())).sum::<f64>() / preferred.len() as f64;
-    let (mut shares, mut failure) = (Vec::new(), None);
-    for srv in preferred {
-        match addresses(resolver, &srv.target().to_utf8(), srv.port()).await {
-            Ok(found) => {
-                shares.extend(found.into_iter().map(|(address, _)| (address, weight(srv.weight()) / mean)));
+impl LookUp {
+    async fn answer(&self, question: Question) -> Result<Found, String> {
+        let targets = match question {
+            Question::Addresses { name, port } => vec![(name, port, 1.0)],
+            Question::Services(name) => self.services(&name).await?.unwrap_or_default(),
+            Question::Sip { name, port } => match self.services(&format!("_sip._udp.{name}")).await? {
+                Some(targets) => targets,
+                None => vec![(name, port, 1.0)],
+            },
+        };
+        let hosts = self.hosts(targets.iter().map(|(host, ..)| host.clone()).collect()).await;
+        let target = |(host, port, share)| {
+            // Nothing is known of one whose look-up has ended in a panic.
+            let unknown = || [(); 2].map(|()| Err(format!("{host}: the look-up ended early")));
+            let addresses = hosts.get(&host).cloned().unwrap_or_else(unknown);
+            Target { host, port, share, addresses }
+        };
+        Ok(Found { targets: targets.into_iter().map(target).collect() })
+    }
+
+    /// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of
+    /// a name share out the capacity that the configuration gives. `None` if there is no SRV record.
+    async fn services(&self, name: &str) -> Result<Option<Vec<(String, u16, f64)>>, String> {
+        let (mut found, mut failure) = (Vec::new(), None);
+        for name in self.whole_names(name)? {
+            match self.records(name, RecordType::SRV).await {
+                Ok(records) => found = records,
+                Err(error) => failure = Some(error),
             }
-            Err(error) => failure = Some(error),
+            if !found.is_empty() {
+                break;
+            }
+        }
+        let services: Vec<_> = found.iter().filter_map(RData::as_srv).collect();
+        let Some(best) = services.iter().map(|srv| srv.priority()).min() else {
+            return failure.map_or(Ok(None), Err);
+        };
+        let preferred: Vec<_> = services.iter().filter(|srv| srv.priority() == best).collect();
+        // Weight 0 means a very small share, not none.
+        let weight = |weight: u16| f64::from(weight.max(1));
+        let mean = preferred.iter().map(|srv| weight(srv.weight())).sum::<f64>() / preferred.len() as f64;
+        let target = |srv: &&&SRV| (srv.target().to_utf8(), srv.port(), weight(srv.weight()) / mean);
+        let mut targets: Vec<_> = preferred.iter().map(target).collect();
+        targets.sort_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
+        Ok(Some(targets))
+    }
+
+    /// The addresses of each of these.
+    async fn hosts(&self, hosts: BTreeSet<String>) -> BTreeMap<String, Families> {
+        let (mut waiting, mut under_way, mut found) = (hosts.into_iter(), JoinSet::new(), BTreeMap::new());
+        loop {
+            for host in waiting.by_ref().take(HOSTS_AT_A_TIME - under_way.len()) {
+                let look_up = self.clone();
+                under_way.spawn(async move { (look_up.host(&host).await, host) });
+            }
+            match under_way.join_next().await {
+                Some(Ok((addresses, host))) => drop(found.insert(host, addresses)),
+                Some(Err(_)) => {}
+                None => return found,
+            }
         }
     }
-    // One target that cannot be found does not take the others away.
-    if let (true, Some(failure)) = (shares.is_empty(), failure) {
-        return Err(failure);
+
+    /// A name stands for all its addresses, not for those of the family that answers first.
+    async fn host(&self, host: &str) -> Families {
+        let names = match self.whole_names(host) {
+            Ok(names) => names,
+            Err(error) => return [Err(error.clone()), Err(error)],
+        };
+        let mut found: Families = [Ok(Vec::new()), Ok(Vec::new())];
+        for name in names {
+            let (four, six) =
+                tokio::join!(self.ips(name.clone(), RecordType::A), self.ips(name, RecordType::AAAA));
+            for (found, answer) in found.iter_mut().zip([four, six]) {
+                // That there is no such name in the one domain does not say what the other one failed to say.
+                if !matches!(&answer, Ok(ips) if ips.is_empty()) {
+                    *found = answer;
+                }
+            }
+            if found.iter().flatten().any(|ips| !ips.is_empty()) {
+                break;
+            }
+        }
+        found
     }
-    shares.sort_by_key(|&(address, _)| address);
-    Ok(Some(shares))
+
+    async fn ips(&self, name: Name, kind: RecordType) -> Result<Vec<IpAddr>, String> {
+        Ok(self.records(name, kind).await?.iter().filter_map(RData::ip_addr).collect())
+    }
+
+    /// The records of this type; none if it was said that there is none.
+    async fn records(&self, name: Name, kind: RecordType) -> Result<Vec<RData>, String> {
+        let late = || format!("{name} {kind}: no answer in time");
+        match timeout_at(self.deadline, self.resolver.lookup(name.clone(), kind)).await {
+            Ok(Ok(found)) => Ok(found.iter().cloned().collect()),
+            Ok(Err(error)) if has_none(&error) => Ok(Vec::new()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(late()),
+        }
+    }
+
+    /// What a name may mean, in the order in which it is tried (resolv.conf(5): `domain`, `search`, `ndots`). The resolver
+    /// would try them by itself, but tells only what came of the last one.
+    fn whole_names(&self, name: &str) -> Result<Vec<Name>, String> {
+        let name = Name::from_utf8(name).map_err(|error| error.to_string())?;
+        let mut whole = name.clone();
+        whole.set_fqdn(true);
+        if name.is_fqdn() {
+            return Ok(vec![whole]);
+        }
+        let config = self.resolver.config();
+        let domains = config.domain().into_iter().chain(config.search());
+        let mut names: Vec<_> =
+            domains.filter_map(|domain| name.clone().append_domain(domain).ok()).collect();
+        let is_first = usize::from(name.num_labels()) > self.resolver.options().ndots || name.is_localhost();
+        names.insert(if is_first { 0 } else { names.len() }, whole);
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        Ok(names)
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use hickory_resolver::proto::op::{Message, MessageType};
-    use hickory_resolver::proto::rr::rdata::A;
-    use hickory_resolver::proto::rr::{Name, RData, Record};
-    use std::net::Ipv4Addr;
+    use hickory_resolver::proto::rr::Record;
+    use hickory_resolver::proto::rr::rdata::{A, AAAA};
+    use std::net::{Ipv4Addr, Ipv6Addr};
     use tokio::net::UdpSocket;
 
-    /// A DNS server that knows these records.
-    async fn server(records: Vec<(&'static str, RData)>) -> SocketAddr {
+    /// What was found of a name: these addresses, each of a host of its own.
+    pub(in crate::control) fn found(shares: &[Share]) -> Found {
+        let target = |&(address, share): &Share| {
+            let (here, there) = (Ok(vec![address.ip()]), Ok(Vec::new()));
+            let addresses = if address.is_ipv4() { [here, there] } else { [there, here] };
+            Target { host: address.to_string(), port: address.port(), share, addresses }
+        };
+        Found { targets: shares.iter().map(target).collect() }
+    }
+
+    /// It was said that a name has no address.
+    pub(in crate::control) fn nothing() -> Found {
+        Found::default()
+    }
+
+    /// A DNS server that knows these records, and fails for names that begin with `broken`.
+    pub(in crate::control) async fn server(records: Vec<(&'static str, RData)>) -> SocketAddr {
+        failing(records, Vec::new()).await
+    }
+
+    /// The same, which fails for these as well.
+    pub(in crate::control) async fn failing(
+        records: Vec<(&'static str, RData)>,
+        fails: Vec<(&'static str, RecordType)>,
+    ) -> SocketAddr {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = socket.local_addr().unwrap();
         tokio::spawn(async move {
@@ -174,7 +337,8 @@ mod tests {
                     }
                 }
                 message.set_message_type(MessageType::Response);
-                if query.name().to_string().starts_with("broken.") {
+                let name = query.name().to_string();
+                if name.starts_with("broken.") || fails.contains(&(&*name, query.query_type())) {
                     message.set_response_code(ResponseCode::ServFail);
                 }
                 socket.send_to(&message.to_vec().unwrap(), from).await.unwrap();
@@ -183,11 +347,15 @@ mod tests {
         address
     }
 
-    fn a(last: u8) -> RData {
+    pub(in crate::control) fn a(last: u8) -> RData {
         RData::A(A::new(192, 0, 2, last))
     }
 
-    fn srv(priority: u16, weight: u16, target: &str) -> RData {
+    pub(in crate::control) fn aaaa(last: u16) -> RData {
+        RData::AAAA(AAAA(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last)))
+    }
+
+    pub(in crate::control) fn srv(priority: u16, weight: u16, target: &str) -> RData {
         RData::SRV(SRV::new(priority, weight, 5070, Name::from_ascii(target).unwrap()))
     }
 
@@ -213,18 +381,66 @@ mod tests {
             ("_sip._udp.hollow.test.", srv(1, 1, "nowhere.test.")),
         ]);
         let mut resolver = Resolver::new(&[server.await]);
-        assert_eq!(resolver.ask(sip("plain.test.")).await, Ok(shares(&[("192.0.2.1:5060", 1.0)])));
+        let mut ask = async |question| resolver.ask(question).await.map(|found| found.shares());
+        assert_eq!(ask(sip("plain.test.")).await, Ok(shares(&[("192.0.2.1:5060", 1.0)])));
         let both = Ok(shares(&[("192.0.2.3:5070", 1.5), ("192.0.2.4:5070", 0.5)]));
-        assert_eq!(resolver.ask(sip("both.test.")).await, both);
-        assert_eq!(resolver.ask(Question::Services("_sip._udp.both.test.".to_owned())).await, both);
+        assert_eq!(ask(sip("both.test.")).await, both);
+        assert_eq!(ask(Question::Services("_sip._udp.both.test.".to_owned())).await, both);
         let addresses = Question::Addresses { name: "both.test.".to_owned(), port: 5080 };
-        assert_eq!(resolver.ask(addresses).await, Ok(shares(&[("192.0.2.1:5080", 1.0)])));
+        assert_eq!(ask(addresses).await, Ok(shares(&[("192.0.2.1:5080", 1.0)])));
         // RFC 3263 §4.2: SRV records were found, so the name's own address is not asked for.
-        assert_eq!(resolver.ask(sip("hollow.test.")).await, Ok(shares(&[])));
-        assert_eq!(resolver.ask(sip("nowhere.test.")).await, Ok(shares(&[])));
-        // A server that fails does not say that there is nothing.
-        resolver.ask(sip("broken.test.")).await.unwrap_err();
-        let addresses = Question::Addresses { name: "broken.test.".to_owned(), port: 5060 };
-        resolver.ask(addresses).await.unwrap_err();
+        assert_eq!(ask(sip("hollow.test.")).await, Ok(shares(&[])));
+        assert_eq!(ask(sip("nowhere.test.")).await, Ok(shares(&[])));
+        let found = resolver.ask(sip("nowhere.test.")).await.unwrap();
+        assert_eq!(found.failure(), None, "it was said that there is nothing");
+    }
+
+    /// A server that fails does not say that there is nothing.
+    #[tokio::test]
+    async fn a_failure_is_no_answer() {
+        let mut resolver = Resolver::new(&[server(Vec::new()).await]);
+        let mut failed = async |question| match resolver.ask(question).await {
+            Ok(found) => found.shares().is_empty() && found.failure().is_some(),
+            Err(_) => true,
+        };
+        let host = || "broken.test.".to_owned();
+        assert!(failed(Question::Addresses { name: host(), port: 5060 }).await);
+        assert!(failed(Question::Services(host())).await);
+        // No SRV record was found here, by a server that answers, so the addresses are what fails.
+        assert!(failed(sip("broken.test.")).await);
+    }
+
+    #[tokio::test]
+    async fn more_hosts_than_are_asked_for_at_a_time_are_all_found() {
+        // Short names: all of them fit a datagram.
+        let hosts: Vec<&'static str> =
+            ('a'..).take(HOSTS_AT_A_TIME + 1).map(|name| &*format!("{name}.t.").leak()).collect();
+        let mut records: Vec<_> = hosts.iter().map(|host| ("_sip._udp.t.", srv(1, 1, host))).collect();
+        records.extend((1..).zip(&hosts).map(|(last, host)| (*host, a(last))));
+        let mut resolver = Resolver::new(&[server(records).await]);
+        let found = resolver.ask(sip("t.")).await.unwrap();
+        assert_eq!((found.shares().len(), found.failure()), (hosts.len(), None));
+    }
+
+    #[tokio::test]
+    async fn a_name_without_a_final_dot_is_tried_within_the_domains() {
+        let fails = vec![("half.site.test.", RecordType::A), ("half.site.test.", RecordType::AAAA)];
+        let server = failing(vec![("far.test.", a(1)), ("near.site.test.", a(2))], fails).await;
+        let mut group = NameServerConfigGroup::new();
+        group.push(NameServerConfig::new(server, Protocol::Udp));
+        let domains = ["site.test.", "other.test."].map(|name| Name::from_ascii(name).unwrap());
+        let config = ResolverConfig::from_parts(None, domains.to_vec(), group);
+        let builder = TokioResolver::builder_with_config(config, TokioConnectionProvider::default());
+        let look_up = LookUp { resolver: builder.build(), deadline: Instant::now() + PATIENCE };
+        let names = |name| look_up.whole_names(name).unwrap().iter().map(Name::to_string).collect::<Vec<_>>();
+        assert_eq!(names("near"), ["near.site.test.", "near.other.test.", "near."]);
+        assert_eq!(names("far.test"), ["far.test.", "far.test.site.test.", "far.test.other.test."]);
+        assert_eq!(names("far.test."), ["far.test."]);
+        let ip = |last| Ok(vec![IpAddr::from([192, 0, 2, last])]);
+        assert_eq!(look_up.host("near").await, [ip(2), Ok(vec![])]);
+        assert_eq!(look_up.host("far.test").await, [ip(1), Ok(vec![])]);
+        // The others say that they have none; `site.test` may have one.
+        let [four, six] = look_up.host("half").await;
+        assert!(four.is_err() && six.is_err(), "{four:?} {six:?}");
     }
 }

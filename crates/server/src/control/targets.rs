@@ -1,26 +1,26 @@
 //! Host names in the URIs of requests that leave the site: looked up for the shards.
 
-use super::resolver::{Question, Resolver, Share};
+use super::resolver::{self, Question, Resolver};
 use config::SIP_PORT;
 use node::{Name, Resolved};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::{Id, JoinSet};
 
-/// What came of the look-up of a name: addresses with their weights.
-pub(crate) type Found = (Name, Result<Vec<Share>, String>);
+/// What came of the look-up of a name.
+pub(crate) type Found = (Name, Result<resolver::Found, String>);
 
 /// The names being asked for.
 #[derive(Default)]
 pub(crate) struct Targets {
     under_way: BTreeMap<Id, Name>,
-    look_ups: JoinSet<Result<Vec<Share>, String>>,
+    look_ups: JoinSet<Result<resolver::Found, String>>,
     forgotten: u64,
 }
 
 /// Look-ups at a time. A question too many is forgotten, and the shard asks again.
 const MOST: usize = 256;
-/// A name that could not be found is asked for again after this.
+/// A name that could not be found, or not all of it, is asked for again after this.
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Targets {
@@ -43,6 +43,14 @@ impl Targets {
         self.under_way.insert(task.id(), name);
     }
 
+    /// Asks another resolver from now on, also for what is being asked for.
+    pub(crate) fn start_over(&mut self, resolver: &mut Resolver) {
+        self.look_ups = JoinSet::new();
+        for name in std::mem::take(&mut self.under_way).into_values() {
+            self.look_up(name, resolver);
+        }
+    }
+
     /// Questions that were too many.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
@@ -60,23 +68,58 @@ impl Targets {
 
     /// What the shards are to know of an answer, which is good for `refresh`.
     pub(crate) fn learn((name, answer): Found, refresh: Duration) -> (Name, Resolved) {
-        let failure = match &answer {
-            Ok(addresses) if !addresses.is_empty() => None,
-            Ok(_) => Some("no address"),
-            Err(error) => Some(error.as_str()),
+        let (found, failure) = match answer {
+            Ok(found) => (found.shares(), found.failure().map(str::to_owned)),
+            Err(error) => (Vec::new(), Some(error)),
         };
-        if let Some(error) = failure {
+        let fresh_for = if found.is_empty() || failure.is_some() { AGAIN } else { refresh };
+        if found.is_empty() {
+            let error = failure.as_deref().unwrap_or("no address");
             tracing::info!(%name, error, "the name of a next hop was not resolved");
         }
-        let fresh_for = if failure.is_some() { AGAIN } else { refresh };
-        (name, Resolved { addresses: answer.ok(), fresh_for })
+        // That a part has no address says nothing where another one failed.
+        let addresses = (!found.is_empty() || failure.is_none()).then_some(found);
+        (name, Resolved { addresses, fresh_for })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::resolver::tests::{a, failing, server};
+    use hickory_resolver::proto::rr::RecordType;
     use std::net::{Ipv4Addr, UdpSocket};
+
+    #[tokio::test]
+    async fn what_is_asked_for_is_asked_of_the_next_resolver() {
+        let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut targets = Targets::default();
+        let name = Name { host: "host.test".to_owned(), port: Some(5080) };
+        targets.look_up(name.clone(), &mut Resolver::new(&[silent.local_addr().unwrap()]));
+        targets.start_over(&mut Resolver::new(&[server(vec![("host.test.", a(1))]).await]));
+        let (answered, resolved) = Targets::learn(targets.answered().await.unwrap(), Duration::from_mins(1));
+        assert_eq!(answered, name);
+        assert_eq!(resolved.addresses, Some(vec![("192.0.2.1:5080".parse().unwrap(), 1.0)]));
+        assert!(targets.answered().await.is_none(), "nothing of the former one is left");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_lacks_a_part_serves_for_a_short_time() {
+        let records = vec![("host.test.", a(1))];
+        let refresh = Duration::from_mins(1);
+        for (fails, addresses, fresh_for) in [
+            (vec![], Some(1), refresh),
+            (vec![("host.test.", RecordType::AAAA)], Some(1), AGAIN),
+            (vec![("host.test.", RecordType::AAAA), ("host.test.", RecordType::A)], None, AGAIN),
+        ] {
+            let mut resolver = Resolver::new(&[failing(records.clone(), fails).await]);
+            let name = Name { host: "host.test".to_owned(), port: Some(5080) };
+            let mut targets = Targets::default();
+            targets.look_up(name, &mut resolver);
+            let (_, resolved) = Targets::learn(targets.answered().await.unwrap(), refresh);
+            assert_eq!((resolved.addresses.map(|all| all.len()), resolved.fresh_for), (addresses, fresh_for));
+        }
+    }
 
     #[tokio::test]
     async fn questions_that_are_too_many_are_counted_and_others_not() {

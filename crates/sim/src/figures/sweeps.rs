@@ -68,6 +68,8 @@ fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
     hold(&mut scenario, HOLDING);
     rise(&mut scenario, load.min(BEGIN), load, length.doubling);
     scenario.run.warm_up = Duration::from_secs(from);
+    // A rate is over whole bins, and a load seldom stops rising where a wide one ends.
+    scenario.run.bin = Duration::from_secs(1);
     let results = model::run(&scenario, seed);
     let (_, goodput) = results.rates(at(from), at(to));
     let count: u64 = results.streams.iter().map(|stream| stream.setup_delay.count()).sum();
@@ -104,7 +106,7 @@ pub(super) fn curves(
 fn extent(options: &Options) -> (usize, Length) {
     options.scale(
         (3, Length { settle: 40, count: 60, doubling: DOUBLING }),
-        (1, Length { settle: 30, count: 20, doubling: DOUBLING }),
+        (1, Length { settle: 25, count: 15, doubling: DOUBLING }),
         (1, Length { settle: 1, count: 2, doubling: 0.25 }),
     )
 }

@@ -155,9 +155,7 @@ impl Balancer {
             }
             Decision::Search => {
                 for slot in (0..self.servers.len() as u16).map(Slot) {
-                    if self.core.nodes()[slot.index()].reachable {
-                        self.forward(id, message, self.host_of(slot), out);
-                    }
+                    self.forward(id, message, self.host_of(slot), out);
                 }
             }
             Decision::Orphan => self.refuse(id, &message, 481, out),

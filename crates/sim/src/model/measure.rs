@@ -59,6 +59,8 @@ pub struct StreamResults {
     pub bye_delay: Delays,
     /// Calls answered, over time, and the sum of the seconds from INVITE to 2xx: the means of batches.
     pub answered: [Series; 2],
+    /// Calls set up, over time, and the sum of the seconds from INVITE at the caller to ACK at the callee.
+    pub established: [Series; 2],
     /// Calls hung up, over time, and the sum of the seconds from BYE to 2xx.
     pub hung_up: [Series; 2],
 }
@@ -75,6 +77,7 @@ pub(crate) struct StreamMeasure {
     pub(crate) setup_delay: Delays,
     pub(crate) bye_delay: Delays,
     answered: [Series; 2],
+    established: [Series; 2],
     hung_up: [Series; 2],
 }
 
@@ -96,6 +99,7 @@ impl StreamMeasure {
             setup_delay: Delays::default(),
             bye_delay: Delays::default(),
             answered: [Series::new(bin), Series::new(bin)],
+            established: [Series::new(bin), Series::new(bin)],
             hung_up: [Series::new(bin), Series::new(bin)],
         }
     }
@@ -113,6 +117,7 @@ impl StreamMeasure {
     }
 
     pub(crate) fn established(&mut self, now: Instant, since: Instant) {
+        note(&mut self.established, now, now - since);
         if now >= self.from {
             self.setup_delay.add(now - since);
         }
@@ -145,6 +150,7 @@ impl StreamMeasure {
             setup_delay: self.setup_delay,
             bye_delay: self.bye_delay,
             answered: self.answered,
+            established: self.established,
             hung_up: self.hung_up,
         }
     }

@@ -257,6 +257,8 @@ pub struct Claim {
     pub measured: String,
     /// Whether the two agree.
     pub verdict: Verdict,
+    /// What makes the model differ from the statement where it does, if that is known.
+    pub cause: Option<String>,
 }
 
 impl Claim {
@@ -269,7 +271,7 @@ impl Claim {
     ) -> Self {
         let verdict = verdict.into();
         let (source, statement, measured) = (source.into(), statement.into(), measured.into());
-        Self { plot: 0, source, statement, measured, verdict }
+        Self { plot: 0, source, statement, measured, verdict, cause: None }
     }
 
     /// A statement about the first plot that this model cannot decide, and why.
@@ -286,6 +288,22 @@ impl Claim {
     #[must_use]
     pub fn about(self, plot: usize) -> Self {
         Self { plot, ..self }
+    }
+
+    /// The same with what makes the model differ, should it fail.
+    #[must_use]
+    pub fn differs_by(self, cause: &str) -> Self {
+        Self { cause: Some(cause.to_owned()), ..self }
+    }
+
+    /// Why the statement does not simply hold; `None` if it does, or fails for no reason that is known.
+    pub fn why(&self) -> Option<&str> {
+        match &self.verdict {
+            Verdict::Holds => None,
+            Verdict::Fails => self.cause.as_deref(),
+            Verdict::Open => Some("Too few samples: the interval has the statement and its contrary in it."),
+            Verdict::OutOfReach(why) => Some(why),
+        }
     }
 }
 

@@ -127,12 +127,7 @@ fn statement(out: &mut String, claim: &Claim) {
         writeln!(out, "<article class=\"{class}\">\n<p><span class=\"badge {class}\">{words}</span> {text}");
     let _ = writeln!(out, "<span class=\"quiet\">({source})</span></p>");
     let _ = writeln!(out, "<p class=\"measured\">{}</p>", escape(&claim.measured));
-    let why = match &claim.verdict {
-        Verdict::Holds | Verdict::Fails => "",
-        Verdict::Open => "Too few samples: the interval has the statement and its contrary in it.",
-        Verdict::OutOfReach(why) => why,
-    };
-    if !why.is_empty() {
+    if let Some(why) = claim.why() {
         let _ = writeln!(out, "<p class=\"quiet\">{}</p>", escape(why));
     }
     *out += "</article>\n";

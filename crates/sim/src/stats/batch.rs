@@ -1,49 +1,31 @@
 use super::{Confidence, Interval, Moments};
 
-/// The mean of a long correlated series (waiting times, say) by batch means: the first part is thrown away as warm-up,
-/// the rest cut into batches so long that their means are all but independent.
+/// One run is cut into this many batches at least, and not into twice as many. With fewer, Student's t is wide; with
+/// more, batches are short and no longer independent.
+const BATCHES_MIN: usize = 10;
+
+/// The mean of one long correlated run (a rate, a waiting time) by batch means: its bins are joined to batches so long that
+/// their means are all but independent. Each bin has its part of a total and of the number that the total is divided by.
 ///
-/// The caller chooses the length; it should span many times what the system needs to forget.
-#[derive(Clone, Debug)]
-pub struct BatchMeans {
-    skip: u64,
-    length: u64,
-    batch: Moments,
-    means: Moments,
-}
-
-impl BatchMeans {
-    /// Skips the first `skip` numbers, then makes batches of `length`.
-    ///
-    /// # Panics
-    /// When a batch has no length.
-    pub fn new(skip: u64, length: u64) -> Self {
-        assert!(length > 0, "a batch needs a length");
-        Self { skip, length, batch: Moments::default(), means: Moments::default() }
+/// `None` where there are fewer than ten bins, or where a batch has nothing to be divided by.
+///
+/// # Panics
+/// When there is not a number for each total.
+pub fn batch_means(totals: &[f64], numbers: &[f64], confidence: Confidence) -> Option<Interval> {
+    assert_eq!(totals.len(), numbers.len(), "each bin has both");
+    let length = totals.len() / BATCHES_MIN;
+    if length == 0 {
+        return None;
     }
-
-    /// Takes a number in.
-    pub fn add(&mut self, value: f64) {
-        if self.skip > 0 {
-            self.skip -= 1;
-            return;
-        }
-        self.batch.add(value);
-        if self.batch.count() == self.length {
-            self.means.add(self.batch.mean());
-            self.batch = Moments::default();
-        }
-    }
-
-    /// The means of the batches that are full.
-    pub fn means(&self) -> &Moments {
-        &self.means
-    }
-
-    /// The interval of the mean; a batch that is not full does not count.
-    pub fn interval(&self, confidence: Confidence) -> Interval {
-        Interval::of(&self.means, confidence)
-    }
+    // The rest that fills no batch is the earliest part, which may still show how the run began.
+    let rest = totals.len() % length;
+    let batches = totals[rest..].chunks_exact(length).zip(numbers[rest..].chunks_exact(length));
+    let mean = |(totals, numbers): (&[f64], &[f64])| {
+        let number: f64 = numbers.iter().sum();
+        (number > 0.0).then(|| totals.iter().sum::<f64>() / number)
+    };
+    let means: Option<Moments> = batches.map(mean).collect();
+    means.map(|means| Interval::of(&means, confidence))
 }
 
 #[cfg(test)]
@@ -51,11 +33,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warm_up_and_the_last_part_of_a_batch_do_not_count() {
-        let mut means = BatchMeans::new(2, 3);
-        for value in [100.0, 100.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0, 100.0] {
-            means.add(value);
-        }
-        assert_eq!((means.means().count(), means.interval(Confidence::P95).mean), (2, 4.0));
+    fn the_earliest_bins_that_fill_no_batch_do_not_count() {
+        let totals: Vec<f64> = [100.0].into_iter().chain((0..20).map(|bin| f64::from(bin % 2))).collect();
+        let Interval { mean, half_width } =
+            batch_means(&totals, &[1.0; 21], Confidence::P95).expect("ten batches of two");
+        assert!((mean - 0.5).abs() < 1e-12 && half_width < 1e-12);
+    }
+
+    #[test]
+    fn a_batch_counts_by_what_it_is_divided_by() {
+        let numbers = [1.0, 3.0].repeat(10);
+        let totals = [4.0, 0.0].repeat(10);
+        let interval = batch_means(&totals, &numbers, Confidence::P95).expect("ten batches of two");
+        assert!((interval.mean - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn too_few_bins_or_an_empty_batch_have_no_interval() {
+        assert!(batch_means(&[1.0; 9], &[1.0; 9], Confidence::P95).is_none());
+        let mut numbers = [1.0; 10];
+        numbers[3] = 0.0;
+        assert!(batch_means(&[1.0; 10], &numbers, Confidence::P95).is_none());
     }
 }

@@ -124,7 +124,9 @@ fn claims(claims: &[(&Figure, &Claim)]) -> Table {
             Verdict::Open => "open",
             Verdict::OutOfReach(_) => "out of reach",
         };
-        table.add_row([&figure.name, verdict, &claim.statement, &claim.measured]);
+        let measured = [Some(claim.measured.as_str()), claim.why()].into_iter().flatten();
+        let measured = measured.collect::<Vec<_>>().join("\nWhy: ");
+        table.add_row([&figure.name, verdict, &claim.statement, &measured]);
     }
     table
 }

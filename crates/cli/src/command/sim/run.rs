@@ -66,12 +66,14 @@ fn print(survey: &Survey) {
             name.clone(),
             show(offered, 1.0, 1),
             show(goodput, 1.0, 1),
-            format!("{} ms", show(setup_seconds, 1e3, 1)),
-            format!("{} ms", show(setup_p99_seconds, 1e3, 1)),
+            show_any(setup_seconds.as_ref(), 1e3, 1, "ms"),
+            show_any(setup_p99_seconds.as_ref(), 1e3, 1, "ms"),
         ]);
-        let Shares { completed, refused, abandoned, invite_timeouts, bye_failures } = ended;
-        let shares = [completed, refused, abandoned, invite_timeouts, bye_failures];
-        let shares = shares.map(|share| format!("{} %", show(share, 100.0, 2)));
+        let shares = ended.as_ref().map(|ended| {
+            let Shares { completed, refused, abandoned, invite_timeouts, bye_failures } = ended;
+            [completed, refused, abandoned, invite_timeouts, bye_failures]
+        });
+        let shares = (0..5).map(|at| show_any(shares.map(|shares| shares[at]), 100.0, 2, "%"));
         endings.add_row([name.clone()].into_iter().chain(shares));
     }
     println!("{streams}");
@@ -105,6 +107,11 @@ fn interval_remark(intervals: Intervals) -> &'static str {
         }
         Intervals::None => "one run: no intervals; set run.replications",
     }
+}
+
+/// With its unit; a dash where there is nothing to take a mean of.
+fn show_any(value: Option<&Mean>, factor: f64, digits: usize, unit: &str) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{} {unit}", show(value, factor, digits)))
 }
 
 /// A mean, with the half width of its interval if there is one.

@@ -91,6 +91,15 @@ fn in_run<K>(
     }
 }
 
+/// So many bins has a run whose bins are not given, the warm-up included.
+const BINS_MIN: u32 = 20;
+
+/// When the first whole bin after the warm-up ends.
+fn first_bin_ends(bin: Duration, warm_up: Duration) -> Duration {
+    let bins = warm_up.as_nanos().div_ceil(bin.as_nanos()) + 1;
+    bin.saturating_mul(u32::try_from(bins).unwrap_or(u32::MAX))
+}
+
 /// Title and table.
 fn run(
     raw: &RawRun,
@@ -109,19 +118,27 @@ fn run(
     {
         report.conflict(setting, format!("expected less than `run.duration`, {}", show(duration)));
     }
-    if let (Some(setting), Some(Some(bin)), Some(duration)) = (&raw.bin, bin, duration)
-        && bin > duration
-    {
-        report.conflict(setting, format!("expected at most `run.duration`, {}", show(duration)));
+    let warm_up_or = |duration: Duration| warm_up.unwrap_or(Some(duration / 5));
+    if let (Some(setting), Some(Some(bin)), Some(duration)) = (&raw.bin, bin, duration) {
+        // One that is wrong itself is told once.
+        let warm_up = warm_up_or(duration).filter(|warm_up| *warm_up < duration).unwrap_or_default();
+        if first_bin_ends(bin, warm_up) > duration {
+            let (warm_up, end) = (show(warm_up), show(duration));
+            report.conflict(
+                setting,
+                format!("expected a whole bin between the warm-up, {warm_up}, and the end, {end}"),
+            );
+        }
     }
     let whole = || {
         let duration = duration?;
         Some(Run {
             duration,
-            warm_up: warm_up.unwrap_or(Some(duration / 5))?,
+            warm_up: warm_up_or(duration)?,
             seed: seed?,
             replications: replications?,
-            bin: bin.unwrap_or(Some(Run::default().bin.min(duration)))?,
+            // The default warm-up is a fifth, and so ends where a bin does.
+            bin: bin.unwrap_or(Some(Run::default().bin.min(duration / BINS_MIN)))?,
             precision: precision?,
         })
     };

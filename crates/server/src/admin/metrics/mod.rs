@@ -62,7 +62,8 @@ fn names(page: &mut Page, names: &[Name]) {
     for name in names {
         addresses.sample(&[("name", &name.name)], name.addresses);
     }
-    let mut failed = page.gauge("sarabande_name_failed", "1 if the last look-up of a member's name failed.");
+    let mut failed = page
+        .gauge("sarabande_name_failed", "1 if the last look-up of a member's name failed, or a part of it.");
     for name in names {
         failed.sample(&[("name", &name.name)], u8::from(name.error.is_some()));
     }

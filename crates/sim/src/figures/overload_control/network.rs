@@ -107,7 +107,7 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn of(options: &Options) -> Self {
         let full = Self { before: 5, settle: 60, count: 40, up: 20, down: 60, end: 100 };
-        let quick = Self { settle: 20, count: 8, ..full };
+        let quick = Self { settle: 16, count: 8, ..full };
         options.scale(full, quick, Self { before: 1, settle: 1, count: 1, up: 3, down: 9, end: 12 })
     }
 }

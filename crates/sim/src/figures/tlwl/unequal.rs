@@ -128,6 +128,10 @@ impl Peaks {
                  TLWL).",
                 format!("{} The check asks for 90 % of each.", self.listed(Knowing::Unknown, &NEW)),
                 NEW.iter().all(adapts),
+            )
+            .differs_by(
+                "CJSQ alone does not: calls that are held hardly tell how fast a server is, so that both have as many and \
+                 get as many. The paper says the same of it in section V-B; without holding times it adapts here too.",
             ),
         ]
     }
@@ -181,6 +185,10 @@ impl Peaks {
                     self.listed(Knowing::Known, &SOME[1..])
                 ),
                 SOME[1..].iter().all(no_less),
+            )
+            .differs_by(
+                "CJSQ alone falls short: among hundreds of calls in progress it hardly sees the few that wait for a server \
+                 that stands still.",
             ),
         ]
     }
