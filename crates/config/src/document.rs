@@ -5,10 +5,15 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use toml::de::{DeTable, DeValue};
 
+use crate::change::Change;
 use crate::problem::{Errors, Problem};
 use crate::report::Report;
 use crate::{structure, syntax};
+
+/// What [`Spanned`](toml::Spanned) parts of the file are called here.
+pub(crate) type Node<'t> = toml::Spanned<DeValue<'t>>;
 
 /// The text of a file.
 pub(crate) fn text(path: &Path) -> Result<String, Errors> {
@@ -25,27 +30,48 @@ pub(crate) fn text(path: &Path) -> Result<String, Errors> {
     })
 }
 
-/// What `check` makes of the raw form of `text`, or every problem found.
+/// What `check` makes of the raw form of `text`, with `change` in it, or every problem found.
 pub(crate) fn parse<R: DeserializeOwned + JsonSchema, T>(
     text: &str,
     file: &str,
+    change: Option<Change<'_>>,
     check: impl FnOnce(&R, &mut Report<'_>) -> Option<T>,
 ) -> Result<T, Errors> {
-    let mut report = Report::new(text);
-    match raw(text, &mut report).and_then(|raw| check(&raw, &mut report)) {
+    // A changed value stands behind the file's text, so that it can be shown and the places of all others stay.
+    let line = change.map(|change| change.line()).unwrap_or_default();
+    let whole = format!("{text}\n{line}");
+    let mut report = Report::new(&whole, text.len());
+    match raw(text, change, &mut report).and_then(|raw| check(&raw, &mut report)) {
         Some(typed) => Ok(typed),
         None => Err(report.into_errors(file)),
     }
 }
 
-fn raw<R: DeserializeOwned + JsonSchema>(text: &str, report: &mut Report<'_>) -> Option<R> {
-    let (document, mistakes) = toml::de::DeTable::parse_recoverable(text);
+fn raw<R: DeserializeOwned + JsonSchema>(
+    text: &str,
+    change: Option<Change<'_>>,
+    report: &mut Report<'_>,
+) -> Option<R> {
+    let (document, mistakes) = DeTable::parse_recoverable(text);
     if !mistakes.is_empty() {
         syntax::report_mistakes(text, &mistakes, report);
         return None;
     }
-    let span = document.span();
-    let table = structure::prune(document.into_inner(), &schema::<R>(), report);
+    let schema = schema::<R>();
+    let (span, mut table) = (document.span(), document.into_inner());
+    // With the file blank, the places in the line behind it are right.
+    let behind = change.map(|change| format!("{:1$}\n{2}", "", text.len(), change.line()));
+    if let (Some(change), Some(behind)) = (change, &behind) {
+        let line = DeTable::parse(behind).expect("a value that was read is written as TOML").into_inner();
+        match change.apply(table, line, &schema) {
+            Ok(changed) => table = changed,
+            Err((key, remedy)) => {
+                report.refused_change(key, remedy);
+                return None;
+            }
+        }
+    }
+    let table = structure::prune(table, &schema, report);
     let deserializer = toml::de::Deserializer::from(toml::Spanned::new(span, table));
     // Whatever serde could refuse has been taken out.
     match R::deserialize(deserializer) {

@@ -26,6 +26,7 @@
 //! assert!(errors.to_string().ends_with("did you mean \"tlwl\"?"));
 //! ```
 
+mod change;
 mod check;
 mod document;
 mod kind;
@@ -62,7 +63,7 @@ pub fn load(path: &Path) -> Result<Config, Errors> {
 /// Every problem found, in the order of the text. Text that is not TOML is not looked into further.
 pub fn parse(text: &str, file: &str) -> Result<Config, Errors> {
     let directory = Path::new(file).parent().unwrap_or(Path::new(""));
-    document::parse(text, file, |raw: &RawConfig, report| check::check(raw, directory, report))
+    document::parse(text, file, None, |raw: &RawConfig, report| check::check(raw, directory, report))
 }
 
 /// JSON schema (draft 2020-12) of the file, for editors: the text of `docs/schema.json`.

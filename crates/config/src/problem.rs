@@ -14,7 +14,8 @@ pub struct Errors {
 /// One thing to mend. The configuration's author is to blame, never the peer and never this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Line and column, both from 1, columns in characters; `None` when the file itself cannot be read.
+    /// Line and column, both from 1, columns in characters; `None` when the file itself cannot be read, and
+    /// for a value that was put in from outside.
     pub position: Option<(usize, usize)>,
     /// Dotted path such as `pool.servers.members[1].capacity`; empty where the text is not TOML.
     pub key: String,

@@ -11,7 +11,10 @@ use crate::setting::Setting;
 const SHOWN_MAX: usize = 60;
 
 pub(crate) struct Report<'t> {
+    /// The file, and behind it a value that was put into it.
     text: &'t str,
+    /// Where the file ends.
+    file_end: usize,
     /// First byte of each value, with the dotted path of its key.
     values: BTreeMap<usize, String>,
     /// Where each key, or array item, stands.
@@ -23,9 +26,11 @@ pub(crate) struct Report<'t> {
 }
 
 impl<'t> Report<'t> {
-    pub(crate) fn new(text: &'t str) -> Self {
+    /// The file is the first `file_end` bytes of `text`.
+    pub(crate) fn new(text: &'t str, file_end: usize) -> Self {
         Self {
             text,
+            file_end,
             values: BTreeMap::new(),
             keys: BTreeMap::new(),
             explained: BTreeSet::new(),
@@ -107,9 +112,15 @@ impl<'t> Report<'t> {
         self.push(start, key, read, remedy);
     }
 
+    /// A value for which the file has no place.
+    pub(crate) fn refused_change(&mut self, key: String, remedy: String) {
+        self.push(self.text.len(), key, String::new(), remedy);
+    }
+
     fn push(&mut self, start: usize, key: String, read: String, remedy: String) {
         self.explained.insert(key.clone());
-        self.problems.push((start, Problem { position: Some(self.position(start)), key, read, remedy }));
+        let position = (start <= self.file_end).then(|| self.position(start));
+        self.problems.push((start, Problem { position, key, read, remedy }));
     }
 
     /// What the file has there, on one line and not too long.

@@ -6,12 +6,10 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
+use crate::document::Node;
 use crate::kind::{Refusal, quoted};
 use crate::nearest::nearest;
 use crate::report::Report;
-
-/// What [`Spanned`] parts of the file are called here.
-type Node<'t> = Spanned<DeValue<'t>>;
 
 /// Keeps of `table` what the schema has room for.
 pub(crate) fn prune<'t>(table: DeTable<'t>, schema: &Value, report: &mut Report<'_>) -> DeTable<'t> {

@@ -1,10 +1,12 @@
-//! A scenario run as often as it asks for, and what all runs together show.
+//! A scenario run as often as it asks for, and what all runs together show; once, or at several values of a key.
 
 mod assumptions;
 mod events;
 mod page;
+mod vary;
 
 pub use page::figure;
+pub use vary::{CARRIED, Point, Sweep, vary};
 
 use crate::model::{self, Outcomes, Results, StreamResults};
 use crate::stats::{Confidence, Delays, Interval, Moments, Series, batch_means, sweep};
@@ -13,6 +15,7 @@ use config::scenario::Scenario;
 use core::time::Duration;
 use serde::Serialize;
 use std::num::NonZero;
+use std::slice;
 
 /// A mean over the replications; the half width is that of a 95 % interval, where there is one ([`Intervals`]).
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -126,11 +129,25 @@ pub enum Judged {
 
 /// Runs a scenario with all its replications on all cores; `done` hears how many are over.
 pub fn survey(scenario: &Scenario, done: impl Fn(usize) + Sync) -> (Survey, Vec<Results>) {
-    let count = scenario.run.replications.max(1);
-    let threads = sweep::all_cores().min(NonZero::new(count as usize).unwrap_or(NonZero::<usize>::MIN));
-    let seed = |run: usize| sweep::replication_seed(scenario.run.seed, run);
-    let runs = sweep::sweep(count as usize, threads, |run| model::run(scenario, seed(run)), done);
-    (summarise(scenario, &runs), runs)
+    surveys(slice::from_ref(scenario), done).pop().expect("there is one scenario")
+}
+
+/// The same for several scenarios, whose runs share the cores.
+fn surveys(scenarios: &[Scenario], done: impl Fn(usize) + Sync) -> Vec<(Survey, Vec<Results>)> {
+    let runs = |scenario: &Scenario| scenario.run.replications.max(1) as usize;
+    let all: Vec<_> =
+        scenarios.iter().flat_map(|scenario| (0..runs(scenario)).map(move |run| (scenario, run))).collect();
+    let threads = sweep::all_cores().min(NonZero::new(all.len()).unwrap_or(NonZero::<usize>::MIN));
+    let one = |at: usize| {
+        let (scenario, run) = all[at];
+        model::run(scenario, sweep::replication_seed(scenario.run.seed, run))
+    };
+    let mut results = sweep::sweep(all.len(), threads, one, done).into_iter();
+    let surveyed = scenarios.iter().map(|scenario| {
+        let runs: Vec<_> = results.by_ref().take(runs(scenario)).collect();
+        (summarise(scenario, &runs), runs)
+    });
+    surveyed.collect()
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Mean {

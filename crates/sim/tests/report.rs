@@ -165,7 +165,7 @@ fn statements_without_a_plot_are_shown_too() {
 fn a_page_without_statements_promises_none() {
     let scenario = Figure { claims: Vec::new(), ..figure() };
     let page = structure(&text(&written("scenario", &[scenario]), "report.html"));
-    assert!(page.contains("<h1>Simulated scenario</h1>") && page.contains("one run over time"), "{page}");
+    assert!(page.contains("<h1>Simulated scenario</h1>") && page.contains("stands below them"), "{page}");
     for promise in ["what its source states", "statement", "confidence", "<nav>"] {
         assert!(!page.contains(promise), "{promise}");
     }

@@ -3,6 +3,7 @@
 mod figures;
 mod run;
 mod swarm;
+mod vary;
 mod wire;
 
 use anyhow::Result;

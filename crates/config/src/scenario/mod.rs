@@ -26,10 +26,12 @@ mod typed;
 
 use std::path::Path;
 
+pub use crate::change::Value;
 pub use outlook::Outlook;
 pub use reference::reference;
 pub use typed::*;
 
+use crate::change::Change;
 use crate::{Errors, document};
 use raw::RawScenario;
 
@@ -38,7 +40,15 @@ use raw::RawScenario;
 /// # Errors
 /// Every problem found; one, without a line, when the file cannot be read.
 pub fn load(path: &Path) -> Result<Scenario, Errors> {
-    parse(&document::text(path)?, &path.display().to_string())
+    parse(&text(path)?, &path.display().to_string())
+}
+
+/// The text of a scenario, unchecked: to be checked with several values, see [`parse_with`].
+///
+/// # Errors
+/// One problem, without a line, when the file cannot be read, or with one, when it is not UTF-8.
+pub fn text(path: &Path) -> Result<String, Errors> {
+    document::text(path)
 }
 
 /// Checks the text of a scenario. `file` is its name in messages, and its title where it sets none.
@@ -46,8 +56,36 @@ pub fn load(path: &Path) -> Result<Scenario, Errors> {
 /// # Errors
 /// Every problem found, in the order of the text. Text that is not TOML is not looked into further.
 pub fn parse(text: &str, file: &str) -> Result<Scenario, Errors> {
+    checked(text, file, None)
+}
+
+/// The same with one value in place of that in the text, or added to it. `key` is written as [`Problem::key`] is, such
+/// as `calls.main.rate` or `link[0].loss`.
+///
+/// [`Problem::key`]: crate::Problem::key
+///
+/// ```
+/// use sarabande_config::scenario::{Value, parse_with};
+///
+/// let text = "host.proxy.capacity = 160\ncalls.main = { path = [\"proxy\"], rate = 80 }";
+/// let with = |value| parse_with(text, "one.toml", "calls.main.rate", &Value::read(value).unwrap());
+/// assert_eq!(with("120").unwrap().streams[0].load[0].rate, 120.0);
+/// let errors = with("many").unwrap_err();
+/// assert_eq!(
+///     errors.to_string(),
+///     "one.toml: key `calls.main.rate`: read \"many\"; expected calls a second, a number from 0.001 to 1000000"
+/// );
+/// ```
+///
+/// # Errors
+/// Every problem found; those of the value itself have no line.
+pub fn parse_with(text: &str, file: &str, key: &str, value: &Value) -> Result<Scenario, Errors> {
+    checked(text, file, Some(Change { key, value }))
+}
+
+fn checked(text: &str, file: &str, change: Option<Change<'_>>) -> Result<Scenario, Errors> {
     let title = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
-    document::parse(text, file, |raw: &RawScenario, report| check::check(raw, &title, report))
+    document::parse(text, file, change, |raw: &RawScenario, report| check::check(raw, &title, report))
 }
 
 /// Whether a file is a scenario, right or wrong, rather than a configuration of the server: it has more tables of the

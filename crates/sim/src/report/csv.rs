@@ -37,7 +37,7 @@ fn number(value: f64) -> String {
 }
 
 /// Quoted where RFC 4180, section 2, demands it.
-fn field(text: &str) -> String {
+pub(crate) fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -10,8 +10,7 @@ const STYLE: &str = include_str!("style.css");
 const STATED: &str = "Each plot stands beside what its source states, and each statement is checked on the data. Bars and \
                       bands are 95 % confidence intervals.";
 /// What figures without any show.
-const UNSTATED: &str = "Curves are one run over time, without intervals. Dashed vertical lines are where something changes \
-                        or fails. What was assumed stands below the plots.";
+const UNSTATED: &str = "What was assumed, and what a point of the plots is, stands below them.";
 
 /// The page for these figures; `pictures` holds the SVG of every plot of every figure.
 pub(super) fn page(figures: &[Figure], pictures: &[Vec<String>]) -> String {

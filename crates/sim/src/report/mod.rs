@@ -6,6 +6,7 @@ mod figure;
 mod html;
 mod scale;
 
+pub(crate) use csv::field as csv_field;
 pub use figure::{At, Axis, Claim, Figure, Plot, Point, Reference, Scale, Series, Style, Tally, Verdict};
 
 use std::fs;

@@ -98,9 +98,10 @@ fn calls(stream: &Stream) -> String {
 
 fn left_out(scenario: &Scenario) -> Vec<String> {
     let mut out = vec!["Callers and callees have no processor: what they do takes no time.".to_owned()];
-    let but = if scenario.links.is_empty() { "" } else { " but for these links" };
+    let links: Vec<_> = scenario.links.iter().filter_map(|link| events::impairment(scenario, link)).collect();
+    let but = if links.is_empty() { "" } else { " but for these links" };
     out.push(format!("Networks take no time and lose nothing{but}."));
-    out.extend(scenario.links.iter().map(|link| events::impairment(scenario, link)));
+    out.extend(links);
     let tcp = scenario.groups.iter().any(|group| group.transport == Transport::Tcp)
         || scenario.streams.iter().any(|stream| stream.transport == Transport::Tcp);
     if tcp {

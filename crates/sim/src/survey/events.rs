@@ -15,7 +15,7 @@ pub(super) fn events(scenario: &Scenario) -> Vec<(Duration, String)> {
     for fault in &scenario.faults {
         of_fault(scenario, fault, &mut events);
     }
-    for rule in &scenario.links {
+    for rule in scenario.links.iter().filter(|link| !what(link).is_empty()) {
         of_link(scenario, rule, &mut events);
     }
     events.retain(|(at, _)| *at > Duration::ZERO && *at < scenario.run.duration);
@@ -68,8 +68,15 @@ fn between(scenario: &Scenario, link: &Link) -> String {
     format!("{}-{}", name(link.from), name(link.to))
 }
 
-/// What a link does to messages and when, as a sentence.
-pub(super) fn impairment(scenario: &Scenario, link: &Link) -> String {
+/// What a link does to messages and when, as a sentence; none if it does nothing.
+pub(super) fn impairment(scenario: &Scenario, link: &Link) -> Option<String> {
+    let what = what(link);
+    let (between, since, until) = (between(scenario, link), link.since, link.until);
+    (!what.is_empty()).then(|| format!("Link {between} from {since:?} to {until:?}: {}.", what.join(", ")))
+}
+
+/// What a link does to messages, in words.
+fn what(link: &Link) -> Vec<String> {
     let mut what = Vec::new();
     for (share, word) in
         [(link.loss, "loss"), (link.duplication, "duplication"), (link.reordering, "reordering")]
@@ -83,6 +90,5 @@ pub(super) fn impairment(scenario: &Scenario, link: &Link) -> String {
             what.push(format!("{word} {time:?}"));
         }
     }
-    let (since, until) = (link.since, link.until);
-    format!("Link {} from {since:?} to {until:?}: {}.", between(scenario, link), what.join(", "))
+    what
 }

@@ -77,6 +77,10 @@ fn notes(scenario: &Scenario) -> Vec<String> {
             "The first {warm_up:?} are warm-up: drawn, but left out of the means that the command prints."
         )
     });
-    notes.push(format!("A point of a curve is about {:?}.", run.bin));
+    notes.push(format!(
+        "Curves are over time, without intervals; a point is about {:?}. Dashed vertical lines are where something \
+         changes or fails.",
+        run.bin
+    ));
     notes
 }

@@ -1,5 +1,6 @@
 //! Runs a scenario with typed messages and prints what came of it.
 
+use super::vary::{self, Vary};
 use crate::command::load::table::table;
 use anyhow::{Context, Result, anyhow};
 use config::scenario;
@@ -12,7 +13,14 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The scenario; `sarabande check` says what is wrong with one.
-    file: PathBuf,
+    pub(super) file: PathBuf,
+    /// Runs it at each of several values of a key, and prints a row for each.
+    ///
+    /// KEY is as `sarabande check` names it, such as calls.main.rate, host.core.count or link[0].loss, and need not be
+    /// in the file. VALUES are a list or a range with both ends, or both: 100,200,300 or 100..500/50. Words and numbers
+    /// with units need no quotes: none,delay or 1%..5%/1%. The same seeds serve at every value.
+    #[arg(long, value_name = "KEY=VALUES", conflicts_with = "wire")]
+    vary: Option<Vary>,
     /// On real bytes: the whole node and every datagram, watched by checkers; one run.
     ///
     /// Not for scenarios with TCP, hosts that slow down, calls that begin at a server or that ring for different times,
@@ -23,20 +31,29 @@ pub(super) struct Arguments {
     wire: bool,
     /// Prints all results as JSON.
     #[arg(long)]
-    json: bool,
-    /// Writes data, plots of the first run and a report into this directory.
+    pub(super) json: bool,
+    /// Writes data, plots (of the first run, or against what is varied) and a report into this directory.
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// What files of results are called.
+    pub(super) fn name(&self) -> String {
+        self.file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(vary) = &arguments.vary {
+        return vary::run(arguments, vary);
+    }
     let scenario = scenario::load(&arguments.file)
         .map_err(|errors| anyhow!("{} is not fine:\n{errors}", arguments.file.display()))?;
     if arguments.wire {
         return super::wire::run(&scenario, &arguments.file, arguments.json);
     }
-    let bar = ProgressBar::new(scenario.run.replications.max(1).into());
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed}")?);
+    let bar = bar(scenario.run.replications.max(1).into())?;
     let (survey, runs) = survey(&scenario, |done| bar.set_position(done as u64));
     bar.finish_and_clear();
     if arguments.json {
@@ -45,14 +62,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         print(&survey);
     }
     if let Some(out) = &arguments.out {
-        let name = arguments.file.file_stem().unwrap_or_default().to_string_lossy();
         let file = arguments.file.display().to_string();
-        let figure = figure(&scenario, &runs[0], &name, &file);
+        let figure = figure(&scenario, &runs[0], &arguments.name(), &file);
         let report = sim::report::write(out, &[figure])
             .with_context(|| format!("{} can't be written", out.display()))?;
         eprintln!("report: {}", report.display());
     }
     Ok(())
+}
+
+/// A progress bar over so many runs.
+pub(super) fn bar(runs: u64) -> Result<ProgressBar> {
+    let bar = ProgressBar::new(runs);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed}")?);
+    Ok(bar)
 }
 
 fn print(survey: &Survey) {
@@ -90,16 +113,21 @@ fn print(survey: &Survey) {
     }
     println!("{hosts}");
     println!("{}", interval_remark(survey.intervals));
+    too_wide(survey, "");
+}
+
+/// Says what is not sure enough; `at` says of which survey.
+pub(super) fn too_wide(survey: &Survey, at: &str) {
     for TooWide { stream, figure } in &survey.too_wide {
         let figure = match figure {
             Judged::Goodput => "completed calls",
             Judged::SetupSeconds => "setup time",
         };
-        println!("{stream}: the interval of the {figure} is too wide; run longer or more often");
+        println!("{at}{stream}: the interval of the {figure} is too wide; run longer or more often");
     }
 }
 
-fn interval_remark(intervals: Intervals) -> &'static str {
+pub(super) fn interval_remark(intervals: Intervals) -> &'static str {
     match intervals {
         Intervals::Replications => "± is half of a 95 % interval, over the runs",
         Intervals::BatchMeans => {
@@ -115,7 +143,7 @@ fn show_any(value: Option<&Mean>, factor: f64, digits: usize, unit: &str) -> Str
 }
 
 /// A mean, with the half width of its interval if there is one.
-fn show(value: &Mean, factor: f64, digits: usize) -> String {
+pub(super) fn show(value: &Mean, factor: f64, digits: usize) -> String {
     let mean = format!("{:.digits$}", value.mean * factor);
     match value.half_width {
         Some(half) => format!("{mean} ± {:.digits$}", half * factor),

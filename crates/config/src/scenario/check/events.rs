@@ -64,8 +64,10 @@ fn link(
         report
             .conflict(&raw.reordering, "expected a `delay` too: what is held back waits for one more of it");
     }
-    let idle = [link.loss, link.duplication, link.reordering].iter().all(|share| *share == 0.0);
-    if idle && link.delay.is_zero() && link.jitter.is_zero() {
+    // A zero that is written down is meant: a sweep may begin there.
+    let shares = [&raw.loss, &raw.duplication, &raw.reordering].iter().any(|share| share.is_set());
+    let times = raw.delay.is_set() || raw.jitter.is_set();
+    if !(shares || times || raw.partition.is_set()) {
         report.key_problem(
             path,
             "nothing happens here; add delay = \"20ms\" or loss = \"5%\", or remove this table",
