@@ -275,6 +275,19 @@ fn servers_answer_behind_proxies_and_alone() {
 }
 
 #[test]
+fn a_server_carries_the_calls_of_its_capacity() {
+    // 10 calls/s each, which can do 200.
+    for path in [r#"["edge", "app"]"#, r#"["app"]"#] {
+        let results = served(path);
+        for server in results.hosts.iter().filter(|host| host.name.starts_with("app")) {
+            let busy = server.utilisation.iter().map(|bin| bin.1).sum::<f64>();
+            let busy = busy / server.utilisation.len() as f64;
+            assert!((busy - 0.05).abs() < 0.005, "{path}: {busy}");
+        }
+    }
+}
+
+#[test]
 fn watermarks_at_their_ends_still_work() {
     let text = "buffer = 40\n overload = { local = \"bang-bang\", high = 1, low = 0.01 }";
     let results = run_at(400.0, "udp", text, "");

@@ -398,7 +398,7 @@ pub(super) struct RawFault {
 pub(super) struct RawCosts {
     /// Calls a second that the base server carries with the times below.
     pub(super) base_capacity: Setting<CallRate<1>>,
-    /// A message from outside.
+    /// A message from outside at a proxy or a balancer.
     pub(super) message: Setting<Fine<FINE_MAX>>,
     /// A timer that makes a transaction act.
     pub(super) timer: Setting<Fine<FINE_MAX>>,
@@ -410,7 +410,7 @@ pub(super) struct RawCosts {
     pub(super) reject_stateful: Setting<Fine<FINE_MAX>>,
     /// Taking in the ACK to a rejection that left no state.
     pub(super) reject_ack: Setting<Fine<FINE_MAX>>,
-    /// An INVITE at a host of role `server`, relative to `message`.
+    /// An INVITE at a host of role `server`, relative to a BYE. Together they take it 1 / `capacity`, an ACK nothing.
     pub(super) invite_work: Setting<Ratio>,
     /// How service times spread around these means: not at all, exponentially, or as a list of measured times of any unit,
     /// least first, says: their quantiles, relative to their mean.

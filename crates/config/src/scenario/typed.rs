@@ -60,7 +60,7 @@ impl Default for Run {
 pub struct Costs {
     /// Calls a second that the base server carries (Overload paper, section V-A: about 160).
     pub base_capacity: f64,
-    /// A message from outside (section IV-A: 1 ms).
+    /// A message from outside at a proxy or a balancer (section IV-A: 1 ms).
     pub message: Duration,
     /// A timer that makes a transaction act (section IV-A: 0.5 ms).
     pub timer: Duration,
@@ -72,7 +72,7 @@ pub struct Costs {
     pub reject_stateful: Duration,
     /// Taking in the ACK to a rejection that left no state.
     pub reject_ack: Duration,
-    /// An INVITE at a server that answers calls, in units of [`Costs::message`] (TLWL paper: 1.75 of a BYE).
+    /// An INVITE at a server that answers calls, in units of a BYE ([`Costs::server_request`]; TLWL paper: 1.75).
     pub invite_work: f64,
     /// How service times spread around these means.
     pub service: Service,
@@ -94,6 +94,14 @@ impl Default for Costs {
             service: Service::Deterministic,
             operations: Vec::new(),
         }
+    }
+}
+
+impl Costs {
+    /// Any request but INVITE and ACK, and a response, at a base server that answers calls: an INVITE and a BYE take it so
+    /// long that it carries [`Costs::base_capacity`].
+    pub fn server_request(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.base_capacity / (self.invite_work + 1.0))
     }
 }
 

@@ -128,7 +128,7 @@ impl Element {
                     Out { sent: core::mem::take(work.out), alarms: core::mem::take(work.alarms) };
                 work.agents.handle(now, *id, message, &mut answers);
                 (*work.out, *work.alarms) = (answers.sent, answers.alarms);
-                costs.message.mul_f64(share)
+                costs.server_request().mul_f64(share)
             }
         }
     }
@@ -137,7 +137,7 @@ impl Element {
     pub(crate) fn probe(&mut self, work: &mut Work<'_>, probe: &Message) -> Duration {
         let answer = Sent { to: probe.top().host, message: probe.response(200, self.id) };
         work.out.push(Letter::new(self.id, answer));
-        self.costs.message
+        if let Role::Server = self.role { self.costs.server_request() } else { self.costs.message }
     }
 
     /// Answers a new request with a failure.

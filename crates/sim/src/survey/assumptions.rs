@@ -55,7 +55,11 @@ fn prices(scenario: &Scenario, costs: &Costs) -> Vec<String> {
         ),
     ];
     if scenario.groups.iter().any(|group| group.role == Role::Server) {
-        prices.push(format!("An INVITE costs a server {} times as much as a message.", costs.invite_work));
+        prices.push(format!(
+            "To a server that answers calls a call costs 1 / capacity: an INVITE {} times as much as a BYE or a response, \
+             an ACK nothing.",
+            costs.invite_work
+        ));
     }
     prices.push(match &costs.service {
         Service::Deterministic => "Service times do not spread around these means.".to_owned(),

@@ -1,6 +1,6 @@
 //! A scenario surveyed at several values of one key: where does it break, how many hosts does it take?
 
-use super::{HostSurvey, Mean, Survey, assumptions, surveys};
+use super::{HostSurvey, Mean, Shares, Survey, assumptions, surveys};
 use crate::report::{self, Axis, Figure, Plot, Point as Mark, Series, Style};
 use config::scenario::{Scenario, Value};
 use serde::Serialize;
@@ -44,7 +44,8 @@ pub fn vary(key: &str, varied: Vec<(Value, Scenario)>, done: impl Fn(usize) + Sy
 impl Survey {
     /// Whether every stream completed at least the share [`CARRIED`].
     pub fn carries(&self) -> bool {
-        self.streams.iter().all(|stream| stream.ended.completed.mean >= CARRIED)
+        let carried = |ended: &Shares| ended.completed.mean >= CARRIED;
+        self.streams.iter().all(|stream| stream.ended.as_ref().is_some_and(carried))
     }
 
     /// The host of the highest utilisation, the first of several; a scenario has one host at least.
@@ -107,7 +108,7 @@ impl Sweep {
     }
 
     /// The printed table as CSV (RFC 4180), with as many digits as there are: a row for each value and stream. Fields
-    /// are named as in the JSON; `host` is the busiest one.
+    /// are named as in the JSON and empty where that has `null`; `host` is the busiest one.
     pub fn csv(&self) -> String {
         let mut out =
             "value,calls,offered,goodput,goodput_half_width,completed,setup_seconds,setup_p99_seconds,host,\
@@ -116,16 +117,18 @@ impl Sweep {
         for Point { value, survey, .. } in &self.points {
             let (value, busiest) = (report::csv_field(&value.to_string()), survey.busiest());
             for stream in &survey.streams {
-                let half_width = stream.goodput.half_width.map(|half| half.to_string()).unwrap_or_default();
+                let known = |number: Option<f64>| number.map(|number| number.to_string()).unwrap_or_default();
+                let mean = |mean: Option<Mean>| known(mean.map(|mean| mean.mean));
                 let _ = writeln!(
                     out,
-                    "{value},{},{},{},{half_width},{},{},{},{},{}",
+                    "{value},{},{},{},{},{},{},{},{},{}",
                     stream.name,
                     stream.offered.mean,
                     stream.goodput.mean,
-                    stream.ended.completed.mean,
-                    stream.setup_seconds.mean,
-                    stream.setup_p99_seconds.mean,
+                    known(stream.goodput.half_width),
+                    mean(stream.ended.map(|ended| ended.completed)),
+                    mean(stream.setup_seconds),
+                    mean(stream.setup_p99_seconds),
                     busiest.name,
                     busiest.utilisation.mean
                 );
@@ -236,8 +239,12 @@ impl Sweep {
     }
 }
 
-fn in_ms(Mean { mean, half_width }: Mean) -> Mean {
-    Mean { mean: 1e3 * mean, half_width: half_width.map(|half| 1e3 * half) }
+/// Not a number, which is not drawn, where there is none.
+fn in_ms(seconds: Option<Mean>) -> Mean {
+    seconds.map_or(Mean { mean: f64::NAN, half_width: None }, |Mean { mean, half_width }| Mean {
+        mean: 1e3 * mean,
+        half_width: half_width.map(|half| 1e3 * half),
+    })
 }
 
 /// How a point was made, as a sentence.

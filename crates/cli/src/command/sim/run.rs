@@ -138,7 +138,7 @@ pub(super) fn interval_remark(intervals: Intervals) -> &'static str {
 }
 
 /// With its unit; a dash where there is nothing to take a mean of.
-fn show_any(value: Option<&Mean>, factor: f64, digits: usize, unit: &str) -> String {
+pub(super) fn show_any(value: Option<&Mean>, factor: f64, digits: usize, unit: &str) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{} {unit}", show(value, factor, digits)))
 }
 

@@ -1,6 +1,6 @@
 //! `--vary`: a scenario at several values of one key, as one table.
 
-use super::run::{Arguments, bar, interval_remark, show, too_wide};
+use super::run::{Arguments, bar, interval_remark, show, show_any, too_wide};
 use crate::command::load::table::table;
 use anyhow::{Context, Result, anyhow};
 use config::scenario::{self, Value};
@@ -185,9 +185,9 @@ fn print(sweep: &Sweep) {
             row.extend([
                 show(offered, 1.0, 1),
                 show(goodput, 1.0, 1),
-                format!("{} %", show(&ended.completed, 100.0, 2)),
-                format!("{} ms", show(setup_seconds, 1e3, 1)),
-                format!("{} ms", show(setup_p99_seconds, 1e3, 1)),
+                show_any(ended.as_ref().map(|ended| &ended.completed), 100.0, 2, "%"),
+                show_any(setup_seconds.as_ref(), 1e3, 1, "ms"),
+                show_any(setup_p99_seconds.as_ref(), 1e3, 1, "ms"),
                 busiest.name.clone(),
                 format!("{} %", show(&busiest.utilisation, 100.0, 1)),
             ]);

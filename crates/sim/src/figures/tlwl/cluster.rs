@@ -118,14 +118,13 @@ impl Outcome {
     }
 }
 
-/// Service time of a BYE: what a call costs a server is an INVITE, a BYE, and nothing for the ACK.
-fn bye_time() -> Duration {
-    Duration::from_secs_f64(1.0 / SERVER_CAPACITY / (INVITE_WORK + 1.0))
+fn costs() -> Costs {
+    Costs { base_capacity: SERVER_CAPACITY, invite_work: INVITE_WORK, ..Costs::default() }
 }
 
 /// Service times of an INVITE and a BYE in ms: no response can be faster.
 pub(super) fn service_ms() -> [f64; 2] {
-    [INVITE_WORK, 1.0].map(|work| 1e3 * work * bye_time().as_secs_f64())
+    [INVITE_WORK, 1.0].map(|work| 1e3 * work * costs().server_request().as_secs_f64())
 }
 
 fn policy(name: &str) -> config::Policy {
@@ -182,12 +181,7 @@ impl Case {
         Scenario {
             title: "TLWL paper".to_owned(),
             run: Run { duration: warm_up + self.window, warm_up, bin: self.bin(), ..Run::default() },
-            costs: Costs {
-                base_capacity: SERVER_CAPACITY,
-                message: bye_time(),
-                invite_work: INVITE_WORK,
-                ..Costs::default()
-            },
+            costs: costs(),
             timers: Timers::default(),
             groups: vec![balancer, servers],
             streams: vec![calls],

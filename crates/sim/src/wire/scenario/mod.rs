@@ -147,7 +147,7 @@ fn callers(scenario: &Scenario, sites: &Sites) -> Vec<CallerPlan> {
 fn service(costs: &Costs, pool: &Group, host: u16) -> ServiceModel {
     let service_per_work = pool
         .capacity(host)
-        .map_or(Duration::ZERO, |capacity| costs.message.mul_f64(costs.base_capacity / capacity));
+        .map_or(Duration::ZERO, |capacity| costs.server_request().mul_f64(costs.base_capacity / capacity));
     let exponential = costs.service == Service::Exponential;
     let queue_max = Some(pool.buffer as usize);
     ServiceModel { service_per_work, exponential, queue_max, ..ServiceModel::default() }
