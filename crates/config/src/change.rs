@@ -181,7 +181,18 @@ fn place<'n, 't>(
             }
         }
     }
+    if names_are_the_users(schema) {
+        return Err((
+            path,
+            "expected a key of one of its tables: all of them are more than one value".to_owned(),
+        ));
+    }
     Ok(node)
+}
+
+/// Whether a table's keys are names that the user chooses.
+fn names_are_the_users(schema: &Schema) -> bool {
+    schema.get("additionalProperties").is_some_and(is_table)
 }
 
 /// Whether a table may get a key that it does not have, when `next` comes below it.
@@ -196,8 +207,7 @@ fn may_be_made(
         None => Ok(()),
         Some(Step::Item(index)) => Err(refused_item(path, *index, 0)),
         Some(Step::Name(_)) => {
-            let named_by_user = schema.get("additionalProperties").is_some_and(is_table);
-            if !named_by_user {
+            if !names_are_the_users(schema) {
                 return Ok(());
             }
             let known: Vec<&str> = table.keys().map(|key| key.get_ref().as_ref()).collect();

@@ -60,7 +60,7 @@ fn raw<R: DeserializeOwned + JsonSchema>(
     let schema = schema::<R>();
     let (span, mut table) = (document.span(), document.into_inner());
     // With the file blank, the places in the line behind it are right.
-    let behind = change.map(|change| format!("{:1$}\n{2}", "", text.len(), change.line()));
+    let behind = change.map(|change| format!("{}\n{}", " ".repeat(text.len()), change.line()));
     if let (Some(change), Some(behind)) = (change, &behind) {
         let line = DeTable::parse(behind).expect("a value that was read is written as TOML").into_inner();
         match change.apply(table, line, &schema) {

@@ -158,3 +158,19 @@ fn a_law_of_any_name_is_swept_like_a_number() {
         assert_eq!(scenario.groups[1].overload.local, law);
     }
 }
+
+#[test]
+fn a_file_may_be_large() {
+    let text = format!("{TEXT}# {}\n", "long ".repeat(20_000));
+    let value = Value::read("120").expect("a value");
+    let changed = parse_with(&text, "file.toml", "calls.main.rate", &value);
+    assert!(changed.is_ok(), "{changed:?}");
+}
+
+#[test]
+fn all_hosts_or_calls_are_no_one_value() {
+    for key in ["host", "calls"] {
+        let told = with(key, "{ edge = { capacity = 1 } }").expect_err("too much at once");
+        assert!(told.contains(&format!("`{key}`")) && told.contains("one of its tables"), "{told}");
+    }
+}

@@ -95,6 +95,8 @@ impl Shard {
         let (token, is_astray) = self.route_token(now, message, &route);
         let slot_at_source = self.topology.slot_at(from);
         let direction = self.direction(from, message, token, slot_at_source)?;
+        // What comes from the pool needs no node: it goes outside.
+        let is_astray = is_astray && direction == Direction::ToPool;
         let pinned = token.and_then(|token| self.topology.slot(token.node));
         let pinned = pinned.or(slot_at_source.filter(|_| direction == Direction::FromPool));
         let key = self.tokens.call_key(message.call_id());

@@ -13,7 +13,7 @@ fn name(host: &str, port: Option<u16>) -> Name {
 
 fn answer(addresses: &[(&str, f64)]) -> Resolved {
     let addresses = addresses.iter().map(|&(text, weight)| (addr(text), weight)).collect();
-    Resolved { addresses: Some(addresses), fresh_for: Duration::from_secs(30) }
+    Resolved { addresses, partial: false, fresh_for: Duration::from_secs(30) }
 }
 
 #[test]

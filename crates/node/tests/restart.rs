@@ -99,6 +99,9 @@ fn a_dialog_with_a_node_that_is_no_more_goes_to_no_other_branch_of_its_call() {
     other.caller_asks(&mut bed, "ACK", 1);
     other.caller_asks(&mut bed, "BYE", 2);
     bed.assert_idle();
+    // The node has moved to another address, known as a member: it may still hang up on the caller.
+    let hang_up = gone.by_callee("BYE", 3).bytes();
+    assert_eq!(bed.one(0, other.callee.at, &hang_up).to, client());
 }
 
 /// A CANCEL and the ACK to a failure carry no token: whoever has their INVITE knows it by the branch.

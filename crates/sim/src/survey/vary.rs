@@ -2,6 +2,7 @@
 
 use super::{HostSurvey, Mean, Shares, Survey, assumptions, surveys};
 use crate::report::{self, Axis, Figure, Plot, Point as Mark, Series, Style};
+use crate::stats::sweep;
 use config::scenario::{Scenario, Value};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -35,8 +36,13 @@ pub struct Point {
 /// replication has the same seed at every value. There is one value at least.
 pub fn vary(key: &str, varied: Vec<(Value, Scenario)>, done: impl Fn(usize) + Sync) -> Sweep {
     let (values, scenarios): (Vec<_>, Vec<_>) = varied.into_iter().unzip();
-    let surveys = surveys(&scenarios, done).into_iter().map(|(survey, _)| survey);
-    let points = values.into_iter().zip(scenarios).zip(surveys);
+    // A run's results are large: only those of as many values as there are cores are kept at a time.
+    let (mut all, mut over) = (Vec::new(), 0);
+    for some in scenarios.chunks(sweep::all_cores().get()) {
+        all.extend(surveys(some, |now| done(over + now)).into_iter().map(|(survey, _)| survey));
+        over += some.iter().map(|scenario| scenario.run.replications.max(1) as usize).sum::<usize>();
+    }
+    let points = values.into_iter().zip(scenarios).zip(all);
     let points = points.map(|((value, scenario), survey)| Point { value, scenario, survey });
     Sweep { key: key.to_owned(), points: points.collect() }
 }

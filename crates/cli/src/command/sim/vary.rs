@@ -203,7 +203,22 @@ fn print(sweep: &Sweep) {
     println!("{}: {} of {} values", sweep.points[0].survey.title, sweep.key, sweep.points.len());
     println!("{rows}");
     println!("{}", sweep.verdict());
-    println!("{}", interval_remark(sweep.points[0].survey.intervals));
+    let mut remarks: Vec<(&str, Vec<String>)> = Vec::new();
+    for Point { value, survey, .. } in &sweep.points {
+        let remark = interval_remark(survey.intervals);
+        match remarks.iter_mut().find(|known| known.0 == remark) {
+            Some((_, values)) => values.push(value.to_string()),
+            None => remarks.push((remark, vec![value.to_string()])),
+        }
+    }
+    for (remark, values) in &remarks {
+        let of = if remarks.len() > 1 {
+            format!("{} = {}: ", sweep.key, values.join(", "))
+        } else {
+            String::new()
+        };
+        println!("{of}{remark}");
+    }
     for Point { value, survey, .. } in &sweep.points {
         too_wide(survey, &format!("{} = {value}, ", sweep.key));
     }

@@ -119,15 +119,22 @@ fn run(
         report.conflict(setting, format!("expected less than `run.duration`, {}", show(duration)));
     }
     let warm_up_or = |duration: Duration| warm_up.unwrap_or(Some(duration / 5));
-    if let (Some(setting), Some(Some(bin)), Some(duration)) = (&raw.bin, bin, duration) {
+    // The default warm-up is a fifth, and so ends where a bin does.
+    let bin_or = |duration: Duration| bin.unwrap_or(Some(Run::default().bin.min(duration / BINS_MIN)));
+    if let Some(duration) = duration
+        && let Some(bin) = bin_or(duration)
+    {
         // One that is wrong itself is told once.
         let warm_up = warm_up_or(duration).filter(|warm_up| *warm_up < duration).unwrap_or_default();
         if first_bin_ends(bin, warm_up) > duration {
-            let (warm_up, end) = (show(warm_up), show(duration));
-            report.conflict(
-                setting,
-                format!("expected a whole bin between the warm-up, {warm_up}, and the end, {end}"),
-            );
+            let [bin, warm_up, end] = [bin, warm_up, duration].map(show);
+            let remedy =
+                format!("expected a whole bin, {bin}, between the warm-up, {warm_up}, and the end, {end}");
+            match (&raw.bin, &raw.warm_up) {
+                (Some(setting), _) => report.conflict(setting, remedy),
+                (None, Some(setting)) => report.conflict(setting, remedy),
+                (None, None) => unreachable!("the defaults fit"),
+            }
         }
     }
     let whole = || {
@@ -137,8 +144,7 @@ fn run(
             warm_up: warm_up_or(duration)?,
             seed: seed?,
             replications: replications?,
-            // The default warm-up is a fifth, and so ends where a bin does.
-            bin: bin.unwrap_or(Some(Run::default().bin.min(duration / BINS_MIN)))?,
+            bin: bin_or(duration)?,
             precision: precision?,
         })
     };
