@@ -33,9 +33,10 @@ impl fmt::Display for Name {
 /// What came of a look-up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resolved {
-    /// The addresses, each with its weight among them (RFC 2782), always in the same order; none if there is no such
-    /// name. `None`: the look-up failed, so nothing is known.
-    pub addresses: Option<Vec<(SocketAddr, f64)>>,
+    /// The addresses found, each with its weight among them (RFC 2782), always in the same order.
+    pub addresses: Vec<(SocketAddr, f64)>,
+    /// The look-up failed, or a part of it: there may be others. If it did not, these are all.
+    pub partial: bool,
     /// After how long to ask again.
     pub fresh_for: Duration,
 }
@@ -46,14 +47,15 @@ enum Found {
     Address(SocketAddr),
     /// There is none, or none that a listener leads to.
     Nowhere,
-    /// Nobody has answered yet.
+    /// Nobody has answered yet, or not all of it.
     NotYet,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// `None`: never answered.
-    addresses: Option<Vec<(SocketAddr, f64)>>,
+    addresses: Vec<(SocketAddr, f64)>,
+    /// Whether there was an answer that lacked nothing: until then there may be other addresses.
+    is_whole: bool,
     /// When to ask again.
     stale_at: Instant,
 }
@@ -130,7 +132,7 @@ impl Names {
             self.make_room();
             self.young.insert(
                 self.key.clone(),
-                entry.unwrap_or(Entry { addresses: None, stale_at: Instant::ZERO }),
+                entry.unwrap_or(Entry { addresses: Vec::new(), is_whole: false, stale_at: Instant::ZERO }),
             );
         }
         let entry = self.young.get_mut(&self.key).expect("it was there or has just been put there");
@@ -138,26 +140,36 @@ impl Names {
         if ask {
             entry.stale_at = now + ASK_AGAIN;
         }
-        let found = match &entry.addresses {
+        let found = match choose(&entry.addresses, call, usable) {
+            Some(address) => Found::Address(address),
+            None if entry.is_whole => Found::Nowhere,
             None => Found::NotYet,
-            Some(addresses) => choose(addresses, call, usable).map_or(Found::Nowhere, Found::Address),
         };
         let name = || Name { host: String::from_utf8_lossy(host).to_ascii_lowercase(), port };
         (found, ask.then(name))
     }
 
-    /// Takes an answer. A failure does not undo an earlier success: the last good answer stays.
+    /// Takes an answer. A failure does not undo an earlier success: the last good answer stays, and where one address
+    /// family of a partial answer is empty, that family's.
     pub(crate) fn learn(&mut self, now: Instant, name: &Name, answer: &Resolved) {
         self.set_key(name.host.as_bytes(), name.port);
         let entry = self.young.get_mut(&self.key).or_else(|| self.old.get_mut(&self.key));
         // Not in use: another shard asked, or it was forgotten.
         let Some(entry) = entry else { return };
         entry.stale_at = now + answer.fresh_for;
-        if let Some(addresses) = &answer.addresses
-            && (!addresses.is_empty() || entry.addresses.is_none())
-        {
-            entry.addresses = Some(addresses.clone());
+        entry.is_whole |= !answer.partial;
+        if answer.addresses.is_empty() {
+            return;
         }
+        let mut addresses = answer.addresses.clone();
+        if answer.partial {
+            let lacks = |family: bool| answer.addresses.iter().all(|(found, _)| found.is_ipv4() != family);
+            let former = entry.addresses.iter().filter(|(known, _)| lacks(known.is_ipv4()));
+            addresses.extend(former);
+            // As in a whole answer, so that each call keeps its own.
+            addresses.sort_by_key(|&(address, _)| address);
+        }
+        entry.addresses = addresses;
     }
 
     fn set_key(&mut self, host: &[u8], port: Option<u16>) {
@@ -203,7 +215,7 @@ mod tests {
     }
 
     fn answer(addresses: &[(SocketAddr, f64)]) -> Resolved {
-        Resolved { addresses: Some(addresses.to_vec()), fresh_for: Duration::from_secs(30) }
+        Resolved { addresses: addresses.to_vec(), partial: false, fresh_for: Duration::from_secs(30) }
     }
 
     fn name(host: &str) -> Name {
@@ -239,7 +251,7 @@ mod tests {
             "the last good one"
         );
         find(&mut names, 36_000, "b.example");
-        let failed = Resolved { addresses: None, fresh_for: Duration::ZERO };
+        let failed = Resolved { partial: true, ..answer(&[]) };
         names.learn(Instant::from_millis(36_000), &name("b.example"), &failed);
         assert_eq!(
             find(&mut names, 36_000, "b.example").0,
@@ -248,6 +260,27 @@ mod tests {
         );
         names.learn(Instant::from_millis(36_000), &name("b.example"), &answer(&[]));
         assert_eq!(find(&mut names, 36_001, "b.example"), (Found::Nowhere, None));
+    }
+
+    #[test]
+    fn a_partial_answer_takes_away_no_family() {
+        let mut names = Names::default();
+        let six: SocketAddr = "[2001:db8::1]:5060".parse().expect("a constant");
+        let partial = |of: SocketAddr| Resolved { partial: true, ..answer(&[(of, 1.0)]) };
+        // As where all listeners are of IPv4.
+        let find = |names: &mut Names| {
+            names.find(Instant::ZERO, (b"a.example", None), CALL, |address| address.is_ipv4()).0
+        };
+        find(&mut names);
+        let mut after = |answer: Resolved| {
+            names.learn(Instant::ZERO, &name("a.example"), &answer);
+            find(&mut names)
+        };
+        assert_eq!(after(partial(six)), Found::NotYet, "the other part may be of use");
+        assert_eq!(after(partial(address(1))), Found::Address(address(1)));
+        assert_eq!(after(partial(six)), Found::Address(address(1)));
+        assert_eq!(after(partial(address(2))), Found::Address(address(2)), "that part was answered");
+        assert_eq!(after(answer(&[(six, 1.0)])), Found::Nowhere, "now that is all there is");
     }
 
     #[test]

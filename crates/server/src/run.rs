@@ -80,7 +80,7 @@ impl Server {
         let tokens = apply::tokens(&config, secret);
         let mut names = Names::default();
         let (answers_in, mut answers) = mpsc::unbounded_channel();
-        let mut resolver = Resolver::new(&config.dns.servers);
+        let mut resolver = Resolver::new(&config.dns.servers, &binds);
         dns::look_up(names.ask(config.members()), &mut resolver, &answers_in);
         drop(answers_in);
         while let Some(answer) = answers.recv().await {

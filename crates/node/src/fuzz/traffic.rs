@@ -32,7 +32,7 @@ pub(super) fn addr(text: &str) -> SocketAddr {
 /// What the DNS says of a name: those with a port exist.
 pub(super) fn resolved(name: &Name) -> Resolved {
     let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
-    Resolved { addresses: Some(found.into_iter().collect()), fresh_for: Duration::from_secs(30) }
+    Resolved { addresses: found.into_iter().collect(), partial: false, fresh_for: Duration::from_secs(30) }
 }
 
 impl<'a> Traffic<'a> {

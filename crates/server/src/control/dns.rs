@@ -40,6 +40,9 @@ pub(crate) struct NameView {
     pub(crate) error: Option<String>,
 }
 
+/// The error of a look-up that went well.
+const NO_ADDRESS: &str = "no address of a listener's family";
+
 /// What is known of each name, and which are being asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -176,7 +179,7 @@ impl Names {
             found.keep(former);
         }
         if found.shares().is_empty() {
-            return failure.or_else(|| Some("no address".to_owned()));
+            return failure.or_else(|| Some(NO_ADDRESS.to_owned()));
         }
         self.last.insert(name.clone(), found);
         failure
@@ -207,7 +210,7 @@ pub(crate) fn look_up(asked: Vec<Asked>, resolver: &mut Resolver, answers: &mpsc
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::control::resolver::tests::{a, aaaa, failing, found, nothing, server, srv};
+    use crate::control::resolver::tests::{a, aaaa, asking, failing, found, nothing, server, srv};
     use hickory_resolver::proto::rr::RecordType;
 
     fn host(name: &str) -> Address {
@@ -250,7 +253,7 @@ pub(super) mod tests {
         };
         assert_eq!(
             names.view(&members),
-            [view("a.example", 2, "no address"), view("b.example", 0, "no such name")]
+            [view("a.example", 2, NO_ADDRESS), view("b.example", 0, "no such name")]
         );
         assert_eq!(named(names.ask_again(&members)), [host("a.example"), host("b.example")]);
     }
@@ -272,7 +275,7 @@ pub(super) mod tests {
         let (answers_in, mut answers) = mpsc::unbounded_channel();
         // Twice, as what was kept once is kept again.
         for server in [healthy, partial, partial] {
-            look_up(names.ask(&members), &mut Resolver::new(&[server]), &answers_in);
+            look_up(names.ask(&members), &mut asking(server), &answers_in);
             names.learn(answers.recv().await.unwrap());
         }
         let expected = ["192.0.2.2:5070", "192.0.2.9:5070", "[2001:db8::1]:5070"];
@@ -280,7 +283,7 @@ pub(super) mod tests {
         assert!(names.view(&members)[0].error.is_some());
         let asked = names.ask_again(&members);
         assert_eq!(asked.len(), 1, "soon, since something is not known");
-        look_up(asked, &mut Resolver::new(&[healthy]), &answers_in);
+        look_up(asked, &mut asking(healthy), &answers_in);
         names.learn(answers.recv().await.unwrap());
         assert_eq!((names.addresses(&name).len(), &names.view(&members)[0].error), (4, &None));
     }

@@ -104,7 +104,7 @@ mod tests {
         let config = config(probe);
         let address = "127.0.0.1:5060".parse().unwrap();
         let binds = vec![Bind { address, advertised: address }];
-        let names = (Names::default(), Resolver::new(&[]));
+        let names = (Names::default(), Resolver::new(&[], &binds));
         Control::new(Clock::start(), None, config, binds, names, [0; 16]).unwrap()
     }
 

@@ -167,7 +167,8 @@ impl Control {
     /// Sets the resolver up anew: also with the same settings, since the system's own may have changed. If they have, what
     /// was asked before is asked anew.
     pub(super) fn renew_resolver(&mut self) {
-        let former = std::mem::replace(&mut self.resolver, Resolver::new(&self.config.dns.servers));
+        let renewed = Resolver::new(&self.config.dns.servers, &self.binds);
+        let former = std::mem::replace(&mut self.resolver, renewed);
         if !self.resolver.asks_as(&former) {
             self.names.start_over();
             self.targets.start_over(&mut self.resolver);
@@ -207,7 +208,7 @@ mod tests {
     fn control(members: &[&str]) -> Control {
         let address = "127.0.0.1:5060".parse().unwrap();
         let binds = vec![Bind { address, advertised: address }];
-        let names = (Names::default(), Resolver::new(&[]));
+        let names = (Names::default(), Resolver::new(&[], &binds));
         Control::new(Clock::start(), None, config(members), binds, names, [0; 16]).unwrap()
     }
 

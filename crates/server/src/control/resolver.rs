@@ -1,5 +1,6 @@
 //! Questions to the DNS: addresses, SRV records (RFC 2782), and which of the two counts (RFC 3263 §4.2).
 
+use crate::shards::listen::Bind;
 use hickory_resolver::config::{
     NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
 };
@@ -86,8 +87,10 @@ pub(super) enum Question {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     servers: Vec<SocketAddr>,
+    /// Whether a listener leads to IPv4, and to IPv6.
+    leads: [bool; 2],
     /// Set up at the first question, for all of them.
-    resolver: Option<TokioResolver>,
+    client: Option<TokioResolver>,
 }
 
 /// A look-up that takes longer has failed, or those parts of it that do.
@@ -97,18 +100,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const HOSTS_AT_A_TIME: usize = 16;
 
 impl Resolver {
-    /// Asks these servers; without any those of the system, as its configuration has them at the first question.
-    pub(crate) fn new(servers: &[SocketAddr]) -> Self {
-        Self { servers: servers.to_vec(), resolver: None }
+    /// Asks these servers; without any those of the system, as its configuration has them at the first question. It asks
+    /// for addresses that these listeners lead to: servers that fail for a family which is of no use are no concern.
+    pub(crate) fn new(servers: &[SocketAddr], binds: &[Bind]) -> Self {
+        let mut ours = binds.iter().flat_map(|bind| [bind.address, bind.advertised]);
+        let leads = [ours.clone().any(|ours| ours.is_ipv4()), ours.any(|ours| ours.is_ipv6())];
+        Self { servers: servers.to_vec(), leads, client: None }
     }
 
-    /// What the name stands for; an error if that cannot be said of any part of it.
+    /// What the name stands for. Addresses that were not to be had are a [`Found::failure`], and be it all of them; an
+    /// error if there was nobody to ask, or if it cannot be said which hosts the name stands for.
     pub(super) fn ask(
         &mut self,
         question: Question,
     ) -> impl Future<Output = Result<Found, String>> + Send + use<> {
-        let resolver = self.resolver();
-        async move { LookUp { resolver: resolver?, deadline: Instant::now() + PATIENCE }.answer(question).await }
+        let (resolver, leads) = (self.resolver(), self.leads);
+        let deadline = Instant::now() + PATIENCE;
+        async move { LookUp { resolver: resolver?, leads, deadline }.answer(question).await }
     }
 
     /// Whether it asks the same servers, and within the same domains, as `other` did.
@@ -119,16 +127,16 @@ impl Resolver {
             (servers.collect::<Vec<_>>(), config.domain().cloned(), config.search().to_vec())
         };
         // What could not be set up has asked nobody.
-        self.resolver().as_ref().ok().map(key) == other.resolver.as_ref().map(key)
+        self.resolver().as_ref().ok().map(key) == other.client.as_ref().map(key)
     }
 
     fn resolver(&mut self) -> Result<TokioResolver, String> {
-        if let Some(resolver) = &self.resolver {
-            return Ok(resolver.clone());
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
         }
-        let resolver = set_up(&self.servers)?;
-        self.resolver = Some(resolver.clone());
-        Ok(resolver)
+        let client = set_up(&self.servers)?;
+        self.client = Some(client.clone());
+        Ok(client)
     }
 }
 
@@ -163,6 +171,7 @@ fn has_none(error: &ResolveError) -> bool {
 #[derive(Clone)]
 struct LookUp {
     resolver: TokioResolver,
+    leads: [bool; 2],
     deadline: Instant,
 }
 
@@ -189,19 +198,17 @@ impl LookUp {
     /// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of
     /// a name share out the capacity that the configuration gives. `None` if there is no SRV record.
     async fn services(&self, name: &str) -> Result<Option<Vec<(String, u16, f64)>>, String> {
-        let (mut found, mut failure) = (Vec::new(), None);
+        let mut found = Vec::new();
         for name in self.whole_names(name)? {
-            match self.records(name, RecordType::SRV).await {
-                Ok(records) => found = records,
-                Err(error) => failure = Some(error),
-            }
+            // What one domain failed to say another one's records do not say: they are of another service.
+            found = self.records(&name, RecordType::SRV).await?;
             if !found.is_empty() {
                 break;
             }
         }
         let services: Vec<_> = found.iter().filter_map(RData::as_srv).collect();
         let Some(best) = services.iter().map(|srv| srv.priority()).min() else {
-            return failure.map_or(Ok(None), Err);
+            return Ok(None);
         };
         let preferred: Vec<_> = services.iter().filter(|srv| srv.priority() == best).collect();
         // Weight 0 means a very small share, not none.
@@ -217,8 +224,10 @@ impl LookUp {
     async fn hosts(&self, hosts: BTreeSet<String>) -> BTreeMap<String, Families> {
         let (mut waiting, mut under_way, mut found) = (hosts.into_iter(), JoinSet::new(), BTreeMap::new());
         loop {
-            for host in waiting.by_ref().take(HOSTS_AT_A_TIME - under_way.len()) {
-                let look_up = self.clone();
+            while under_way.len() < HOSTS_AT_A_TIME
+                && let Some(host) = waiting.next()
+            {
+                let look_up = self.hurried(waiting.len());
                 under_way.spawn(async move { (look_up.host(&host).await, host) });
             }
             match under_way.join_next().await {
@@ -229,6 +238,13 @@ impl LookUp {
         }
     }
 
+    /// With so much less patience that those `waiting` have their turn, too, should nobody answer.
+    fn hurried(&self, waiting: usize) -> Self {
+        let (now, rounds) = (Instant::now(), 1 + waiting / HOSTS_AT_A_TIME);
+        let share = self.deadline.saturating_duration_since(now) / rounds as u32;
+        Self { deadline: now + share, ..self.clone() }
+    }
+
     /// A name stands for all its addresses, not for those of the family that answers first.
     async fn host(&self, host: &str) -> Families {
         let names = match self.whole_names(host) {
@@ -237,14 +253,11 @@ impl LookUp {
         };
         let mut found: Families = [Ok(Vec::new()), Ok(Vec::new())];
         for name in names {
-            let (four, six) =
-                tokio::join!(self.ips(name.clone(), RecordType::A), self.ips(name, RecordType::AAAA));
-            for (found, answer) in found.iter_mut().zip([four, six]) {
-                // That there is no such name in the one domain does not say what the other one failed to say.
-                if !matches!(&answer, Ok(ips) if ips.is_empty()) {
-                    *found = answer;
-                }
-            }
+            let ([four, six], [to_four, to_six]) = (&mut found, self.leads);
+            tokio::join!(
+                self.find(&name, RecordType::A, to_four, four),
+                self.find(&name, RecordType::AAAA, to_six, six)
+            );
             if found.iter().flatten().any(|ips| !ips.is_empty()) {
                 break;
             }
@@ -252,12 +265,23 @@ impl LookUp {
         found
     }
 
-    async fn ips(&self, name: Name, kind: RecordType) -> Result<Vec<IpAddr>, String> {
-        Ok(self.records(name, kind).await?.iter().filter_map(RData::ip_addr).collect())
+    /// Asks for the addresses of a family, unless they are of no use, or an earlier domain failed to say what it has: what
+    /// the name is in a later one may be another host.
+    async fn find(
+        &self,
+        name: &Name,
+        kind: RecordType,
+        is_of_use: bool,
+        found: &mut Result<Vec<IpAddr>, String>,
+    ) {
+        if is_of_use && found.is_ok() {
+            let records = self.records(name, kind).await;
+            *found = records.map(|records| records.iter().filter_map(RData::ip_addr).collect());
+        }
     }
 
     /// The records of this type; none if it was said that there is none.
-    async fn records(&self, name: Name, kind: RecordType) -> Result<Vec<RData>, String> {
+    async fn records(&self, name: &Name, kind: RecordType) -> Result<Vec<RData>, String> {
         let late = || format!("{name} {kind}: no answer in time");
         match timeout_at(self.deadline, self.resolver.lookup(name.clone(), kind)).await {
             Ok(Ok(found)) => Ok(found.iter().cloned().collect()),
@@ -312,7 +336,18 @@ pub(super) mod tests {
         Found::default()
     }
 
-    /// A DNS server that knows these records, and fails for names that begin with `broken`.
+    /// Asks this server, for addresses of both families.
+    pub(in crate::control) fn asking(server: SocketAddr) -> Resolver {
+        Resolver::new(&[server], &["127.0.0.1:5060", "[::1]:5060"].map(bind))
+    }
+
+    fn bind(address: &str) -> Bind {
+        let address = address.parse().unwrap();
+        Bind { address, advertised: address }
+    }
+
+    /// A DNS server that knows these records, fails for names that begin with `broken`, and is silent for those that
+    /// begin with `silent`.
     pub(in crate::control) async fn server(records: Vec<(&'static str, RData)>) -> SocketAddr {
         failing(records, Vec::new()).await
     }
@@ -338,6 +373,9 @@ pub(super) mod tests {
                 }
                 message.set_message_type(MessageType::Response);
                 let name = query.name().to_string();
+                if name.starts_with("silent") {
+                    continue;
+                }
                 if name.starts_with("broken.") || fails.contains(&(&*name, query.query_type())) {
                     message.set_response_code(ResponseCode::ServFail);
                 }
@@ -380,7 +418,7 @@ pub(super) mod tests {
             ("hollow.test.", a(1)),
             ("_sip._udp.hollow.test.", srv(1, 1, "nowhere.test.")),
         ]);
-        let mut resolver = Resolver::new(&[server.await]);
+        let mut resolver = asking(server.await);
         let mut ask = async |question| resolver.ask(question).await.map(|found| found.shares());
         assert_eq!(ask(sip("plain.test.")).await, Ok(shares(&[("192.0.2.1:5060", 1.0)])));
         let both = Ok(shares(&[("192.0.2.3:5070", 1.5), ("192.0.2.4:5070", 0.5)]));
@@ -398,16 +436,31 @@ pub(super) mod tests {
     /// A server that fails does not say that there is nothing.
     #[tokio::test]
     async fn a_failure_is_no_answer() {
-        let mut resolver = Resolver::new(&[server(Vec::new()).await]);
-        let mut failed = async |question| match resolver.ask(question).await {
-            Ok(found) => found.shares().is_empty() && found.failure().is_some(),
-            Err(_) => true,
-        };
+        let mut resolver = asking(server(Vec::new()).await);
         let host = || "broken.test.".to_owned();
-        assert!(failed(Question::Addresses { name: host(), port: 5060 }).await);
-        assert!(failed(Question::Services(host())).await);
-        // No SRV record was found here, by a server that answers, so the addresses are what fails.
-        assert!(failed(sip("broken.test.")).await);
+        assert!(resolver.ask(Question::Services(host())).await.is_err(), "nobody knows of which hosts");
+        // No SRV record was found for the second one, by a server that answers, so the addresses are what fails.
+        for question in [Question::Addresses { name: host(), port: 5060 }, sip("broken.test.")] {
+            let found = resolver.ask(question).await.unwrap();
+            assert!(found.targets.iter().flat_map(|target| &target.addresses).all(Result::is_err));
+            assert!(found.shares().is_empty() && found.failure().is_some());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_family_without_a_listener_is_not_asked_for() {
+        let fails = vec![("four.test.", RecordType::AAAA), ("six.test.", RecordType::A)];
+        let server = failing(vec![("four.test.", a(1)), ("six.test.", aaaa(1))], fails).await;
+        for (listener, host, address) in [
+            ("127.0.0.1:5060", "four.test.", "192.0.2.1:5060"),
+            ("[::1]:5060", "six.test.", "[2001:db8::1]:5060"),
+        ] {
+            let question = || Question::Addresses { name: host.to_owned(), port: 5060 };
+            let found = Resolver::new(&[server], &[bind(listener)]).ask(question()).await.unwrap();
+            assert_eq!((found.shares(), found.failure()), (shares(&[(address, 1.0)]), None));
+            let found = asking(server).ask(question()).await.unwrap();
+            assert!(found.failure().is_some(), "it is of use where there are listeners of both");
+        }
     }
 
     #[tokio::test]
@@ -417,21 +470,55 @@ pub(super) mod tests {
             ('a'..).take(HOSTS_AT_A_TIME + 1).map(|name| &*format!("{name}.t.").leak()).collect();
         let mut records: Vec<_> = hosts.iter().map(|host| ("_sip._udp.t.", srv(1, 1, host))).collect();
         records.extend((1..).zip(&hosts).map(|(last, host)| (*host, a(last))));
-        let mut resolver = Resolver::new(&[server(records).await]);
+        let mut resolver = asking(server(records).await);
         let found = resolver.ask(sip("t.")).await.unwrap();
         assert_eq!((found.shares().len(), found.failure()), (hosts.len(), None));
+    }
+
+    /// Asks this server within two domains, for so long.
+    fn look_up(server: SocketAddr, patience: Duration) -> LookUp {
+        let mut group = NameServerConfigGroup::new();
+        group.push(NameServerConfig::new(server, Protocol::Udp));
+        let domains = ["site.test.", "other.test."].map(|name| Name::from_ascii(name).unwrap());
+        let config = ResolverConfig::from_parts(None, domains.to_vec(), group);
+        let builder = TokioResolver::builder_with_config(config, TokioConnectionProvider::default());
+        LookUp { resolver: builder.build(), leads: [true; 2], deadline: Instant::now() + patience }
+    }
+
+    #[tokio::test]
+    async fn hosts_that_are_silent_leave_time_for_the_others() {
+        let silent = ('a'..).take(2 * HOSTS_AT_A_TIME).map(|name| format!("silent{name}.t."));
+        let server = server(vec![("t.", a(1))]).await;
+        // It is asked for last.
+        let hosts = silent.chain(["t.".to_owned()]).collect();
+        let found = look_up(server, Duration::from_secs(3)).hosts(hosts).await;
+        assert_eq!(found["t."], [Ok(vec![IpAddr::from([192, 0, 2, 1])]), Ok(vec![])]);
+        assert_eq!(found.values().filter(|families| families[0].is_err()).count(), 2 * HOSTS_AT_A_TIME);
+    }
+
+    #[tokio::test]
+    async fn another_domain_does_not_say_what_the_first_one_failed_to_say() {
+        let fails = [RecordType::A, RecordType::SRV].map(|kind| ("sip.site.test.", kind)).to_vec();
+        let elsewhere = "sip.other.test.";
+        let records = vec![
+            (elsewhere, a(9)),
+            (elsewhere, aaaa(9)),
+            (elsewhere, srv(1, 1, elsewhere)),
+            ("far.other.test.", srv(1, 1, elsewhere)),
+        ];
+        let look_up = look_up(failing(records, fails).await, PATIENCE);
+        let [four, six] = look_up.host("sip").await;
+        assert!(four.is_err(), "{four:?}");
+        assert!(matches!(&six, Ok(ips) if ips.len() == 1), "that there is none here was said: {six:?}");
+        assert!(look_up.services("sip").await.is_err());
+        assert!(matches!(look_up.services("far").await, Ok(Some(_))));
     }
 
     #[tokio::test]
     async fn a_name_without_a_final_dot_is_tried_within_the_domains() {
         let fails = vec![("half.site.test.", RecordType::A), ("half.site.test.", RecordType::AAAA)];
         let server = failing(vec![("far.test.", a(1)), ("near.site.test.", a(2))], fails).await;
-        let mut group = NameServerConfigGroup::new();
-        group.push(NameServerConfig::new(server, Protocol::Udp));
-        let domains = ["site.test.", "other.test."].map(|name| Name::from_ascii(name).unwrap());
-        let config = ResolverConfig::from_parts(None, domains.to_vec(), group);
-        let builder = TokioResolver::builder_with_config(config, TokioConnectionProvider::default());
-        let look_up = LookUp { resolver: builder.build(), deadline: Instant::now() + PATIENCE };
+        let look_up = look_up(server, PATIENCE);
         let names = |name| look_up.whole_names(name).unwrap().iter().map(Name::to_string).collect::<Vec<_>>();
         assert_eq!(names("near"), ["near.site.test.", "near.other.test.", "near."]);
         assert_eq!(names("far.test"), ["far.test.", "far.test.site.test.", "far.test.other.test."]);

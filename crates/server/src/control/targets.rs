@@ -68,25 +68,23 @@ impl Targets {
 
     /// What the shards are to know of an answer, which is good for `refresh`.
     pub(crate) fn learn((name, answer): Found, refresh: Duration) -> (Name, Resolved) {
-        let (found, failure) = match answer {
+        let (addresses, failure) = match answer {
             Ok(found) => (found.shares(), found.failure().map(str::to_owned)),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let fresh_for = if found.is_empty() || failure.is_some() { AGAIN } else { refresh };
-        if found.is_empty() {
+        let fresh_for = if addresses.is_empty() || failure.is_some() { AGAIN } else { refresh };
+        if addresses.is_empty() {
             let error = failure.as_deref().unwrap_or("no address");
             tracing::info!(%name, error, "the name of a next hop was not resolved");
         }
-        // That a part has no address says nothing where another one failed.
-        let addresses = (!found.is_empty() || failure.is_none()).then_some(found);
-        (name, Resolved { addresses, fresh_for })
+        (name, Resolved { addresses, partial: failure.is_some(), fresh_for })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::resolver::tests::{a, failing, server};
+    use crate::control::resolver::tests::{a, asking, failing, server};
     use hickory_resolver::proto::rr::RecordType;
     use std::net::{Ipv4Addr, UdpSocket};
 
@@ -95,11 +93,11 @@ mod tests {
         let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut targets = Targets::default();
         let name = Name { host: "host.test".to_owned(), port: Some(5080) };
-        targets.look_up(name.clone(), &mut Resolver::new(&[silent.local_addr().unwrap()]));
-        targets.start_over(&mut Resolver::new(&[server(vec![("host.test.", a(1))]).await]));
+        targets.look_up(name.clone(), &mut asking(silent.local_addr().unwrap()));
+        targets.start_over(&mut asking(server(vec![("host.test.", a(1))]).await));
         let (answered, resolved) = Targets::learn(targets.answered().await.unwrap(), Duration::from_mins(1));
         assert_eq!(answered, name);
-        assert_eq!(resolved.addresses, Some(vec![("192.0.2.1:5080".parse().unwrap(), 1.0)]));
+        assert_eq!(resolved.addresses, [("192.0.2.1:5080".parse().unwrap(), 1.0)]);
         assert!(targets.answered().await.is_none(), "nothing of the former one is left");
     }
 
@@ -107,17 +105,18 @@ mod tests {
     async fn an_answer_that_lacks_a_part_serves_for_a_short_time() {
         let records = vec![("host.test.", a(1))];
         let refresh = Duration::from_mins(1);
-        for (fails, addresses, fresh_for) in [
-            (vec![], Some(1), refresh),
-            (vec![("host.test.", RecordType::AAAA)], Some(1), AGAIN),
-            (vec![("host.test.", RecordType::AAAA), ("host.test.", RecordType::A)], None, AGAIN),
+        for (fails, addresses, partial, fresh_for) in [
+            (vec![], 1, false, refresh),
+            (vec![("host.test.", RecordType::AAAA)], 1, true, AGAIN),
+            (vec![("host.test.", RecordType::AAAA), ("host.test.", RecordType::A)], 0, true, AGAIN),
         ] {
-            let mut resolver = Resolver::new(&[failing(records.clone(), fails).await]);
+            let mut resolver = asking(failing(records.clone(), fails).await);
             let name = Name { host: "host.test".to_owned(), port: Some(5080) };
             let mut targets = Targets::default();
             targets.look_up(name, &mut resolver);
             let (_, resolved) = Targets::learn(targets.answered().await.unwrap(), refresh);
-            assert_eq!((resolved.addresses.map(|all| all.len()), resolved.fresh_for), (addresses, fresh_for));
+            let seen = (resolved.addresses.len(), resolved.partial, resolved.fresh_for);
+            assert_eq!(seen, (addresses, partial, fresh_for));
         }
     }
 
@@ -125,7 +124,7 @@ mod tests {
     async fn questions_that_are_too_many_are_counted_and_others_not() {
         // Nobody answers.
         let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut resolver = Resolver::new(&[silent.local_addr().unwrap()]);
+        let mut resolver = asking(silent.local_addr().unwrap());
         let mut targets = Targets::default();
         let name = |index: usize| Name { host: format!("host{index}.test"), port: None };
         for index in (0..MOST).chain(0..MOST) {
