@@ -106,7 +106,7 @@ pub(super) fn curves(
 fn extent(options: &Options) -> (usize, Length) {
     options.scale(
         (3, Length { settle: 40, count: 60, doubling: DOUBLING }),
-        (1, Length { settle: 30, count: 15, doubling: DOUBLING }),
+        (1, Length { settle: 30, count: 20, doubling: DOUBLING }),
         (1, Length { settle: 1, count: 2, doubling: 0.25 }),
     )
 }
