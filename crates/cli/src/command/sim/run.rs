@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     pub(super) file: PathBuf,
     /// Runs it at each of several values of a key, and prints a row for each.
     ///
-    /// KEY is as `sarabande check` names it, such as calls.main.rate, host.core.count or link[0].loss, and need not be
+    /// KEY is as `sarabande check` names it, such as `calls.main.rate` or `link[0].loss`, and need not be
     /// in the file. VALUES are a list or a range with both ends, or both: 100,200,300 or 100..500/50. Words and numbers
     /// with units need no quotes: none,delay or 1%..5%/1%. The same seeds serve at every value.
     #[arg(long, value_name = "KEY=VALUES", conflicts_with = "wire")]
