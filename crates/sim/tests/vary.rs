@@ -186,6 +186,8 @@ fn the_page_has_bars_over_words_and_the_unit_of_quantities() {
         assert_eq!(plot.x.scale, Scale::Names(vec!["none".into(), "delay".into()]));
         assert_eq!((plot.y.scale.clone(), plot.references.len()), (Scale::Linear, 0));
     }
+    // Bars have no dashes by which offered and completed calls could share a colour.
+    assert!(figure.plots[0].series.iter().all(|series| series.colour.is_none()));
     let times = judged("timers.t1", &["300ms", "500ms"], &[false, true]);
     let figure = times.figure("vary", "vary.toml", "300ms,500ms");
     assert_eq!(figure.plots[0].x.label, "timers.t1 (ms)");

@@ -165,11 +165,16 @@ impl Sweep {
 
     fn calls(&self) -> Plot {
         let mut plot = self.plot("Calls offered and completed", Axis::linear("calls/s"));
+        // A curve of a stream's offered calls is told from that of its completed ones by its dashes; bars are all alike.
+        let paired =
+            |series: Series, at| if self.quantities().is_some() { series.colour(at) } else { series };
         for (at, stream) in self.points[0].survey.streams.iter().enumerate() {
             let offered = format!("{} offered", stream.name);
-            plot.series(self.series(offered, Style::Law, |survey| survey.streams[at].offered).colour(at));
+            let offered = self.series(offered, Style::Law, |survey| survey.streams[at].offered);
             let completed = format!("{} completed", stream.name);
-            plot.series(self.series(completed, Style::Line, |survey| survey.streams[at].goodput).colour(at));
+            let completed = self.series(completed, Style::Line, |survey| survey.streams[at].goodput);
+            plot.series(paired(offered, at));
+            plot.series(paired(completed, at));
         }
         plot
     }
