@@ -80,7 +80,12 @@ impl Dialog {
 
     /// Whether the message comes from this dialog's remote party.
     pub(crate) fn has_remote_tag(&self, tag: Option<&[u8]>) -> bool {
-        &self.text[self.tag_at as usize..] == tag.unwrap_or_default()
+        self.remote_tag() == tag.unwrap_or_default()
+    }
+
+    /// The tag of the remote party; empty if it gave none.
+    pub(crate) fn remote_tag(&self) -> &[u8] {
+        &self.text[self.tag_at as usize..]
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use wire::Message;
 use wire::build::RequestBuilder;
 
-/// The transaction of a call that a request belongs to: the last character of its branch.
+/// The transaction of a call that a request belongs to: a character of its branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leg {
     /// INVITE, its CANCEL, and its ACK to a refusal: one branch (RFC 3261 §9.1, §17.1.1.3).
@@ -15,7 +15,7 @@ pub(super) enum Leg {
     Ack,
     /// BYE.
     Bye,
-    /// The BYE of a second dialog that a forked INVITE made.
+    /// The BYE of another dialog that a forked INVITE made. There may be several: the tag of the other side follows.
     ForkBye,
 }
 
@@ -29,10 +29,14 @@ impl Leg {
 
 /// Token and leg of a branch of ours.
 pub(super) fn read_branch(branch: &[u8]) -> Option<(Token, Leg)> {
-    let (token, letter) = Token::split(branch.strip_prefix(COOKIE.as_bytes())?)?;
-    let leg = Leg::ALL.into_iter().find(|leg| letter == [leg.letter() as u8])?;
-    Some((token, leg))
+    let (token, rest) = Token::split(branch.strip_prefix(COOKIE.as_bytes())?)?;
+    let (letter, tag) = rest.split_first()?;
+    let leg = Leg::ALL.into_iter().find(|leg| *letter == leg.letter() as u8)?;
+    (tag.is_empty() || leg == Leg::ForkBye).then_some((token, leg))
 }
+
+/// What follows the Via.
+const FORWARDS: &str = "\r\nMax-Forwards: 70\r\n";
 
 /// The messages of a caller, ready but for the tokens and for what the other side decides.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ pub(super) struct Texts {
     cancel: Pattern,
     /// ACK to a refusal, up to To.
     refusal_ack: Pattern,
-    /// Via and Max-Forwards of requests in a dialog, by leg.
+    /// Via of requests in a dialog, by leg, up to the end of the branch.
     vias: [Pattern; Leg::ALL.len()],
     /// From to the end of these requests.
     ack_end: Pattern,
@@ -51,14 +55,14 @@ pub(super) struct Texts {
 impl Texts {
     pub(super) fn new(config: &CallerConfig) -> Self {
         let CallerConfig { local, uri, .. } = config;
-        let route = |leg| format!("Via: {}\r\nMax-Forwards: 70\r\n", via(*local, leg));
+        let via = |leg| format!("Via: {}", via(*local, leg));
         let party = format!("From: {}\r\nCall-ID: {HOLE}\r\n", from(*local));
         let pattern = |text: String| Pattern::new(text.into_bytes());
         Self {
             invite: Pattern::new(whole(config, "INVITE")),
             cancel: Pattern::new(whole(config, "CANCEL")),
-            refusal_ack: pattern(format!("ACK {uri} SIP/2.0\r\n{}{party}", route(Leg::Invite))),
-            vias: Leg::ALL.map(|leg| pattern(route(leg))),
+            refusal_ack: pattern(format!("ACK {uri} SIP/2.0\r\n{}{FORWARDS}{party}", via(Leg::Invite))),
+            vias: Leg::ALL.map(|leg| pattern(via(leg))),
             ack_end: pattern(format!("{party}CSeq: 1 ACK\r\nContent-Length: 0\r\n\r\n")),
             bye_end: pattern(format!("{party}CSeq: 2 BYE\r\nContent-Length: 0\r\n\r\n")),
         }
@@ -98,6 +102,11 @@ impl Texts {
             out.extend_from_slice(part);
         }
         self.vias[leg as usize].write(token, out);
+        // RFC 3261 §8.1.1.7: no two requests share a branch, and the forks' BYEs share all else.
+        if leg == Leg::ForkBye {
+            out.extend_from_slice(dialog.remote_tag());
+        }
+        out.extend_from_slice(FORWARDS.as_bytes());
         out.extend_from_slice(dialog.lines());
     }
 }

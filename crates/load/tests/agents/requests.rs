@@ -255,6 +255,26 @@ fn a_second_party_that_answers_is_hung_up() {
     assert_eq!((results.forks_hung_up, results.calls_completed, results.bye_refused.len()), (1, 1, 0));
 }
 
+/// RFC 3261 §8.1.1.7: a proxy would take two requests of one branch for one that is repeated, and swallow the second.
+#[test]
+fn the_byes_to_two_forks_have_branches_of_their_own() {
+    let config = CallerConfig { holding: Holding::Fixed(Duration::from_mins(1)), ..caller_config(10.0, 1) };
+    let mut net = Net::new(config, vec![answerer_config(0), answerer_config(1)], 2);
+    net.run_until(5.0);
+    let one = fork(&net.sent(true, "SIP/2.0 200")[0].2);
+    for answer in [&one, &one, &one.replace("another", "third")] {
+        net.inject(address(20_002), address(20_000), answer);
+    }
+    net.run();
+    let byes = net.trace.iter().filter(|(_, to, text)| *to == address(20_002) && text.starts_with("BYE "));
+    let branches: Vec<_> = byes.map(|(.., text)| text.split_once("branch=").map(|via| via.1)).collect();
+    let branches: Vec<_> = branches.iter().map(|via| via.and_then(|via| via.split_once("\r\n"))).collect();
+    let [first, again, other] = branches[..] else { panic!("{branches:?}") };
+    let branch = |via: Option<(&str, &str)>| via.map(|via| via.0.to_owned());
+    assert_eq!(branch(first), branch(again), "the 2xx came again, and so does the BYE");
+    assert_ne!(branch(first), branch(other));
+}
+
 /// The 2xx of answerer 1 to the INVITE that answerer 0 has answered with this one.
 fn fork(answer: &str) -> String {
     let fork = answer.replace("sip:answerer-0@127.0.0.1:20001", "sip:answerer-1@127.0.0.1:20002");
