@@ -20,15 +20,18 @@ pub enum Drop {
     Orphan,
     /// There is no address to send it to: a Via names a host or no unicast address.
     NoTarget,
-    /// An answer of our own that no datagram holds: it repeats header fields of the request, which fill one.
+    /// An answer of our own that would be much longer than its request, or that no datagram holds: it repeats header
+    /// fields of the request.
     TooLong,
+    /// A request to be refused without CSeq, to which no answer could be matched, or so short that it is none.
+    Unanswerable,
     /// It goes to a host name that is being asked for: its repetition will find the address.
     Unresolved,
 }
 
 impl Drop {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Unreadable(Discard::Empty),
         Self::Unreadable(Discard::KeepAlive),
         Self::Unreadable(Discard::NotSip),
@@ -42,6 +45,7 @@ impl Drop {
         Self::Orphan,
         Self::NoTarget,
         Self::TooLong,
+        Self::Unanswerable,
         Self::Unresolved,
     ];
 
@@ -56,6 +60,7 @@ impl Drop {
             Self::Orphan => "orphan",
             Self::NoTarget => "no_target",
             Self::TooLong => "too_long",
+            Self::Unanswerable => "unanswerable",
             Self::Unresolved => "unresolved",
         }
     }

@@ -6,6 +6,7 @@ use crate::{Drop, Topology};
 use balance::CallKey;
 use base::Outbox;
 use std::net::SocketAddr;
+use wire::build::ResponseBuilder;
 use wire::{Message, Method, request_source_target};
 
 /// How the To tags begin that we make.
@@ -70,8 +71,16 @@ impl From<Refused> for Halt {
 
 /// RFC 3261 §11.2: what a 200 to OPTIONS SHOULD have. No body is read, and no extension for endpoints is known: that is
 /// what an empty Accept and Supported say (§20.1, §20.37). A proxy is there for every method, so it SHOULD omit Allow.
-const CAPABILITIES: [(&str, &str); 4] =
-    [("Accept", ""), ("Accept-Encoding", "identity"), ("Accept-Language", "en"), ("Supported", "")];
+const CAPABILITIES: [(&str, &[u8]); 4] =
+    [("Accept", b""), ("Accept-Encoding", b"identity"), ("Accept-Language", b"en"), ("Supported", b"")];
+
+/// The most bytes by which an answer is longer than its request. What it adds: `received` and `rport` in the topmost Via,
+/// the tag, Content-Length, the difference between status line and request line, long names of header fields.
+const GROWTH_MAX: usize = 100;
+
+/// No request that RFC 3261 §8.1.1 allows is shorter, with names of one letter. So no answer is more than twice as long as
+/// its request, whoever forged its source.
+const ANSWERED_MIN: usize = 100;
 
 /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7).
 ///
@@ -88,21 +97,42 @@ pub(crate) fn answer<E>(
     if message.method() == Some(Method::Ack) {
         return Err(Drop::Ack);
     }
+    let length = message.bytes().len();
+    // RFC 3261 §17.1.3: without a CSeq nobody could tell what is answered.
+    if length < ANSWERED_MIN || message.header("CSeq").is_none() {
+        return Err(Drop::Unanswerable);
+    }
     let to = request_source_target(message.top_via(), from).unwrap_or(from);
     // A Via with `maddr` may lead out of the family of the listener that was asked.
     let listener = topology.listener_for(listener, to).ok_or(Drop::NoTarget)?;
     let tag = own_tag(tokens, message);
-    // RFC 3261 §16.3 step 5: the tags that we do not know, which are all.
-    let unsupported: Vec<_> = message.proxy_require().map(String::from_utf8_lossy).collect();
-    let unsupported = unsupported.join(", ");
-    let unsupported = [("Unsupported", unsupported.as_str())];
-    let headers = match own {
-        Own::Capabilities => &CAPABILITIES[..],
-        Own::Refused(refusal) if refusal.status == 420 => &unsupported[..],
+    let unsupported = unsupported(message);
+    let unsupported = [("Unsupported", &unsupported[..])];
+    let headers: &[(&str, &[u8])] = match own {
+        Own::Capabilities => &CAPABILITIES,
+        Own::Refused(refusal) if refusal.status == 420 => &unsupported,
         Own::Refused(_) => &[],
     };
-    let sent = out.send_at_most(LARGEST, listener, to, |buffer| {
-        wire::write_response(message, from, own.status(), own.reason(), &tag, headers, buffer);
-    });
+    let most = LARGEST.min(length + GROWTH_MAX);
+    let mut send = |headers: &[(&str, &[u8])]| {
+        out.send_at_most(most, listener, to, |buffer| {
+            let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);
+            headers.iter().fold(reply, |reply, (name, value)| reply.header(name, value)).finish(b"");
+        })
+    };
+    // What it SHOULD have comes after the bound.
+    let sent = send(headers) || (matches!(own, Own::Capabilities) && send(&[]));
     sent.then_some(()).ok_or(Drop::TooLong)
+}
+
+/// RFC 3261 §16.3 step 5: the option tags that we do not know, which are all. Never longer than where they stood.
+fn unsupported(message: &Message<'_>) -> Vec<u8> {
+    let mut list = Vec::new();
+    for tag in message.proxy_require() {
+        if !list.is_empty() {
+            list.push(b',');
+        }
+        list.extend_from_slice(tag);
+    }
+    list
 }

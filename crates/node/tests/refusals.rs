@@ -55,7 +55,7 @@ fn extensions_that_a_proxy_would_have_to_know() {
     let mut bed = Bed::new(Site::plain());
     let invite = Req::new("INVITE", "require", client()).with("Proxy-Require", "foo, bar");
     let sent = refusal(&mut bed, &invite.clone().with("Proxy-Require", "baz"), 420);
-    assert_eq!(sent.message().header("Unsupported"), Some(&b"foo, bar, baz"[..]));
+    assert_eq!(sent.message().header("Unsupported"), Some(&b"foo,bar,baz"[..]));
     // Require is for the user agents.
     let sent = bed.one(0, client(), &Req::new("INVITE", "ua", client()).with("Require", "foo").bytes());
     assert!(bed.is_node(sent.to));
@@ -100,6 +100,8 @@ fn faults_are_counted_by_their_reason() {
         bed.dropped(0, client(), not_sip, "not_sip");
     }
     bed.dropped(0, client(), b"OPTIONS sip:a SIP/2.0\r\nCall-ID: a\r\n\r\n", "no_via");
+    let nameless = text.replace("CSeq: 1 OPTIONS\r\n", "");
+    bed.dropped(0, client(), nameless.as_bytes(), "unanswerable");
     bed.dropped(0, client(), b"", "empty");
 }
 
@@ -197,9 +199,6 @@ fn an_answer_that_no_datagram_holds() {
     };
     let longest = request(&"x".repeat(65_507 - request("").len()));
     bed.dropped(0, client(), longest.as_bytes(), "too_long");
-    // Values grow as they are listed.
-    let many = Req::new("OPTIONS", "many", client()).with("Proxy-Require", &vec!["a"; 30_000].join(","));
-    bed.dropped(0, client(), &many.bytes(), "too_long");
     assert!(bed.shard.counters().replies.is_empty());
 }
 

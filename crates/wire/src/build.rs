@@ -151,13 +151,15 @@ impl<'o> ResponseBuilder<'o> {
     }
 }
 
-/// All Via lines, values as they are but for the mark on the topmost one.
+/// All Via lines as they are, but for the mark on the topmost one: however many there are, the response grows by that
+/// alone. So the name stays as it is written, too.
 fn push_vias(request: &Message<'_>, source: SocketAddr, out: &mut Vec<u8>) {
     let bytes = request.bytes;
     let mut pieces = target::mark(&request.top_via, source);
     for line in request.fields.via.lines(bytes, Name::Via) {
-        out.extend_from_slice(b"Via: ");
-        let value = line.trimmed(bytes);
+        out.extend_from_slice(line.name.of(bytes));
+        out.push(b':');
+        let value = line.value;
         let mut done = value.start as usize;
         // Only the first line has any.
         for (at, text) in pieces.drain(..) {

@@ -38,6 +38,7 @@ rules! {
         NoSip = "what was sent is no SIP",
         Surplus = "more was sent than a message",
         Malformed = "a malformed request was neither answered nor dropped",
+        AnswerGrowth = "an own answer much longer than its request",
         // Of a balancer: `Watch`.
         Family = "a balancer sent by a socket of the other family",
         Unreadable = "a balancer sent something for what is unreadable",

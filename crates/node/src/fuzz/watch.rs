@@ -3,6 +3,10 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use wire::{Fault, Host, Message, SipUri, request_source_target, response_target};
 
+/// What an answer adds to what it copies: `received` and `rport` with an IPv6 address, a tag, Content-Length, the longer
+/// names of header fields, and a status line that is longer than a short request line.
+const GROWTH_MAX: usize = 140;
+
 /// Watches what goes into an element and what comes out, and knows nothing of the inside: panics when a datagram leaves
 /// that should not, or otherwise than RFC 3261 §16 has it.
 #[derive(Debug)]
@@ -57,12 +61,13 @@ impl Watch {
         let back = request_source_target(request.top_via(), from).unwrap_or(from);
         Rule::Copies.holds(sent.len() <= self.nodes.len(), format_args!("{}", sent.len()));
         if let Some(fault) = request.fault() {
-            return malformed(fault, back, sent);
+            return malformed(fault, request, back, sent);
         }
         for one in sent {
             let message = scanned(one);
             Rule::OtherCall.equal(message.call_id(), request.call_id());
             if let Some(status) = message.status() {
+                grows_little(request.bytes(), one);
                 Rule::AnswerTarget.equal((one.to, sent.len()), (back, 1));
                 Rule::AckAnswer
                     .holds(request.method() != Some(wire::Method::Ack), format_args!("with {status}"));
@@ -100,8 +105,17 @@ impl Watch {
     }
 }
 
+/// An answer of the element's own, which may reach somebody who never asked, is about as long as its request.
+pub(super) fn grows_little(request: &[u8], answer: &Sent) {
+    let (asked, got) = (request.len(), answer.bytes.len());
+    Rule::AnswerGrowth.holds(got <= asked + GROWTH_MAX, format_args!("{got} bytes for {asked}"));
+}
+
 /// What may become of a request with this fault from who is reached at `back`.
-pub(super) fn malformed(fault: Fault, back: SocketAddr, sent: &[Sent]) {
+pub(super) fn malformed(fault: Fault, request: &Message<'_>, back: SocketAddr, sent: &[Sent]) {
+    for one in sent {
+        grows_little(request.bytes(), one);
+    }
     // The answer copies what is malformed, and so may be as unreadable.
     let start = format!("SIP/2.0 {} ", fault.status);
     let fine = |one: &Sent| one.to == back && one.bytes.starts_with(start.as_bytes());

@@ -78,6 +78,10 @@ pub(crate) fn of_requests() -> Vec<Canary> {
         }),
         breaks(Rule::OwnAnswer)
             .on(is_invite, |_, _, bytes, from, sent| *sent = vec![response(bytes, from, 200)]),
+        breaks(Rule::AnswerGrowth).on(is_invite, |_, _, bytes, from, sent| {
+            *sent = vec![response(bytes, from, 486)];
+            add(&mut sent[0].bytes, "CSeq", &format!("Unsupported: {}", "x".repeat(2_000)));
+        }),
         breaks(Rule::AckAnswer)
             .on(is_ack, |_, _, bytes, from, sent| *sent = vec![response(bytes, from, 486)]),
         breaks(Rule::Stranger)

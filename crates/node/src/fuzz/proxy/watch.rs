@@ -1,6 +1,6 @@
 //! What a stateful proxy may send, and when.
 
-use super::super::watch::{malformed, names, scanned};
+use super::super::watch::{grows_little, malformed, names, scanned};
 use super::super::{Rule, Sent};
 use super::transactions::{Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
 use crate::ProxyReport;
@@ -150,7 +150,7 @@ impl ProxyWatch {
         let reachable = self.listeners.iter().any(|listener| listener.is_ipv4() == asked.is_ipv4());
         let back = if reachable { asked } else { from };
         if let Some(fault) = request.fault() {
-            return malformed(fault, back, sent);
+            return malformed(fault, request, back, sent);
         }
         let why = Why::Request { request, from, back };
         let Some(id) = ServerId::new(request.top_via(), method_of(request)) else {
@@ -257,6 +257,9 @@ impl ProxyWatch {
         };
         Rule::ProxyAnswerTarget.equal(sent.to, server.back);
         let at_once = matches!(why, Why::Request { .. });
+        if at_once {
+            grows_little(&server.request, sent);
+        }
         let may_503 = at_once && server.attempts == 0;
         Rule::Late503.holds(status != 503 || may_503, format_args!("to {}", sent.to));
         server.answered(self.now, status, &sent.bytes, false);
