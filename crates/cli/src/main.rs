@@ -1,8 +1,13 @@
 //! The `sarabande` command: reads arguments and prints; everything else is in the crates below.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)] // They panic where nobody reads: module `print`.
+
+#[macro_use]
+mod print;
 mod admin;
 mod command;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -41,7 +46,24 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let outcome = match Arguments::try_parse() {
+        Ok(arguments) => run(arguments),
+        // What `--help` and `--version` ask for comes as an error, too, and goes to standard output.
+        Err(answer) if !answer.use_stderr() => answer.print().map_err(print::failed),
+        Err(error) => error.exit(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if print::is_closed(&error) => ExitCode::from(print::CLOSED),
+        Err(error) => {
+            print_note!("sarabande: {error:#}");
+            ExitCode::from(admin::Exit::code_of(&error))
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    match arguments.command {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Check(arguments) => command::check::run(&arguments),
         Command::Demo(arguments) => command::demo::run(&arguments),
@@ -51,12 +73,5 @@ fn main() -> ExitCode {
         Command::Reload(arguments) => command::reload::run(&arguments),
         Command::Sim(arguments) => command::sim::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("sarabande: {error:#}");
-            ExitCode::from(admin::Exit::code_of(&error))
-        }
     }
 }

@@ -1,3 +1,4 @@
+use crate::print;
 use anyhow::{Result, bail};
 use config::scenario;
 use std::path::PathBuf;
@@ -26,22 +27,22 @@ enum Kind {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(kind) = arguments.schema {
         match kind {
-            Kind::Config => print!("{}", config::schema()),
-            Kind::Scenario => print!("{}", scenario::schema()),
+            Kind::Config => print::text(config::schema())?,
+            Kind::Scenario => print::text(scenario::schema())?,
         }
     } else if let Some(kind) = arguments.reference {
         match kind {
-            Kind::Config => print!("{}", config::reference()),
-            Kind::Scenario => print!("{}", scenario::reference()),
+            Kind::Config => print::text(config::reference())?,
+            Kind::Scenario => print::text(scenario::reference())?,
         }
     } else if let Some(file) = arguments.file.as_ref().filter(|file| scenario::is_scenario(file)) {
         match scenario::load(file) {
-            Ok(scenario) => println!("{}: fine: {}", file.display(), scenario.outlook()),
+            Ok(scenario) => print_line!("{}: fine: {}", file.display(), scenario.outlook())?,
             Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
         }
     } else if let Some(file) = &arguments.file {
         match config::load(file) {
-            Ok(config) => println!("{}: fine: {}", file.display(), config.summary()),
+            Ok(config) => print_line!("{}: fine: {}", file.display(), config.summary())?,
             Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
         }
     }

@@ -1,8 +1,9 @@
 use super::status::{MEMBERS, plural, span};
 use crate::admin::{Target, escape};
+use crate::print;
 use anyhow::{Result, bail};
 use server::admin::view::{Member, Members};
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 /// How often a waiting drain looks.
@@ -31,29 +32,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return wait(target, meant.members);
     }
     for member in &meant.members {
-        println!("{}: {}, {}", member.address, member.state, left(std::slice::from_ref(member)));
+        print_line!("{}: {}, {}", member.address, member.state, left(std::slice::from_ref(member)))?;
     }
     Ok(())
 }
 
 /// Shows what is left until nothing is: in one line on a terminal, in a line for each change elsewhere.
 fn wait(target: &Target, mut members: Vec<Member>) -> Result<()> {
-    let mut screen = stdout();
+    let terminal = stdout().is_terminal();
     let mut shown = String::new();
     loop {
         let names: Vec<_> = members.iter().map(|member| member.address.to_string()).collect();
         let line = format!("{}: {}", names.join(", "), left(&members));
-        if screen.is_terminal() {
-            write!(screen, "\r\x1b[K{line}")?;
-            screen.flush()?;
+        if terminal {
+            print::text(format_args!("\r\x1b[K{line}"))?;
         } else if line != shown {
-            writeln!(screen, "{line}")?;
+            print::line(&line)?;
         }
         shown = line;
         let done = members.iter().all(|member| member.calls == 0 && member.transactions == 0);
         let undone = members.iter().find(|member| !member.draining);
-        if (done || undone.is_some()) && screen.is_terminal() {
-            writeln!(screen)?;
+        if (done || undone.is_some()) && terminal {
+            print::line("")?;
         }
         if let Some(member) = undone {
             bail!("{} does not drain any more: somebody has undone it", member.address);

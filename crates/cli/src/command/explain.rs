@@ -1,6 +1,7 @@
 use super::load::table::table;
 use super::status::word_column;
 use crate::admin::{Exit, Target, escape};
+use crate::print;
 use anyhow::{Context, Result};
 use server::admin::view::{Candidate, Explanation};
 use std::io::Read;
@@ -39,9 +40,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let path = format!("/api/explain{}", from.unwrap_or_default());
     let explanation: Explanation = arguments.target.post(&path, &request)?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&explanation)?);
+        print::line(serde_json::to_string_pretty(&explanation)?)?;
     } else {
-        println!("{}", text(&explanation));
+        print::line(text(&explanation))?;
     }
     if explanation.member.is_none() && !is_searched(&explanation) {
         return Err(Exit::no(format!("the request would go to no member: {}", explanation.why)));

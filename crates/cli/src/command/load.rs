@@ -5,6 +5,7 @@ mod call;
 pub(crate) mod table;
 mod watch;
 
+use crate::print;
 use anyhow::{Context, Result};
 use load::Holding;
 use serde_json::{Value, json};
@@ -56,15 +57,16 @@ impl Common {
     fn finish(&self, summary: &str, result: &Value) -> Result<()> {
         let json = || serde_json::to_string_pretty(result).context("cannot write JSON");
         match self.json.as_deref() {
-            None => println!("{summary}"),
+            None => print::line(summary)?,
             Some(path) if path == Path::new("-") => {
-                eprintln!("{summary}");
-                println!("{}", json()?);
+                print::note(summary);
+                print::line(json()?)?;
             }
             Some(path) => {
-                println!("{summary}");
+                // First: who reads the summary may be gone.
                 std::fs::write(path, json()? + "\n")
                     .with_context(|| format!("cannot write {}", path.display()))?;
+                print::line(summary)?;
             }
         }
         Ok(())

@@ -11,9 +11,9 @@ pub(crate) struct Arguments {
 /// Has the server read its configuration again. With an error in it, nothing changes.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let reloaded: Reloaded = arguments.target.post("/api/reload", b"")?;
-    println!("configuration reloaded");
+    print_line!("configuration reloaded")?;
     for what in reloaded.needs_restart {
-        println!("{what} changed: takes effect with the next start");
+        print_line!("{what} changed: takes effect with the next start")?;
     }
     Ok(())
 }

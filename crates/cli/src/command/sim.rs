@@ -41,9 +41,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Figures(arguments) => figures::all(arguments),
         What::Run(arguments) => run::run(arguments),
         What::Swarm(arguments) => swarm::run(arguments),
-        What::List => {
-            figures::list();
-            Ok(())
-        }
+        What::List => figures::list(),
     }
 }

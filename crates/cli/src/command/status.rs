@@ -1,5 +1,6 @@
 use super::load::table::{milliseconds, table};
 use crate::admin::{Exit, Target};
+use crate::print;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
@@ -25,9 +26,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if health.role == "proxy" {
         if arguments.json {
             let proxy: Value = target.get("/api/proxy")?;
-            println!("{:#}", json!({ "health": &health, "proxy": proxy }));
+            print_line!("{:#}", json!({ "health": &health, "proxy": proxy }))?;
         } else {
-            println!("{}", proxy_text(&health, &target.get("/api/proxy")?));
+            print::line(proxy_text(&health, &target.get("/api/proxy")?))?;
         }
     } else if arguments.json {
         let members: Value = target.get(MEMBERS)?;
@@ -37,10 +38,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "members": &members["members"],
             "names": &members["names"],
         });
-        println!("{all:#}");
+        print_line!("{all:#}")?;
     } else {
         let members: Members = target.get(MEMBERS)?;
-        println!("{}", text(&health, &target.get("/api/sessions")?, &members));
+        print::line(text(&health, &target.get("/api/sessions")?, &members))?;
     }
     if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
 }

@@ -8,6 +8,7 @@ mod summary;
 mod tracks;
 mod view;
 
+use crate::print;
 use act::{Act, Outcome, Plot};
 use anyhow::{Result, bail};
 use screen::Screen;
@@ -51,9 +52,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let outcomes = tokio::task::LocalSet::new().block_on(&runtime, play(arguments, &mut screen));
     drop(screen);
     let (outcomes, quit) = outcomes?;
-    println!("{}", summary::text(&outcomes));
+    print::line(summary::text(&outcomes))?;
     if let Some(quit) = quit {
-        println!("\n{quit}");
+        print_line!("\n{quit}")?;
     }
     verdict(&outcomes)
 }

@@ -1,4 +1,5 @@
 use super::act::Scene;
+use anyhow::Result;
 use std::time::{Duration, Instant};
 
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -15,7 +16,7 @@ impl Lines {
         Self { next: Instant::now(), act: String::new(), news: 0 }
     }
 
-    pub(super) fn show(&mut self, scene: &Scene<'_>) {
+    pub(super) fn show(&mut self, scene: &Scene<'_>) -> Result<()> {
         let policy = &scene.act.policy;
         if self.act != scene.number {
             scene.number.clone_into(&mut self.act);
@@ -23,12 +24,18 @@ impl Lines {
             self.next = Instant::now() + LINE_EVERY;
         }
         for news in &scene.news[self.news..] {
-            println!("{} {policy:<12} {news}", scene.number);
+            print_line!("{} {policy:<12} {news}", scene.number)?;
         }
         self.news = scene.news.len();
         if Instant::now() >= self.next {
             self.next += LINE_EVERY;
-            println!("{} {policy:<12} {:4.1} s  {}", scene.number, scene.seconds, scene.results.progress());
+            print_line!(
+                "{} {policy:<12} {:4.1} s  {}",
+                scene.number,
+                scene.seconds,
+                scene.results.progress()
+            )?;
         }
+        Ok(())
     }
 }

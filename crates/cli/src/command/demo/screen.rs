@@ -25,7 +25,7 @@ impl Screen {
             Self::Terminal(terminal) => {
                 terminal.draw(|frame| view::draw(frame, scene))?;
             }
-            Self::Lines(lines) => lines.show(scene),
+            Self::Lines(lines) => lines.show(scene)?,
         }
         Ok(())
     }
@@ -47,7 +47,8 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if let Self::Terminal(_) = self {
-            ratatui::restore();
+            // Where the terminal is gone there is nothing to restore.
+            let _ = ratatui::try_restore();
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let seed = arguments.common.seed();
     let servers = start(arguments, seed)?;
     for Named { name, agent } in &servers {
-        eprintln!("{name} takes calls on {}, seed {seed}", agent.address());
+        print_note!("{name} takes calls on {}, seed {seed}", agent.address());
     }
     let mut answered = 0;
     let line = || {

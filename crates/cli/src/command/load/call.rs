@@ -1,5 +1,6 @@
 use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
+use crate::print;
 use anyhow::{Context, Result, bail, ensure};
 use base::Rng;
 use load::{ArrivalPlan, CallerConfig, Holding, Process, Results, Step, Timers};
@@ -76,7 +77,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         "at --rate 0 no call starts; give a rate, or a --ramp from one to 0"
     );
     let callers = start(arguments, seed)?;
-    eprintln!("{}", announcement(arguments, &callers, seed));
+    print::note(announcement(arguments, &callers, seed));
     let mut started = 0;
     let mut line = || {
         let total = total(callers.iter().map(Running::snapshot));
@@ -91,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let finished = || callers.iter().all(Running::is_finished);
     let ended = watch(&mut line, |_| finished())?;
     if ended.interrupted {
-        eprintln!("ending the calls in progress; once more ends at once");
+        print_note!("ending the calls in progress; once more ends at once");
         callers.iter().for_each(Running::wind_down);
         watch(&mut line, |elapsed| finished() || elapsed >= LAST_CALLS)?;
     }

@@ -45,7 +45,7 @@ pub(super) fn watch(mut line: impl FnMut() -> String, done: impl Fn(Duration) ->
             if elapsed >= next_line {
                 let line = line();
                 if line != last {
-                    eprintln!("{:4.0} s  {line}", elapsed.as_secs_f64());
+                    print_note!("{:4.0} s  {line}", elapsed.as_secs_f64());
                     last = line;
                 }
                 next_line += LINE_EVERY;

@@ -1,6 +1,7 @@
 //! Makes figures, with a progress bar, and sums up their verdicts.
 
 use crate::command::load::table::table;
+use crate::print;
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -50,7 +51,7 @@ pub(super) fn all(arguments: &All) -> Result<()> {
     make(sim::figures::all(), &arguments.common)
 }
 
-pub(super) fn list() {
+pub(super) fn list() -> Result<()> {
     let mut table = table(&["figure", "what", "source"]);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
@@ -58,7 +59,7 @@ pub(super) fn list() {
     for entry in sim::figures::all() {
         table.add_row([entry.name, entry.title, entry.source]);
     }
-    println!("{table}");
+    print::line(&table)
 }
 
 fn make(entries: &[Entry], common: &Common) -> Result<()> {
@@ -79,10 +80,9 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     let shown = figures.iter().flat_map(|figure| figure.claims.iter().map(move |claim| (figure, claim)));
     let shown: Vec<_> = shown.filter(|(_, claim)| all || claim.verdict != Verdict::Holds).collect();
     if !shown.is_empty() {
-        println!("{}\n", claims(&shown));
+        print_line!("{}\n", claims(&shown))?;
     }
-    println!("{}\n{}", summary(&figures.iter().collect::<Vec<_>>()), page.display());
-    Ok(())
+    print_line!("{}\n{}", summary(&figures.iter().collect::<Vec<_>>()), page.display())
 }
 
 /// Figures made at a time: one may consist of a single run, or wait for its last one, and leave processors idle.

@@ -2,6 +2,7 @@
 
 use super::vary::{self, Vary};
 use crate::command::load::table::table;
+use crate::print;
 use anyhow::{Context, Result, anyhow};
 use config::scenario;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -56,19 +57,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let bar = bar(scenario.run.replications.max(1).into())?;
     let (survey, runs) = survey(&scenario, |done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&survey)?);
-    } else {
-        print(&survey);
-    }
+    // First: who reads the table may be gone.
     if let Some(out) = &arguments.out {
         let file = arguments.file.display().to_string();
         let figure = figure(&scenario, &runs[0], &arguments.name(), &file);
         let report = sim::report::write(out, &[figure])
             .with_context(|| format!("{} can't be written", out.display()))?;
-        eprintln!("report: {}", report.display());
+        print_note!("report: {}", report.display());
     }
-    Ok(())
+    if arguments.json { print::line(serde_json::to_string_pretty(&survey)?) } else { print(&survey) }
 }
 
 /// A progress bar over so many runs.
@@ -78,9 +75,9 @@ pub(super) fn bar(runs: u64) -> Result<ProgressBar> {
     Ok(bar)
 }
 
-fn print(survey: &Survey) {
+fn print(survey: &Survey) -> Result<()> {
     let runs = if survey.replications == 1 { "run" } else { "runs" };
-    println!("{}: {} {runs}, {} messages", survey.title, survey.replications, survey.messages);
+    print_line!("{}: {} {runs}, {} messages", survey.title, survey.replications, survey.messages)?;
     let mut streams = table(&["calls", "offered/s", "completed/s", "setup", "setup p99"]);
     let mut endings =
         table(&["ended", "completed", "refused", "abandoned", "INVITE unanswered", "BYE failed"]);
@@ -99,8 +96,8 @@ fn print(survey: &Survey) {
         let shares = (0..5).map(|at| show_any(shares.map(|shares| shares[at]), 100.0, 2, "%"));
         endings.add_row([name.clone()].into_iter().chain(shares));
     }
-    println!("{streams}");
-    println!("{endings}");
+    print::line(&streams)?;
+    print::line(&endings)?;
     let mut hosts = table(&["host", "utilisation", "sent again/s", "dropped/s", "rejected/s"]);
     for HostSurvey { name, utilisation, resends, dropped, rejected } in &survey.hosts {
         hosts.add_row([
@@ -111,20 +108,21 @@ fn print(survey: &Survey) {
             show(rejected, 1.0, 1),
         ]);
     }
-    println!("{hosts}");
-    println!("{}", interval_remark(survey.intervals));
-    too_wide(survey, "");
+    print::line(&hosts)?;
+    print::line(interval_remark(survey.intervals))?;
+    too_wide(survey, "")
 }
 
 /// Says what is not sure enough; `at` says of which survey.
-pub(super) fn too_wide(survey: &Survey, at: &str) {
+pub(super) fn too_wide(survey: &Survey, at: &str) -> Result<()> {
     for TooWide { stream, figure } in &survey.too_wide {
         let figure = match figure {
             Judged::Goodput => "completed calls",
             Judged::SetupSeconds => "setup time",
         };
-        println!("{at}{stream}: the interval of the {figure} is too wide; run longer or more often");
+        print_line!("{at}{stream}: the interval of the {figure} is too wide; run longer or more often")?;
     }
+    Ok(())
 }
 
 pub(super) fn interval_remark(intervals: Intervals) -> &'static str {

@@ -1,5 +1,6 @@
 //! Runs random plans on the whole node, and says which seeds fail.
 
+use crate::print;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::stats::sweep::{all_cores, sweep};
@@ -28,14 +29,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 fn replay(seed: u64) -> Result<()> {
     let replay = swarm::replay(seed);
-    println!("{}\n", replay.plan);
+    print_line!("{}\n", replay.plan)?;
     for line in &replay.log {
-        println!("{line}");
+        print::line(line)?;
     }
     match replay.verdict.outcome {
         Err(broken) => bail!("seed {seed}: {broken}"),
         Ok(summary) => {
-            println!("\nseed {seed} holds: {}; trace {}", summary.callers.progress(), summary.trace);
+            print_line!("\nseed {seed} holds: {}; trace {}", summary.callers.progress(), summary.trace)?;
             Ok(())
         }
     }
@@ -54,17 +55,17 @@ fn many(arguments: &Arguments) -> Result<()> {
     for Verdict { seed, outcome } in &verdicts {
         if let Err(broken) = outcome {
             failed += 1;
-            println!("seed {seed}: {broken} (sarabande sim swarm --seed {seed} --verbose)");
+            print_line!("seed {seed}: {broken} (sarabande sim swarm --seed {seed} --verbose)")?;
         }
     }
     let total = swarm::total(&verdicts);
-    println!(
+    print_line!(
         "{} seeds: {} calls, {} datagrams, {} changes and failures",
         verdicts.len(),
         total.calls,
         total.datagrams,
         total.actions
-    );
+    )?;
     if failed > 0 {
         bail!("{failed} of {} seeds fail", verdicts.len());
     }

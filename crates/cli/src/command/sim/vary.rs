@@ -2,6 +2,7 @@
 
 use super::run::{Arguments, bar, interval_remark, show, show_any, too_wide};
 use crate::command::load::table::table;
+use crate::print;
 use anyhow::{Context, Result, anyhow};
 use config::scenario::{self, Value};
 use sim::survey::{Point, StreamSurvey, Sweep};
@@ -127,11 +128,7 @@ fn shown(units: i64, places: u32, unit: &str) -> String {
 /// Surveys the scenario at each value, and prints a table.
 pub(super) fn run(arguments: &Arguments, vary: &Vary) -> Result<()> {
     let sweep = survey(arguments, vary)?;
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&sweep.points)?);
-    } else {
-        print(&sweep);
-    }
+    // First: who reads the table may be gone.
     if let Some(out) = &arguments.out {
         let figure = sweep.figure(&arguments.name(), &arguments.file.display().to_string(), &vary.written);
         let report = sim::report::write(out, &[figure]).and_then(|report| {
@@ -139,9 +136,9 @@ pub(super) fn run(arguments: &Arguments, vary: &Vary) -> Result<()> {
             Ok(report)
         });
         let report = report.with_context(|| format!("{} can't be written", out.display()))?;
-        eprintln!("report: {}", report.display());
+        print_note!("report: {}", report.display());
     }
-    Ok(())
+    if arguments.json { print::line(serde_json::to_string_pretty(&sweep.points)?) } else { print(&sweep) }
 }
 
 fn survey(arguments: &Arguments, Vary { key, values, .. }: &Vary) -> Result<Sweep> {
@@ -160,7 +157,7 @@ fn survey(arguments: &Arguments, Vary { key, values, .. }: &Vary) -> Result<Swee
     Ok(sweep)
 }
 
-fn print(sweep: &Sweep) {
+fn print(sweep: &Sweep) -> Result<()> {
     let several = sweep.points[0].survey.streams.len() > 1;
     let columns = [
         "calls",
@@ -200,9 +197,9 @@ fn print(sweep: &Sweep) {
             rows.add_row(row);
         }
     }
-    println!("{}: {} of {} values", sweep.points[0].survey.title, sweep.key, sweep.points.len());
-    println!("{rows}");
-    println!("{}", sweep.verdict());
+    print_line!("{}: {} of {} values", sweep.points[0].survey.title, sweep.key, sweep.points.len())?;
+    print::line(&rows)?;
+    print::line(sweep.verdict())?;
     let mut remarks: Vec<(&str, Vec<String>)> = Vec::new();
     for Point { value, survey, .. } in &sweep.points {
         let remark = interval_remark(survey.intervals);
@@ -217,11 +214,12 @@ fn print(sweep: &Sweep) {
         } else {
             String::new()
         };
-        println!("{of}{remark}");
+        print_line!("{of}{remark}")?;
     }
     for Point { value, survey, .. } in &sweep.points {
-        too_wide(survey, &format!("{} = {value}, ", sweep.key));
+        too_wide(survey, &format!("{} = {value}, ", sweep.key))?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

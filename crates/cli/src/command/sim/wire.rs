@@ -1,6 +1,7 @@
 //! Runs a scenario on real bytes: the whole node, watched by checkers.
 
 use crate::command::load::table::table;
+use crate::print;
 use anyhow::{Result, anyhow, bail};
 use config::scenario::Scenario;
 use load::Results;
@@ -12,7 +13,7 @@ pub(super) fn run(scenario: &Scenario, file: &Path, json: bool) -> Result<()> {
     let plan = sim::wire::scenario::plan(scenario).map_err(|refused| anyhow!(refused))?;
     let left_out = sim::wire::scenario::left_out(scenario);
     if !left_out.is_empty() {
-        eprintln!("Proxies take no time on bytes. Left out: {}", left_out.join("; "));
+        print_note!("Proxies take no time on bytes. Left out: {}", left_out.join("; "));
     }
     let summary = match World::new(plan, Honest).run() {
         Ok(summary) => summary,
@@ -27,20 +28,20 @@ pub(super) fn run(scenario: &Scenario, file: &Path, json: bool) -> Result<()> {
             "callers": callers,
             "answerers": answerers,
         });
-        println!("{results:#}");
+        print_line!("{results:#}")?;
     } else {
-        print(&scenario.title, &summary);
+        print(&scenario.title, &summary)?;
     }
     Ok(())
 }
 
-fn print(title: &str, Summary { counts, trace, callers, .. }: &Summary) {
-    println!("{title}: {} calls, {} datagrams, trace {trace}", counts.calls, counts.datagrams);
-    println!("{}", callers.progress());
+fn print(title: &str, Summary { counts, trace, callers, .. }: &Summary) -> Result<()> {
+    print_line!("{title}: {} calls, {} datagrams, trace {trace}", counts.calls, counts.datagrams)?;
+    print::line(callers.progress())?;
     let mut servers = table(&["server", "calls"]);
     let Results { calls_by_server, .. } = callers;
     for (name, calls) in calls_by_server {
         servers.add_row([name.clone(), calls.to_string()]);
     }
-    println!("{servers}");
+    print::line(&servers)
 }

@@ -1,0 +1,57 @@
+//! Output of the commands. A reader that goes away (`| head`) ends a command without a word, as it does other tools; a
+//! disk that is full is an error. `println!` would panic on both.
+
+use anyhow::Result;
+use std::fmt::{self, Display};
+use std::io::{self, ErrorKind, Write};
+
+/// What a shell reports of a program that SIGPIPE has ended: 128 and the number of the signal.
+pub(crate) const CLOSED: u8 = 128 + 13;
+
+/// Standard output takes no more.
+#[derive(Debug)]
+struct Failed(io::Error);
+
+impl Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write to standard output: {}", self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// Prints a line.
+pub(crate) fn line(text: impl Display) -> Result<()> {
+    writeln!(io::stdout(), "{text}").map_err(failed)
+}
+
+/// Prints a text as it is, to the last byte.
+pub(crate) fn text(text: impl Display) -> Result<()> {
+    let mut out = io::stdout();
+    write!(out, "{text}").and_then(|()| out.flush()).map_err(failed)
+}
+
+/// Prints a line to standard error: progress, and why a command has failed. Nobody may read it.
+pub(crate) fn note(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// What did not come through to standard output, as an error.
+pub(crate) fn failed(error: io::Error) -> anyhow::Error {
+    anyhow::Error::new(Failed(error))
+}
+
+/// Whether a command has ended because nobody reads what it prints.
+pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Failed>().is_some_and(|Failed(error)| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// [`line()`](crate::print::line()) with a format, to be followed by `?`.
+macro_rules! print_line {
+    ($($format:tt)*) => { $crate::print::line(format_args!($($format)*)) };
+}
+
+/// [`note`](crate::print::note) with a format.
+macro_rules! print_note {
+    ($($format:tt)*) => { $crate::print::note(format_args!($($format)*)) };
+}

@@ -1,0 +1,4 @@
+//! The program as a person or a script uses it: its real processes, pipes, files and exit codes.
+
+mod pipes;
+mod running;

@@ -1,0 +1,113 @@
+//! A reader that goes away, a disk that is full: commands end without a panic, and their exit codes are those of other
+//! tools.
+
+use crate::running::{Running, Server, folder, free, sarabande};
+use std::fs::{self, File};
+use std::io::{Read, pipe};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+/// What a shell reports of a program that SIGPIPE (13) has ended.
+const CLOSED: i32 = 128 + 13;
+
+const SCENARIO: &str = "[run]\nduration = \"20s\"\nwarm_up = \"5s\"\n[host.core]\ncapacity = 100\n\
+                        [calls.main]\npath = [\"core\"]\nrate = 20\nholding = \"1s\"\n";
+
+fn scenario(test: &str) -> PathBuf {
+    let file = folder(test).join("small.toml");
+    fs::write(&file, SCENARIO).expect("the scratch folder can be written");
+    file
+}
+
+/// A pipe that nobody reads.
+fn closed() -> Stdio {
+    let (reader, writer) = pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+/// Exit code and standard error of a command whose standard output is this.
+fn with_output(arguments: &[&str], out: Stdio) -> (Option<i32>, String) {
+    let (mut reader, writer) = pipe().expect("a pipe");
+    let mut process = Running::start(sarabande(arguments).stdout(out).stderr(writer));
+    let mut errors = String::new();
+    reader.read_to_string(&mut errors).expect("it prints UTF-8");
+    (process.wait(), errors)
+}
+
+/// Commands that print without a server.
+fn printing(scenario: &str) -> Vec<Vec<&str>> {
+    vec![
+        vec!["--help"],
+        vec!["--version"],
+        vec!["help", "sim"],
+        vec!["check", "--help"],
+        vec!["check", scenario],
+        vec!["check", "--reference"],
+        vec!["check", "--reference", "scenario"],
+        vec!["check", "--schema"],
+        vec!["sim", "list"],
+        vec!["sim", "run", scenario],
+        vec!["sim", "run", scenario, "--json"],
+        vec!["sim", "run", scenario, "--vary", "calls.main.rate=10,20"],
+        vec!["sim", "run", scenario, "--wire"],
+        vec!["sim", "swarm", "--seeds", "1"],
+        vec!["sim", "swarm", "--verbose"],
+        vec!["demo", "--seconds", "1.5", "--policy", "tlwl"],
+    ]
+}
+
+/// Each command with a reader that has gone away, with both outputs so, and with a full disk.
+fn try_all(commands: &[Vec<&str>]) {
+    for command in commands {
+        let (code, errors) = with_output(command, closed());
+        assert_eq!(code, Some(CLOSED), "{command:?} with nobody who reads: {errors}");
+        assert!(!errors.contains("panicked") && !errors.contains("sarabande: "), "{command:?}: {errors}");
+        let code = Running::start(sarabande(command).stdout(closed()).stderr(closed())).wait();
+        assert_eq!(code, Some(CLOSED), "{command:?} with both outputs closed");
+        let full = File::options().write(true).open("/dev/full").expect("a device of Linux");
+        let (code, errors) = with_output(command, full.into());
+        assert_eq!(code, Some(1), "{command:?} with a full disk: {errors}");
+        assert!(errors.contains("cannot write to standard output: No space left"), "{command:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_command_without_a_word() {
+    let scenario = scenario("pipes");
+    try_all(&printing(scenario.to_str().expect("a path in UTF-8")));
+}
+
+#[test]
+fn so_do_commands_that_ask_a_server() {
+    let member = free().to_string();
+    let mut answerer =
+        Running::start(sarabande(&["load", "answer", "--listen", &member]).stdout(closed()).stderr(closed()));
+    let server = Server::start("pipes-server", &format!("[pool.servers]\nmembers = [\"{member}\"]"));
+    let ask = |words: &[&'static str]| words.iter().copied().chain(["--admin", &server.admin]).collect();
+    let commands: Vec<Vec<&str>> = vec![
+        ask(&["status"]),
+        ask(&["status", "--json"]),
+        ask(&["explain", "--call-id", "x"]),
+        ask(&["explain", "--call-id", "x", "--json"]),
+        ask(&["reload"]),
+        vec!["drain", &member, "--admin", &server.admin],
+        vec!["drain", &member, "--wait", "--admin", &server.admin],
+        vec!["drain", &member, "--undo", "--admin", &server.admin],
+    ];
+    try_all(&commands);
+    let target = server.sip.to_string();
+    try_all(&[vec!["load", "call", "--to", &target, "--rate", "50", "--calls", "5", "--hold", "10ms"]]);
+    assert!(answerer.is_running(), "nobody reads what the answerer says");
+}
+
+/// Those who read the summary may go away; the file that was asked for is there all the same.
+#[test]
+fn files_are_written_before_anything_is_printed() {
+    let scenario = scenario("pipes-files");
+    let out = folder("pipes-files").join("out");
+    let paths = [&scenario, &out].map(|path| path.to_str().expect("a path in UTF-8"));
+    let (code, errors) = with_output(&["sim", "run", paths[0], "--out", paths[1]], closed());
+    assert_eq!(code, Some(CLOSED), "{errors}");
+    assert!(out.join("report.html").exists());
+}

@@ -1,0 +1,114 @@
+//! Processes of the program under test, each on ports of its own, that end with their test.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Bounds a hang; it times nothing.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// The program, to be given arguments.
+pub(crate) fn sarabande(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sarabande"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn output(arguments: &[&str]) -> Output {
+    sarabande(arguments).output().expect("the program can be started")
+}
+
+/// Exit code, standard output and standard error.
+pub(crate) fn outcome(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = output(arguments);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// Asks until there is a value.
+pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = probe() {
+            return value;
+        }
+        assert!(start.elapsed() < LIMIT, "waited {LIMIT:?} in vain: {what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// An address of loopback that was free a moment ago, for UDP and TCP.
+pub(crate) fn free() -> SocketAddr {
+    until("a free port", || {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?.local_addr().ok()?;
+        TcpListener::bind(udp).ok().map(|_| udp)
+    })
+}
+
+/// A folder for files of this test.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("the scratch folder can be made");
+    folder
+}
+
+/// A process that is killed with its test.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.spawn().expect("the program can be started"))
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.try_wait().expect("a child can be asked").is_none()
+    }
+
+    /// Waits until it ends by itself; its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        until("the process ends", || self.0.try_wait().expect("a child can be asked")).code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Not `expect`: a panic while panicking would hide the first one.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `sarabande run`, with its admin interface.
+pub(crate) struct Server {
+    /// For `--admin`.
+    pub(crate) admin: String,
+    pub(crate) sip: SocketAddr,
+    _process: Running,
+}
+
+impl Server {
+    /// Starts one; `role` is the text of its `[pool.NAME]` or `[proxy]`.
+    pub(crate) fn start(name: &str, role: &str) -> Self {
+        let (sip, admin) = (free(), free().to_string());
+        let file = folder(name).join("sarabande.toml");
+        let text = format!(
+            "[listen]\nudp = [\"{sip}\"]\nthreads = 1\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"0s\"\n{role}\n"
+        );
+        fs::write(&file, text).expect("the scratch folder can be written");
+        let path = file.to_str().expect("a path in UTF-8");
+        let process = Running::start(sarabande(&["run", path]).stderr(Stdio::null()));
+        let server = Self { admin, sip, _process: process };
+        // With 4 it is there, and takes no calls.
+        until("the server answers", || server.ask(&["status"]).0.filter(|code| matches!(code, 0 | 4)));
+        server
+    }
+
+    /// Runs a command against it.
+    pub(crate) fn ask(&self, command: &[&str]) -> (Option<i32>, String, String) {
+        outcome(&[command, &["--admin", &self.admin]].concat())
+    }
+}
