@@ -7,6 +7,9 @@ use wire::{Edits, Message, Method, SipUri, scheme_of};
 /// RFC 3261 §16.6 step 3.
 const MAX_FORWARDS: u32 = 70;
 
+/// RFC 5393 §5.3.3: what is added where it is missing, and the most that is passed on.
+const MAX_BREADTH: u32 = 60;
+
 /// What the Route header and the Request-URI say about where a request goes (RFC 3261 §16.4).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RouteInfo<'a> {
@@ -96,11 +99,15 @@ impl<'a> RouteInfo<'a> {
 }
 
 /// Notes the source in the topmost Via (§18.2.1) and counts the hop (§16.6 step 3): an absent Max-Forwards counts as 70
-/// and is added.
+/// and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered where it is too large. All of it goes on: a
+/// request has one branch at a time.
 pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, edits: &mut Edits) {
     edits.mark_received(message, from);
     let hops = message.max_forwards().map_or(MAX_FORWARDS, |(hops, _)| hops - 1);
     edits.set_max_forwards(message, hops);
+    if message.max_breadth().is_none_or(|(branches, _)| branches > MAX_BREADTH) {
+        edits.set_max_breadth(message, MAX_BREADTH);
+    }
 }
 
 /// §16.6 step 4: requests that begin a dialog. In one, Record-Route changes nothing.

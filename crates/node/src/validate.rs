@@ -24,10 +24,10 @@ pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
 pub(crate) const LARGEST: usize = 65_507;
 
 /// The most bytes that a request gains on its way through: a Via and two Record-Routes with IPv6 addresses and tokens
-/// are 350, `received`, `rport` and Max-Forwards 75, the brackets around a Request-URI that becomes a Route a dozen.
+/// are 350, `received`, `rport`, Max-Forwards and Max-Breadth 92, the brackets around a Request-URI that becomes a Route a dozen.
 pub(crate) const ADDED: usize = 512;
 
-/// Steps 1 to 3: syntax, scheme, Max-Forwards. And that there is room for what forwarding adds (§21.5.14): a datagram that
+/// Steps 1 to 3: syntax, scheme, Max-Forwards; and RFC 5393 §5.3.3: Max-Breadth, of which each branch needs one. And that there is room for what forwarding adds (§21.5.14): a datagram that
 /// cannot be sent would be waited for in vain.
 pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if let Some(fault) = message.fault() {
@@ -44,6 +44,12 @@ pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     // Step 3.
     if message.max_forwards().is_some_and(|(hops, _)| hops == 0) {
         return Err(refused(483, "Too Many Hops"));
+    }
+    // RFC 5393 §5.4.1: it means nothing in a CANCEL.
+    if message.max_breadth().is_some_and(|(branches, _)| branches == 0)
+        && message.method() != Some(Method::Cancel)
+    {
+        return Err(refused(440, "Max-Breadth Exceeded"));
     }
     Ok(())
 }

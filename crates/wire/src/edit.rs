@@ -107,14 +107,23 @@ impl Edits {
 
     /// Sets Max-Forwards, and adds the header field where it is missing (RFC 3261 §16.6 step 3).
     pub fn set_max_forwards(&mut self, m: &Message<'_>, n: u32) {
+        self.set_number(m, "Max-Forwards: ", m.fields.max_forwards, n);
+    }
+
+    /// Sets Max-Breadth, and adds the header field where it is missing (RFC 5393 §5.3.3).
+    pub fn set_max_breadth(&mut self, m: &Message<'_>, n: u32) {
+        self.set_number(m, "Max-Breadth: ", m.fields.max_breadth, n);
+    }
+
+    fn set_number(&mut self, m: &Message<'_>, name: &str, old: Option<(u32, Span)>, n: u32) {
         let mut digits = [0; text::DIGITS_MAX];
         let number = text::decimal(n, &mut digits);
-        match m.fields.max_forwards {
+        match old {
             Some((_, old)) => {
                 let new = self.store(&[number]);
                 self.splice(old, new, false);
             }
-            None => self.insert_line(m.fields.via_line.start, "Max-Forwards: ", number),
+            None => self.insert_line(m.fields.via_line.start, name, number),
         }
     }
 

@@ -64,6 +64,9 @@ fn readable(m: &Message<'_>) {
         inside(at);
         assert!(hops <= 255);
     }
+    if let Some((_, at)) = m.max_breadth() {
+        inside(at);
+    }
     let vias: Vec<_> = m.vias().collect();
     match m.fault() {
         // On a message that is forwarded, the iterator's first value is the scan's, and the second the other one's.
@@ -131,6 +134,7 @@ fn forward_request(m: &Message<'_>, source: SocketAddr) {
     edits.push_via(m, OWN_VIA);
     edits.push_record_route(m, b"<sip:198.51.100.1;lr>");
     edits.set_max_forwards(m, 42);
+    edits.set_max_breadth(m, 7);
     edits.pop_route(m, 1);
     edits.append_route(m, b"<sip:last>");
     edits.set_uri(m, b"sip:new@198.51.100.2");
@@ -144,6 +148,7 @@ fn forward_request(m: &Message<'_>, source: SocketAddr) {
         matches!(*after.start(), Start::Request { method_span: new, .. } if new.of(&out) == method_span.of(m.bytes()))
     );
     assert_eq!(after.max_forwards().map(|(hops, _)| hops), Some(42));
+    assert_eq!(after.max_breadth().map(|(branches, _)| branches), Some(7));
     assert_eq!(after.top_via().value.of(&out), OWN_VIA);
     let below = after.second_via().expect("the former topmost Via");
     assert_eq!(below.branch, m.top_via().branch);

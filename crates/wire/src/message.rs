@@ -32,6 +32,7 @@ pub(crate) struct Fields {
     pub(crate) from: Option<(Span, Option<Span>)>,
     pub(crate) to: Option<(Span, Option<Span>)>,
     pub(crate) max_forwards: Option<(u32, Span)>,
+    pub(crate) max_breadth: Option<(u32, Span)>,
     pub(crate) content_length: Option<u32>,
     pub(crate) retry_after: Option<Span>,
 }
@@ -162,6 +163,11 @@ impl<'a> Message<'a> {
     /// Max-Forwards of a request, 0 to 255, and where the number stands. Absent in RFC 2543 messages.
     pub fn max_forwards(&self) -> Option<(u32, Span)> {
         self.fields.max_forwards
+    }
+
+    /// Max-Breadth of a request (RFC 5393), and where the number stands.
+    pub fn max_breadth(&self) -> Option<(u32, Span)> {
+        self.fields.max_breadth
     }
 
     /// Whether the request has a Route.

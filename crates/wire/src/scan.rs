@@ -2,7 +2,7 @@
 
 use crate::Span;
 use crate::header::via::{self, Via};
-use crate::header::{Name, call_id, content_length, cseq, max_forwards, name_addr, route};
+use crate::header::{Name, call_id, content_length, cseq, max_breadth, max_forwards, name_addr, route};
 use crate::line::{self, Line, Next};
 use crate::message::{self, Fields, Message};
 use crate::start::{self, Start};
@@ -163,6 +163,7 @@ impl Scanner<'_> {
             Name::To => self.party(line, false),
             Name::CallId => self.call_id(line),
             Name::CSeq => self.cseq(line),
+            Name::MaxBreadth => self.max_breadth(line),
             Name::MaxForwards => self.max_forwards(line),
             Name::ContentLength => self.content_length(line),
             Name::Route => self.route(line),
@@ -243,6 +244,21 @@ impl Scanner<'_> {
         match max_forwards::parse(value.of(self.bytes)) {
             Ok(number) => self.fields.max_forwards = Some((number, value)),
             Err(_) => self.fail(Fault::bad("Malformed Max-Forwards")),
+        }
+    }
+
+    /// RFC 5393 §5.3.3: a request has one. Responses have no use for it.
+    fn max_breadth(&mut self, line: &Line) {
+        if !self.is_request {
+            return;
+        }
+        if self.fields.max_breadth.is_some() {
+            return self.fail(Fault::bad("Duplicate Max-Breadth"));
+        }
+        let value = line.trimmed(self.bytes);
+        match max_breadth::parse(value.of(self.bytes)) {
+            Ok(number) => self.fields.max_breadth = Some((number, value)),
+            Err(_) => self.fail(Fault::bad("Malformed Max-Breadth")),
         }
     }
 

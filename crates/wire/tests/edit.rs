@@ -154,6 +154,9 @@ fn max_forwards_replaced_or_added() {
     };
     assert_eq!(set(&format!("MAX-forwards :  0070 \r\n{VIA}")), format!("MAX-forwards :  69 \r\n{VIA}"));
     assert_eq!(edited(VIA, |e, m| e.set_max_forwards(m, 70)), format!("Max-Forwards: 70\r\n{VIA}"));
+    let breadth = format!("max-breadth:  99 \r\n{VIA}");
+    assert_eq!(edited(&breadth, |e, m| e.set_max_breadth(m, 60)), breadth.replace("99", "60"));
+    assert_eq!(edited(VIA, |e, m| e.set_max_breadth(m, 60)), format!("Max-Breadth: 60\r\n{VIA}"));
 }
 
 #[test]

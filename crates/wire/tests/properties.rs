@@ -55,6 +55,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     let more = vec![
         list(&["Via", "v"], &VIAS),
         line(&["Max-Forwards"], &["0", "70", "00255"]),
+        line(&["Max-Breadth", "max-breadth"], &["0", "60", "99999999999"]),
         list(&["Route", "ROUTE"], &ROUTES),
         list(&["Route"], &ROUTES),
         list(&["Record-Route"], &ROUTES),

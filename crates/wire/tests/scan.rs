@@ -116,7 +116,7 @@ fn option_tags() {
 
 #[test]
 fn refused_requests() {
-    let cases: [(&str, &str, &str); 31] = [
+    let cases: [(&str, &str, &str); 33] = [
         ("Call-ID: c1@192.0.2.1\r\n", "", "Missing Call-ID"),
         ("Call-ID: c1@192.0.2.1\r\n", "Call-ID:\r\n", "Malformed Call-ID"),
         ("Call-ID: c1@192.0.2.1\r\n", "Call-ID: a b\r\n", "Malformed Call-ID"),
@@ -134,6 +134,8 @@ fn refused_requests() {
         ("CSeq: 314159 INVITE", "CSeq: 314159 BYE", "CSeq Method Differs"),
         ("Max-Forwards: 70", "Max-Forwards: 256", "Malformed Max-Forwards"),
         ("Max-Forwards: 70", "Max-Forwards: 70\r\nMax-Forwards: 70", "Duplicate Max-Forwards"),
+        ("Max-Forwards: 70", "Max-Breadth: +70", "Malformed Max-Breadth"),
+        ("Max-Forwards: 70", "Max-Breadth: 5\r\nMax-Breadth: 5", "Duplicate Max-Breadth"),
         ("Content-Length: 4", "Content-Length: 5", "Body Shorter Than Content-Length"),
         ("Content-Length: 4", "Content-Length: -4", "Malformed Content-Length"),
         ("Content-Length: 4", "Content-Length: four", "Malformed Content-Length"),

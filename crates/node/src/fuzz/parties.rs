@@ -39,10 +39,17 @@ pub(super) fn request(from: SocketAddr, targets: &[SocketAddr], choose: Choice<'
     let mut out = Vec::new();
     let mut request =
         RequestBuilder::new(&mut out, method, uri).header("Via", via(from, call ^ cseq, choose()));
-    request = match choose() % 8 {
+    let limits = choose();
+    request = match limits % 8 {
         0 => request.header("Max-Forwards", "0"),
         1 => request,
         _ => request.header("Max-Forwards", "70"),
+    };
+    request = match limits / 8 {
+        1 => request.header("Max-Breadth", "0"),
+        2 => request.header("Max-Breadth", "7"),
+        3 => request.header("Max-Breadth", "70"),
+        _ => request,
     };
     request = match choose() % 8 {
         0 => request.header("Route", format!("<sip:{};lr>", targets[0])),

@@ -59,6 +59,7 @@ rules! {
         TopVia = "a balancer's Via is that of another listener",
         LowerVia = "a balancer changed where the Via below leads",
         MaxForwards = "a balancer counted Max-Forwards wrong",
+        MaxBreadth = "a balancer passed on another Max-Breadth than there was left",
         // Of a stateful proxy: `ProxyWatch`.
         ProxyFamily = "a proxy sent by a socket of the other family",
         ProxyUnreadable = "a proxy sent something for what is unreadable",
@@ -105,6 +106,7 @@ rules! {
         PassedOnBody = "a proxy gave a request another body",
         PassedOnLowerVia = "a proxy changed where the Via below leads",
         PassedOnMaxForwards = "a proxy counted Max-Forwards wrong",
+        PassedOnMaxBreadth = "a proxy passed on another Max-Breadth than there was left",
         RecordRoutes = "a proxy added a wrong number of Record-Routes",
         RecordAddress = "a Record-Route without an address",
         RecordSide = "the wrong side is on top of the Record-Routes",

@@ -102,6 +102,7 @@ impl Watch {
         Rule::LowerVia.equal(response_target(&below).unwrap_or(back), back);
         let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
         Rule::MaxForwards.equal(forwarded.max_forwards().map(|(hops, _)| hops), Some(hops));
+        Rule::MaxBreadth.equal(breadth(forwarded), Some(breadth_left(request)));
     }
 }
 
@@ -120,6 +121,15 @@ pub(super) fn malformed(fault: Fault, request: &Message<'_>, back: SocketAddr, s
     let start = format!("SIP/2.0 {} ", fault.status);
     let fine = |one: &Sent| one.to == back && one.bytes.starts_with(start.as_bytes());
     Rule::Malformed.holds(sent.len() <= 1 && sent.iter().all(fine), format_args!("{sent:?}"));
+}
+
+pub(super) fn breadth(message: &Message<'_>) -> Option<u32> {
+    message.max_breadth().map(|(branches, _)| branches)
+}
+
+/// RFC 5393 §5.3.3: what a proxy that does not fork passes on.
+pub(super) fn breadth_left(request: &Message<'_>) -> u32 {
+    breadth(request).unwrap_or(60).min(60)
 }
 
 pub(super) fn scanned(sent: &Sent) -> Message<'_> {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 pub(crate) mod dialog;
+pub(crate) mod proxy;
 pub(crate) mod text;
 
 use balance::policy::RoundRobin;

@@ -23,7 +23,7 @@ fn the_operations_reach_what_they_should() {
     assert!(all.requests_forwarded > 1_000 && all.responses_forwarded > 1_000, "{all:?}");
     assert!(all.decisions.iter().all(|&count| count > 10), "{all:?}");
     assert!(all.tokens_refused > 10, "{all:?}");
-    for status in [400, 403, 416, 420, 481, 482, 483, 502, 503] {
+    for status in [400, 403, 416, 420, 440, 481, 482, 483, 502, 503] {
         assert!(all.replies.keys().any(|reply| reply.0 == status), "{status}: {all:?}");
     }
     for reason in ["refused_ack", "foreign_response", "no_way_back", "search_miss", "orphan", "bad_response"]

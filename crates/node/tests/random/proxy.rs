@@ -23,7 +23,7 @@ fn the_operations_reach_what_they_should() {
     }
     assert!(all.requests_forwarded > 1_000 && all.responses_forwarded > 500, "{all:?}");
     assert!(all.tokens_refused > 10, "{all:?}");
-    for status in [200, 400, 403, 408, 416, 420, 482, 483, 500, 503] {
+    for status in [200, 400, 403, 408, 416, 420, 440, 482, 483, 500, 503] {
         assert!(all.replies.keys().any(|reply| reply.0 == status), "{status}: {all:?}");
     }
     for reason in ["refused_ack", "foreign_response"] {

@@ -97,6 +97,7 @@ pub(crate) fn of_requests() -> Vec<Canary> {
         breaks(Rule::MaxForwards).tampers(is_request, |one| {
             line(&mut one.bytes, "Max-Forwards", 0, |_| "7".to_owned());
         }),
+        breaks(Rule::MaxBreadth).tampers(is_request, |one| without(&mut one.bytes, "Max-Breadth")),
     ]
 }
 

@@ -250,6 +250,8 @@ pub(crate) fn of_requests() -> Vec<Canary> {
         breaks(Rule::PassedOnMaxForwards).tampers(is_invite, |one| {
             line(&mut one.bytes, "Max-Forwards", 0, |_| "7".to_owned());
         }),
+        breaks(Rule::PassedOnMaxBreadth)
+            .tampers(is_invite, |one| line(&mut one.bytes, "Max-Breadth", 0, |_| "61".to_owned())),
         breaks(Rule::RecordRoutes).tampers(is_invite, |one| without(&mut one.bytes, "Record-Route")),
         breaks(Rule::RecordAddress).tampers(is_invite, |one| {
             line(&mut one.bytes, "Record-Route", 0, |uri| uri.replace("198.51.100.1", "proxy.example"));

@@ -1,6 +1,6 @@
 //! What a stateful proxy may send, and when.
 
-use super::super::watch::{grows_little, malformed, names, scanned};
+use super::super::watch::{breadth, breadth_left, grows_little, malformed, names, scanned};
 use super::super::{Rule, Sent};
 use super::transactions::{Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
 use crate::ProxyReport;
@@ -373,6 +373,7 @@ impl ProxyWatch {
         Rule::PassedOnLowerVia.equal(response_target(&below).unwrap_or(asked), asked);
         let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
         Rule::PassedOnMaxForwards.equal(message.max_forwards().map(|(hops, _)| hops), Some(hops));
+        Rule::PassedOnMaxBreadth.equal(breadth(message), Some(breadth_left(request)));
         self.record_route(sent, message, request);
         self.target(sent.to, message, request);
     }

@@ -1,0 +1,134 @@
+//! A test bed for the proxy: one shard, its listeners and next hops, and calls that pass through it.
+
+use super::dialog::{Dialog, End};
+use super::text::{Req, answer, record_routes};
+use super::{KEY, LIFETIME, Sent, addr};
+use base::{Instant, Outbox};
+use node::{
+    Event, Input, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens, Topology,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const PROXY: &str = "127.0.0.1:5060";
+pub(crate) const HOPS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
+
+pub(crate) fn client() -> SocketAddr {
+    addr("127.0.9.1:6000")
+}
+
+pub(crate) struct ProxyBed {
+    pub(crate) shard: ProxyShard,
+    pub(crate) now: Instant,
+    pub(crate) events: Vec<Event>,
+}
+
+impl ProxyBed {
+    pub(crate) fn new(listeners: &[&str], hops: &[(&str, u16)]) -> Self {
+        Self::with_tokens(listeners, hops, Tokens::new(KEY, &[], LIFETIME))
+    }
+
+    pub(crate) fn with_tokens(listeners: &[&str], hops: &[(&str, u16)], tokens: Tokens) -> Self {
+        let listeners = listeners.iter().map(|text| Listener::new(addr(text))).collect();
+        let topology = Topology::new(listeners, vec![("proxy.example".to_owned(), None)]);
+        let settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
+        let limits = ProxySettings { core: proxy::Settings::default(), max_transactions: 1_000 };
+        let mut shard = ProxyShard::new(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
+        let hop = |&(address, listener): &(&str, u16)| NodeAddress { address: addr(address), listener };
+        shard.set_hops(&hops.iter().map(hop).collect::<Vec<_>>());
+        Self { shard, now: Instant::from_millis(1_000), events: Vec::new() }
+    }
+
+    /// One listener, one next hop.
+    pub(crate) fn plain() -> Self {
+        Self::new(&[PROXY], &[(HOPS[0], 0)])
+    }
+
+    pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        self.step(|shard, now, out| shard.handle(now, Input::Datagram { listener, from, bytes }, out))
+    }
+
+    pub(crate) fn step(
+        &mut self,
+        run: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>),
+    ) -> Vec<Sent> {
+        let mut out = Outbox::default();
+        run(&mut self.shard, self.now, &mut out);
+        self.events.extend(out.drain_events());
+        let sent =
+            |t: &base::Transmit| Sent { listener: t.listener, to: t.to, bytes: out.datagram(t).to_vec() };
+        out.transmits().iter().map(sent).collect()
+    }
+
+    /// A datagram to the first listener that has exactly one consequence.
+    pub(crate) fn one(&mut self, from: SocketAddr, bytes: &[u8]) -> Sent {
+        self.one_at(0, from, bytes)
+    }
+
+    pub(crate) fn one_at(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
+        let mut sent = self.receive(listener, from, bytes);
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
+    }
+
+    /// An INVITE from the client; the 100 has been looked at, this is what goes on.
+    pub(crate) fn invite(&mut self, request: &Req) -> Sent {
+        self.invite_from(0, client(), request)
+    }
+
+    pub(crate) fn invite_from(&mut self, listener: u16, from: SocketAddr, request: &Req) -> Sent {
+        let mut sent = self.receive(listener, from, &request.bytes());
+        assert_eq!(sent.len(), 2, "{sent:#?}");
+        assert_eq!((sent[0].status(), sent[0].to), (100, from));
+        sent.remove(1)
+    }
+
+    /// A call from the client to the next hop, answered by it: INVITE, 200.
+    pub(crate) fn call(&mut self, call_id: &str) -> Dialog {
+        let at_hop = self.invite(&Req::new("INVITE", call_id, client()));
+        let ok = self.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+        dialog(call_id, (client(), 0), (at_hop.to, at_hop.listener), &at_hop, &ok)
+    }
+
+    /// Time passes, and every timer goes off when it is due; what was sent meanwhile.
+    pub(crate) fn wait(&mut self, time: Duration) -> Vec<Sent> {
+        let end = self.now + time;
+        let mut sent = Vec::new();
+        while let Some(due) = self.shard.deadline().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            sent.extend(self.step(|shard, now, out| shard.handle(now, Input::Timer, out)));
+        }
+        self.now = end;
+        sent
+    }
+
+    pub(crate) fn drops(&self, reason: &str) -> u64 {
+        self.shard.counters().drops.get(reason).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn assert_forgets(&mut self) {
+        self.wait(Duration::from_hours(1));
+        let report = self.shard.report();
+        assert_eq!((report.transactions, report.unanswered, self.shard.deadline()), (0, 0, None));
+    }
+}
+
+/// The dialog that an INVITE, as the callee got it, and a response to it, as the caller got it, began.
+pub(crate) fn dialog(
+    call_id: &str,
+    (caller, caller_listener): (SocketAddr, u16),
+    (callee, callee_listener): (SocketAddr, u16),
+    at_callee: &Sent,
+    at_caller: &Sent,
+) -> Dialog {
+    // RFC 3261 §12.1: the callee takes the list in order, the caller in reverse order.
+    let mut routes = record_routes(&at_caller.bytes);
+    routes.reverse();
+    let end = |at, listener, tag, routes| End { at, listener, tag, routes };
+    Dialog {
+        call_id: call_id.to_owned(),
+        caller: end(caller, caller_listener, "alice", routes),
+        callee: end(callee, callee_listener, "bob", record_routes(&at_callee.bytes)),
+    }
+}
