@@ -75,15 +75,23 @@ impl Answerer {
     /// Serves at `address`: a request that `answers` accepts gets 200 at once (an ACK nothing); everything
     /// else comes out of [`Answerer::next`].
     pub fn start(address: SocketAddr, answers: impl Fn(&[u8]) -> bool + Send + 'static) -> Self {
+        Self::saying(address, move |message| answers(message).then_some("200 OK"))
+    }
+
+    /// The same with a status for each request, `None` for what is handed over.
+    pub fn saying(
+        address: SocketAddr,
+        status: impl Fn(&[u8]) -> Option<&'static str> + Send + 'static,
+    ) -> Self {
         let agent = Agent::bind(address);
         let (sender, rest) = channel();
         let step = move || {
             let Some((message, from)) = agent.receive_within(GLANCE) else { return };
-            if !answers(&message) {
+            match status(&message) {
                 // The receiver goes first when the answerer is dropped.
-                let _ = sender.send(message);
-            } else if !message.starts_with(b"ACK ") {
-                agent.send(from, &respond(&message, "200 OK", address));
+                None => drop(sender.send(message)),
+                Some(_) if message.starts_with(b"ACK ") => {}
+                Some(status) => agent.send(from, &respond(&message, status, address)),
             }
         };
         Self { rest, _worker: Worker::start(step) }

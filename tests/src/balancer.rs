@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub struct Settings {
     pub token: Vec<String>,
     /// Lines of `[dns]`.
     pub dns: Vec<String>,
+    /// Lines of `[log]`.
+    pub log: Vec<&'static str>,
     /// Name of the folder for its file and logs.
     pub name: &'static str,
 }
@@ -64,6 +66,7 @@ impl Settings {
             key: "000102030405060708090a0b0c0d0e0f",
             token: Vec::new(),
             dns: Vec::new(),
+            log: Vec::new(),
             name: "balancer",
         }
     }
@@ -73,8 +76,8 @@ impl Settings {
         let names: Vec<String> = self.names.iter().map(quoted).collect();
         format!(
             "[listen]\nudp = [{}]\nnames = [{}]\nthreads = {}\n[pool.servers]\nmembers = [{}]\n{}\n\
-             [pool.servers.probe]\n{}\n[timers]\n{}\n[token]\nkey = \"{}\"\n{}\n[dns]\n{}\n[admin]\nlisten = \"{}\"\n\
-             [stop]\nwait = \"60s\"\n",
+             [pool.servers.probe]\n{}\n[timers]\n{}\n[token]\nkey = \"{}\"\n{}\n[dns]\n{}\n[log]\n{}\n\
+             [admin]\nlisten = \"{}\"\n[stop]\nwait = \"60s\"\n",
             listen.join(", "),
             names.join(", "),
             self.threads,
@@ -85,6 +88,7 @@ impl Settings {
             self.key,
             self.token.join("\n"),
             self.dns.join("\n"),
+            self.log.join("\n"),
             self.admin,
         )
     }
@@ -132,11 +136,18 @@ impl Balancer {
 
     /// As [`Balancer::start`], whatever state the members are in.
     pub fn launch(field: &Field, settings: Settings) -> Self {
+        Self::launch_with_log_to(field, settings, None)
+    }
+
+    /// As [`Balancer::launch`], with the log somewhere else than in its folder.
+    pub fn launch_with_log_to(field: &Field, settings: Settings, log: Option<Stdio>) -> Self {
         let folder = field.folder().join(settings.name);
         fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let file = folder.join("sarabande.toml");
         fs::write(&file, settings.text()).expect("the scratch folder can be written");
-        let child = Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(&file));
+        let mut command = Command::new(binary());
+        command.arg("run").arg(&file);
+        let child = Child::start_with_errors_to("sarabande", &folder, &mut command, log);
         let mut balancer = Self { settings, file, child };
         balancer.wait_until_healthy();
         balancer
@@ -251,6 +262,21 @@ impl Balancer {
         });
         let sessions: Value = serde_json::from_str(&self.get("/api/sessions")).expect("sessions are JSON");
         assert_eq!(sessions["active"], 0, "active sessions are left: {sessions}");
+    }
+
+    /// The sum of the samples of a metric.
+    pub fn metric(&self, name: &str) -> f64 {
+        let page = self.get("/metrics");
+        let of_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
+        let values: Vec<f64> = page.lines().filter(of_it).filter_map(value).collect();
+        assert!(!values.is_empty(), "no metric {name} in {page}");
+        values.iter().sum()
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.child.folder().join("sarabande.err")).expect("the log is text")
     }
 
     /// The samples of `/metrics` that have a `reason` label, summed by reason.

@@ -25,12 +25,23 @@ pub(crate) struct Child {
 impl Child {
     /// Starts `command` in `folder`, which is made if need be; output goes to `NAME.out` and `NAME.err` there.
     pub(crate) fn start(name: &str, folder: &Path, command: &mut Command) -> Self {
+        Self::start_with_errors_to(name, folder, command, None)
+    }
+
+    /// The same, with standard error somewhere else.
+    pub(crate) fn start_with_errors_to(
+        name: &str,
+        folder: &Path,
+        command: &mut Command,
+        errors: Option<Stdio>,
+    ) -> Self {
         fs::create_dir_all(folder).expect("a folder for the logs can be made");
         let logs = vec![folder.join(format!("{name}.out")), folder.join(format!("{name}.err"))];
         let open = |path: &PathBuf| {
             Stdio::from(File::options().append(true).create(true).open(path).expect("a log can be opened"))
         };
-        command.current_dir(folder).stdin(Stdio::null()).stdout(open(&logs[0])).stderr(open(&logs[1]));
+        let errors = errors.unwrap_or_else(|| open(&logs[1]));
+        command.current_dir(folder).stdin(Stdio::null()).stdout(open(&logs[0])).stderr(errors);
         let process = command.spawn().unwrap_or_else(|error| panic!("{name}: {command:?}: {error}"));
         Self { process, name: name.to_owned(), folder: folder.to_owned(), logs }
     }

@@ -9,6 +9,7 @@ mod clock;
 mod control;
 mod handle;
 mod key;
+pub mod log;
 mod report;
 mod run;
 mod shards;

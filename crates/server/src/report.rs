@@ -3,6 +3,7 @@
 use crate::admin::view::{Member, Name, Occupancy, Sessions, Shard, Times, ended, work};
 use crate::control::dns::NameView;
 use crate::control::{MemberView, View};
+use crate::log::{self, Unwritten};
 use crate::shards::{ShardCounts, ShardSnapshot};
 use balance::{Decision, Load, NodeId, NodeStats, Refusal, Slot, State};
 use base::{Instant, Ledger};
@@ -79,6 +80,8 @@ pub struct Totals {
     pub ledger: Ledger,
     /// Names in requests that were not looked up because too many others were.
     pub look_ups_forgotten: u64,
+    /// Lines of the log that were not written.
+    pub unwritten: Unwritten,
     /// By shard.
     pub shards: Vec<ShardTotals>,
     /// What a proxy has to do; `None` of a balancer.
@@ -175,6 +178,7 @@ pub(crate) fn figures(view: View, snapshots: &[ShardSnapshot], oldest: &BTreeMap
         policy: view.policy,
         stopping: view.stopping,
         look_ups_forgotten: view.look_ups_forgotten,
+        unwritten: log::unwritten(),
         ..Totals::default()
     };
     for snapshot in snapshots {

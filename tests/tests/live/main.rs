@@ -11,6 +11,7 @@ mod change;
 mod demo;
 mod failure;
 mod guide;
+mod log;
 mod names;
 mod peers;
 mod proxy;

@@ -1,9 +1,9 @@
 use anyhow::{Context, Result, anyhow};
-use config::{Config, LogFormat};
+use config::Config;
 use server::{Handle, Server};
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -11,11 +11,16 @@ pub(crate) struct Arguments {
     file: PathBuf,
 }
 
+/// How long the end of the process waits for the reader of its log.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = config::load(&arguments.file).map_err(|errors| anyhow!("{errors}"))?;
-    start_log(&config);
+    server::log::start(&config.log).context("the log cannot be started")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(config, arguments.file.clone()))
+    let outcome = runtime.block_on(serve(config, arguments.file.clone()));
+    server::log::flush(LAST_LINES);
+    outcome
 }
 
 async fn serve(config: Config, path: PathBuf) -> Result<()> {
@@ -44,20 +49,9 @@ async fn obey_signals(handle: Handle) -> Result<()> {
         }
         if std::mem::replace(&mut asked, true) {
             tracing::warn!("asked twice: stopping at once");
+            server::log::flush(LAST_LINES);
             std::process::exit(1);
         }
         handle.stop();
-    }
-}
-
-/// Logs to standard error; `RUST_LOG` overrides the configured level.
-fn start_log(config: &Config) {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(config.log.level.as_str()));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    match config.log.format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
     }
 }

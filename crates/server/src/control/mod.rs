@@ -284,8 +284,11 @@ impl Control {
         match report {
             Report::LookUp(name) => self.targets.look_up(name, &mut self.resolver),
             Report::Sign(Sign::Pause { slot, until, asked }) => {
-                let rest = until.saturating_since(now);
-                tracing::info!(member = %self.remarks[slot.index()].address, ?rest, "member answered 503, it rests");
+                // Others follow as long as it is asked all the same.
+                if self.cluster.nodes()[slot.index()].paused_until <= now {
+                    let (member, rest) = (self.remarks[slot.index()].address, until.saturating_since(now));
+                    tracing::info!(%member, ?rest, "member answered 503, it rests");
+                }
                 self.cluster.pause(slot, until, asked);
             }
             Report::Sign(Sign::NoAnswer { slot }) => self.suspect(now, slot),

@@ -77,6 +77,10 @@ fn process(page: &mut Page, totals: &Totals) {
     page.gauge("sarabande_uptime_seconds", "Time since the process started.")
         .sample(&[], totals.uptime_seconds);
     page.gauge("sarabande_stopping", "1 once a stop was asked for.").sample(&[], u8::from(totals.stopping));
+    page.counter("sarabande_log_lines_lost_total", "Lines of the log that could not be written.")
+        .sample(&[], totals.unwritten.lost);
+    page.counter("sarabande_log_lines_suppressed_total", "Lines of the log that were too many of one kind.")
+        .sample(&[], totals.unwritten.suppressed);
     let sum = |of: fn(&ShardTotals) -> usize| totals.shards.iter().map(of).sum::<usize>();
     let mut sessions = page.gauge("sarabande_sessions", "Sessions in the table by state.");
     sessions.sample(&[("state", "active")], sum(|shard| shard.table.active));

@@ -1,0 +1,183 @@
+//! At most so many lines a second of one kind: whoever can cause a line must not be able to fill the disk.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::callsite::Identifier;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+/// Lines of one kind at once: so many members may die together.
+const BURST: u32 = 50;
+/// Time in which one more is allowed: ten a second.
+const EACH: Duration = Duration::from_millis(100);
+/// Time between two lines that tell how many of a kind were not written.
+const TELL: Duration = Duration::from_secs(1);
+/// Of the lines that tell this: they are not limited themselves.
+const TARGET: &str = "server::log::limit";
+
+/// Lets lines through, and counts those that are too many. A kind is a place in the program.
+#[derive(Clone, Default)]
+pub(super) struct Limit {
+    kinds: Arc<Mutex<HashMap<Identifier, Kind>>>,
+    suppressed: Arc<AtomicU64>,
+}
+
+struct Kind {
+    level: Level,
+    /// What the first line said that was not written.
+    text: String,
+    pace: Pace,
+    /// Not written and not told of.
+    untold: u64,
+    told: Instant,
+}
+
+/// The generic cell rate algorithm (ITU-T I.371): the time at which all that was let through would be due.
+struct Pace(Instant);
+
+impl Pace {
+    fn admits(&mut self, now: Instant) -> bool {
+        let due = self.0.max(now);
+        let within = due.saturating_duration_since(now) <= EACH * (BURST - 1);
+        if within {
+            self.0 = due + EACH;
+        }
+        within
+    }
+}
+
+impl Limit {
+    pub(super) fn suppressed(&self) -> u64 {
+        self.suppressed.load(Ordering::Relaxed)
+    }
+
+    fn admits(&self, now: Instant, event: &Event<'_>) -> bool {
+        let meta = event.metadata();
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = kinds.entry(meta.callsite()).or_insert_with(|| Kind {
+            level: *meta.level(),
+            text: String::new(),
+            pace: Pace(now),
+            untold: 0,
+            told: now,
+        });
+        if kind.pace.admits(now) {
+            return true;
+        }
+        if kind.untold == 0 {
+            kind.text.clear();
+            event.record(&mut Text(&mut kind.text));
+        }
+        kind.untold += 1;
+        self.suppressed.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
+    /// Tells how many lines of each kind were not written.
+    pub(super) fn tell(&self, now: Instant) {
+        // Not to be held while a line is logged.
+        let due: Vec<_> = {
+            let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+            let due =
+                kinds.values_mut().filter(|kind| kind.untold > 0 && now.duration_since(kind.told) >= TELL);
+            due.map(|kind| {
+                kind.told = now;
+                (kind.level, std::mem::take(&mut kind.untold), kind.text.clone())
+            })
+            .collect()
+        };
+        for (level, lines, text) in due {
+            const MORE: &str = "more lines of this kind were not written";
+            match level {
+                Level::ERROR => tracing::error!(target: TARGET, lines, kind = text, "{MORE}"),
+                Level::WARN => tracing::warn!(target: TARGET, lines, kind = text, "{MORE}"),
+                Level::INFO => tracing::info!(target: TARGET, lines, kind = text, "{MORE}"),
+                Level::DEBUG => tracing::debug!(target: TARGET, lines, kind = text, "{MORE}"),
+                Level::TRACE => tracing::trace!(target: TARGET, lines, kind = text, "{MORE}"),
+            }
+        }
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Limit {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        event.metadata().target() == TARGET || self.admits(Instant::now(), event)
+    }
+}
+
+/// The words of a line without its fields.
+struct Text<'a>(&'a mut String);
+
+impl Visit for Text<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            *self.0 = format!("{value:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::queue;
+    use std::io::{self, Write};
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn one_kind_has_its_share_and_the_rest_is_told_in_a_line() {
+        let (limit, lines) = (Limit::default(), Lines::default());
+        let queue = queue::start(lines.clone(), Limit::default()).unwrap();
+        let fmt = tracing_subscriber::fmt::layer().with_writer(queue.clone());
+        let log = tracing_subscriber::registry().with(fmt).with(limit.clone());
+        let start = Instant::now();
+        let many = u64::from(BURST) + 500;
+        tracing::subscriber::with_default(log, || {
+            for number in 0..many {
+                tracing::warn!(number, "the same again");
+                if number == 7 {
+                    tracing::info!("another kind");
+                }
+            }
+            limit.tell(start);
+            limit.tell(start + TELL + Duration::from_mins(1));
+            limit.tell(start + TELL * 2 + Duration::from_mins(2));
+        });
+        queue.flush(Duration::from_secs(30));
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let suppressed = limit.suppressed();
+        let count = |what: &str| text.lines().filter(|line| line.contains(what)).count() as u64;
+        assert_eq!(count("the same again number="), many - suppressed, "{text}");
+        // Some come due while the loop runs, on a slow machine all of them.
+        assert!(suppressed <= 500, "{suppressed}");
+        assert_eq!(count("another kind"), 1);
+        let told = format!("lines={suppressed} kind=\"the same again\"");
+        assert_eq!(count(&told), u64::from(suppressed > 0), "{text}");
+    }
+
+    #[test]
+    fn the_pace_allows_a_burst_and_then_ten_a_second() {
+        let start = Instant::now();
+        let mut pace = Pace(start);
+        let mut admitted =
+            |at: Duration, tries: usize| (0..tries).filter(|_| pace.admits(start + at)).count();
+        assert_eq!(admitted(Duration::ZERO, 1_000), BURST as usize);
+        assert_eq!(admitted(Duration::from_secs(1), 1_000), 10);
+        assert_eq!(admitted(Duration::from_mins(1), 1_000), BURST as usize);
+    }
+}

@@ -1,0 +1,119 @@
+//! The log: whatever becomes of it, the traffic goes on.
+
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Stdio;
+
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
+use rustix::pipe::fcntl_getpipe_size;
+use sarabande_tests::{Answerer, Balancer, Caller, Field, Load, Settings, until};
+
+use super::{SERVERS, SOME, finish_clean, servers};
+
+/// Calls succeed, a reload is obeyed, and lines of the log are counted as lost.
+fn works_without_its_log(field: &Field, log: Stdio) -> Balancer {
+    let servers = servers(field, "uas_call", &SERVERS);
+    let mut balancer = Balancer::launch_with_log_to(field, Settings::new(field, &SERVERS), Some(log));
+    until("every member takes calls", || balancer.members().iter().all(|m| m.accepting).then_some(()));
+    Caller::plain(field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    balancer.reload_by_request(|_| {});
+    Caller::plain(field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, 2 * SOME.calls);
+    assert_eq!(balancer.ended(), None);
+    balancer
+}
+
+/// A stop ends the process with success, log or not.
+fn stops(mut balancer: Balancer) {
+    balancer.terminate();
+    let status = balancer.wait();
+    assert!(status.success(), "{status}");
+}
+
+/// Each write to it fails as on a full disk (ENOSPC, full(4)).
+#[test]
+fn a_full_disk_kills_nobody() {
+    let field = Field::new("log-full");
+    let full = File::options().write(true).open("/dev/full").expect("every Linux has it");
+    let balancer = works_without_its_log(&field, full.into());
+    assert!(balancer.metric("sarabande_log_lines_lost_total") > 0.0);
+    stops(balancer);
+}
+
+/// Whoever read the log has gone.
+#[test]
+fn a_closed_pipe_kills_nobody() {
+    let field = Field::new("log-closed");
+    let (reader, writer) = pipe().expect("a pipe can be made");
+    drop(reader);
+    let balancer = works_without_its_log(&field, writer.into());
+    assert!(balancer.metric("sarabande_log_lines_lost_total") > 0.0);
+    stops(balancer);
+}
+
+/// A pipe that takes not one byte more.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe().expect("a pipe can be made");
+    let room = fcntl_getpipe_size(&writer).expect("a pipe has a size");
+    writer.write_all(&vec![b'.'; room]).expect("as much as it holds");
+    (reader, writer)
+}
+
+/// Whoever reads the log stands still: calls, the admin interface and the stop go on.
+#[test]
+fn a_reader_that_stalls_blocks_nobody() {
+    let field = Field::new("log-stalled");
+    let (_reader, writer) = full_pipe();
+    stops(works_without_its_log(&field, writer.into()));
+}
+
+/// Whoever reads the log goes away, and another one comes: the log goes on, and says how many lines were lost.
+#[test]
+fn the_log_says_what_was_lost() {
+    let field = Field::new("log-back");
+    let path = field.folder().join("log.fifo");
+    mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).expect("a named pipe can be made");
+    // Without waiting for the other end.
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
+    let read = || File::options().read(true).custom_flags(nonblocking).open(&path).expect("it is there");
+    let reader = read();
+    let writer = File::options().write(true).open(&path).expect("it has a reader");
+    let balancer = Balancer::launch_with_log_to(&field, Settings::new(&field, &[11]), Some(writer.into()));
+    drop(reader);
+    let lost = || balancer.metric("sarabande_log_lines_lost_total");
+    until("a line is lost", || {
+        balancer.post("/api/reload");
+        (lost() > 0.0).then_some(())
+    });
+    let mut reader = read();
+    let mut text = Vec::new();
+    until("the log says what was lost", || {
+        balancer.post("/api/reload");
+        // Nothing there yet is an error, too.
+        let _ = reader.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).contains("lines of the log were lost").then_some(())
+    });
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("configuration reloaded"), "what comes after them is written: {text}");
+}
+
+/// Every call is answered 503: the log says so, and does not say it each time.
+#[test]
+fn one_cause_fills_no_log() {
+    let field = Field::new("log-flood");
+    let unwell = |message: &[u8]| Some(if is_invite(message) { "503 Unwell" } else { "200 OK" });
+    let _server = Answerer::saying(field.sip(11), unwell);
+    let balancer = Balancer::start(&field, Settings::new(&field, &[11]));
+    let load = Load { calls: 3_000, rate: 1_000, hold_ms: 0 };
+    let refused = Caller::plain(&field, (field.sip(2), balancer.address()), load).finish();
+    assert_eq!(refused.failed, load.calls, "{refused:?}");
+    let log = balancer.log();
+    let lines = log.lines().filter(|line| line.contains("503")).count();
+    assert!((1..100).contains(&lines), "{lines} lines about 503:\n{log}");
+}
+
+fn is_invite(message: &[u8]) -> bool {
+    message.starts_with(b"INVITE ")
+}
