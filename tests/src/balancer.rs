@@ -274,6 +274,11 @@ impl Balancer {
         values.iter().sum()
     }
 
+    /// Limits the size of the files that it writes.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        self.child.limit_files(bytes);
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.child.folder().join("sarabande.err")).expect("the log is text")

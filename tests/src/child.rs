@@ -6,7 +6,7 @@ use std::process::{Child as Process, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::wait::{until, within};
 
@@ -52,6 +52,13 @@ impl Child {
             let pid = Pid::from_child(&self.process);
             kill_process(pid, signal).unwrap_or_else(|error| panic!("{}: {signal:?}: {error}", self.name));
         }
+    }
+
+    /// Limits the size of the files that it writes; `None` takes the limit away.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(Pid::from_child(&self.process)), Resource::Fsize, limit)
+            .expect("its limits are ours to set");
     }
 
     /// Its exit status if it has ended.

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use rustix::pipe::fcntl_getpipe_size;
-use sarabande_tests::{Answerer, Balancer, Caller, Field, Load, Settings, until};
+use sarabande_tests::{Answerer, Balancer, Caller, Field, Load, Server, Settings, until};
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
@@ -73,6 +73,7 @@ fn a_reader_that_stalls_blocks_nobody() {
 #[test]
 fn the_log_says_what_was_lost() {
     let field = Field::new("log-back");
+    let _server = Server::plain(&field, 11);
     let path = field.folder().join("log.fifo");
     mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).expect("a named pipe can be made");
     // Without waiting for the other end.
@@ -97,6 +98,25 @@ fn the_log_says_what_was_lost() {
     });
     let text = String::from_utf8_lossy(&text);
     assert!(text.contains("configuration reloaded"), "what comes after them is written: {text}");
+}
+
+/// The file has reached the largest size that it may have (`ulimit -f`), and then may grow again.
+#[test]
+fn a_limit_of_file_sizes_kills_nobody() {
+    let field = Field::new("log-limit");
+    let _server = Server::plain(&field, 11);
+    let mut balancer = Balancer::launch(&field, Settings::new(&field, &[11]));
+    balancer.limit_files(Some(balancer.log().len() as u64 + 10));
+    until("a line is lost", || {
+        balancer.post("/api/reload");
+        (balancer.metric("sarabande_log_lines_lost_total") > 0.0).then_some(())
+    });
+    balancer.limit_files(None);
+    until("the log says what was lost", || {
+        balancer.post("/api/reload");
+        balancer.log().contains("lines of the log were lost").then_some(())
+    });
+    assert_eq!(balancer.ended(), None);
 }
 
 /// Every call is answered 503: the log says so, and does not say it each time.

@@ -1,5 +1,6 @@
 use anyhow::{Context, Result, anyhow};
 use config::Config;
+use rustix::process::Signal;
 use server::{Handle, Server};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn serve(config: Config, path: PathBuf) -> Result<()> {
+    // With a handler, a log that has reached a limit of file sizes is an error of the write and not the end of the process.
+    drop(signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).context("cannot listen for signals")?);
     let summary = config.summary();
     let server = Server::start(config, Some(path)).await?;
     tracing::info!("serving: {summary}");
