@@ -7,7 +7,7 @@ use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{self, RouteToken};
 use crate::topology::NodeAddress;
-use crate::validate::{Refused, check_extensions, check_form, check_loop, refused};
+use crate::validate::{Refused, check_extensions, check_form, check_loop, check_secure, refused};
 use crate::{Drop, Event, Shard};
 use balance::{Decision, Direction, Request, Slot, Why};
 use base::{Instant, Operation, Outbox};
@@ -92,6 +92,7 @@ impl Shard {
         check_form(message)?;
         let target = request_source_target(message.top_via(), from).unwrap_or(from);
         let route = RouteInfo::new(&self.topology, message, route::PARAM, true);
+        check_secure(message, &route)?;
         let (token, is_astray) = self.route_token(now, message, &route);
         let slot_at_source = self.topology.slot_at(from);
         let direction = self.direction(from, message, token, slot_at_source)?;

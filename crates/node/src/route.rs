@@ -2,7 +2,7 @@
 
 use crate::Topology;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use wire::{Edits, Message, Method, SipUri, scheme_of};
+use wire::{Edits, Message, Method, SipUri};
 
 /// RFC 3261 §16.6 step 3.
 const MAX_FORWARDS: u32 = 70;
@@ -126,14 +126,11 @@ pub(crate) fn record(
     scratch: &mut Vec<u8>,
     (param, write): (&str, impl Fn(&mut Vec<u8>)),
 ) {
-    let secure = scheme_of(message.uri().unwrap_or_default())
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
-    let scheme = if secure { "sips" } else { "sip" };
     let sides = if listeners[0] == listeners[1] { &listeners[..1] } else { &listeners[..] };
     for &side in sides {
         scratch.clear();
         let host = &topology.listeners[side as usize].sent_by;
-        for part in ["<", scheme, ":", host, ";lr;", param, "="] {
+        for part in ["<sip:", host, ";lr;", param, "="] {
             scratch.extend_from_slice(part.as_bytes());
         }
         write(scratch);

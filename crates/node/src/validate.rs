@@ -1,6 +1,7 @@
 //! Is a request valid (RFC 3261 §16.3)? The same for every role.
 
 use crate::Topology;
+use crate::route::RouteInfo;
 use crate::token::branch::{self, Routing};
 use wire::{Message, Method, Via, scheme_of};
 
@@ -50,6 +51,19 @@ pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
         && message.method() != Some(Method::Cancel)
     {
         return Err(refused(440, "Max-Breadth Exceeded"));
+    }
+    Ok(())
+}
+
+/// RFC 3261 §16.6 step 6 and §26.2.2: what asks for SIPS goes over TLS, which there is not here yet. Also what comes from a
+/// member, and what goes to one.
+pub(crate) fn check_secure(message: &Message<'_>, route: &RouteInfo<'_>) -> Result<(), Refused> {
+    let is_sips = |uri: &[u8]| scheme_of(uri).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
+    if route.last.or(message.uri()).is_some_and(is_sips) {
+        return Err(refused(416, "SIPS Needs TLS"));
+    }
+    if route.next.is_some_and(is_sips) {
+        return Err(refused(502, "Next Hop Needs TLS"));
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ fn no_hops_left() {
 fn an_unknown_scheme_is_refused_and_known_ones_are_not() {
     let mut bed = Bed::new(Site::plain());
     refusal(&mut bed, &Req { uri: "http://a/".to_owned(), ..Req::new("INVITE", "http", client()) }, 416);
-    for uri in ["sip:a@b", "SIPS:a@b", "tel:+1", "urn:service:sos"] {
+    for uri in ["sip:a@b", "SIP:a@b", "tel:+1", "urn:service:sos"] {
         let sent =
             bed.one(0, client(), &Req { uri: uri.to_owned(), ..Req::new("INVITE", uri, client()) }.bytes());
         assert!(bed.is_node(sent.to), "{uri}");

@@ -2,7 +2,7 @@
 mod common;
 
 use common::dialog::Dialog;
-use common::text::{Req, answer, record_routes, string};
+use common::text::{Req, answer, string};
 use common::*;
 
 const LB: &str = "127.0.0.1:5060";
@@ -129,13 +129,4 @@ fn a_preloaded_route_to_us_is_removed() {
         assert_eq!(routes(&sent), ["sip:127.0.6.6;lr"], "{ours}");
     }
     assert_eq!(bed.shard.counters().tokens_refused, 0);
-}
-
-/// RFC 3261 §16.6 step 4: what was asked for with SIPS is recorded so.
-#[test]
-fn sips_is_recorded_as_sips() {
-    let mut bed = Bed::new(Site::plain());
-    let invite = Req { uri: "sips:bob@pool.example".to_owned(), ..Req::new("INVITE", "sips", client()) };
-    let sent = bed.one(0, client(), &invite.bytes());
-    assert!(record_routes(&sent.bytes)[0].starts_with("<sips:127.0.0.1:5060;lr;"));
 }

@@ -30,11 +30,12 @@ pub(super) fn request(from: SocketAddr, targets: &[SocketAddr], choose: Choice<'
     let (call, cseq) = (choose() % 6, choose() % 3 + 1);
     let tagged = choose();
     let method = METHODS[choose() as usize % METHODS.len()];
-    let uri = match choose() % 6 {
-        0 => "tel:+1".to_owned(),
-        1 => "http://a".to_owned(),
-        2 => "sips:b@pool.example".to_owned(),
-        n => format!("sip:b@{}", targets[usize::from(n) % targets.len()]),
+    let choice = choose();
+    let uri = match (choice % 6, choice) {
+        (0, _) => "tel:+1".to_owned(),
+        (1, _) => "http://a".to_owned(),
+        (2, 0..32) => "sips:b@pool.example".to_owned(),
+        (n, _) => format!("sip:b@{}", targets[usize::from(n) % targets.len()]),
     };
     let mut out = Vec::new();
     let mut request =

@@ -36,6 +36,7 @@ rules! {
     pub enum Rule {
         // Of any element.
         NoSip = "what was sent is no SIP",
+        Secure = "a request for SIPS was sent over UDP",
         Surplus = "more was sent than a message",
         Malformed = "a malformed request was neither answered nor dropped",
         AnswerGrowth = "an own answer much longer than its request",

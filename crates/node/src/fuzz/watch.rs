@@ -1,7 +1,7 @@
 use super::{Rule, Sent};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use wire::{Fault, Host, Message, SipUri, request_source_target, response_target};
+use wire::{Fault, Host, Message, SipUri, request_source_target, response_target, scheme_of};
 
 /// What an answer adds to what it copies: `received` and `rport` with an IPv6 address, a tag, Content-Length, the longer
 /// names of header fields, and a status line that is longer than a short request line.
@@ -135,6 +135,11 @@ pub(super) fn breadth_left(request: &Message<'_>) -> u32 {
 pub(super) fn scanned(sent: &Sent) -> Message<'_> {
     let Ok(message) = wire::scan(&sent.bytes) else { Rule::NoSip.is_broken(format_args!("{sent:?}")) };
     Rule::Surplus.equal(message.bytes(), &sent.bytes[..]);
+    // RFC 3261 §26.2.2.
+    let next = message.routes().next().map(|route| route.uri);
+    let mut decides = message.uri().into_iter().chain(next);
+    let is_sips = |uri: &[u8]| scheme_of(uri).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
+    Rule::Secure.holds(!decides.any(is_sips), format_args!("to {}", sent.to));
     message
 }
 

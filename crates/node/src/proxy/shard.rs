@@ -5,7 +5,7 @@ use crate::route::RouteInfo;
 use crate::token::branch::Routing;
 use crate::token::route;
 use crate::topology::NodeAddress;
-use crate::validate::{Refused, check_extensions, check_form, check_loop, refused};
+use crate::validate::{Refused, check_extensions, check_form, check_loop, check_secure, refused};
 use crate::{Counters, Drop, Event, Input, Settings, Tokens, Topology};
 use ::proxy::{Arrived, Proxy};
 use balance::Direction;
@@ -188,6 +188,7 @@ impl ProxyShard {
         self.check_limit(message)?;
         let topology = &self.live.topology;
         let route = RouteInfo::new(topology, message, route::PROXY_PARAM, false);
+        check_secure(message, &route)?;
         let routing = Routing {
             call_id: message.call_id(),
             cseq: message.cseq().number,

@@ -51,6 +51,7 @@ pub(crate) fn of_requests() -> Vec<Canary> {
     vec![
         breaks(Rule::NoSip).tampers(is_request, |one| one.bytes.truncate(9)),
         breaks(Rule::Surplus).tampers(is_request, |one| one.bytes.push(b'x')),
+        breaks(Rule::Secure).tampers(is_request, |one| replace(&mut one.bytes, " sip:", " sips:")),
         breaks(Rule::Malformed)
             .hears(|_, bytes| {
                 if is_invite(bytes) {

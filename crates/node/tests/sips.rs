@@ -1,0 +1,77 @@
+//! What asks for SIPS is not sent over UDP (RFC 3261 §26.2.2: each hop must be secured with TLS), in both roles.
+mod common;
+
+use common::dialog::Dialog;
+use common::proxy::{HOPS, ProxyBed, client};
+use common::text::Req;
+use common::*;
+
+const SIPS: &str = "sips:bob@pool.example";
+
+/// The refusals of both roles that were given for a reason.
+fn refused(bed: &Bed, proxy: &ProxyBed, status: u16, reason: &'static str) -> [u64; 2] {
+    let of = |counters: node::Counters| counters.replies.get(&(status, reason)).copied().unwrap_or_default();
+    [of(bed.shard.counters().clone()), of(proxy.shard.counters())]
+}
+
+#[test]
+fn a_sips_request_uri_is_refused() {
+    let mut bed = Bed::new(Site::plain());
+    let mut proxy = ProxyBed::plain();
+    for (count, method) in (1..).zip(["INVITE", "REGISTER", "CANCEL", "MESSAGE"]) {
+        let request = Req { uri: SIPS.replace("sips", "SIPS"), ..Req::new(method, method, client()) };
+        assert_eq!(bed.one(0, client(), &request.bytes()).status(), 416, "{method}");
+        assert_eq!(proxy.one(client(), &request.bytes()).status(), 416, "{method}");
+        assert_eq!(refused(&bed, &proxy, 416, "SIPS Needs TLS"), [count; 2]);
+        let ack = request.same_branch("ACK", None);
+        bed.dropped(0, client(), &ack.bytes(), "refused_ack");
+        assert_eq!(proxy.receive(0, client(), &ack.bytes()), []);
+    }
+    bed.assert_idle();
+    assert_eq!(proxy.shard.report().transactions, 0);
+}
+
+/// A strict router before us has put our URI into the Request-URI, and that of the request last (RFC 3261 §16.4).
+#[test]
+fn a_sips_request_uri_behind_ours_is_refused() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "strict", client(), 0);
+    let mut bye = call.by_caller("BYE", 2);
+    bye.uri = bye.routes.remove(0).trim_matches(['<', '>']).to_owned();
+    bye.routes.push(format!("<{SIPS}>"));
+    assert_eq!(bed.one(0, client(), &bye.bytes()).status(), 416);
+}
+
+/// The next Route value decides where a request goes (RFC 3261 §16.6 step 7).
+#[test]
+fn a_sips_route_is_refused() {
+    let mut bed = Bed::new(Site::plain());
+    let mut proxy = ProxyBed::plain();
+    let ours = || "<sip:127.0.0.1:5060;lr>".to_owned();
+    for next in ["<sips:127.0.1.1:5060;lr>", "\"S\" <SIPS:edge.example>"] {
+        let routes = vec![ours(), next.to_owned()];
+        let request = Req { routes, ..Req::new("INVITE", next, client()) };
+        assert_eq!(bed.one(0, client(), &request.bytes()).status(), 502, "{next}");
+        assert_eq!(proxy.one(client(), &request.bytes()).status(), 502, "{next}");
+    }
+    assert_eq!(refused(&bed, &proxy, 502, "Next Hop Needs TLS"), [2; 2]);
+    // What lies behind the next hop is that one's affair.
+    let routes = vec![ours(), format!("<sip:{};lr>", HOPS[0]), "<sips:far.example;lr>".to_owned()];
+    let request = Req { routes, ..Req::new("INVITE", "behind", client()) };
+    let sent = bed.one(0, client(), &request.bytes());
+    assert!(bed.is_node(sent.to));
+    assert_eq!(proxy.invite(&request).to, addr(HOPS[0]));
+}
+
+/// A node that calls somebody out there, and one that goes by the route set of its dialog.
+#[test]
+fn a_node_cannot_send_it_either() {
+    let mut bed = Bed::new(Site::plain());
+    let node = addr(bed.site.nodes[0].0);
+    let out = Req { uri: "sips:bob@127.0.7.7".to_owned(), ..Req::new("INVITE", "out", node) };
+    assert_eq!(bed.one(0, node, &out.bytes()).status(), 416);
+    let call = Dialog::inbound(&mut bed, "within", client(), 0);
+    let mut info = call.by_callee("INFO", 1);
+    info.routes.push("<sips:127.0.7.7;lr>".to_owned());
+    assert_eq!(bed.one(0, call.callee.at, &info.bytes()).status(), 502);
+}
