@@ -48,9 +48,9 @@ fn a_sips_route_is_refused() {
     let mut bed = Bed::new(Site::plain());
     let mut proxy = ProxyBed::plain();
     let ours = || "<sip:127.0.0.1:5060;lr>".to_owned();
-    for next in ["<sips:127.0.1.1:5060;lr>", "\"S\" <SIPS:edge.example>"] {
+    for (call, next) in [("ip", "<sips:127.0.1.1:5060;lr>"), ("name", "\"S\" <SIPS:edge.example>")] {
         let routes = vec![ours(), next.to_owned()];
-        let request = Req { routes, ..Req::new("INVITE", next, client()) };
+        let request = Req { routes, ..Req::new("INVITE", call, client()) };
         assert_eq!(bed.one(0, client(), &request.bytes()).status(), 502, "{next}");
         assert_eq!(proxy.one(client(), &request.bytes()).status(), 502, "{next}");
     }
