@@ -7,8 +7,10 @@
 //! # Leniency
 //! Accepted as RFC 3261 §7 and §25 have it: compact and case-insensitive names, white space before the colon, folds, comma
 //! lists, quoted strings, escapes. Beyond the grammar: `_` in host names, `#` in user parts, unquoted display names
-//! in other alphabets, any opaque parameter value. Refused although some accept it: line ends other than CRLF, and
-//! repeated single-value fields; two elements that read these differently would see different messages.
+//! in other alphabets, any opaque parameter value, two tags that are equal. Refused although some accept it: line ends other
+//! than CRLF, and repeated single-value fields; two elements that read these differently would see different messages. In a
+//! response, which nobody could be asked to send again, repeated fields pass that say the same, and From and To whatever
+//! is wrong with them.
 
 #![forbid(unsafe_code)]
 

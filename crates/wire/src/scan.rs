@@ -192,6 +192,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
+    /// A response goes back by its Vias: who reads its From and To is the client, so whatever is wrong with them is left to
+    /// that (RFC 3261 §16.3 step 1, which §16.7 has no reason to be stricter than). The first one counts here.
     fn party(&mut self, line: &Line, from: bool) {
         let value = line.trimmed(self.bytes);
         let tag = name_addr::tag(self.bytes, value);
@@ -200,20 +202,22 @@ impl Scanner<'_> {
         } else {
             (&mut self.fields.to, "Duplicate To", "Malformed To")
         };
-        if slot.is_some() {
-            return self.fail(Fault::bad(twice));
-        }
-        *slot = Some((value, tag.ok().flatten()));
-        if tag.is_err() {
-            self.fail(Fault::bad(malformed));
+        let fault = match (&slot, tag) {
+            (Some(_), _) => Some(twice),
+            (None, Err(_)) => Some(malformed),
+            (None, Ok(_)) => None,
+        };
+        slot.get_or_insert((value, tag.ok().flatten()));
+        if let Some(reason) = fault.filter(|_| self.is_request) {
+            self.fail(Fault::bad(reason));
         }
     }
 
     fn call_id(&mut self, line: &Line) {
-        if self.fields.call_id.is_some() {
-            return self.fail(Fault::bad("Duplicate Call-ID"));
-        }
         let value = line.trimmed(self.bytes);
+        if let Some(first) = self.fields.call_id {
+            return self.repeats(value.of(self.bytes) == first.of(self.bytes), "Duplicate Call-ID");
+        }
         self.fields.call_id = Some(value);
         if !call_id::is_valid(value.of(self.bytes)) {
             self.fail(Fault::bad("Malformed Call-ID"));
@@ -221,11 +225,12 @@ impl Scanner<'_> {
     }
 
     fn cseq(&mut self, line: &Line) {
-        if self.fields.cseq.is_some() {
-            return self.fail(Fault::bad("Duplicate CSeq"));
-        }
         let value = line.trimmed(self.bytes);
         let parsed = cseq::CSeq::parse(self.bytes, value);
+        if let Some((_, first)) = self.fields.cseq {
+            let text = |cseq: cseq::CSeq| (cseq.number, cseq.method_name.of(self.bytes));
+            return self.repeats(parsed.ok().map(text) == first.map(text), "Duplicate CSeq");
+        }
         self.fields.cseq = Some((value, parsed.ok()));
         if parsed.is_err() {
             self.fail(Fault::bad("Malformed CSeq"));
@@ -262,12 +267,20 @@ impl Scanner<'_> {
         }
     }
 
-    /// Two of them are refused even if they agree: what reads the message next may look at another one.
-    fn content_length(&mut self, line: &Line) {
-        if self.fields.content_length.is_some() {
-            return self.fail(Fault::bad("Duplicate Content-Length"));
+    /// One more of a field of which there is to be one. In a request it is refused even if both agree, and whoever wrote it
+    /// hears of that. A response that were dropped for it would be missed: it passes if it can be read in one way only.
+    fn repeats(&mut self, same: bool, twice: &'static str) {
+        if self.is_request || !same {
+            self.fail(Fault::bad(twice));
         }
-        match content_length::parse(line.trimmed(self.bytes).of(self.bytes)) {
+    }
+
+    fn content_length(&mut self, line: &Line) {
+        let length = content_length::parse(line.trimmed(self.bytes).of(self.bytes));
+        if self.fields.content_length.is_some() {
+            return self.repeats(length.ok() == self.fields.content_length, "Duplicate Content-Length");
+        }
+        match length {
             Ok(length) => self.fields.content_length = Some(length),
             Err(_) => self.fail(Fault::bad("Malformed Content-Length")),
         }

@@ -116,7 +116,7 @@ fn option_tags() {
 
 #[test]
 fn refused_requests() {
-    let cases: [(&str, &str, &str); 33] = [
+    let cases: [(&str, &str, &str); 34] = [
         ("Call-ID: c1@192.0.2.1\r\n", "", "Missing Call-ID"),
         ("Call-ID: c1@192.0.2.1\r\n", "Call-ID:\r\n", "Malformed Call-ID"),
         ("Call-ID: c1@192.0.2.1\r\n", "Call-ID: a b\r\n", "Malformed Call-ID"),
@@ -126,6 +126,7 @@ fn refused_requests() {
         ("From: \"Alice\"", "From: \"Alice", "Malformed From"),
         ("To: ", "Too: ", "Missing To"),
         ("To: ", "t: <sip:a>\r\nTo: ", "Duplicate To"),
+        (";tag=f1", ";tag=f1;tag=f2", "Malformed From"),
         ("To: ", "To: Bell, Alexander ", "Malformed To"),
         ("CSeq: ", "CSec: ", "Missing CSeq"),
         ("CSeq: ", "CSeq: 1 INVITE\r\ncseq: ", "Duplicate CSeq"),
@@ -187,10 +188,36 @@ fn discarded() {
     }
     let long = vec![b'a'; wire::MAX_LEN + 1];
     assert_eq!(scan(&long).err(), Some(Discard::TooLong));
-    // Any fault of a response is the end of it.
-    for (old, new) in [("CSeq: 314159", "CSeq: 2147483648"), ("l: 0", "l: 1"), ("i: c1@192.0.2.1\r\n", "")] {
+    // What a response is matched or framed by has to be there, and to say one thing.
+    for (old, new) in [
+        ("CSeq: 314159", "CSeq: 2147483648"),
+        ("CSeq: ", "CSeq: 1 BYE\r\nCSeq: "),
+        ("l: 0", "l: 1"),
+        ("l: 0", "l: 0\r\nContent-Length: 1"),
+        ("i: c1@192.0.2.1\r\n", ""),
+        ("i: c1", "i: c2\r\ni: c1"),
+    ] {
         let message = OK.replace(old, new);
         assert_eq!(scan(message.as_bytes()).err().map(Discard::reason), Some("bad_response"), "{new}");
+    }
+}
+
+#[test]
+fn a_response_passes_whatever_its_parties_look_like() {
+    for (old, new, from, to) in [
+        ("l: 0", "l: 0\r\nContent-Length:  0", true, true),
+        ("i: c1@192.0.2.1", "i: c1@192.0.2.1\r\nCall-ID: c1@192.0.2.1", true, true),
+        ("CSeq: 314159 INVITE", "CSeq: 314159 INVITE\r\ncseq: 0314159  INVITE", true, true),
+        ("t: ", "To: <sip:b>;tag=first\r\nt: ", true, true),
+        (";tag=t1", ";tag=t1;TAG=t1", true, true),
+        (";tag=t1", ";tag=t1;tag=t2", true, false),
+        ("t: ", "t: \"", true, false),
+        ("f: ", "f: \"", false, true),
+    ] {
+        assert!(OK.contains(old), "{old}");
+        let message = OK.replacen(old, new, 1);
+        let m = scan(message.as_bytes()).unwrap();
+        assert_eq!((m.fault(), m.from_tag().is_some(), m.to_tag().is_some()), (None, from, to), "{new}");
     }
 }
 

@@ -46,8 +46,9 @@ pub(crate) fn party(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span>), M
     let mut tag = None;
     while let Some(param) = cursor.param()? {
         if param.name.of(cursor.bytes).eq_ignore_ascii_case(b"tag") {
-            // Two tags would be two dialogs.
-            if tag.is_some() || param.value.is_none() {
+            // Two tags would be two dialogs, unless both say the same.
+            let text = |span: Span| span.of(cursor.bytes);
+            if param.value.is_none() || tag.is_some() && tag.map(text) != param.value.map(text) {
                 return Err(Malformed);
             }
             tag = param.value;
