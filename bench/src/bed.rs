@@ -17,7 +17,8 @@ pub const CLIENT: SocketAddr = local(5070);
 /// The element.
 const ELEMENT: SocketAddr = local(5060);
 const NODES: u16 = 4;
-const SETTINGS: Settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
+const SETTINGS: Settings =
+    Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false, tell_failures: false };
 
 /// What takes datagrams.
 pub trait Element {

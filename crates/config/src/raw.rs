@@ -265,11 +265,13 @@ impl Default for RawAdmin {
     }
 }
 
-/// The log, on standard error.
+/// The log, on standard error. At most 50 lines of one kind at once and 10 a second are written; those that cannot be,
+/// since the disk is full or nobody reads them, are counted, and nothing waits for them.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawLog {
-    /// Least severity that is written.
+    /// Least severity that is written. `"debug"` adds a line for each request that failed: its method and Call-ID, who
+    /// sent it, and which member or which rule refused it.
     pub(crate) level: Setting<Choice<Level>>,
     /// Lines for people, or one JSON object a line.
     pub(crate) format: Setting<Choice<LogFormat>>,

@@ -306,9 +306,9 @@ pub enum Level {
     Warn,
     /// Life of the process and of its members.
     Info,
-    /// Life of calls.
+    /// Each request that failed, with the reason.
     Debug,
-    /// Life of messages.
+    /// The same; for what `RUST_LOG` asks of the libraries.
     Trace,
 }
 

@@ -7,6 +7,7 @@
 
 mod counters;
 mod explain;
+mod failure;
 pub mod fuzz;
 mod names;
 mod prober;
@@ -26,6 +27,7 @@ mod validate;
 
 pub use counters::{Counters, Drop};
 pub use explain::Explanation;
+pub use failure::{Cause, Failure};
 pub use names::{Name, Resolved};
 pub use prober::Prober;
 pub use proxy::{ProxyReport, ProxySettings, ProxyShard};

@@ -1,5 +1,6 @@
 //! The way of a request: validate, read the Route, decide, edit, forward (RFC 3261 §16.3 to §16.6, §16.11).
 
+use crate::failure::Cause;
 use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
 use crate::search::Search;
@@ -227,7 +228,12 @@ impl Shard {
                     self.searches.asked(Search { call, cseq, branch }, asked);
                 }
             }
-            Decision::NoServer | Decision::Orphan => return Err(refused(503, "No Server Available")),
+            Decision::NoServer | Decision::Orphan => {
+                if let Some(refused) = self.no_server.note(now) {
+                    out.event(Event::NoServer(refused));
+                }
+                return Err(refused(503, "No Server Available"));
+            }
         }
         Ok(())
     }
@@ -323,6 +329,7 @@ impl Shard {
         match reply::answer(message, (listener, from), own, &self.topology, &self.tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
+                self.failed(Cause::Refused { status: own.status(), reason: own.reason() });
                 *self.counters.replies.entry((own.status(), own.reason())).or_default() += 1;
             }
             Err(drop) => self.discard(drop),

@@ -1,5 +1,6 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
+use crate::failure::Cause;
 use crate::rest::Rest;
 use crate::search::Search;
 use crate::token::branch::{BranchToken, SEARCHED, Transaction, mark};
@@ -16,6 +17,9 @@ impl Shard {
             Err(drop) => self.discard(drop),
             Ok((token, branch, to)) => {
                 self.note(now, message, token, branch);
+                if let Some(cause) = Cause::of_response(message) {
+                    self.failed(cause);
+                }
                 // RFC 3261 §18.2.2: responses leave from where the request came in.
                 let asked = u16::from(token.listener);
                 let Some(from) = self.topology.listener_for(asked, to) else {

@@ -1,3 +1,4 @@
+use crate::failure::{Cause, Failure, Throttle};
 use crate::names::{Name, Names, Resolved};
 use crate::search::Searches;
 use crate::token::Tokens;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub epoch_unix: u64,
     /// New calls are refused with 503: the process is about to stop.
     pub stopping: bool,
+    /// Whether requests that failed are told of one by one ([`Event::Failed`]), which costs memory for each.
+    pub tell_failures: bool,
 }
 
 impl Settings {
@@ -63,6 +66,10 @@ pub enum Event {
     Sign(Sign),
     /// The address of this name; the answer goes to `learn`.
     LookUp(Name),
+    /// A request failed; only where [`Settings::tell_failures`] says so.
+    Failed(Box<Failure>),
+    /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
+    NoServer(u64),
 }
 
 /// One shard of the balancer: the stateless proxy of RFC 3261 §16.11 with session-aware request assignment on top.
@@ -88,6 +95,9 @@ pub struct Shard {
     latest: Instant,
     /// When the key of new tokens changed, if it did.
     rekeyed: Option<Instant>,
+    /// What the datagram in work failed of.
+    pub(crate) failure: Option<Cause>,
+    pub(crate) no_server: Throttle,
 }
 
 impl Shard {
@@ -106,6 +116,8 @@ impl Shard {
             scratch: Vec::new(),
             latest: Instant::ZERO,
             rekeyed: None,
+            failure: None,
+            no_server: Throttle::default(),
         }
     }
 
@@ -134,10 +146,14 @@ impl Shard {
         out: &mut Outbox<Event>,
     ) {
         self.ledger.charge(Operation::Scan);
-        match wire::scan(bytes) {
-            Err(discard) => self.discard(Drop::Unreadable(discard)),
-            Ok(message) if message.status().is_some() => self.response(now, &message, out),
-            Ok(message) => self.request(now, listener, from, &message, out),
+        let scanned = wire::scan(bytes);
+        match &scanned {
+            Err(discard) => self.discard(Drop::Unreadable(*discard)),
+            Ok(message) if message.status().is_some() => self.response(now, message, out),
+            Ok(message) => self.request(now, listener, from, message, out),
+        }
+        if let Some(cause) = self.failure.take() {
+            out.event(Event::Failed(Box::new(Failure::new(scanned.as_ref().ok(), from, cause))));
         }
     }
 
@@ -219,6 +235,13 @@ impl Shard {
     pub(crate) fn discard(&mut self, drop: Drop) {
         self.ledger.charge(Operation::Discard);
         self.counters.dropped(drop);
+        self.failed(Cause::Dropped(drop));
+    }
+
+    pub(crate) fn failed(&mut self, cause: Cause) {
+        if self.settings.tell_failures && cause.is_news() {
+            self.failure = Some(cause);
+        }
     }
 
     /// Renders the edits collected for `message` into a datagram.

@@ -7,7 +7,9 @@ use std::process::Stdio;
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use rustix::pipe::fcntl_getpipe_size;
-use sarabande_tests::{Answerer, Balancer, Caller, Field, Load, Server, Settings, until};
+use sarabande_tests::{
+    Agent, Answerer, Balancer, Caller, Field, Load, Request, Server, Settings, status, until,
+};
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
@@ -132,6 +134,39 @@ fn one_cause_fills_no_log() {
     let log = balancer.log();
     let lines = log.lines().filter(|line| line.contains("503")).count();
     assert!((1..100).contains(&lines), "{lines} lines about 503:\n{log}");
+}
+
+/// The log says that no member is left, and that calls are refused for it; at level `debug` it says of each call that
+/// failed why.
+#[test]
+fn the_log_says_why_calls_fail() {
+    let field = Field::new("log-debug");
+    let decline = |message: &[u8]| Some(if is_invite(message) { "603 Decline" } else { "200 OK" });
+    let server = Answerer::saying(field.sip(11), decline);
+    let mut settings = Settings::new(&field, &[11]);
+    settings.log = vec!["level = \"debug\""];
+    let balancer = Balancer::start(&field, settings);
+    let agent = Agent::bind(field.sip(2));
+    let call = |call_id: &str, lines: &[&str]| {
+        let mut invite = Request::new("INVITE", call_id);
+        invite.lines = lines.iter().map(|&line| line.to_owned()).collect();
+        agent.send(balancer.address(), &invite.bytes(agent.address()));
+        status(&agent.final_response(call_id))
+    };
+    let says = |parts: &[&str]| {
+        let says = |line: &str| parts.iter().all(|part| line.contains(part));
+        until(&format!("a line with {parts:?}"), || balancer.log().lines().any(says).then_some(()));
+    };
+    assert_eq!(call("declined", &[]), Some(603));
+    says(&["DEBUG answered there: 603", "INVITE", "declined", &format!("from={}", field.sip(11))]);
+    assert_eq!(call("extended", &["Proxy-Require: nothing-known"]), Some(420));
+    says(&["DEBUG answered here: 420 Bad Extension", "extended", &format!("from={}", agent.address())]);
+    drop(server);
+    until("the member is dead", || balancer.members().iter().all(|m| !m.accepting).then_some(()));
+    says(&["ERROR all members are dead"]);
+    assert_eq!(call("homeless", &[]), Some(503));
+    says(&["ERROR no member takes new calls", &format!("{} unreachable", field.sip(11))]);
+    says(&["DEBUG answered here: 503 No Server Available", "homeless"]);
 }
 
 fn is_invite(message: &[u8]) -> bool {

@@ -53,7 +53,12 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let mut cluster =
             Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::from_secs(30) });
         cluster.set_members(Instant::ZERO, &members(0xff));
-        let settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
+        let settings = Settings {
+            orphans: Orphans::Reject,
+            epoch_unix: 1_800_000_000,
+            stopping: false,
+            tell_failures: false,
+        };
         Self {
             traffic: Traffic::new(data, listeners),
             tamper,
@@ -171,8 +176,10 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         for event in out.drain_events() {
             match event {
                 Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
-                Event::Sign(Sign::NoAnswer { .. } | Sign::Answer { .. }) => {}
                 Event::LookUp(name) => self.asked.push(name),
+                Event::Sign(Sign::NoAnswer { .. } | Sign::Answer { .. })
+                | Event::Failed(_)
+                | Event::NoServer(_) => {}
             }
         }
         let mut sent = sent(&out);

@@ -1,6 +1,7 @@
 //! Messages as bytes: how the proxy's core reads, edits and routes them.
 
 use crate::Topology;
+use crate::failure::{Cause, Failure};
 use crate::reply::own_tag;
 use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
 use crate::token::Tokens;
@@ -67,6 +68,9 @@ pub(crate) struct Live {
     pub(crate) unix: u32,
     /// Answers of our own, by status and reason phrase.
     pub(crate) replies: BTreeMap<(u16, &'static str), u64>,
+    /// Requests that were answered here with a failure, if they are to be told of.
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) tell_failures: bool,
     hops: Vec<Hop>,
     edits: Edits,
     /// Texts of the headers being added, kept for their memory.
@@ -91,6 +95,8 @@ impl Live {
             now: Instant::ZERO,
             unix: 0,
             replies: BTreeMap::new(),
+            failures: Vec::new(),
+            tell_failures: false,
             hops: Vec::new(),
             edits: Edits::new(),
             scratch: Vec::new(),
@@ -230,6 +236,10 @@ impl Medium for Live {
             *self.replies.entry((status, reason(status))).or_default() += 1;
         }
         let message = request.message();
+        if status >= 300 && self.tell_failures {
+            let cause = Cause::Refused { status, reason: reason(status) };
+            self.failures.push(Failure::new(Some(&message), request.from, cause));
+        }
         let to = request_source_target(message.top_via(), request.from).unwrap_or(request.from);
         let (listener, to) = match self.topology.listener_for(request.listener, to) {
             Some(listener) => (listener, to),

@@ -1,4 +1,5 @@
 use super::medium::{Live, Out, Received, Way, quoted_key};
+use crate::failure::{Cause, Failure};
 use crate::names::{Name, Names, Resolved};
 use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::RouteInfo;
@@ -76,6 +77,8 @@ pub struct ProxyShard {
     names: Names,
     counters: Counters,
     ledger: Ledger,
+    /// What the datagram in work failed of.
+    failure: Option<Cause>,
 }
 
 impl ProxyShard {
@@ -95,6 +98,7 @@ impl ProxyShard {
             names: Names::default(),
             counters: Counters::default(),
             ledger: Ledger::default(),
+            failure: None,
         }
     }
 
@@ -104,6 +108,9 @@ impl ProxyShard {
         match input {
             Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
             Input::Timer => self.proxy.expire(now, &mut self.live, &mut Out(out)),
+        }
+        for failure in self.live.failures.drain(..) {
+            out.event(Event::Failed(Box::new(failure)));
         }
     }
 
@@ -120,6 +127,7 @@ impl ProxyShard {
     fn set_now(&mut self, now: Instant) {
         self.live.now = now;
         self.live.unix = self.settings.unix(now);
+        self.live.tell_failures = self.settings.tell_failures;
     }
 
     fn datagram(
@@ -131,10 +139,14 @@ impl ProxyShard {
         out: &mut Outbox<Event>,
     ) {
         self.ledger.charge(Operation::Scan);
-        match wire::scan(bytes) {
-            Err(discard) => self.discard(Drop::Unreadable(discard)),
-            Ok(message) if message.status().is_some() => self.response(now, &message, out),
-            Ok(message) => self.request(now, listener, from, &message, out),
+        let scanned = wire::scan(bytes);
+        match &scanned {
+            Err(discard) => self.discard(Drop::Unreadable(*discard)),
+            Ok(message) if message.status().is_some() => self.response(now, message, out),
+            Ok(message) => self.request(now, listener, from, message, out),
+        }
+        if let Some(cause) = self.failure.take() {
+            out.event(Event::Failed(Box::new(Failure::new(scanned.as_ref().ok(), from, cause))));
         }
     }
 
@@ -144,7 +156,12 @@ impl ProxyShard {
         let Some(status) = message.status() else { return };
         match self.live.keys.response(message) {
             None => self.discard(Drop::ForeignResponse),
-            Some(key) => self.proxy.response(now, key, status, message, &mut self.live, &mut Out(out)),
+            Some(key) => {
+                self.proxy.response(now, key, status, message, &mut self.live, &mut Out(out));
+                if let Some(cause) = Cause::of_response(message) {
+                    self.failed(cause);
+                }
+            }
         }
     }
 
@@ -270,6 +287,7 @@ impl ProxyShard {
         match reply::answer(message, (listener, from), own, topology, tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
+                self.failed(Cause::Refused { status: own.status(), reason: own.reason() });
                 *self.counters.replies.entry((own.status(), own.reason())).or_default() += 1;
             }
             Err(drop) => self.discard(drop),
@@ -279,6 +297,13 @@ impl ProxyShard {
     fn discard(&mut self, drop: Drop) {
         self.ledger.charge(Operation::Discard);
         self.counters.dropped(drop);
+        self.failed(Cause::Dropped(drop));
+    }
+
+    fn failed(&mut self, cause: Cause) {
+        if self.settings.tell_failures && cause.is_news() {
+            self.failure = Some(cause);
+        }
     }
 
     /// Takes the answer to [`Event::LookUp`].

@@ -112,7 +112,12 @@ impl Bed {
         let cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
         let balancer = Balancer::new(balance::Settings::default(), Box::new(RoundRobin::new(0)));
         let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
-        let settings = Settings { orphans: site.orphans, epoch_unix: site.epoch_unix, stopping: false };
+        let settings = Settings {
+            orphans: site.orphans,
+            epoch_unix: site.epoch_unix,
+            stopping: false,
+            tell_failures: false,
+        };
         let shard = Shard::new(balancer, Arc::new(topology), tokens, settings);
         let all: Vec<_> = (0..site.nodes.len()).collect();
         let mut bed = Self { site, shard, cluster, now: Instant::from_millis(1_000), events: Vec::new() };

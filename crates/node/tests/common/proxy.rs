@@ -32,7 +32,12 @@ impl ProxyBed {
     pub(crate) fn with_tokens(listeners: &[&str], hops: &[(&str, u16)], tokens: Tokens) -> Self {
         let listeners = listeners.iter().map(|text| Listener::new(addr(text))).collect();
         let topology = Topology::new(listeners, vec![("proxy.example".to_owned(), None)]);
-        let settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
+        let settings = Settings {
+            orphans: Orphans::Reject,
+            epoch_unix: 1_800_000_000,
+            stopping: false,
+            tell_failures: false,
+        };
         let limits = ProxySettings { core: proxy::Settings::default(), max_transactions: 1_000 };
         let mut shard = ProxyShard::new(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
         let hop = |&(address, listener): &(&str, u16)| NodeAddress { address: addr(address), listener };

@@ -1,8 +1,8 @@
 //! From the configuration to what the core works with, at start and on reload.
 
 use super::Control;
-use crate::shards::Command;
 use crate::shards::listen::toward;
+use crate::shards::{self, Command};
 use balance::policy::by_name;
 use balance::{HealthSettings, Policy, Weights};
 use config::{Config, Listen, Orphans, Proxy};
@@ -52,7 +52,8 @@ pub(crate) fn pipeline(config: &Config, epoch_unix: u64, stopping: bool) -> node
         Some(Orphans::Balance) => node::Orphans::Balance,
         Some(Orphans::Drop) => node::Orphans::Drop,
     };
-    node::Settings { orphans, epoch_unix, stopping }
+    let tell_failures = shards::tells_failures();
+    node::Settings { orphans, epoch_unix, stopping, tell_failures }
 }
 
 /// What one of `shards` shards of a proxy is set up with.

@@ -4,10 +4,11 @@
 //! a probe or, since it may not know OPTIONS, a request of a call. Silence makes it dead, and never brings it back.
 
 use super::Control;
-use balance::Slot;
+use balance::{Node, Refusal, Slot};
 use base::Instant;
 use node::Outcome;
 use std::fmt::Display;
+use std::time::Duration;
 
 impl Control {
     fn probes_regularly(&self) -> bool {
@@ -65,6 +66,24 @@ impl Control {
         }
     }
 
+    /// No member took these new calls.
+    pub(super) fn exhausted(&mut self, now: Instant, refused: u64) {
+        /// Each shard reports every second.
+        const EACH: Duration = Duration::from_secs(10);
+        self.refused.0 += refused;
+        if self.refused.1.is_some_and(|told| now.saturating_since(told) < EACH) {
+            return;
+        }
+        let members = self.cluster.nodes().iter().zip(&self.remarks).filter(|(node, _)| node.member);
+        // Only the shards know how many calls a member has.
+        let why = |node: &Node| node.refusal(now, 0).map_or("full", Refusal::name);
+        let members: Vec<_> =
+            members.map(|(node, remark)| format!("{} {}", remark.address, why(node))).collect();
+        let (refused, members) = (core::mem::take(&mut self.refused.0), members.join(", "));
+        tracing::error!(refused, members, "no member takes new calls: they get 503");
+        self.refused.1 = Some(now);
+    }
+
     /// Notes that a member was found dead or back, if that is so.
     fn remark_change(&mut self, now: Instant, slot: Slot, before: bool, reason: &dyn Display) {
         let after = self.cluster.nodes()[slot.index()].reachable;
@@ -78,6 +97,9 @@ impl Control {
             tracing::info!(%member, %reason, "member is back");
         } else {
             tracing::warn!(%member, %reason, "member is dead: new calls go elsewhere");
+            if !self.cluster.nodes().iter().any(|node| node.member && node.reachable) {
+                tracing::error!(last = %member, "all members are dead: new calls get 503 until one answers");
+            }
         }
     }
 }
@@ -89,9 +111,7 @@ mod tests {
     use crate::control::dns::Names;
     use crate::control::resolver::Resolver;
     use crate::shards::listen::Bind;
-    use balance::{Refusal, Slot};
     use node::{Reason, Rest};
-    use std::time::Duration;
 
     fn config(probe: &str) -> config::Config {
         let text = format!(

@@ -126,6 +126,8 @@ pub(crate) struct Control {
     unserved: Vec<SocketAddr>,
     /// Names and periods may be new.
     reloaded: bool,
+    /// New calls refused because no member took any: since this was last told, and when that was.
+    refused: (u64, Option<Instant>),
 }
 
 /// How often it is looked whether the machine has changed: its time, its addresses.
@@ -174,6 +176,7 @@ impl Control {
             epoch_unix: clock.epoch_unix(),
             unserved: Vec::new(),
             reloaded: false,
+            refused: (0, None),
         };
         control.update_members();
         Ok(control)
@@ -291,13 +294,18 @@ impl Control {
                 }
                 self.cluster.pause(slot, until, asked);
             }
-            Report::Sign(Sign::NoAnswer { slot }) => self.suspect(now, slot),
+            Report::Sign(Sign::NoAnswer { slot }) => {
+                tracing::debug!(member = %self.remarks[slot.index()].address, "a request got no answer");
+                self.suspect(now, slot);
+            }
             Report::Sign(Sign::Answer { slot }) => self.answered(now, slot),
             Report::Unreachable(address) => {
                 if let Some(slot) = self.topology.slot_at(address) {
+                    tracing::debug!(member = %address, "a datagram did not arrive, says the network (ICMP)");
                     self.suspect(now, slot);
                 }
             }
+            Report::NoServer(refused) => self.exhausted(now, refused),
             Report::Died => {}
         }
     }

@@ -14,6 +14,7 @@ mod worker;
 
 pub(crate) use worker::{
     Command, Explained, Peers, Report, ShardCounts, ShardSnapshot, Traffic, Worker, WorkerHandle,
+    tells_failures,
 };
 
 use tokio::sync::oneshot;

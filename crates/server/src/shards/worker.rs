@@ -9,14 +9,15 @@ use arrayvec::ArrayVec;
 use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
 use base::{Instant, Ledger, Outbox};
 use node::{
-    Counters, Event, Explanation, Input, Name, NodeAddress, ProxyReport, Resolved, Role, Shard, Tokens,
-    Topology,
+    Counters, Event, Explanation, Failure, Input, Name, NodeAddress, ProxyReport, Resolved, Role, Shard,
+    Tokens, Topology,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc;
 use tokio::sync::{mpsc as async_mpsc, oneshot};
+use tracing::Level;
 
 /// What the control task tells a shard, or asks it.
 pub(crate) enum Command {
@@ -57,6 +58,8 @@ pub(crate) enum Report {
     Sign(Sign),
     /// A shard wants to know where this name leads.
     LookUp(Name),
+    /// So many new calls found no member that takes any.
+    NoServer(u64),
     /// ICMP: a datagram to this address did not arrive.
     Unreachable(SocketAddr),
     /// The thread ended although nobody asked it to.
@@ -160,6 +163,11 @@ const NO_POOL: &str = "this process is a proxy: explain is for pools. A proxy se
     where its Route says, and every other one to a next hop by its Call-ID";
 /// Entries looked at in one go when the oldest calls are asked for.
 const WALK: usize = 4_096;
+
+/// Whether anybody reads what [`Worker::flush`] says of requests that failed.
+pub(crate) fn tells_failures() -> bool {
+    tracing::enabled!(Level::DEBUG)
+}
 
 /// Tells the control task when the thread ends in a panic.
 struct Obituary(async_mpsc::UnboundedSender<Report>);
@@ -305,6 +313,13 @@ impl Worker {
             let _ = self.reports.send(match event {
                 Event::Sign(sign) => Report::Sign(sign),
                 Event::LookUp(name) => Report::LookUp(name),
+                Event::NoServer(refused) => Report::NoServer(refused),
+                Event::Failed(failure) => {
+                    // Not through the control task: there are as many as strangers please.
+                    let Failure { method, call_id, from, cause } = *failure;
+                    tracing::debug!(method, call_id, %from, "{cause}");
+                    continue;
+                }
             });
         }
         self.out.clear();

@@ -54,7 +54,12 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let listeners = LISTENERS.map(addr);
         let names = vec![("pool.example".to_owned(), None)];
         let topology = Arc::new(Topology::new(listeners.map(Listener::new).to_vec(), names));
-        let settings = Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false };
+        let settings = Settings {
+            orphans: Orphans::Reject,
+            epoch_unix: 1_800_000_000,
+            stopping: false,
+            tell_failures: false,
+        };
         let timers = transaction::Timers::default();
         let mut world = Self {
             traffic: Traffic::new(data, listeners),
@@ -198,7 +203,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         step(&mut self.shard, self.now, &mut out);
         self.asked.extend(out.drain_events().filter_map(|event| match event {
             Event::LookUp(name) => Some(name),
-            Event::Sign(_) => None,
+            Event::Sign(_) | Event::Failed(_) | Event::NoServer(_) => None,
         }));
         let mut sent = sent(&out);
         (self.tamper)(&mut sent);

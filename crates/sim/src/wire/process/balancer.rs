@@ -57,7 +57,12 @@ impl BalancerProcess {
         (process, id): (u16, u64),
     ) -> Self {
         let topology = topology(site);
-        let settings = Settings { orphans: Orphans::Reject, epoch_unix: EPOCH_UNIX, stopping: false };
+        let settings = Settings {
+            orphans: Orphans::Reject,
+            epoch_unix: EPOCH_UNIX,
+            stopping: false,
+            tell_failures: false,
+        };
         let shard = |number| {
             let mut books = Balancer::new(config.books.clone(), policy(&config, number));
             books.set_peers(u32::from(config.shards) - 1);
@@ -220,7 +225,7 @@ impl BalancerProcess {
                 Event::Sign(Sign::NoAnswer { slot }) => self.prober.hurry(now, slot),
                 Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
                 // Probes are regular and see for themselves.
-                Event::Sign(Sign::Answer { .. }) => {}
+                Event::Sign(Sign::Answer { .. }) | Event::Failed(_) | Event::NoServer(_) => {}
                 Event::LookUp(name) => unreachable!("everybody in here is known by address, not as {name}"),
             }
         }

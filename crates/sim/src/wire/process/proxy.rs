@@ -14,7 +14,12 @@ pub(in super::super) struct ProxyProcess {
 impl ProxyProcess {
     /// What the server draws at random differs from process to process: branches of another one mean nothing to it.
     pub(super) fn start(plan: &ProxyPlan, site: u16, key: u8, life: u64) -> Self {
-        let settings = Settings { orphans: Orphans::Reject, epoch_unix: EPOCH_UNIX, stopping: false };
+        let settings = Settings {
+            orphans: Orphans::Reject,
+            epoch_unix: EPOCH_UNIX,
+            stopping: false,
+            tell_failures: false,
+        };
         let limits = ProxySettings { core: plan.core, max_transactions: plan.max_transactions };
         let mut secret = [0; 16];
         secret[..2].copy_from_slice(&site.to_be_bytes());

@@ -1,0 +1,86 @@
+//! Requests that failed are told of, with the reason, where somebody wants to know.
+mod common;
+
+use common::text::{Req, answer};
+use common::*;
+use node::{Cause, Drop, Event, Failure};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+fn client() -> SocketAddr {
+    addr("127.0.9.1:6000")
+}
+
+/// A bed that tells.
+fn bed() -> Bed {
+    let mut bed = Bed::new(Site::plain());
+    bed.shard.set_settings(node::Settings { tell_failures: true, ..bed.shard.settings() });
+    bed
+}
+
+/// What was told since the last time, as method, Call-ID, source and cause.
+fn told(bed: &mut Bed) -> Vec<(String, String, SocketAddr, Cause)> {
+    let failure = |event| match event {
+        Event::Failed(failure) => {
+            let Failure { method, call_id, from, cause } = *failure;
+            Some((method.into(), call_id.into(), from, cause))
+        }
+        _ => None,
+    };
+    bed.events.drain(..).filter_map(failure).collect()
+}
+
+#[test]
+fn what_a_member_refuses_is_told_and_what_it_accepts_or_challenges_is_not() {
+    let mut bed = bed();
+    for (call, status, is_told) in [
+        ("a", 200, false),
+        ("b", 401, false),
+        ("c", 407, false),
+        ("d", 487, false),
+        ("e", 486, true),
+        ("f", 503, true),
+    ] {
+        let sent = bed.one(0, client(), &Req::new("INVITE", call, client()).bytes());
+        bed.receive(sent.listener, sent.to, &answer(&sent.bytes, addr("127.0.0.1:5060"), status, sent.to));
+        let wanted = ("INVITE".to_owned(), call.to_owned(), sent.to, Cause::Answered { status });
+        assert_eq!(told(&mut bed), Vec::from_iter(is_told.then_some(wanted)), "{status}");
+    }
+}
+
+#[test]
+fn what_is_refused_or_dropped_here_is_told_with_the_rule() {
+    let mut bed = bed();
+    let late = Req { max_forwards: Some(0), ..Req::new("INVITE", "late", client()) };
+    bed.receive(0, client(), &late.bytes());
+    let refused = Cause::Refused { status: 483, reason: "Too Many Hops" };
+    assert_eq!(told(&mut bed), [("INVITE".to_owned(), "late".to_owned(), client(), refused)]);
+    bed.receive(0, client(), b"nonsense");
+    let unreadable = Cause::Dropped(Drop::Unreadable(wire::Discard::NotSip));
+    assert_eq!(told(&mut bed), [(String::new(), String::new(), client(), unreadable)]);
+    bed.receive(0, client(), b"\r\n\r\n");
+    assert_eq!(told(&mut bed), [], "a keep-alive is no failure");
+}
+
+#[test]
+fn nothing_is_told_unless_it_is_asked_for() {
+    let mut bed = Bed::new(Site::plain());
+    let late = Req { max_forwards: Some(0), ..Req::new("INVITE", "late", client()) };
+    bed.receive(0, client(), &late.bytes());
+    assert_eq!(bed.events, []);
+}
+
+#[test]
+fn an_exhausted_pool_is_told_once_a_second() {
+    let mut bed = Bed::new(Site::plain());
+    bed.set_members(&[]);
+    let invite = |bed: &mut Bed, call: &str| {
+        assert_eq!(bed.one(0, client(), &Req::new("INVITE", call, client()).bytes()).status(), 503);
+        core::mem::take(&mut bed.events)
+    };
+    assert_eq!(invite(&mut bed, "1"), [Event::NoServer(1)]);
+    assert_eq!(invite(&mut bed, "2"), []);
+    assert_eq!(invite(&mut bed, "3"), []);
+    bed.now = bed.now + Duration::from_secs(1);
+    assert_eq!(invite(&mut bed, "4"), [Event::NoServer(3)]);
+}
