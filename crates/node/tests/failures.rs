@@ -81,6 +81,6 @@ fn an_exhausted_pool_is_told_once_a_second() {
     assert_eq!(invite(&mut bed, "1"), [Event::NoServer(1)]);
     assert_eq!(invite(&mut bed, "2"), []);
     assert_eq!(invite(&mut bed, "3"), []);
-    bed.now = bed.now + Duration::from_secs(1);
+    bed.now += Duration::from_secs(1);
     assert_eq!(invite(&mut bed, "4"), [Event::NoServer(3)]);
 }
