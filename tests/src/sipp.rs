@@ -43,11 +43,18 @@ pub struct Caller {
     child: Child,
 }
 
+/// Name of the answering scenario that SIPp has with it.
+const STOCK_SERVER: &str = "uas";
+
 /// Options that every SIPp of these tests is started with.
 fn sipp(field: &Field, scenario: &str, address: SocketAddr, linger_ms: u64) -> Command {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(scenario).with_extension("xml");
     let mut command = Command::new("sipp");
-    command.arg("-sf").arg(file);
+    if scenario == STOCK_SERVER {
+        command.args(["-sn", scenario]);
+    } else {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        command.arg("-sf").arg(folder.join(scenario).with_extension("xml"));
+    }
     // Without -bind_local a server listens at every address of the machine.
     command.args(["-i", &address.ip().to_string(), "-p", &address.port().to_string(), "-bind_local"]);
     // Each has its control socket at an own address: the default port is shared by all. IPv4 only in 3.6.1.
@@ -84,6 +91,11 @@ impl Server {
     /// A server for plain calls; see [`Server::start`].
     pub fn plain(field: &Field, host: u8) -> Self {
         Self::start(field, "uas_call", field.sip(host), 500)
+    }
+
+    /// A server as SIPp has it with it: its answers have no Record-Route, and it answers no OPTIONS.
+    pub fn stock(field: &Field, host: u8) -> Self {
+        Self::start(field, STOCK_SERVER, field.sip(host), 0)
     }
 
     /// Where it listens.

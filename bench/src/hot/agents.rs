@@ -24,6 +24,7 @@ fn caller(calls: u64) -> Caller {
         listener: 0,
         local: CALLER.into(),
         target: ANSWERER.into(),
+        outbound: false,
         uri: "sip:service@127.0.0.1:5080".to_owned(),
         arrivals: ArrivalPlan { calls_max: Some(calls), ..ArrivalPlan::steady(Process::Poisson, RATE) },
         holding: Holding::Fixed(Duration::from_secs(5)),

@@ -21,13 +21,17 @@ pub(crate) fn contact<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
 
 impl Dialog {
     /// The caller's, by the 2xx (RFC 3261 §12.1.2). `uri` stands in for a Contact that cannot be used, and `fallback` is
-    /// where requests go when the URI to be asked is a name: resolving is not an agent's business.
-    pub(crate) fn of_caller(response: &Message<'_>, uri: &str, fallback: SocketAddr) -> Self {
+    /// where requests go when the URI to be asked is a name: resolving is not an agent's business. Where `fallback` is an
+    /// `outbound` proxy, it is also where they go without a route.
+    pub(crate) fn of_caller(response: &Message<'_>, uri: &str, fallback: SocketAddr, outbound: bool) -> Self {
         // The route set is the Record-Route in reverse order.
         let mut routes: Vec<_> = response.record_routes().map(|route| route.uri).collect();
         routes.reverse();
         let target = contact(response).unwrap_or(uri.as_bytes());
-        Self::new(target, routes, response.to(), response.to_tag(), fallback)
+        let is_outbound = outbound && routes.is_empty();
+        let dialog = Self::new(target, routes, response.to(), response.to_tag(), fallback);
+        // RFC 3261 §12.2.1.1 allows it: "a default outbound proxy not represented in the route set".
+        if is_outbound { Self { next_hop: fallback, ..dialog } } else { dialog }
     }
 
     /// The callee's, by any message that has the INVITE's From and Record-Route, and by the INVITE's Contact (RFC 3261
@@ -111,12 +115,17 @@ mod tests {
 
     /// Request-URI, Route and To lines, and next hop by the given header lines of a 2xx.
     fn dialog(lines: &str) -> (String, String, SocketAddr) {
+        dialog_by(false, lines)
+    }
+
+    /// The same with an outbound proxy, or without one.
+    fn dialog_by(outbound: bool, lines: &str) -> (String, String, SocketAddr) {
         let text = format!(
             "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@h>;tag=1\r\n\
              To: \"B\" <sip:b@h>;tag=2\r\nCall-ID: c\r\nCSeq: 1 INVITE\r\n{lines}Content-Length: 0\r\n\r\n"
         );
         let response = wire::scan(text.as_bytes()).unwrap();
-        let dialog = Dialog::of_caller(&response, "sip:b@h", "192.0.2.99:5099".parse().unwrap());
+        let dialog = Dialog::of_caller(&response, "sip:b@h", "192.0.2.99:5099".parse().unwrap(), outbound);
         assert!(dialog.has_remote_tag(Some(b"2")) && !dialog.has_remote_tag(Some(b"3")));
         let [uri, lines] =
             [dialog.uri(), dialog.lines()].map(|part| String::from_utf8_lossy(part).into_owned());
@@ -137,6 +146,14 @@ mod tests {
         assert_eq!(found, expected("sip:b@[2001:db8::1]", "", "[2001:db8::1]:5060"));
         let found = dialog("Contact: <sip:b@example.com;maddr=192.0.2.2>\r\n");
         assert_eq!(found, expected("sip:b@example.com;maddr=192.0.2.2", "", "192.0.2.2:5060"));
+    }
+
+    #[test]
+    fn an_outbound_proxy_gets_what_has_no_route() {
+        let found = dialog_by(true, "Contact: <sip:b@192.0.2.1:5070>\r\n");
+        assert_eq!(found, expected("sip:b@192.0.2.1:5070", "", "192.0.2.99:5099"));
+        let routed = "Record-Route: <sip:192.0.2.3;lr>\r\nContact: <sip:b@192.0.2.1:5070>\r\n";
+        assert_eq!(dialog_by(true, routed), dialog(routed));
     }
 
     #[test]

@@ -48,6 +48,7 @@ fn caller(target: SocketAddr, calls: u64) -> Running<Results> {
         listener: 0,
         local,
         target,
+        outbound: false,
         uri: format!("sip:service@{target}"),
         arrivals: ArrivalPlan { calls_max: Some(calls), ..ArrivalPlan::steady(Process::Poisson, 400.0) },
         holding: Holding::Exponential(Duration::from_millis(30)),

@@ -1,6 +1,6 @@
 //! Calls as they should be.
 
-use sarabande_tests::{Balancer, Caller, Field, Load, Settings, until};
+use sarabande_tests::{Balancer, Caller, Field, Load, Server, Settings, Tool, until};
 
 use super::{SERVERS, SOME, finish_clean, scenario, servers};
 
@@ -81,4 +81,21 @@ fn a_lost_bye_ends_with_its_lease() {
     assert_eq!(balancer.calls(), SOME.calls, "calls without a BYE are still live");
     balancer.wait_until_idle();
     finish_clean(servers, SOME.calls);
+}
+
+/// SIPp's stock server copies no Record-Route into its answers, and sends what it has to say to whoever sent it the
+/// INVITE: ACK and BYE have to go through the balancer all the same.
+#[test]
+fn calls_to_answerers_without_record_route_are_ended() {
+    let field = Field::new("stock");
+    let servers: Vec<_> = SERVERS.iter().map(|host| Server::stock(&field, *host)).collect();
+    let settings = Settings { probe: vec!["enabled = false"], ..Settings::new(&field, &SERVERS) };
+    let balancer = Balancer::start(&field, settings);
+    let (to, from) = (balancer.address().to_string(), field.sip(2).to_string());
+    let ends = ["load", "call", "--to", &to, "--listen", &from];
+    let (status, output) =
+        Tool::run(&field, &[&ends[..], &["--rate", "50", "--calls", "60", "--hold", "200ms"]].concat());
+    assert!(status.success(), "{status}\n{output}");
+    balancer.wait_until_idle();
+    finish_clean(servers, 60);
 }

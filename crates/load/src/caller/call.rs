@@ -183,7 +183,10 @@ impl Call {
     }
 
     fn answered(&mut self, step: &mut Step<'_>, response: &Message<'_>) {
-        let dialog = || Dialog::of_caller(response, &step.config.uri, step.config.target);
+        let dialog = || {
+            let CallerConfig { uri, target, outbound, .. } = step.config;
+            Dialog::of_caller(response, uri, *target, *outbound)
+        };
         match &self.dialog {
             Some(dialog) if dialog.has_remote_tag(response.to_tag()) => {
                 step.results.retransmissions_sent += 1;

@@ -28,6 +28,9 @@ pub struct CallerConfig {
     pub local: SocketAddr,
     /// Where INVITEs are sent: a proxy, a balancer or an answerer.
     pub target: SocketAddr,
+    /// Whether ACK and BYE go there, too, when an answer has no Record-Route, as to an outbound proxy (RFC 3261
+    /// §12.2.1.1): there are answerers that leave it out. Otherwise they go to the Contact then.
+    pub outbound: bool,
     /// Request-URI and To of the calls, such as `sip:service@192.0.2.1`.
     pub uri: String,
     /// When calls start.

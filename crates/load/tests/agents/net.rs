@@ -44,6 +44,7 @@ pub(crate) fn caller_config(rate: f64, calls: u64) -> CallerConfig {
         listener: 0,
         local: address(CALLER_PORT),
         target: address(CALLER_PORT + 1),
+        outbound: false,
         uri: "sip:service@127.0.0.1:20001".to_owned(),
         arrivals: load::ArrivalPlan {
             calls_max: Some(calls),

@@ -66,6 +66,7 @@ impl Stage {
             listener: 0,
             local: socket.local_addr()?,
             target,
+            outbound: false,
             uri: format!("sip:service@{target}"),
             arrivals: ArrivalPlan {
                 duration: Some(Duration::from_secs_f64(seconds)),

@@ -18,6 +18,10 @@ pub(crate) struct Arguments {
     /// Request-URI of the calls; `sip:service@` and the target unless set.
     #[arg(long)]
     uri: Option<String>,
+    /// Send ACK and BYE to the Contact where an answer has no Record-Route; by default they go to `--to`, as to an
+    /// outbound proxy (RFC 3261 §12.2.1.1).
+    #[arg(long)]
+    direct: bool,
     /// Local address; by default the one that the kernel would send from, and any port. With several threads, the
     /// port is the first one's and the others take the next ones.
     #[arg(long, value_name = "IP:PORT")]
@@ -121,6 +125,7 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<Results>>> {
             listener: 0,
             local: socket.local_addr()?,
             target: arguments.to,
+            outbound: !arguments.direct,
             uri: arguments.uri.clone().unwrap_or_else(|| format!("sip:service@{}", arguments.to)),
             arrivals: share(arguments, index),
             holding: arguments.hold,

@@ -169,6 +169,7 @@ impl<W: Wrapper> World<W> {
             listener: 0,
             local: caller_address(number),
             target,
+            outbound: false,
             uri: format!("sip:service@{target}"),
             arrivals: plan.arrivals.clone(),
             holding: plan.holding,
