@@ -1,10 +1,12 @@
 //! The way to the admin interface of a running server, for the commands that ask it.
 
+use crate::address;
+use crate::command::run::configuration;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -103,7 +105,7 @@ impl Target {
 
     fn address(&self) -> Result<SocketAddr> {
         if let Some(file) = &self.config {
-            let config = config::load(file).map_err(|errors| anyhow!("{errors}"))?;
+            let config = configuration(file)?;
             let listen = config.admin.listen;
             return listen
                 .map(reachable)
@@ -130,9 +132,7 @@ fn parse_url(url: &str) -> Result<SocketAddr> {
     if authority.contains('/') {
         bail!(form());
     }
-    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let whole = if has_port { authority.to_owned() } else { format!("{authority}:{}", DEFAULT.port()) };
-    whole.to_socket_addrs().with_context(form)?.next().with_context(form)
+    address::host(authority, DEFAULT.port()).map_err(|error| anyhow!(error)).with_context(form)
 }
 
 fn unreachable(address: SocketAddr, kind: ErrorKind) -> anyhow::Error {
@@ -205,6 +205,8 @@ mod tests {
         assert_eq!(parsed("127.0.0.2:81").as_deref(), Some("127.0.0.2:81"));
         assert_eq!(parsed("127.0.0.2").as_deref(), Some("127.0.0.2:8060"));
         assert_eq!(parsed("http://[::1]:81").as_deref(), Some("[::1]:81"));
+        assert_eq!(parsed("[::1]").as_deref(), Some("[::1]:8060"));
+        assert_eq!(parsed("::1:8060"), None);
         assert_eq!(parsed("https://127.0.0.2:81"), None);
         assert_eq!(parsed("http://127.0.0.2:81/api"), None);
         assert_eq!(reachable("0.0.0.0:81".parse().unwrap()).to_string(), "127.0.0.1:81");

@@ -4,6 +4,7 @@
 
 #[macro_use]
 mod print;
+mod address;
 mod admin;
 mod command;
 

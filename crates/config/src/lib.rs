@@ -43,6 +43,7 @@ mod typed;
 
 use std::path::Path;
 
+pub use kind::ipv6_without_brackets;
 pub use problem::{Errors, Problem};
 pub use reference::reference;
 pub use typed::*;

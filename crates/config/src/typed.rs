@@ -69,9 +69,25 @@ impl Config {
     /// In a few words, for people.
     pub fn summary(&self) -> String {
         match &self.role {
-            Role::Pool(pool) => format!("{} members, policy {}", pool.members.len(), pool.policy),
+            Role::Pool(pool) => format!("{}, policy {}", members(&pool.members), pool.policy),
             Role::Proxy(proxy) if proxy.next.len() == 1 => format!("proxy, next hop {}", proxy.next[0]),
             Role::Proxy(proxy) => format!("proxy, {} next hops", proxy.next.len()),
+        }
+    }
+}
+
+/// How many members are in the file: a name may stand for several, or for none.
+fn members(members: &[Member]) -> String {
+    let names = members.iter().filter(|member| !matches!(member.address, Address::Socket(_))).count();
+    let counted = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
+    };
+    match (members.len() - names, names) {
+        (addresses, 0) => counted(addresses, "member"),
+        (0, names) => format!("members by {}", counted(names, "name")),
+        (addresses, names) => {
+            format!("{} and members by {}", counted(addresses, "member"), counted(names, "name"))
         }
     }
 }

@@ -28,6 +28,22 @@ fn a_proxy_stands_in_place_of_a_pool() {
     assert!(config.members().is_empty());
 }
 
+/// A name may stand for several members or for none: the file does not say how many there will be.
+#[test]
+fn the_summary_tells_names_from_members() {
+    let summary = |members: &str| {
+        let text = format!(
+            "[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\npolicy = \"cjsq\"\nmembers = [{members}]\n"
+        );
+        parse(&text, "summary.toml").expect("a right file").summary()
+    };
+    assert_eq!(summary("\"10.0.0.1\""), "1 member, policy cjsq");
+    assert_eq!(summary("\"10.0.0.1\", \"10.0.0.2\""), "2 members, policy cjsq");
+    let mixed = summary("\"10.0.0.1\", \"sip.example.com\", \"_sip._udp.example.com\"");
+    assert_eq!(mixed, "1 member and members by 2 names, policy cjsq");
+    assert_eq!(summary("\"sip.example.com\""), "members by 1 name, policy cjsq");
+}
+
 /// The complete files stay complete: they name each key that the schema has.
 #[test]
 fn the_complete_file_has_every_key_of_the_schema() {

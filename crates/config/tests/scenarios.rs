@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sarabande_config::scenario::{
-    Costs, Group, Overload, Run, Service, Stream, Timers, is_scenario, load, parse, schema,
+    Costs, Group, Overload, Run, Service, Stream, Timers, is_configuration, is_scenario, load, parse, schema,
 };
 
 mod keys;
@@ -104,6 +104,8 @@ fn a_scenario_and_a_configuration_are_told_apart_even_when_wrong() {
     for file in files("tests/wrong") {
         assert!(!is_scenario(&file), "{}", file.display());
     }
+    assert!(is_configuration(Path::new("tests/right/complete.toml")));
+    assert!(!is_configuration(Path::new("tests/scenarios/right/complete.toml")));
     assert!(!is_scenario(Path::new("tests/right/complete.toml")));
     assert!(!is_scenario(Path::new("absent.toml")));
 }

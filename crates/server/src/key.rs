@@ -1,6 +1,7 @@
 //! The secret of the tokens when the configuration names none: made once and kept beside the configuration, so
 //! that calls outlive a restart without anybody having to think of keys.
 
+use config::Config;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use std::fs::{File, OpenOptions};
@@ -11,6 +12,21 @@ use std::path::{Path, PathBuf};
 /// Where the secret of the configuration at `path` is kept: `sarabande.toml` has `sarabande.key`.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     path.with_extension("key")
+}
+
+/// Whether the kept secret, if there is one already, can be used: what a start would say of it.
+///
+/// # Errors
+/// Why not, and what helps.
+pub fn check(config: &Config, path: &Path) -> io::Result<()> {
+    if config.token.key.is_some() {
+        return Ok(());
+    }
+    match read(&beside(path)) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
+        // One that is not there is made, one that cannot be read is done without.
+        _ => Ok(()),
+    }
 }
 
 /// A secret from the operating system.
@@ -52,8 +68,9 @@ fn write(file: &Path, key: [u8; 16]) -> io::Result<()> {
 }
 
 fn read(file: &Path) -> io::Result<[u8; 16]> {
-    let mut text = String::new();
-    File::open(file)?.take(256).read_to_string(&mut text)?;
+    let mut bytes = Vec::new();
+    File::open(file)?.take(256).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
     let digits = text.trim();
     let whole = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let key = whole.then(|| u128::from_str_radix(digits, 16).ok()).flatten();
@@ -80,8 +97,19 @@ mod tests {
         let left: Vec<_> = all.filter(|other| other.to_string_lossy().starts_with(&name)).collect();
         assert_eq!(left, [file.file_name().unwrap()], "no draft is left");
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::write(&file, [0xff; 32]).unwrap();
+        assert!(
+            keep(&file).unwrap_err().to_string().contains("hexadecimal"),
+            "what is no text is no key either"
+        );
         std::fs::write(&file, "abc").unwrap();
         assert_eq!(keep(&file).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let pool = "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.x]\nmembers = [\"127.0.0.2\"]\n";
+        let configured = |more: &str| config::parse(&format!("{pool}{more}"), "test").unwrap();
+        assert!(check(&configured(""), &file).is_err());
+        let other = "[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"";
+        assert!(check(&configured(other), &file).is_ok(), "it is not looked at");
+        assert!(check(&configured(""), Path::new("/nowhere.toml")).is_ok(), "it will be made");
         std::fs::remove_file(&file).unwrap();
     }
 }

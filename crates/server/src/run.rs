@@ -8,7 +8,7 @@ use crate::key;
 use crate::shards::alarm::Alarm;
 use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
-use crate::shards::listen::{Bind, expand, open};
+use crate::shards::listen::{Bind, cannot_listen, expand, open};
 use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
@@ -31,16 +31,9 @@ pub enum StartError {
     /// An address cannot be bound, or a system resource is missing.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The admin interface cannot listen.
-    #[error(
-        "cannot listen on {address} for [admin]: {error}; is it running already? Otherwise set [admin] listen"
-    )]
-    Admin {
-        /// As configured.
-        address: SocketAddr,
-        /// What the system says.
-        error: io::Error,
-    },
+    /// The admin interface cannot listen: says where, why, and what helps.
+    #[error("[admin] {0}")]
+    Admin(io::Error),
     /// No address to listen on is left.
     #[error("the configured listeners match no address of this machine; see `ip addr`")]
     NoListener,
@@ -134,8 +127,9 @@ impl Server {
 
 async fn open_admin(address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
     let Some(address) = address else { return Ok(None) };
-    let listener = TcpListener::bind(address).await.map_err(|error| StartError::Admin { address, error })?;
-    Ok(Some(listener))
+    let taken = "does it run already? `ss -ltnp` tells; otherwise set [admin] listen";
+    let listener = TcpListener::bind(address).await;
+    listener.map(Some).map_err(|error| StartError::Admin(cannot_listen(address, &error, taken)))
 }
 
 /// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound before

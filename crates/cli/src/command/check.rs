@@ -41,10 +41,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
         }
     } else if let Some(file) = &arguments.file {
-        match config::load(file) {
-            Ok(config) => print_line!("{}: fine: {}", file.display(), config.summary())?,
+        let config = match config::load(file) {
+            Ok(config) => config,
             Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
+        };
+        if let Err(error) = server::check_kept_key(&config, file) {
+            bail!("{} is fine, but not what lies beside it: {error}", file.display());
         }
+        print_line!("{}: fine: {}", file.display(), config.summary())?;
     }
     Ok(())
 }

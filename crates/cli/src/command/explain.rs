@@ -1,5 +1,6 @@
 use super::load::table::table;
 use super::status::word_column;
+use crate::address;
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Context, Result};
@@ -21,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "INVITE", conflicts_with = "file", value_parser = word)]
     method: String,
     /// Where the request comes from [default: 127.0.0.1:5060].
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
     from: Option<SocketAddr>,
     /// Print what the server says as JSON.
     #[arg(long)]

@@ -2,7 +2,7 @@ use anyhow::{Context, Result, anyhow};
 use config::Config;
 use rustix::process::Signal;
 use server::{Handle, Server};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,12 +16,23 @@ pub(crate) struct Arguments {
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let config = config::load(&arguments.file).map_err(|errors| anyhow!("{errors}"))?;
+    let config = configuration(&arguments.file)?;
     server::log::start(&config.log).context("the log cannot be started")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(serve(config, arguments.file.clone()));
     server::log::flush(LAST_LINES);
     outcome
+}
+
+/// The configuration of a server in this file.
+pub(crate) fn configuration(file: &Path) -> Result<Config> {
+    config::load(file).map_err(|errors| {
+        if config::scenario::is_scenario(file) {
+            let file = file.display();
+            return anyhow!("{file} is a scenario of the simulator: `sarabande sim run {file}` runs it");
+        }
+        anyhow!("{errors}")
+    })
 }
 
 async fn serve(config: Config, path: PathBuf) -> Result<()> {

@@ -1,4 +1,5 @@
 //! The program as a person or a script uses it: its real processes, pipes, files and exit codes.
 
+mod errors;
 mod pipes;
 mod running;

@@ -1,6 +1,6 @@
 //! Addresses of this host: where it listens, and what it calls itself.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use schemars::{Schema, json_schema};
 
@@ -125,7 +125,14 @@ impl Kind for HopAddress {
 /// The address of one host that we send to, with `port` unless it names another.
 fn one_host(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusal> {
     let bare = match leaf {
-        Leaf::Text(text) => text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok(),
+        Leaf::Text(text) => {
+            if let Some(meant) = ipv6_without_brackets(text) {
+                let remedy =
+                    "expected brackets around an IPv6 address with a port, or one that ends like a port";
+                return Err(Refusal::new(remedy).meant(quoted(&meant.to_string())));
+            }
+            text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok()
+        }
         _ => None,
     };
     let address = match bare {
@@ -149,6 +156,15 @@ pub(super) fn unreachable(ip: IpAddr) -> Option<&'static str> {
     }
 }
 
+/// The address and port that an IPv6 address most likely means whose last group looks like a port, or is one too many:
+/// the brackets are missing. With them, no text is taken for an address that was not meant.
+pub fn ipv6_without_brackets(text: &str) -> Option<SocketAddr> {
+    let (host, port) = text.rsplit_once(':')?;
+    let is_port = matches!(port.len(), 4 | 5) && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = port.parse().ok().filter(|port| is_port && *port >= 1000)?;
+    Some(SocketAddr::new(host.parse::<Ipv6Addr>().ok()?.into(), port))
+}
+
 /// An IP address with a port other than 0.
 fn socket(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusal> {
     let refusal = || Refusal::new(format!("expected {expected}"));
@@ -165,6 +181,9 @@ fn socket(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusal>
 /// The address that `text` most likely means: without its scheme, with the port or brackets that it lacks.
 fn repair(text: &str, port: u16) -> Option<String> {
     let bare = strip_scheme(text.trim());
+    if let Some(meant) = ipv6_without_brackets(bare) {
+        return Some(quoted(&meant.to_string()));
+    }
     if let Ok(socket) = bare.parse::<SocketAddr>() {
         return Some(quoted(&socket.to_string()));
     }
@@ -198,6 +217,9 @@ mod tests {
         for (read, meant) in [
             ("0.0.0.0", "\"0.0.0.0:5060\""),
             ("::", "\"[::]:5060\""),
+            ("::1:5061", "\"[::1]:5061\""),
+            ("2001:db8:1:2:3:4:5:6:5061", "\"[2001:db8:1:2:3:4:5:6]:5061\""),
+            ("2001:db8::17", "\"[2001:db8::17]:5060\""),
             ("[::1]", "\"[::1]:5060\""),
             (":5070", "\"0.0.0.0:5070\""),
             ("*", "\"0.0.0.0:5060\""),
@@ -222,6 +244,9 @@ mod tests {
         for wrong in ["dns.example.com", "0.0.0.0", "10.0.0.53:0", ""] {
             assert!(DnsServer::read(&wrong.into()).is_err(), "{wrong:?}");
         }
+        let refusal = DnsServer::read(&"2001:db8::53:5353".into()).unwrap_err();
+        assert_eq!(refusal.meant.as_deref(), Some("\"[2001:db8::53]:5353\""));
+        assert!(DnsServer::read(&"[2001:db8::53:5353]".into()).is_ok(), "so it is meant");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod number;
 mod secret;
 mod spread;
 
+pub use address::ipv6_without_brackets;
 pub(crate) use address::{AdminListen, Advertised, Bound, DnsServer, HopAddress};
 pub(crate) use amount::{CallRate, Capacity, HostName, Seed, Share, Title};
 pub(crate) use choice::{Choice, Names, PolicyName};

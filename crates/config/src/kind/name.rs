@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use schemars::{Schema, json_schema};
 
-use super::address::{strip_scheme, unreachable};
+use super::address::{ipv6_without_brackets, strip_scheme, unreachable};
 use super::{Kind, Refusal, quoted};
 use crate::setting::Leaf;
 use crate::typed::{Address, SIP_PORT};
@@ -135,8 +135,9 @@ fn srv(text: &str) -> Result<Address, Refusal> {
 /// The name or address that `text` most likely means: without scheme and parameters, with brackets.
 fn repair(text: &str) -> Option<String> {
     let bare = strip_scheme(text.trim()).split(';').next()?;
-    let bracketed = match bare.parse() {
-        Ok(IpAddr::V6(ip)) => format!("[{ip}]"),
+    let bracketed = match (ipv6_without_brackets(bare), bare.parse()) {
+        (Some(meant), _) => meant.to_string(),
+        (None, Ok(IpAddr::V6(ip))) => format!("[{ip}]"),
         _ => bare.to_owned(),
     };
     host_port(&bracketed).is_some().then(|| quoted(&bracketed))
@@ -178,6 +179,7 @@ mod tests {
     fn near_misses_are_mended() {
         for (read, meant) in [
             ("2001:db8::1", "\"[2001:db8::1]\""),
+            ("2001:db8::1:5070", "\"[2001:db8::1]:5070\""),
             ("sip:10.0.0.1:5060;transport=udp", "\"10.0.0.1:5060\""),
             ("_sip._tcp.example.com", "\"_sip._udp.example.com\""),
             ("_sip._udp.example.com:5060", "\"_sip._udp.example.com\""),

@@ -91,7 +91,17 @@ fn checked(text: &str, file: &str, change: Option<Change<'_>>) -> Result<Scenari
 /// Whether a file is a scenario, right or wrong, rather than a configuration of the server: it has more tables of the
 /// one than of the other. A file that cannot be read is not.
 pub fn is_scenario(path: &Path) -> bool {
-    let Ok(text) = document::text(path) else { return false };
+    tables(path).is_some_and(|(scenario, configuration)| scenario > configuration)
+}
+
+/// Whether a file is a configuration of the server, right or wrong, rather than a scenario.
+pub fn is_configuration(path: &Path) -> bool {
+    tables(path).is_some_and(|(scenario, configuration)| configuration > scenario)
+}
+
+/// How many tables of a scenario a file has, and how many of a configuration.
+fn tables(path: &Path) -> Option<(usize, usize)> {
+    let text = document::text(path).ok()?;
     let (document, _) = toml::de::DeTable::parse_recoverable(&text);
     let count = |schema: serde_json::Value| {
         document
@@ -100,7 +110,7 @@ pub fn is_scenario(path: &Path) -> bool {
             .filter(|key| schema["properties"].get(key.get_ref().as_ref()).is_some())
             .count()
     };
-    count(document::schema::<RawScenario>()) > count(document::schema::<crate::raw::RawConfig>())
+    Some((count(document::schema::<RawScenario>()), count(document::schema::<crate::raw::RawConfig>())))
 }
 
 /// JSON schema (draft 2020-12) of a scenario, for editors: the text of `docs/scenario-schema.json`.

@@ -1,6 +1,7 @@
 use super::Agent;
 use super::thread::Driver;
 use crate::clock::Clock;
+use crate::shards::listen::cannot_listen;
 use crate::shards::wake::Waker;
 use crate::socket::UdpSocket;
 use base::Rng;
@@ -62,7 +63,7 @@ pub struct Running<R> {
 /// As `bind(2)`.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::bind(address, false, RECEIVE_BUFFER)
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+        .map_err(|error| cannot_listen(address, &error, "who has it? `ss -lunp` tells"))
 }
 
 /// Starts to make calls, by the schedule of `config`, which begins now.

@@ -40,9 +40,6 @@ pub(crate) struct NameView {
     pub(crate) error: Option<String>,
 }
 
-/// The error of a look-up that went well.
-const NO_ADDRESS: &str = "no address of a listener's family";
-
 /// What is known of each name, and which are being asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -179,7 +176,7 @@ impl Names {
             found.keep(former);
         }
         if found.shares().is_empty() {
-            return failure.or_else(|| Some(NO_ADDRESS.to_owned()));
+            return failure.or_else(|| Some(found.absent().to_owned()));
         }
         self.last.insert(name.clone(), found);
         failure
@@ -210,7 +207,7 @@ pub(crate) fn look_up(asked: Vec<Asked>, resolver: &mut Resolver, answers: &mpsc
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::control::resolver::tests::{a, aaaa, asking, failing, found, nothing, server, srv};
+    use crate::control::resolver::tests::{ABSENT, a, aaaa, asking, failing, found, nothing, server, srv};
     use hickory_resolver::proto::rr::RecordType;
 
     fn host(name: &str) -> Address {
@@ -253,7 +250,7 @@ pub(super) mod tests {
         };
         assert_eq!(
             names.view(&members),
-            [view("a.example", 2, NO_ADDRESS), view("b.example", 0, "no such name")]
+            [view("a.example", 2, ABSENT), view("b.example", 0, "no such name")]
         );
         assert_eq!(named(names.ask_again(&members)), [host("a.example"), host("b.example")]);
     }

@@ -361,6 +361,11 @@ impl Control {
 
     /// By address or name, in any form that the configuration takes; a name may stand for several.
     fn drain(&mut self, member: &str, draining: bool) -> Result<Vec<SocketAddr>, String> {
+        if self.config.proxy().is_some() {
+            return Err("this process is a proxy: it has next hops, and only members of a pool are drained. To take a \
+                        next hop out, remove it from `proxy.next` and reload"
+                .to_owned());
+        }
         let view = self.view();
         let named: Option<Address> = member.parse().ok();
         let (name, addresses) = named

@@ -36,6 +36,8 @@ struct Target {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Found {
     targets: Vec<Target>,
+    /// What to say if it has no address: which records there were none of.
+    absent: String,
 }
 
 impl Found {
@@ -50,6 +52,11 @@ impl Found {
         // Answers come in changing order; slots and shares should not.
         shares.sort_by_key(|&(address, _)| address);
         shares
+    }
+
+    /// What the DNS had none of, where no address was found and nothing failed.
+    pub(super) fn absent(&self) -> &str {
+        &self.absent
     }
 
     /// How a part of it failed, if one did.
@@ -177,6 +184,7 @@ struct LookUp {
 
 impl LookUp {
     async fn answer(&self, question: Question) -> Result<Found, String> {
+        let absent = self.absent(&question);
         let targets = match question {
             Question::Addresses { name, port } => vec![(name, port, 1.0)],
             Question::Services(name) => self.services(&name).await?.unwrap_or_default(),
@@ -192,7 +200,24 @@ impl LookUp {
             let addresses = hosts.get(&host).cloned().unwrap_or_else(unknown);
             Target { host, port, share, addresses }
         };
-        Ok(Found { targets: targets.into_iter().map(target).collect() })
+        Ok(Found { targets: targets.into_iter().map(target).collect(), absent })
+    }
+
+    /// What there is none of if nothing is found.
+    fn absent(&self, question: &Question) -> String {
+        let (records, useless) = match self.leads {
+            [true, true] => ("A or AAAA record", ""),
+            [true, false] => ("A record", "; AAAA is not asked for, since no listener is IPv6"),
+            [false, _] => ("AAAA record", "; A is not asked for, since no listener is IPv4"),
+        };
+        match question {
+            Question::Services(_) => {
+                format!("the DNS has no SRV record of it with a target that has an {records}{useless}")
+            }
+            Question::Addresses { .. } | Question::Sip { .. } => {
+                format!("the DNS has no {records} of it{useless}")
+            }
+        }
     }
 
     /// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of
@@ -328,12 +353,15 @@ pub(super) mod tests {
             let addresses = if address.is_ipv4() { [here, there] } else { [there, here] };
             Target { host: address.to_string(), port: address.port(), share, addresses }
         };
-        Found { targets: shares.iter().map(target).collect() }
+        Found { targets: shares.iter().map(target).collect(), absent: String::new() }
     }
+
+    /// What is said of [`nothing`].
+    pub(in crate::control) const ABSENT: &str = "the DNS has no A record of it";
 
     /// It was said that a name has no address.
     pub(in crate::control) fn nothing() -> Found {
-        Found::default()
+        Found { absent: ABSENT.to_owned(), ..Found::default() }
     }
 
     /// Asks this server, for addresses of both families.
@@ -512,6 +540,26 @@ pub(super) mod tests {
         assert!(matches!(&six, Ok(ips) if ips.len() == 1), "that there is none here was said: {six:?}");
         assert!(look_up.services("sip").await.is_err());
         assert!(matches!(look_up.services("far").await, Ok(Some(_))));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_told_by_its_records() {
+        let server = server(Vec::new()).await;
+        let told = async |listeners: &[&str], question| {
+            let binds: Vec<_> = listeners.iter().map(|address| bind(address)).collect();
+            let found = Resolver::new(&[server], &binds).ask(question).await.unwrap();
+            assert_eq!((found.shares(), found.failure()), (Vec::new(), None));
+            found.absent().to_owned()
+        };
+        let (four, six) = ("127.0.0.1:5060", "[::1]:5060");
+        let only_four = told(&[four], sip("x.test.")).await;
+        assert!(
+            only_four.starts_with("the DNS has no A record") && only_four.contains("no listener is IPv6")
+        );
+        assert!(told(&[six], sip("x.test.")).await.starts_with("the DNS has no AAAA record"));
+        assert_eq!(told(&[four, six], sip("x.test.")).await, "the DNS has no A or AAAA record of it");
+        let service = told(&[four], Question::Services("_sip._udp.x.test.".to_owned())).await;
+        assert!(service.starts_with("the DNS has no SRV record"), "{service}");
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
+use crate::address;
 use anyhow::{Result, bail};
 use base::Rng;
 use load::{AnswererConfig, AnswererResults, Holding, ServiceModel, Timers};
@@ -178,7 +179,7 @@ fn result(seed: u64, outcomes: &[Outcome], ended: &Ended) -> Value {
 }
 
 fn local(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|_| "write IP:PORT, such as 127.0.0.1:5070")?;
+    let address = address::socket(text)?;
     if address.ip().is_unspecified() {
         return Err("callers must be told one address: name it, not all of this machine's".to_owned());
     }

@@ -1,13 +1,13 @@
 use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
-use crate::print;
+use crate::{address, print};
 use anyhow::{Context, Result, bail, ensure};
 use base::Rng;
 use load::{ArrivalPlan, CallerConfig, Holding, Process, Results, Step, Timers};
 use serde_json::{Value, json};
 use server::agents::{self, Running, Snapshot};
 use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     direct: bool,
     /// Local address; by default the one that the kernel would send from, and any port. With several threads, the
     /// port is the first one's and the others take the next ones.
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
     listen: Option<SocketAddr>,
     /// Calls to start a second.
     #[arg(long, value_parser = rate)]
@@ -290,13 +290,7 @@ fn verdict(results: &Results) -> Result<()> {
 }
 
 fn target(text: &str) -> Result<SocketAddr, String> {
-    const PORT: u16 = config::SIP_PORT;
-    if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, PORT));
-    }
-    let found = if text.contains(':') { text.to_socket_addrs() } else { (text, PORT).to_socket_addrs() };
-    let first = found.map_err(|error| format!("{error}: write HOST or HOST:PORT"))?.next();
-    first.ok_or_else(|| "the name has no address".to_owned())
+    address::host(text, config::SIP_PORT)
 }
 
 fn rate(text: &str) -> Result<f64, String> {

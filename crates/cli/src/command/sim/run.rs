@@ -3,7 +3,7 @@
 use super::vary::{self, Vary};
 use crate::command::load::table::table;
 use crate::print;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use config::scenario;
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::survey::{
@@ -46,6 +46,10 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    if scenario::is_configuration(&arguments.file) {
+        let file = arguments.file.display();
+        bail!("{file} is a configuration of the server: `sarabande run {file}` runs it");
+    }
     if let Some(vary) = &arguments.vary {
         return vary::run(arguments, vary);
     }

@@ -1,0 +1,70 @@
+//! What commands say when something is wrong: what, where, and what helps.
+
+use crate::running::{Server, folder, outcome};
+use std::fs;
+
+const POOL: &str = "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.servers]\nmembers = [\"127.0.0.2:5060\"]\n";
+const SCENARIO: &str = "[host.core]\ncapacity = 100\n[calls.main]\npath = [\"core\"]\nrate = 20\n";
+
+/// The error that these arguments lead to.
+fn error(arguments: &[&str]) -> String {
+    let (code, _, errors) = outcome(arguments);
+    assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {code:?} {errors}");
+    errors
+}
+
+fn file(name: &str, text: &[u8]) -> String {
+    let file = folder("errors").join(name);
+    fs::write(&file, text).expect("the scratch folder can be written");
+    file.to_str().expect("a path in UTF-8").to_owned()
+}
+
+#[test]
+fn a_file_of_the_other_kind_is_told_with_the_command_for_it() {
+    let (pool, scenario) = (file("pool.toml", POOL.as_bytes()), file("scenario.toml", SCENARIO.as_bytes()));
+    for arguments in [vec!["run", &scenario], vec!["status", "--config", &scenario]] {
+        assert!(error(&arguments).contains(&format!("`sarabande sim run {scenario}`")), "{arguments:?}");
+    }
+    for more in [vec![], vec!["--wire"], vec!["--vary", "calls.main.rate=1,2"]] {
+        let arguments = [vec!["sim", "run", &pool], more].concat();
+        assert!(error(&arguments).contains(&format!("`sarabande run {pool}`")), "{arguments:?}");
+    }
+}
+
+/// A start would refuse it, so `check` does, too.
+#[test]
+fn a_kept_key_that_is_none_is_found_by_check() {
+    let pool = file("keyed.toml", POOL.as_bytes());
+    assert_eq!(outcome(&["check", &pool]).0, Some(0), "without a key, one will be made");
+    for bad in [&b"too short"[..], &[0xff; 32], b""] {
+        file("keyed.key", bad);
+        let told = error(&["check", &pool]);
+        assert!(told.contains("keyed.key does not hold 32 hexadecimal digits"), "{told}");
+        assert_eq!(error(&["run", &pool]).contains("keyed.key"), told.contains("keyed.key"));
+    }
+    file("keyed.key", b"000102030405060708090a0b0c0d0e0f\n");
+    assert_eq!(outcome(&["check", &pool]).0, Some(0));
+}
+
+#[test]
+fn an_ipv6_address_without_brackets_is_refused_wherever_one_is_given() {
+    for arguments in [
+        vec!["load", "call", "--rate", "1", "--to", "::1:5060"],
+        vec!["load", "call", "--rate", "1", "--to", "[::1]:5060", "--listen", "::1:5070"],
+        vec!["load", "answer", "--listen", "::1:5070"],
+        vec!["explain", "--call-id", "x", "--from", "::1:5070"],
+        vec!["status", "--admin", "::1:8060"],
+        vec!["status", "--admin", "http://::1:8060"],
+    ] {
+        let told = error(&arguments);
+        assert!(told.contains("needs brackets") && told.contains("[::1]:"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_proxy_says_that_it_has_no_members_to_drain() {
+    let server = Server::start("errors-proxy", "[proxy]\nnext = [\"127.0.0.2:5060\"]");
+    let (code, _, told) = server.ask(&["drain", "127.0.0.2:5060"]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("this process is a proxy") && told.contains("proxy.next"), "{told}");
+}
