@@ -219,6 +219,11 @@ impl Balancer {
         self.books.settings = settings;
     }
 
+    /// The times and weights.
+    pub fn settings(&self) -> &Settings {
+        &self.books.settings
+    }
+
     /// Changes the policy; sessions and leases stay.
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;

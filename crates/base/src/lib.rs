@@ -4,6 +4,7 @@
 //! type [`Instant`]; effects leave through an [`Outbox`]; work done is charged to a [`Ledger`].
 #![forbid(unsafe_code)]
 
+mod bucket;
 mod lanes;
 mod ledger;
 mod outbox;
@@ -12,6 +13,7 @@ mod slab;
 mod time;
 mod wheel;
 
+pub use bucket::{Bucket, Buckets, Rate};
 pub use lanes::{LaneTimer, TimerLanes};
 pub use ledger::{Ledger, Operation};
 pub use outbox::{Outbox, Transmit};

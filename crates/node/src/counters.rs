@@ -16,6 +16,9 @@ pub enum Drop {
     NoWayBack,
     /// A failure to a CANCEL that was sent to every node, of which another may yet have the INVITE.
     SearchMiss,
+    /// An ACK whose INVITE nobody here knows, and that was not sent to every member: too many of them came, or it is too
+    /// long.
+    SearchLimit,
     /// The orphan rule is to drop.
     Orphan,
     /// There is no address to send it to: a Via names a host or no unicast address.
@@ -31,7 +34,7 @@ pub enum Drop {
 
 impl Drop {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Unreadable(Discard::Empty),
         Self::Unreadable(Discard::KeepAlive),
         Self::Unreadable(Discard::NotSip),
@@ -42,6 +45,7 @@ impl Drop {
         Self::ForeignResponse,
         Self::NoWayBack,
         Self::SearchMiss,
+        Self::SearchLimit,
         Self::Orphan,
         Self::NoTarget,
         Self::TooLong,
@@ -57,6 +61,7 @@ impl Drop {
             Self::ForeignResponse => "foreign_response",
             Self::NoWayBack => "no_way_back",
             Self::SearchMiss => "search_miss",
+            Self::SearchLimit => "search_limit",
             Self::Orphan => "orphan",
             Self::NoTarget => "no_target",
             Self::TooLong => "too_long",

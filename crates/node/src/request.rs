@@ -3,7 +3,6 @@
 use crate::failure::Cause;
 use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
-use crate::search::Search;
 use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{self, RouteToken};
@@ -209,25 +208,7 @@ impl Shard {
                 }
                 self.send_to(now, listener, from, message, facts, slot, false, out);
             }
-            Decision::Search => {
-                // RFC 3261 §16.10: a CANCEL that nothing is known about MUST go on. A member that is only believed dead may
-                // have the INVITE: it is asked and waited for as well.
-                let mut asked = Vec::new();
-                for index in 0..self.topology.nodes().len() {
-                    let node = &self.balancer.nodes()[index];
-                    if node.member {
-                        asked.push(node.id);
-                        self.send_to(now, listener, from, message, facts, Slot(index as u16), true, out);
-                    }
-                }
-                if asked.is_empty() {
-                    return Err(refused(481, "Call/Transaction Does Not Exist"));
-                }
-                if request.method == Method::Cancel {
-                    let Request { key: call, cseq, branch, .. } = *request;
-                    self.searches.asked(Search { call, cseq, branch }, asked);
-                }
-            }
+            Decision::Search => self.search(now, listener, from, message, facts, out)?,
             Decision::NoServer | Decision::Orphan => {
                 if let Some(refused) = self.no_server.note(now) {
                     out.event(Event::NoServer(refused));
@@ -251,7 +232,7 @@ impl Shard {
         clippy::too_many_arguments,
         reason = "the parts of one message; a struct would live one call long"
     )]
-    fn send_to(
+    pub(crate) fn send_to(
         &mut self,
         now: Instant,
         listener: u16,

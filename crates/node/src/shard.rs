@@ -1,6 +1,6 @@
 use crate::failure::{Cause, Failure, Throttle};
 use crate::names::{Name, Names, Resolved};
-use crate::search::Searches;
+use crate::search::{SearchLimits, Searches};
 use crate::token::Tokens;
 use crate::validate::{ADDED, LARGEST};
 use crate::{Counters, Drop, Topology};
@@ -88,6 +88,7 @@ pub struct Shard {
     pub(crate) ledger: Ledger,
     pub(crate) names: Names,
     pub(crate) searches: Searches,
+    pub(crate) search_limits: SearchLimits,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -112,6 +113,7 @@ impl Shard {
             ledger: Ledger::default(),
             names: Names::default(),
             searches: Searches::default(),
+            search_limits: SearchLimits::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             latest: Instant::ZERO,
@@ -125,7 +127,10 @@ impl Shard {
     pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.latest = now;
         match input {
-            Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
+            Input::Datagram { listener, from, bytes } => {
+                self.search_limits.heard(now);
+                self.datagram(now, listener, from, bytes, out);
+            }
             Input::Timer => {
                 for _ in 0..self.balancer.expire(now) {
                     self.ledger.charge(Operation::Expire);

@@ -2,8 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
-use sarabande_tests::{Agent, Balancer, Caller, Field, Load, Request, Settings, status, until};
+use sarabande_tests::{
+    Agent, Answerer, Balancer, Caller, Field, Load, Request, Settings, status, until, value,
+};
 
 use super::{SERVERS, finish_clean, servers};
 
@@ -83,4 +88,54 @@ fn garbage_is_counted_and_disturbs_nobody() {
     caller.finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, load.calls);
+}
+
+/// An ACK of a call that nobody knows goes to every member, but not a flood of them; calls beside it are untouched.
+#[test]
+fn acknowledgements_of_nothing_do_not_flood_the_members() {
+    const MEMBERS: u8 = 5;
+    const FLOOD: usize = 5_000;
+    // What one source may cause of a thread that has just begun: so many datagrams at once, and so many a second.
+    const BURST: usize = 2_500;
+    let field = Field::new("acknowledgements");
+    let hosts: Vec<u8> = (11..11 + MEMBERS).collect();
+    let of_the_flood = Arc::new(AtomicUsize::new(0));
+    let servers: Vec<Answerer> = hosts
+        .iter()
+        .map(|host| {
+            let count = Arc::clone(&of_the_flood);
+            Answerer::start(field.sip(*host), move |message| {
+                if value(message, "Call-ID").is_some_and(|id| id.starts_with("nothing-")) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                true
+            })
+        })
+        .collect();
+    let balancer = Balancer::start(&field, Settings { threads: 1, ..Settings::new(&field, &hosts) });
+    let load = Load { calls: 120, rate: 40, hold_ms: 500 };
+    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), load);
+    until("calls run beside", || (balancer.calls() > 0).then_some(()));
+    let agent = Agent::bind(field.sip(3));
+    let limited = || balancer.drops().get("search_limit").copied().unwrap_or(0) as usize;
+    let begun = Instant::now();
+    let mut sent = 0;
+    while sent < FLOOD {
+        for _ in 0..100 {
+            agent.send(
+                balancer.address(),
+                &Request::new("ACK", &format!("nothing-{sent}")).bytes(agent.address()),
+            );
+            sent += 1;
+        }
+        // Not faster than they are read: what the kernel throws away shows nothing.
+        let arrived = || limited() + of_the_flood.load(Ordering::Relaxed) / usize::from(MEMBERS);
+        until("the ACKs arrive", || (arrived() + 100 >= sent).then_some(()));
+    }
+    let most = BURST * (2 + begun.elapsed().as_secs() as usize) + usize::from(MEMBERS);
+    let got = of_the_flood.load(Ordering::Relaxed);
+    assert!((BURST..=most).contains(&got), "{got} of {FLOOD} ACKs for {MEMBERS} members, at most {most}");
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    drop(servers);
 }

@@ -1,0 +1,102 @@
+use crate::Instant;
+use core::time::Duration;
+
+/// What a [`Bucket`] lets pass: so many units a second, and a burst of so many after a pause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rate {
+    /// Units a second in the long run; not 0.
+    pub per_second: u32,
+    /// Units that may come at once.
+    pub burst: u32,
+}
+
+impl Rate {
+    /// How long it takes until that much may pass again.
+    fn time_of(self, units: u32) -> Duration {
+        Duration::from_nanos(u64::from(units) * 1_000_000_000 / u64::from(self.per_second.max(1)))
+    }
+}
+
+/// A token bucket, kept as one instant as the generic cell rate algorithm does (ITU-T I.371): how much is left follows from
+/// the time until it is full again.
+///
+/// What passes may cost more than is left, as long as anything is left: the rest is owed, and nothing else passes until it
+/// has been made up for. So nothing is too large for ever, and the rate holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bucket {
+    full_at: Instant,
+}
+
+impl Bucket {
+    /// Whether anything is left.
+    pub fn has_some(&self, now: Instant, rate: Rate) -> bool {
+        self.full_at.saturating_since(now) < rate.time_of(rate.burst)
+    }
+
+    /// Takes so many units, whether they are there or not.
+    pub fn take(&mut self, now: Instant, rate: Rate, units: u32) {
+        self.full_at = self.full_at.max(now) + rate.time_of(units);
+    }
+}
+
+/// A bucket for each key, in fixed memory: keys whose hashes meet share one, so hash with a secret.
+#[derive(Clone, Debug)]
+pub struct Buckets(Box<[Bucket]>);
+
+impl Buckets {
+    /// So many buckets, 8 bytes each, all full.
+    pub fn new(count: usize) -> Self {
+        Self(vec![Bucket::default(); count.max(1)].into())
+    }
+
+    /// That of the key with this hash.
+    pub fn of(&mut self, hash: u64) -> &mut Bucket {
+        let count = self.0.len() as u64;
+        &mut self.0[(hash % count) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { per_second: 10, burst: 20 };
+
+    /// Units that pass at this moment, each for `cost`.
+    fn passes(bucket: &mut Bucket, at: u64, cost: u32) -> u32 {
+        let now = Instant::from_millis(at);
+        let mut count = 0;
+        while bucket.has_some(now, RATE) {
+            bucket.take(now, RATE, cost);
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn a_burst_and_then_the_rate() {
+        let mut bucket = Bucket::default();
+        assert_eq!(passes(&mut bucket, 5_000, 1), 20);
+        assert_eq!(passes(&mut bucket, 5_050, 1), 1, "half a unit is some");
+        assert_eq!(passes(&mut bucket, 5_100, 1), 0);
+        assert_eq!(passes(&mut bucket, 6_100, 1), 10);
+        assert_eq!(passes(&mut bucket, 60_000, 1), 20, "no more is saved up");
+    }
+
+    #[test]
+    fn what_costs_more_than_there_is_passes_and_is_made_up_for() {
+        let mut bucket = Bucket::default();
+        assert_eq!(passes(&mut bucket, 0, 50), 1);
+        assert_eq!(passes(&mut bucket, 3_000, 50), 0, "30 are owed");
+        assert_eq!(passes(&mut bucket, 3_001, 50), 1);
+    }
+
+    #[test]
+    fn keys_have_buckets_of_their_own() {
+        let mut buckets = Buckets::new(7);
+        let now = Instant::from_millis(1);
+        buckets.of(1).take(now, RATE, 20);
+        assert!(!buckets.of(8).has_some(now, RATE), "they meet");
+        assert!(buckets.of(9).has_some(now, RATE));
+    }
+}
