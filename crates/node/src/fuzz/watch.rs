@@ -15,18 +15,30 @@ pub struct Watch {
     nodes: Vec<SocketAddr>,
     /// Call-ID and response target of every request that was forwarded: where responses may go.
     ways_back: BTreeSet<(Vec<u8>, SocketAddr)>,
+    /// Where the DNS said that names lead.
+    resolved: BTreeSet<SocketAddr>,
 }
 
 impl Watch {
     /// A watch of the element that has these listeners and may send requests to these nodes.
     pub fn new(listeners: &[SocketAddr], nodes: &[SocketAddr]) -> Self {
-        Self { listeners: listeners.to_vec(), nodes: nodes.to_vec(), ways_back: BTreeSet::new() }
+        Self {
+            listeners: listeners.to_vec(),
+            nodes: nodes.to_vec(),
+            ways_back: BTreeSet::new(),
+            resolved: BTreeSet::new(),
+        }
     }
 
     /// The nodes have changed. The ways back stay: an element may have started anew between request and response.
     pub fn set_nodes(&mut self, nodes: impl Iterator<Item = SocketAddr>) {
         self.nodes.clear();
         self.nodes.extend(nodes);
+    }
+
+    /// A name leads there.
+    pub fn resolved(&mut self, to: SocketAddr) {
+        self.resolved.insert(to);
     }
 
     /// `bytes` came from `from`, `sent` went out.
@@ -88,7 +100,10 @@ impl Watch {
         back: SocketAddr,
     ) {
         let from_node = self.nodes.iter().any(|node| node.ip() == from.ip());
-        let leads_there = || from_node && names(request).any(|to| to == sent.to);
+        let leads_there = || {
+            let by_name = || self.resolved.contains(&sent.to) && uris(request).any(|uri| is_name(uri.host));
+            from_node && (names(request).any(|to| to == sent.to) || by_name())
+        };
         Rule::Stranger.holds(
             self.nodes.contains(&sent.to) || leads_there(),
             format_args!("from {from} to {}", sent.to),
@@ -143,11 +158,19 @@ pub(super) fn scanned(sent: &Sent) -> Message<'_> {
     message
 }
 
+fn is_name(host: Host<'_>) -> bool {
+    matches!(host, Host::Name(_))
+}
+
+/// Request-URI and Route.
+fn uris<'m>(request: &Message<'m>) -> impl Iterator<Item = SipUri<'m>> {
+    let uris = request.routes().map(|route| route.uri).chain(request.uri());
+    uris.filter_map(|uri| SipUri::parse(uri).ok())
+}
+
 /// The addresses that Request-URI and Route name.
 pub(super) fn names(request: &Message<'_>) -> impl Iterator<Item = SocketAddr> {
-    let uris = request.routes().map(|route| route.uri).chain(request.uri());
-    uris.filter_map(|uri| {
-        let uri = SipUri::parse(uri).ok()?;
+    uris(request).filter_map(|uri| {
         let host = uri.param("maddr").flatten().map_or(Some(uri.host), Host::parse)?;
         Some(SocketAddr::new(host.ip()?, uri.port.unwrap_or(5060)))
     })

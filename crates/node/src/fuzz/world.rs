@@ -158,7 +158,9 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.watch.check(received.from, &received.bytes, &sent);
         assert_eq!(self.handle(&received), sent, "a repetition fares differently");
         for name in core::mem::take(&mut self.asked) {
-            self.shard.learn(self.now, &name, &resolved(&name));
+            let answer = resolved(&name);
+            answer.addresses.iter().for_each(|&(address, _)| self.watch.resolved(address));
+            self.shard.learn(self.now, &name, &answer);
         }
         let at = self.traffic.choose();
         for one in sent {
