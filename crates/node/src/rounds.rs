@@ -195,7 +195,7 @@ impl<A: Copy + Eq> Rounds<A> {
         &mut self,
         status: u16,
         rest: Option<Rest>,
-        is_it: impl Fn(&Ask<A>) -> bool,
+        mut is_it: impl FnMut(&Ask<A>) -> bool,
     ) -> Option<Outcome> {
         let target = self.targets.iter_mut().find(|target| is_it(&target.ask))?;
         target.open.take()?;
@@ -205,12 +205,31 @@ impl<A: Copy + Eq> Rounds<A> {
         Some(Outcome { slot: target.ask.slot, reason: Reason::Status(status), rest })
     }
 
-    /// The network reported (ICMP) that a probe to this address did not arrive.
-    pub fn unreachable(&mut self, address: A, mut outcome: impl FnMut(Outcome)) {
-        for target in self.targets.iter_mut().filter(|target| target.ask.address == address) {
-            if target.open.take().is_some() {
+    /// The network reported (ICMP) that the probe to this address that `is_it` recognises did not arrive. Returns whether
+    /// one is under way.
+    pub fn unreachable(
+        &mut self,
+        address: A,
+        is_it: impl Fn(&Ask<A>) -> bool,
+        mut outcome: impl FnMut(Outcome),
+    ) -> bool {
+        let mut any = false;
+        for target in &mut self.targets {
+            if target.ask.address == address && target.open.is_some() && is_it(&target.ask) {
+                target.open = None;
                 outcome(Outcome::failure(target.ask.slot, Reason::Unreachable));
+                any = true;
             }
+        }
+        any
+    }
+
+    /// As [`hurry`](Self::hurry), for whoever is at this address.
+    pub fn suspect(&mut self, now: Instant, address: A) {
+        let there = self.targets.iter().filter(|target| target.ask.address == address);
+        let slots: Vec<_> = there.map(|target| target.ask.slot).collect();
+        for slot in slots {
+            self.hurry(now, slot);
         }
     }
 

@@ -14,6 +14,7 @@ mod guide;
 mod log;
 mod names;
 mod peers;
+mod probes;
 mod proxy;
 mod restart;
 mod strangers;

@@ -122,7 +122,7 @@ impl Tokens {
 
 /// A hash of `parts` under `key`. Whoever calls tells the lengths of all but one of them in the first, so that no two
 /// lists run together.
-fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
+pub(crate) fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
     for part in parts {
         hasher.write(part);

@@ -228,7 +228,7 @@ impl Control {
                     report => self.report(report),
                 },
                 Some(ask) = asks.recv() => self.ask(ask),
-                outcomes = self.probes.receive() => self.probed(outcomes),
+                outcomes = self.probes.receive(self.clock) => self.probed(outcomes),
                 () = tokio::time::sleep(due.unwrap_or_default()), if due.is_some() => {
                     let outcomes = self.probes.tick(self.clock.now());
                     self.probed(outcomes);

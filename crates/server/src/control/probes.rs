@@ -1,3 +1,5 @@
+use crate::clock::Clock;
+use crate::key;
 use crate::shards::listen::Bind;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use balance::Slot;
@@ -45,7 +47,7 @@ impl Probes {
         let (v4, v6) = (open(false)?, open(true)?);
         let local = [&v4, &v6].map(|open| open.as_ref().map(|(local, _)| *local));
         Ok(Self {
-            prober: Prober::new(settings(config), rand::random(), local),
+            prober: Prober::new(settings(config), key::random()?, local),
             sockets: [v4, v6].map(|open| open.map(|(_, socket)| socket)),
             receive: ReceiveBatch::new(),
             send: SendBatch::new(),
@@ -86,7 +88,7 @@ impl Probes {
     }
 
     /// Waits for answers and network errors. May be dropped at any await without losing one.
-    pub(super) async fn receive(&mut self) -> Vec<Outcome> {
+    pub(super) async fn receive(&mut self, clock: Clock) -> Vec<Outcome> {
         let [v4, v6] = &self.sockets;
         let family = tokio::select! {
             () = readable(v4.as_ref()) => 0,
@@ -95,16 +97,19 @@ impl Probes {
         if let Some(socket) = &self.sockets[family] {
             let (prober, out) = (&mut self.prober, &mut self.out);
             // Other errors pass (a route that flaps, a firewall) or do not; the time-out will tell.
-            let mut fail = |address, error: io::Error, _: &[u8]| {
+            let now = clock.now();
+            let mut fail = |address, error: io::Error, quoted: &[u8]| {
                 if error.kind() == io::ErrorKind::ConnectionRefused {
-                    prober.unreachable(address, out);
+                    prober.unreachable(now, address, quoted, out);
                 }
             };
             while read_errors(socket.get_ref(), &mut fail).is_ok_and(|count| count == BATCH) {}
             // Until none is left: what stays behind makes the socket ready only when another one comes.
             while let Ok(count @ 1..) = self.receive.receive(socket.get_ref()) {
-                for (bytes, _) in self.receive.iter() {
-                    self.prober.receive(bytes, &mut self.out);
+                for (bytes, from) in self.receive.iter() {
+                    if let Some(member) = self.prober.receive(from, bytes, &mut self.out) {
+                        tracing::warn!(%member, %from, "an answer to a probe came from another host: it does not count");
+                    }
                 }
                 if count < BATCH {
                     break;

@@ -71,7 +71,11 @@ impl BalancerProcess {
         let mut process = Self {
             shards: (0..config.shards).map(shard).collect(),
             cluster: Cluster::new(config.health),
-            prober: Prober::new(config.probes, id, [Some(probe_address(process)), None]),
+            prober: Prober::new(
+                config.probes,
+                u128::from(id).to_be_bytes(),
+                [Some(probe_address(process)), None],
+            ),
             config,
             key,
             topology,
@@ -203,15 +207,15 @@ impl BalancerProcess {
     }
 
     /// A datagram came in at the address that probes leave from.
-    pub(in super::super) fn probe_answer(&mut self, now: Instant, bytes: &[u8]) {
-        self.prober.receive(bytes, &mut self.outcomes);
+    pub(in super::super) fn probe_answer(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        self.prober.receive(from, bytes, &mut self.outcomes);
         self.judge(now);
     }
 
-    /// The network said that nobody listens at this address.
-    pub(super) fn unreachable(&mut self, now: Instant, address: SocketAddr, was_probe: bool) {
+    /// The network said that nobody listens at this address, to which what began with `quoted` was sent.
+    pub(super) fn unreachable(&mut self, now: Instant, address: SocketAddr, was_probe: bool, quoted: &[u8]) {
         if was_probe {
-            self.prober.unreachable(address, &mut self.outcomes);
+            self.prober.unreachable(now, address, quoted, &mut self.outcomes);
             self.judge(now);
         } else if let Some(slot) = self.topology.slot_at(address) {
             self.prober.hurry(now, slot);

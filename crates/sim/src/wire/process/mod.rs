@@ -120,7 +120,7 @@ impl Process {
     ) -> Vec<Sent> {
         match self {
             Self::Balancer(balancer) => {
-                balancer.unreachable(now, address, was_probe);
+                balancer.unreachable(now, address, was_probe, quoted);
                 Vec::new()
             }
             Self::Proxy(proxy) => proxy.unreachable(now, address, quoted),

@@ -181,7 +181,7 @@ impl<W: Wrapper> World<W> {
                 self.queue.after(self.plan.delay, Event::Arrives(key));
             }
             Role::Process(Some(Process::Balancer(balancer))) if self.addresses.contains_key(&to) => {
-                balancer.probe_answer(now, bytes);
+                balancer.probe_answer(now, from, bytes);
             }
             Role::Process(Some(_)) => return self.asked(now, host, from, bytes),
             Role::Answerer { agent: None, refuses: false } | Role::Process(None) => {}
