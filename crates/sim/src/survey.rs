@@ -2,9 +2,12 @@
 
 mod assumptions;
 mod events;
+mod lifetime;
 mod page;
+mod tables;
 mod vary;
 
+pub use lifetime::Unfinished;
 pub use page::figure;
 pub use vary::{CARRIED, Point, Sweep, vary};
 
@@ -60,6 +63,8 @@ pub struct StreamSurvey {
     pub name: String,
     /// Calls offered a second.
     pub offered: Mean,
+    /// Calls set up a second: answered, and the ACK has come.
+    pub set_up: Mean,
     /// Calls completed a second.
     pub goodput: Mean,
     /// How calls ended; `None` if none did.
@@ -106,6 +111,8 @@ pub struct Survey {
     pub intervals: Intervals,
     /// What has an interval that is wider than the scenario's precision allows.
     pub too_wide: Vec<TooWide>,
+    /// Streams whose calls last too long for the run to show that they are completed.
+    pub unfinished: Vec<Unfinished>,
 }
 
 /// A figure that is not sure enough.
@@ -127,22 +134,23 @@ pub enum Judged {
     SetupSeconds,
 }
 
-/// Runs a scenario with all its replications on all cores; `done` hears how many are over.
-pub fn survey(scenario: &Scenario, done: impl Fn(usize) + Sync) -> (Survey, Vec<Results>) {
-    surveys(slice::from_ref(scenario), done).pop().expect("there is one scenario")
+/// Runs a scenario with all its replications on all cores; `passed` hears, on any thread, of the time that has passed in
+/// one of the runs.
+pub fn survey(scenario: &Scenario, passed: impl Fn(Duration) + Sync) -> (Survey, Vec<Results>) {
+    surveys(slice::from_ref(scenario), &passed).pop().expect("there is one scenario")
 }
 
 /// The same for several scenarios, whose runs share the cores.
-fn surveys(scenarios: &[Scenario], done: impl Fn(usize) + Sync) -> Vec<(Survey, Vec<Results>)> {
+fn surveys(scenarios: &[Scenario], passed: &(impl Fn(Duration) + Sync)) -> Vec<(Survey, Vec<Results>)> {
     let runs = |scenario: &Scenario| scenario.run.replications.max(1) as usize;
     let all: Vec<_> =
         scenarios.iter().flat_map(|scenario| (0..runs(scenario)).map(move |run| (scenario, run))).collect();
     let threads = sweep::all_cores().min(NonZero::new(all.len()).unwrap_or(NonZero::<usize>::MIN));
     let one = |at: usize| {
         let (scenario, run) = all[at];
-        model::run(scenario, sweep::replication_seed(scenario.run.seed, run))
+        model::run_watched(scenario, sweep::replication_seed(scenario.run.seed, run), passed)
     };
-    let mut results = sweep::sweep(all.len(), threads, one, done).into_iter();
+    let mut results = sweep::sweep(all.len(), threads, one, |_| ()).into_iter();
     let surveyed = scenarios.iter().map(|scenario| {
         let runs: Vec<_> = results.by_ref().take(runs(scenario)).collect();
         (summarise(scenario, &runs), runs)
@@ -224,6 +232,7 @@ fn stream(scenario: &Scenario, runs: &[Results], at: usize) -> StreamSurvey {
     StreamSurvey {
         name: scenario.streams[at].name.clone(),
         offered: mean(each().map(|stream| stream.offered.rate(from, to))),
+        set_up: mean(each().map(|stream| stream.established[0].rate(from, to))),
         goodput,
         ended: shares(runs, at),
         setup_seconds,
@@ -281,6 +290,7 @@ fn summarise(scenario: &Scenario, runs: &[Results]) -> Survey {
         traces: runs.iter().map(|run| format!("{:016x}", run.trace)).collect(),
         intervals,
         too_wide: too_wide(&streams, scenario.run.precision),
+        unfinished: lifetime::unfinished(scenario),
         streams,
     }
 }

@@ -1,6 +1,6 @@
 //! What the report writes for a small figure that has one of everything.
 
-use sim::report::{Axis, Claim, Figure, Plot, Point, Series, Style, Verdict, write};
+use sim::report::{Axis, Claim, Figure, Plot, Point, Series, Style, Table, Verdict, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -43,11 +43,14 @@ fn figure() -> Figure {
         Claim::check("section VII", "Both are alike.", "0.1 ± 0.3 ms", Verdict::Open).about(1),
         Claim::out_of_reach("table II", "A call costs 3 ms.", "2.1 ms", "no such machine").about(2),
     ];
+    let mut table = Table::new(["name", "calls/s"]);
+    table.rows.push(vec!["<main>".into(), "1.5 ± 0.1".into()]);
     Figure {
         command: "sarabande sim figure overload-0 --out DIR --seed 42 --quick".into(),
         name: "overload-0".into(),
         title: "One of <everything>".into(),
         source: "Overload paper, figure 0".into(),
+        tables: vec![table],
         plots: vec![curves, bars, steps],
         claims,
         assumptions: vec!["The queue is \"long\" & patient.".into()],

@@ -1,10 +1,12 @@
 //! What a scenario's runs show together: intervals, what is too wide, why calls failed, and the page.
 
 use base::Instant;
-use config::scenario::Scenario;
+use config::scenario::{Scenario, Spread};
 use serde_json::Value;
 use sim::survey::{Intervals, Judged, Survey, figure, survey};
 use std::collections::BTreeSet;
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// A lonely server with `rate` calls a second of 2 s; `run` and `more` are further text.
 fn scenario(run: &str, rate: u32, more: &str) -> Scenario {
@@ -131,6 +133,35 @@ fn calls_are_told_apart_by_how_they_ended() {
     assert!(lost.invite_timeouts.mean > 0.1 && lost.bye_failures.mean > 0.0, "{lost:?}");
 }
 
+#[test]
+fn progress_is_told_in_simulated_time() {
+    let scenario = scenario("replications = 2", 10, "");
+    let (sender, told) = mpsc::channel();
+    survey(&scenario, |passed| sender.send(passed).expect("it is received below"));
+    let told: Vec<Duration> = told.try_iter().collect();
+    // Each bin of each run.
+    assert_eq!(told.len(), 2 * 24);
+    assert_eq!(told.iter().sum::<Duration>(), 2 * scenario.run.duration);
+}
+
+/// Calls of two minutes cannot end in a run of two minutes, and nothing is wrong with that.
+#[test]
+fn calls_too_long_for_the_run_are_remarked_on() {
+    let long = "calls.long = { path = [\"edge\"], rate = 10, holding = \"exp:2m\" }";
+    let survey = surveyed(&scenario("replications = 2", 10, long));
+    let [unfinished] = &survey.unfinished[..] else { panic!("one stream: {:?}", survey.unfinished) };
+    assert_eq!((&*unfinished.stream, unfinished.lifetime), ("long", Duration::from_mins(2)));
+    let stream = survey.streams.iter().find(|stream| stream.name == "long").expect("it is a stream");
+    let missing = 1.0 - stream.goodput.mean / stream.offered.mean;
+    assert!((missing - unfinished.share).abs() < 0.1, "{missing} instead of {}", unfinished.share);
+    assert!((stream.set_up.mean / stream.offered.mean - 1.0).abs() < 0.05, "they are set up: {stream:?}");
+    let remarks = survey.remarks().join("\n");
+    assert!(
+        remarks.contains("long: calls last 120s in the mean") && !remarks.contains("main: calls"),
+        "{remarks}"
+    );
+}
+
 /// Names of all fields at any depth.
 fn fields(value: &Value, found: &mut BTreeSet<String>) {
     match value {
@@ -146,7 +177,10 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn the_json_has_the_documented_fields() {
     let mut found = BTreeSet::new();
-    let survey = surveyed(&scenario("precision = 0.001", 60, ""));
+    // Nothing is sure enough, and calls last longer than the run.
+    let mut scenario = scenario("precision = 0.001", 60, "");
+    scenario.streams[0].holding = Spread::Exponential(Duration::from_mins(3));
+    let survey = surveyed(&scenario);
     fields(&serde_json::to_value(&survey).expect("it can be written"), &mut found);
     let page = include_str!("../../../docs/simulation.md");
     let (_, section) = page.split_once("## Results of a scenario").expect("it is documented");
@@ -180,10 +214,11 @@ fn the_page_has_assumptions_notes_and_marks() {
     "#;
     let mut scenario = scenario("replications = 2", 20, more);
     let first = scenario.streams[0].load[0];
-    let at = std::time::Duration::from_secs(90);
+    let at = Duration::from_secs(90);
     scenario.streams[0].load.push(config::scenario::Step { at, rate: 40.0, ..first });
-    let runs = survey(&scenario, |_| ()).1;
-    let figure = figure(&scenario, &runs[0], "survey", "survey.toml");
+    let (survey, runs) = survey(&scenario, |_| ());
+    let figure = figure(&scenario, &survey, &runs[0], "survey", "survey.toml");
+    assert_eq!(figure.tables, survey.tables());
     insta::assert_debug_snapshot!((&figure.assumptions, &figure.notes, &figure.plots[0].references));
     for plot in &figure.plots {
         assert_eq!(plot.references, figure.plots[0].references);

@@ -3,6 +3,7 @@
 use config::scenario::{Scenario, Value, parse, parse_with};
 use sim::report::{At, Scale};
 use sim::survey::{Sweep, survey, vary};
+use std::time::Duration;
 
 const TEXT: &str = r#"
     run = { duration = "60s", warm_up = "10s", bin = "5s", replications = 2 }
@@ -30,6 +31,7 @@ fn judged(key: &str, values: &[&str], carried: &[bool]) -> Sweep {
         .replace("5s", "1s")
         .replace("60s", "5s")
         .replace("10s", "1s")
+        .replace("holding = \"2s\"", "holding = \"200ms\"")
         .replace("replications = 2", "replications = 1");
     let mut sweep = swept(&short, key, values);
     for (point, carried) in sweep.points.iter_mut().zip(carried) {
@@ -77,8 +79,25 @@ fn all_values_meet_the_same_calls() {
 fn all_runs_are_heard_of() {
     let (sender, heard) = std::sync::mpsc::channel();
     let varied = varied(TEXT, "run.replications", &["1", "3"]);
-    vary("run.replications", varied, |done| sender.send(done).expect("it is received below"));
-    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [1, 2, 3, 4]);
+    vary("run.replications", varied, |passed| sender.send(passed).expect("it is received below"));
+    assert_eq!(heard.try_iter().sum::<Duration>(), 4 * Duration::from_mins(1));
+}
+
+/// Completed calls a second would lie far below those offered, and nothing is wrong with either.
+#[test]
+fn where_calls_outlast_the_run_those_set_up_are_drawn() {
+    let plot = |text: &str| {
+        let sweep = swept(text, "calls.main.rate", &["20", "40"]);
+        let calls = sweep.figure("short", "short.toml", "20,40").plots.remove(0);
+        (calls.title, calls.series[1].clone(), calls.series[0].clone())
+    };
+    let (title, done, _) = plot(TEXT);
+    assert_eq!((&*title, &*done.name), ("Calls offered and completed", "main completed"));
+    let (title, done, offered) = plot(&TEXT.replace("\"2s\"", "\"exp:60s\""));
+    assert_eq!((&*title, &*done.name), ("Calls offered and set up", "main set up"));
+    for (done, offered) in done.points.iter().zip(&offered.points) {
+        assert!((done.y / offered.y - 1.0).abs() < 0.05, "{done:?} of {offered:?}");
+    }
 }
 
 #[test]
@@ -144,10 +163,10 @@ fn the_csv_has_a_row_a_value_and_stream() {
     let csv = sweep.csv();
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(rows.len(), 5);
-    assert!(rows[..3].iter().all(|row| row.len() == 10), "{csv}");
-    assert_eq!((rows[0][3], rows[1][0], rows[1][1], rows[2][1]), ("goodput", "2s", "main", "other"));
+    assert!(rows[..3].iter().all(|row| row.len() == 11), "{csv}");
+    assert_eq!((rows[0][4], rows[1][0], rows[1][1], rows[2][1]), ("goodput", "2s", "main", "other"));
     let goodput = sweep.points[0].survey.streams[1].goodput;
-    assert_eq!((rows[2][3].parse(), rows[2][4].parse()), (Ok(goodput.mean), Ok(goodput.half_width.unwrap())));
+    assert_eq!((rows[2][4].parse(), rows[2][5].parse()), (Ok(goodput.mean), Ok(goodput.half_width.unwrap())));
     // Quoted, as it has a comma.
     assert!(csv.lines().nth(3).is_some_and(|line| line.starts_with("\"normal:2s,1s\",main,")), "{csv}");
 }

@@ -63,10 +63,11 @@ impl Common {
                 print::line(json()?)?;
             }
             Some(path) => {
-                // First: who reads the summary may be gone.
-                std::fs::write(path, json()? + "\n")
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-                print::line(summary)?;
+                // Both, whatever becomes of the other: a disk may be full, and who reads may be gone.
+                let written = std::fs::write(path, json()? + "\n")
+                    .with_context(|| format!("cannot write {}", path.display()));
+                let printed = print::line(summary);
+                return written.and(printed);
             }
         }
         Ok(())

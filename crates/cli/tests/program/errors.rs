@@ -61,6 +61,19 @@ fn an_ipv6_address_without_brackets_is_refused_wherever_one_is_given() {
     }
 }
 
+/// A month at this rate takes hours: what can be known before is said before.
+#[test]
+fn a_directory_that_cannot_be_written_is_told_before_the_run() {
+    let long = file("long.toml", format!("[run]\nduration = \"30d\"\n{SCENARIO}").as_bytes());
+    let out = format!("{long}/out");
+    for more in [vec![], vec!["--vary", "calls.main.rate=1,2"]] {
+        let told = error(&[vec!["sim", "run", &long, "--out", &out], more].concat());
+        assert!(told.contains("long.toml/out: cannot be written: Not a directory"), "{told}");
+    }
+    let told = error(&["sim", "figures", "--out", &out]);
+    assert!(told.contains("cannot be written"), "{told}");
+}
+
 #[test]
 fn a_proxy_says_that_it_has_no_members_to_drain() {
     let server = Server::start("errors-proxy", "[proxy]\nnext = [\"127.0.0.2:5060\"]");

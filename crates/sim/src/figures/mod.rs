@@ -47,6 +47,7 @@ impl Options {
             name: entry.name.to_owned(),
             title: entry.title.to_owned(),
             source: entry.source.to_owned(),
+            tables: Vec::new(),
             plots,
             claims: Vec::new(),
             assumptions: Vec::new(),

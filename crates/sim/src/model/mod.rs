@@ -21,4 +21,4 @@ pub(crate) use links::rules;
 pub use measure::{HostResults, Outcomes, Results, StreamResults};
 pub use message::{HOPS_MAX, HostId, Message, Start, Via};
 pub(crate) use world::books;
-pub use world::run;
+pub use world::{run, run_watched};

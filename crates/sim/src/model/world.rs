@@ -49,8 +49,13 @@ enum Event {
 
 /// One run of a scenario with this seed.
 pub fn run(scenario: &Scenario, seed: u64) -> Results {
+    run_watched(scenario, seed, &|_| ())
+}
+
+/// The same; `passed` hears of each bin of the time series as it ends, by its length.
+pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) -> Results {
     let mut world = World::new(scenario, seed);
-    world.run();
+    world.run(passed);
     world.into_results()
 }
 
@@ -108,7 +113,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn run(&mut self) {
+    fn run(&mut self, passed: &dyn Fn(Duration)) {
         let end = Instant::ZERO + self.scenario.run.duration;
         for stream in 0..self.scenario.streams.len() as u16 {
             self.next_call(stream);
@@ -127,6 +132,9 @@ impl<'a> World<'a> {
         while let Some((now, event)) = self.queue.pop_until(end) {
             self.happen(now, event);
             self.settle(now);
+            if let Event::Sample = event {
+                passed(self.scenario.run.bin);
+            }
         }
     }
 

@@ -11,6 +11,8 @@ pub struct Figure {
     pub title: String,
     /// Where it comes from, such as `Overload paper, figure 7`.
     pub source: String,
+    /// Numbers that stand above the plots.
+    pub tables: Vec<Table>,
     /// What it shows, in the order of the paper.
     pub plots: Vec<Plot>,
     /// What the paper states, and whether the data say so too.
@@ -49,6 +51,22 @@ impl Figure {
             }
         }
         tally
+    }
+}
+
+/// A table of text: names to the left, figures to the right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// Each as long as the header.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { header: header.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The page: contents with verdicts, then each figure with its plots beside what the paper states.
 
-use super::{Claim, Figure, Tally, Verdict};
+use super::{Claim, Figure, Table, Tally, Verdict};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -81,6 +81,9 @@ fn section(out: &mut String, figure: &Figure, drawn: &[String]) {
         if figure.quick { ", short runs" } else { "" },
         escape(&figure.command)
     );
+    for table in &figure.tables {
+        numbers(out, table);
+    }
     // A figure may have statements and no plot; a statement about a plot that is not there stands beside the last.
     for index in 0..drawn.len().max(1) {
         *out += "<div class=\"row\">\n";
@@ -101,6 +104,22 @@ fn section(out: &mut String, figure: &Figure, drawn: &[String]) {
         *out += "</div>\n";
     }
     *out += "</section>\n";
+}
+
+fn numbers(out: &mut String, Table { header, rows }: &Table) {
+    *out += "<div class=\"numbers\">\n<table>\n";
+    let mut line = |cells: &[String], tag: &str| {
+        *out += "<tr>";
+        for cell in cells {
+            let _ = write!(out, "<{tag}>{}</{tag}>", escape(cell));
+        }
+        *out += "</tr>\n";
+    };
+    line(header, "th");
+    for row in rows {
+        line(row, "td");
+    }
+    *out += "</table>\n</div>\n";
 }
 
 fn picture(out: &mut String, figure: &Figure, index: usize, svg: &str) {

@@ -7,11 +7,26 @@ mod html;
 mod scale;
 
 pub(crate) use csv::field as csv_field;
-pub use figure::{At, Axis, Claim, Figure, Plot, Point, Reference, Scale, Series, Style, Tally, Verdict};
+pub use figure::{
+    At, Axis, Claim, Figure, Plot, Point, Reference, Scale, Series, Style, Table, Tally, Verdict,
+};
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Makes the folder, and sees whether a file can be written there: before a long run, not after it.
+///
+/// # Errors
+/// Why not.
+pub fn prepare(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let probe = dir.join(format!(".probe-{}", std::process::id()));
+    // Some bytes: a disk that is full still makes empty files.
+    let written = fs::write(&probe, [0; 4096]);
+    let _ = fs::remove_file(&probe);
+    written
+}
 
 /// Writes `STEM.csv`, `STEM.svg` and `STEM.png` for each plot (see [`Figure::stem`]) and `report.html` for all
 /// figures into a folder, which is made if need be. Files of the same names are replaced. The same figures give the

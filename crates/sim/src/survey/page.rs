@@ -1,6 +1,6 @@
 //! A run of a scenario as a figure of the report.
 
-use super::{assumptions, events, rates};
+use super::{Survey, assumptions, events, rates};
 use crate::model::Results;
 use crate::report::{Axis, Figure, Plot, Series, Style};
 use base::Instant;
@@ -9,8 +9,8 @@ use config::scenario::Scenario;
 /// The first run as plots: calls offered and completed, how busy the hosts were, and what waited there; with marks where
 /// something changes or fails, and what the scenario assumes.
 ///
-/// `name` is that of the files, `file` the scenario's own.
-pub fn figure(scenario: &Scenario, run: &Results, name: &str, file: &str) -> Figure {
+/// `survey` is what all runs show; `name` is that of the files, `file` the scenario's own.
+pub fn figure(scenario: &Scenario, survey: &Survey, run: &Results, name: &str, file: &str) -> Figure {
     let seconds = |at: Instant| (at - Instant::ZERO).as_secs_f64();
     let end = Instant::ZERO + scenario.run.duration;
     let mut calls = over_time(scenario, "Calls offered and completed", Axis::linear("calls/s"));
@@ -34,14 +34,20 @@ pub fn figure(scenario: &Scenario, run: &Results, name: &str, file: &str) -> Fig
         name: name.to_owned(),
         title: scenario.title.clone(),
         source: format!("Scenario {file}"),
+        tables: survey.tables(),
         plots: vec![calls, busy, queues],
         claims: Vec::new(),
         assumptions: assumptions::assumptions(scenario),
-        notes: notes(scenario),
+        notes: notes(scenario).into_iter().chain(survey.remarks().iter().map(sentence)).collect(),
         command: format!("sarabande sim run {file} --out DIR"),
         seed: scenario.run.seed,
         quick: false,
     }
+}
+
+/// A remark with its full stop.
+pub(super) fn sentence(remark: &String) -> String {
+    format!("{remark}.")
 }
 
 /// A plot over time without data, with a mark at each change. Marks look alike, so each says its time.
@@ -71,11 +77,9 @@ fn notes(scenario: &Scenario) -> Vec<String> {
         }
     }];
     notes.push(if warm_up.is_zero() {
-        "There is no warm-up: means are over all of a run.".to_owned()
+        "There is no warm-up: the means in the tables are over all of a run.".to_owned()
     } else {
-        format!(
-            "The first {warm_up:?} are warm-up: drawn, but left out of the means that the command prints."
-        )
+        format!("The first {warm_up:?} are warm-up: drawn, but left out of the means in the tables.")
     });
     notes.push(format!(
         "Curves are over time, without intervals; a point is about {:?}. Dashed vertical lines are where something \

@@ -1,9 +1,11 @@
 //! A scenario surveyed at several values of one key: where does it break, how many hosts does it take?
 
-use super::{HostSurvey, Mean, Shares, Survey, assumptions, surveys};
+use super::page::sentence;
+use super::{HostSurvey, Mean, Shares, StreamSurvey, Survey, assumptions, surveys};
 use crate::report::{self, Axis, Figure, Plot, Point as Mark, Series, Style};
 use crate::stats::sweep;
 use config::scenario::{Scenario, Value};
+use core::time::Duration;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -32,15 +34,14 @@ pub struct Point {
     pub survey: Survey,
 }
 
-/// Runs a scenario at each value, with all replications, on all cores; `done` hears how many runs are over. The same
-/// replication has the same seed at every value. There is one value at least.
-pub fn vary(key: &str, varied: Vec<(Value, Scenario)>, done: impl Fn(usize) + Sync) -> Sweep {
+/// Runs a scenario at each value, with all replications, on all cores; `passed` hears, on any thread, of the time that
+/// has passed in one of the runs. The same replication has the same seed at every value. There is one value at least.
+pub fn vary(key: &str, varied: Vec<(Value, Scenario)>, passed: impl Fn(Duration) + Sync) -> Sweep {
     let (values, scenarios): (Vec<_>, Vec<_>) = varied.into_iter().unzip();
     // A run's results are large: only those of as many values as there are cores are kept at a time.
-    let (mut all, mut over) = (Vec::new(), 0);
+    let mut all = Vec::new();
     for some in scenarios.chunks(sweep::all_cores().get()) {
-        all.extend(surveys(some, |now| done(over + now)).into_iter().map(|(survey, _)| survey));
-        over += some.iter().map(|scenario| scenario.run.replications.max(1) as usize).sum::<usize>();
+        all.extend(surveys(some, &passed).into_iter().map(|(survey, _)| survey));
     }
     let points = values.into_iter().zip(scenarios).zip(all);
     let points = points.map(|((value, scenario), survey)| Point { value, scenario, survey });
@@ -117,7 +118,7 @@ impl Sweep {
     /// are named as in the JSON and empty where that has `null`; `host` is the busiest one.
     pub fn csv(&self) -> String {
         let mut out =
-            "value,calls,offered,goodput,goodput_half_width,completed,setup_seconds,setup_p99_seconds,host,\
+            "value,calls,offered,set_up,goodput,goodput_half_width,completed,setup_seconds,setup_p99_seconds,host,\
                        utilisation\n"
                 .to_owned();
         for Point { value, survey, .. } in &self.points {
@@ -127,9 +128,10 @@ impl Sweep {
                 let mean = |mean: Option<Mean>| known(mean.map(|mean| mean.mean));
                 let _ = writeln!(
                     out,
-                    "{value},{},{},{},{},{},{},{},{},{}",
+                    "{value},{},{},{},{},{},{},{},{},{},{}",
                     stream.name,
                     stream.offered.mean,
+                    stream.set_up.mean,
                     stream.goodput.mean,
                     known(stream.goodput.half_width),
                     mean(stream.ended.map(|ended| ended.completed)),
@@ -147,12 +149,14 @@ impl Sweep {
     /// files, `file` the scenario's own, `values` what the key was asked to be.
     pub fn figure(&self, name: &str, file: &str, values: &str) -> Figure {
         let first = &self.points[0].scenario;
-        let mut notes = vec![format!("{name}.csv has the table that the command prints.")];
+        let mut notes = vec![format!("{name}.csv has the table.")];
         notes.extend(self.merged(|scenario| vec![runs(scenario)]));
+        notes.extend(self.remarks().iter().map(sentence));
         Figure {
             name: name.to_owned(),
             title: format!("{}, by {}", first.title, self.key),
             source: format!("{}. Scenario {file}", self.verdict()),
+            tables: vec![self.table()],
             plots: vec![self.calls(), self.setup(), self.busy()],
             claims: Vec::new(),
             assumptions: self.merged(assumptions::assumptions),
@@ -163,18 +167,26 @@ impl Sweep {
         }
     }
 
+    /// Calls that last long for a run are told by those that are set up: too few have ended to be held against those
+    /// offered.
     fn calls(&self) -> Plot {
-        let mut plot = self.plot("Calls offered and completed", Axis::linear("calls/s"));
+        let unfinished = self.points.iter().any(|point| !point.survey.unfinished.is_empty());
+        let (done, of): (_, fn(&StreamSurvey) -> Mean) = if unfinished {
+            ("set up", |stream| stream.set_up)
+        } else {
+            ("completed", |stream| stream.goodput)
+        };
+        let mut plot = self.plot(&format!("Calls offered and {done}"), Axis::linear("calls/s"));
         // A curve of a stream's offered calls is told from that of its completed ones by its dashes; bars are all alike.
         let paired =
             |series: Series, at| if self.quantities().is_some() { series.colour(at) } else { series };
         for (at, stream) in self.points[0].survey.streams.iter().enumerate() {
             let offered = format!("{} offered", stream.name);
             let offered = self.series(offered, Style::Law, |survey| survey.streams[at].offered);
-            let completed = format!("{} completed", stream.name);
-            let completed = self.series(completed, Style::Line, |survey| survey.streams[at].goodput);
+            let done = format!("{} {done}", stream.name);
+            let done = self.series(done, Style::Line, |survey| of(&survey.streams[at]));
             plot.series(paired(offered, at));
-            plot.series(paired(completed, at));
+            plot.series(paired(done, at));
         }
         plot
     }

@@ -63,6 +63,8 @@ pub(super) fn list() -> Result<()> {
 }
 
 fn make(entries: &[Entry], common: &Common) -> Result<()> {
+    let unwritable = || super::run::unwritable(&common.out);
+    sim::report::prepare(&common.out).with_context(unwritable)?;
     let effort = if common.quick { Effort::Quick } else { Effort::Full };
     let options = Options { seed: common.seed, effort, threads: all_cores() };
     let (bars, count) = (MultiProgress::new(), entries.len());
@@ -73,8 +75,7 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     // A sweep begins with its last.
     let mut figures = sweep(count, TOGETHER, one, |_| ());
     figures.reverse();
-    let page = sim::report::write(&common.out, &figures)
-        .with_context(|| format!("cannot write the report to {}", common.out.display()))?;
+    let page = sim::report::write(&common.out, &figures).with_context(unwritable)?;
     // All statements of all figures are too many to read here.
     let all = figures.len() == 1;
     let shown = figures.iter().flat_map(|figure| figure.claims.iter().map(move |claim| (figure, claim)));

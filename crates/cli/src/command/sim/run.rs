@@ -6,10 +6,9 @@ use crate::print;
 use anyhow::{Context, Result, anyhow, bail};
 use config::scenario;
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::survey::{
-    HostSurvey, Intervals, Judged, Mean, Shares, StreamSurvey, Survey, TooWide, figure, survey,
-};
-use std::path::PathBuf;
+use sim::survey::{figure, survey};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -58,97 +57,60 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.wire {
         return super::wire::run(&scenario, &arguments.file, arguments.json);
     }
-    let bar = bar(scenario.run.replications.max(1).into())?;
-    let (survey, runs) = survey(&scenario, |done| bar.set_position(done as u64));
+    prepare(arguments)?;
+    let bar = bar(scenario.run.duration * scenario.run.replications.max(1))?;
+    let (survey, runs) = survey(&scenario, |passed| bar.inc(passed.as_millis() as u64));
     bar.finish_and_clear();
-    // First: who reads the table may be gone.
-    if let Some(out) = &arguments.out {
+    let write = |out: &Path| {
         let file = arguments.file.display().to_string();
-        let figure = figure(&scenario, &runs[0], &arguments.name(), &file);
-        let report = sim::report::write(out, &[figure])
-            .with_context(|| format!("{} can't be written", out.display()))?;
+        let figure = figure(&scenario, &survey, &runs[0], &arguments.name(), &file);
+        Ok(sim::report::write(out, &[figure])?)
+    };
+    let print = || {
+        if arguments.json {
+            return print::line(serde_json::to_string_pretty(&survey)?);
+        }
+        print::line(survey.headline())?;
+        survey.tables().iter().try_for_each(|table| print::line(terminal(table)))?;
+        survey.remarks().iter().try_for_each(print::line)
+    };
+    finish(arguments, write, print)
+}
+
+/// Writes the report where one is wanted, and prints the results, whatever becomes of the other: a disk may be full, and
+/// who reads may be gone.
+pub(super) fn finish(
+    arguments: &Arguments,
+    write: impl FnOnce(&Path) -> Result<PathBuf>,
+    print: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let written = arguments.out.as_deref().map(|out| write(out).with_context(|| unwritable(out)));
+    let printed = print();
+    if let Some(report) = written.transpose()? {
         print_note!("report: {}", report.display());
     }
-    if arguments.json { print::line(serde_json::to_string_pretty(&survey)?) } else { print(&survey) }
+    printed
 }
 
-/// A progress bar over so many runs.
-pub(super) fn bar(runs: u64) -> Result<ProgressBar> {
-    let bar = ProgressBar::new(runs);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed}")?);
+/// Sees to the directory for the results before the run.
+pub(super) fn prepare(arguments: &Arguments) -> Result<()> {
+    arguments.out.as_deref().map_or(Ok(()), |out| sim::report::prepare(out).with_context(|| unwritable(out)))
+}
+
+pub(super) fn unwritable(out: &Path) -> String {
+    format!("--out {}: cannot be written", out.display())
+}
+
+/// For the terminal.
+pub(super) fn terminal(sim::report::Table { header, rows }: &sim::report::Table) -> comfy_table::Table {
+    let mut shown = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    shown.add_rows(rows);
+    shown
+}
+
+/// A progress bar over so much simulated time, drawn on standard error if that is a terminal.
+pub(super) fn bar(simulated: Duration) -> Result<ProgressBar> {
+    let bar = ProgressBar::new(simulated.as_millis() as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3} % simulated, {elapsed}, {eta} to go")?);
     Ok(bar)
-}
-
-fn print(survey: &Survey) -> Result<()> {
-    let runs = if survey.replications == 1 { "run" } else { "runs" };
-    print_line!("{}: {} {runs}, {} messages", survey.title, survey.replications, survey.messages)?;
-    let mut streams = table(&["calls", "offered/s", "completed/s", "setup", "setup p99"]);
-    let mut endings =
-        table(&["ended", "completed", "refused", "abandoned", "INVITE unanswered", "BYE failed"]);
-    for StreamSurvey { name, offered, goodput, ended, setup_seconds, setup_p99_seconds } in &survey.streams {
-        streams.add_row([
-            name.clone(),
-            show(offered, 1.0, 1),
-            show(goodput, 1.0, 1),
-            show_any(setup_seconds.as_ref(), 1e3, 1, "ms"),
-            show_any(setup_p99_seconds.as_ref(), 1e3, 1, "ms"),
-        ]);
-        let shares = ended.as_ref().map(|ended| {
-            let Shares { completed, refused, abandoned, invite_timeouts, bye_failures } = ended;
-            [completed, refused, abandoned, invite_timeouts, bye_failures]
-        });
-        let shares = (0..5).map(|at| show_any(shares.map(|shares| shares[at]), 100.0, 2, "%"));
-        endings.add_row([name.clone()].into_iter().chain(shares));
-    }
-    print::line(&streams)?;
-    print::line(&endings)?;
-    let mut hosts = table(&["host", "utilisation", "sent again/s", "dropped/s", "rejected/s"]);
-    for HostSurvey { name, utilisation, resends, dropped, rejected } in &survey.hosts {
-        hosts.add_row([
-            name.clone(),
-            format!("{} %", show(utilisation, 100.0, 1)),
-            show(resends, 1.0, 1),
-            show(dropped, 1.0, 1),
-            show(rejected, 1.0, 1),
-        ]);
-    }
-    print::line(&hosts)?;
-    print::line(interval_remark(survey.intervals))?;
-    too_wide(survey, "")
-}
-
-/// Says what is not sure enough; `at` says of which survey.
-pub(super) fn too_wide(survey: &Survey, at: &str) -> Result<()> {
-    for TooWide { stream, figure } in &survey.too_wide {
-        let figure = match figure {
-            Judged::Goodput => "completed calls",
-            Judged::SetupSeconds => "setup time",
-        };
-        print_line!("{at}{stream}: the interval of the {figure} is too wide; run longer or more often")?;
-    }
-    Ok(())
-}
-
-pub(super) fn interval_remark(intervals: Intervals) -> &'static str {
-    match intervals {
-        Intervals::Replications => "± is half of a 95 % interval, over the runs",
-        Intervals::BatchMeans => {
-            "one run: ± is half of a 95 % interval by batch means; set run.replications for the other figures"
-        }
-        Intervals::None => "one run: no intervals; set run.replications",
-    }
-}
-
-/// With its unit; a dash where there is nothing to take a mean of.
-pub(super) fn show_any(value: Option<&Mean>, factor: f64, digits: usize, unit: &str) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{} {unit}", show(value, factor, digits)))
-}
-
-/// A mean, with the half width of its interval if there is one.
-pub(super) fn show(value: &Mean, factor: f64, digits: usize) -> String {
-    let mean = format!("{:.digits$}", value.mean * factor);
-    match value.half_width {
-        Some(half) => format!("{mean} ± {:.digits$}", half * factor),
-        None => mean,
-    }
 }

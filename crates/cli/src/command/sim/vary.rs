@@ -1,11 +1,11 @@
 //! `--vary`: a scenario at several values of one key, as one table.
 
-use super::run::{Arguments, bar, interval_remark, show, show_any, too_wide};
-use crate::command::load::table::table;
+use super::run::{Arguments, bar, finish, prepare, terminal};
 use crate::print;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use config::scenario::{self, Value};
-use sim::survey::{Point, StreamSurvey, Sweep};
+use sim::survey::Sweep;
+use std::path::Path;
 use std::str::FromStr;
 
 /// More values than anybody reads: a range of so many has a slip in it.
@@ -128,17 +128,16 @@ fn shown(units: i64, places: u32, unit: &str) -> String {
 /// Surveys the scenario at each value, and prints a table.
 pub(super) fn run(arguments: &Arguments, vary: &Vary) -> Result<()> {
     let sweep = survey(arguments, vary)?;
-    // First: who reads the table may be gone.
-    if let Some(out) = &arguments.out {
+    let write = |out: &Path| {
         let figure = sweep.figure(&arguments.name(), &arguments.file.display().to_string(), &vary.written);
-        let report = sim::report::write(out, &[figure]).and_then(|report| {
-            std::fs::write(out.join(format!("{}.csv", arguments.name())), sweep.csv())?;
-            Ok(report)
-        });
-        let report = report.with_context(|| format!("{} can't be written", out.display()))?;
-        print_note!("report: {}", report.display());
-    }
-    if arguments.json { print::line(serde_json::to_string_pretty(&sweep.points)?) } else { print(&sweep) }
+        let report = sim::report::write(out, &[figure])?;
+        std::fs::write(out.join(format!("{}.csv", arguments.name())), sweep.csv())?;
+        Ok(report)
+    };
+    let print = || {
+        if arguments.json { print::line(serde_json::to_string_pretty(&sweep.points)?) } else { print(&sweep) }
+    };
+    finish(arguments, write, print)
 }
 
 fn survey(arguments: &Arguments, Vary { key, values, .. }: &Vary) -> Result<Sweep> {
@@ -150,76 +149,21 @@ fn survey(arguments: &Arguments, Vary { key, values, .. }: &Vary) -> Result<Swee
             .map_err(|errors| anyhow!("{file} with {key} = {} is not fine:\n{errors}", value.toml()))?;
         varied.push((value.clone(), scenario));
     }
-    let runs = varied.iter().map(|(_, scenario)| u64::from(scenario.run.replications.max(1))).sum();
-    let bar = bar(runs)?;
-    let sweep = sim::survey::vary(key, varied, |done| bar.set_position(done as u64));
+    prepare(arguments)?;
+    let bar = bar(varied
+        .iter()
+        .map(|(_, scenario)| scenario.run.duration * scenario.run.replications.max(1))
+        .sum())?;
+    let sweep = sim::survey::vary(key, varied, |passed| bar.inc(passed.as_millis() as u64));
     bar.finish_and_clear();
     Ok(sweep)
 }
 
 fn print(sweep: &Sweep) -> Result<()> {
-    let several = sweep.points[0].survey.streams.len() > 1;
-    let columns = [
-        "calls",
-        "offered/s",
-        "completed/s",
-        "completed",
-        "setup",
-        "setup p99",
-        "busiest host",
-        "utilisation",
-    ];
-    let columns = if several { &columns[..] } else { &columns[1..] };
-    let mut rows = table(&[&[&*sweep.key], columns].concat());
-    for Point { value, survey, .. } in &sweep.points {
-        let busiest = survey.busiest();
-        for (at, stream) in survey.streams.iter().enumerate() {
-            let StreamSurvey { name, offered, goodput, ended, setup_seconds, setup_p99_seconds } = stream;
-            let mut row = vec![value.to_string()];
-            if several {
-                row.push(name.clone());
-            }
-            row.extend([
-                show(offered, 1.0, 1),
-                show(goodput, 1.0, 1),
-                show_any(ended.as_ref().map(|ended| &ended.completed), 100.0, 2, "%"),
-                show_any(setup_seconds.as_ref(), 1e3, 1, "ms"),
-                show_any(setup_p99_seconds.as_ref(), 1e3, 1, "ms"),
-                busiest.name.clone(),
-                format!("{} %", show(&busiest.utilisation, 100.0, 1)),
-            ]);
-            // What is the same for all streams of a value is said once.
-            if at > 0 {
-                let hosts = row.len() - 2;
-                row[hosts..].fill_with(String::new);
-                row[0].clear();
-            }
-            rows.add_row(row);
-        }
-    }
-    print_line!("{}: {} of {} values", sweep.points[0].survey.title, sweep.key, sweep.points.len())?;
-    print::line(&rows)?;
+    print::line(sweep.headline())?;
+    print::line(terminal(&sweep.table()))?;
     print::line(sweep.verdict())?;
-    let mut remarks: Vec<(&str, Vec<String>)> = Vec::new();
-    for Point { value, survey, .. } in &sweep.points {
-        let remark = interval_remark(survey.intervals);
-        match remarks.iter_mut().find(|known| known.0 == remark) {
-            Some((_, values)) => values.push(value.to_string()),
-            None => remarks.push((remark, vec![value.to_string()])),
-        }
-    }
-    for (remark, values) in &remarks {
-        let of = if remarks.len() > 1 {
-            format!("{} = {}: ", sweep.key, values.join(", "))
-        } else {
-            String::new()
-        };
-        print_line!("{of}{remark}")?;
-    }
-    for Point { value, survey, .. } in &sweep.points {
-        too_wide(survey, &format!("{} = {value}, ", sweep.key))?;
-    }
-    Ok(())
+    sweep.remarks().iter().try_for_each(print::line)
 }
 
 #[cfg(test)]
