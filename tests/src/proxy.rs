@@ -27,10 +27,15 @@ pub struct Proxy {
 impl Proxy {
     /// Starts one at `host` that sends to `next`; `more` are further lines of its file, from within `[proxy]` on.
     pub fn start(field: &Field, host: u8, next: &[SocketAddr], more: &str) -> Self {
+        Self::with_threads(field, host, next, 0, more)
+    }
+
+    /// The same with so many threads; 0 is one a core.
+    pub fn with_threads(field: &Field, host: u8, next: &[SocketAddr], threads: usize, more: &str) -> Self {
         let (address, admin) = (field.sip(host), SocketAddr::new(field.ip(host), 8060));
         let next: Vec<String> = next.iter().map(quoted).collect();
         let text = format!(
-            "[listen]\nudp = [\"{address}\"]\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"60s\"\n\
+            "[listen]\nudp = [\"{address}\"]\nthreads = {threads}\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"60s\"\n\
              [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n[proxy]\nnext = [{}]\n{more}\n",
             next.join(", ")
         );
@@ -56,6 +61,11 @@ impl Proxy {
     /// Where its admin interface is.
     pub fn admin(&self) -> SocketAddr {
         self.admin
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.child.folder().join("sarabande.err")).expect("the log is text")
     }
 
     /// GET of the admin interface, as it comes.

@@ -1,5 +1,6 @@
 use crate::failure::{Cause, Failure, Throttle};
 use crate::names::{Name, Names, Resolved};
+use crate::proxy::HopFailure;
 use crate::search::{SearchLimits, Searches};
 use crate::token::Tokens;
 use crate::validate::{ADDED, LARGEST};
@@ -70,6 +71,8 @@ pub enum Event {
     Failed(Box<Failure>),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
     NoServer(u64),
+    /// A next hop has failed: the other shards are to know of it.
+    HopFailed(HopFailure),
 }
 
 /// One shard of the balancer: the stateless proxy of RFC 3261 §16.11 with session-aware request assignment on top.

@@ -1,8 +1,12 @@
 //! The proxy: a chain of two, with everything that calls may meet on the way.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use sarabande_tests::{Caller, Field, Link, Load, Proxy, Server, Tool, until};
+use sarabande_tests::{
+    Agent, Answerer, Caller, Field, Link, Load, Proxy, Request, Server, Tool, status, until, value, within,
+};
 
 use super::SOME;
 
@@ -112,6 +116,46 @@ fn a_dead_next_hop_is_passed_by() {
     let (status, _) = Tool::run(&field, &["explain", "--call-id", "x", "--admin", &admin]);
     assert!(!status.success());
     server.finish_clean();
+}
+
+/// The kernel tells one thread of the closed port, whichever has the INVITE. All calls go on to the other next hop at
+/// once, long before an INVITE that nobody answers is given up (64*T1 = 32 s), and no thread tries the dead hop again.
+#[test]
+fn a_closed_port_is_known_to_all_threads() {
+    const CALLS: usize = 40;
+    for threads in [1, 2, 4, 8] {
+        let field = Field::new(&format!("proxy-icmp-{threads}"));
+        let _server = Answerer::start(field.sip(11), |_| true);
+        let next = [field.sip(12), field.sip(11)];
+        let proxy = Proxy::with_threads(&field, 1, &next, threads, "");
+        let agent = Agent::bind(field.sip(2));
+        let invite = |call: usize| {
+            let request = Request::new("INVITE", &format!("icmp-{threads}-{call}@test"));
+            agent.send(proxy.address(), &request.bytes(agent.address()));
+        };
+        let mut answered = BTreeSet::new();
+        let mut all_answered = |calls: usize| {
+            within(Duration::from_secs(20), &format!("{calls} answers with {threads} threads"), || {
+                while let Some((message, _)) = agent.receive_within(Duration::from_millis(1)) {
+                    if status(&message) == Some(200) {
+                        answered.extend(value(&message, "Call-ID"));
+                    }
+                }
+                (answered.len() == calls).then_some(())
+            });
+        };
+        (0..CALLS).for_each(invite);
+        all_answered(CALLS);
+        let retried = proxy.figure("retried_total");
+        assert!(retried > 0, "about half of the calls have the dead hop first");
+        (CALLS..2 * CALLS).for_each(invite);
+        all_answered(2 * CALLS);
+        assert_eq!(proxy.figure("retried_total"), retried, "the dead hop was tried again");
+        let shown = proxy.get("/api/proxy");
+        let dead = format!("{{\"address\":\"{}\",\"resting\":true}}", field.sip(12));
+        assert!(shown.contains(&dead), "{dead} in {shown}");
+        assert!(proxy.log().contains("next hop has failed"), "{}", proxy.log());
+    }
 }
 
 /// A next hop hangs: after 64*T1 its INVITEs go to the other one. Their callers have had their 100 and wait.

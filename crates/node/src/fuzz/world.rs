@@ -181,7 +181,8 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 Event::LookUp(name) => self.asked.push(name),
                 Event::Sign(Sign::NoAnswer { .. } | Sign::Answer { .. })
                 | Event::Failed(_)
-                | Event::NoServer(_) => {}
+                | Event::NoServer(_)
+                | Event::HopFailed(_) => {}
             }
         }
         let mut sent = sent(&out);

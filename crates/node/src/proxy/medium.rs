@@ -23,6 +23,20 @@ use wire::{Edits, Message, Method, request_source_target, response_target};
 /// would wait for it.
 const REST: Duration = Duration::from_secs(32);
 
+/// How much longer a rest has to be than the one that was told of before it is told of.
+const TELL_EACH: Duration = Duration::from_secs(1);
+
+/// A next hop that has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HopFailure {
+    /// Where it is.
+    pub hop: SocketAddr,
+    /// Until then it is the last to be asked.
+    pub until: Instant,
+    /// The network said so (ICMP); else it answered 503, or nothing in time.
+    pub is_unreachable: bool,
+}
+
 /// A request that came in, as it is kept until it is answered.
 pub(crate) struct Received {
     /// Exactly the message.
@@ -56,6 +70,8 @@ struct Hop {
     node: NodeAddress,
     /// Since it has failed.
     rests_until: Instant,
+    /// The rest that the other shards know of.
+    told_until: Instant,
 }
 
 /// The live medium: addresses, secrets, next hops.
@@ -72,6 +88,8 @@ pub(crate) struct Live {
     pub(crate) failures: Vec<Failure>,
     pub(crate) tell_failures: bool,
     hops: Vec<Hop>,
+    /// Next hops whose failure the other shards are to hear of.
+    pub(crate) hop_failures: Vec<HopFailure>,
     edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     scratch: Vec<u8>,
@@ -98,6 +116,7 @@ impl Live {
             failures: Vec::new(),
             tell_failures: false,
             hops: Vec::new(),
+            hop_failures: Vec::new(),
             edits: Edits::new(),
             scratch: Vec::new(),
         }
@@ -105,11 +124,13 @@ impl Live {
 
     /// Changes the next hops; what is known of those that stay is kept.
     pub(crate) fn set_hops(&mut self, nodes: &[NodeAddress]) {
-        let rest = |node: &NodeAddress| {
+        let hop = |&node: &NodeAddress| {
             let before = self.hops.iter().find(|hop| hop.node.address == node.address);
-            before.map_or(Instant::ZERO, |hop| hop.rests_until)
+            let (rests_until, told_until) =
+                before.map_or((Instant::ZERO, Instant::ZERO), |hop| (hop.rests_until, hop.told_until));
+            Hop { node, rests_until, told_until }
         };
-        self.hops = nodes.iter().map(|&node| Hop { node, rests_until: rest(&node) }).collect();
+        self.hops = nodes.iter().map(hop).collect();
     }
 
     pub(crate) fn hop_at(&self, address: SocketAddr) -> Option<NodeAddress> {
@@ -125,13 +146,28 @@ impl Live {
         self.hops.iter().map(move |hop| (hop.node.address, hop.rests_until > now))
     }
 
-    /// This one has failed.
-    pub(crate) fn rest(&mut self, address: SocketAddr) {
+    /// This one has failed. The other shards hear of it, but not again for each request that finds it so.
+    pub(crate) fn rest(&mut self, address: SocketAddr, is_unreachable: bool) {
         let until = self.now + REST;
-        self.hops
-            .iter_mut()
-            .filter(|hop| hop.node.address == address)
-            .for_each(|hop| hop.rests_until = until);
+        for hop in self.hops.iter_mut().filter(|hop| hop.node.address == address) {
+            hop.rests_until = until;
+            if until.saturating_since(hop.told_until) >= TELL_EACH {
+                hop.told_until = until;
+                self.hop_failures.push(HopFailure { hop: address, until, is_unreachable });
+            }
+        }
+        // Going on to the next hop comes before why this one failed is known here.
+        for failure in self.hop_failures.iter_mut().filter(|failure| failure.hop == address) {
+            failure.is_unreachable |= is_unreachable;
+        }
+    }
+
+    /// Another shard has found that this one has failed.
+    pub(crate) fn rest_as_told(&mut self, address: SocketAddr, until: Instant) {
+        for hop in self.hops.iter_mut().filter(|hop| hop.node.address == address) {
+            hop.rests_until = hop.rests_until.max(until);
+            hop.told_until = hop.told_until.max(until);
+        }
     }
 
     /// The way of the requests of a call over the next hops: by its Call-ID, which spreads calls evenly and takes an
@@ -179,7 +215,7 @@ impl Medium for Live {
             return Err(Refusal(500));
         }
         if attempt > 0 {
-            self.rest(self.hops[(first + attempt - 1) % count].node.address);
+            self.rest(self.hops[(first + attempt - 1) % count].node.address, false);
         }
         Ok(self.hops[(first + attempt) % count].node)
     }

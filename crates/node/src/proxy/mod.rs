@@ -3,4 +3,5 @@
 mod medium;
 mod shard;
 
+pub use medium::HopFailure;
 pub use shard::{ProxyReport, ProxySettings, ProxyShard};

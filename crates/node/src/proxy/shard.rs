@@ -1,4 +1,4 @@
-use super::medium::{Live, Out, Received, Way, quoted_key};
+use super::medium::{HopFailure, Live, Out, Received, Way, quoted_key};
 use crate::failure::{Cause, Failure};
 use crate::names::{Name, Names, Resolved};
 use crate::reply::{self, Halt, Own, acknowledges_us};
@@ -109,8 +109,16 @@ impl ProxyShard {
             Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
             Input::Timer => self.proxy.expire(now, &mut self.live, &mut Out(out)),
         }
+        self.tell(out);
+    }
+
+    /// What the medium has to tell.
+    fn tell(&mut self, out: &mut Outbox<Event>) {
         for failure in self.live.failures.drain(..) {
             out.event(Event::Failed(Box::new(failure)));
+        }
+        for failure in self.live.hop_failures.drain(..) {
+            out.event(Event::HopFailed(failure));
         }
     }
 
@@ -120,8 +128,14 @@ impl ProxyShard {
         self.set_now(now);
         let Some(key) = quoted_key(&self.live.keys, quoted) else { return };
         if self.proxy.unreachable(now, key, &mut self.live, &mut Out(out)) {
-            self.live.rest(to);
+            self.live.rest(to, true);
         }
+        self.tell(out);
+    }
+
+    /// Another shard has told that this next hop is to be asked last until then ([`Event::HopFailed`]).
+    pub fn rest_hop(&mut self, failure: &HopFailure) {
+        self.live.rest_as_told(failure.hop, failure.until);
     }
 
     fn set_now(&mut self, now: Instant) {

@@ -4,10 +4,12 @@
 //! a probe or, since it may not know OPTIONS, a request of a call. Silence makes it dead, and never brings it back.
 
 use super::Control;
+use crate::shards::Command;
 use balance::{Node, Refusal, Slot};
 use base::Instant;
-use node::Outcome;
+use node::{HopFailure, Outcome};
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 impl Control {
@@ -82,6 +84,27 @@ impl Control {
         let (refused, members) = (core::mem::take(&mut self.refused.0), members.join(", "));
         tracing::error!(refused, members, "no member takes new calls: they get 503");
         self.refused.1 = Some(now);
+    }
+
+    /// A shard found that a next hop has failed: all others take it for failed at once.
+    pub(super) fn hop_failed(&mut self, now: Instant, failure: &HopFailure) {
+        for worker in &self.workers {
+            worker.send(Command::HopFailed(*failure));
+        }
+        let HopFailure { hop, until, is_unreachable } = *failure;
+        let before = self.resting.insert(hop, until);
+        if before.is_some_and(|until| now < until) {
+            return;
+        }
+        let why = if is_unreachable { "unreachable (ICMP)" } else { "503, or no answer in time" };
+        let next = self.config.proxy().map_or(&[][..], |proxy| &proxy.next);
+        self.resting.retain(|hop, _| next.contains(hop));
+        let is_resting = |hop: &&SocketAddr| self.resting.get(*hop).is_some_and(|until| now < *until);
+        let left = next.len() - next.iter().filter(is_resting).count();
+        tracing::warn!(%hop, why, rest = ?until.saturating_since(now), left, "next hop has failed: it is asked last");
+        if left == 0 {
+            tracing::error!("all next hops have failed: requests go to them all the same");
+        }
     }
 
     /// Notes that a member was found dead or back, if that is so.

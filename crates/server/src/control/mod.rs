@@ -21,7 +21,7 @@ use dns::{NameView, Names};
 use node::{Reason, Topology};
 use probes::Probes;
 use resolver::Resolver;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -128,6 +128,8 @@ pub(crate) struct Control {
     reloaded: bool,
     /// New calls refused because no member took any: since this was last told, and when that was.
     refused: (u64, Option<Instant>),
+    /// Until when next hops that failed are asked last.
+    resting: BTreeMap<SocketAddr, Instant>,
 }
 
 /// How often it is looked whether the machine has changed: its time, its addresses.
@@ -177,6 +179,7 @@ impl Control {
             unserved: Vec::new(),
             reloaded: false,
             refused: (0, None),
+            resting: BTreeMap::new(),
         };
         control.update_members();
         Ok(control)
@@ -306,6 +309,7 @@ impl Control {
                 }
             }
             Report::NoServer(refused) => self.exhausted(now, refused),
+            Report::HopFailed(failure) => self.hop_failed(now, &failure),
             Report::Died => {}
         }
     }

@@ -1,3 +1,4 @@
+use super::listen::MOST;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -6,7 +7,11 @@ const CAPACITY: usize = 1 << 20;
 /// Length, listener, port, address.
 const HEAD: usize = 4 + 2 + 2 + 16;
 
-/// A ring of datagrams from one thread to another: no lock, no allocation.
+/// In place of a listener: what follows is the beginning of a datagram of ours that did not arrive.
+const UNREACHABLE: u16 = u16::MAX;
+const _: () = assert!((UNREACHABLE as usize) >= MOST, "it is no listener");
+
+/// A ring from one thread to another: no lock, no allocation.
 pub(crate) fn ring() -> (Sender, Receiver) {
     let (producer, consumer) = RingBuffer::new(CAPACITY);
     (Sender { ring: producer, pushed: false }, Receiver { ring: consumer, buffer: Vec::new() })
@@ -24,16 +29,25 @@ pub(crate) struct Receiver {
     buffer: Vec<u8>,
 }
 
-/// A datagram that was handed over.
-pub(crate) struct Handed<'a> {
-    pub(crate) listener: u16,
-    pub(crate) from: SocketAddr,
-    pub(crate) bytes: &'a [u8],
+/// What was handed over.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Handed<'a> {
+    /// A datagram that came in.
+    Datagram { listener: u16, from: SocketAddr, bytes: &'a [u8] },
+    /// ICMP: what was sent to this address, and began with these bytes, did not arrive.
+    Unreachable { to: SocketAddr, quoted: &'a [u8] },
 }
 
 impl Sender {
-    /// Hands a datagram over; `false` when the ring is full, and the datagram is lost as on a full socket.
-    pub(crate) fn push(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> bool {
+    /// Hands it over; `false` when the ring is full, and it is lost as on a full socket.
+    pub(crate) fn push(&mut self, handed: &Handed<'_>) -> bool {
+        match *handed {
+            Handed::Datagram { listener, from, bytes } => self.write(listener, from, bytes),
+            Handed::Unreachable { to, quoted } => self.write(UNREACHABLE, to, quoted),
+        }
+    }
+
+    fn write(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> bool {
         // Head and body in one chunk: the other side sees both or neither.
         let Ok(mut chunk) = self.ring.write_chunk(HEAD + bytes.len()) else { return false };
         let ip = match from.ip() {
@@ -75,7 +89,7 @@ impl Receiver {
         self.ring.is_empty()
     }
 
-    /// The next datagram.
+    /// The next one.
     pub(crate) fn pop(&mut self) -> Option<Handed<'_>> {
         let mut head = [0; HEAD];
         self.ring.pop_entire_slice(&mut head).ok()?;
@@ -83,9 +97,12 @@ impl Receiver {
         self.buffer.resize(length, 0);
         self.ring.pop_entire_slice(&mut self.buffer).expect("head and body were committed together");
         let octets: [u8; 16] = head[8..].try_into().expect("the address is the last 16 bytes");
-        let from =
+        let address =
             SocketAddr::new(Ipv6Addr::from(octets).to_canonical(), u16::from_ne_bytes([head[6], head[7]]));
-        Some(Handed { listener: u16::from_ne_bytes([head[4], head[5]]), from, bytes: &self.buffer })
+        Some(match u16::from_ne_bytes([head[4], head[5]]) {
+            UNREACHABLE => Handed::Unreachable { to: address, quoted: &self.buffer },
+            listener => Handed::Datagram { listener, from: address, bytes: &self.buffer },
+        })
     }
 }
 
@@ -100,12 +117,12 @@ mod tests {
             ["192.0.2.1:5060".parse().unwrap(), "[2001:db8::1]:5061".parse().unwrap()];
         for turn in 0..200_usize {
             let bytes: Vec<u8> = (0..turn * turn * 7 % 65_507).map(|at| (at ^ turn) as u8).collect();
-            assert!(sender.push(turn as u16, from[turn % 2], &bytes));
-            assert!(sender.push(turn as u16 + 1, from[0], b"x"));
-            let handed = receiver.pop().unwrap();
-            assert_eq!((handed.listener, handed.from), (turn as u16, from[turn % 2]));
-            assert!(handed.bytes == bytes);
-            assert_eq!(receiver.pop().unwrap().bytes, b"x");
+            let listener = turn as u16;
+            let first = Handed::Datagram { listener, from: from[turn % 2], bytes: &bytes };
+            let second = Handed::Unreachable { to: from[0], quoted: b"x" };
+            assert!(sender.push(&first) && sender.push(&second));
+            assert!(receiver.pop().unwrap() == first);
+            assert_eq!(receiver.pop().unwrap(), second);
             assert!(receiver.pop().is_none() && receiver.is_empty());
         }
     }
@@ -114,9 +131,10 @@ mod tests {
     fn a_full_ring_refuses_and_recovers() {
         let (mut sender, mut receiver) = ring();
         let from = "192.0.2.1:5060".parse().unwrap();
-        let pushed = (0..2_000).filter(|_| sender.push(0, from, &[7; 1_000])).count();
+        let handed = Handed::Datagram { listener: 0, from, bytes: &[7; 1_000] };
+        let pushed = (0..2_000).filter(|_| sender.push(&handed)).count();
         assert_eq!(pushed, CAPACITY / (1_000 + HEAD));
         assert!(receiver.pop().is_some());
-        assert!(sender.push(0, from, &[7; 1_000]));
+        assert!(sender.push(&handed));
     }
 }

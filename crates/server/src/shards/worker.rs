@@ -1,6 +1,6 @@
 use super::alarm::Alarm;
 use super::board::Board;
-use super::handover::{Receiver, Sender};
+use super::handover::{Handed, Receiver, Sender};
 use super::listen::MOST;
 use super::wake::Waker;
 use crate::clock::Clock;
@@ -9,8 +9,8 @@ use arrayvec::ArrayVec;
 use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
 use base::{Instant, Ledger, Outbox};
 use node::{
-    Counters, Event, Explanation, Failure, Input, Name, NodeAddress, ProxyReport, Resolved, Role, Shard,
-    Tokens, Topology,
+    Counters, Event, Explanation, Failure, HopFailure, Input, Name, NodeAddress, ProxyReport, Resolved, Role,
+    Shard, Tokens, Topology,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Tokens(Box<Tokens>),
     /// Other next hops, and another limit of transactions, of a proxy.
     Hops(Arc<[NodeAddress]>, usize),
+    /// A next hop of a proxy has failed, as another shard found.
+    HopFailed(HopFailure),
     /// Where a name leads that a shard asked for.
     Name(Arc<(Name, Resolved)>),
     /// All figures.
@@ -58,6 +60,8 @@ pub(crate) enum Report {
     Sign(Sign),
     /// A shard wants to know where this name leads.
     LookUp(Name),
+    /// A next hop of a proxy has failed.
+    HopFailed(HopFailure),
     /// So many new calls found no member that takes any.
     NoServer(u64),
     /// ICMP: a datagram to this address did not arrive.
@@ -257,7 +261,8 @@ impl Worker {
                 continue;
             };
             let ring = self.peers.senders[owner].as_mut();
-            let handed = ring.is_some_and(|ring| ring.push(listener, from, bytes));
+            let handed = Handed::Datagram { listener, from, bytes };
+            let handed = ring.is_some_and(|ring| ring.push(&handed));
             self.traffic.handed_over += u64::from(handed);
             self.traffic.handover_lost += u64::from(!handed);
         }
@@ -268,8 +273,16 @@ impl Worker {
         for ring in 0..self.peers.receivers.len() {
             for _ in 0..BATCH {
                 let Some(handed) = self.peers.receivers[ring].pop() else { break };
-                let (listener, from, bytes) = (handed.listener, handed.from, handed.bytes);
-                self.role.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+                match handed {
+                    Handed::Datagram { listener, from, bytes } => {
+                        self.role.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+                    }
+                    Handed::Unreachable { to, quoted } => {
+                        if let Some(proxy) = self.role.proxy_mut() {
+                            proxy.unreachable(now, to, quoted, &mut self.out);
+                        }
+                    }
+                }
                 self.flush_if_much();
             }
         }
@@ -282,15 +295,29 @@ impl Worker {
         }
     }
 
-    /// What ICMP said about datagrams to nodes and next hops; the rest of the world may be as unreachable as it likes.
+    /// What ICMP said about datagrams to nodes and next hops; the rest of the world may be as unreachable as it likes. The
+    /// kernel tells any of the threads, by addresses: a proxy's request belongs to the one that owns its call, which its
+    /// beginning tells, or else each has to look.
     fn read_errors(&mut self, now: Instant, socket: usize) {
-        let Self { role, reports, out, .. } = self;
+        let Self { role, reports, out, peers, index, .. } = self;
+        let shards = peers.senders.len();
         let outcome = read_errors(&self.sockets[socket], |address, _, quoted| match role {
             Role::Balancer(shard) if shard.topology().slot_at(address).is_some() => {
                 let _ = reports.send(Report::Unreachable(address));
             }
             Role::Balancer(_) => {}
-            Role::Proxy(shard) => shard.unreachable(now, address, quoted, out),
+            Role::Proxy(shard) => {
+                let owner = shard.tokens().shard_of(quoted, shards);
+                let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
+                let handed = Handed::Unreachable { to: address, quoted };
+                for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
+                    // Lost where the ring is full, as the datagram was: it is sent again.
+                    let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
+                }
+                if is_for(*index) {
+                    shard.unreachable(now, address, quoted, out);
+                }
+            }
         });
         if let Err(error) = outcome {
             tracing::warn!(%error, "reading the error queue failed");
@@ -314,6 +341,7 @@ impl Worker {
                 Event::Sign(sign) => Report::Sign(sign),
                 Event::LookUp(name) => Report::LookUp(name),
                 Event::NoServer(refused) => Report::NoServer(refused),
+                Event::HopFailed(failure) => Report::HopFailed(failure),
                 Event::Failed(failure) => {
                     // Not through the control task: there are as many as strangers please.
                     let Failure { method, call_id, from, cause } = *failure;
@@ -366,6 +394,11 @@ impl Worker {
                 if let Some(proxy) = self.role.proxy_mut() {
                     proxy.set_hops(&hops);
                     proxy.set_limit(limit);
+                }
+            }
+            Command::HopFailed(failure) => {
+                if let Some(proxy) = self.role.proxy_mut() {
+                    proxy.rest_hop(&failure);
                 }
             }
             Command::Name(answer) => self.role.learn(self.clock.now(), &answer.0, &answer.1),

@@ -203,7 +203,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         step(&mut self.shard, self.now, &mut out);
         self.asked.extend(out.drain_events().filter_map(|event| match event {
             Event::LookUp(name) => Some(name),
-            Event::Sign(_) | Event::Failed(_) | Event::NoServer(_) => None,
+            Event::Sign(_) | Event::Failed(_) | Event::NoServer(_) | Event::HopFailed(_) => None,
         }));
         let mut sent = sent(&out);
         (self.tamper)(&mut sent);

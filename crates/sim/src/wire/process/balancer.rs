@@ -229,7 +229,10 @@ impl BalancerProcess {
                 Event::Sign(Sign::NoAnswer { slot }) => self.prober.hurry(now, slot),
                 Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
                 // Probes are regular and see for themselves.
-                Event::Sign(Sign::Answer { .. }) | Event::Failed(_) | Event::NoServer(_) => {}
+                Event::Sign(Sign::Answer { .. })
+                | Event::Failed(_)
+                | Event::NoServer(_)
+                | Event::HopFailed(_) => {}
                 Event::LookUp(name) => unreachable!("everybody in here is known by address, not as {name}"),
             }
         }
