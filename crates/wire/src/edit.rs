@@ -105,6 +105,15 @@ impl Edits {
         }
     }
 
+    /// Replaces a part of the header, which has to be a slice of the message's own bytes.
+    pub fn replace(&mut self, m: &Message<'_>, part: &[u8], new: &[u8]) {
+        let start = part.as_ptr().addr().wrapping_sub(m.bytes.as_ptr().addr());
+        let fits = m.bytes.len().checked_sub(part.len()).is_some_and(|last| start <= last);
+        assert!(fits, "no part of the message");
+        let new = self.store(&[new]);
+        self.splice(Span::new(start, start + part.len()), new, false);
+    }
+
     /// Sets Max-Forwards, and adds the header field where it is missing (RFC 3261 §16.6 step 3).
     pub fn set_max_forwards(&mut self, m: &Message<'_>, n: u32) {
         self.set_number(m, "Max-Forwards: ", m.fields.max_forwards, n);

@@ -6,7 +6,7 @@ use crate::header::cseq::CSeq;
 use crate::header::list::Group;
 use crate::header::route::{self, RouteValue};
 use crate::header::via::{self, BadVia, Via};
-use crate::header::{name, retry_after};
+use crate::header::{name, name_addr, retry_after};
 use crate::line::{self, Lines};
 use crate::scan::Fault;
 use crate::start::Start;
@@ -31,6 +31,8 @@ pub(crate) struct Fields {
     /// The value and its tag.
     pub(crate) from: Option<(Span, Option<Span>)>,
     pub(crate) to: Option<(Span, Option<Span>)>,
+    /// The value of the first Contact line.
+    pub(crate) contact: Option<Span>,
     pub(crate) max_forwards: Option<(u32, Span)>,
     pub(crate) max_breadth: Option<(u32, Span)>,
     pub(crate) content_length: Option<u32>,
@@ -183,6 +185,17 @@ impl<'a> Message<'a> {
     /// The Record-Route values, topmost first; malformed ones are left out.
     pub fn record_routes(&self) -> impl Iterator<Item = RouteValue<'a>> + use<'a> {
         route_values(self.bytes, self.fields.record_route, Name::RecordRoute)
+    }
+
+    /// Whether the message has a Record-Route.
+    pub fn has_record_routes(&self) -> bool {
+        self.fields.record_route.lines > 0
+    }
+
+    /// The URI of the first Contact value; `None` when there is none, or none that can be read. What follows the URI is
+    /// not looked at.
+    pub fn contact(&self) -> Option<&'a [u8]> {
+        name_addr::uri(self.bytes, self.fields.contact?)
     }
 
     /// Seconds of the Retry-After; `None` when there is none, or no number of 32 bits.

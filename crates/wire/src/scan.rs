@@ -164,6 +164,9 @@ impl Scanner<'_> {
             Name::CallId => self.call_id(line),
             Name::CSeq => self.cseq(line),
             Name::MaxBreadth => self.max_breadth(line),
+            Name::Contact => {
+                self.fields.contact.get_or_insert(line.value);
+            }
             Name::MaxForwards => self.max_forwards(line),
             Name::ContentLength => self.content_length(line),
             Name::Route => self.route(line),

@@ -43,6 +43,17 @@ fn push_via_goes_before_the_first_via() {
 }
 
 #[test]
+fn replace_changes_a_part_of_a_line() {
+    let routes = "Record-Route: <sip:a;lr;x=old>, <sip:b;lr>\r\n";
+    let replaced = edited(&format!("{VIA}{routes}"), |e, m| {
+        let uri = m.record_routes().next().unwrap().uri;
+        e.replace(m, &uri[uri.len() - 3..], b"newer");
+        e.pop_via(m);
+    });
+    assert_eq!(replaced, "Record-Route: <sip:a;lr;x=newer>, <sip:b;lr>\r\n");
+}
+
+#[test]
 fn pop_via_takes_one_value() {
     let pop = |lines: &str| edited(lines, Edits::pop_via);
     assert_eq!(pop(VIA), "");

@@ -63,6 +63,27 @@ fn request() {
     assert_eq!(m.routes().map(|r| r.uri).collect::<Vec<_>>(), [b"sip:192.0.2.9;lr"]);
     assert_eq!(m.header("Contact"), Some(&b"<sip:alice@192.0.2.1:5062>"[..]));
     assert_eq!(m.header("Server"), None);
+    assert_eq!(m.contact(), Some(&b"sip:alice@192.0.2.1:5062"[..]));
+    assert!(!m.has_record_routes());
+}
+
+/// The first value of the first line; what follows the URI may be anything, since forwarding does not need it.
+#[test]
+fn contact() {
+    let cases = [
+        ("m: sip:a@b;expires=1", Some("sip:a@b")),
+        ("CONTACT : \"x, <sip:no@x>\" <sip:a@b;transport=tcp>;;q=,", Some("sip:a@b;transport=tcp")),
+        ("Contact:\r\n <sip:a@b>, <sip:c@d>\r\nContact: <sip:e@f>", Some("sip:a@b")),
+        ("Contact: *", None),
+        ("Contact: <sip:a@b", None),
+        ("Contact:", None),
+        ("X-Contact: <sip:a@b>", None),
+    ];
+    for (line, uri) in cases {
+        let text = with("Contact: <sip:alice@192.0.2.1:5062>", line);
+        let m = scan(&text).unwrap();
+        assert_eq!((m.fault(), m.contact()), (None, uri.map(str::as_bytes)), "{line}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub(crate) enum Name {
     To,
     CallId,
     CSeq,
+    Contact,
     MaxBreadth,
     MaxForwards,
     ContentLength,
@@ -30,6 +31,7 @@ impl Name {
                 b't' => Self::To,
                 b'i' => Self::CallId,
                 b'l' => Self::ContentLength,
+                b'm' => Self::Contact,
                 _ => Self::Other,
             },
             2 => is(b"To", Self::To),
@@ -39,7 +41,10 @@ impl Name {
                 _ => is(b"CSeq", Self::CSeq),
             },
             5 => is(b"Route", Self::Route),
-            7 => is(b"Call-ID", Self::CallId),
+            7 => match name[1] | 0x20 {
+                b'a' => is(b"Call-ID", Self::CallId),
+                _ => is(b"Contact", Self::Contact),
+            },
             11 => match name[0] | 0x20 {
                 b'm' => is(b"Max-Breadth", Self::MaxBreadth),
                 _ => is(b"Retry-After", Self::RetryAfter),
@@ -66,7 +71,7 @@ pub(crate) fn spelled_as_usual(line: &[u8]) -> Option<(Name, usize)> {
         b'F' if line.starts_with(b"From:") => (Name::From, 4),
         b'C' if line.starts_with(b"CSeq:") => (Name::CSeq, 4),
         b'C' if line.starts_with(b"Call-ID:") => (Name::CallId, 7),
-        b'C' if line.starts_with(b"Contact:") => (Name::Other, 7),
+        b'C' if line.starts_with(b"Contact:") => (Name::Contact, 7),
         b'C' if line.starts_with(b"Content-Length:") => (Name::ContentLength, 14),
         b'C' if line.starts_with(b"Content-Type:") => (Name::Other, 12),
         b'M' if line.starts_with(b"Max-Forwards:") => (Name::MaxForwards, 12),
@@ -123,6 +128,7 @@ mod tests {
             ("To", Name::To),
             ("Call-ID", Name::CallId),
             ("CSeq", Name::CSeq),
+            ("Contact", Name::Contact),
             ("Max-Forwards", Name::MaxForwards),
             ("Max-Breadth", Name::MaxBreadth),
             ("Content-Length", Name::ContentLength),
@@ -143,7 +149,7 @@ mod tests {
                 }
             }
         }
-        for other in ["", "C%6Fntact", "Routf", "s", "k", "Contact", "Max_Forwards"] {
+        for other in ["", "C%6Fntact", "Routf", "s", "k", "Contain", "Max_Forwards"] {
             assert_eq!(Name::of(other.as_bytes()), Name::Other, "{other}");
         }
     }

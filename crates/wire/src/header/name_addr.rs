@@ -64,6 +64,12 @@ pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> 
     if cursor.pos == cursor.end { Ok(tag) } else { Err(Malformed) }
 }
 
+/// The URI of the first value in `value`, whatever follows it.
+pub(crate) fn uri(bytes: &[u8], value: Span) -> Option<&[u8]> {
+    let mut cursor = Cursor::new(bytes, crate::line::trim(bytes, value));
+    address(&mut cursor).ok().map(|parsed| parsed.uri.of(bytes))
+}
+
 /// Reads an optional display name and the URI after it.
 pub(crate) fn address(cursor: &mut Cursor<'_>) -> Result<Parsed, Malformed> {
     let start = cursor.pos;
