@@ -1,4 +1,4 @@
-use crate::books::Books;
+use crate::books::{Books, TransactionId};
 use crate::plan::{Picture, carry_out, take_place};
 use crate::policy::{Candidate, Candidates};
 use crate::{
@@ -336,6 +336,13 @@ impl Balancer {
     /// Transactions in progress.
     pub fn open_transactions(&self) -> usize {
         self.books.open_transactions()
+    }
+
+    /// Whether the node that a request comes from has begun the transaction that it is part of, and it is open.
+    pub fn is_open(&self, request: &Request<'_>) -> bool {
+        let Some(at) = self.books.table.find(request.key) else { return false };
+        let open = self.books.find(at, &TransactionId::served_by(request));
+        open.is_some_and(|key| Some(self.books.slot_of(key)) == request.pinned)
     }
 
     /// The session of a call.

@@ -5,6 +5,7 @@
 //! messages; time passes, nodes die, the configuration and the key change, the process restarts. A watch beside the
 //! element checks each datagram that it sends, from the messages alone.
 
+mod dialogs;
 mod parties;
 mod proxy;
 mod rule;

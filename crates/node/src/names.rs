@@ -6,10 +6,9 @@ use crate::route::{Target, is_unicast};
 use crate::topology::{NodeAddress, Topology};
 use crate::validate::refused;
 use balance::CallKey;
-use base::{Instant, Outbox};
+use base::{Instant, Outbox, Recent};
 use core::fmt;
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A name that a URI gives as the next hop.
@@ -60,16 +59,18 @@ struct Entry {
     stale_at: Instant,
 }
 
-/// Names and their addresses.
-///
-/// Memory is bounded by two generations: when the young one is full, it becomes the old one, and what was in the old
-/// one and not used since is forgotten.
-#[derive(Debug, Default)]
+/// Names and their addresses: those used last.
+#[derive(Debug)]
 pub(crate) struct Names {
-    young: BTreeMap<Vec<u8>, Entry>,
-    old: BTreeMap<Vec<u8>, Entry>,
+    known: Recent<Vec<u8>, Entry>,
     /// The key looked for, kept for its memory.
     key: Vec<u8>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { known: Recent::new(GENERATION), key: Vec::new() }
+    }
 }
 
 /// Names a generation: more than the far sides a site talks to in a day.
@@ -92,6 +93,7 @@ impl Names {
     ) -> Result<NodeAddress, Halt> {
         let address = match target {
             Target::Address(address) => address,
+            Target::OtherTransport => return Err(refused(502, "Next Hop Asks For Another Transport").into()),
             Target::Nowhere => return Err(refused(502, "Next Hop Is No Address").into()),
             Target::Name(host, port) => {
                 let usable =
@@ -112,6 +114,14 @@ impl Names {
         Ok(NodeAddress { address, listener })
     }
 
+    /// Asks for a name that a request will go to later.
+    pub(crate) fn prepare(&mut self, now: Instant, name: (&[u8], Option<u16>), out: &mut Outbox<Event>) {
+        let (_, question) = self.find(now, name, CallKey(0), |_| true);
+        if let Some(name) = question {
+            out.event(Event::LookUp(name));
+        }
+    }
+
     /// The address for requests of a call, always the same while the answers are (RFC 3263 §4.4: a stateless proxy must
     /// choose the same for each retransmission), and the question to be asked now, if any. `usable` tells which
     /// addresses can be reached.
@@ -127,15 +137,11 @@ impl Names {
             return (Found::Nowhere, None);
         }
         self.set_key(host, port);
-        if !self.young.contains_key(&self.key) {
-            let entry = self.old.remove(&self.key);
-            self.make_room();
-            self.young.insert(
-                self.key.clone(),
-                entry.unwrap_or(Entry { addresses: Vec::new(), is_whole: false, stale_at: Instant::ZERO }),
-            );
+        if self.known.get_mut(&self.key).is_none() {
+            let entry = Entry { addresses: Vec::new(), is_whole: false, stale_at: Instant::ZERO };
+            self.known.insert(self.key.clone(), entry);
         }
-        let entry = self.young.get_mut(&self.key).expect("it was there or has just been put there");
+        let entry = self.known.get_mut(&self.key).expect("it was there or has just been put there");
         let ask = entry.stale_at <= now;
         if ask {
             entry.stale_at = now + ASK_AGAIN;
@@ -153,9 +159,8 @@ impl Names {
     /// family of a partial answer is empty, that family's.
     pub(crate) fn learn(&mut self, now: Instant, name: &Name, answer: &Resolved) {
         self.set_key(name.host.as_bytes(), name.port);
-        let entry = self.young.get_mut(&self.key).or_else(|| self.old.get_mut(&self.key));
         // Not in use: another shard asked, or it was forgotten.
-        let Some(entry) = entry else { return };
+        let Some(entry) = self.known.get_mut(&self.key) else { return };
         entry.stale_at = now + answer.fresh_for;
         entry.is_whole |= !answer.partial;
         if answer.addresses.is_empty() {
@@ -177,12 +182,6 @@ impl Names {
         self.key.extend(host.iter().map(u8::to_ascii_lowercase));
         self.key.push(b':');
         self.key.extend_from_slice(&port.unwrap_or(0).to_be_bytes());
-    }
-
-    fn make_room(&mut self) {
-        if self.young.len() >= GENERATION {
-            self.old = core::mem::take(&mut self.young);
-        }
     }
 }
 
@@ -323,6 +322,6 @@ mod tests {
             find(&mut names, 0, &format!("{other}.example"));
             assert_eq!(find(&mut names, 0, "used.example").0, Found::Address(address(1)));
         }
-        assert!(names.young.len() + names.old.len() <= 2 * GENERATION);
+        assert!(names.known.len() <= 2 * GENERATION);
     }
 }

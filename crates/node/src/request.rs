@@ -1,11 +1,12 @@
 //! The way of a request: validate, read the Route, decide, edit, forward (RFC 3261 §16.3 to §16.6, §16.11).
 
 use crate::failure::Cause;
+use crate::record::{initiator_target, record, wants_record_route};
 use crate::reply::{self, Halt, Own, acknowledges_us};
-use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
+use crate::route::{RouteInfo, Target, edit_hop};
 use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
-use crate::token::route::{self, RouteToken};
+use crate::token::route::{Element, Held, RouteToken};
 use crate::topology::NodeAddress;
 use crate::validate::{Refused, check_extensions, check_form, check_loop, check_secure, refused};
 use crate::{Drop, Event, Shard};
@@ -91,14 +92,14 @@ impl Shard {
     ) -> Result<Facts<'a>, Halt> {
         check_form(message)?;
         let target = request_source_target(message.top_via(), from).unwrap_or(from);
-        let route = RouteInfo::new(&self.topology, message, route::PARAM, true);
+        let route = RouteInfo::new(&self.topology, message, Element::Pool);
         check_secure(message, &route)?;
-        let (token, is_astray) = self.route_token(now, message, &route);
+        let (held, is_astray) = self.route_token(now, message, &route);
         let slot_at_source = self.topology.slot_at(from);
-        let direction = self.direction(from, message, token, slot_at_source)?;
+        let direction = self.direction(from, held, slot_at_source)?;
         // What comes from the pool needs no node: it goes outside.
         let is_astray = is_astray && direction == Direction::ToPool;
-        let pinned = token.and_then(|token| self.topology.slot(token.node));
+        let pinned = held.and_then(|held| self.topology.slot(held.token.node));
         let pinned = pinned.or(slot_at_source.filter(|_| direction == Direction::FromPool));
         let key = self.tokens.call_key(message.call_id());
         let routing = Routing {
@@ -118,6 +119,7 @@ impl Shard {
                 Some(self.names.next_hop(now, route.target(message), key, preferred, out))
             }
         };
+        let transaction = Transaction::new(message, message.top_via(), target);
         let request = Request {
             key,
             call_id: message.call_id(),
@@ -126,48 +128,50 @@ impl Shard {
             in_dialog: message.to_tag().is_some(),
             direction,
             pinned,
-            by_token: token.is_some(),
-            branch: Transaction::new(message, message.top_via(), target).mark(),
+            by_token: held.is_some(),
+            branch: branch::transaction_mark(&transaction, direction, routing),
         };
+        match (direction, &held) {
+            (Direction::FromPool, held) => {
+                self.check_removed(pinned, message, (&route, held.as_ref()), &request)?;
+            }
+            (Direction::ToPool, Some(held)) => self.note_target(message, held),
+            (Direction::ToPool, None) => {}
+        }
+        let token = held.map(|held| held.token);
         Ok(Facts { route, token, request, target, is_astray, outside, routing })
     }
 
-    /// Verifies the token, if there is one; and whether it ties a dialog to a node that is not known.
+    /// Verifies the token, if there is one, of a request within a dialog; and whether it ties the dialog to a node that is
+    /// not known.
     fn route_token(
         &mut self,
         now: Instant,
         message: &Message<'_>,
         route: &RouteInfo<'_>,
-    ) -> (Option<RouteToken>, bool) {
-        let Some(text) = route.token else { return (None, false) };
+    ) -> (Option<Held>, bool) {
+        let Some(text) = route.token.filter(|_| message.to_tag().is_some()) else { return (None, false) };
         self.ledger.charge(Operation::VerifyToken);
-        let token = self.tokens.read_route(text, message.call_id(), self.unix(now));
-        let known = token.filter(|token| self.topology.slot(token.node).is_some());
+        let held = self.tokens.read_route(Element::Pool, text, message, self.unix(now));
+        let known = held.filter(|held| self.topology.slot(held.token.node).is_some());
         self.counters.tokens_refused += u64::from(known.is_none());
-        (known, token.is_some() && known.is_none() && message.to_tag().is_some())
+        (known, held.is_some() && known.is_none())
     }
 
-    /// Which side of the dialog sent this. The token knows by the From tag; without one, the source tells.
+    /// Which side of the dialog sent this. The token knows by the tags; without one, the source tells.
     fn direction(
         &self,
         from: SocketAddr,
-        message: &Message<'_>,
-        token: Option<RouteToken>,
+        held: Option<Held>,
         slot_at_source: Option<Slot>,
     ) -> Result<Direction, Refused> {
         let by_source = if slot_at_source.is_some() { Direction::FromPool } else { Direction::ToPool };
-        let Some(token) = token else { return Ok(by_source) };
-        let is = |tag: Option<&[u8]>| tag.is_some_and(|tag| route::tag_hash(tag) == token.from);
-        let by_initiator = match (is(message.from_tag()), is(message.to_tag())) {
-            (true, false) => true,
-            (false, true) => false,
-            _ => return Ok(by_source),
-        };
-        if by_initiator != token.outbound {
+        let Some(held) = held else { return Ok(by_source) };
+        if held.by_initiator != held.token.outbound {
             return Ok(Direction::ToPool);
         }
         // What comes from the pool goes wherever its Request-URI says: only the node itself may ask for that.
-        let node = self.topology.slot(token.node).map(|slot| self.topology.node(slot).address.ip());
+        let node = self.topology.slot(held.token.node).map(|slot| self.topology.node(slot).address.ip());
         if node == Some(from.ip()) { Ok(Direction::FromPool) } else { Err(refused(403, "Forbidden")) }
     }
 
@@ -284,18 +288,25 @@ impl Shard {
         listeners: [u16; 2],
     ) {
         self.ledger.charge(Operation::MakeToken);
-        let token = RouteToken {
-            node: self.balancer.nodes()[slot.index()].id,
-            outbound: facts.request.direction == Direction::FromPool,
-            from: route::tag_hash(message.from_tag().unwrap_or_default()),
-        };
         // §16.11: the same in a retransmission, so nothing of this moment may be in it.
         let call = facts.request.key;
         let begun = self.balancer.session(call).map_or(now, |session| session.created);
         let (unix, older) = (self.unix(begun), self.is_older_than_key(call));
+        let outbound = facts.request.direction == Direction::FromPool;
+        // Towards a node its token leads, whatever the target.
+        let target =
+            if outbound { Target::Nowhere } else { initiator_target(&self.topology, message, Element::Pool) };
+        let token = RouteToken {
+            node: self.balancer.nodes()[slot.index()].id,
+            outbound,
+            target: self.tokens.target_hash(&target, older),
+            heard: false,
+        };
         let (edits, scratch, tokens) = (&mut self.edits, &mut self.scratch, &self.tokens);
-        let write = |out: &mut Vec<u8>| tokens.write_route(token, message.call_id(), unix, older, out);
-        record(message, &self.topology, listeners, edits, scratch, (route::PARAM, write));
+        let write = |out: &mut Vec<u8>| {
+            tokens.write_route(Element::Pool, token, message, unix, older, out);
+        };
+        record(message, &self.topology, listeners, edits, scratch, (Element::Pool, write));
     }
 
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.

@@ -1,9 +1,12 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
 use crate::failure::Cause;
+use crate::record::hand_over;
 use crate::rest::Rest;
+use crate::route::Target;
 use crate::search::Search;
 use crate::token::branch::{BranchToken, SEARCHED, Transaction, mark};
+use crate::token::route::Element;
 use crate::{Drop, Event, Shard};
 use balance::{Direction, Response};
 use base::{Instant, Operation, Outbox};
@@ -11,7 +14,13 @@ use std::net::SocketAddr;
 use wire::{Message, Method, response_target};
 
 impl Shard {
-    pub(crate) fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Event>) {
+    pub(crate) fn response(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        message: &Message<'_>,
+        out: &mut Outbox<Event>,
+    ) {
         self.counters.responses += 1;
         match self.way_back(message) {
             Err(drop) => self.discard(drop),
@@ -27,9 +36,28 @@ impl Shard {
                 };
                 self.edits.clear();
                 self.edits.pop_via(message);
+                if token.direction == Direction::FromPool {
+                    self.hand_over(now, source, message, out);
+                }
                 self.forward(message, from, to, out);
                 self.counters.responses_forwarded += 1;
             }
+        }
+    }
+
+    /// The node that began a dialog gets the token which leads to the other side: it will need that when it is no member any
+    /// more. The name of the other side is asked for, since an ACK does not come again.
+    fn hand_over(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        message: &Message<'_>,
+        out: &mut Outbox<Event>,
+    ) {
+        let of = (&*self.topology, &self.tokens);
+        let to_edit = (&mut self.edits, &mut self.scratch);
+        if let Some(Target::Name(host, port)) = hand_over(message, source, Element::Pool, of, to_edit) {
+            self.names.prepare(now, (host, port), out);
         }
     }
 
@@ -50,9 +78,9 @@ impl Shard {
             self.balancer.answered(slot);
         }
         if message.cseq().method == Method::Cancel && was_searched(message) {
-            self.searched(message, token, transaction.mark())?;
+            self.searched(message, token, token.mark(&transaction))?;
         }
-        Ok((token, transaction.mark(), to))
+        Ok((token, token.mark(&transaction), to))
     }
 
     /// Every node was asked; those that do not know the INVITE say so (481). Nobody needs to hear that before the last one.

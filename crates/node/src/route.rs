@@ -1,14 +1,35 @@
-//! The Route of a request: what of it is ours (RFC 3261 §16.4), and what becomes of it (§16.6 steps 4 and 6).
+//! The Route of a request: what of it is ours (RFC 3261 §16.4), and what becomes of it (§16.6 step 6).
 
 use crate::Topology;
+use crate::token::route::Element;
+use core::hash::Hasher;
+use siphasher::sip::SipHasher13;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use wire::{Edits, Message, Method, SipUri};
+use wire::{Edits, Message, SipUri};
 
 /// RFC 3261 §16.6 step 3.
 const MAX_FORWARDS: u32 = 70;
 
 /// RFC 5393 §5.3.3: what is added where it is missing, and the most that is passed on.
 const MAX_BREADTH: u32 = 60;
+
+/// A Route or Record-Route value of ours.
+pub(crate) struct Own<'a> {
+    pub(crate) token: Option<&'a [u8]>,
+    /// The listener that it names.
+    listener: Option<u16>,
+}
+
+impl<'a> Own<'a> {
+    /// By its address; of a pool also a sister's, by the parameter with the token.
+    pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: Element) -> Option<Self> {
+        let uri = SipUri::parse(uri).ok()?;
+        let token = uri.param(element.param()).flatten();
+        let listener = topology.listener_named(&uri);
+        let is_sisters = element == Element::Pool && token.is_some();
+        (listener.is_some() || is_sisters || topology.is_ours(&uri)).then_some(Self { token, listener })
+    }
+}
 
 /// What the Route header and the Request-URI say about where a request goes (RFC 3261 §16.4).
 #[derive(Clone, Copy, Default)]
@@ -26,9 +47,8 @@ pub(crate) struct RouteInfo<'a> {
 }
 
 impl<'a> RouteInfo<'a> {
-    /// §16.4: which Route values are ours, and what the next one is. `param` is the URI parameter with our token;
-    /// with `sisters`, a URI with it is ours even under another address of the site.
-    pub(crate) fn new(topology: &Topology, message: &Message<'a>, param: &str, sisters: bool) -> Self {
+    /// §16.4: which Route values are ours, and what the next one is.
+    pub(crate) fn new(topology: &Topology, message: &Message<'a>, element: Element) -> Self {
         let uri = message.uri().unwrap_or_default();
         let mut info = Self::default();
         let mut left = usize::MAX;
@@ -37,7 +57,7 @@ impl<'a> RouteInfo<'a> {
         if message.has_routes()
             && uri.contains(&b';')
             && let Ok(parsed) = SipUri::parse(uri)
-            && let Some(Some(token)) = parsed.param(param)
+            && let Some(Some(token)) = parsed.param(element.param())
             && topology.is_ours(&parsed)
         {
             info.token = Some(token);
@@ -45,15 +65,12 @@ impl<'a> RouteInfo<'a> {
             left = message.routes().count() - 1;
         }
         for value in message.routes().take(left) {
-            let parsed = SipUri::parse(value.uri).ok();
-            let token = parsed.and_then(|parsed| parsed.param(param).flatten());
-            let sister = sisters && token.is_some();
-            if !(sister || parsed.is_some_and(|parsed| topology.is_ours(&parsed))) {
+            let Some(own) = Own::of(topology, value.uri, element) else {
                 info.next = Some(value.uri);
                 break;
-            }
-            info.token = info.token.or(token);
-            info.far_side = parsed.and_then(|parsed| topology.listener_named(&parsed));
+            };
+            info.token = info.token.or(own.token);
+            info.far_side = own.listener;
             info.ours += 1;
         }
         info
@@ -64,12 +81,10 @@ impl<'a> RouteInfo<'a> {
         Target::of(self.next.or(self.last).or(message.uri()).unwrap_or_default())
     }
 
-    /// The address of the next Route value.
-    pub(crate) fn next_address(&self) -> Option<SocketAddr> {
-        match Target::of(self.next?) {
-            Target::Address(address) => Some(address),
-            Target::Name(..) | Target::Nowhere => None,
-        }
+    /// Whether nothing is left but a Request-URI that means us.
+    pub(crate) fn leads_to_us(&self, topology: &Topology, message: &Message<'a>) -> bool {
+        let uri = self.last.or(message.uri()).and_then(|uri| SipUri::parse(uri).ok());
+        self.next.is_none() && uri.is_some_and(|uri| uri.param("maddr").is_none() && topology.is_ours(&uri))
     }
 
     /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served.
@@ -110,48 +125,28 @@ pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, edits: &mut Edit
     }
 }
 
-/// §16.6 step 4: requests that begin a dialog. In one, Record-Route changes nothing.
-pub(crate) fn wants_record_route(message: &Message<'_>) -> bool {
-    message.to_tag().is_none()
-        && matches!(message.method(), Some(Method::Invite | Method::Subscribe | Method::Refer))
-}
-
-/// Adds our Record-Route with the URI parameter `param`, whose value `write` appends: one for each of `listeners`, the one that the next
-/// hop sees on top (RFC 5658).
-pub(crate) fn record(
-    message: &Message<'_>,
-    topology: &Topology,
-    listeners: [u16; 2],
-    edits: &mut Edits,
-    scratch: &mut Vec<u8>,
-    (param, write): (&str, impl Fn(&mut Vec<u8>)),
-) {
-    let sides = if listeners[0] == listeners[1] { &listeners[..1] } else { &listeners[..] };
-    for &side in sides {
-        scratch.clear();
-        let host = &topology.listeners[side as usize].sent_by;
-        for part in ["<sip:", host, ";lr;", param, "="] {
-            scratch.extend_from_slice(part.as_bytes());
-        }
-        write(scratch);
-        scratch.push(b'>');
-        edits.push_record_route(message, scratch);
-    }
-}
-
 /// Where a URI leads: its `maddr`, else its host (RFC 3263 §4).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target<'a> {
     Address(SocketAddr),
     /// A host name, and the port if there is one.
     Name(&'a [u8], Option<u16>),
+    /// It asks for a transport that we do not have.
+    OtherTransport,
     /// It is no SIP URI, or a datagram may not be sent there.
     Nowhere,
 }
 
 impl<'a> Target<'a> {
-    fn of(uri: &'a [u8]) -> Self {
+    pub(crate) fn of(uri: &'a [u8]) -> Self {
         let Ok(uri) = SipUri::parse(uri) else { return Self::Nowhere };
+        // RFC 3263 §4.1: the transport that a URI names SHOULD be used. One that listens for TCP need not for UDP.
+        if uri
+            .param("transport")
+            .is_some_and(|name| !name.is_some_and(|name| name.eq_ignore_ascii_case(b"udp")))
+        {
+            return Self::OtherTransport;
+        }
         let host = match uri.param("maddr").flatten() {
             Some(maddr) => wire::Host::parse(maddr),
             None => Some(uri.host),
@@ -163,6 +158,37 @@ impl<'a> Target<'a> {
                 address.filter(|address| is_unicast(address.ip())).map_or(Self::Nowhere, Self::Address)
             }
             None => Self::Nowhere,
+        }
+    }
+
+    /// Whether it is where this came from. A name never is: who it belongs to may make it lead elsewhere at any time.
+    pub(crate) fn is_at(&self, source: SocketAddr) -> bool {
+        matches!(self, Self::Address(address) if address.ip().to_canonical() == source.ip().to_canonical())
+    }
+
+    /// Everything that decides where it leads.
+    pub(crate) fn put(&self, hasher: &mut SipHasher13) {
+        match *self {
+            Self::Address(address) => {
+                let ip = match address.ip() {
+                    IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                    IpAddr::V6(ip) => ip,
+                };
+                // In one piece: the hasher is slow with small ones.
+                let mut text = [0; 19];
+                text[1..17].copy_from_slice(&ip.octets());
+                text[17..].copy_from_slice(&address.port().to_be_bytes());
+                hasher.write(&text);
+            }
+            Self::Name(name, port) => {
+                // Without a port SRV records come first (RFC 3263 §4.2), so that is another place than port 5060.
+                hasher.write_u8(1);
+                hasher.write_u16(port.unwrap_or(0));
+                for byte in name.strip_suffix(b".").unwrap_or(name) {
+                    hasher.write_u8(byte.to_ascii_lowercase());
+                }
+            }
+            Self::OtherTransport | Self::Nowhere => {}
         }
     }
 }

@@ -2,6 +2,7 @@ use crate::failure::{Cause, Failure, Throttle};
 use crate::names::{Name, Names, Resolved};
 use crate::proxy::HopFailure;
 use crate::search::{SearchLimits, Searches};
+use crate::targets::Targets;
 use crate::token::Tokens;
 use crate::validate::{ADDED, LARGEST};
 use crate::{Counters, Drop, Topology};
@@ -92,6 +93,7 @@ pub struct Shard {
     pub(crate) names: Names,
     pub(crate) searches: Searches,
     pub(crate) search_limits: SearchLimits,
+    pub(crate) targets: Targets,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -117,6 +119,7 @@ impl Shard {
             names: Names::default(),
             searches: Searches::default(),
             search_limits: SearchLimits::default(),
+            targets: Targets::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             latest: Instant::ZERO,
@@ -157,7 +160,7 @@ impl Shard {
         let scanned = wire::scan(bytes);
         match &scanned {
             Err(discard) => self.discard(Drop::Unreadable(*discard)),
-            Ok(message) if message.status().is_some() => self.response(now, message, out),
+            Ok(message) if message.status().is_some() => self.response(now, from, message, out),
             Ok(message) => self.request(now, listener, from, message, out),
         }
         if let Some(cause) = self.failure.take() {

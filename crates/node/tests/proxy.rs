@@ -1,109 +1,11 @@
 //! The proxy on bytes: what becomes of headers, where messages go, and who may make it send where.
 mod common;
 
-use base::{Instant, Outbox};
+use common::addr;
+use common::dialog::Dialog;
+use common::proxy::{HOPS, PROXY, ProxyBed as Bed, client};
 use common::text::{Req, answer, record_routes, replaced};
-use common::{KEY, LIFETIME, Sent, addr};
-use node::{
-    Event, Input, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens, Topology,
-};
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
-
-const PROXY: &str = "127.0.0.1:5060";
-const HOPS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
-
-fn client() -> SocketAddr {
-    addr("127.0.9.1:6000")
-}
-
-struct Bed {
-    shard: ProxyShard,
-    now: Instant,
-}
-
-impl Bed {
-    fn new(listeners: &[&str], hops: &[(&str, u16)]) -> Self {
-        let listeners = listeners.iter().map(|text| Listener::new(addr(text))).collect();
-        let topology = Topology::new(listeners, vec![("proxy.example".to_owned(), None)]);
-        let settings = Settings {
-            orphans: Orphans::Reject,
-            epoch_unix: 1_800_000_000,
-            stopping: false,
-            tell_failures: false,
-        };
-        let limits = ProxySettings { core: proxy::Settings::default(), max_transactions: 1_000 };
-        let tokens = Tokens::new(KEY, &[], LIFETIME);
-        let mut shard = ProxyShard::new(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
-        let hop = |&(address, listener): &(&str, u16)| NodeAddress { address: addr(address), listener };
-        shard.set_hops(&hops.iter().map(hop).collect::<Vec<_>>());
-        Self { shard, now: Instant::from_millis(1_000) }
-    }
-
-    fn plain() -> Self {
-        Self::new(&[PROXY], &[(HOPS[0], 0)])
-    }
-
-    fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.step(|shard, now, out| shard.handle(now, Input::Datagram { listener, from, bytes }, out))
-    }
-
-    fn step(&mut self, run: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>)) -> Vec<Sent> {
-        let mut out = Outbox::default();
-        run(&mut self.shard, self.now, &mut out);
-        let sent =
-            |t: &base::Transmit| Sent { listener: t.listener, to: t.to, bytes: out.datagram(t).to_vec() };
-        out.transmits().iter().map(sent).collect()
-    }
-
-    fn one(&mut self, from: SocketAddr, bytes: &[u8]) -> Sent {
-        let mut sent = self.receive(0, from, bytes);
-        assert_eq!(sent.len(), 1, "{sent:#?}");
-        sent.remove(0)
-    }
-
-    /// An INVITE from the client; the 100 has been looked at, this is what goes on.
-    fn invite(&mut self, request: &Req) -> Sent {
-        let mut sent = self.receive(0, client(), &request.bytes());
-        assert_eq!(sent.len(), 2, "{sent:#?}");
-        assert_eq!((sent[0].status(), sent[0].to), (100, client()));
-        sent.remove(1)
-    }
-
-    fn wait(&mut self, time: Duration) -> Vec<Sent> {
-        let end = self.now + time;
-        let mut sent = Vec::new();
-        while let Some(due) = self.shard.deadline().filter(|&due| due <= end) {
-            self.now = self.now.max(due);
-            sent.extend(self.step(|shard, now, out| shard.handle(now, Input::Timer, out)));
-        }
-        self.now = end;
-        sent
-    }
-
-    fn drops(&self, reason: &str) -> u64 {
-        self.shard.counters().drops.get(reason).copied().unwrap_or_default()
-    }
-
-    fn assert_forgets(&mut self) {
-        self.wait(Duration::from_hours(1));
-        let report = self.shard.report();
-        assert_eq!((report.transactions, report.unanswered, self.shard.deadline()), (0, 0, None));
-    }
-}
-
-/// A request within the dialog that `at_hop` began, from the client.
-fn within(at_hop: &Sent, method: &'static str, cseq: u32) -> Req {
-    Req {
-        uri: format!("sip:{}", addr("127.0.1.9:5060")),
-        to_tag: Some("bob".to_owned()),
-        cseq,
-        routes: record_routes(&at_hop.bytes),
-        ..Req::new(method, "call", client())
-            .via(&format!("SIP/2.0/UDP {};branch=z9hG4bK{method};rport", client()))
-    }
-}
 
 #[test]
 fn a_call_from_invite_to_bye() {
@@ -117,22 +19,24 @@ fn a_call_from_invite_to_bye() {
     assert_eq!((message.vias().count(), message.record_routes().count()), (2, 1));
     assert_eq!(message.second_via().unwrap().rport, wire::Rport::Port(6000));
     assert_eq!(message.body(), b"v=0\r\n");
+    let mut at_caller = None;
+    let contact = addr("127.0.1.9:5060");
     for status in [180, 200, 200] {
-        let sent = bed.one(addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), status, addr(HOPS[0])));
+        let sent = bed.one(addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), status, contact));
         assert_eq!((sent.to, sent.status(), sent.message().vias().count()), (client(), status, 1));
+        at_caller = Some(sent);
     }
-    let ack = bed.one(client(), &within(&at_hop, "ACK", 1).bytes());
-    assert_eq!(
-        (ack.to, ack.message().routes().count()),
-        (addr("127.0.1.9:5060"), 0),
-        "to the callee's Contact"
-    );
-    let bye = bed.one(client(), &within(&at_hop, "BYE", 2).bytes());
-    assert_eq!((bye.to, bye.message().record_routes().count()), (addr("127.0.1.9:5060"), 0));
-    assert_eq!(bed.receive(0, client(), &within(&at_hop, "BYE", 2).bytes()), [], "a repetition is absorbed");
+    let at_caller = at_caller.expect("three responses");
+    let call = Dialog::of("call", (client(), 0), (contact, 0), &at_hop, &at_caller);
+    let ack = bed.one(client(), &call.by_caller("ACK", 1).bytes());
+    assert_eq!((ack.to, ack.message().routes().count()), (contact, 0), "to the callee's Contact");
+    let bye = bed.one(client(), &call.by_caller("BYE", 2).bytes());
+    assert_eq!((bye.to, bye.message().record_routes().count()), (contact, 0));
+    let again = call.by_caller("BYE", 2).bytes();
+    assert_eq!(bed.receive(0, client(), &again), [], "a repetition is absorbed");
     let ok = bed.one(bye.to, &answer(&bye.bytes, addr(PROXY), 200, bye.to));
     assert_eq!((ok.to, ok.status()), (client(), 200));
-    assert_eq!(bed.one(client(), &within(&at_hop, "BYE", 2).bytes()), ok);
+    assert_eq!(bed.one(client(), &again), ok);
     let counters = bed.shard.counters();
     assert_eq!((counters.requests_forwarded, counters.responses_forwarded), (3, 4));
     assert_eq!((counters.tokens_refused, counters.replies.len(), counters.drops.len()), (0, 0, 0));
@@ -193,30 +97,7 @@ fn strangers_cannot_choose_where_it_sends() {
         Req { routes: vec![ours, format!("<sip:{};lr>", HOPS[0])], ..Req::new("OPTIONS", "y", client()) };
     let sent = bed.one(client(), &behind.bytes());
     assert_eq!((sent.to, sent.message().routes().count()), (addr(HOPS[0]), 1), "a next hop may be named");
-    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let stolen = Req { call_id: "another".to_owned(), ..within(&at_hop, "BYE", 2) };
-    assert_eq!(bed.one(client(), &stolen.bytes()).to, addr(HOPS[0]), "a token is good for its call only");
-    assert_eq!(bed.shard.counters().tokens_refused, 1);
     bed.assert_forgets();
-}
-
-/// The route set that a balancer of the same site in front, and a sister behind, have recorded is left alone.
-#[test]
-fn routes_of_others_with_the_same_key_are_not_ours() {
-    let mut bed = Bed::plain();
-    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let mut bye = within(&at_hop, "BYE", 2);
-    let token = bye.routes[0].split_once(";sbp=").expect("a token").1.trim_end_matches('>').to_owned();
-    for other in
-        [format!("<sip:127.0.7.7:5060;lr;sbp={token}>"), format!("<sip:127.0.7.7:5060;lr;sbt={token}>")]
-    {
-        bye.routes.truncate(1);
-        bye.routes.push(other);
-        bye.cseq += 1;
-        bye.via = format!("SIP/2.0/UDP {};branch=z9hG4bK{}", client(), bye.cseq);
-        let sent = bed.one(client(), &bye.bytes());
-        assert_eq!((sent.to, sent.message().routes().count()), (addr("127.0.7.7:5060"), 1));
-    }
 }
 
 #[test]
@@ -308,9 +189,29 @@ fn a_full_proxy_refuses_what_is_new() {
     assert_eq!(bed.one(client(), &Req::new("INVITE", "next", client()).bytes()).status(), 503);
     assert_eq!(bed.shard.report().transactions, 2);
     bed.one(addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 200, addr(HOPS[0])));
-    assert_eq!(bed.one(client(), &within(&at_hop, "ACK", 1).bytes()).to, addr("127.0.1.9:5060"));
     bed.assert_forgets();
     bed.invite(&Req::new("INVITE", "later", client()));
+}
+
+/// A To tag is quickly made up: 50 MESSAGEs with one must not keep a lawful BYE out.
+#[test]
+fn the_reserve_is_for_requests_whose_token_holds() {
+    let mut bed = Bed::plain();
+    let calls: Vec<_> = (0..4).map(|n| bed.call(&format!("call-{n}"))).collect();
+    bed.shard.set_limit(16);
+    for n in 0..50 {
+        let made_up =
+            Req { to_tag: Some(format!("x{n}")), ..Req::new("MESSAGE", &format!("m{n}"), client()) };
+        bed.one(client(), &made_up.bytes());
+    }
+    assert_eq!(bed.shard.report().transactions, 16);
+    let forged = Req { to_tag: Some("x".to_owned()), ..calls[0].by_caller("MESSAGE", 9) };
+    assert_eq!(bed.one(client(), &forged.bytes()).status(), 503);
+    for call in calls.iter().take(2) {
+        assert_eq!(bed.one(client(), &call.by_caller("BYE", 2).bytes()).to, call.callee.at);
+    }
+    assert_eq!(bed.one(client(), &calls[2].by_caller("BYE", 2).bytes()).status(), 503, "a quarter more");
+    bed.assert_forgets();
 }
 
 /// Who asks about the proxy gets its own answer; what is for somebody behind it goes on.

@@ -37,9 +37,20 @@ pub trait Medium {
         serial: Option<u64>,
     ) -> (Self::Message, Key);
 
-    /// A response of the next hop as it goes back (§16.7 steps 3 and 9): our Via popped, to where the next Via leads.
-    /// `None` when there is none.
-    fn relay(&mut self, response: &<Self::Message as Message>::Response<'_>) -> Option<Self::Message>;
+    /// How often the request is sent again at most, if less often than its timers would have it: for a next hop of which
+    /// nobody knows whether it wants to hear of us.
+    fn most_repeats(&self, request: &Self::Request) -> Option<u8> {
+        let _ = request;
+        None
+    }
+
+    /// A response of the next hop as it goes back (§16.7 steps 3, 8 and 9): our Via popped, to where the next Via leads.
+    /// `None` when there is none. `request` is what it answers, until that has its final response.
+    fn relay(
+        &mut self,
+        request: Option<&mut Self::Request>,
+        response: &<Self::Message as Message>::Response<'_>,
+    ) -> Option<Self::Message>;
 
     /// An answer of ours (§8.2.6).
     fn respond(&mut self, request: &Self::Request, status: u16) -> Self::Message;

@@ -301,8 +301,12 @@ impl<D: Medium> Proxy<D> {
         let (message, key) = medium.forward(request, hop, Some(self.serial));
         self.serial += 1;
         let kind = if entry.context.is_invite() { Kind::Invite } else { Kind::NonInvite };
+        let most_repeats = medium.most_repeats(request);
         let new = New { key, kind, transport: medium.transport(hop), user: Leg::Client(at) };
         let client = self.layer.request(now, new, message, &mut Collect::new(sink));
+        if let (Some(client), Some(most)) = (client, most_repeats) {
+            self.layer.limit_repeats(client, most);
+        }
         self.table[at].client = client;
         if kind == Kind::Invite {
             self.set_timer_c(now, at);
@@ -473,7 +477,8 @@ impl<D: Medium> Proxy<D> {
             match action {
                 Action::Relay => {
                     let Event::Response(status) = event else { continue };
-                    if let Some(message) = response.and_then(|response| medium.relay(response)) {
+                    let request = self.table[at].request.as_mut();
+                    if let Some(message) = response.and_then(|response| medium.relay(request, response)) {
                         self.counters.relayed += 1;
                         self.ledger.charge(Operation::Forward);
                         self.layer.respond(now, server, Class::of(status), message, &mut Collect::new(sink));

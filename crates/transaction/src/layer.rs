@@ -4,7 +4,7 @@ use crate::effects::{Effects, Message, News, Sending};
 use crate::key::{Key, ServerKey, Tag};
 use crate::lanes::{Lanes, Purpose};
 use crate::machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
-use crate::store::{Entry, Id, Messages, NEVER, Store};
+use crate::store::{Entry, Id, Messages, NEVER, Store, UNLIMITED};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
 
@@ -13,8 +13,8 @@ pub const EXPIRE_MAX: usize = 1024;
 
 /// All transactions of an element.
 ///
-/// - Client: [`request`](Self::request) begins one, [`response`](Self::response) takes what comes back,
-///   [`cancel`](Self::cancel) asks whether a CANCEL may go out.
+/// - Client: [`request`](Self::request) begins one, [`limit_repeats`](Self::limit_repeats) makes it a modest one,
+///   [`response`](Self::response) takes what comes back, [`cancel`](Self::cancel) asks whether a CANCEL may go out.
 /// - Server: [`received`](Self::received) matches what comes in, [`accept`](Self::accept) begins one,
 ///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
 /// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
@@ -80,6 +80,17 @@ impl<T, M: Message> Layer<T, M> {
             |step, entry, messages, out| send_new(entry, messages, id, step.send, request, out),
         );
         Some(id)
+    }
+
+    /// The request that has just begun this transaction is sent again `most` times at most, which its timers may have
+    /// more often: RFC 3261 §17.1.1.2 and §17.1.2.2 say when it SHOULD be, for a next hop that is known to want it.
+    pub fn limit_repeats(&mut self, id: Id, most: u8) {
+        let Some(entry) = self.store.get_mut(id) else { return };
+        match most {
+            0 => (entry.repeats, entry.resend_at) = (0, NEVER),
+            // The first one is set already.
+            most => entry.repeats = most - 1,
+        }
     }
 
     /// Takes a response of the network. `None`: it answers nothing of ours and goes nowhere.
@@ -447,7 +458,13 @@ fn set_timers<T>(entry: &mut Entry<T>, lanes: &mut Lanes, now: Instant, id: Id, 
         entry.resend_at = NEVER;
     } else if let Some(interval) = lanes.paced(entry.interval, step.pace) {
         entry.interval = interval;
-        entry.resend_at = lanes.resend(now, interval, place);
+        match entry.repeats {
+            0 => entry.resend_at = NEVER,
+            left => {
+                entry.repeats -= u8::from(left != UNLIMITED);
+                entry.resend_at = lanes.resend(now, interval, place);
+            }
+        }
     }
     match step.life {
         Life::Keep => {}

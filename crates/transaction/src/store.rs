@@ -49,6 +49,9 @@ impl<M> Messages<M> {
 /// A timer that does not run.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
+/// A transaction sends again for as long as its timers have it.
+pub(crate) const UNLIMITED: u8 = u8::MAX;
+
 /// One transaction, in little more than a line of the cache: most of those that live wait for their end.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
@@ -66,6 +69,8 @@ pub(crate) struct Entry<T> {
     /// When the message is sent again, and after which interval that is.
     pub(crate) resend_at: Instant,
     pub(crate) interval: Interval,
+    /// How often the timer that sends again may still be started, or [`UNLIMITED`].
+    pub(crate) repeats: u8,
     /// What may have to be sent again.
     pub(crate) kept: Kept,
     pub(crate) user: T,
@@ -165,6 +170,7 @@ impl<T, M> Store<T, M> {
             life_at: NEVER,
             resend_at: NEVER,
             interval: Interval::default(),
+            repeats: UNLIMITED,
             kept: Kept::NONE,
             user,
         });

@@ -28,6 +28,7 @@ impl Line {
     }
 
     /// The value without the white space around it.
+    #[inline]
     pub(crate) fn trimmed(&self, bytes: &[u8]) -> Span {
         trim(bytes, self.value)
     }
@@ -44,6 +45,7 @@ pub(crate) enum Next {
 }
 
 /// `span` without the white space at its ends.
+#[inline]
 pub(crate) fn trim(bytes: &[u8], span: Span) -> Span {
     let text = span.of(bytes);
     let start = text.iter().position(|&b| !chars::is(b, chars::LWS)).unwrap_or(text.len());

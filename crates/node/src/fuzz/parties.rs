@@ -22,6 +22,14 @@ const METHODS: [&str; 12] = [
 
 const STATUSES: [u16; 8] = [100, 180, 200, 302, 407, 481, 487, 503];
 
+/// Somebody who has nothing to do with it, and never sends anything.
+const BYSTANDER: &str = "192.0.2.88:5060";
+
+/// Where a party says that it is reached: mostly where it is.
+fn contact(at: SocketAddr, choice: u8) -> String {
+    if choice >> 4 & 7 == 7 { format!("<sip:{BYSTANDER}>") } else { format!("<sip:{at}>") }
+}
+
 /// Numbers that decide what is written, from the fuzzer.
 pub(super) type Choice<'a> = &'a mut dyn FnMut() -> u8;
 
@@ -64,7 +72,7 @@ pub(super) fn request(from: SocketAddr, targets: &[SocketAddr], choose: Choice<'
         .header("To", to)
         .header("Call-ID", format!("call-{call}"))
         .header("CSeq", format!("{cseq} {method}"))
-        .header("Contact", format!("<sip:{from}>"))
+        .header("Contact", contact(from, tagged))
         .finish(b"body");
     out
 }
@@ -82,16 +90,17 @@ fn via(from: SocketAddr, branch: u8, kind: u8) -> String {
 pub(super) fn answer(sent: &Sent, source: SocketAddr, choose: Choice<'_>) -> Option<Vec<u8>> {
     let request = wire::scan(&sent.bytes).ok().filter(|request| request.method().is_some())?;
     let status = STATUSES[choose() as usize % STATUSES.len()];
+    let retry_after = choose();
     let mut out = Vec::new();
     ResponseBuilder::reply(&mut out, &request, source, status, "", "b")
         .record_routes(&request)
-        .header("Contact", format!("<sip:{}>", sent.to))
-        .header("Retry-After", choose().to_string())
+        .header("Contact", contact(sent.to, retry_after))
+        .header("Retry-After", retry_after.to_string())
         .finish(b"answer");
     Some(out)
 }
 
-/// A request within the dialog that this message began, by the party that got the message.
+/// A request within the dialog that this message began, by the party that got the message; or one that only looks so.
 pub(super) fn follow(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
     let began = wire::scan(&sent.bytes).ok()?;
     let method = METHODS[choose() as usize % METHODS.len()];
@@ -104,20 +113,34 @@ pub(super) fn follow(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
         routes.reverse();
     }
     let own_tag = if began.to_tag().is_none() && began.status().is_none() { ";tag=b" } else { "" };
-    let contact = NameAddr::parse(began.header("Contact")?)?.uri;
-    let cseq = choose() % 4 + 1;
+    let (mut from, mut to) = ([from, own_tag.as_bytes()].concat(), to.to_vec());
+    let mut uri = NameAddr::parse(began.header("Contact")?)?.uri.to_vec();
+    let how = choose();
+    let cseq = how % 4 + 1;
+    // What a token is for, and what it is not for.
+    match how.checked_sub(128).map_or(0, |twist| twist % 16) {
+        1 | 2 => uri = format!("sip:{BYSTANDER}").into_bytes(),
+        3 => uri.extend_from_slice(b";maddr=192.0.2.88"),
+        4 => routes.push(format!("<sip:{BYSTANDER};lr>").into_bytes()),
+        5 => core::mem::swap(&mut from, &mut to),
+        6 => to = b"<sip:b@pool.example>".to_vec(),
+        7 => to = b"<sip:b@pool.example>;tag=x".to_vec(),
+        8 => from = b"<sip:b@pool.example>;tag=x".to_vec(),
+        9 => from.clone_from(&to),
+        10 => uri = b"sip:b@pool.example".to_vec(),
+        _ => {}
+    }
     let mut out = Vec::new();
-    let mut request =
-        RequestBuilder::new(&mut out, method, contact).header("Via", via(sent.to, cseq, choose()));
+    let mut request = RequestBuilder::new(&mut out, method, uri).header("Via", via(sent.to, cseq, choose()));
     for route in routes {
         request = request.header("Route", route);
     }
     request
-        .header("From", [from, own_tag.as_bytes()].concat())
+        .header("From", from)
         .header("To", to)
         .header("Call-ID", began.call_id())
         .header("CSeq", format!("{cseq} {method}"))
-        .header("Contact", format!("<sip:{}>", sent.to))
+        .header("Contact", contact(sent.to, how))
         .finish(b"");
     Some(out)
 }

@@ -1,4 +1,7 @@
+use super::dialogs::Dialogs;
 use super::{Rule, Sent};
+use crate::token::route::Element;
+use base::Instant;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use wire::{Fault, Host, Message, SipUri, request_source_target, response_target, scheme_of};
@@ -9,29 +12,36 @@ const GROWTH_MAX: usize = 140;
 
 /// Watches what goes into an element and what comes out, and knows nothing of the inside: panics when a datagram leaves
 /// that should not, or otherwise than RFC 3261 §16 has it.
-#[derive(Debug)]
 pub struct Watch {
     listeners: Vec<SocketAddr>,
-    nodes: Vec<SocketAddr>,
+    /// All nodes, and whether each is a member.
+    nodes: Vec<(SocketAddr, bool)>,
     /// Call-ID and response target of every request that was forwarded: where responses may go.
     ways_back: BTreeSet<(Vec<u8>, SocketAddr)>,
     /// Where the DNS said that names lead.
     resolved: BTreeSet<SocketAddr>,
+    /// Where the tokens of Record-Route may lead.
+    dialogs: Dialogs,
+    /// What members have begun: sender, Call-ID, CSeq number and branch.
+    begun: BTreeSet<(SocketAddr, Vec<u8>, u32, Vec<u8>)>,
 }
 
 impl Watch {
-    /// A watch of the element that has these listeners and may send requests to these nodes.
+    /// A watch of the element that has these listeners and may send requests to these nodes, all of them members.
     pub fn new(listeners: &[SocketAddr], nodes: &[SocketAddr]) -> Self {
         Self {
             listeners: listeners.to_vec(),
-            nodes: nodes.to_vec(),
+            nodes: nodes.iter().map(|&node| (node, true)).collect(),
             ways_back: BTreeSet::new(),
             resolved: BTreeSet::new(),
+            dialogs: Dialogs::new(Element::Pool, listeners),
+            begun: BTreeSet::new(),
         }
     }
 
-    /// The nodes have changed. The ways back stay: an element may have started anew between request and response.
-    pub fn set_nodes(&mut self, nodes: impl Iterator<Item = SocketAddr>) {
+    /// The nodes have changed; each comes with whether it is a member. The ways back stay: an element may have started
+    /// anew between request and response.
+    pub fn set_nodes(&mut self, nodes: impl Iterator<Item = (SocketAddr, bool)>) {
         self.nodes.clear();
         self.nodes.extend(nodes);
     }
@@ -57,7 +67,7 @@ impl Watch {
         }
     }
 
-    fn response(&self, response: &Message<'_>, sent: &[Sent]) {
+    fn response(&mut self, response: &Message<'_>, sent: &[Sent]) {
         let [one] = sent else { return Rule::ResponseCopies.equal(sent, []) };
         let forwarded = scanned(one);
         Rule::ResponseStatus.equal(forwarded.status(), response.status());
@@ -67,6 +77,7 @@ impl Watch {
         Rule::ResponseTarget.equal(Some(one.to), response_target(&via));
         let way = (response.call_id().to_vec(), one.to);
         Rule::ResponseUnasked.holds(self.ways_back.contains(&way), format_args!("{}", one.to));
+        self.dialogs.answered(response, &forwarded);
     }
 
     fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
@@ -92,22 +103,19 @@ impl Watch {
     }
 
     fn forwarded(
-        &self,
+        &mut self,
         from: SocketAddr,
         request: &Message<'_>,
         forwarded: &Message<'_>,
         sent: &Sent,
         back: SocketAddr,
     ) {
-        let from_node = self.nodes.iter().any(|node| node.ip() == from.ip());
-        let leads_there = || {
-            let by_name = || self.resolved.contains(&sent.to) && uris(request).any(|uri| is_name(uri.host));
-            from_node && (names(request).any(|to| to == sent.to) || by_name())
-        };
-        Rule::Stranger.holds(
-            self.nodes.contains(&sent.to) || leads_there(),
-            format_args!("from {from} to {}", sent.to),
-        );
+        let may =
+            self.nodes.iter().any(|(node, _)| *node == sent.to) || self.may_name(from, request, sent.to);
+        Rule::Stranger.holds(may, format_args!("from {from} to {}", sent.to));
+        let added = forwarded.record_routes().count().saturating_sub(request.record_routes().count());
+        self.dialogs.recorded(Instant::ZERO, forwarded, added);
+        self.dialogs.heard(request);
         Rule::RequestVias.equal(forwarded.vias().count(), request.vias().count() + 1);
         Rule::RequestBody.equal(forwarded.body(), request.body());
         let via = forwarded.top_via();
@@ -125,6 +133,25 @@ impl Watch {
 pub(super) fn grows_little(request: &[u8], answer: &Sent) {
     let (asked, got) = (request.len(), answer.bytes.len());
     Rule::AnswerGrowth.holds(got <= asked + GROWTH_MAX, format_args!("{got} bytes for {asked}"));
+}
+
+impl Watch {
+    /// Whether this sender may have its request sent there: a member anywhere, one that was taken out to the end of what
+    /// it has begun, and within its dialogs to whom the other party has named.
+    fn may_name(&mut self, from: SocketAddr, request: &Message<'_>, to: SocketAddr) -> bool {
+        let is = |member: bool| self.nodes.iter().any(|(node, is)| node.ip() == from.ip() && *is == member);
+        let branch = request.top_via().branch.unwrap_or_default().to_vec();
+        let begun = (from, request.call_id().to_vec(), request.cseq().number, branch);
+        let by_name = || self.resolved.contains(&to) && uris(request).any(|uri| is_name(uri.host));
+        if !names(request).any(|named| named == to) && !by_name() {
+            return false;
+        }
+        if is(true) {
+            self.begun.insert(begun);
+            return true;
+        }
+        is(false) && (self.begun.contains(&begun) || self.dialogs.may_go(request, to))
+    }
 }
 
 /// What may become of a request with this fault from who is reached at `back`.

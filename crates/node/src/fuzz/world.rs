@@ -126,7 +126,12 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         match how % 4 {
             0 | 1 => self.cluster.probed(self.now, slot, how & 1 == 1),
             2 => self.cluster.drain(slot, how & 4 == 4),
-            _ => self.cluster.set_members(self.now, &members(how >> 2)),
+            _ => {
+                self.cluster.set_members(self.now, &members(how >> 2));
+                let is_member = |at: usize| how >> 2 >> at & 1 == 1;
+                let nodes = NODES.iter().enumerate().map(|(at, (node, _))| (addr(node), is_member(at)));
+                self.watch.set_nodes(nodes);
+            }
         }
         self.shard.balancer_mut().set_nodes(self.cluster.nodes());
     }

@@ -2,12 +2,14 @@
 
 use crate::Topology;
 use crate::failure::{Cause, Failure};
+use crate::record::{hand_over, initiator_target, record, wants_record_route};
 use crate::reply::own_tag;
-use crate::route::{RouteInfo, edit_hop, record, wants_record_route};
+use crate::route::{RouteInfo, Target, edit_hop};
+use crate::targets::{Refreshed, Side, Targets, refreshes_target};
 use crate::token::Tokens;
 use crate::token::branch::{Transaction, peek_listener};
-use crate::token::route::{self, RouteToken};
-use crate::topology::NodeAddress;
+use crate::token::route::{Element, RouteToken};
+use crate::topology::{NodeAddress, node_id};
 use crate::validate::{ADDED, LARGEST};
 use ::proxy::{Medium, Refusal, Sink};
 use balance::NodeId;
@@ -36,6 +38,9 @@ pub struct HopFailure {
     /// The network said so (ICMP); else it answered 503, or nothing in time.
     pub is_unreachable: bool,
 }
+/// How often a request is sent again to an address that is no next hop and that nothing came from: enough for a loss or
+/// two, and what somebody else pays who was named there without being asked.
+const UNHEARD_REPEATS: u8 = 2;
 
 /// A request that came in, as it is kept until it is answered.
 pub(crate) struct Received {
@@ -46,13 +51,27 @@ pub(crate) struct Received {
     pub(crate) way: Way,
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
+    /// What its response may change in the dialog that it belongs to or begins.
+    pub(crate) refresh: Refresh,
+}
+
+/// What the response to a request tells of where the parties of a dialog are reached.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Refresh {
+    /// Within a dialog, whether the side that began it sent the request.
+    pub(crate) by_initiator: bool,
+    /// Where the request's sender is reached once it is accepted.
+    pub(crate) sender: Option<Refreshed>,
+    /// [`Tokens::target_hash`] of where its receiver is reached, as far as is known: by the Request-URI, or by the
+    /// response before.
+    pub(crate) receiver: Option<u32>,
 }
 
 /// Where a request goes.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
-    /// Where its Route or Request-URI says.
-    There(NodeAddress),
+    /// Where its Route or Request-URI says, and whether that is known to want it.
+    There(NodeAddress, bool),
     /// To the next hops, beginning with this one.
     Hops(usize),
 }
@@ -82,6 +101,11 @@ pub(crate) struct Live {
     pub(crate) now: Instant,
     /// Unix time now, in seconds.
     pub(crate) unix: u32,
+    /// Who sent the datagram in hand.
+    pub(crate) source: SocketAddr,
+    pub(crate) targets: Targets,
+    /// A host name that the requests of a dialog will go to: it is asked for now, since an ACK does not come again.
+    pub(crate) look_up: Option<(Vec<u8>, Option<u16>)>,
     /// Answers of our own, by status and reason phrase.
     pub(crate) replies: BTreeMap<(u16, &'static str), u64>,
     /// Requests that were answered here with a failure, if they are to be told of.
@@ -112,6 +136,9 @@ impl Live {
             keys,
             now: Instant::ZERO,
             unix: 0,
+            source: SocketAddr::from(([0; 4], 0)),
+            targets: Targets::default(),
+            look_up: None,
             replies: BTreeMap::new(),
             failures: Vec::new(),
             tell_failures: false,
@@ -135,6 +162,11 @@ impl Live {
 
     pub(crate) fn hop_at(&self, address: SocketAddr) -> Option<NodeAddress> {
         self.hops.iter().map(|hop| hop.node).find(|node| node.address == address)
+    }
+
+    /// The next hop that a token names.
+    pub(crate) fn hop_of(&self, id: NodeId) -> Option<NodeAddress> {
+        self.hops.iter().map(|hop| hop.node).find(|node| node_id(node.address) == id)
     }
 
     pub(crate) fn has_hops(&self) -> bool {
@@ -185,17 +217,48 @@ impl Live {
         }
     }
 
-    /// Records us and a token, so that only dialogs that came this way are led anywhere but to the next hops.
-    fn record_route(&mut self, message: &Message<'_>, listeners: [u16; 2]) {
+    /// Records us and a token, which leads the requests of the callee to whom the caller has named.
+    fn record_route(&mut self, message: &Message<'_>, request: &Received, hop: NodeAddress) {
+        let target = initiator_target(&self.topology, message, Element::Proxy);
         let token = RouteToken {
-            node: NodeId(0),
+            node: node_id(hop.address),
             outbound: false,
-            from: route::tag_hash(message.from_tag().unwrap_or_default()),
+            target: self.tokens.target_hash(&target, false),
+            heard: target.is_at(request.from),
         };
         let (tokens, unix) = (&self.tokens, self.unix);
-        let write = |out: &mut Vec<u8>| tokens.write_route(token, message.call_id(), unix, false, out);
+        let write = |out: &mut Vec<u8>| tokens.write_route(Element::Proxy, token, message, unix, false, out);
         let (edits, scratch) = (&mut self.edits, &mut self.scratch);
-        record(message, &self.topology, listeners, edits, scratch, (route::PROXY_PARAM, write));
+        let listeners = [request.listener, hop.listener];
+        record(message, &self.topology, listeners, edits, scratch, (Element::Proxy, write));
+    }
+
+    /// What a response tells of where the parties are reached.
+    fn refresh(&mut self, refresh: &mut Refresh, response: &Message<'_>, led: Option<Target<'_>>) {
+        let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
+        if let Some(target) = led {
+            // The token leads there. Some callers keep the route set of the first response that has one.
+            let before = refresh.receiver.replace(self.tokens.target_hash(&target, false));
+            if accepted && before.is_some() && before != refresh.receiver {
+                self.moved(response, (Side::Peer, true), &target);
+            }
+        } else if accepted && refreshes_target(response.cseq().method) {
+            if let Some(sender) = refresh.sender {
+                self.targets.note(sender);
+            }
+            if let (Some(before), Some(uri)) = (refresh.receiver, response.contact()) {
+                let target = Target::of(uri);
+                if before != self.tokens.target_hash(&target, false) {
+                    self.moved(response, (Side::of(!refresh.by_initiator), refresh.by_initiator), &target);
+                }
+            }
+        }
+    }
+
+    /// Who sent this response is reached elsewhere than before.
+    fn moved(&mut self, response: &Message<'_>, side: (Side, bool), target: &Target<'_>) {
+        let heard = target.is_at(self.source);
+        self.targets.note(Refreshed::new(&self.tokens, response, side, target, heard));
     }
 }
 
@@ -206,7 +269,7 @@ impl Medium for Live {
 
     fn next_hop(&mut self, request: &Received, attempt: u8) -> Result<NodeAddress, Refusal> {
         let first = match request.way {
-            Way::There(node) => return if attempt == 0 { Ok(node) } else { Err(Refusal(500)) },
+            Way::There(node, _) => return if attempt == 0 { Ok(node) } else { Err(Refusal(500)) },
             Way::Hops(first) => first,
         };
         let (count, attempt) = (self.hops.len(), usize::from(attempt));
@@ -228,15 +291,19 @@ impl Medium for Live {
         TransportKind::Unreliable
     }
 
+    fn most_repeats(&self, request: &Received) -> Option<u8> {
+        matches!(request.way, Way::There(_, false)).then_some(UNHEARD_REPEATS)
+    }
+
     /// RFC 3261 §16.6.
     fn forward(&mut self, request: &Received, hop: NodeAddress, serial: Option<u64>) -> (Packet, Key) {
         let message = request.message();
         self.edits.clear();
         edit_hop(&message, request.from, &mut self.edits);
-        let route = RouteInfo::new(&self.topology, &message, route::PROXY_PARAM, false);
+        let route = RouteInfo::new(&self.topology, &message, Element::Proxy);
         route.edit(&message, &mut self.edits, &mut self.scratch);
         if wants_record_route(&message) {
-            self.record_route(&message, [request.listener, hop.listener]);
+            self.record_route(&message, request, hop);
         }
         // Step 8.
         let via = self.topology.listeners[hop.listener as usize].via.as_bytes();
@@ -255,13 +322,22 @@ impl Medium for Live {
         (Packet { bytes: bytes.into(), to: hop.address, listener: hop.listener }, key)
     }
 
-    /// §16.7 steps 3 and 9, §18.2.2: by the next Via, from where the request came in.
-    fn relay(&mut self, response: &Message<'_>) -> Option<Packet> {
+    /// §16.7 steps 3, 8 and 9, §18.2.2: by the next Via, from where the request came in.
+    fn relay(&mut self, request: Option<&mut Received>, response: &Message<'_>) -> Option<Packet> {
         let to = response_target(&response.second_via()?)?;
         let asked = response.top_via().branch.and_then(peek_listener).unwrap_or_default();
         let listener = self.topology.listener_for(asked.into(), to)?;
         self.edits.clear();
         self.edits.pop_via(response);
+        let of = (&*self.topology, &self.tokens);
+        let to_edit = (&mut self.edits, &mut self.scratch);
+        let led = hand_over(response, self.source, Element::Proxy, of, to_edit);
+        if let Some(Target::Name(host, port)) = led {
+            self.look_up = Some((host.to_vec(), port));
+        }
+        if let Some(request) = request {
+            self.refresh(&mut request.refresh, response, led);
+        }
         let mut bytes = Vec::with_capacity(response.bytes().len());
         self.edits.render(response, &mut bytes);
         Some(Packet { bytes: bytes.into(), to, listener })

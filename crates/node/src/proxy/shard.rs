@@ -1,10 +1,11 @@
-use super::medium::{HopFailure, Live, Out, Received, Way, quoted_key};
+use super::medium::{HopFailure, Live, Out, Received, Refresh, Way, quoted_key};
 use crate::failure::{Cause, Failure};
 use crate::names::{Name, Names, Resolved};
 use crate::reply::{self, Halt, Own, acknowledges_us};
-use crate::route::RouteInfo;
+use crate::route::{RouteInfo, Target};
+use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Routing;
-use crate::token::route;
+use crate::token::route::{Element, Held};
 use crate::topology::NodeAddress;
 use crate::validate::{Refused, check_extensions, check_form, check_loop, check_secure, refused};
 use crate::{Counters, Drop, Event, Input, Settings, Tokens, Topology};
@@ -61,8 +62,8 @@ impl ProxyReport {
 
 /// One shard of a transaction-stateful, record-routing proxy (RFC 3261 §16) with static next hops.
 ///
-/// A request goes where its Route or Request-URI says if it belongs to a dialog that came this way, as the token in our
-/// Record-Route proves, and to the next hops otherwise: nobody can make this proxy send to strangers.
+/// A request goes to the next hops, but for one in a dialog that came this way, as the token in our Record-Route proves:
+/// that goes where the other party of the dialog wants to be reached, and nowhere else.
 ///
 /// - Setting up: [`new`](Self::new), [`set_hops`](Self::set_hops), [`set_topology`](Self::set_topology),
 ///   [`set_settings`](Self::set_settings), [`set_limit`](Self::set_limit), [`set_tokens`](Self::set_tokens).
@@ -153,6 +154,7 @@ impl ProxyShard {
         out: &mut Outbox<Event>,
     ) {
         self.ledger.charge(Operation::Scan);
+        self.live.source = from;
         let scanned = wire::scan(bytes);
         match &scanned {
             Err(discard) => self.discard(Drop::Unreadable(*discard)),
@@ -176,6 +178,9 @@ impl ProxyShard {
                     self.failed(cause);
                 }
             }
+        }
+        if let Some((host, port)) = self.live.look_up.take() {
+            self.names.prepare(now, (&host, port), out);
         }
     }
 
@@ -216,10 +221,11 @@ impl ProxyShard {
         out: &mut Outbox<Event>,
     ) -> Result<Received, Halt> {
         check_form(message)?;
-        self.check_limit(message)?;
         let topology = &self.live.topology;
-        let route = RouteInfo::new(topology, message, route::PROXY_PARAM, false);
+        let route = RouteInfo::new(topology, message, Element::Proxy);
         check_secure(message, &route)?;
+        let held = self.held(message, &route);
+        self.check_limit(message, held.is_some())?;
         let routing = Routing {
             call_id: message.call_id(),
             cseq: message.cseq().number,
@@ -228,13 +234,17 @@ impl ProxyShard {
             uri: message.uri().unwrap_or_default(),
             next: route.next.unwrap_or_default(),
         };
-        let routing = check_loop(topology, message, &routing)?;
+        let routing = check_loop(&self.live.topology, message, &routing)?;
         check_extensions(message)?;
         if self.is_asked(message, &route) {
             return Err(Halt::Answered(Own::Capabilities));
         }
-        let way = self.way(listener, message, &route, out)?;
-        Ok(Received { bytes: message.bytes().into(), listener, from, way, routing })
+        let way = match held {
+            Some(held) => self.way_within(listener, message, &route, &held, out)?,
+            None => self.way(message, &route)?,
+        };
+        let refresh = held.map_or_else(Refresh::default, |held| self.refresh(from, message, &route, &held));
+        Ok(Received { bytes: message.bytes().into(), listener, from, way, routing, refresh })
     }
 
     /// Whether it is an OPTIONS about this proxy itself, whose URI has no user part (RFC 3261 §11): who asks whether we
@@ -248,39 +258,93 @@ impl ProxyShard {
             && message.uri().and_then(|uri| SipUri::parse(uri).ok()).is_some_and(ours)
     }
 
-    /// §16.4 and §16.5: where it goes.
-    fn way<'a>(
+    /// The token of a request, if it is its sender's and fits.
+    fn held(&mut self, message: &Message<'_>, route: &RouteInfo<'_>) -> Option<Held> {
+        let text = route.token.filter(|_| message.to_tag().is_some())?;
+        self.ledger.charge(Operation::VerifyToken);
+        let held = self.live.tokens.read_route(Element::Proxy, text, message, self.live.unix);
+        // Only the tags tell the sides apart.
+        let held = held.filter(|held| {
+            held.is_senders() && message.from_tag().is_some() && message.from_tag() != message.to_tag()
+        });
+        self.counters.tokens_refused += u64::from(held.is_none());
+        held
+    }
+
+    /// Where a request within a dialog goes (RFC 3261 §16.4 and §16.5): to whom the other party has named.
+    fn way_within<'a>(
         &mut self,
         listener: u16,
         message: &Message<'a>,
         route: &RouteInfo<'a>,
+        held: &Held,
         out: &mut Outbox<Event>,
     ) -> Result<Way, Halt> {
-        let call_id = message.call_id();
-        let trusted = route.token.is_some_and(|text| {
-            self.ledger.charge(Operation::VerifyToken);
-            let known = self.live.tokens.read_route(text, call_id, self.live.unix).is_some();
-            self.counters.tokens_refused += u64::from(!known);
-            known
-        });
-        if trusted {
-            let call = self.live.tokens.call_key(call_id);
-            let preferred = (&*self.live.topology, route.far_side.unwrap_or(listener));
-            let hop = self.names.next_hop(self.live.now, route.target(message), call, preferred, out)?;
-            return Ok(Way::There(hop));
+        let live = &mut self.live;
+        if route.leads_to_us(&live.topology, message) {
+            // Whoever names us as his Contact, or is reached by a name that we answer to, is behind the hop of the dialog.
+            let hop = live.hop_of(held.token.node).filter(|_| held.by_initiator);
+            return Ok(Way::There(hop.ok_or(refused(404, "Not Found"))?, true));
         }
-        if route.next.is_none() {
-            return Ok(self.live.first_hop(call_id));
-        }
-        let hop = route.next_address().and_then(|to| self.live.hop_at(to));
-        hop.map(Way::There).ok_or(refused(403, "Forbidden").into())
+        let target = route.target(message);
+        let is_hop = matches!(target, Target::Address(address) if live.hop_at(address).is_some());
+        let heard = if is_hop {
+            true
+        } else if live.tokens.leads_to(held, &target) {
+            held.token.heard
+        } else {
+            let side = (Side::of(!held.by_initiator), held.by_initiator);
+            let asked = Refreshed::new(&live.tokens, message, side, &target, false);
+            live.targets.leads_to(asked).ok_or(refused(403, "Target Is Not Of This Dialog"))?
+        };
+        let call = live.tokens.call_key(message.call_id());
+        let preferred = (&*live.topology, route.far_side.unwrap_or(listener));
+        let node = self.names.next_hop(live.now, target, call, preferred, out)?;
+        Ok(Way::There(node, heard || live.hop_at(node.address).is_some()))
     }
 
-    /// New calls are refused early where there is no room, and before a stop.
-    fn check_limit(&self, message: &Message<'_>) -> Result<(), Refused> {
-        let within = message.to_tag().is_some();
+    /// Where all other requests go: to the next hops. One that has a token which does not fit, and that names another
+    /// address, was meant for that; so was one with a Route to it.
+    fn way(&self, message: &Message<'_>, route: &RouteInfo<'_>) -> Result<Way, Refused> {
+        let is_astray = route.token.is_some() && message.to_tag().is_some();
+        if route.next.is_none() && (!is_astray || route.leads_to_us(&self.live.topology, message)) {
+            return Ok(self.live.first_hop(message.call_id()));
+        }
+        let hop = match route.target(message) {
+            Target::Address(to) => self.live.hop_at(to),
+            Target::Name(..) | Target::OtherTransport | Target::Nowhere => None,
+        };
+        hop.map(|hop| Way::There(hop, true)).ok_or(refused(403, "Forbidden"))
+    }
+
+    /// What the response may change of where the parties of the dialog are reached.
+    fn refresh(
+        &self,
+        from: SocketAddr,
+        message: &Message<'_>,
+        route: &RouteInfo<'_>,
+        held: &Held,
+    ) -> Refresh {
+        let by_initiator = held.by_initiator;
+        if !message.method().is_some_and(refreshes_target) {
+            return Refresh { by_initiator, ..Refresh::default() };
+        }
+        // Where there is a proxy on that side, it is in the route set, which no refresh changes.
+        let contact = message.contact().filter(|_| !message.has_lower_vias());
+        let sender = contact.map(Target::of).map(|target| {
+            let side = (Side::of(by_initiator), by_initiator);
+            Refreshed::new(&self.live.tokens, message, side, &target, target.is_at(from))
+        });
+        let target = || self.live.tokens.target_hash(&route.target(message), false);
+        let receiver = route.next.is_none().then(target);
+        Refresh { by_initiator, sender, receiver }
+    }
+
+    /// New calls are refused early where there is no room, and before a stop. Requests of a dialog whose token holds have
+    /// a reserve, so that calls can end.
+    fn check_limit(&self, message: &Message<'_>, within: bool) -> Result<(), Refused> {
         let max = self.max_transactions + if within { self.max_transactions / RESERVE } else { 0 };
-        let full = self.proxy.transactions() >= max || (self.settings.stopping && !within);
+        let full = self.proxy.transactions() >= max || (self.settings.stopping && message.to_tag().is_none());
         // An ACK takes no room, and a CANCEL makes some.
         if full && !matches!(message.method(), Some(Method::Ack | Method::Cancel)) {
             return Err(refused(503, "Service Unavailable"));

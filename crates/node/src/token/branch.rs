@@ -51,6 +51,22 @@ pub(crate) struct Transaction<'a> {
     pub(crate) target: SocketAddr,
 }
 
+impl BranchToken {
+    /// What tells this transaction from others of its call.
+    pub(crate) fn mark(&self, of: &Transaction<'_>) -> u32 {
+        transaction_mark(of, self.direction, self.routing)
+    }
+}
+
+/// As [`BranchToken::mark`]. What a node sends elsewhere under the same branch is another transaction: who was a member when
+/// it sent an INVITE may end that, and nothing else.
+pub(crate) fn transaction_mark(of: &Transaction<'_>, direction: Direction, routing: u32) -> u32 {
+    match direction {
+        Direction::ToPool => of.mark(),
+        Direction::FromPool => of.mark() ^ routing,
+    }
+}
+
 impl<'a> Transaction<'a> {
     /// `via` is the client's Via: the topmost of its request, the second of a response.
     pub(crate) fn new(message: &Message<'a>, via: &Via<'a>, target: SocketAddr) -> Self {
@@ -59,7 +75,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Tells the branches of a call apart that was forked before it came here.
-    pub(crate) fn mark(&self) -> u32 {
+    fn mark(&self) -> u32 {
         mark(self.id)
     }
 }

@@ -1,10 +1,10 @@
 //! Keyed, versioned tokens: the state that messages carry for us (RFC 3261 §16.6 steps 4 and 8).
 //!
-//! - [`route`]: in the Record-Route URI; names the node of a dialog.
+//! - [`route`]: in the Record-Route URI; names the node of a dialog, and where its requests may go.
 //! - [`branch`]: in our Via; names the node and the way back of a transaction.
 //!
-//! Both are authenticated by `SipHash` with keys derived from one secret, and bound to the Call-ID: a token from
-//! another call, another site or with a bit changed is not ours. They are written in base 32, lower case, since
+//! Both are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction: a
+//! token from another one, from another site or with a bit changed is not ours. They are written in base 32, lower case, since
 //! branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
 
 pub(crate) mod branch;
@@ -32,25 +32,29 @@ impl core::fmt::Debug for Key {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Derived {
     route: [u64; 2],
+    target: [u64; 2],
     branch: [u64; 2],
 }
 
 impl Derived {
     fn new(key: Key) -> Self {
-        let derive = |label: &[u8]| {
-            let mut hasher = SipHasher13x128::new_with_key(&key.0);
-            hasher.write(label);
-            let hash = hasher.finish128();
-            [hash.h1, hash.h2]
-        };
-        Self { route: derive(b"route"), branch: derive(b"branch") }
+        Self { route: derive(key, b"route"), target: derive(key, b"target"), branch: derive(key, b"branch") }
     }
+}
+
+fn derive(Key(key): Key, label: &[u8]) -> [u64; 2] {
+    let mut hasher = SipHasher13x128::new_with_key(&key);
+    hasher.write(label);
+    let hash = hasher.finish128();
+    [hash.h1, hash.h2]
 }
 
 /// Makes and verifies tokens, and turns Call-IDs into call keys.
 #[derive(Clone)]
 pub struct Tokens {
     call: [u64; 2],
+    /// For what is kept in memory about dialogs.
+    kept: [u64; 2],
     current: Derived,
     previous: Vec<Derived>,
     /// The key before the current one, if this process changed it and it is still accepted.
@@ -69,11 +73,9 @@ impl Tokens {
     /// Tokens are made with `key`; those made with a key of `previous` are still accepted.
     /// A route token is refused when it is older than `lifetime`.
     pub fn new(key: Key, previous: &[Key], lifetime: Duration) -> Self {
-        let mut hasher = SipHasher13x128::new_with_key(&key.0);
-        hasher.write(b"call");
-        let hash = hasher.finish128();
         Self {
-            call: [hash.h1, hash.h2],
+            call: derive(key, b"call"),
+            kept: derive(key, b"kept"),
             current: Derived::new(key),
             previous: previous.iter().map(|&key| Derived::new(key)).collect(),
             before: None,
@@ -87,7 +89,7 @@ impl Tokens {
     pub fn rekeyed(&self, newer: &Self) -> Self {
         let before = if self.same_key(newer) { self.before } else { Some(self.current) };
         let before = before.filter(|before| newer.previous.contains(before));
-        Self { call: self.call, before, ..newer.clone() }
+        Self { call: self.call, kept: self.kept, before, ..newer.clone() }
     }
 
     /// Whether both make tokens with the same key.
@@ -100,6 +102,11 @@ impl Tokens {
         let mut hasher = SipHasher13x128::new_with_keys(self.call[0], self.call[1]);
         hasher.write(call_id);
         CallKey(hasher.finish128().as_u128())
+    }
+
+    /// For hashes that stay the same when a reload changes the secret.
+    pub(crate) fn kept_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.kept[0], self.kept[1])
     }
 
     /// Which of so many shards of a process owns the call of this datagram; `None` for one without a Call-ID: whoever gets
@@ -124,8 +131,36 @@ impl Tokens {
 /// lists run together.
 pub(crate) fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
+    // In one piece, as nearly all fit: the hasher takes as long for the ends of pieces as for what is between them.
+    let (mut whole, mut length) = ([0; 224], 0);
     for part in parts {
-        hasher.write(part);
+        if let Some(place) = whole.get_mut(length..length + part.len()) {
+            place.copy_from_slice(part);
+            length += part.len();
+        } else {
+            hasher.write(&whole[..length]);
+            hasher.write(part);
+            length = 0;
+        }
     }
+    hasher.write(&whole[..length]);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_of_any_length_are_hashed_as_one(lengths in prop::collection::vec(0..300_usize, 0..6), fill: u8) {
+            let text: Vec<u8> = (0..lengths.iter().sum::<usize>()).map(|at| fill.wrapping_add(at as u8)).collect();
+            let mut rest = &text[..];
+            let parts: Vec<_> = lengths.iter().map(|&length| rest.split_off(..length).expect("it is as long")).collect();
+            let mut hasher = SipHasher13::new_with_keys(1, 2);
+            hasher.write(&text);
+            prop_assert_eq!(keyed_hash([1, 2], &parts), hasher.finish());
+        }
+    }
 }

@@ -1,82 +1,232 @@
-//! The token in our Record-Route URI: which node a dialog belongs to.
+//! The token in our Record-Route URI: which node a dialog belongs to, and where its requests may go.
+//!
+//! Whoever holds a token may have requests of one dialog sent to one target. The two sides of a dialog hold different
+//! ones:
+//!
+//! - The peer's (the callee's) is written when the request that begins the dialog goes on. It is bound to the Call-ID and
+//!   to the initiator's tag, and leads to the initiator: to the Record-Route value below ours, or to the Contact.
+//! - The initiator's takes its place in the responses (RFC 3261 §16.7 step 8), since only they tell the peer's tag and
+//!   its Contact. It is bound to both tags, and leads to the peer.
+//!
+//! A pool does not change the responses of its nodes: there the initiator holds the peer's token as well, which leads it
+//! to the node and nowhere else.
 
 use super::{Derived, Tokens, keyed_hash, text};
+use crate::route::Target;
 use balance::NodeId;
+use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
+use wire::Message;
 
-/// Name of the URI parameter.
-pub(crate) const PARAM: &str = "sbt";
-/// Its name in the URIs of a proxy: a balancer of the same site in front of it must not take them for its own.
-pub(crate) const PROXY_PARAM: &str = "sbp";
+/// Whose Record-Route it is. Each has a URI parameter of its own: a balancer of the same site in front of a proxy must
+/// not take the proxy's for its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Element {
+    Pool,
+    Proxy,
+}
+
+impl Element {
+    /// Name of the URI parameter.
+    pub(crate) const fn param(self) -> &'static str {
+        match self {
+            Self::Pool => "sbt",
+            Self::Proxy => "sbp",
+        }
+    }
+}
 
 /// High half of the first byte; another layout gets another number.
-const VERSION: u8 = 0x10;
+const VERSION: u8 = 0x20;
 const OUTBOUND: u8 = 0x01;
+const OF_INITIATOR: u8 = 0x02;
+const HEARD: u8 = 0x04;
+const OF_PROXY: u8 = 0x08;
 /// Clocks of a site may differ by this, in seconds.
 const SKEW: u32 = 60;
 
-const BODY: usize = 11;
+const BODY: usize = 13;
 const LEN: usize = BODY + 8;
 
 /// What a verified token says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RouteToken {
-    /// The node of the dialog.
+    /// The node of the dialog; of a proxy the next hop that the dialog was begun with.
     pub(crate) node: NodeId,
     /// Whether the node began the dialog (it called out).
     pub(crate) outbound: bool,
-    /// Hash of the From tag of the request that began the dialog: tells the two sides apart.
-    pub(crate) from: u16,
+    /// [`Tokens::target_hash`] of where its holder's requests go.
+    pub(crate) target: u32,
+    /// Whether something came from the target's address when the token was made.
+    pub(crate) heard: bool,
 }
 
-/// Hash of a From or To tag, as [`RouteToken::from`] keeps it.
-pub(crate) fn tag_hash(tag: &[u8]) -> u16 {
-    // It needs no secret: who could aim at a collision would only confuse his own call.
-    SipHasher13::new().hash(tag) as u16
+/// A token that fits the request it came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    pub(crate) token: RouteToken,
+    /// Whether the side that began the dialog sent the request.
+    pub(crate) by_initiator: bool,
+    /// Whether it is the initiator's own token.
+    of_initiator: bool,
+    /// Index of the key that it was made with.
+    key: usize,
+}
+
+impl Held {
+    /// Whether its target is that of the request's sender: the initiator may hold the peer's token.
+    pub(crate) fn is_senders(&self) -> bool {
+        self.by_initiator == self.of_initiator
+    }
+}
+
+/// What a token is bound to.
+struct Dialog<'a> {
+    call_id: &'a [u8],
+    initiator: &'a [u8],
+    /// Empty in the peer's token.
+    peer: &'a [u8],
 }
 
 impl Tokens {
-    /// Appends the text of a token. `unix` is the time in seconds; `older` as in [`Self::write_branch`].
+    /// Appends the peer's token for a request that begins a dialog. `unix` is the time in seconds; `older` as in
+    /// [`Self::write_branch`].
     pub(crate) fn write_route(
         &self,
+        element: Element,
         token: RouteToken,
-        call_id: &[u8],
+        request: &Message<'_>,
         unix: u32,
         older: bool,
         out: &mut Vec<u8>,
     ) {
-        let mut bytes = [0; LEN];
-        bytes[0] = VERSION | if token.outbound { OUTBOUND } else { 0 };
-        bytes[1..5].copy_from_slice(&unix.to_be_bytes());
-        bytes[5..9].copy_from_slice(&token.node.0.to_be_bytes());
-        bytes[9..11].copy_from_slice(&token.from.to_be_bytes());
-        let mac = mac(self.key(older), &bytes, call_id);
-        bytes[BODY..].copy_from_slice(&mac);
-        text::encode(&bytes, out);
+        let initiator = request.from_tag().unwrap_or_default();
+        let dialog = Dialog { call_id: request.call_id(), initiator, peer: &[] };
+        seal(self.key(older), body(element, token, unix, false), &dialog, out);
     }
 
-    /// Reads a token back; `None` when it is not ours, not of this call, altered, or too old.
-    pub(crate) fn read_route(&self, text: &[u8], call_id: &[u8], unix: u32) -> Option<RouteToken> {
-        let bytes: [u8; LEN] = text::decode(text)?;
-        if bytes[0] & !OUTBOUND != VERSION
-            || !self.all().any(|key| mac(key, &bytes, call_id) == bytes[BODY..])
-        {
-            return None;
-        }
-        let made = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
+    /// Appends the initiator's token for a response in which the peer's token `text` came back; `false` if that was not
+    /// made for this dialog. A response that is repeated gets the same token.
+    pub(crate) fn write_answer(
+        &self,
+        element: Element,
+        text: &[u8],
+        response: &Message<'_>,
+        (target, heard): (&Target<'_>, bool),
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let (Some(bytes), Some(peer)) = (decode(element, text), response.to_tag()) else { return false };
+        let initiator = response.from_tag().unwrap_or_default();
+        let dialog = Dialog { call_id: response.call_id(), initiator, peer: &[] };
+        let made_with = |key: &&Derived| bytes[0] & OF_INITIATOR == 0 && is_sealed(key, &bytes, &dialog);
+        let Some(key) = self.all().find(made_with) else { return false };
+        let (token, unix) = fields(&bytes);
+        let token = RouteToken { target: target_hash(key, target), heard, ..token };
+        seal(key, body(element, token, unix, true), &Dialog { peer, ..dialog }, out);
+        true
+    }
+
+    /// Reads the token of a request back; `None` when it is not ours, not of this dialog, altered, or too old. A request
+    /// without To tag is in no dialog.
+    pub(crate) fn read_route(
+        &self,
+        element: Element,
+        text: &[u8],
+        request: &Message<'_>,
+        unix: u32,
+    ) -> Option<Held> {
+        let bytes = decode(element, text)?;
+        let (from, to) = (request.from_tag().unwrap_or_default(), request.to_tag()?);
+        let of_initiator = bytes[0] & OF_INITIATOR != 0;
+        let dialog = |initiator, peer| Dialog { call_id: request.call_id(), initiator, peer };
+        let (token, made) = fields(&bytes);
+        let sealed = |dialog: Dialog<'_>| self.all().position(|key| is_sealed(key, &bytes, &dialog));
+        let (key, by_initiator) = if of_initiator {
+            (sealed(dialog(from, to))?, true)
+        } else {
+            match sealed(dialog(from, &[])) {
+                Some(key) => (key, true),
+                None => (sealed(dialog(to, &[]))?, false),
+            }
+        };
         let fresh = u64::from(unix.saturating_sub(made)) <= self.lifetime.as_secs()
             && made <= unix.saturating_add(SKEW);
-        fresh.then(|| RouteToken {
-            node: NodeId(u32::from_be_bytes([bytes[5], bytes[6], bytes[7], bytes[8]])),
-            outbound: bytes[0] & OUTBOUND != 0,
-            from: u16::from_be_bytes([bytes[9], bytes[10]]),
-        })
+        fresh.then_some(Held { token, by_initiator, of_initiator, key })
+    }
+
+    /// Whether a token leads there.
+    pub(crate) fn leads_to(&self, held: &Held, target: &Target<'_>) -> bool {
+        self.all().nth(held.key).is_some_and(|key| target_hash(key, target) == held.token.target)
+    }
+
+    /// The hash that a new token has of its target; `older` as in [`Self::write_branch`].
+    pub(crate) fn target_hash(&self, target: &Target<'_>, older: bool) -> u32 {
+        target_hash(self.key(older), target)
     }
 }
 
-/// Binds the fields to the call. Guessing 64 bits takes 2^63 datagrams, so comparing them needs no constant time.
-fn mac(key: &Derived, bytes: &[u8; LEN], call_id: &[u8]) -> [u8; 8] {
-    keyed_hash(key.route, &[&bytes[..BODY], call_id]).to_be_bytes()
+/// Whether this looks like the token of who did not begin the dialog; unverified.
+pub(crate) fn is_peers(element: Element, text: &[u8]) -> bool {
+    decode(element, text).is_some_and(|bytes| bytes[0] & OF_INITIATOR == 0)
+}
+
+/// Under a secret: without it nobody can find another target with the same hash. Trying them out takes a request each.
+fn target_hash(key: &Derived, target: &Target<'_>) -> u32 {
+    let mut hasher = SipHasher13::new_with_keys(key.target[0], key.target[1]);
+    target.put(&mut hasher);
+    hasher.finish() as u32
+}
+
+fn body(element: Element, token: RouteToken, unix: u32, of_initiator: bool) -> [u8; LEN] {
+    let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+    let mut bytes = [0; LEN];
+    bytes[0] = VERSION
+        | flag(token.outbound, OUTBOUND)
+        | flag(of_initiator, OF_INITIATOR)
+        | flag(token.heard, HEARD)
+        | flag(element == Element::Proxy, OF_PROXY);
+    bytes[1..5].copy_from_slice(&unix.to_be_bytes());
+    bytes[5..9].copy_from_slice(&token.node.0.to_be_bytes());
+    bytes[9..13].copy_from_slice(&token.target.to_be_bytes());
+    bytes
+}
+
+/// What a body says, and when it was made.
+fn fields(bytes: &[u8; LEN]) -> (RouteToken, u32) {
+    let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let token = RouteToken {
+        node: NodeId(number(5)),
+        outbound: bytes[0] & OUTBOUND != 0,
+        target: number(9),
+        heard: bytes[0] & HEARD != 0,
+    };
+    (token, number(1))
+}
+
+/// Unverified.
+fn decode(element: Element, text: &[u8]) -> Option<[u8; LEN]> {
+    let bytes: [u8; LEN] = text::decode(text)?;
+    let is_ours = bytes[0] & 0xf0 == VERSION && (bytes[0] & OF_PROXY != 0) == (element == Element::Proxy);
+    is_ours.then_some(bytes)
+}
+
+fn seal(key: &Derived, mut bytes: [u8; LEN], dialog: &Dialog<'_>, out: &mut Vec<u8>) {
+    let mac = mac(key, &bytes, dialog);
+    bytes[BODY..].copy_from_slice(&mac);
+    text::encode(&bytes, out);
+}
+
+fn is_sealed(key: &Derived, bytes: &[u8; LEN], dialog: &Dialog<'_>) -> bool {
+    mac(key, bytes, dialog) == bytes[BODY..]
+}
+
+/// Binds the fields to the dialog. Guessing 64 bits takes 2^63 datagrams, so comparing them needs no constant time.
+fn mac(key: &Derived, bytes: &[u8; LEN], dialog: &Dialog<'_>) -> [u8; 8] {
+    let mut fixed = [0; BODY + 8];
+    fixed[..BODY].copy_from_slice(&bytes[..BODY]);
+    fixed[BODY..BODY + 4].copy_from_slice(&(dialog.initiator.len() as u32).to_be_bytes());
+    fixed[BODY + 4..].copy_from_slice(&(dialog.peer.len() as u32).to_be_bytes());
+    keyed_hash(key.route, &[&fixed, dialog.initiator, dialog.peer, dialog.call_id]).to_be_bytes()
 }
 
 #[cfg(test)]
@@ -86,41 +236,120 @@ mod tests {
     use core::time::Duration;
     use proptest::prelude::*;
 
-    const TOKEN: RouteToken = RouteToken { node: NodeId(7), outbound: true, from: 99 };
     const NOW: u32 = 1_800_000_000;
+    const HERE: Target<'static> = Target::Name(b"here.example", None);
+    const THERE: Target<'static> = Target::Name(b"there.example", None);
 
     fn tokens(key: u8) -> Tokens {
         Tokens::new(Key([key; 16]), &[], Duration::from_hours(1))
     }
 
-    fn text(tokens: &Tokens) -> Vec<u8> {
-        let mut out = Vec::new();
-        tokens.write_route(TOKEN, b"a", NOW, false, &mut out);
-        out
+    /// A request, or with `status` a response; a tag that is empty is left out.
+    fn message(start: &str, call: &str, from: &str, to: &str) -> String {
+        let tag = |tag: &str| if tag.is_empty() { String::new() } else { format!(";tag={tag}") };
+        let (from, to) = (tag(from), tag(to));
+        format!(
+            "{start}\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@h>{from}\r\nTo: <sip:b@h>{to}\r\n\
+             Call-ID: {call}\r\nCSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n"
+        )
+    }
+
+    fn request(call: &str, from: &str, to: &str) -> String {
+        message("INVITE sip:b@h SIP/2.0", call, from, to)
+    }
+
+    /// The peer's token and the initiator's of a call from `a` to `b`.
+    fn pair(of: &Tokens, element: Element) -> [Vec<u8>; 2] {
+        let (begins, answers) = (request("c", "a", ""), message("SIP/2.0 200 OK", "c", "a", "b"));
+        let token = RouteToken {
+            node: NodeId(7),
+            outbound: true,
+            target: of.target_hash(&HERE, false),
+            heard: false,
+        };
+        let (mut peers, mut initiators) = (Vec::new(), Vec::new());
+        let begins = wire::scan(begins.as_bytes()).expect("a request");
+        of.write_route(element, token, &begins, NOW, false, &mut peers);
+        let response = wire::scan(answers.as_bytes()).expect("a response");
+        assert!(of.write_answer(element, &peers, &response, (&THERE, true), &mut initiators));
+        assert_eq!(peers.len(), initiators.len(), "a response grows by nothing");
+        [peers, initiators]
+    }
+
+    fn read(by: &Tokens, text: &[u8], request: &str, unix: u32) -> Option<Held> {
+        let message = wire::scan(request.as_bytes()).expect("a request");
+        by.read_route(Element::Proxy, text, &message, unix)
     }
 
     #[test]
-    fn it_is_good_for_its_call_its_key_and_its_time_only() {
+    fn each_is_good_for_its_dialog_its_side_and_its_target() {
         let ours = tokens(1);
-        let text = text(&ours);
-        assert_eq!(ours.read_route(&text, b"a", NOW), Some(TOKEN));
-        assert_eq!(ours.read_route(&text, b"a", NOW + 3_600), Some(TOKEN));
-        assert_eq!(ours.read_route(&text, b"a", NOW + 3_601), None, "too old");
-        assert_eq!(ours.read_route(&text, b"a", NOW - 61), None, "from the future");
-        assert_eq!(ours.read_route(&text, b"b", NOW), None, "of another call");
-        assert_eq!(tokens(2).read_route(&text, b"a", NOW), None, "of another site");
-        let rotated = Tokens::new(Key([2; 16]), &[Key([1; 16])], Duration::from_hours(1));
-        assert_eq!(rotated.read_route(&text, b"a", NOW), Some(TOKEN), "made with the previous key");
+        let [peers, initiators] = pair(&ours, Element::Proxy);
+        let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("by the peer");
+        assert!(!held.by_initiator && held.is_senders() && !held.token.heard && held.token.outbound);
+        assert!(ours.leads_to(&held, &HERE) && !ours.leads_to(&held, &THERE));
+        let held = read(&ours, &initiators, &request("c", "a", "b"), NOW).expect("by the initiator");
+        assert!(held.by_initiator && held.is_senders() && held.token.heard && held.token.outbound);
+        assert!(ours.leads_to(&held, &THERE) && !ours.leads_to(&held, &HERE));
+        // A pool's nodes leave the peer's token where it is; the initiator cannot use it for more than to name the node.
+        let held = read(&ours, &peers, &request("c", "a", "b"), NOW).expect("by the initiator");
+        assert!(held.by_initiator && !held.is_senders());
+        for (call, from, to) in
+            [("c", "a", ""), ("c", "b", ""), ("d", "b", "a"), ("c", "x", "y"), ("c", "b", "x")]
+        {
+            assert_eq!(read(&ours, &peers, &request(call, from, to), NOW), None, "{call} {from} {to}");
+        }
+        for (call, from, to) in
+            [("c", "a", ""), ("d", "a", "b"), ("c", "b", "a"), ("c", "a", "x"), ("c", "x", "b")]
+        {
+            assert_eq!(read(&ours, &initiators, &request(call, from, to), NOW), None, "{call} {from} {to}");
+        }
+        let [of_pool, _] = pair(&ours, Element::Pool);
+        assert_eq!(read(&ours, &of_pool, &request("c", "b", "a"), NOW), None, "of another element");
+    }
+
+    #[test]
+    fn each_is_good_for_its_key_and_its_time_only() {
+        let ours = tokens(1);
+        for (text, request) in
+            pair(&ours, Element::Proxy).iter().zip([request("c", "b", "a"), request("c", "a", "b")])
+        {
+            let good = |tokens: &Tokens, unix| read(tokens, text, &request, unix).is_some();
+            assert!(good(&ours, NOW) && good(&ours, NOW + 3_600) && good(&ours, NOW - 60));
+            assert!(!good(&ours, NOW + 3_601), "too old");
+            assert!(!good(&ours, NOW - 61), "from the future");
+            assert!(!good(&tokens(2), NOW), "of another site");
+            let rotated = Tokens::new(Key([2; 16]), &[Key([1; 16])], Duration::from_hours(1));
+            let held = read(&rotated, text, &request, NOW).expect("made with the previous key");
+            assert!(rotated.leads_to(&held, &HERE) != rotated.leads_to(&held, &THERE));
+        }
+    }
+
+    #[test]
+    fn the_initiators_token_is_made_of_the_peers_only() {
+        let ours = tokens(1);
+        let [peers, initiators] = pair(&ours, Element::Proxy);
+        let try_with = |text: &[u8], call: &str, from: &str, to: &str| {
+            let response = message("SIP/2.0 200 OK", call, from, to);
+            let response = wire::scan(response.as_bytes()).expect("a response");
+            ours.write_answer(Element::Proxy, text, &response, (&THERE, true), &mut Vec::new())
+        };
+        assert!(try_with(&peers, "c", "a", "x"), "whoever answers");
+        assert!(!try_with(&peers, "d", "a", "b") && !try_with(&peers, "c", "x", "b"));
+        assert!(!try_with(&peers, "c", "a", ""), "no dialog begins");
+        assert!(!try_with(&initiators, "c", "a", "b") && !try_with(b"x", "c", "a", "b"));
     }
 
     proptest! {
         #[test]
-        fn one_changed_character_is_refused(at in 0..31_usize, with in "[0-9a-v]") {
+        fn one_changed_character_is_refused(at in 0..34_usize, with in "[0-9a-v]", side in 0..2_usize) {
             let ours = tokens(1);
-            let mut text = text(&ours);
+            let mut text = pair(&ours, Element::Proxy)[side].clone();
             prop_assume!(text[at] != with.as_bytes()[0]);
             text[at] = with.as_bytes()[0];
-            prop_assert_eq!(ours.read_route(&text, b"a", NOW), None);
+            for request in [request("c", "b", "a"), request("c", "a", "b")] {
+                prop_assert_eq!(read(&ours, &text, &request, NOW), None);
+            }
         }
     }
 }

@@ -5,6 +5,9 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 /// What is in [`VALUES`] for a byte that is no digit.
 const NONE: u8 = 0xff;
 
+/// The bits that the values of eight digits may have.
+const DIGITS: u64 = u64::from_ne_bytes([31; 8]);
+
 /// The value of each digit, in either case.
 static VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
@@ -19,13 +22,19 @@ static VALUES: [u8; 256] = {
 
 /// Appends `bytes` as text, five bits a character.
 pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+    let character = |bits: u64, index: usize| ALPHABET[(bits >> (35 - 5 * index) & 31) as usize];
     // Five bytes are eight characters.
-    for group in bytes.chunks(5) {
-        let mut bits = [0; 8];
-        bits[3..3 + group.len()].copy_from_slice(group);
-        let bits = u64::from_be_bytes(bits);
-        let text: [u8; 8] = core::array::from_fn(|index| ALPHABET[(bits >> (35 - 5 * index) & 31) as usize]);
-        out.extend_from_slice(&text[..(group.len() * 8).div_ceil(5)]);
+    let (groups, rest) = bytes.as_chunks::<5>();
+    for group in groups {
+        let bits = group.iter().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+        let text: [u8; 8] = core::array::from_fn(|index| character(bits, index));
+        out.extend_from_slice(&text);
+    }
+    if !rest.is_empty() {
+        let mut group = [0; 5];
+        group[..rest.len()].copy_from_slice(rest);
+        let bits = group.iter().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+        out.extend((0..(rest.len() * 8).div_ceil(5)).map(|index| character(bits, index)));
     }
 }
 
@@ -35,23 +44,31 @@ pub(super) fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
         return None;
     }
     let mut bytes = [0; N];
+    let (groups, rest) = text.as_chunks::<8>();
+    let (whole, last) = bytes.split_at_mut(N / 5 * 5);
     // Of all the values: a bit above the five means that a character was no digit.
     let mut seen = 0;
-    for (group, bytes) in text.chunks(8).zip(bytes.chunks_mut(5)) {
-        let mut bits = 0;
-        for (index, &character) in group.iter().enumerate() {
-            let value = VALUES[character as usize];
-            seen |= value;
-            bits |= u64::from(value & 31) << (35 - 5 * index);
+    for (group, bytes) in groups.iter().zip(whole.as_chunks_mut::<5>().0) {
+        let values = group.map(|character| VALUES[character as usize]);
+        seen |= u64::from_ne_bytes(values);
+        let bits = values.iter().fold(0, |bits, &value| bits << 5 | u64::from(value));
+        bytes.copy_from_slice(&bits.to_be_bytes()[3..]);
+    }
+    if !last.is_empty() {
+        // As if the last group were whole.
+        let mut values = [0; 8];
+        for (value, &character) in values.iter_mut().zip(rest) {
+            *value = VALUES[character as usize];
         }
-        let whole = bits.to_be_bytes();
-        let (used, spare) = whole[3..].split_at(bytes.len());
+        seen |= u64::from_ne_bytes(values);
+        let group = values.iter().fold(0, |bits, &value| bits << 5 | u64::from(value)).to_be_bytes();
+        let (used, spare) = group[3..].split_at(last.len());
         if spare.iter().any(|&byte| byte != 0) {
             return None;
         }
-        bytes.copy_from_slice(used);
+        last.copy_from_slice(used);
     }
-    (seen <= 31).then_some(bytes)
+    (seen & !DIGITS == 0).then_some(bytes)
 }
 
 #[cfg(test)]

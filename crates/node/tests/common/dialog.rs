@@ -51,8 +51,19 @@ impl Dialog {
         let source = addr(bed.site.listeners[callee_listener as usize]);
         let ok = bed.one(callee_listener, callee, &answer(&invite.bytes, source, 200, callee));
         assert_eq!((ok.to, ok.listener, ok.status()), (caller, caller_listener, 200));
+        Self::of(call_id, (caller, caller_listener), (callee, callee_listener), invite, &ok)
+    }
+
+    /// The dialog that an INVITE, as the callee got it, and a response to it, as the caller got it, have begun.
+    pub(crate) fn of(
+        call_id: &str,
+        (caller, caller_listener): (SocketAddr, u16),
+        (callee, callee_listener): (SocketAddr, u16),
+        invite: &Sent,
+        response: &Sent,
+    ) -> Self {
         // RFC 3261 §12.1: the callee takes the list in order, the caller in reverse order.
-        let (at_callee, mut at_caller) = (record_routes(&invite.bytes), record_routes(&ok.bytes));
+        let (at_callee, mut at_caller) = (record_routes(&invite.bytes), record_routes(&response.bytes));
         at_caller.reverse();
         let end = |at, listener, tag, routes| End { at, listener, tag, routes };
         Self {

@@ -1,7 +1,7 @@
 //! A test bed for the proxy: one shard, its listeners and next hops, and calls that pass through it.
 
-use super::dialog::{Dialog, End};
-use super::text::{Req, answer, record_routes};
+use super::dialog::Dialog;
+use super::text::{Req, answer};
 use super::{KEY, LIFETIME, Sent, addr};
 use base::{Instant, Outbox};
 use node::{
@@ -93,7 +93,7 @@ impl ProxyBed {
     pub(crate) fn call(&mut self, call_id: &str) -> Dialog {
         let at_hop = self.invite(&Req::new("INVITE", call_id, client()));
         let ok = self.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
-        dialog(call_id, (client(), 0), (at_hop.to, at_hop.listener), &at_hop, &ok)
+        Dialog::of(call_id, (client(), 0), (at_hop.to, at_hop.listener), &at_hop, &ok)
     }
 
     /// Time passes, and every timer goes off when it is due; what was sent meanwhile.
@@ -116,24 +116,5 @@ impl ProxyBed {
         self.wait(Duration::from_hours(1));
         let report = self.shard.report();
         assert_eq!((report.transactions, report.unanswered, self.shard.deadline()), (0, 0, None));
-    }
-}
-
-/// The dialog that an INVITE, as the callee got it, and a response to it, as the caller got it, began.
-pub(crate) fn dialog(
-    call_id: &str,
-    (caller, caller_listener): (SocketAddr, u16),
-    (callee, callee_listener): (SocketAddr, u16),
-    at_callee: &Sent,
-    at_caller: &Sent,
-) -> Dialog {
-    // RFC 3261 §12.1: the callee takes the list in order, the caller in reverse order.
-    let mut routes = record_routes(&at_caller.bytes);
-    routes.reverse();
-    let end = |at, listener, tag, routes| End { at, listener, tag, routes };
-    Dialog {
-        call_id: call_id.to_owned(),
-        caller: end(caller, caller_listener, "alice", routes),
-        callee: end(callee, callee_listener, "bob", record_routes(&at_callee.bytes)),
     }
 }

@@ -98,14 +98,49 @@ pub(crate) fn answer_with(
     source: SocketAddr,
     status: u16,
     contact: SocketAddr,
-    extra: &[(&str, &str)],
+    extra: &[(&'static str, &str)],
 ) -> Vec<u8> {
-    let request = scanned(request);
-    let mut out = Vec::new();
-    let reply = ResponseBuilder::reply(&mut out, &request, source, status, "Whatever", "bob");
-    let reply = reply.record_routes(&request).header("Contact", format!("<sip:{contact}>"));
-    extra.iter().fold(reply, |reply, (name, value)| reply.header(name, value)).finish(b"");
-    out
+    let extra = extra.iter().map(|&(name, value)| (name, value.to_owned())).collect();
+    Resp { extra, ..Resp::new(status, contact) }.bytes_from(request, source)
+}
+
+/// A response to be written; [`Resp::new`] fills in what a callee at that address answers.
+#[derive(Clone)]
+pub(crate) struct Resp {
+    pub(crate) status: u16,
+    /// The To tag, where the request has none.
+    pub(crate) tag: &'static str,
+    /// A URI; none if empty.
+    pub(crate) contact: String,
+    /// The Record-Route values in place of the request's.
+    pub(crate) routes: Option<Vec<String>>,
+    pub(crate) extra: Vec<(&'static str, String)>,
+}
+
+impl Resp {
+    pub(crate) fn new(status: u16, contact: SocketAddr) -> Self {
+        Self { status, tag: "bob", contact: format!("sip:{contact}"), routes: None, extra: Vec::new() }
+    }
+
+    /// To a request from the first listener of the tests.
+    pub(crate) fn bytes(&self, request: &[u8]) -> Vec<u8> {
+        self.bytes_from(request, super::addr("127.0.0.1:5060"))
+    }
+
+    pub(crate) fn bytes_from(&self, request: &[u8], source: SocketAddr) -> Vec<u8> {
+        let request = scanned(request);
+        let mut out = Vec::new();
+        let reply = ResponseBuilder::reply(&mut out, &request, source, self.status, "Whatever", self.tag);
+        let mut reply = match &self.routes {
+            None => reply.record_routes(&request),
+            Some(routes) => routes.iter().fold(reply, |reply, route| reply.header("Record-Route", route)),
+        };
+        if !self.contact.is_empty() {
+            reply = reply.header("Contact", format!("<{}>", self.contact));
+        }
+        self.extra.iter().fold(reply, |reply, (name, value)| reply.header(name, value)).finish(b"");
+        out
+    }
 }
 
 /// The Record-Route values of a message, topmost first, as Route values.

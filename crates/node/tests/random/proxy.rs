@@ -18,7 +18,7 @@ proptest! {
 #[test]
 fn the_operations_reach_what_they_should() {
     let (mut all, mut sent) = (Counters::default(), Vec::new());
-    for seed in 0..100 {
+    for seed in 0..150 {
         all.merge(&run_proxy(&data(seed), |out| sent.extend(out.iter().cloned())));
     }
     assert!(all.requests_forwarded > 1_000 && all.responses_forwarded > 500, "{all:?}");
@@ -26,6 +26,7 @@ fn the_operations_reach_what_they_should() {
     for status in [200, 400, 403, 408, 416, 420, 440, 482, 483, 500, 503] {
         assert!(all.replies.keys().any(|reply| reply.0 == status), "{status}: {all:?}");
     }
+    assert!(all.replies[&(403, "Target Is Not Of This Dialog")] > 5, "{all:?}");
     for reason in ["refused_ack", "foreign_response"] {
         assert!(all.drops.contains_key(reason), "{reason}: {all:?}");
     }

@@ -87,7 +87,7 @@ impl Medium for Script {
         (Msg::Request { method, branch, hop }, Key::from_numbers(Side::Client, branch, method))
     }
 
-    fn relay(&mut self, response: &Reply) -> Option<Msg> {
+    fn relay(&mut self, _: Option<&mut Self::Request>, response: &Reply) -> Option<Msg> {
         Some(Msg::Response { status: response.status, branch: response.below? })
     }
 

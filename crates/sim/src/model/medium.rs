@@ -212,7 +212,7 @@ impl Medium for Router {
         (Sent { to: hop, message }, key)
     }
 
-    fn relay(&mut self, response: &Message) -> Option<Sent> {
+    fn relay(&mut self, _: Option<&mut Self::Request>, response: &Message) -> Option<Sent> {
         let mut message = *response;
         message.vias.pop();
         let to = message.vias.last()?.host;

@@ -73,6 +73,15 @@ pub(crate) fn of_responses() -> Vec<Canary> {
             |bytes| is_response(bytes, Method::Invite, 487..488),
             |one| restatus(&mut one.bytes, 503),
         ),
+        breaks(Rule::TokenShown).on(accepts, |_, _, bytes, _, sent| {
+            for one in sent.iter_mut().filter(|one| accepts(&one.bytes)) {
+                for at in 0..scanned(bytes).record_routes().count() {
+                    let came = scanned(bytes).headers("Record-Route").nth(at).map(<[u8]>::to_vec);
+                    let came = String::from_utf8(came.unwrap_or_default()).expect("agents write text");
+                    line(&mut one.bytes, "Record-Route", at, |_| came);
+                }
+            }
+        }),
         breaks(Rule::NonInvite)
             .tampers(|bytes| is_response(bytes, Method::Bye, 200..201), |one| restatus(&mut one.bytes, 408)),
         breaks(Rule::SecondFinal).on(accepts, |_, _, _, _, sent| {

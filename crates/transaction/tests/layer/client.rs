@@ -36,6 +36,24 @@ fn an_unanswered_non_invite_is_sent_eleven_times_in_32_s() {
     assert_eq!(run.take()[11..], [What::Told(News::Timeout(Timer::F)), What::Ended]);
 }
 
+/// Whoever sends on for others may not know whether the next hop wants to hear of it.
+#[test]
+fn a_request_with_a_limit_is_sent_again_as_often_as_that_and_waits_as_long_as_any() {
+    let nominal = [0.0, 0.5, 1.5, 3.5, 7.5];
+    for (kind, timer) in [(Invite, Timer::B), (NonInvite, Timer::F)] {
+        for most in 0..4 {
+            let mut run = Run::new();
+            let id = run.request(kind, Unreliable);
+            run.layer.limit_repeats(id, most);
+            run.until(40.0);
+            assert_times(&run.sent(Msg::Request), &nominal[..=usize::from(most)]);
+            assert_times(&[run.ended().unwrap()], &[32.0]);
+            let rest = [What::Told(News::Timeout(timer)), What::Ended];
+            assert_eq!(run.take()[usize::from(most) + 1..], rest);
+        }
+    }
+}
+
 #[test]
 fn over_a_reliable_transport_requests_are_sent_once() {
     // [17.1.1.2-4]

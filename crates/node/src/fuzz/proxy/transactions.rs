@@ -11,6 +11,8 @@ use wire::{Message, Via};
 const COOKIE: &[u8] = b"z9hG4bK";
 /// The most copies of a request that timers A and E make, with the first (§17.1.1.2, §17.1.2.2).
 const COPIES_MAX: (u32, u32) = (7, 11);
+/// The same towards somebody who was named and never heard of.
+const COPIES_UNHEARD: u32 = 3;
 
 /// Longer than Timer C lets an INVITE ring.
 pub(super) const RINGING_MAX: Duration = Duration::from_mins(5);
@@ -165,6 +167,7 @@ pub(super) struct Client {
     pub(super) to: SocketAddr,
     pub(super) bytes: Vec<u8>,
     copies: u32,
+    copies_max: u32,
     touched: Instant,
     invite: bool,
     /// Whether anything has come in answer.
@@ -176,14 +179,23 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(server: Option<ServerId>, message: &Message<'_>, to: SocketAddr, now: Instant) -> Self {
+    /// `is_known`: whether it goes to a next hop, or to where something came from.
+    pub(super) fn new(
+        server: Option<ServerId>,
+        message: &Message<'_>,
+        (to, is_known): (SocketAddr, bool),
+        now: Instant,
+    ) -> Self {
+        let invite = method_of(message) == b"INVITE";
+        let copies_max = if invite { COPIES_MAX.0 } else { COPIES_MAX.1 };
         Self {
             server,
             to,
             bytes: message.bytes().to_vec(),
             copies: 1,
+            copies_max: if is_known { copies_max } else { COPIES_UNHEARD },
             touched: now,
-            invite: method_of(message) == b"INVITE",
+            invite,
             provisional: false,
             status: 0,
             ack: None,
@@ -196,8 +208,7 @@ impl Client {
         Rule::AgainDiffers.holds(bytes == self.bytes, format_args!("{}", bytes.escape_ascii()));
         Rule::AgainAnswered.holds(self.status == 0, format_args!("with {}", self.status));
         self.copies += 1;
-        let most = if self.invite { COPIES_MAX.0 } else { COPIES_MAX.1 };
-        Rule::AgainTooOften.holds(self.copies <= most, format_args!("{}", self.copies));
+        Rule::AgainTooOften.holds(self.copies <= self.copies_max, format_args!("{}", self.copies));
         self.touched = now;
     }
 

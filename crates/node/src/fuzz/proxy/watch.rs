@@ -1,14 +1,15 @@
 //! What a stateful proxy may send, and when.
 
-use super::super::watch::{breadth, breadth_left, grows_little, malformed, names, scanned};
+use super::super::dialogs::{Dialogs, address_of};
+use super::super::watch::{breadth, breadth_left, grows_little, malformed, scanned};
 use super::super::{Rule, Sent};
 use super::transactions::{Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
 use crate::ProxyReport;
-use crate::token::route::PROXY_PARAM;
+use crate::token::route::Element;
 use base::Instant;
 use core::time::Duration;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use transaction::Timers;
 use wire::{Message, Method, SipUri, request_source_target, response_target};
 
@@ -54,8 +55,10 @@ pub struct ProxyWatch {
     clients: BTreeMap<ClientId, Client>,
     /// When requests came in whose transaction cannot be told from their Via, and where their answers go.
     unnamed: Vec<(Instant, SocketAddr)>,
-    /// Call-ID and token of each Record-Route, and until when it must lead its dialog.
-    recorded: BTreeMap<(Vec<u8>, Vec<u8>), Instant>,
+    /// Where the tokens of Record-Route may lead.
+    dialogs: Dialogs,
+    /// Where anything came from.
+    heard: BTreeSet<IpAddr>,
     /// Call-IDs of answered calls whose ACK has not come by, and when they were answered.
     unacknowledged: BTreeMap<Vec<u8>, Instant>,
     /// The branch that an ACK or a CANCEL without a transaction got, and when.
@@ -74,7 +77,8 @@ impl ProxyWatch {
             servers: BTreeMap::new(),
             clients: BTreeMap::new(),
             unnamed: Vec::new(),
-            recorded: BTreeMap::new(),
+            dialogs: Dialogs::new(Element::Proxy, listeners),
+            heard: BTreeSet::new(),
             unacknowledged: BTreeMap::new(),
             stateless: BTreeMap::new(),
         }
@@ -90,7 +94,7 @@ impl ProxyWatch {
     pub fn rekeyed(&mut self, kept: bool) {
         self.stateless.clear();
         if !kept {
-            self.recorded.values_mut().for_each(|until| *until = Instant::ZERO);
+            self.dialogs.forgotten();
         }
     }
 
@@ -117,6 +121,9 @@ impl ProxyWatch {
     /// When it should not have.
     pub fn check(&mut self, now: Instant, cause: Cause<'_>, sent: &[Sent]) {
         self.now = now;
+        if let Cause::Datagram { from, .. } = cause {
+            self.heard.insert(from.ip());
+        }
         for one in sent {
             let listener = self.listeners[one.listener as usize];
             Rule::ProxyFamily.holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
@@ -239,11 +246,16 @@ impl ProxyWatch {
                 Rule::PassedTarget.equal(Some(sent.to), response_target(&via));
                 // §16.7 step 6.
                 Rule::Passed503.holds(status != 503, format_args!("to {}", sent.to));
-                let Some(of) = self.clients[client].server.clone() else { return };
-                let Some(server) = self.servers.get_mut(&of) else { return };
-                if id.as_ref() == Some(&of) {
+                let server = self.clients[client].server.as_ref().and_then(|of| self.servers.get(of));
+                let is_same = id.as_ref() == self.clients[client].server.as_ref();
+                if let Some(server) = server.filter(|_| is_same) {
                     Rule::PassedBack.equal(sent.to, server.back);
                 }
+                Rule::TokenShown
+                    .holds(self.dialogs.answered(response, message), format_args!("with {status}"));
+                self.dialogs.heard(response);
+                let Some(of) = self.clients[client].server.clone() else { return };
+                let Some(server) = self.servers.get_mut(&of) else { return };
                 if of.is_invite() && (200..300).contains(&status) && !server.is_answered() {
                     self.unacknowledged.insert(message.call_id().to_vec(), self.now);
                 }
@@ -298,7 +310,7 @@ impl ProxyWatch {
                 Rule::CancelUnasked.holds(asked, format_args!("to {}", sent.to));
                 let in_time = invite.provisional && invite.status == 0;
                 Rule::CancelUntimely.holds(in_time, format_args!("its INVITE has {}", invite.status));
-                let client = Client::new(invite.server.clone(), message, sent.to, self.now);
+                let client = self.client(invite.server.clone(), message, sent.to);
                 self.clients.insert(id, client);
             }
             _ => Rule::OwnMethod.is_broken(format_args!("{name}")),
@@ -323,10 +335,11 @@ impl ProxyWatch {
                 // An alternate, of a request whose transaction cannot be told.
                 Rule::SentUnasked.holds(of.is_none(), format_args!("{}", message.cseq().method.name()));
                 if message.to_tag().is_none() {
-                    self.note_tokens(message, 1);
+                    self.dialogs.recorded(self.now + self.token_lifetime, message, 1);
                 }
             }
-            self.clients.insert(id, Client::new(None, message, sent.to, self.now));
+            let client = self.client(None, message, sent.to);
+            self.clients.insert(id, client);
             return;
         };
         let to = format_args!("to {}", sent.to);
@@ -345,10 +358,16 @@ impl ProxyWatch {
         let (bytes, from, back) = (server.request.clone(), server.from, server.back);
         let request = wire::scan(&bytes).expect("it was read when it came in");
         self.passed_on(sent, message, (&request, from, back));
-        self.clients.insert(id, Client::new(of.clone(), message, sent.to, self.now));
+        let client = self.client(of.clone(), message, sent.to);
+        self.clients.insert(id, client);
         if let Some(server) = of.and_then(|of| self.servers.get_mut(&of)) {
             server.sent_on(self.now);
         }
+    }
+
+    fn client(&self, server: Option<ServerId>, message: &Message<'_>, to: SocketAddr) -> Client {
+        let is_known = self.hops.contains(&to) || self.heard.contains(&to.ip());
+        Client::new(server, message, (to, is_known), self.now)
     }
 
     /// §16.11: what is forwarded without a transaction gets a branch that its repetition gets too.
@@ -394,26 +413,16 @@ impl ProxyWatch {
             Rule::RecordSide.holds(at > 0 || address == self.listeners[sent.listener as usize], text);
             let is_loose = self.listeners.contains(&address) && uri.param("lr").is_some();
             Rule::RecordLoose.holds(is_loose, text);
-            Rule::RecordToken.holds(token_of(value.uri).is_some(), text);
+            Rule::RecordToken.holds(self.dialogs.token_of(value.uri).is_some(), text);
         }
-        self.note_tokens(message, added);
+        self.dialogs.recorded(self.now + self.token_lifetime, message, added);
     }
 
-    /// Requests with the tokens of the topmost Record-Routes are to be led where their route set says.
-    fn note_tokens(&mut self, message: &Message<'_>, count: usize) {
-        let until = self.now + self.token_lifetime;
-        for token in message.record_routes().take(count).filter_map(|value| token_of(value.uri)) {
-            self.recorded.insert((message.call_id().to_vec(), token), until);
-        }
-    }
-
-    /// §16.4, §16.5, §16.6 step 7: where the route set of a dialog that came this way leads, and else to a next hop.
-    fn target(&self, to: SocketAddr, message: &Message<'_>, request: &Message<'_>) {
-        let until = |token| self.recorded.get(&(request.call_id().to_vec(), token)).copied();
-        let mut uris = request.routes().map(|route| route.uri).chain(request.uri());
-        let came_this_way = uris.any(|uri| token_of(uri).and_then(until).is_some());
-        let is_led = || came_this_way && names(request).any(|named| named == to);
-        Rule::NoHop.holds(self.hops.contains(&to) || is_led(), format_args!("{to}"));
+    /// §16.4, §16.5, §16.6 step 7: to a next hop, or where the parties of a dialog that came this way have told each other.
+    fn target(&mut self, to: SocketAddr, message: &Message<'_>, request: &Message<'_>) {
+        let may_go = self.hops.contains(&to) || self.dialogs.may_go(request, to);
+        Rule::NoHop.holds(may_go, format_args!("{to}"));
+        self.dialogs.heard(request);
         let ours = |uri: &&[u8]| {
             SipUri::parse(uri)
                 .is_ok_and(|uri| address_of(&uri).is_some_and(|at| self.listeners.contains(&at)))
@@ -426,9 +435,9 @@ impl ProxyWatch {
             Rule::RouteLeft.holds(same, format_args!("to {to}"));
             let next = message.routes().next().map(|route| route.uri).or(message.uri()).unwrap_or_default();
             let named = SipUri::parse(next).ok().and_then(|uri| address_of(&uri));
-            let token = routes().take_while(ours).find_map(token_of);
-            let led = token.and_then(until).is_some_and(|until| self.now < until);
-            Rule::RouteTarget.holds(!led || named == Some(to), format_args!("to {to}, not {named:?}"));
+            let elsewhere = named.filter(|named| *named != to && !self.listeners.contains(named));
+            let led = self.dialogs.is_led(self.now, request);
+            Rule::RouteTarget.holds(!led || elsewhere.is_none(), format_args!("to {to}, not {named:?}"));
         }
     }
 
@@ -452,14 +461,4 @@ impl ProxyWatch {
         let counted = report.transactions;
         Rule::Transactions.holds(counted <= most, format_args!("{counted}, reason for {most}"));
     }
-}
-
-/// The proxy's token in a URI.
-fn token_of(uri: &[u8]) -> Option<Vec<u8>> {
-    Some(SipUri::parse(uri).ok()?.param(PROXY_PARAM).flatten()?.to_ascii_lowercase())
-}
-
-fn address_of(uri: &SipUri<'_>) -> Option<SocketAddr> {
-    let host = uri.param("maddr").flatten().map_or(Some(uri.host), wire::Host::parse)?;
-    Some(SocketAddr::new(host.ip()?, uri.port.unwrap_or(5060)))
 }

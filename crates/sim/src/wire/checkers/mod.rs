@@ -19,7 +19,7 @@ use wire::Message;
 
 /// The observers of one site.
 enum SiteWatch {
-    Balancer(BalancerWatch),
+    Balancer(Box<BalancerWatch>),
     Proxy(Box<ProxyWatch>),
 }
 
@@ -33,7 +33,7 @@ impl Checkers {
     pub(super) fn new(plan: &Plan) -> Self {
         let watch = |(number, site): (u16, &SitePlan)| match &site.role {
             Role::Balancer(_) => {
-                SiteWatch::Balancer(BalancerWatch::new(site_address(number), site.processes))
+                SiteWatch::Balancer(Box::new(BalancerWatch::new(site_address(number), site.processes)))
             }
             Role::Proxy(plan) => {
                 let mut watch = ProxyWatch::new(&[site_address(number)], plan.core.timers, TOKEN_LIFETIME);

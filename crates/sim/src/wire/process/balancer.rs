@@ -282,9 +282,10 @@ impl BalancerProcess {
         books
     }
 
-    /// Addresses by slot, those of former members included.
-    pub(in super::super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.topology.nodes().iter().map(|node| node.address)
+    /// Addresses by slot, and whether each is a member's or a former one's.
+    pub(in super::super) fn addresses(&self) -> impl Iterator<Item = (SocketAddr, bool)> {
+        let nodes = self.topology.nodes().iter().zip(self.cluster.nodes());
+        nodes.map(|(node, state)| (node.address, state.member))
     }
 
     /// The slot of the node at an address.

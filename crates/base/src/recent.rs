@@ -1,0 +1,94 @@
+//! A map that remembers what was used lately, in bounded memory.
+
+use core::borrow::Borrow;
+use std::collections::BTreeMap;
+
+/// A map of two generations: when the young one is full, it becomes the old one, and what was in the old one and not
+/// used since is forgotten. So the `generation` entries used last are always there, and never more than twice as many.
+#[derive(Clone, Debug)]
+pub struct Recent<K, V> {
+    young: BTreeMap<K, V>,
+    old: BTreeMap<K, V>,
+    generation: usize,
+}
+
+impl<K: Ord, V> Recent<K, V> {
+    /// An empty map.
+    pub fn new(generation: usize) -> Self {
+        Self { young: BTreeMap::new(), old: BTreeMap::new(), generation: generation.max(1) }
+    }
+
+    /// The value of a key, which counts as used now.
+    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        if let Some((key, value)) = self.old.remove_entry(key) {
+            self.insert(key, value);
+        }
+        self.young.get_mut(key)
+    }
+
+    /// The value of a key.
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    /// Sets the value of a key, which counts as used now.
+    pub fn insert(&mut self, key: K, value: V) {
+        if !self.old.is_empty() {
+            self.old.remove(&key);
+        }
+        if self.young.len() >= self.generation && !self.young.contains_key(&key) {
+            self.old = core::mem::take(&mut self.young);
+        }
+        self.young.insert(key, value);
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_used_last_is_there_and_memory_is_bounded(
+            steps in prop::collection::vec((0..12_u8, any::<bool>()), 0..200),
+            generation in 1..6_usize,
+        ) {
+            let mut map = Recent::new(generation);
+            // All keys, the one used last at the end, with their latest values.
+            let mut used: Vec<(u8, usize)> = Vec::new();
+            for (at, (key, insert)) in steps.into_iter().enumerate() {
+                let before = used.iter().position(|(known, _)| *known == key);
+                if insert {
+                    map.insert(key, at);
+                    before.map(|index| used.remove(index));
+                    used.push((key, at));
+                } else if let Some(found) = map.get_mut(&key).copied() {
+                    let entry = used.remove(before.expect("it was inserted"));
+                    prop_assert_eq!(entry, (key, found));
+                    used.push(entry);
+                }
+                prop_assert!(map.len() <= 2 * generation);
+                for (key, value) in used.iter().rev().take(generation) {
+                    prop_assert_eq!(map.get(key), Some(value));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Our Record-Route: in requests that begin a dialog (RFC 3261 §16.6 step 4), and in their responses (§16.7 step 8).
+
+use crate::Topology;
+use crate::route::{Own, Target};
+use crate::token::Tokens;
+use crate::token::route::{Element, is_peers};
+use std::net::SocketAddr;
+use wire::{Edits, Message, Method};
+
+/// §16.6 step 4: requests that begin a dialog. In one, Record-Route changes nothing.
+pub(crate) fn wants_record_route(message: &Message<'_>) -> bool {
+    message.to_tag().is_none()
+        && matches!(message.method(), Some(Method::Invite | Method::Subscribe | Method::Refer))
+}
+
+/// Adds our Record-Route with a token that `write` appends: one for each of `listeners`, the one that the next hop sees
+/// on top (RFC 5658).
+pub(crate) fn record(
+    message: &Message<'_>,
+    topology: &Topology,
+    listeners: [u16; 2],
+    edits: &mut Edits,
+    scratch: &mut Vec<u8>,
+    (element, write): (Element, impl Fn(&mut Vec<u8>)),
+) {
+    let sides = if listeners[0] == listeners[1] { &listeners[..1] } else { &listeners[..] };
+    for &side in sides {
+        scratch.clear();
+        let host = &topology.listeners[side as usize].sent_by;
+        for part in ["<sip:", host, ";lr;", element.param(), "="] {
+            scratch.extend_from_slice(part.as_bytes());
+        }
+        write(scratch);
+        scratch.push(b'>');
+        edits.push_record_route(message, scratch);
+    }
+}
+
+/// Where requests of the dialog that this request begins go after us on their way to the initiator: to the topmost
+/// Record-Route value that is not ours, since all of ours in a row are taken off at once, else to the Contact.
+pub(crate) fn initiator_target<'a>(
+    topology: &Topology,
+    request: &Message<'a>,
+    element: Element,
+) -> Target<'a> {
+    let others = |uri: &&[u8]| Own::of(topology, uri, element).is_none();
+    let next = request.record_routes().map(|value| value.uri).find(others);
+    next.or(request.contact()).map_or(Target::Nowhere, Target::of)
+}
+
+/// §16.7 step 8: in a response that goes back to the initiator of a dialog, our Record-Route values get the initiator's
+/// token. In one that begins none they lose the peer's: each side is to see its own only. `source` sent the response.
+///
+/// Returns where the token leads, if there is one.
+pub(crate) fn hand_over<'a>(
+    response: &Message<'a>,
+    source: SocketAddr,
+    element: Element,
+    (topology, tokens): (&Topology, &Tokens),
+    (edits, scratch): (&mut Edits, &mut Vec<u8>),
+) -> Option<Target<'a>> {
+    if !response.has_record_routes() {
+        return None;
+    }
+    let begins = response.status().is_some_and(|status| (101..300).contains(&status));
+    let (mut above, mut led) = (None, None);
+    for value in response.record_routes() {
+        let Some(own) = Own::of(topology, value.uri, element) else {
+            above = Some(value.uri);
+            continue;
+        };
+        let Some(token) = own.token.filter(|token| is_peers(element, token)) else { continue };
+        let target = above.or(response.contact()).map_or(Target::Nowhere, Target::of);
+        let to = (&target, target.is_at(source));
+        scratch.clear();
+        if begins && tokens.write_answer(element, token, response, to, scratch) {
+            led = Some(target);
+        } else {
+            scratch.resize(token.len(), b'0');
+        }
+        edits.replace(response, token, scratch);
+    }
+    led
+}

@@ -1,0 +1,421 @@
+//! Dialogs through the proxy that are lawful, usual or not: their requests arrive where the parties want them.
+mod common;
+
+use common::dialog::{Dialog, End};
+use common::proxy::{HOPS, PROXY, ProxyBed, client};
+use common::text::{Req, Resp, record_routes, replaced, string};
+use common::{KEY, LIFETIME, Sent, addr};
+use node::{Event, Key, Name, Resolved, Tokens};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+fn callee() -> SocketAddr {
+    addr(HOPS[0])
+}
+
+/// The dialog that a response begins whose To tag is `tag`.
+fn begun(call_id: &str, tag: &'static str, callee: SocketAddr, at_callee: &Sent, response: &Sent) -> Dialog {
+    let mut call = Dialog::of(call_id, (client(), 0), (callee, at_callee.listener), at_callee, response);
+    call.callee.tag = tag;
+    call
+}
+
+/// A request of `from` reaches `to`, whose answer with this status comes back.
+fn exchange(bed: &mut ProxyBed, from: &End, to: &End, request: &Req, status: u16) -> Sent {
+    let sent = bed.receive(from.listener, from.at, &request.bytes());
+    let arrived = sent.last().unwrap_or_else(|| panic!("{} from {}", request.method, from.at)).clone();
+    assert_eq!((arrived.to, arrived.listener), (to.at, to.listener), "{}:\n{arrived:?}", request.method);
+    if request.method != "ACK" {
+        let answer = Resp::new(status, to.at).bytes(&arrived.bytes);
+        let sent = bed.receive(to.listener, to.at, &answer);
+        let back = sent.last().expect("the answer goes back");
+        assert_eq!((back.to, back.listener, back.status()), (from.at, from.listener, status));
+    }
+    arrived
+}
+
+fn caller_asks(bed: &mut ProxyBed, call: &Dialog, method: &'static str, cseq: u32) -> Sent {
+    exchange(bed, &call.caller, &call.callee, &call.by_caller(method, cseq), 200)
+}
+
+fn callee_asks(bed: &mut ProxyBed, call: &Dialog, method: &'static str, cseq: u32) -> Sent {
+    exchange(bed, &call.callee, &call.caller, &call.by_callee(method, cseq), 200)
+}
+
+/// Everything that an established call brings, from both sides.
+fn talk(bed: &mut ProxyBed, call: &Dialog) {
+    caller_asks(bed, call, "ACK", 1);
+    for (cseq, method) in
+        (20..).zip(["INFO", "UPDATE", "REFER", "NOTIFY", "MESSAGE", "STRANGE", "INVITE", "ACK"])
+    {
+        caller_asks(bed, call, method, cseq);
+        callee_asks(bed, call, method, cseq);
+    }
+}
+
+/// 180 and 183 of two branches of a call that was forked behind us, then a 200 of each.
+#[test]
+fn early_dialogs_of_a_forked_call() {
+    let mut bed = ProxyBed::plain();
+    let at_hop = bed.invite(&Req::new("INVITE", "forked", client()));
+    let mut calls = Vec::new();
+    // The numbers make the branches as well, so each dialog has its own.
+    for (tag, status, contact, cseq) in
+        [("bob", 180, "127.0.4.1:5060", 2), ("carol", 183, "127.0.4.2:5060", 4)]
+    {
+        let rings = Resp { tag, ..Resp::new(status, addr(contact)) };
+        let rings = bed.one(callee(), &rings.bytes(&at_hop.bytes));
+        let call = begun("forked", tag, addr(contact), &at_hop, &rings);
+        caller_asks(&mut bed, &call, "PRACK", cseq);
+        callee_asks(&mut bed, &call, "UPDATE", 1);
+        caller_asks(&mut bed, &call, "UPDATE", cseq + 1);
+        calls.push(call);
+    }
+    assert_ne!(calls[0].caller.routes, calls[1].caller.routes, "each leads to its own");
+    for call in &calls {
+        let ok = Resp { tag: call.callee.tag, ..Resp::new(200, call.callee.at) };
+        let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
+        assert_eq!(
+            begun("forked", call.callee.tag, call.callee.at, &at_hop, &ok).caller.routes,
+            call.caller.routes
+        );
+        caller_asks(&mut bed, call, "ACK", 1);
+        callee_asks(&mut bed, call, "BYE", 2);
+    }
+    // What is one's is not the other's.
+    let crossed = Req { uri: format!("sip:{}", calls[1].callee.at), ..calls[0].by_caller("INFO", 9) };
+    assert_eq!(bed.one(client(), &crossed.bytes()).status(), 403);
+    bed.assert_forgets();
+}
+
+/// A caller that keeps the route set of the 180, when the 200 comes with another Contact.
+#[test]
+fn the_contact_changes_between_180_and_200() {
+    let mut bed = ProxyBed::plain();
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let rings = bed.one(callee(), &Resp::new(180, addr("127.0.4.1:5060")).bytes(&at_hop.bytes));
+    let mut call = begun("call", "bob", addr("127.0.4.1:5060"), &at_hop, &rings);
+    caller_asks(&mut bed, &call, "PRACK", 2);
+    bed.one(callee(), &Resp::new(200, addr("127.0.4.2:5060")).bytes(&at_hop.bytes));
+    call.callee.at = addr("127.0.4.2:5060");
+    talk(&mut bed, &call);
+    bed.assert_forgets();
+}
+
+/// RFC 3261 §12.2: re-INVITE and UPDATE, from either side, with a Contact that was not there before, and so the 2xx to
+/// one. A telephone that has changed its network sends from there, too.
+#[test]
+fn either_side_moves() {
+    for method in ["INVITE", "UPDATE", "SUBSCRIBE"] {
+        let mut bed = ProxyBed::plain();
+        let mut call = bed.call("call");
+        talk(&mut bed, &call);
+        call.caller.at = addr("127.0.9.2:7000");
+        caller_asks(&mut bed, &call, method, 40);
+        callee_asks(&mut bed, &call, "INFO", 41);
+        call.callee.at = addr("127.0.4.7:7000");
+        callee_asks(&mut bed, &call, method, 42);
+        caller_asks(&mut bed, &call, "INFO", 43);
+        // The one asked has moved, and says so in its answer.
+        let asked = bed.receive(0, call.caller.at, &call.by_caller(method, 44).bytes());
+        let asked = asked.last().expect("it goes on");
+        let moved = addr("127.0.4.8:7000");
+        bed.one(moved, &Resp::new(200, moved).bytes(&asked.bytes));
+        call.callee.at = moved;
+        caller_asks(&mut bed, &call, "INFO", 45);
+        caller_asks(&mut bed, &call, "BYE", 46);
+        bed.assert_forgets();
+    }
+}
+
+/// A target refresh that is refused changes nothing (RFC 3261 §14.1), nor does a request that is none.
+#[test]
+fn who_was_refused_has_not_moved() {
+    let mut bed = ProxyBed::plain();
+    let mut call = bed.call("call");
+    let home = call.caller.at;
+    call.caller.at = addr("127.0.9.2:7000");
+    exchange(&mut bed, &call.caller, &call.callee, &call.by_caller("UPDATE", 2), 488);
+    caller_asks(&mut bed, &call, "INFO", 3);
+    assert_eq!(bed.one(callee(), &call.by_callee("INFO", 1).bytes()).status(), 403);
+    call.caller.at = home;
+    callee_asks(&mut bed, &call, "INFO", 2);
+}
+
+/// What the table remembers is lost with the process; the rest of the dialog is not. A sister has never had it.
+#[test]
+fn after_a_restart_tokens_lead_where_they_did() {
+    let mut bed = ProxyBed::plain();
+    let mut call = bed.call("call");
+    let home = call.caller.at;
+    call.caller.at = addr("127.0.9.2:7000");
+    caller_asks(&mut bed, &call, "UPDATE", 2);
+    callee_asks(&mut bed, &call, "INFO", 1);
+    let mut bed = ProxyBed::plain();
+    assert_eq!(bed.one(callee(), &call.by_callee("INFO", 2).bytes()).status(), 403);
+    caller_asks(&mut bed, &call, "UPDATE", 3);
+    callee_asks(&mut bed, &call, "INFO", 3);
+    call.caller.at = home;
+    callee_asks(&mut bed, &call, "BYE", 4);
+}
+
+#[test]
+fn the_key_changes_in_a_call() {
+    let mut bed = ProxyBed::plain();
+    let mut call = bed.call("call");
+    call.caller.at = addr("127.0.9.2:7000");
+    caller_asks(&mut bed, &call, "UPDATE", 2);
+    bed.shard.set_tokens(&Tokens::new(Key([8; 16]), &[KEY], LIFETIME));
+    talk(&mut bed, &call);
+    assert_eq!(bed.shard.counters().tokens_refused, 0);
+    bed.shard.set_tokens(&Tokens::new(Key([9; 16]), &[], LIFETIME));
+    let victim = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
+    assert_eq!(bed.one(call.caller.at, &victim.bytes()).status(), 403);
+    assert_eq!(bed.shard.counters().tokens_refused, 1);
+}
+
+/// RFC 6665 §4.1.2.4: the NOTIFY may come before the 200 to its SUBSCRIBE. REFER makes a subscription, too.
+#[test]
+fn a_notify_comes_before_the_200() {
+    for method in ["SUBSCRIBE", "REFER"] {
+        let mut bed = ProxyBed::plain();
+        let request = Req::new(method, "watch", client());
+        let at_hop = bed.one(client(), &request.bytes());
+        let early = begun("watch", "bob", callee(), &at_hop, &at_hop);
+        callee_asks(&mut bed, &early, "NOTIFY", 1);
+        let accepted = bed.one(callee(), &Resp::new(202, callee()).bytes(&at_hop.bytes));
+        let dialog = begun("watch", "bob", callee(), &at_hop, &accepted);
+        callee_asks(&mut bed, &dialog, "NOTIFY", 2);
+        caller_asks(&mut bed, &dialog, "SUBSCRIBE", 2);
+        bed.assert_forgets();
+    }
+}
+
+/// Other proxies before and behind us: requests go to them, whatever the Contacts are.
+#[test]
+fn between_other_proxies() {
+    let (before, behind) = ("127.0.2.1:5060", callee());
+    let mut bed = ProxyBed::plain();
+    let mut invite =
+        Req::new("INVITE", "chain", client()).with("Record-Route", &format!("<sip:{before};lr>"));
+    invite.via = format!("SIP/2.0/UDP {before};branch=z9hG4bKbefore, {}", invite.via);
+    let at_hop = bed.receive(0, addr(before), &invite.bytes()).pop().expect("it goes on");
+    // A balancer, say, with one address for us and one for its servers.
+    let (near, far) = (format!("<sip:{behind};lr;sbt=x>"), "<sip:127.0.2.3:5060;lr;sbt=x>".to_owned());
+    let mut routes = vec![far.clone(), near.clone()];
+    routes.extend(record_routes(&at_hop.bytes));
+    let ok = Resp { routes: Some(routes), ..Resp::new(200, addr("127.0.4.1:5060")) };
+    let ok = bed.one(behind, &ok.bytes(&at_hop.bytes));
+    let mut call = begun("chain", "bob", addr("127.0.4.1:5060"), &at_hop, &ok);
+    // As our neighbours send them: each has taken its own Route values off.
+    assert_eq!(call.caller.routes.remove(0), format!("<sip:{before};lr>"));
+    for (request, from, to) in
+        [(call.by_caller("INFO", 2), addr(before), behind), (call.by_callee("INFO", 2), behind, addr(before))]
+    {
+        let sent = bed.receive(0, from, &request.bytes()).pop().expect("it goes on");
+        assert_eq!(sent.to, to);
+        let rest = if from == behind { 1 } else { 2 };
+        assert_eq!(sent.message().routes().count(), rest);
+    }
+    // Past its neighbour to the Contact, a party would go where nobody has told us that it may.
+    let past = Req { routes: call.caller.routes[..1].to_vec(), ..call.by_caller("INFO", 3) };
+    assert_eq!(bed.one(addr(before), &past.bytes()).status(), 403);
+}
+
+/// RFC 5658: two addresses of ours, of one family or of two.
+#[test]
+fn two_listeners() {
+    for (listeners, client_at, hop) in [
+        ([PROXY, "127.0.0.2:5060"], "127.0.9.1:6000", "127.0.1.1:5060"),
+        (["[::1]:5060", "127.0.0.2:5060"], "[::1]:6000", "127.0.1.1:5060"),
+        ([PROXY, "[::1]:5060"], "127.0.9.1:6000", "[::1]:5081"),
+    ] {
+        let mut bed = ProxyBed::new(&listeners, &[(hop, 1)]);
+        let at_hop = bed.invite_from(0, addr(client_at), &Req::new("INVITE", "call", addr(client_at)));
+        assert_eq!((at_hop.to, at_hop.message().record_routes().count()), (addr(hop), 2));
+        let ok = bed.one_at(1, addr(hop), &Resp::new(200, addr(hop)).bytes(&at_hop.bytes));
+        let call = Dialog::of("call", (addr(client_at), 0), (addr(hop), 1), &at_hop, &ok);
+        assert_eq!((call.caller.routes.len(), call.callee.routes.len()), (2, 2));
+        talk(&mut bed, &call);
+        let astray = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
+        assert_eq!(bed.one_at(0, call.caller.at, &astray.bytes()).status(), 403);
+        bed.assert_forgets();
+    }
+}
+
+/// A next hop sends the request back with another Request-URI, and it goes on to another one (RFC 3261 §16.3): with and
+/// without the next hop's Record-Route between the two of ours.
+#[test]
+fn a_spiral() {
+    for records in [false, true] {
+        let mut bed = ProxyBed::new(&[PROXY], &[(HOPS[0], 0)]);
+        let first = bed.invite(&Req::new("INVITE", "spiral", client()));
+        let mut text = replaced(&first.bytes, "sip:bob@pool.example SIP", "sip:carol@pool.example SIP");
+        let via = format!("Via: SIP/2.0/UDP {};branch=z9hG4bKhop\r\nVia: ", callee());
+        text = string(&text).replacen("Via: ", &via, 1).into_bytes();
+        if records {
+            let route = format!("Record-Route: <sip:{};lr>\r\nRecord-Route: ", callee());
+            text = string(&text).replacen("Record-Route: ", &route, 1).into_bytes();
+        }
+        let contact = addr("127.0.4.1:5060");
+        let second = bed.receive(0, callee(), &text).pop().expect("it goes on");
+        assert_eq!(second.message().record_routes().count(), if records { 3 } else { 2 });
+        // Back through the hop, which takes its Via off.
+        let back = bed.one(callee(), &Resp::new(200, contact).bytes(&second.bytes));
+        assert_eq!(back.to, callee());
+        let popped = remove_line(&string(&back.bytes), "Via: SIP/2.0/UDP 127.0.1.1");
+        let ok = bed.one(callee(), popped.as_bytes());
+        assert_eq!((ok.to, ok.status()), (client(), 200));
+        let mut call = begun("spiral", "bob", contact, &second, &ok);
+        call.callee.at = if records { callee() } else { contact };
+        let info = Req { uri: format!("sip:{contact}"), ..call.by_caller("INFO", 2) };
+        let sent = bed.one(client(), &info.bytes());
+        assert_eq!(sent.to, call.callee.at);
+        if records {
+            // The next hop takes itself off, and it comes to us again.
+            let rest = Req { routes: call.caller.routes[2..].to_vec(), ..info }
+                .via(&format!("SIP/2.0/UDP {};branch=z9hG4bKagain", callee()));
+            assert_eq!(bed.one(callee(), &rest.bytes()).to, contact);
+        }
+        let bye = bed.one(callee(), &call.by_callee("BYE", 2).bytes());
+        assert_eq!(bye.to, if records { callee() } else { client() });
+    }
+}
+
+fn remove_line(text: &str, start: &str) -> String {
+    assert!(text.contains(start), "{start} in {text}");
+    text.split_inclusive("\r\n").filter(|line| !line.starts_with(start)).collect()
+}
+
+/// RFC 3261 §16.4: strict routers before and behind us.
+#[test]
+fn strict_routers() {
+    let mut bed = ProxyBed::plain();
+    let call = bed.call("call");
+    for (request, from, to) in
+        [(call.by_caller("INFO", 2), client(), callee()), (call.by_callee("INFO", 2), callee(), client())]
+    {
+        let mut strict = request.clone();
+        strict.uri = strict.routes.remove(0).trim_matches(['<', '>']).to_owned();
+        strict.routes.push(format!("<{}>", request.uri));
+        let sent = bed.one(from, &strict.bytes());
+        assert_eq!((sent.to, sent.message().uri()), (to, Some(request.uri.as_bytes())));
+    }
+    // Behind us, in the place of the callee's only proxy.
+    let strict = addr("127.0.5.5:5060");
+    let at_hop = bed.invite(&Req::new("INVITE", "behind", client()));
+    let mut routes = vec![format!("<sip:{strict}>")];
+    routes.extend(record_routes(&at_hop.bytes));
+    let ok = Resp { routes: Some(routes), ..Resp::new(200, addr("127.0.4.1:5060")) };
+    let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
+    let call = begun("behind", "bob", addr("127.0.4.1:5060"), &at_hop, &ok);
+    let sent = bed.one(client(), &call.by_caller("INFO", 3).bytes());
+    assert_eq!((sent.to, sent.message().uri()), (strict, Some(format!("sip:{strict}").as_bytes())));
+}
+
+/// A sister at another address, with the same key, before or behind us: each follows its own values alone.
+#[test]
+fn a_sister_in_the_chain() {
+    let (ours, hers) = (PROXY, "127.0.0.9:5060");
+    for she_is_first in [false, true] {
+        let mut bed = ProxyBed::new(&[ours], &[(if she_is_first { HOPS[0] } else { hers }, 0)]);
+        let mut sister = ProxyBed::new(&[hers], &[(if she_is_first { ours } else { HOPS[0] }, 0)]);
+        let (first, second, between, entry) = if she_is_first {
+            (&mut sister, &mut bed, addr(hers), ours)
+        } else {
+            (&mut bed, &mut sister, addr(ours), hers)
+        };
+        let middle = first.invite(&Req::new("INVITE", "call", client()));
+        assert_eq!(middle.to, addr(entry));
+        let at_callee = second.receive(0, between, &middle.bytes).pop().expect("it goes on");
+        let ok = second.one(callee(), &Resp::new(200, callee()).bytes(&at_callee.bytes));
+        let ok = first.one(addr(entry), &ok.bytes);
+        let call = begun("call", "bob", callee(), &at_callee, &ok);
+        assert_eq!(call.caller.routes.len(), 2);
+        let sent = first.one(client(), &call.by_caller("BYE", 2).bytes());
+        assert_eq!(sent.to, addr(entry));
+        assert_eq!(second.one(between, &sent.bytes).to, callee());
+        let sent = second.one(callee(), &call.by_callee("INFO", 2).bytes());
+        assert_eq!(sent.to, between);
+        assert_eq!(first.one(addr(entry), &sent.bytes).to, client());
+    }
+}
+
+/// What a callee answers for whom we stand: its Request-URI is our own address, or a name of ours.
+#[test]
+fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
+    for uri in [format!("sip:bob@{PROXY}"), "sip:bob@proxy.example".to_owned()] {
+        let mut bed = ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
+        for n in 0..8 {
+            let call_id = format!("call-{n}");
+            let at_hop = bed.invite(&Req::new("INVITE", &call_id, client()));
+            // Its Contact is elsewhere, or we are it.
+            let contact = if n % 2 == 0 { uri.clone() } else { "sip:127.0.4.1".to_owned() };
+            let ok = Resp { contact, ..Resp::new(200, at_hop.to) };
+            let ok = bed.one(at_hop.to, &ok.bytes(&at_hop.bytes));
+            let call = begun(&call_id, "bob", at_hop.to, &at_hop, &ok);
+            for (cseq, method) in [(1, "ACK"), (2, "INFO"), (3, "BYE")] {
+                let request = Req { uri: uri.clone(), ..call.by_caller(method, cseq) };
+                let sent = exchange(&mut bed, &call.caller, &call.callee, &request, 200);
+                assert_eq!(sent.message().uri(), Some(uri.as_bytes()));
+            }
+            // Towards the caller nobody knows the way.
+            let hang_up = Req { uri: uri.clone(), ..call.by_callee("BYE", 4) };
+            assert_eq!(bed.one(call.callee.at, &hang_up.bytes()).status(), 404);
+        }
+        bed.assert_forgets();
+    }
+}
+
+/// The 200 tells the name, so that the ACK, which nobody repeats, finds its address.
+#[test]
+fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
+    let mut bed = ProxyBed::plain();
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let ok = Resp { contact: "sip:bob@phone.example".to_owned(), ..Resp::new(200, callee()) };
+    let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
+    let name = Name { host: "phone.example".to_owned(), port: None };
+    assert_eq!(bed.events, [Event::LookUp(name.clone())]);
+    let found = addr("127.0.4.1:5060");
+    let answer =
+        Resolved { addresses: vec![(found, 1.0)], partial: false, fresh_for: Duration::from_secs(9) };
+    bed.shard.learn(bed.now, &name, &answer);
+    let call = begun("call", "bob", found, &at_hop, &ok);
+    let ack = Req { uri: "sip:bob@phone.example".to_owned(), ..call.by_caller("ACK", 1) };
+    assert_eq!(bed.one(client(), &ack.bytes()).to, found);
+}
+
+/// RFC 3263 §4.1: a URI that asks for another transport than ours gets no datagram.
+#[test]
+fn a_contact_that_asks_for_another_transport_is_refused() {
+    for (transport, is_refused) in
+        [("tcp", true), ("TLS", true), ("ws", true), ("udp", false), ("UDP", false)]
+    {
+        let mut bed = ProxyBed::plain();
+        let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+        let contact = format!("sip:bob@{};transport={transport}", callee());
+        let ok = Resp { contact: contact.clone(), ..Resp::new(200, callee()) };
+        let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
+        let call = begun("call", "bob", callee(), &at_hop, &ok);
+        let sent = bed.one(client(), &Req { uri: contact, ..call.by_caller("BYE", 2) }.bytes());
+        if is_refused {
+            assert_eq!((sent.to, sent.status()), (client(), 502), "{transport}");
+        } else {
+            assert_eq!(sent.to, callee(), "{transport}");
+        }
+    }
+}
+
+/// A call in which nothing leads through us but the route set that the caller was given beforehand: the tokens of the
+/// dialog are none of our business, since we did not record ourselves there.
+#[test]
+fn a_party_that_ignores_record_route_reaches_the_next_hops() {
+    let mut bed = ProxyBed::plain();
+    let mut call = bed.call("call");
+    for routes in [Vec::new(), vec![format!("<sip:{PROXY};lr>")]] {
+        call.caller.routes = routes;
+        let cseq = 2 + call.caller.routes.len() as u32;
+        let sent = bed.one(client(), &call.by_caller("INFO", cseq).bytes());
+        assert_eq!(sent.to, callee());
+    }
+}

@@ -1,0 +1,178 @@
+//! A node that was taken out by a reload: it may end its calls, and has nothing else relayed.
+mod common;
+
+use common::dialog::Dialog;
+use common::text::{Req, Resp, record_routes};
+use common::*;
+use std::net::SocketAddr;
+
+const VICTIM: &str = "127.0.8.8:7000";
+
+fn client() -> SocketAddr {
+    addr("127.0.9.1:6000")
+}
+
+fn outside() -> SocketAddr {
+    addr("127.0.7.7:5080")
+}
+
+/// A pool with a call from outside and one to the outside, both with a node that is then taken out.
+fn bed() -> (Bed, Dialog, Dialog) {
+    let mut bed = Bed::new(Site::plain());
+    let inbound = Dialog::inbound(&mut bed, "inbound", client(), 0);
+    let node = usize::from(bed.slot(inbound.callee.at));
+    let outbound = Dialog::outbound(&mut bed, "outbound", node, outside());
+    take_out(&mut bed, node);
+    (bed, inbound, outbound)
+}
+
+fn take_out(bed: &mut Bed, node: usize) {
+    let stay: Vec<_> = (0..3).filter(|&slot| slot != node).collect();
+    bed.set_members(&stay);
+}
+
+fn to_victim(request: Req) -> Req {
+    Req { uri: format!("sip:{VICTIM}"), ..request }
+}
+
+#[test]
+fn it_relays_nothing_anywhere() {
+    let (_, inbound, outbound) = bed();
+    let node = inbound.callee.at;
+    let new = |method| to_victim(Req::new(method, "new", node));
+    let past = |mut request: Req| {
+        request.routes.push(format!("<sip:{VICTIM};lr>"));
+        request
+    };
+    let attacks = [
+        ("INVITE", new("INVITE")),
+        ("OPTIONS", new("OPTIONS")),
+        ("MESSAGE with a To tag", Req { to_tag: Some("x".to_owned()), ..new("MESSAGE") }),
+        ("CANCEL", new("CANCEL")),
+        ("ACK", new("ACK")),
+        ("in the call of a client", to_victim(inbound.by_callee("INFO", 2))),
+        ("in the call of a client, ACK", to_victim(inbound.by_callee("ACK", 2))),
+        ("in the call of a client, by Route", past(inbound.by_callee("INFO", 2))),
+        (
+            "in the call of a client, without To tag",
+            Req { to_tag: None, ..to_victim(inbound.by_callee("INVITE", 2)) },
+        ),
+        (
+            "in the call of a client, without a token",
+            Req { routes: Vec::new(), ..inbound.by_callee("INFO", 2) },
+        ),
+        ("in its own call", to_victim(outbound.by_caller("INFO", 2))),
+        ("in its own call, by Route", past(outbound.by_caller("INFO", 2))),
+        (
+            "in its own call, another To tag",
+            Req { to_tag: Some("x".to_owned()), ..outbound.by_caller("INFO", 2) },
+        ),
+        (
+            "in its own call, with what the callee was given",
+            Req { routes: outbound.callee.routes.clone(), ..to_victim(outbound.by_caller("INFO", 2)) },
+        ),
+        (
+            "across calls",
+            Req { routes: inbound.callee.routes.clone(), ..to_victim(outbound.by_caller("INFO", 2)) },
+        ),
+    ];
+    let mut reached = Vec::new();
+    for (name, attack) in attacks {
+        let (mut fresh, ..) = bed();
+
+        for sent in fresh.receive(0, node, &attack.bytes()) {
+            if sent.to != node || sent.status() != 403 {
+                reached.push(format!("{name}: {sent:?}"));
+            }
+        }
+    }
+    assert!(reached.is_empty(), "{} attacks succeed:\n{}", reached.len(), reached.join("\n"));
+}
+
+#[test]
+fn its_calls_go_on_and_end() {
+    let (mut bed, inbound, outbound) = bed();
+    for call in [&inbound, &outbound] {
+        call.caller_asks(&mut bed, "ACK", 1);
+        for (cseq, method) in (2..).zip(["INFO", "UPDATE", "INVITE"]) {
+            call.caller_asks(&mut bed, method, cseq);
+            call.callee_asks(&mut bed, method, cseq);
+        }
+    }
+    inbound.callee_asks(&mut bed, "BYE", 9);
+    outbound.caller_asks(&mut bed, "BYE", 9);
+    assert_eq!(bed.shard.counters().tokens_refused, 0);
+    bed.assert_idle();
+}
+
+/// The token names where a party was when the call began; where it went since is remembered beside it.
+#[test]
+fn it_reaches_parties_that_have_moved() {
+    for moved_before in [true, false] {
+        let mut bed = Bed::new(Site::plain());
+        let mut inbound = Dialog::inbound(&mut bed, "inbound", client(), 0);
+        let node = usize::from(bed.slot(inbound.callee.at));
+        let mut outbound = Dialog::outbound(&mut bed, "outbound", node, outside());
+        if !moved_before {
+            take_out(&mut bed, node);
+        }
+        inbound.caller.at = addr("127.0.9.2:7000");
+        inbound.caller_asks(&mut bed, "INVITE", 2);
+        outbound.callee.at = addr("127.0.7.8:7000");
+        outbound.callee_asks(&mut bed, "UPDATE", 2);
+        // And home again, as the token has it.
+        inbound.caller.at = client();
+        inbound.caller_asks(&mut bed, "INVITE", 3);
+        if moved_before {
+            take_out(&mut bed, node);
+        }
+        inbound.callee_asks(&mut bed, "INFO", 3);
+        inbound.caller.at = addr("127.0.9.3:7000");
+        inbound.caller_asks(&mut bed, "UPDATE", 4);
+        inbound.callee_asks(&mut bed, "BYE", 4);
+        outbound.caller_asks(&mut bed, "BYE", 3);
+        bed.assert_idle();
+    }
+}
+
+/// What it had begun when it was taken out: an INVITE is sent again, cancelled, or refused and acknowledged.
+#[test]
+fn what_it_had_begun_ends_in_order() {
+    let mut bed = Bed::new(Site::plain());
+    let node = addr(bed.site.nodes[0].0);
+    let invite = Req { uri: format!("sip:carol@{}", outside()), ..Req::new("INVITE", "begun", node) };
+    let arrived = bed.one(0, node, &invite.bytes());
+    take_out(&mut bed, 0);
+    assert_eq!(bed.one(0, node, &invite.bytes()), arrived, "a repetition");
+    for elsewhere in [to_victim(invite.clone()), to_victim(invite.same_branch("CANCEL", None))] {
+        let refusal = bed.one(0, node, &elsewhere.bytes());
+        assert_eq!((refusal.to, refusal.status()), (node, 403), "{} to another target", elsewhere.method);
+    }
+    assert_eq!(bed.receive(0, node, &to_victim(invite.same_branch("ACK", Some("x"))).bytes()), []);
+    let cancel = bed.one(0, node, &invite.same_branch("CANCEL", None).bytes());
+    assert_eq!((cancel.to, cancel.branch()), (outside(), arrived.branch()));
+    assert_eq!(bed.one(0, outside(), &Resp::new(200, outside()).bytes(&cancel.bytes)).to, node);
+    let refusal = Resp { routes: Some(Vec::new()), ..Resp::new(487, outside()) };
+    assert_eq!(bed.one(0, outside(), &refusal.bytes(&arrived.bytes)).status(), 487);
+    assert_eq!(bed.one(0, node, &Req { cseq: 2, ..invite }.bytes()).status(), 403, "but nothing new");
+    bed.assert_idle();
+}
+
+/// Each side of a call that a node began sees its own token, and a response that begins no call shows none.
+#[test]
+fn a_node_is_given_the_token_of_the_initiator() {
+    for (status, is_led) in [(180, true), (200, true), (302, false), (486, false)] {
+        let mut bed = Bed::new(Site::plain());
+        let node = addr(bed.site.nodes[0].0);
+        let invite = Req { uri: format!("sip:carol@{}", outside()), ..Req::new("INVITE", "call", node) };
+        let arrived = bed.one(0, node, &invite.bytes());
+        let response = Resp::new(status, outside()).bytes(&arrived.bytes);
+        let back = bed.one(0, outside(), &response);
+        assert_ne!(record_routes(&back.bytes), record_routes(&arrived.bytes), "{status}");
+        assert_eq!(bed.one(0, outside(), &response), back, "as often as it comes");
+        take_out(&mut bed, 0);
+        let call = Dialog::of("call", (node, 0), (outside(), 0), &arrived, &back);
+        let prack = bed.one(0, node, &call.by_caller("PRACK", 2).bytes());
+        assert_eq!(prack.to == outside(), is_led, "{status}: {prack:?}");
+    }
+}
