@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -47,6 +47,8 @@ pub struct Settings {
     pub dns: Vec<String>,
     /// Lines of `[log]`.
     pub log: Vec<&'static str>,
+    /// Further lines of `[admin]`.
+    pub admin_more: Vec<String>,
     /// Name of the folder for its file and logs.
     pub name: &'static str,
 }
@@ -67,6 +69,7 @@ impl Settings {
             token: Vec::new(),
             dns: Vec::new(),
             log: Vec::new(),
+            admin_more: Vec::new(),
             name: "balancer",
         }
     }
@@ -77,7 +80,7 @@ impl Settings {
         format!(
             "[listen]\nudp = [{}]\nnames = [{}]\nthreads = {}\n[pool.servers]\nmembers = [{}]\n{}\n\
              [pool.servers.probe]\n{}\n[timers]\n{}\n[token]\nkey = \"{}\"\n{}\n[dns]\n{}\n[log]\n{}\n\
-             [admin]\nlisten = \"{}\"\n[stop]\nwait = \"60s\"\n",
+             [admin]\nlisten = \"{}\"\n{}\n[stop]\nwait = \"60s\"\n",
             listen.join(", "),
             names.join(", "),
             self.threads,
@@ -90,6 +93,7 @@ impl Settings {
             self.dns.join("\n"),
             self.log.join("\n"),
             self.admin,
+            self.admin_more.join("\n"),
         )
     }
 }
@@ -279,6 +283,21 @@ impl Balancer {
         self.child.limit_files(bytes);
     }
 
+    /// Lets it open so many descriptors more than it has now.
+    pub fn limit_descriptors(&self, more: u64) {
+        self.child.limit_descriptors(more);
+    }
+
+    /// Its configuration file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Where its admin interface listens.
+    pub fn admin(&self) -> SocketAddr {
+        self.settings.admin
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.child.folder().join("sarabande.err")).expect("the log is text")
@@ -303,7 +322,8 @@ impl Balancer {
             if let Some(status) = self.child.ended() {
                 panic!("the balancer has ended: {status}");
             }
-            http::request(admin, "GET", "/api/health").ok().filter(|reply| reply.status == 200)
+            // It needs no token.
+            http::request(admin, "GET", "/readyz").ok().filter(|reply| reply.status == 200)
         });
     }
 }

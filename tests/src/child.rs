@@ -61,6 +61,16 @@ impl Child {
             .expect("its limits are ours to set");
     }
 
+    /// Lets it open so many descriptors more than it has now.
+    pub(crate) fn limit_descriptors(&self, more: u64) {
+        let process = Pid::from_child(&self.process);
+        let open =
+            fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).expect("a child can be looked at");
+        let most = Some(open.count() as u64 + more);
+        let limit = Rlimit { current: most, maximum: most };
+        prlimit(Some(process), Resource::Nofile, limit).expect("its limits are ours to set");
+    }
+
     /// Its exit status if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().expect("the state of a child can be asked for")

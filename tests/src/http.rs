@@ -6,19 +6,30 @@ use std::time::Duration;
 
 /// An answer of the admin interface.
 #[derive(Debug, Clone)]
-pub(crate) struct Reply {
+pub struct Reply {
     /// Status code.
-    pub(crate) status: u16,
+    pub status: u16,
     /// Body, as text.
-    pub(crate) body: String,
+    pub body: String,
 }
 
 /// Sends `method path` to `address`. HTTP/1.0, so that the body ends where the connection does.
-pub(crate) fn request(address: SocketAddr, method: &str, path: &str) -> io::Result<Reply> {
+///
+/// # Errors
+/// No connection, or no answer in 10 s.
+pub fn request(address: SocketAddr, method: &str, path: &str) -> io::Result<Reply> {
+    request_with(address, method, path, &format!("Host: {address}\r\n"))
+}
+
+/// The same with these header fields, each with its line end.
+///
+/// # Errors
+/// No connection, or no answer in 10 s.
+pub fn request_with(address: SocketAddr, method: &str, path: &str, fields: &str) -> io::Result<Reply> {
     let limit = Duration::from_secs(10);
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;
-    write!(stream, "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
+    write!(stream, "{method} {path} HTTP/1.0\r\n{fields}Content-Length: 0\r\n\r\n")?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);

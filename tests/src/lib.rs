@@ -12,7 +12,7 @@ mod balancer;
 mod child;
 mod dns;
 mod field;
-mod http;
+pub mod http;
 mod link;
 mod message;
 mod proxy;

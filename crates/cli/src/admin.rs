@@ -3,7 +3,10 @@
 use crate::address;
 use crate::command::run::configuration;
 use anyhow::{Context, Result, anyhow, bail};
+use config::{Bearer, Config};
 use serde::de::DeserializeOwned;
+use server::admin::token;
+use std::env;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -15,6 +18,13 @@ const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 806
 
 /// Longest silence of a server that is there. It answers in milliseconds, but walks long tables for some questions.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The token, where no file says it: a command line would show it to everyone on the machine.
+const VARIABLE: &str = "SARABANDE_ADMIN_TOKEN";
+
+/// What to do where the server asks for a token and got none, or another one.
+const ASKED: &str = "Name the server's file with --config, or a file that holds the token with --token-file, or set \
+                     SARABANDE_ADMIN_TOKEN.";
 
 /// A failure with an exit code of its own. All others exit with 1.
 #[derive(Debug)]
@@ -57,6 +67,10 @@ pub(crate) struct Target {
     /// The server's configuration file, to find its admin interface.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// File with the token that the admin interface asks for; without it `SARABANDE_ADMIN_TOKEN` of the environment, or
+    /// the token of the server whose file `--config` names.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 }
 
 /// An answer of the admin interface.
@@ -80,7 +94,11 @@ impl Target {
     }
 
     fn send_within(&self, patience: Duration, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
-        let address = self.address()?;
+        let config = self.config.as_deref().map(configuration).transpose()?;
+        let address = self.address(config.as_ref())?;
+        let token = self.token(config.as_ref())?;
+        let credentials = token.map(|token| format!("Authorization: Bearer {}\r\n", token.text()));
+        let credentials = credentials.unwrap_or_default();
         let mut stream = TcpStream::connect_timeout(&address, patience)
             .map_err(|error| unreachable(address, error.kind()))?;
         let mut bytes = Vec::new();
@@ -89,7 +107,7 @@ impl Target {
             // The address, not the name that was given: the server refuses names on loopback.
             write!(
                 stream,
-                "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                "{method} {path} HTTP/1.1\r\nHost: {address}\r\n{credentials}Connection: close\r\nContent-Length: {}\r\n\r\n",
                 body.len()
             )?;
             stream.write_all(body)?;
@@ -103,15 +121,28 @@ impl Target {
         Reply::parse(&bytes).with_context(|| format!("{address} is no admin interface of sarabande"))
     }
 
-    fn address(&self) -> Result<SocketAddr> {
-        if let Some(file) = &self.config {
-            let config = configuration(file)?;
+    fn address(&self, config: Option<&Config>) -> Result<SocketAddr> {
+        if let (Some(file), Some(config)) = (&self.config, config) {
             let listen = config.admin.listen;
             return listen
                 .map(reachable)
                 .with_context(|| format!("{}: [admin] listen is off", file.display()));
         }
         self.admin.as_deref().map_or(Ok(DEFAULT), parse_url)
+    }
+
+    /// What is sent to the server, if anything is: the nearer to the command, the stronger.
+    fn token(&self, config: Option<&Config>) -> Result<Option<Bearer>> {
+        if let Some(file) = &self.token_file {
+            return Ok(Some(token::read(file).context("--token-file")?));
+        }
+        if let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
+            let token = text.to_str().and_then(Bearer::parse);
+            return token.map(Some).with_context(|| format!("{VARIABLE} of the environment holds no token"));
+        }
+        let (Some(file), Some(config)) = (&self.config, config) else { return Ok(None) };
+        token::of(&config.admin, file)
+            .context("the token of the admin interface, which the server's start makes, cannot be read")
     }
 }
 
@@ -174,6 +205,9 @@ impl Reply {
 
     /// The answer, or as an error the text that says what is wrong.
     pub(crate) fn json<T: DeserializeOwned>(&self, fine: &[u16]) -> Result<T> {
+        if self.status == 401 {
+            bail!("{}{ASKED}", self.body);
+        }
         if !fine.contains(&self.status) {
             let text = self.body.trim_end();
             bail!(
@@ -217,7 +251,7 @@ mod tests {
     #[test]
     fn where_nobody_listens_the_error_says_what_to_do() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let target = Target { admin: Some(free.to_string()), config: None };
+        let target = Target { admin: Some(free.to_string()), ..Target::default() };
         let error = target.send("GET", "/", b"").err().unwrap();
         assert_eq!(Exit::code_of(&error), Exit::NO_SERVER);
         let text = error.to_string();
@@ -228,7 +262,7 @@ mod tests {
     fn a_server_that_hangs_is_none_that_answers() {
         // Nobody accepts, and the connection stands all the same.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), config: None };
+        let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), ..Target::default() };
         let error = target.send_within(Duration::from_millis(100), "GET", "/", b"").err().unwrap();
         assert_eq!(Exit::code_of(&error), Exit::NO_SERVER);
         let text = format!("{error:#}");
@@ -238,7 +272,7 @@ mod tests {
     #[test]
     fn a_whole_exchange() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), config: None };
+        let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), ..Target::default() };
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut bytes = [0; 1024];
@@ -254,6 +288,34 @@ mod tests {
         let request = server.join().unwrap();
         assert!(request.starts_with("POST /api/x?y=z HTTP/1.1\r\n"), "{request}");
         assert!(request.contains("\r\nContent-Length: 4\r\n"), "{request}");
+    }
+
+    #[test]
+    fn the_token_comes_from_the_file_that_is_named() {
+        let folder = env::temp_dir().join(format!("sarabande-cli-token-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, configured) = (folder.join("token"), folder.join("sarabande.toml"));
+        let text =
+            "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.x]\nmembers = [\"127.0.0.2\"]\n[admin]\nlisten = ";
+        std::fs::write(&file, "given-0123456789\n").unwrap();
+        let found = |listen: &str, token_file: Option<&PathBuf>| {
+            std::fs::write(&configured, format!("{text}{listen}")).unwrap();
+            let config = configuration(&configured).unwrap();
+            let config_file = Some(configured.clone());
+            let target = Target { config: config_file, token_file: token_file.cloned(), ..Target::default() };
+            target.token(Some(&config)).map(|token| token.map(|token| token.text().to_owned()))
+        };
+        assert_eq!(found("\"127.0.0.1:8060\"", None).unwrap(), None);
+        let set = "\"127.0.0.1:8060\"\ntoken = \"set-0123456789ab\"";
+        assert_eq!(found(set, None).unwrap().as_deref(), Some("set-0123456789ab"));
+        assert_eq!(found(set, Some(&file)).unwrap().as_deref(), Some("given-0123456789"));
+        let error = format!("{:#}", found("\"0.0.0.0:8060\"", None).unwrap_err());
+        assert!(error.contains("sarabande.admin-token"), "{error}");
+        std::fs::write(folder.join("sarabande.admin-token"), "made-0123456789a\n").unwrap();
+        assert_eq!(found("\"0.0.0.0:8060\"", None).unwrap().as_deref(), Some("made-0123456789a"));
+        std::fs::write(&file, "short").unwrap();
+        assert!(format!("{:#}", found(set, Some(&file)).unwrap_err()).contains("16 or more"));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

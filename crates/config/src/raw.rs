@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{
-    AdminListen, Advertised, Bound, Choice, Count, DAY, DnsServer, Flag, HOUR, HopAddress, KeyPath, KeyText,
-    MINUTE, MemberAddress, PolicyName, Ratio, SECOND, ServedName, Size, Time, YEAR,
+    AdminListen, Advertised, BearerText, Bound, Choice, Count, DAY, DnsServer, Flag, HOUR, HopAddress,
+    KeyPath, KeyText, MINUTE, MemberAddress, PolicyName, Ratio, SECOND, ServedName, Size, Time, YEAR,
 };
 use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat, Orphans};
@@ -251,17 +251,27 @@ impl Default for RawToken {
     }
 }
 
-/// HTTP: status, metrics and administration. It asks for no password: keep it on loopback or in a network of your own.
+/// HTTP: status, metrics and administration. On an address that other machines can reach it asks for a token.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawAdmin {
-    /// Local address and port; `""` or `false` = off.
+    /// Local address and port; `""` or `false` = off. On another address than loopback each request has to show the
+    /// token, as `Authorization: Bearer TOKEN`; `/healthz` and `/readyz` do not. The token is not encrypted on its way.
     pub(crate) listen: Setting<AdminListen>,
+    /// The token; one that is set is asked for on loopback, too. Without one a random token is made at the first start
+    /// that needs it and kept beside this file, as `NAME.admin-token`, readable by its owner only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<BearerText>", extend("x-default" = "made once and kept"))]
+    pub(crate) token: Option<Setting<BearerText>>,
+    /// File with the token, instead of `token`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<KeyPath>", extend("x-default" = "none"))]
+    pub(crate) token_file: Option<Setting<KeyPath>>,
 }
 
 impl Default for RawAdmin {
     fn default() -> Self {
-        Self { listen: "127.0.0.1:8060".into() }
+        Self { listen: "127.0.0.1:8060".into(), token: None, token_file: None }
     }
 }
 

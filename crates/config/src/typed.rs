@@ -295,11 +295,47 @@ impl fmt::Debug for Token {
     }
 }
 
+/// What a request to the admin interface has to show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bearer(String);
+
+impl Bearer {
+    /// Fewest characters: what can be guessed keeps nobody out.
+    const MIN: usize = 16;
+
+    /// A token as RFC 6750 §2.1 has it (`b64token`), if the text is one, and long enough.
+    pub fn parse(text: &str) -> Option<Self> {
+        let characters = text.trim_end_matches('=');
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+        let good = characters.len() >= Self::MIN && characters.bytes().all(is_token);
+        good.then(|| Self(text.to_owned()))
+    }
+
+    /// Of what a file holds: the token, with or without a line end.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Self::parse(std::str::from_utf8(bytes).ok()?.trim())
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Without the text: configurations end up in logs.
+impl fmt::Debug for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bearer(..)")
+    }
+}
+
 /// `[admin]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// HTTP listener; `None` = off.
     pub listen: Option<SocketAddr>,
+    /// What requests have to show; `None`: the file has none.
+    pub token: Option<Bearer>,
 }
 
 /// `[log]`

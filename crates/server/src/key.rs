@@ -1,6 +1,7 @@
-//! The secret of the tokens when the configuration names none: made once and kept beside the configuration, so
-//! that calls outlive a restart without anybody having to think of keys.
+//! Secrets that the configuration does not name: made once and kept beside it. That of the route tokens, so that calls
+//! outlive a restart without anybody having to think of keys, and that of the admin interface.
 
+use crate::admin::token;
 use config::Config;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -14,19 +15,20 @@ pub(crate) fn beside(path: &Path) -> PathBuf {
     path.with_extension("key")
 }
 
-/// Whether the kept secret, if there is one already, can be used: what a start would say of it.
+/// Whether the kept secrets, if there are any already, can be used: what a start would say of them.
 ///
 /// # Errors
 /// Why not, and what helps.
 pub fn check(config: &Config, path: &Path) -> io::Result<()> {
-    if config.token.key.is_some() {
-        return Ok(());
+    let key = config.token.key.is_none().then(|| beside(path));
+    for file in key.into_iter().chain(token::kept(&config.admin, path)) {
+        match read(&file) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
+            // One that is not there is made. A start says what comes of one that cannot be read.
+            _ => {}
+        }
     }
-    match read(&beside(path)) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
-        // One that is not there is made, one that cannot be read is done without.
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// A secret from the operating system.
@@ -44,7 +46,7 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
     }
     let key = random()?;
     // Whole under another name first: a crash, or a full disk, must not leave half a key where it is looked for.
-    let draft = file.with_extension(format!("key.{}", std::process::id()));
+    let draft = file.with_added_extension(std::process::id().to_string());
     let kept = write(&draft, key).and_then(|()| std::fs::hard_link(&draft, file));
     let _ = std::fs::remove_file(&draft);
     match kept {
@@ -109,6 +111,11 @@ mod tests {
         assert!(check(&configured(""), &file).is_err());
         let other = "[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"";
         assert!(check(&configured(other), &file).is_ok(), "it is not looked at");
+        let exposed = format!("{other}\n[admin]\nlisten = \"0.0.0.0:8060\"");
+        std::fs::write(token::file_beside(&file), "abc").unwrap();
+        let error = check(&configured(&exposed), &file).unwrap_err().to_string();
+        assert!(error.contains(".admin-token does not hold"), "{error}");
+        std::fs::remove_file(token::file_beside(&file)).unwrap();
         assert!(check(&configured(""), Path::new("/nowhere.toml")).is_ok(), "it will be made");
         std::fs::remove_file(&file).unwrap();
     }

@@ -17,7 +17,7 @@ pub mod socket;
 
 pub use clock::Clock;
 pub use handle::Handle;
-pub use key::check as check_kept_key;
+pub use key::check as check_kept_secrets;
 pub use report::{
     ExplainReport, Figures, MemberReport, MemberStanding, SessionReport, ShardTotals, Standing, Totals,
 };

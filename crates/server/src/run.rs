@@ -14,7 +14,7 @@ use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use balance::{Balancer, Places};
 use base::Outbox;
-use config::Config;
+use config::{Bearer, Config};
 use node::{ProxyShard, Role, Shard, Tokens};
 use std::io;
 use std::net::SocketAddr;
@@ -46,7 +46,8 @@ pub struct Server {
     reports: mpsc::UnboundedReceiver<Report>,
     asks: mpsc::UnboundedReceiver<Ask>,
     handle: Handle,
-    admin: Option<TcpListener>,
+    /// Its listener, and what requests have to show.
+    admin: Option<(TcpListener, Option<Bearer>)>,
 }
 
 impl Server {
@@ -67,7 +68,8 @@ impl Server {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let admin = open_admin(config.admin.listen).await?;
+        let token = admin::token::required(&config.admin, path.as_deref())?;
+        let admin = open_admin(config.admin.listen).await?.map(|listener| (listener, token));
         let sockets = open_all(&config, &binds, count)?;
         let secret = secret(&config, path.as_deref())?;
         let tokens = apply::tokens(&config, secret);
@@ -109,7 +111,9 @@ impl Server {
     /// # Errors
     /// When a shard died, which is a bug.
     pub async fn run(self) -> Result<(), String> {
-        let admin = self.admin.map(|listener| tokio::spawn(admin::serve(listener, self.handle)));
+        let handle = self.handle;
+        let serve = |(listener, token)| tokio::spawn(admin::serve(listener, handle, token));
+        let admin = self.admin.map(serve);
         let outcome = self.control.run(self.reports, self.asks).await;
         if let Some(task) = admin {
             task.abort();

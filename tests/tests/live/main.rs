@@ -5,6 +5,7 @@
 //! [`Server::finish_clean`], it shows that ACK, BYE and all the rest of each dialog reached the server that
 //! answered the INVITE.
 
+mod admin;
 mod balancing;
 mod calls;
 mod change;

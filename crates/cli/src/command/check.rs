@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Ok(config) => config,
             Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
         };
-        if let Err(error) = server::check_kept_key(&config, file) {
+        if let Err(error) = server::check_kept_secrets(&config, file) {
             bail!("{} is fine, but not what lies beside it: {error}", file.display());
         }
         print_line!("{}: fine: {}", file.display(), config.summary())?;

@@ -2,6 +2,7 @@
 //!
 //! Each function reads all of its keys before it gives up, so that one mistake hides no other.
 
+mod admin;
 mod listen;
 pub(crate) mod pool;
 mod proxy;
@@ -12,7 +13,7 @@ use std::path::Path;
 
 use crate::raw::RawConfig;
 use crate::report::Report;
-use crate::typed::{Admin, Config, Dns, Listen, Log, Role, Stop};
+use crate::typed::{Config, Dns, Listen, Log, Role, Stop};
 
 /// The typed configuration; `None` when something was reported.
 pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
@@ -20,7 +21,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let role = role(raw, &listen, report);
     let timers = timers::check(&raw.timers, report);
     let token = token::check(&raw.token, directory, report);
-    let admin = report.read(&raw.admin.listen);
+    let admin = admin::check(&raw.admin, directory, report);
     let level = report.read(&raw.log.level);
     let format = report.read(&raw.log.format);
     let wait = report.read(&raw.stop.wait);
@@ -34,7 +35,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         role: role?,
         timers: timers?,
         token: token?,
-        admin: Admin { listen: admin? },
+        admin: admin?,
         log: Log { level: level?, format: format? },
         stop: Stop { wait: wait? },
         dns: Dns { refresh: refresh?, servers },

@@ -12,7 +12,7 @@ pub(super) fn check(raw: &RawToken, directory: &Path, report: &mut Report<'_>) -
     let key = match (&raw.key, &raw.key_file) {
         (None, None) => Some(None),
         (Some(key), None) => report.read(key).map(Some),
-        (None, Some(path)) => key_file(path, directory, report).map(Some),
+        (None, Some(path)) => secret_file(path, directory, &KEY, report).map(Some),
         (Some(key), Some(_)) => {
             report.secret_conflict(key, "expected either `key` or `key_file`, not both; remove one");
             None
@@ -24,8 +24,28 @@ pub(super) fn check(raw: &RawToken, directory: &Path, report: &mut Report<'_>) -
     Some(Token { key: key?, previous_keys: previous_keys?, lifetime: lifetime? })
 }
 
-/// Reads the key from its file, which is found from the configuration's own directory.
-fn key_file(setting: &Setting<KeyPath>, directory: &Path, report: &mut Report<'_>) -> Option<[u8; 16]> {
+/// A secret that may stand in a file of its own.
+pub(super) struct InFile<T> {
+    pub(super) read: fn(&[u8]) -> Option<T>,
+    /// What the file has to hold.
+    pub(super) holds: &'static str,
+    /// What may be wrong with it instead.
+    pub(super) or: &'static str,
+}
+
+const KEY: InFile<[u8; 16]> = InFile {
+    read: key_from_bytes,
+    holds: "16 bytes, as they are, as 32 hex digits or in base64",
+    or: "bytes that are none of these",
+};
+
+/// Reads a secret from its file, which is found from the configuration's own directory.
+pub(super) fn secret_file<T>(
+    setting: &Setting<KeyPath>,
+    directory: &Path,
+    secret: &InFile<T>,
+    report: &mut Report<'_>,
+) -> Option<T> {
     let path = directory.join(report.read(setting)?);
     let place = path.display();
     match std::fs::read(&path) {
@@ -34,16 +54,16 @@ fn key_file(setting: &Setting<KeyPath>, directory: &Path, report: &mut Report<'_
             None
         }
         Ok(bytes) => {
-            let key = key_from_bytes(&bytes);
-            if key.is_none() {
+            let read = (secret.read)(&bytes);
+            if read.is_none() {
+                let InFile { holds, or, .. } = secret;
                 let remedy = format!(
-                    "expected {place} to hold 16 bytes, as they are, as 32 hex digits or in base64; it holds {} bytes \
-                     that are none of these; make one with `openssl rand -hex 16`",
+                    "expected {place} to hold {holds}; it holds {} {or}; make one with `openssl rand -hex 16`",
                     bytes.len()
                 );
                 report.conflict(setting, remedy);
             }
-            key
+            read
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use choice::{Choice, Names, PolicyName};
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use name::{MemberAddress, ServedName};
 pub(crate) use number::{Count, Flag, Ratio, Size};
-pub(crate) use secret::{KeyPath, KeyText, key_from_bytes};
+pub(crate) use secret::{BearerText, KeyPath, KeyText, key_from_bytes};
 pub(crate) use spread::Times;
 
 use schemars::Schema;

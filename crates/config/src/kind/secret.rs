@@ -4,12 +4,17 @@ use schemars::{Schema, json_schema};
 
 use super::{Kind, Refusal};
 use crate::setting::Leaf;
+use crate::typed::Bearer;
 
 /// A `SipHash` key as text.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyText;
 
-/// Path of a file that holds a key.
+/// A bearer token as text.
+#[derive(Debug, Clone)]
+pub(crate) struct BearerText;
+
+/// Path of a file that holds a secret.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyPath;
 
@@ -33,6 +38,30 @@ impl Kind for KeyText {
             "title": "16 bytes as 32 hex digits or in base64",
             "type": "string",
             "pattern": "^([0-9A-Fa-f]{32}|[-_+/0-9A-Za-z]{21}[AQgw](==)?)$",
+            "writeOnly": true,
+        })
+    }
+}
+
+const BEARER: &str =
+    "expected a token of 16 or more letters, digits and -._~+/; make one with `openssl rand -hex 16`";
+
+impl Kind for BearerText {
+    type Value = Bearer;
+    const SECRET: bool = true;
+
+    fn read(leaf: &Leaf) -> Result<Bearer, Refusal> {
+        match leaf {
+            Leaf::Text(text) => Bearer::parse(text).ok_or_else(|| Refusal::new(BEARER)),
+            _ => Err(Refusal::new(BEARER)),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "title": "16 or more letters, digits and -._~+/",
+            "type": "string",
+            "pattern": "^[-._~+/0-9A-Za-z]{16,}=*$",
             "writeOnly": true,
         })
     }
@@ -110,6 +139,19 @@ mod tests {
         }
         assert_eq!(key_from_bytes(&KEY), Some(KEY));
         assert_eq!(KeyText::read(&"_-__________________-w".into()).map(|key| key[0]), Ok(0xff));
+    }
+
+    #[test]
+    fn a_bearer_token_is_long_and_of_the_characters_of_its_rfc() {
+        for good in ["0123456789abcdef", "MDEyMzQ1Njc4OWFiY2RlZg==", "-._~+/-._~+/-._~"] {
+            assert_eq!(
+                BearerText::read(&good.into()).map(|token| token.text().to_owned()),
+                Ok(good.to_owned())
+            );
+        }
+        for bad in ["", "0123456789abcde", "0123456789abcde=", "0123456789 abcdef", "0123456789abcdef\n"] {
+            assert!(BearerText::read(&bad.into()).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -18,6 +18,8 @@ const SOME_CALLER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::L
 
 pub(super) fn routes(handle: Handle) -> Router {
     Router::new()
+        .route("/healthz", get(alive))
+        .route("/readyz", get(ready))
         .route("/api/health", get(health))
         .route("/api/members", get(members))
         .route("/api/sessions", get(sessions))
@@ -79,6 +81,17 @@ async fn health(State(handle): State<Handle>, uri: Uri) -> Result<(StatusCode, J
     let health = Health::new(&handle.standing().await.map_err(gone)?);
     let status = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok((status, Json(health)))
+}
+
+/// Whether the process runs: that it answers is the answer.
+async fn alive() -> &'static str {
+    "alive\n"
+}
+
+/// Whether new calls are taken, and nothing else.
+async fn ready(State(handle): State<Handle>) -> Result<&'static str, Failure> {
+    let is_ready = handle.standing().await.is_ok_and(|standing| Health::new(&standing).healthy);
+    is_ready.then_some("ready\n").ok_or_else(|| gone("no new calls are taken".to_owned()))
 }
 
 async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
@@ -161,7 +174,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     Ok(([kind], metrics::page(&figures)).into_response())
 }
 
-const PATHS: &str = "GET /api/health, /api/members, /api/sessions, /api/proxy, /metrics; \
+const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /metrics; \
                      POST /api/drain, /api/undrain, /api/reload, /api/stop, /api/explain";
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {

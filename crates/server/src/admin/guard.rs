@@ -1,35 +1,62 @@
-//! Keeps web pages out. A browser on the operator's machine reaches loopback, so any page that it shows could send
-//! requests here: it cannot read the answers, but a POST would be obeyed.
+//! Keeps out strangers, who have no token, and web pages. A browser on the operator's machine reaches loopback, so any
+//! page that it shows could send requests here: it cannot read the answers, but a POST would be obeyed.
 
-use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, Request};
+use super::token;
+use axum::Extension;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::serve::IncomingStream;
+use config::Bearer;
 use std::net::{IpAddr, SocketAddr};
-use tokio::net::TcpListener;
+use std::sync::Arc;
 
 /// The address that the client connected to; `None` when the connection is gone already.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Local(Option<SocketAddr>);
+pub(super) struct Local(pub(super) Option<SocketAddr>);
 
-impl Connected<IncomingStream<'_, TcpListener>> for Local {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self(stream.io().local_addr().ok())
+/// What an orchestrator asks without a token; the answers tell nothing else.
+pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Passes on what comes with the token, if there is one, from a tool or from a page of this listener itself.
+pub(super) async fn check(
+    State(token): State<Option<Arc<Bearer>>>,
+    Extension(local): Extension<Local>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let page = match local.0.map(|local| refusal(local, request.headers())) {
+        Some(None) => None,
+        Some(Some(why)) => Some(why),
+        None => Some("the connection is gone\n"),
+    };
+    if let Some(why) = page {
+        return (StatusCode::FORBIDDEN, why).into_response();
     }
+    let is_open = OPEN.contains(&request.uri().path());
+    if token.is_some_and(|token| !is_open && !shows(&token, request.headers())) {
+        let ask = [(header::WWW_AUTHENTICATE, "Bearer")];
+        return (StatusCode::UNAUTHORIZED, ask, NO_TOKEN).into_response();
+    }
+    next.run(request).await
 }
 
-/// Passes on what comes from a tool, or from a page of this listener itself.
-pub(super) async fn check(ConnectInfo(local): ConnectInfo<Local>, request: Request, next: Next) -> Response {
-    match local.0.map(|local| refusal(local, request.headers())) {
-        Some(None) => next.run(request).await,
-        Some(Some(why)) => (StatusCode::FORBIDDEN, why).into_response(),
-        None => StatusCode::FORBIDDEN.into_response(),
-    }
+const NO_TOKEN: &str = "a token is needed here, as `Authorization: Bearer TOKEN`: that of [admin] in the configuration, or \
+                        of NAME.admin-token beside it\n";
+
+/// Whether a request has the token, by RFC 6750 §2.1.
+fn shows(token: &Bearer, headers: &HeaderMap) -> bool {
+    let mut fields = headers.get_all(header::AUTHORIZATION).iter();
+    let shown = fields.next().and_then(|field| {
+        let (scheme, shown) = field.as_bytes().split_at_checked("Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then_some(shown.trim_ascii())
+    });
+    fields.next().is_none() && shown.is_some_and(|shown| token::is_same(token, shown))
 }
 
 fn refusal(local: SocketAddr, headers: &HeaderMap) -> Option<&'static str> {
+    // A listener on `[::]` sees IPv4 in the clothes of IPv6 (RFC 4291 §2.5.5.2).
+    let local = SocketAddr::new(local.ip().to_canonical(), local.port());
     if headers.get_all(header::ORIGIN).iter().any(|origin| !is_own(local, origin.as_bytes())) {
         return Some("requests of other sites' pages are refused\n");
     }
@@ -103,6 +130,33 @@ mod tests {
         assert!(host("127.0.0.1:8060", "evil.example:8060"));
         assert!(host("127.0.0.1:8060", "localhost.evil.example"));
         assert!(!host("10.0.0.1:8060", "sip-edge.example:8060"), "other addresses may have names");
+    }
+
+    #[test]
+    fn loopback_is_loopback_on_a_listener_of_both_families() {
+        let mapped = "[::ffff:127.0.0.1]:8060";
+        assert!(refused(mapped, &[(header::HOST, "evil.example:8060")]));
+        assert!(refused(mapped, &[(header::ORIGIN, "http://evil.example")]));
+        for own in ["http://127.0.0.1:8060", "http://localhost:8060"] {
+            assert!(!refused(mapped, &[(header::ORIGIN, own), (header::HOST, "127.0.0.1:8060")]), "{own}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_shown_once_and_as_a_bearer() {
+        let token = Bearer::parse("0123456789abcdef").unwrap();
+        let shown = |fields: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for field in fields {
+                headers.append(header::AUTHORIZATION, field.parse().unwrap());
+            }
+            shows(&token, &headers)
+        };
+        assert!(shown(&["Bearer 0123456789abcdef"]) && shown(&["bearer  0123456789abcdef "]));
+        for wrong in ["", "0123456789abcdef", "Basic 0123456789abcdef", "Bearer", "Bearer 0123456789abcdeg"] {
+            assert!(!shown(&[wrong]), "{wrong}");
+        }
+        assert!(!shown(&[]) && !shown(&["Bearer wrong-but-first", "Bearer 0123456789abcdef"]));
     }
 
     #[test]

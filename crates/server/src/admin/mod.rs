@@ -1,26 +1,32 @@
 //! The admin interface: HTTP with a JSON API and metrics for Prometheus. `docs/admin.md` describes it for users.
 //!
-//! It asks for no password, so it listens on loopback unless told otherwise, and refuses what a web page in an
-//! operator's browser might send. All it knows and does goes through a [`Handle`].
+//! It listens on loopback unless told otherwise, and asks for a token where other machines reach it. It refuses what a
+//! web page in an operator's browser might send. All it knows and does goes through a [`Handle`].
 //!
 //! - [`view`]: the shapes of the JSON, for both sides of the connection,
 //! - `api`: what each path answers,
-//! - `guard`: what keeps web pages out,
+//! - `guard`: what keeps strangers and web pages out,
+//! - [`token`]: what a request has to show,
+//! - `serve`: connections,
 //! - `metrics`: the text that Prometheus reads.
 
 mod api;
 mod guard;
 mod metrics;
+mod serve;
 #[cfg(test)]
 mod tests;
+pub mod token;
 pub mod view;
 
 use crate::Handle;
-use std::io;
+use config::Bearer;
+use serve::Limits;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Answers requests until the task is aborted.
-pub(crate) async fn serve(listener: TcpListener, handle: Handle) -> io::Result<()> {
-    let app = api::routes(handle).layer(axum::middleware::from_fn(guard::check));
-    axum::serve(listener, app.into_make_service_with_connect_info::<guard::Local>()).await
+/// Answers requests until the task is aborted; `token` is what they have to show.
+pub(crate) async fn serve(listener: TcpListener, handle: Handle, token: Option<Bearer>) {
+    let guard = axum::middleware::from_fn_with_state(token.map(Arc::new), guard::check);
+    serve::serve(listener, api::routes(handle).layer(guard), Limits::default()).await;
 }

@@ -101,6 +101,7 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
         ("[listen] threads", new.listen.threads != old.listen.threads),
         ("[listen] receive_buffer", new.listen.receive_buffer != old.listen.receive_buffer),
         ("[admin] listen", new.admin.listen != old.admin.listen),
+        ("[admin] token", new.admin.token != old.admin.token),
         ("[log] level", new.log.level != old.log.level),
         ("[log] format", new.log.format != old.log.format),
     ];

@@ -1,0 +1,156 @@
+//! The bearer token of the admin interface (RFC 6750 §2.1): asked for wherever other machines may reach it.
+
+use crate::key;
+use config::{Admin, Bearer};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Where the token is kept that was made for the configuration at `path`: `sarabande.toml` has `sarabande.admin-token`.
+pub fn file_beside(path: &Path) -> PathBuf {
+    path.with_extension("admin-token")
+}
+
+/// Whether only this machine reaches what listens there.
+pub fn is_private(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// What a request has to show; `None`: nothing. Where the configuration names no token but needs one, it is made once and
+/// kept in a file that only its owner reads.
+///
+/// # Errors
+/// When it cannot be kept: then nobody could know it.
+pub(crate) fn required(admin: &Admin, path: Option<&Path>) -> io::Result<Option<Bearer>> {
+    let Some(address) = admin.listen else { return Ok(None) };
+    if is_private(address) {
+        return Ok(admin.token.clone());
+    }
+    let (token, from) = match (&admin.token, path.map(file_beside)) {
+        (Some(token), _) => (token.clone(), "[admin]".to_owned()),
+        (None, Some(file)) => (made(&file, address)?, file.display().to_string()),
+        (None, None) => {
+            return Err(cannot_keep(address, "there is no configuration file beside which to keep it"));
+        }
+    };
+    tracing::warn!(
+        %address,
+        token = from,
+        "other machines can reach the admin interface: it asks for the token, which is not encrypted on the way"
+    );
+    Ok(Some(token))
+}
+
+fn made(file: &Path, address: SocketAddr) -> io::Result<Bearer> {
+    match key::keep(file) {
+        Ok(key) => {
+            let digits = format!("{:032x}", u128::from_be_bytes(key));
+            Ok(Bearer::parse(&digits).expect("32 hexadecimal digits are a token"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
+        Err(error) => Err(cannot_keep(address, &format!("{}: {error}", file.display()))),
+    }
+}
+
+/// Where the token is kept that the configuration at `path` needs and does not name.
+pub(crate) fn kept(admin: &Admin, path: &Path) -> Option<PathBuf> {
+    let is_made = admin.token.is_none() && admin.listen.is_some_and(|listen| !is_private(listen));
+    is_made.then(|| file_beside(path))
+}
+
+/// The token of the server whose configuration is at `path`; `None`: it asks for none.
+///
+/// # Errors
+/// When the file in which it is kept cannot be read.
+pub fn of(admin: &Admin, path: &Path) -> io::Result<Option<Bearer>> {
+    match kept(admin, path) {
+        Some(file) => read(&file).map(Some),
+        None => Ok(admin.token.clone()),
+    }
+}
+
+/// The token in a file.
+///
+/// # Errors
+/// When the file cannot be read or holds something else.
+pub fn read(file: &Path) -> io::Result<Bearer> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
+    Bearer::from_bytes(&bytes).ok_or_else(|| {
+        let text =
+            format!("{} does not hold a token of 16 or more letters, digits and -._~+/", file.display());
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })
+}
+
+fn cannot_keep(address: SocketAddr, why: &str) -> io::Error {
+    let text = format!(
+        "[admin] listens on {address}, which other machines can reach, so it needs a token, and one that is made cannot be \
+         kept: {why}. Set [admin] token_file, or listen on 127.0.0.1"
+    );
+    io::Error::other(text)
+}
+
+/// Whether both are the same, in a time that tells nothing of where they differ.
+pub(super) fn is_same(token: &Bearer, shown: &[u8]) -> bool {
+    let token = token.text().as_bytes();
+    let differing = token.iter().zip(shown).fold(0, |all, (a, b)| all | (a ^ b));
+    token.len() == shown.len() && std::hint::black_box(differing) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn admin(listen: &str, token: Option<&str>) -> Admin {
+        let listen = Some(listen.parse().unwrap());
+        Admin { listen, token: token.and_then(Bearer::parse) }
+    }
+
+    #[test]
+    fn loopback_needs_none_and_asks_for_one_that_is_set() {
+        for listen in ["127.0.0.1:8060", "[::1]:8060", "[::ffff:127.0.0.1]:8060"] {
+            assert_eq!(required(&admin(listen, None), None).unwrap(), None, "{listen}");
+            let set = admin(listen, Some("0123456789abcdef"));
+            assert_eq!(required(&set, None).unwrap(), set.token, "{listen}");
+        }
+        assert_eq!(required(&Admin { listen: None, token: None }, None).unwrap(), None);
+    }
+
+    #[test]
+    fn what_others_reach_has_a_token_of_its_own_that_is_kept() {
+        let path = std::env::temp_dir().join(format!("sarabande-admin-{}.toml", std::process::id()));
+        let file = file_beside(&path);
+        for listen in ["0.0.0.0:8060", "[::]:8060", "192.0.2.1:8060"] {
+            let made = required(&admin(listen, None), Some(&path)).unwrap().expect("one is needed");
+            assert_eq!(made.text().len(), 32);
+            let kept = std::fs::read_to_string(&file).unwrap();
+            assert_eq!(kept.trim(), made.text());
+            assert_eq!(of(&admin(listen, None), &path).unwrap(), Some(made.clone()));
+            let set = admin(listen, Some("0123456789abcdef"));
+            assert_eq!(of(&set, &path).unwrap(), set.token, "what is set counts");
+            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+            let error = required(&admin(listen, None), None).unwrap_err().to_string();
+            assert!(error.contains("token_file"), "{error}");
+        }
+        std::fs::remove_file(file).unwrap();
+        let nowhere = Path::new("/proc/nowhere/sarabande.toml");
+        let error = required(&admin("[::]:8060", None), Some(nowhere)).unwrap_err().to_string();
+        assert!(
+            error.contains("/proc/nowhere/sarabande.admin-token") && error.contains("127.0.0.1"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_token_is_the_same_only_in_all_its_characters() {
+        let token = Bearer::parse("0123456789abcdef").unwrap();
+        assert!(is_same(&token, b"0123456789abcdef"));
+        for other in
+            [&b""[..], b"0123456789abcde", b"0123456789abcdeF", b"0123456789abcdef0", b"x123456789abcdef"]
+        {
+            assert!(!is_same(&token, other), "{other:?}");
+        }
+    }
+}
