@@ -164,9 +164,22 @@ impl Balancer {
 
     /// `kill -9`, then the same program with the same file.
     pub fn kill_and_restart(&mut self) {
+        self.kill_and_restart_at(None);
+    }
+
+    /// The same with a wall clock that is ahead by so much, as `faketime(1)` has it: `-2m`, `+30d`.
+    pub fn kill_and_restart_at(&mut self, ahead: Option<&str>) {
         self.child.kill();
         let folder = self.child.folder().to_owned();
-        self.child = Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(&self.file));
+        let mut command = Command::new(binary());
+        if let Some(ahead) = ahead {
+            // Not by the program `faketime`, which would be the child in the place of ours.
+            command
+                .env("LD_PRELOAD", faketime())
+                .env("FAKETIME", ahead)
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        self.child = Child::start("sarabande", &folder, command.arg("run").arg(&self.file));
         self.wait_until_healthy();
     }
 
@@ -354,6 +367,14 @@ impl Tool {
         let status = child.wait_within(LEASES_END);
         (status, fs::read_to_string(folder.join("tool.out")).expect("its output is text"))
     }
+}
+
+/// The library that sets a process's wall clock, of the Debian package `faketime`.
+fn faketime() -> PathBuf {
+    let library = |folder: fs::DirEntry| folder.path().join("faketime/libfaketime.so.1");
+    let folders = fs::read_dir("/usr/lib").expect("every Linux has it").flatten();
+    let found = folders.map(library).find(|library| library.exists());
+    found.expect("the package faketime is installed: ./test.sh packages")
 }
 
 /// The program: `SARABANDE_BIN`, or else the workspace's release binary, brought up to date first.

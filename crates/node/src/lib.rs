@@ -38,5 +38,6 @@ pub use rest::Rest;
 pub use role::Role;
 pub use rounds::{Ask, Outcome, ProbeSettings, Reason, Rounds, Step};
 pub use shard::{Event, Input, Orphans, Settings, Shard};
+pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
 pub use token::{Key, Tokens};
 pub use topology::{Listener, NodeAddress, Topology, node_id};

@@ -1,7 +1,9 @@
 use base::Instant;
+use node::Reading;
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The one place where the real clock is read: monotonic time since the process started.
+/// The one place where the real clocks are read: monotonic time since the process started, and what tokens need.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: std::time::Instant,
@@ -19,10 +21,19 @@ impl Clock {
         Instant::from_nanos(nanos)
     }
 
-    /// Unix time of [`Instant::ZERO`] in seconds, by what the system's time is now: it may have been set since.
-    pub fn epoch_unix(&self) -> u64 {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        unix.saturating_sub(self.origin.elapsed()).as_secs()
+    /// The wall clock, and the time since the machine has booted, its sleep included.
+    pub(crate) fn reading() -> Reading {
+        let wall = match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => since.as_secs() as i64,
+            Err(before) => -(before.duration().as_secs() as i64),
+        };
+        Reading { wall, up: clock_gettime(ClockId::Boottime).tv_sec }
+    }
+
+    /// Unix time of [`Instant::ZERO`] in seconds, by a clock by which the machine booted at `boot`.
+    pub(crate) fn epoch_unix(&self, boot: i64) -> u64 {
+        let now = boot + Self::reading().up;
+        u64::try_from(now).unwrap_or(0).saturating_sub(self.origin.elapsed().as_secs())
     }
 
     /// How long it is until then; zero when it is past.

@@ -14,6 +14,7 @@ mod report;
 mod run;
 mod shards;
 pub mod socket;
+mod token_time;
 
 pub use clock::Clock;
 pub use handle::Handle;

@@ -12,6 +12,7 @@ use crate::shards::listen::{Bind, cannot_listen, expand, open};
 use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
+use crate::token_time::TokenTime;
 use balance::{Balancer, Places};
 use base::Outbox;
 use config::{Bearer, Config};
@@ -72,7 +73,8 @@ impl Server {
         let admin = open_admin(config.admin.listen).await?.map(|listener| (listener, token));
         let sockets = open_all(&config, &binds, count)?;
         let secret = secret(&config, path.as_deref())?;
-        let tokens = apply::tokens(&config, secret);
+        let token_time = TokenTime::start(path.as_deref(), config.token.lifetime);
+        let tokens = apply::tokens(&config, secret, &token_time);
         let mut names = Names::default();
         let (answers_in, mut answers) = mpsc::unbounded_channel();
         let mut resolver = Resolver::new(&config.dns.servers, &binds);
@@ -81,7 +83,8 @@ impl Server {
         while let Some(answer) = answers.recv().await {
             names.learn(answer);
         }
-        let mut control = Control::new(clock, path, config.clone(), binds, (names, resolver), secret)?;
+        let mut control =
+            Control::new(clock, path, config.clone(), binds, (names, resolver), (secret, token_time))?;
         let (reports_in, reports) = mpsc::unbounded_channel();
         // The only shard counts its calls itself.
         let places = (count > 1).then(Arc::<Places>::default);
@@ -217,7 +220,7 @@ fn role(
     index: usize,
     count: usize,
 ) -> io::Result<Role> {
-    let settings = apply::pipeline(config, control.clock.epoch_unix(), false);
+    let settings = apply::pipeline(config, control.epoch_unix, false);
     if let Some(proxy) = config.proxy() {
         let (_, topology) = control.start();
         let core = apply::proxy(config, proxy, count);

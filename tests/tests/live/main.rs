@@ -9,6 +9,7 @@ mod admin;
 mod balancing;
 mod calls;
 mod change;
+mod clock;
 mod demo;
 mod failure;
 mod guide;

@@ -2,12 +2,14 @@
 //!
 //! - [`route`]: in the Record-Route URI; names the node of a dialog, and where its requests may go.
 //! - [`branch`]: in our Via; names the node and the way back of a transaction.
+//! - [`clock`]: the time that they carry.
 //!
 //! Both are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction: a
 //! token from another one, from another site or with a bit changed is not ours. They are written in base 32, lower case, since
 //! branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
 
 pub(crate) mod branch;
+pub(crate) mod clock;
 pub(crate) mod route;
 mod text;
 
@@ -60,6 +62,8 @@ pub struct Tokens {
     /// The key before the current one, if this process changed it and it is still accepted.
     before: Option<Derived>,
     lifetime: Duration,
+    /// By how many seconds the other clock is ahead by which tokens are good ([`clock`]).
+    other_clock: Option<i64>,
 }
 
 impl core::fmt::Debug for Tokens {
@@ -71,7 +75,7 @@ impl core::fmt::Debug for Tokens {
 
 impl Tokens {
     /// Tokens are made with `key`; those made with a key of `previous` are still accepted.
-    /// A route token is refused when it is older than `lifetime`.
+    /// A route token is refused when it was made longer than `lifetime` ago.
     pub fn new(key: Key, previous: &[Key], lifetime: Duration) -> Self {
         Self {
             call: derive(key, b"call"),
@@ -80,7 +84,21 @@ impl Tokens {
             previous: previous.iter().map(|&key| Derived::new(key)).collect(),
             before: None,
             lifetime,
+            other_clock: None,
         }
+    }
+
+    /// The same, and tokens are good by a clock, too, that is so many seconds ahead of the one that they are made by.
+    #[must_use]
+    pub fn with_other_clock(self, ahead: Option<i64>) -> Self {
+        Self { other_clock: ahead, ..self }
+    }
+
+    /// Whether a token made then is good now, both in Unix time. It may be of the future: clocks of a site differ, and
+    /// nobody can make tokens but they.
+    pub(crate) fn is_fresh(&self, made: u32, unix: u32) -> bool {
+        let near = |unix: i64| unix.abs_diff(made.into()) <= self.lifetime.as_secs();
+        near(unix.into()) || self.other_clock.is_some_and(|ahead| near(i64::from(unix) + ahead))
     }
 
     /// The tokens of `newer` with the call keys of these: when a reload changes the secret, the calls in the table

@@ -42,8 +42,6 @@ const OUTBOUND: u8 = 0x01;
 const OF_INITIATOR: u8 = 0x02;
 const HEARD: u8 = 0x04;
 const OF_PROXY: u8 = 0x08;
-/// Clocks of a site may differ by this, in seconds.
-const SKEW: u32 = 60;
 
 const BODY: usize = 13;
 const LEN: usize = BODY + 8;
@@ -149,9 +147,7 @@ impl Tokens {
                 None => (sealed(dialog(to, &[]))?, false),
             }
         };
-        let fresh = u64::from(unix.saturating_sub(made)) <= self.lifetime.as_secs()
-            && made <= unix.saturating_add(SKEW);
-        fresh.then_some(Held { token, by_initiator, of_initiator, key })
+        self.is_fresh(made, unix).then_some(Held { token, by_initiator, of_initiator, key })
     }
 
     /// Whether a token leads there.
@@ -315,9 +311,13 @@ mod tests {
             pair(&ours, Element::Proxy).iter().zip([request("c", "b", "a"), request("c", "a", "b")])
         {
             let good = |tokens: &Tokens, unix| read(tokens, text, &request, unix).is_some();
-            assert!(good(&ours, NOW) && good(&ours, NOW + 3_600) && good(&ours, NOW - 60));
+            assert!(good(&ours, NOW) && good(&ours, NOW + 3_600));
             assert!(!good(&ours, NOW + 3_601), "too old");
-            assert!(!good(&ours, NOW - 61), "from the future");
+            assert!(good(&ours, NOW - 3_600), "made where the clock is ahead");
+            assert!(!good(&ours, NOW - 3_601), "from the future");
+            let two = ours.clone().with_other_clock(Some(-1_000_000));
+            assert!(good(&two, NOW) && good(&two, NOW + 1_003_600), "good by the other clock");
+            assert!(!good(&two, NOW + 1_003_601) && !good(&two, NOW + 500_000), "after both, between them");
             assert!(!good(&tokens(2), NOW), "of another site");
             let rotated = Tokens::new(Key([2; 16]), &[Key([1; 16])], Duration::from_hours(1));
             let held = read(&rotated, text, &request, NOW).expect("made with the previous key");

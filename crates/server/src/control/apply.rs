@@ -3,6 +3,7 @@
 use super::Control;
 use crate::shards::listen::toward;
 use crate::shards::{self, Command};
+use crate::token_time::TokenTime;
 use balance::policy::by_name;
 use balance::{HealthSettings, Policy, Weights};
 use config::{Config, Listen, Orphans, Proxy};
@@ -71,10 +72,11 @@ fn limit(proxy: &Proxy, shards: usize) -> usize {
 }
 
 /// The tokens of this configuration; `key` stands in where it names none.
-pub(crate) fn tokens(config: &Config, key: [u8; 16]) -> Tokens {
+pub(crate) fn tokens(config: &Config, key: [u8; 16], time: &TokenTime) -> Tokens {
     let token = &config.token;
     let previous: Vec<_> = token.previous_keys.iter().map(|&key| Key(key)).collect();
-    Tokens::new(Key(token.key.unwrap_or(key)), &previous, token.lifetime)
+    let tokens = Tokens::new(Key(token.key.unwrap_or(key)), &previous, token.lifetime);
+    tokens.with_other_clock(time.other_ahead())
 }
 
 /// `host` and `host:port` forms, taken apart.
@@ -122,6 +124,13 @@ impl Control {
         }
     }
 
+    pub(super) fn send_tokens(&self) {
+        let tokens = tokens(&self.config, self.secret, &self.token_time);
+        for worker in &self.workers {
+            worker.send(Command::Tokens(Box::new(tokens.clone())));
+        }
+    }
+
     /// Reads the configuration again and takes over what can change while calls go on. Returns what cannot.
     pub(super) fn reload(&mut self) -> Result<Vec<String>, String> {
         let path = self.path.clone().ok_or("this process was started without a file")?;
@@ -162,10 +171,11 @@ impl Control {
             if policy_changed {
                 worker.send(Command::Policy(self::policy(config, shard, self.workers.len())));
             }
-            if token_changed {
-                worker.send(Command::Tokens(Box::new(tokens(config, self.secret))));
-            }
         }
+        if token_changed {
+            self.send_tokens();
+        }
+        let config = &self.config;
         self.send_pipeline();
         if let Some(proxy) = config.proxy() {
             let (hops, limit): (Arc<[_]>, _) = (self.hops().into(), limit(proxy, self.workers.len()));

@@ -134,6 +134,7 @@ mod tests {
     use crate::control::dns::Names;
     use crate::control::resolver::Resolver;
     use crate::shards::listen::Bind;
+    use crate::token_time::TokenTime;
     use node::{Reason, Rest};
 
     fn config(probe: &str) -> config::Config {
@@ -148,7 +149,15 @@ mod tests {
         let address = "127.0.0.1:5060".parse().unwrap();
         let binds = vec![Bind { address, advertised: address }];
         let names = (Names::default(), Resolver::new(&[], &binds));
-        Control::new(Clock::start(), None, config, binds, names, [0; 16]).unwrap()
+        Control::new(
+            Clock::start(),
+            None,
+            config,
+            binds,
+            names,
+            ([0; 16], TokenTime::start(None, Duration::from_hours(1))),
+        )
+        .unwrap()
     }
 
     fn outcome(reason: Reason, rest: Option<Rest>) -> Vec<Outcome> {

@@ -195,6 +195,7 @@ mod tests {
     use crate::control::dns::Names;
     use crate::control::resolver::tests::{a, found, server};
     use crate::shards::listen::Bind;
+    use crate::token_time::TokenTime;
     use config::Address;
     use std::net::SocketAddr;
 
@@ -209,7 +210,15 @@ mod tests {
         let address = "127.0.0.1:5060".parse().unwrap();
         let binds = vec![Bind { address, advertised: address }];
         let names = (Names::default(), Resolver::new(&[], &binds));
-        Control::new(Clock::start(), None, config(members), binds, names, [0; 16]).unwrap()
+        Control::new(
+            Clock::start(),
+            None,
+            config(members),
+            binds,
+            names,
+            ([0; 16], TokenTime::start(None, Duration::from_hours(1))),
+        )
+        .unwrap()
     }
 
     /// Addresses by slot, and whether tokens lead there.

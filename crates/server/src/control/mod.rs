@@ -14,6 +14,7 @@ mod targets;
 use crate::clock::Clock;
 use crate::shards::listen::{Bind, unserved};
 use crate::shards::{Command, Report, ShardCounts, WorkerHandle, ask_each};
+use crate::token_time::TokenTime;
 use balance::{Cluster, Node, Sign, Slot};
 use base::Instant;
 use config::{Address, Config};
@@ -120,8 +121,9 @@ pub(crate) struct Control {
     told: u64,
     probes: Probes,
     stopping: Option<Instant>,
-    /// Unix time of [`Instant::ZERO`] in seconds, as the shards have it.
-    epoch_unix: u64,
+    token_time: TokenTime,
+    /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens, as the shards have it.
+    pub(crate) epoch_unix: u64,
     /// Addresses of the machine that a wildcard would serve if they had been there at the start.
     unserved: Vec<SocketAddr>,
     /// Names and periods may be new.
@@ -153,7 +155,7 @@ impl Control {
         config: Config,
         binds: Vec<Bind>,
         (names, resolver): (Names, Resolver),
-        secret: [u8; 16],
+        (secret, token_time): ([u8; 16], TokenTime),
     ) -> std::io::Result<Self> {
         let probes = Probes::new(&config, &binds)?;
         let listeners = crate::shards::listen::listeners(&binds);
@@ -175,7 +177,8 @@ impl Control {
             told: 0,
             probes,
             stopping: None,
-            epoch_unix: clock.epoch_unix(),
+            epoch_unix: clock.epoch_unix(token_time.boot()),
+            token_time,
             unserved: Vec::new(),
             reloaded: false,
             refused: (0, None),
@@ -267,6 +270,7 @@ impl Control {
             }
             self.tell();
         }
+        self.token_time.keep();
         for worker in &self.workers {
             worker.send(Command::Stop);
         }
@@ -314,15 +318,18 @@ impl Control {
         }
     }
 
-    /// Tokens carry the time of day, and a machine may learn it long after it has booted. Addresses may move here from
-    /// another machine.
+    /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine.
     fn look_around(&mut self) {
-        let epoch = self.clock.epoch_unix();
-        // Two readings of two clocks are not of the same moment.
+        let other = self.token_time.other_ahead();
+        self.token_time.look(self.config.token.lifetime);
+        let epoch = self.clock.epoch_unix(self.token_time.boot());
+        // Two readings of two clocks are not of the same moment. A machine that slept is later, too.
         if epoch.abs_diff(self.epoch_unix) > 1 {
-            tracing::info!(seconds = epoch as i64 - self.epoch_unix as i64, "the system's time was set");
             self.epoch_unix = epoch;
             self.send_pipeline();
+        }
+        if self.token_time.other_ahead() != other {
+            self.send_tokens();
         }
         let Ok(unserved) = unserved(&self.config.listen.udp, &self.binds) else { return };
         for address in unserved.iter().filter(|address| !self.unserved.contains(address)) {
