@@ -43,13 +43,13 @@ pub struct Caller {
     child: Child,
 }
 
-/// Name of the answering scenario that SIPp has with it.
-const STOCK_SERVER: &str = "uas";
+/// Scenarios that SIPp brings along.
+const STOCK: [&str; 2] = ["uas", "uac"];
 
 /// Options that every SIPp of these tests is started with.
 fn sipp(field: &Field, scenario: &str, address: SocketAddr, linger_ms: u64) -> Command {
     let mut command = Command::new("sipp");
-    if scenario == STOCK_SERVER {
+    if STOCK.contains(&scenario) {
         command.args(["-sn", scenario]);
     } else {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
@@ -72,7 +72,7 @@ fn control_port(address: SocketAddr) -> u16 {
 }
 
 impl Server {
-    /// Starts a server at `address` that runs `scenarios/SCENARIO.xml`, and waits until it listens. An ended
+    /// Starts a server at `address` that runs `scenarios/SCENARIO.xml`, or SIPp's own `uas`, and waits until it listens. An ended
     /// call is remembered for `linger_ms`, to answer retransmissions.
     pub fn start(field: &Field, scenario: &str, address: SocketAddr, linger_ms: u64) -> Self {
         let folder = fresh(field, &format!("server-{address}"));
@@ -95,7 +95,7 @@ impl Server {
 
     /// A server as SIPp has it with it: its answers have no Record-Route, and it answers no OPTIONS.
     pub fn stock(field: &Field, host: u8) -> Self {
-        Self::start(field, STOCK_SERVER, field.sip(host), 0)
+        Self::start(field, STOCK[0], field.sip(host), 0)
     }
 
     /// Where it listens.
@@ -140,7 +140,7 @@ impl Server {
 }
 
 impl Caller {
-    /// Starts the calls of `load`, by `scenarios/SCENARIO.xml`, from `from` to `to`. `extra` are further
+    /// Starts the calls of `load`, by `scenarios/SCENARIO.xml` or SIPp's own `uac`, from `from` to `to`. `extra` are further
     /// options of SIPp.
     pub fn start(
         field: &Field,

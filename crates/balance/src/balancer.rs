@@ -1,8 +1,9 @@
 use crate::books::{Books, TransactionId};
+use crate::evidence::Evidence;
 use crate::plan::{Picture, carry_out, take_place};
 use crate::policy::{Candidate, Candidates};
 use crate::{
-    CallKey, EndReason, Load, LoadCell, Node, NodeStats, Places, Policy, Refusal, SessionView, Slot,
+    CallKey, EndReason, Health, Load, LoadCell, Node, NodeStats, Places, Policy, Refusal, SessionView, Slot,
     TableCounts, Weights,
 };
 use base::Instant;
@@ -141,10 +142,12 @@ pub enum Decision {
 pub enum Sign {
     /// A request got no response at all.
     NoAnswer {
-        /// The silent node.
+        /// The node.
         slot: Slot,
+        /// Whether the node has answered nothing else since, as far as this shard knows.
+        silent: bool,
     },
-    /// A node answered that was in doubt.
+    /// A node answered that is in doubt.
     Answer {
         /// The node.
         slot: Slot,
@@ -194,7 +197,9 @@ impl Balancer {
     /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose all their leases.
     pub fn set_nodes(&mut self, nodes: &[Node]) {
         self.books.leases.grow(nodes.len());
-        self.books.stats.resize_with(self.books.stats.len().max(nodes.len()), NodeStats::default);
+        let count = self.books.stats.len().max(nodes.len());
+        self.books.stats.resize_with(count, NodeStats::default);
+        self.books.evidence.resize_with(count, Evidence::default);
         for (index, node) in nodes.iter().enumerate() {
             self.books.leases.set_limit(Slot(index as u16), node.max_calls);
             if let Some(ended) = self.books.leases.set_deaths(Slot(index as u16), node.deaths) {
@@ -205,7 +210,8 @@ impl Balancer {
         for (index, (node, before)) in self.nodes.iter_mut().zip(before).enumerate() {
             if node.id != before.id {
                 self.books.stats[index] = NodeStats::default();
-            } else if (node.deaths, node.reachable) == (before.deaths, before.reachable) {
+                self.books.evidence[index] = Evidence::default();
+            } else if (node.deaths, node.health) == (before.deaths, before.health) {
                 // A rest that was seen here may not have come round yet; one from before a death is over.
                 node.pause(before.paused_until, false);
                 node.pause(before.asked_until, true);
@@ -252,11 +258,23 @@ impl Balancer {
             let picture = Picture { now, nodes: &self.nodes, books: &self.books };
             let plan = picture.plan(request, &mut *self.policy);
             if let Ok(place) = take_place(&mut self.books, request, plan) {
+                self.note_trial(now, plan.decision);
                 carry_out(&mut self.books, now, request, plan, place);
                 return plan.decision;
             }
         }
         Decision::NoServer
+    }
+
+    /// A new request to a node that is on trial is one.
+    fn note_trial(&mut self, now: Instant, decision: Decision) {
+        if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision
+            && let node = &self.nodes[slot.index()]
+            && node.is_on_trial()
+        {
+            let shards = self.books.leases.shards();
+            self.books.evidence[slot.index()].trial.begin(now, node.since, shards);
+        }
     }
 
     /// Takes note of a response.
@@ -267,11 +285,15 @@ impl Balancer {
     }
 
     /// A node has answered a request, whoever has its lease by now. One in doubt lives, here at once and elsewhere by the
-    /// sign.
-    pub fn answered(&mut self, slot: Slot) {
+    /// sign, of which there are a few a second at most.
+    pub fn answered(&mut self, now: Instant, slot: Slot) {
+        let evidence = &mut self.books.evidence[slot.index()];
+        evidence.answers(now);
         let node = &mut self.nodes[slot.index()];
-        if core::mem::take(&mut node.doubted) {
-            node.reachable = true;
+        if node.doubted && evidence.is_to_be_told(now) {
+            if node.health == Health::Silent {
+                node.health = Health::Up;
+            }
             self.books.signs.push(Sign::Answer { slot });
         }
     }
@@ -303,7 +325,7 @@ impl Balancer {
     pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<Verdict>) {
         let picture = Picture { now, nodes: &self.nodes, books: &self.books };
         let plan = picture.plan(request, &mut *self.policy.clone_box());
-        let candidates = Candidates::new(now, &self.nodes, &self.books.leases, request.method);
+        let candidates = Candidates::takers(now, &self.nodes, &self.books, request.method);
         let verdicts = candidates.all().map(|(candidate, refusal)| Verdict { candidate, refusal }).collect();
         (plan.decision, verdicts)
     }

@@ -1,3 +1,4 @@
+use crate::evidence::Evidence;
 use crate::lease::{Lease, Leases};
 use crate::session::{NONE, Session, SessionTable};
 use crate::{
@@ -39,8 +40,8 @@ impl From<&Response> for TransactionId {
 /// An open transaction: it holds a lease on its node until a final response or its time ends it.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    started: Instant,
-    lease: Lease,
+    pub(crate) started: Instant,
+    pub(crate) lease: Lease,
     session: u32,
     next: u32,
     timer: u32,
@@ -74,6 +75,8 @@ pub(crate) struct Books {
     timers: TimerWheel,
     pub(crate) leases: Leases,
     pub(crate) stats: Vec<NodeStats>,
+    /// By slot.
+    pub(crate) evidence: Vec<Evidence>,
     pub(crate) signs: Vec<Sign>,
 }
 
@@ -86,6 +89,7 @@ impl Books {
             timers: TimerWheel::default(),
             leases: Leases::default(),
             stats: Vec::new(),
+            evidence: Vec::new(),
             signs: Vec::new(),
         }
     }
@@ -374,7 +378,8 @@ impl Books {
         let open = &self.transactions[key];
         let (at, method, slot) = (open.session, open.id.method, open.lease.slot());
         if !open.answered && open.id.direction == Direction::ToPool {
-            self.signs.push(Sign::NoAnswer { slot });
+            let silent = self.evidence[slot.index()].is_silent_since(open.started);
+            self.signs.push(Sign::NoAnswer { slot, silent });
         }
         self.close(key, EndReason::TimedOut);
         self.advance(now, at, method, 408);

@@ -214,6 +214,11 @@ impl Leases {
         self.peers = peers;
     }
 
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> u32 {
+        self.peers + 1
+    }
+
     pub(crate) fn set_others(&mut self, slot: Slot, load: Load) {
         let cell = &mut self.cells[slot.index()];
         (cell.others, cell.exchanged) = (load, cell.own);

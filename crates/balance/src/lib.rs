@@ -8,6 +8,7 @@
 mod balancer;
 mod books;
 mod cluster;
+mod evidence;
 mod lease;
 mod node;
 mod places;
@@ -15,12 +16,13 @@ mod plan;
 pub mod policy;
 mod session;
 mod stats;
+mod trial;
 mod weights;
 
 pub use balancer::{Balancer, Decision, Direction, Request, Response, Settings, Sign, Verdict, Why};
-pub use cluster::{Cluster, HealthSettings, Member};
+pub use cluster::{Cause, Cluster, Effect, HealthSettings, Member, News};
 pub use lease::{Load, LoadCell};
-pub use node::{Node, NodeId, Refusal, Slot};
+pub use node::{Health, Node, NodeId, Refusal, Slot};
 pub use places::Places;
 pub use policy::{Candidate, Policy};
 pub use session::{CallKey, SessionView, State, TableCounts};

@@ -1,3 +1,5 @@
+//! A node as the balancer sees it: who it is, how much it can take, and why it may take no new calls.
+
 use base::Instant;
 use core::fmt;
 use core::time::Duration;
@@ -53,9 +55,20 @@ impl Refusal {
     }
 }
 
+/// Whether a node is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// It answers, or nothing says that it does not.
+    Up,
+    /// What it was asked went unanswered, or its probes were answered 503. It may be there all the same: it may not know
+    /// OPTIONS, or be slow.
+    Silent,
+    /// The network said that nobody listens at its port (ICMP port unreachable in answer to a probe): its process is gone.
+    Closed,
+}
+
 /// Membership, health and weight of a node as one value: whoever reads it sees all of one moment.
 #[derive(Clone, PartialEq, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "four things that are independent of each other")]
 pub struct Node {
     /// Who it is.
     pub id: NodeId,
@@ -65,11 +78,16 @@ pub struct Node {
     pub max_calls: u32,
     /// Whether the configuration (still) names it.
     pub member: bool,
-    /// Whether it answers.
-    pub reachable: bool,
+    /// Whether it is there.
+    pub health: Health,
+    /// When that last changed.
+    pub since: Instant,
+    /// Whether it answers OPTIONS probes; `None` until it is known. `Some(false)`: it answers calls and leaves probes
+    /// unanswered, so that their silence says nothing.
+    pub answers_probes: Option<bool>,
     /// Whether an operator drains it.
     pub draining: bool,
-    /// Whether it has left something unanswered, and its next answer is waited for.
+    /// Whether it has left something unanswered: the shards tell of its next answers.
     pub doubted: bool,
     /// It rests until this instant after a 503: new calls go elsewhere.
     pub paused_until: Instant,
@@ -113,11 +131,22 @@ impl Node {
         (self.paused_until, self.asked_until) = (Instant::ZERO, Instant::ZERO);
     }
 
+    /// Whether it counts as alive.
+    pub fn is_up(&self) -> bool {
+        self.health == Health::Up
+    }
+
+    /// Whether only a request can show that it is back: it is dead for silence alone, and not known to answer probes.
+    /// Then it gets a new request now and then, although it counts as dead.
+    pub fn is_on_trial(&self) -> bool {
+        self.member && !self.draining && self.health == Health::Silent && self.answers_probes != Some(true)
+    }
+
     /// Why it takes no new call now, or `None` if it does. `calls` is what it has on all shards.
     pub fn refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
         if !self.member {
             Some(Refusal::Removed)
-        } else if !self.reachable {
+        } else if !self.is_up() {
             Some(Refusal::Unreachable)
         } else if self.draining {
             Some(Refusal::Draining)
@@ -128,19 +157,23 @@ impl Node {
         }
     }
 
-    /// The same where no other node takes calls: a rest that it did not ask for is over then. A 503 without
-    /// Retry-After may be about one destination behind the node; to refuse all calls for it would be worse. One that is
-    /// dead for its silence alone, and that nobody asks regularly, gets them too: it may not know OPTIONS, and only what
-    /// it is sent can show that it lives.
+    /// The same where no other node takes calls (the panic threshold of other load balancers, here at none): a rest that
+    /// it did not ask for is over then. A 503 without Retry-After may be about one destination behind the node; to refuse
+    /// all calls for it would be worse. One that is dead for silence alone gets them too: it may not know OPTIONS, and
+    /// what it is sent shows whether it lives.
     pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
         match self.refusal(now, calls) {
-            Some(Refusal::Unreachable) if self.doubted && !self.draining => self.full(calls),
+            Some(Refusal::Unreachable)
+                if self.health == Health::Silent && !self.draining && now >= self.asked_until =>
+            {
+                self.full(calls)
+            }
             Some(Refusal::Paused) if now >= self.asked_until => self.full(calls),
             other => other,
         }
     }
 
-    fn full(&self, calls: u32) -> Option<Refusal> {
+    pub(crate) fn full(&self, calls: u32) -> Option<Refusal> {
         (self.max_calls != 0 && calls >= self.max_calls).then_some(Refusal::Full)
     }
 }
@@ -156,7 +189,9 @@ mod tests {
             capacity: 2.0,
             max_calls: 0,
             member: true,
-            reachable: true,
+            health: Health::Up,
+            since: Instant::ZERO,
+            answers_probes: None,
             draining: false,
             doubted: false,
             paused_until: Instant::ZERO,

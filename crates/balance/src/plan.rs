@@ -84,12 +84,11 @@ impl Picture<'_> {
         policy: &mut dyn Policy,
     ) -> Plan {
         let free = !request.in_dialog && request.pinned.is_none();
-        let movable =
-            free && !self.nodes[slot.index()].reachable && !self.is_last_resort(slot, request.method);
+        let movable = free && !self.nodes[slot.index()].is_up() && !self.is_last_resort(slot, request.method);
         let stay = |step| Plan { decision: Decision::Forward { slot, why }, session, step };
         if let Some(key) = open {
             // A retransmission that nobody answered: the only kind that may move.
-            if movable && !self.books.transaction(key).answered {
+            if movable && self.may_move(key) {
                 return self.fresh(request, session, Step::Move(key), Why::Moved, policy);
             }
             return stay(Step::Nothing);
@@ -106,6 +105,16 @@ impl Picture<'_> {
         } else {
             stay(Step::Open)
         }
+    }
+
+    /// Whether nobody has answered an open transaction, and it is known by now that nobody will. If its node was dead when
+    /// it came, as in a trial, a copy that the network made is no reason to go elsewhere, but the caller's retransmission
+    /// after T1 is (RFC 3261 §17.1.1.2).
+    fn may_move(&self, key: u32) -> bool {
+        let open = self.books.transaction(key);
+        let half_t1 = self.books.settings.transaction_timeout / 128;
+        let died_since = !self.books.leases.is_live(&open.lease);
+        !open.answered && (died_since || self.now.saturating_since(open.started) >= half_t1)
     }
 
     /// Whether a request that is part of no open transaction repeats one that is over. What was forked upstream comes with
@@ -126,12 +135,12 @@ impl Picture<'_> {
 
     /// Whether a node takes calls because no other one does: what it has got stays there.
     fn is_last_resort(&self, slot: Slot, method: Method) -> bool {
-        let candidates = self.candidates(method);
-        candidates.iter().next().is_none() && candidates.last_resort().get(slot).is_some()
+        let candidates = self.candidates(method).or_last_resort();
+        candidates.is_last_resort() && candidates.get(slot).is_some()
     }
 
     fn candidates(&self, method: Method) -> Candidates<'_> {
-        Candidates::new(self.now, self.nodes, &self.books.leases, method)
+        Candidates::takers(self.now, self.nodes, self.books, method)
     }
 
     fn fresh(
@@ -142,9 +151,10 @@ impl Picture<'_> {
         why: Why,
         policy: &mut dyn Policy,
     ) -> Plan {
-        let mut candidates = self.candidates(request.method);
-        if candidates.iter().next().is_none() {
-            candidates = candidates.last_resort();
+        let mut candidates = self.candidates(request.method).or_last_resort();
+        // What one node has left unanswered is no request to try another with.
+        if why == Why::Policy {
+            candidates = candidates.with_trials();
         }
         let call = NewCall { key: request.key, call_id: request.call_id };
         match policy.choose(&call, &candidates) {

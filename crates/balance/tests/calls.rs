@@ -172,7 +172,7 @@ fn a_provisional_answer_keeps_an_invite_waiting_past_the_transaction_timeout() {
     balancer.response(seconds(1), &response(1, Method::Invite, 1, 180));
     while balancer.expire(seconds(40)) > 0 {}
     assert_eq!(balancer.load(Slot(0)).own.calls, 1);
-    assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::NoAnswer { slot: Slot(0) }]);
+    assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::NoAnswer { slot: Slot(0), silent: true }]);
     while balancer.expire(seconds(183)) > 0 {}
     assert_eq!(balancer.load(Slot(0)).own, Load::default());
 }
@@ -276,22 +276,28 @@ fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
     assert!(!remembered(&mut balancer, seconds(94)), "forgotten 32 s after the last time");
 }
 
-/// A node that is in doubt gives a sign of life by any answer, once, and takes calls here from then on.
+/// A node that is in doubt gives a sign of life by any answer, a few times a second at most, and takes calls here from
+/// the first on.
 #[test]
-fn the_next_answer_of_a_node_in_doubt_is_told() {
+fn the_answers_of_a_node_in_doubt_are_told() {
     let mut cluster = cluster(&[1.0]);
     let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0]);
-    balancer.answered(Slot(0));
+    balancer.answered(Instant::ZERO, Slot(0));
     assert_eq!(balancer.drain_signs().count(), 0, "nobody doubts");
-    cluster.doubt(Slot(0));
-    cluster.unreachable(Instant::ZERO, Slot(0));
+    cluster.probed(Instant::ZERO, Slot(0), false);
     let version = cluster.version();
-    cluster.doubt(Slot(0));
+    cluster.probed(Instant::ZERO, Slot(0), false);
     assert_eq!(cluster.version(), version, "the shards know");
     balancer.set_nodes(cluster.nodes());
-    balancer.answered(Slot(0));
-    assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::Answer { slot: Slot(0) }]);
-    assert_eq!(balancer.nodes()[0].refusal(Instant::ZERO, 0), None);
-    balancer.answered(Slot(0));
-    assert_eq!(balancer.drain_signs().count(), 0, "once");
+    assert_eq!(balancer.nodes()[0].refusal(Instant::ZERO, 0), Some(Refusal::Unreachable));
+    let mut told = 0;
+    for millis in 1_000..2_000 {
+        balancer.answered(Instant::from_millis(millis), Slot(0));
+        assert_eq!(balancer.nodes()[0].refusal(Instant::ZERO, 0), None);
+        for sign in balancer.drain_signs() {
+            assert_eq!(sign, Sign::Answer { slot: Slot(0) });
+            told += 1;
+        }
+    }
+    assert_eq!(told, 4, "in a second");
 }

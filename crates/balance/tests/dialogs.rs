@@ -241,7 +241,7 @@ fn a_cancel_follows_its_branch() {
     balancer.set_nodes(cluster.nodes());
     let second = slot_of(balancer.request(seconds(1), &branch(2)));
     assert_ne!(first, second);
-    cluster.reachable(seconds(2), first);
+    cluster.probed(seconds(2), first, true);
     balancer.set_nodes(cluster.nodes());
     for (number, slot) in [(1, first), (2, second), (1, first)] {
         let cancel = Request { branch: number, ..request(1, Method::Cancel, 1) };
@@ -263,7 +263,7 @@ fn a_bye_of_another_branch_does_not_move_the_call() {
     let second = slot_of(balancer.request(seconds(1), &branch(1)));
     assert_ne!(first, second, "nobody had answered");
     balancer.response(seconds(2), &answer(1, 200));
-    cluster.reachable(seconds(2), first);
+    cluster.probed(seconds(2), first, true);
     cluster.unreachable(seconds(3), second);
     balancer.set_nodes(cluster.nodes());
     let bye = Request { pinned: Some(first), by_token: true, ..in_dialog(1, Method::Bye, 2) };

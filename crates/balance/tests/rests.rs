@@ -88,19 +88,19 @@ fn a_rest_does_not_outlive_a_death() {
 /// The first 503 to a probe keeps new calls away, long before the node counts as dead.
 #[test]
 fn a_probe_answered_503_is_a_rest_at_once() {
-    let settings = HealthSettings { fall: 2, rise: 1, slow_start: Duration::ZERO };
+    let settings = HealthSettings { regular: true, fall: 2, rise: 1, slow_start: Duration::ZERO };
     let mut cluster = Cluster::new(settings);
     cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
     cluster.refused(seconds(1), Slot(0), seconds(61), true);
     balancer.set_nodes(cluster.nodes());
-    assert!(balancer.nodes()[0].reachable);
+    assert!(balancer.nodes()[0].is_up());
     assert_eq!(balancer.nodes()[0].refusal(seconds(60), 0), Some(Refusal::Paused));
     for call in 0..4 {
         assert_eq!(slot_of(new_call(&mut balancer, 1, call)), Slot(1));
     }
     cluster.refused(seconds(3), Slot(0), seconds(63), true);
-    assert!(!cluster.nodes()[0].reachable, "it is dead after as many as of silence");
+    assert!(!cluster.nodes()[0].is_up(), "it is dead after as many as of silence");
     // The process that asked for the rest is there all the time.
     cluster.probed(seconds(5), Slot(0), true);
     assert_eq!(cluster.nodes()[0].refusal(seconds(62), 0), Some(Refusal::Paused));
@@ -123,12 +123,12 @@ fn silence_ends_the_rest_that_a_probe_was_asked_for() {
     }
 }
 
-/// Without regular probes: those that are silent may not know OPTIONS, and with nothing sent to them would stay dead.
+/// They may have forgotten OPTIONS, and with nothing sent to them would stay dead.
 #[test]
 fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     let mut cluster = cluster(&[1.0; 2]);
     for slot in [Slot(0), Slot(1)] {
-        cluster.doubt(slot);
+        cluster.probed(seconds(0), slot, true);
         (0..5).for_each(|_| cluster.probed(seconds(1), slot, false));
     }
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
@@ -137,9 +137,10 @@ fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     // Its repetition goes where it went.
     assert_eq!(slot_of(new_call(&mut balancer, 2, 1)), slot);
     balancer.response(seconds(3), &response(1, Method::Invite, 1, 200));
-    balancer.answered(slot);
-    assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [Sign::Answer { slot }]);
-    cluster.reachable(seconds(3), slot);
+    balancer.answered(seconds(3), slot);
+    let signs: Vec<_> = balancer.drain_signs().collect();
+    assert_eq!(signs, [Sign::Answer { slot }]);
+    cluster.sign(seconds(3), signs[0]);
     balancer.set_nodes(cluster.nodes());
     for call in 2..6 {
         assert_eq!(slot_of(new_call(&mut balancer, 4, call)), slot, "the other one is still silent");

@@ -37,7 +37,14 @@ enum Step {
     },
     Probe {
         slot: u16,
-        alive: bool,
+        outcome: Outcome,
+    },
+    /// A node answers a request that is no longer in the books.
+    Answered {
+        slot: u16,
+    },
+    Raise {
+        slot: u16,
     },
     Pause {
         slot: u16,
@@ -64,6 +71,26 @@ enum Step {
         slot: u16,
         calls: u32,
     },
+}
+
+/// What comes of a probe.
+#[derive(Debug, Clone, Copy)]
+enum Outcome {
+    Answered,
+    Unanswered,
+    Refused,
+    Closed,
+}
+
+impl Outcome {
+    fn apply(self, now: Instant, cluster: &mut Cluster, slot: Slot) {
+        match self {
+            Self::Answered => cluster.probed(now, slot, true),
+            Self::Unanswered => cluster.probed(now, slot, false),
+            Self::Refused => cluster.refused(now, slot, now + Duration::from_secs(9), true),
+            Self::Closed => cluster.unreachable(now, slot),
+        }
+    }
 }
 
 const NODES: u16 = 4;
@@ -111,12 +138,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             dialog,
         },
     );
+    let outcomes = [Outcome::Answered, Outcome::Unanswered, Outcome::Refused, Outcome::Closed];
+    let outcome = prop::sample::select(outcomes.to_vec());
     let millis = prop_oneof![0..100_u64, 0..40_000_u64, 0..20_000_000_u64];
     let step = prop_oneof![
         40 => request,
         40 => response,
         10 => millis.prop_map(|millis| Step::Advance { millis }),
-        3 => (slot.clone(), any::<bool>()).prop_map(|(slot, alive)| Step::Probe { slot, alive }),
+        3 => (slot.clone(), outcome).prop_map(|(slot, outcome)| Step::Probe { slot, outcome }),
+        3 => slot.clone().prop_map(|slot| Step::Answered { slot }),
+        1 => slot.clone().prop_map(|slot| Step::Raise { slot }),
         2 => (slot.clone(), 0..60_000_u64, any::<bool>())
             .prop_map(|(slot, millis, asked)| Step::Pause { slot, millis, asked }),
         1 => Just(Step::Restart),
@@ -169,6 +200,15 @@ impl Bed {
         (self.balancer, self.places) = (fresh.balancer, fresh.places);
     }
 
+    /// What the control task does between two steps.
+    fn heed(&mut self) {
+        for sign in self.balancer.drain_signs() {
+            self.cluster.sign(self.now, sign);
+        }
+        self.cluster.drain_effects().for_each(drop);
+        self.balancer.set_nodes(self.cluster.nodes());
+    }
+
     fn check(&self) {
         assert_eq!(self.balancer.audit(), Ok(()));
         self.balancer.sessions(0, usize::MAX, |session| {
@@ -184,6 +224,26 @@ impl Bed {
     }
 }
 
+/// A request comes in: what `explain` says of it holds, and a new one goes where it may.
+fn ask(balancer: &mut Balancer, now: Instant, facts: &Request<'_>) {
+    let (foretold, verdicts) = balancer.explain(now, facts);
+    let loads: Vec<_> = (0..NODES).map(|slot| balancer.load(Slot(slot)).own).collect();
+    let decision = balancer.request(now, facts);
+    assert_eq!(foretold, decision, "explain tells what request does");
+    let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision else { return };
+    let node = &balancer.nodes()[slot.index()];
+    // A limit is one of calls.
+    let calls = if facts.method == Method::Invite { loads[slot.index()].calls } else { 0 };
+    let refuses = |verdict: &Verdict| verdict.refusal.is_some();
+    assert!(
+        !refuses(&verdicts[slot.index()])
+            || node.is_on_trial()
+            || verdicts.iter().all(refuses) && node.last_resort_refusal(now, calls).is_none(),
+        "a new call goes to a node that takes calls"
+    );
+    assert!(node.member && !node.draining && node.health != Health::Closed);
+}
+
 fn apply(bed: &mut Bed, step: &Step) {
     let Bed { balancer, cluster, now, .. } = bed;
     match *step {
@@ -196,21 +256,7 @@ fn apply(bed: &mut Bed, step: &Step) {
                 branch,
                 ..request(call, method, cseq)
             };
-            let (foretold, verdicts) = balancer.explain(*now, &facts);
-            let loads: Vec<_> = (0..NODES).map(|slot| balancer.load(Slot(slot)).own).collect();
-            let decision = balancer.request(*now, &facts);
-            assert_eq!(foretold, decision, "explain tells what request does");
-            if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision {
-                let node = &balancer.nodes()[slot.index()];
-                // A limit is one of calls.
-                let calls = if method == Method::Invite { loads[slot.index()].calls } else { 0 };
-                let refuses = |verdict: &Verdict| verdict.refusal.is_some();
-                assert!(
-                    !refuses(&verdicts[slot.index()])
-                        || verdicts.iter().all(refuses) && node.last_resort_refusal(*now, calls).is_none(),
-                    "a new call goes to a node that takes calls"
-                );
-            }
+            ask(balancer, *now, &facts);
         }
         Step::Response { call, method, cseq, status, from_pool, branch, dialog } => {
             let direction = direction(from_pool);
@@ -221,7 +267,9 @@ fn apply(bed: &mut Bed, step: &Step) {
             *now += Duration::from_millis(millis);
             while balancer.expire(*now) > 0 {}
         }
-        Step::Probe { slot, alive } => cluster.probed(*now, Slot(slot), alive),
+        Step::Probe { slot, outcome } => outcome.apply(*now, cluster, Slot(slot)),
+        Step::Answered { slot } => balancer.answered(*now, Slot(slot)),
+        Step::Raise { slot } => cluster.raise(*now, Slot(slot)),
         Step::Pause { slot, millis, asked } => {
             balancer.pause(Slot(slot), *now + Duration::from_millis(millis), asked);
         }
@@ -251,7 +299,7 @@ fn apply(bed: &mut Bed, step: &Step) {
             balancer.set_others(Slot(slot), load);
         }
     }
-    bed.balancer.set_nodes(bed.cluster.nodes());
+    bed.heed();
 }
 
 proptest! {

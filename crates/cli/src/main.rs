@@ -38,6 +38,11 @@ enum Command {
     Status(command::status::Arguments),
     /// Takes a member out of service: no new calls, those that it has go on.
     Drain(command::drain::Arguments),
+    /// Says that a member is back: it takes new calls again, whatever it answered before.
+    ///
+    /// For one that counts as dead or rests; a drained one is taken back with `drain --undo`. Its next probes or calls may
+    /// show otherwise.
+    Up(command::up::Arguments),
     /// Has a running server read its configuration again.
     Reload(command::reload::Arguments),
     /// Simulates: makes the figures of the papers and checks what they state.
@@ -71,6 +76,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Load(arguments) => command::load::run(&arguments),
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Drain(arguments) => command::drain::run(&arguments),
+        Command::Up(arguments) => command::up::run(&arguments),
         Command::Reload(arguments) => command::reload::run(&arguments),
         Command::Sim(arguments) => command::sim::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),

@@ -170,7 +170,8 @@ impl Default for RawProxy {
     }
 }
 
-/// OPTIONS probes to each member. Any final answer but 503 is a good one.
+/// OPTIONS probes to each member. Any final answer but 503 is a good one. A member that answers calls but no probes is
+/// recognised: then only calls that it leaves unanswered, and a closed port, tell that it is dead.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawProbe {
@@ -182,8 +183,8 @@ pub(crate) struct RawProbe {
     pub(crate) interval: Setting<Time<100, HOUR>>,
     /// Longest wait for an answer; at most `interval`, so that one probe of a server is under way at a time.
     pub(crate) timeout: Setting<Time<10, HOUR>>,
-    /// Probes in a row without a good answer after which a server counts as dead. A closed port (ICMP port unreachable)
-    /// is enough at once.
+    /// Probes in a row without a good answer after which a server counts as dead, unless it answers requests meanwhile. A
+    /// closed port (ICMP port unreachable) is enough at once.
     pub(crate) fall: Setting<Count<1, 100>>,
     /// Good answers in a row after which it counts as alive again.
     pub(crate) rise: Setting<Count<1, 100>>,

@@ -1,7 +1,7 @@
 use crate::Rest;
 use crate::rounds::{Ask, Outcome, ProbeSettings, Rounds, Step};
 use crate::token::keyed_hash;
-use balance::Slot;
+use balance::{Effect, Slot};
 use base::{Instant, Outbox};
 use core::fmt;
 use std::io::Write as _;
@@ -14,8 +14,8 @@ use wire::build::RequestBuilder;
 /// for each node and number; an answer counts from the node's own host only; and an ICMP error only with the probe in it.
 ///
 /// - Setting up: [`new`](Self::new), [`set_targets`](Self::set_targets).
-/// - Running: [`receive`](Self::receive), [`unreachable`](Self::unreachable), [`hurry`](Self::hurry),
-///   [`clear`](Self::clear), [`tick`](Self::tick), [`deadline`](Self::deadline).
+/// - Running: [`receive`](Self::receive), [`unreachable`](Self::unreachable), [`carry_out`](Self::carry_out),
+///   [`hurry`](Self::hurry), [`clear`](Self::clear), [`tick`](Self::tick), [`deadline`](Self::deadline).
 #[derive(Debug)]
 pub struct Prober {
     rounds: Rounds<SocketAddr>,
@@ -40,6 +40,11 @@ impl Prober {
     /// Sets who is asked. Those that are asked already go on; new ones are asked soon, spread over an interval.
     pub fn set_targets(&mut self, now: Instant, targets: &[(Slot, SocketAddr)]) {
         self.rounds.set_targets(now, targets);
+    }
+
+    /// Carries out what the cluster wants of probes.
+    pub fn carry_out(&mut self, effect: Effect) {
+        self.rounds.carry_out(effect);
     }
 
     /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong.
@@ -219,10 +224,11 @@ mod tests {
             prober.receive(member(), &answer(&probe, status), &mut out);
             let [outcome] = *out.events() else { panic!("{:?}", out.events()) };
             assert_eq!((outcome.slot, outcome.reason), (Slot(0), Reason::Status(status)));
-            let mut cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
+            let mut cluster =
+                Cluster::new(HealthSettings { regular: true, fall: 1, rise: 1, slow_start: Duration::ZERO });
             cluster.set_members(at(0), &[Member { id: NodeId(0), capacity: 1.0, max_calls: 0 }]);
-            outcome.apply(at(0), &mut cluster, true);
-            assert_eq!(cluster.nodes()[0].reachable, alive);
+            outcome.apply(at(0), &mut cluster);
+            assert_eq!(cluster.nodes()[0].is_up(), alive);
             prober.receive(member(), &answer(&probe, status), &mut out);
             assert_eq!(out.events().len(), 1, "a repeated answer counts once");
         }

@@ -22,7 +22,7 @@ impl Shard {
         out: &mut Outbox<Event>,
     ) {
         self.counters.responses += 1;
-        match self.way_back(message) {
+        match self.way_back(now, message) {
             Err(drop) => self.discard(drop),
             Ok((token, branch, to)) => {
                 self.note(now, message, token, branch);
@@ -64,7 +64,11 @@ impl Shard {
     /// Verifies that our Via is on top, with a token that fits, and finds the mark of the client's branch and where the next Via
     /// leads.
     /// The token stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for a sister's Via.
-    fn way_back(&mut self, message: &Message<'_>) -> Result<(BranchToken, u32, SocketAddr), Drop> {
+    fn way_back(
+        &mut self,
+        now: Instant,
+        message: &Message<'_>,
+    ) -> Result<(BranchToken, u32, SocketAddr), Drop> {
         let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
         let via = message.second_via().ok_or(Drop::NoWayBack)?;
         let to = response_target(&via).ok_or(Drop::NoTarget)?;
@@ -75,7 +79,7 @@ impl Shard {
             && let Some(slot) = self.topology.slot(token.node)
         {
             // A sign of life, also where nobody is to hear of it.
-            self.balancer.answered(slot);
+            self.balancer.answered(now, slot);
         }
         if message.cseq().method == Method::Cancel && was_searched(message) {
             self.searched(message, token, token.mark(&transaction))?;

@@ -1,7 +1,7 @@
 //! When whom to ask, and what follows from the answer: the prober without its messages.
 
 use crate::Rest;
-use balance::{Cluster, Slot};
+use balance::{Cluster, Effect, Slot};
 use base::Instant;
 use core::time::Duration;
 
@@ -37,19 +37,12 @@ impl Outcome {
         Self { slot, reason, rest: None }
     }
 
-    /// What it means for the health of the node. `periodic` as in [`ProbeSettings`].
-    pub fn apply(self, now: Instant, cluster: &mut Cluster, periodic: bool) {
+    /// What it means for the health of the node.
+    pub fn apply(self, now: Instant, cluster: &mut Cluster) {
         let Self { slot, reason, rest } = self;
         match (reason, rest) {
             // A closed port answers for itself; silence and 503 have to repeat.
             (Reason::Unreachable, _) => cluster.unreachable(now, slot),
-            // A node that nobody asks regularly may not know OPTIONS, and is not asked again: any answer has to do.
-            (Reason::Status(_), _) if !periodic => {
-                cluster.reachable(now, slot);
-                if let Some(rest) = rest {
-                    cluster.pause(slot, now + rest.length, rest.asked);
-                }
-            }
             (_, Some(rest)) => cluster.refused(now, slot, now + rest.length, rest.asked),
             (_, None) => cluster.probed(now, slot, matches!(reason, Reason::Status(_))),
         }
@@ -123,8 +116,8 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// the user's: bytes live, a typed message in the simulator's model.
 ///
 /// - Setting up: [`new`](Self::new), [`set_targets`](Self::set_targets).
-/// - Running: [`answered`](Self::answered), [`clear`](Self::clear), [`unreachable`](Self::unreachable), [`hurry`](Self::hurry),
-///   [`tick`](Self::tick), [`deadline`](Self::deadline).
+/// - Running: [`answered`](Self::answered), [`unreachable`](Self::unreachable), [`carry_out`](Self::carry_out),
+///   [`hurry`](Self::hurry), [`clear`](Self::clear), [`tick`](Self::tick), [`deadline`](Self::deadline).
 #[derive(Debug)]
 pub struct Rounds<A> {
     settings: ProbeSettings,
@@ -168,6 +161,15 @@ impl<A: Copy + Eq> Rounds<A> {
                 Target { ask: Ask { slot, address, cseq: 0 }, next, asked: None, open: None }
             })
             .collect();
+    }
+
+    /// Carries out what the cluster wants of probes.
+    pub fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Ask { slot, at } => self.hurry(at, slot),
+            Effect::Clear { slot } => self.clear(slot),
+            Effect::Note(_) => {}
+        }
     }
 
     /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong.

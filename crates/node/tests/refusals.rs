@@ -281,7 +281,7 @@ fn no_node_takes_calls() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "before", client(), 0);
     for slot in 0..3 {
-        bed.probed(slot, false);
+        bed.port_closed(slot);
     }
     refusal(&mut bed, &Req::new("INVITE", "after", client()), 503);
     // What is bound to a node still goes there.

@@ -64,6 +64,17 @@ impl Handle {
         Ok(None)
     }
 
+    /// Says that a member is back, named by its address or as in the configuration. Returns the addresses of those that
+    /// were meant.
+    ///
+    /// # Errors
+    /// Says which members there are if this is none, or that the server has ended.
+    pub async fn up(&self, member: &str) -> Result<Vec<SocketAddr>, String> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Ask::Up { member: member.to_owned(), reply })?;
+        answer.await.map_err(|_| GONE)?
+    }
+
     /// Starts or ends the draining of a member, named by its address or as in the configuration. Returns the addresses of
     /// those meant.
     ///

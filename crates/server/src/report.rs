@@ -39,6 +39,8 @@ pub struct MemberStanding {
     pub member: bool,
     /// Whether it takes new calls now.
     pub accepting: bool,
+    /// Whether it gets new calls where no member takes any.
+    pub last_resort: bool,
     /// One word, as [`Member::state`].
     pub state: &'static str,
 }
@@ -148,8 +150,9 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
     let member = |member: &MemberView| {
         let load = load(member, counts);
         let accepting = member.node.refusal(view.now, load.calls).is_none();
+        let last_resort = member.node.last_resort_refusal(view.now, load.calls).is_none();
         let state = state(member, view.now, load);
-        MemberStanding { address: member.address, member: member.node.member, accepting, state }
+        MemberStanding { address: member.address, member: member.node.member, accepting, last_resort, state }
     };
     let unresolved = view.names.iter().filter(|name| name.addresses == 0);
     Standing {
@@ -245,7 +248,8 @@ fn shown(
         address: member.address,
         state: state(member, now, load).to_owned(),
         member: node.member,
-        reachable: node.reachable,
+        reachable: node.is_up(),
+        answers_probes: node.answers_probes,
         accepting: node.refusal(now, load.calls).is_none(),
         draining: node.draining,
         paused_seconds: node.paused_until.saturating_since(now).as_secs_f64(),

@@ -56,7 +56,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "Rekey",
     ];
     let shards = [1, 2, 3].map(|shards| format!("{shards} shards"));
-    let faults = ["Loss", "Duplicate", "Reorder", "Jitter", "Partition"];
+    let faults = ["no OPTIONS", "Loss", "Duplicate", "Reorder", "Jitter", "Partition"];
     for what in actions.iter().chain(&faults).copied().chain(shards.iter().map(String::as_str)) {
         assert!(shown.contains(what), "{what} is never drawn");
     }

@@ -15,6 +15,7 @@ mod failure;
 mod guide;
 mod log;
 mod names;
+mod options;
 mod peers;
 mod probes;
 mod proxy;

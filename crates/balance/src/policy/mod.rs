@@ -18,6 +18,8 @@ pub use rwma::Rwma;
 pub use tjsq::Tjsq;
 pub use tlwl::Tlwl;
 
+use crate::books::Books;
+use crate::evidence::Evidence;
 use crate::lease::Leases;
 use crate::{CallKey, Load, Node, NodeId, Refusal, Slot};
 use base::Instant;
@@ -85,21 +87,43 @@ pub struct Candidates<'a> {
     now: Instant,
     nodes: &'a [Node],
     leases: &'a Leases,
+    evidence: &'a [Evidence],
     /// Whether a call is to begin: `max_calls` limits nothing else.
     is_call: bool,
-    /// Nobody takes calls but those that rest without having asked for it.
-    last_resort: bool,
+    range: Range,
+}
+
+/// Which nodes count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Range {
+    /// Those that take new requests.
+    Takers,
+    /// Those, and the dead of which a trial is due.
+    Trials,
+    /// Nobody takes any: those that may do so all the same.
+    LastResort,
 }
 
 impl<'a> Candidates<'a> {
-    /// For a new request of this method.
-    pub(crate) fn new(now: Instant, nodes: &'a [Node], leases: &'a Leases, method: Method) -> Self {
-        Self { now, nodes, leases, is_call: method == Method::Invite, last_resort: false }
+    /// Those that take a new request of this method.
+    pub(crate) fn takers(now: Instant, nodes: &'a [Node], books: &'a Books, method: Method) -> Self {
+        let (leases, evidence) = (&books.leases, &books.evidence);
+        Self { now, nodes, leases, evidence, is_call: method == Method::Invite, range: Range::Takers }
     }
 
-    /// The same with those that rest without having asked for it.
-    pub(crate) fn last_resort(self) -> Self {
-        Self { last_resort: true, ..self }
+    /// The same, or the last resort where nobody takes anything.
+    pub(crate) fn or_last_resort(self) -> Self {
+        if self.iter().next().is_some() { self } else { Self { range: Range::LastResort, ..self } }
+    }
+
+    /// Whether nobody takes anything.
+    pub(crate) fn is_last_resort(&self) -> bool {
+        self.range == Range::LastResort
+    }
+
+    /// The same and, beside takers, nodes of which a trial is due.
+    pub(crate) fn with_trials(self) -> Self {
+        if self.range == Range::Takers { Self { range: Range::Trials, ..self } } else { self }
     }
 
     /// Slots there are; those of nodes that take no calls included.
@@ -111,12 +135,16 @@ impl<'a> Candidates<'a> {
     pub fn get(&self, slot: Slot) -> Option<Candidate> {
         let node = &self.nodes[slot.index()];
         let calls = self.calls(slot);
-        let refusal = if self.last_resort {
-            node.last_resort_refusal(self.now, calls)
-        } else {
-            node.refusal(self.now, calls)
+        let refusal = match self.range {
+            Range::Trials if self.is_trial_due(slot, node) => node.full(calls),
+            Range::Takers | Range::Trials => node.refusal(self.now, calls),
+            Range::LastResort => node.last_resort_refusal(self.now, calls),
         };
         refusal.is_none().then(|| self.candidate(slot, node))
+    }
+
+    fn is_trial_due(&self, slot: Slot, node: &Node) -> bool {
+        node.is_on_trial() && self.evidence[slot.index()].trial.is_due(self.now, node.since)
     }
 
     /// The nodes that take the request, in the order of their slots.

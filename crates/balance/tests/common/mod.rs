@@ -16,7 +16,8 @@ pub(crate) fn members(capacities: &[f64]) -> Vec<Member> {
 }
 
 pub(crate) fn cluster(capacities: &[f64]) -> Cluster {
-    let mut cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
+    let slow_start = Duration::ZERO;
+    let mut cluster = Cluster::new(HealthSettings { regular: true, fall: 1, rise: 1, slow_start });
     cluster.set_members(Instant::ZERO, &members(capacities));
     cluster
 }

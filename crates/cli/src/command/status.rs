@@ -51,6 +51,11 @@ fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Membe
     let members_named = plural(health.members as u64, "member");
     let new_calls = if health.stopping {
         "stopping: no new calls are taken".to_owned()
+    } else if health.last_resort > 0 {
+        format!(
+            "no member is known to take new calls: they go to {} of {members_named} all the same",
+            health.last_resort
+        )
     } else {
         format!("new calls go to {accepting} of {members_named}")
     };
@@ -60,13 +65,21 @@ fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Membe
         let probe = member.last_probe.as_deref().unwrap_or("none yet");
         format!("\n{} is down for {since}; last probe: {probe}", member.address)
     });
+    let deaf =
+        members.iter().filter(|member| member.member && member.answers_probes == Some(false)).map(|member| {
+            format!(
+                "\n{} answers calls but no OPTIONS: unanswered calls tell when it is dead",
+                member.address
+            )
+        });
     format!(
         "sarabande {version}, up {up}, policy {policy}, {new_calls}\n\n{}\n\n\
-         sessions: {} active, {} ended and remembered{}{}",
+         sessions: {} active, {} ended and remembered{}{}{}",
         rows(members),
         sessions.active,
         sessions.expired,
         down.collect::<String>(),
+        deaf.collect::<String>(),
         names.iter().filter_map(trouble).collect::<String>()
     )
 }
@@ -206,7 +219,7 @@ mod tests {
         let times = json!({ "count": 0, "p50": null, "p90": null, "p99": null, "max": null });
         let mut value = json!({
             "name": address, "address": address, "state": state, "member": true, "reachable": true,
-            "accepting": true, "draining": false, "paused_seconds": 0.0, "capacity": 2.0, "capacity_now": 2.0,
+            "answers_probes": true, "accepting": true, "draining": false, "paused_seconds": 0.0, "capacity": 2.0, "capacity_now": 2.0,
             "max_calls": 0, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
             "transactions_total": 0, "ended": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
             "oldest_call_seconds": null, "last_probe": null, "since_change_seconds": 0.0
@@ -265,6 +278,7 @@ mod tests {
             members: 1,
             unresolved: vec!["typo.invalid".to_owned()],
             accepting: 0,
+            last_resort: 0,
             policy: "tlwl".to_owned(),
             stopping: false,
             uptime_seconds: 90_000.0,
@@ -301,6 +315,7 @@ mod tests {
     fn a_proxy_shows_its_next_hops_and_transactions() {
         let health: Health = serde_json::from_value(json!({
             "role": "proxy", "healthy": true, "reasons": [], "members": 0, "unresolved": [], "accepting": 0,
+            "last_resort": 0,
             "policy": "none",
             "stopping": false, "uptime_seconds": 5.0, "version": "1.2.3"
         }))

@@ -6,7 +6,7 @@ use crate::{
     node_id,
 };
 use balance::policy::{Policy, RoundRobin, Tlwl};
-use balance::{Balancer, Cluster, HealthSettings, Load, Member, Sign, Slot, TableCounts};
+use balance::{Balancer, Cluster, HealthSettings, Load, Member, Slot, TableCounts};
 use base::{Instant, Outbox};
 use core::time::Duration;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             topology.push_node(NodeAddress { address: addr(address), listener });
         }
         let topology = Arc::new(topology);
-        let mut cluster =
-            Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::from_secs(30) });
+        let slow_start = Duration::from_secs(30);
+        let mut cluster = Cluster::new(HealthSettings { regular: true, fall: 1, rise: 1, slow_start });
         cluster.set_members(Instant::ZERO, &members(0xff));
         let settings = Settings {
             orphans: Orphans::Reject,
@@ -182,12 +182,9 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
         for event in out.drain_events() {
             match event {
-                Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
+                Event::Sign(sign) => self.cluster.sign(self.now, sign),
                 Event::LookUp(name) => self.asked.push(name),
-                Event::Sign(Sign::NoAnswer { .. } | Sign::Answer { .. })
-                | Event::Failed(_)
-                | Event::NoServer(_)
-                | Event::HopFailed(_) => {}
+                Event::Failed(_) | Event::NoServer(_) | Event::HopFailed(_) => {}
             }
         }
         let mut sent = sent(&out);

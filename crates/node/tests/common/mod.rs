@@ -109,7 +109,8 @@ impl Bed {
         for &(address, listener) in &site.nodes {
             topology.push_node(NodeAddress { address: addr(address), listener });
         }
-        let cluster = Cluster::new(HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO });
+        let slow_start = Duration::ZERO;
+        let cluster = Cluster::new(HealthSettings { regular: true, fall: 1, rise: 1, slow_start });
         let balancer = Balancer::new(balance::Settings::default(), Box::new(RoundRobin::new(0)));
         let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
         let settings = Settings {
@@ -178,6 +179,12 @@ impl Bed {
 
     pub(crate) fn probed(&mut self, slot: u16, alive: bool) {
         self.cluster.probed(self.now, Slot(slot), alive);
+        self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+    }
+
+    /// A probe has found that nobody listens at the node.
+    pub(crate) fn port_closed(&mut self, slot: u16) {
+        self.cluster.unreachable(self.now, Slot(slot));
         self.shard.balancer_mut().set_nodes(self.cluster.nodes());
     }
 

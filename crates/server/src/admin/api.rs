@@ -26,6 +26,7 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/proxy", get(proxy))
         .route("/api/drain", post(drain))
         .route("/api/undrain", post(undrain))
+        .route("/api/up", post(up))
         .route("/api/reload", post(reload))
         .route("/api/stop", post(stop))
         .route("/api/explain", post(explain))
@@ -132,13 +133,27 @@ async fn undrain(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>
     set_draining(&handle, &uri, false).await
 }
 
+async fn up(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
+    let meant = handle.up(&named(&uri)?).await.map_err(failure(StatusCode::NOT_FOUND))?;
+    shown(&handle, &meant).await
+}
+
 async fn set_draining(handle: &Handle, uri: &Uri, draining: bool) -> Result<Json<Members>, Failure> {
+    let meant = handle.drain(&named(uri)?, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
+    shown(handle, &meant).await
+}
+
+/// The member that a request names.
+fn named(uri: &Uri) -> Result<String, Failure> {
     let [member] = parameters(uri, ["member"])?;
-    let Some(member) = member else {
+    member.ok_or_else(|| {
         let text = "which member? Add ?member= with its address, or its name in the configuration";
-        return Err(Failure(StatusCode::BAD_REQUEST, text.to_owned()));
-    };
-    let meant = handle.drain(&member, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
+        Failure(StatusCode::BAD_REQUEST, text.to_owned())
+    })
+}
+
+/// Those that were meant, as they are now.
+async fn shown(handle: &Handle, meant: &[SocketAddr]) -> Result<Json<Members>, Failure> {
     let all = handle.figures(true).await.map_err(gone)?.members.into_iter().map(|report| report.shown);
     let members = all.filter(|shown| meant.contains(&shown.address)).collect();
     Ok(Json(Members { members, names: Vec::new() }))
@@ -175,7 +190,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
 }
 
 const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /metrics; \
-                     POST /api/drain, /api/undrain, /api/reload, /api/stop, /api/explain";
+                     POST /api/drain, /api/undrain, /api/up, /api/reload, /api/stop, /api/explain";
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {
     let text = format!("{method} is not for {}; there are: {PATHS}", uri.path());

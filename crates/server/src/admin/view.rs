@@ -23,6 +23,8 @@ pub struct Health {
     pub unresolved: Vec<String>,
     /// Members that take new calls.
     pub accepting: usize,
+    /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
+    pub last_resort: usize,
     /// Name of the policy in force; `none` of a proxy.
     pub policy: String,
     /// Whether a stop was asked for.
@@ -65,8 +67,10 @@ pub struct Member {
     pub state: String,
     /// Whether the configuration names it.
     pub member: bool,
-    /// Whether it answers probes.
+    /// Whether it counts as alive.
     pub reachable: bool,
+    /// Whether it answers OPTIONS probes; `null` until that is known.
+    pub answers_probes: Option<bool>,
     /// Whether it takes new calls now.
     pub accepting: bool,
     /// Whether an operator drains it.
@@ -278,6 +282,8 @@ impl Health {
     pub(super) fn new(standing: &Standing) -> Self {
         let configured = || standing.members.iter().filter(|member| member.member);
         let accepting = configured().filter(|member| member.accepting).count();
+        let last_resort =
+            if accepting > 0 { 0 } else { configured().filter(|member| member.last_resort).count() };
         let mut reasons = Vec::new();
         if standing.stopping {
             reasons.push("stopping: no new calls are taken".to_owned());
@@ -287,7 +293,11 @@ impl Health {
             let states = configured().map(|m| format!("{} is {}", m.address, m.state));
             let states: Vec<_> = states.chain(of_names).collect();
             let states = if states.is_empty() { "there is none".to_owned() } else { states.join(", ") };
-            reasons.push(format!("no member takes new calls: {states}"));
+            reasons.push(if last_resort == 0 {
+                format!("no member takes new calls: {states}")
+            } else {
+                format!("no member is known to take new calls; {last_resort} get them all the same: {states}")
+            });
         }
         Self {
             role: if standing.proxy.is_some() { "proxy" } else { "pool" }.to_owned(),
@@ -296,6 +306,7 @@ impl Health {
             members: configured().count(),
             unresolved: standing.unresolved.clone(),
             accepting,
+            last_resort,
             policy: standing.policy.to_owned(),
             stopping: standing.stopping,
             uptime_seconds: standing.uptime_seconds,

@@ -14,11 +14,14 @@ use wire::Method;
 
 pub(crate) fn health(config: &Config) -> HealthSettings {
     match config.pool() {
-        Some(pool) => {
-            HealthSettings { fall: pool.probe.fall, rise: pool.probe.rise, slow_start: pool.slow_start }
-        }
+        Some(pool) => HealthSettings {
+            regular: pool.probe.enabled,
+            fall: pool.probe.fall,
+            rise: pool.probe.rise,
+            slow_start: pool.slow_start,
+        },
         // A proxy has no members.
-        None => HealthSettings { fall: 1, rise: 1, slow_start: Duration::ZERO },
+        None => HealthSettings { regular: false, fall: 1, rise: 1, slow_start: Duration::ZERO },
     }
 }
 

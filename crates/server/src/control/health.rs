@@ -1,71 +1,30 @@
-//! What probes and the traffic say of the members' health.
-//!
-//! With regular probes these alone decide. Without, a member is asked only once it is suspect, and then until it answers:
-//! a probe or, since it may not know OPTIONS, a request of a call. Silence makes it dead, and never brings it back.
+//! Carries out what [`balance::Cluster`] decides about the members' health: probes are sent, shards told, people informed.
 
 use super::Control;
 use crate::shards::Command;
-use balance::{Node, Refusal, Slot};
+use balance::{Effect, News, Node, Refusal, Sign, Slot};
 use base::Instant;
 use node::{HopFailure, Outcome};
-use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 impl Control {
-    fn probes_regularly(&self) -> bool {
-        self.config.pool().is_some_and(|pool| pool.probe.enabled)
-    }
-
-    /// Something went unanswered, or the network reported an error. Neither is proof (an ICMP error is easily forged),
-    /// but a probe is quick to tell.
-    pub(super) fn suspect(&mut self, now: Instant, slot: Slot) {
-        if !self.probes_regularly() {
-            self.cluster.doubt(slot);
-        }
-        self.probes.hurry(now, slot);
-    }
-
-    /// Where nobody is asked regularly, one that was dead when it left may come back alive, and nothing else would ask it.
-    /// Where all are, perhaps since a reload, nothing is left to doubt.
-    pub(super) fn suspect_the_dead(&mut self, now: Instant) {
-        if self.probes_regularly() {
-            return self.cluster.end_doubt();
-        }
-        for index in 0..self.cluster.nodes().len() {
-            let node = &self.cluster.nodes()[index];
-            if node.member && !node.reachable {
-                self.suspect(now, Slot(index as u16));
-            }
-        }
-    }
-
-    /// A member in doubt has answered a request.
-    pub(super) fn answered(&mut self, now: Instant, slot: Slot) {
-        if self.probes_regularly() {
-            return;
-        }
-        let before = self.cluster.nodes()[slot.index()].reachable;
-        self.cluster.reachable(now, slot);
-        self.probes.clear(slot);
-        self.remark_change(now, slot, before, &"answer to a request");
-    }
-
+    /// What the probes brought.
     pub(super) fn probed(&mut self, outcomes: Vec<Outcome>) {
-        let (now, periodic) = (self.clock.now(), self.probes_regularly());
+        let now = self.clock.now();
         for outcome in outcomes {
             let (slot, reason) = (outcome.slot, outcome.reason);
             let before = self.cluster.nodes()[slot.index()].clone();
-            outcome.apply(now, &mut self.cluster, periodic);
+            outcome.apply(now, &mut self.cluster);
             self.remarks[slot.index()].last_probe = Some(reason);
-            self.remark_change(now, slot, before.reachable, &reason);
             let after = &self.cluster.nodes()[slot.index()];
-            if after.reachable && before.paused_until <= now && now < after.paused_until {
+            if after.is_up() && before.paused_until <= now && now < after.paused_until {
                 let (member, rest) =
                     (self.remarks[slot.index()].address, after.paused_until.saturating_since(now));
                 tracing::info!(%member, ?rest, "member answered a probe with 503, it rests");
             }
         }
+        self.carry_out();
     }
 
     /// No member took these new calls.
@@ -107,21 +66,55 @@ impl Control {
         }
     }
 
-    /// Notes that a member was found dead or back, if that is so.
-    fn remark_change(&mut self, now: Instant, slot: Slot, before: bool, reason: &dyn Display) {
-        let after = self.cluster.nodes()[slot.index()].reachable;
-        if before == after {
-            return;
+    /// Logs what the traffic says of a member.
+    pub(super) fn log_sign(&self, now: Instant, sign: Sign) {
+        let member = |slot: Slot| self.remarks[slot.index()].address;
+        match sign {
+            // Others follow as long as it is asked all the same.
+            Sign::Pause { slot, until, .. } if self.cluster.nodes()[slot.index()].paused_until <= now => {
+                let rest = until.saturating_since(now);
+                tracing::info!(member = %member(slot), ?rest, "member answered 503, it rests");
+            }
+            Sign::NoAnswer { slot, .. } => tracing::debug!(member = %member(slot), "a request got no answer"),
+            Sign::Pause { .. } | Sign::Answer { .. } => {}
         }
-        let remark = &mut self.remarks[slot.index()];
-        remark.last_change = now;
-        let member = remark.address;
-        if after {
-            tracing::info!(%member, %reason, "member is back");
-        } else {
-            tracing::warn!(%member, %reason, "member is dead: new calls go elsewhere");
-            if !self.cluster.nodes().iter().any(|node| node.member && node.reachable) {
-                tracing::error!(last = %member, "all members are dead: new calls get 503 until one answers");
+    }
+
+    /// Does what the cluster has decided and nobody has done yet.
+    pub(super) fn carry_out(&mut self) {
+        let effects: Vec<_> = self.cluster.drain_effects().collect();
+        for effect in effects {
+            self.probes.carry_out(effect);
+            if let Effect::Note(news) = effect {
+                self.announce_news(news);
+            }
+        }
+    }
+
+    fn announce_news(&mut self, news: News) {
+        let now = self.clock.now();
+        match news {
+            News::Lost { slot, cause } => {
+                let remark = &mut self.remarks[slot.index()];
+                remark.last_change = now;
+                tracing::warn!(member = %remark.address, reason = %cause, "member is dead: new calls go elsewhere");
+            }
+            News::Back { slot, cause } => {
+                let remark = &mut self.remarks[slot.index()];
+                remark.last_change = now;
+                tracing::info!(member = %remark.address, reason = %cause, "member is back");
+            }
+            News::IgnoresProbes { slot } => tracing::warn!(
+                member = %self.remarks[slot.index()].address,
+                "member answers calls but not OPTIONS: from now on only unanswered calls and closed ports tell that it is \
+                 dead. Let it answer OPTIONS, or set `enabled = false` in [pool.<name>.probe]"
+            ),
+            News::NoneAlive { silent: true } => tracing::error!(
+                "no member is alive: calls go on to those that are only silent. If they do not answer OPTIONS, let them, or \
+                 set `enabled = false` in [pool.<name>.probe]; `sarabande up MEMBER` brings one back"
+            ),
+            News::NoneAlive { silent: false } => {
+                tracing::error!("no member is alive: new calls are refused with 503");
             }
         }
     }
@@ -170,7 +163,7 @@ mod tests {
         let rest = Rest { length: Duration::from_mins(1), asked: true };
         control.probed(outcome(Reason::Status(503), Some(rest)));
         let (node, now) = (&control.cluster.nodes()[0], control.clock.now());
-        assert!(node.reachable && node.asked_until > now);
+        assert!(node.is_up() && node.asked_until > now);
         assert_eq!(node.refusal(now, 0), Some(Refusal::Paused));
     }
 
@@ -181,46 +174,44 @@ mod tests {
         let mut control = control(UNASKED);
         let mut silence = |reachable| {
             control.probed(outcome(Reason::Timeout, None));
-            assert_eq!(control.cluster.nodes()[0].reachable, reachable);
+            assert_eq!(control.cluster.nodes()[0].is_up(), reachable);
         };
         silence(true);
         silence(false);
         silence(false);
         control.probed(outcome(Reason::Status(405), None));
-        assert!(control.cluster.nodes()[0].reachable, "it answers, if only that it does not know OPTIONS");
+        assert!(control.cluster.nodes()[0].is_up(), "it answers, if only that it does not know OPTIONS");
         control.probed(outcome(Reason::Unreachable, None));
         control.probed(outcome(Reason::Timeout, None));
-        assert!(!control.cluster.nodes()[0].reachable, "the host of the closed port is gone, too");
+        assert!(!control.cluster.nodes()[0].is_up(), "the host of the closed port is gone, too");
     }
 
     #[tokio::test]
     async fn without_regular_probes_an_answer_to_a_request_is_life() {
         let mut control = control(UNASKED);
         let now = control.clock.now();
-        control.suspect(now, Slot(0));
+        control.cluster.suspect(now, Slot(0));
         assert!(control.cluster.nodes()[0].doubted, "the shards are to tell of its next answer");
         control.probed(outcome(Reason::Timeout, None));
-        control.answered(now, Slot(0));
+        control.cluster.sign(now, Sign::Answer { slot: Slot(0) });
         control.probed(outcome(Reason::Timeout, None));
-        assert!(control.cluster.nodes()[0].reachable, "it has answered in between");
+        assert!(control.cluster.nodes()[0].is_up(), "it has answered in between");
         control.probed(outcome(Reason::Timeout, None));
-        assert!(!control.cluster.nodes()[0].reachable);
-        control.answered(now, Slot(0));
-        assert!(control.cluster.nodes()[0].reachable && !control.cluster.nodes()[0].doubted);
+        assert!(!control.cluster.nodes()[0].is_up());
+        control.cluster.sign(now, Sign::Answer { slot: Slot(0) });
+        assert!(control.cluster.nodes()[0].is_up() && !control.cluster.nodes()[0].doubted);
     }
 
     #[tokio::test]
-    async fn regular_probes_leave_nothing_to_doubt() {
+    async fn a_reload_asks_the_dead_anew_where_nobody_is_asked_regularly() {
         let mut control = control(UNASKED);
-        control.suspect(control.clock.now(), Slot(0));
         control.probed(outcome(Reason::Unreachable, None));
-        control.take_over(config("{ enabled = true }"));
-        let node = &control.cluster.nodes()[0];
-        assert!(
-            !node.reachable && !node.doubted,
-            "it is dead until a probe is answered, and gets no call before"
-        );
+        control.probed(outcome(Reason::Status(200), None));
+        control.probed(outcome(Reason::Unreachable, None));
         control.take_over(config(UNASKED));
-        assert!(control.cluster.nodes()[0].doubted, "and the other way round");
+        control.carry_out();
+        let due =
+            control.probes.deadline().is_some_and(|due| due <= control.clock.now() + Duration::from_secs(1));
+        assert!(due, "nothing else would ask it");
     }
 }

@@ -49,7 +49,6 @@ impl Control {
         let asked = nodes.filter(|(_, (node, _))| node.member);
         let targets: Vec<_> = asked.map(|(slot, (_, node))| (Slot(slot as u16), node.address)).collect();
         self.probes.set_targets(now, &targets);
-        self.suspect_the_dead(now);
     }
 
     /// The members' addresses that a listener leads to.

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::shards::listen::{Bind, unserved};
 use crate::shards::{Command, Report, ShardCounts, WorkerHandle, ask_each};
 use crate::token_time::TokenTime;
-use balance::{Cluster, Node, Sign, Slot};
+use balance::{Cluster, Node, Slot};
 use base::Instant;
 use config::{Address, Config};
 use dns::{NameView, Names};
@@ -38,6 +38,11 @@ pub(crate) enum Ask {
     Drain {
         member: String,
         draining: bool,
+        reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
+    },
+    /// The operator says that a member is back. Answers with the addresses of those meant.
+    Up {
+        member: String,
         reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
     },
     Reload(oneshot::Sender<Result<Vec<String>, String>>),
@@ -277,8 +282,9 @@ impl Control {
         Ok(())
     }
 
-    /// Sends the nodes to the shards if anything about them changed.
+    /// Carries out what the cluster decided, and sends the nodes to the shards if anything about them changed.
     fn tell(&mut self) {
+        self.carry_out();
         if self.told == self.cluster.version() {
             return;
         }
@@ -293,23 +299,14 @@ impl Control {
         let now = self.clock.now();
         match report {
             Report::LookUp(name) => self.targets.look_up(name, &mut self.resolver),
-            Report::Sign(Sign::Pause { slot, until, asked }) => {
-                // Others follow as long as it is asked all the same.
-                if self.cluster.nodes()[slot.index()].paused_until <= now {
-                    let (member, rest) = (self.remarks[slot.index()].address, until.saturating_since(now));
-                    tracing::info!(%member, ?rest, "member answered 503, it rests");
-                }
-                self.cluster.pause(slot, until, asked);
+            Report::Sign(sign) => {
+                self.log_sign(now, sign);
+                self.cluster.sign(now, sign);
             }
-            Report::Sign(Sign::NoAnswer { slot }) => {
-                tracing::debug!(member = %self.remarks[slot.index()].address, "a request got no answer");
-                self.suspect(now, slot);
-            }
-            Report::Sign(Sign::Answer { slot }) => self.answered(now, slot),
             Report::Unreachable(address) => {
                 if let Some(slot) = self.topology.slot_at(address) {
                     tracing::debug!(member = %address, "a datagram did not arrive, says the network (ICMP)");
-                    self.suspect(now, slot);
+                    self.cluster.suspect(now, slot);
                 }
             }
             Report::NoServer(refused) => self.exhausted(now, refused),
@@ -342,6 +339,7 @@ impl Control {
         match ask {
             Ask::View(reply) => drop(reply.send(self.view())),
             Ask::Drain { member, draining, reply } => drop(reply.send(self.drain(&member, draining))),
+            Ask::Up { member, reply } => drop(reply.send(self.up(&member))),
             Ask::Reload(reply) => drop(reply.send(self.reload())),
             Ask::Stop => self.stop(),
         }
@@ -370,11 +368,30 @@ impl Control {
         }
     }
 
-    /// By address or name, in any form that the configuration takes; a name may stand for several.
     fn drain(&mut self, member: &str, draining: bool) -> Result<Vec<SocketAddr>, String> {
+        let meant = self.meant(member)?;
+        for &(slot, member) in &meant {
+            self.cluster.drain(slot, draining);
+            tracing::info!(%member, draining, "drain changed");
+        }
+        Ok(meant.into_iter().map(|(_, address)| address).collect())
+    }
+
+    fn up(&mut self, member: &str) -> Result<Vec<SocketAddr>, String> {
+        let (meant, now) = (self.meant(member)?, self.clock.now());
+        for &(slot, _) in &meant {
+            self.cluster.raise(now, slot);
+        }
+        self.carry_out();
+        Ok(meant.into_iter().map(|(_, address)| address).collect())
+    }
+
+    /// The members that an operator means: by address or name, in any form that the configuration takes; a name may stand
+    /// for several.
+    fn meant(&self, member: &str) -> Result<Vec<(Slot, SocketAddr)>, String> {
         if self.config.proxy().is_some() {
-            return Err("this process is a proxy: it has next hops, and only members of a pool are drained. To take a \
-                        next hop out, remove it from `proxy.next` and reload"
+            return Err("this process is a proxy: it has next hops, and only members of a pool are drained or brought \
+                        back. To take a next hop out, remove it from `proxy.next` and reload"
                 .to_owned());
         }
         let view = self.view();
@@ -395,11 +412,7 @@ impl Control {
             let known: Vec<_> = view.members.iter().map(both).collect();
             return Err(format!("no member {member:?}; there are: {}", known.join(", ")));
         }
-        for known in &meant {
-            self.cluster.drain(known.slot, draining);
-            tracing::info!(member = %known.address, draining, "drain changed");
-        }
-        Ok(meant.iter().map(|known| known.address).collect())
+        Ok(meant.iter().map(|known| (known.slot, known.address)).collect())
     }
 
     fn stop(&mut self) {

@@ -2,7 +2,7 @@ use crate::clock::Clock;
 use crate::key;
 use crate::shards::listen::Bind;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
-use balance::Slot;
+use balance::{Effect, Slot};
 use base::{Instant, Outbox};
 use config::Config;
 use node::{Outcome, ProbeSettings, Prober};
@@ -63,12 +63,8 @@ impl Probes {
         self.prober.set_targets(now, targets);
     }
 
-    pub(super) fn hurry(&mut self, now: Instant, slot: Slot) {
-        self.prober.hurry(now, slot);
-    }
-
-    pub(super) fn clear(&mut self, slot: Slot) {
-        self.prober.clear(slot);
+    pub(super) fn carry_out(&mut self, effect: Effect) {
+        self.prober.carry_out(effect);
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

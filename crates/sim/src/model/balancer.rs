@@ -3,8 +3,8 @@
 
 use super::message::{CallId, HostId, Letter, Message, Route, Sent, Start, Via, Vias};
 use balance::{
-    CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, Request, Response, Settings, Sign,
-    Slot, Why,
+    CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, Request, Response, Settings, Slot,
+    Why,
 };
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
@@ -14,7 +14,7 @@ use wire::Method;
 
 /// When a server counts as dead and as back: the server's defaults.
 pub(crate) const HEALTH: HealthSettings =
-    HealthSettings { fall: 2, rise: 1, slow_start: Duration::from_secs(30) };
+    HealthSettings { regular: true, fall: 2, rise: 1, slow_start: Duration::from_secs(30) };
 
 /// When servers are probed: the server's defaults.
 pub(crate) fn probe_settings(timers: &config::scenario::Timers) -> ProbeSettings {
@@ -61,7 +61,7 @@ impl Balancer {
         settings: Settings,
         probes: Option<ProbeSettings>,
     ) -> Self {
-        let mut cluster = Cluster::new(HEALTH);
+        let mut cluster = Cluster::new(HealthSettings { regular: probes.is_some(), ..HEALTH });
         let member =
             |host: u16| Member { id: NodeId(host.into()), capacity: capacity(HostId(host)), max_calls: 0 };
         cluster.set_members(now, &servers.clone().map(member).collect::<Vec<_>>());
@@ -102,6 +102,12 @@ impl Balancer {
         message.vias.pop();
         let Some(next) = message.vias.last() else { return };
         let (to, key, direction) = (next.host, key_of(&message), direction_of(&message));
+        // Who answers copies the request as it was sent to him.
+        if direction == Direction::ToPool
+            && let Some(slot) = self.slot_of(message.hop)
+        {
+            self.core.answered(now, slot);
+        }
         let is_refused_cancel = message.method == Method::Cancel && status >= 300;
         if is_refused_cancel && self.core.session(key).is_none() {
             // Every server was asked; those that do not know the INVITE say so, and nobody needs to hear that.
@@ -173,6 +179,7 @@ impl Balancer {
         self.ledger.charge(Operation::Forward);
         message.vias.push(Via::new(id, message.top().branch()));
         message.stage += 1;
+        message.hop = to;
         out.push(Letter::new(id, Sent { to, message }));
     }
 
@@ -196,12 +203,10 @@ impl Balancer {
     /// What the traffic says about the health of servers.
     fn heed(&mut self, now: Instant) {
         for sign in self.core.drain_signs() {
-            match sign {
-                Sign::NoAnswer { slot } => self.rounds.iter_mut().for_each(|rounds| rounds.hurry(now, slot)),
-                Sign::Pause { slot, until, asked } => self.cluster.pause(slot, until, asked),
-                // Probes are regular and see for themselves, or there are none.
-                Sign::Answer { .. } => {}
-            }
+            self.cluster.sign(now, sign);
+        }
+        for effect in self.cluster.drain_effects() {
+            self.rounds.iter_mut().for_each(|rounds| rounds.carry_out(effect));
         }
         if self.told != self.cluster.version() {
             self.told = self.cluster.version();
@@ -218,7 +223,7 @@ impl Balancer {
         if let Some(rounds) = rounds {
             rounds.tick(now, |step| match step {
                 Step::Send(ask) => out.push(Letter::new(id, probe(id, *life, ask))),
-                Step::Note(outcome) => outcome.apply(now, cluster, true),
+                Step::Note(outcome) => outcome.apply(now, cluster),
             });
         }
         self.heed(now);
@@ -230,7 +235,7 @@ impl Balancer {
         let CallId { at: life, generation: cseq } = message.call;
         let is_it = |ask: &Ask<HostId>| (life, ask.address, ask.cseq) == (self.life, from, cseq);
         if let Some(outcome) = self.rounds.as_mut().and_then(|rounds| rounds.answered(status, None, is_it)) {
-            outcome.apply(now, &mut self.cluster, true);
+            outcome.apply(now, &mut self.cluster);
             self.heed(now);
         }
     }

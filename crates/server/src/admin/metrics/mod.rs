@@ -182,8 +182,11 @@ fn member_gauges(page: &mut Page, members: &Members<'_>) {
             states.sample(&with(labels(member), "state", state), u8::from(member.1.shown.state == state));
         }
     }
-    let figures: [Figure<MemberReport, f64>; 9] = [
-        ("sarabande_member_reachable", "Whether it answers.", |m| f64::from(m.shown.reachable)),
+    let figures: [Figure<MemberReport, f64>; 10] = [
+        ("sarabande_member_reachable", "Whether it counts as alive.", |m| f64::from(m.shown.reachable)),
+        ("sarabande_member_answers_probes", "0 if it answers calls but no OPTIONS probes, else 1.", |m| {
+            f64::from(m.shown.answers_probes != Some(false))
+        }),
         ("sarabande_member_accepting", "Whether it takes new calls.", |m| f64::from(m.shown.accepting)),
         ("sarabande_member_draining", "Whether an operator drains it.", |m| f64::from(m.shown.draining)),
         ("sarabande_member_calls", "Calls in progress.", |m| m.shown.calls.into()),

@@ -129,7 +129,7 @@ impl BalancerWatch {
         match first {
             Some(first) if first.to != to => {
                 // Only what begins something, and only while its node is dead, may move.
-                let dead = process.slot_at(first.to).is_some_and(|slot| !process.is_reachable(slot));
+                let dead = process.slot_at(first.to).is_some_and(|slot| !process.is_up(slot));
                 if of_invite || request.to_tag().is_some() || !dead {
                     return Err(Rule::Moved.broken(format_args!("{} to {to}, first {}", name(), first.to)));
                 }

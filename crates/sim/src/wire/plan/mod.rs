@@ -54,6 +54,8 @@ pub struct AnswererPlan {
     pub ring: Holding,
     /// Whether it sends 100 (Trying) first.
     pub trying: bool,
+    /// Whether it answers OPTIONS.
+    pub options: bool,
     /// How fast it is.
     pub service: ServiceModel,
 }

@@ -53,10 +53,11 @@ impl Plan {
             }
         }
         for (number, answerer) in (0..).zip(&self.answerers) {
-            let AnswererPlan { name, ring, trying, service } = answerer;
+            let AnswererPlan { name, ring, trying, options, service } = answerer;
+            let deaf = if *options { "" } else { ", no OPTIONS" };
             let work = service.service_per_work;
             let address = answerer_address(number);
-            writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE")?;
+            writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE{deaf}")?;
         }
         Ok(())
     }

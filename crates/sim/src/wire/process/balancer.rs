@@ -3,7 +3,7 @@
 use super::super::plan::{BalancerPlan, probe_address};
 use super::{EPOCH_UNIX, taken, tokens, topology};
 use balance::policy::by_name;
-use balance::{Balancer, Cluster, Load, Member, Policy, Sign, Slot, TableCounts};
+use balance::{Balancer, Cluster, Health, Load, Member, Node, Policy, Slot, TableCounts};
 use base::{Instant, Outbox};
 use node::fuzz::Sent;
 use node::{Event, Input, NodeAddress, Orphans, Outcome, Prober, Settings, Shard, Topology, node_id};
@@ -128,8 +128,10 @@ impl BalancerProcess {
         self.prober.set_targets(now, &targets);
     }
 
-    /// The shards get the nodes and their addresses as one value, whenever anything about them changed.
+    /// Carries out what the cluster has decided: probes, and the nodes and their addresses as one value for the shards,
+    /// whenever anything about them changed.
     fn tell(&mut self) {
+        self.cluster.drain_effects().for_each(|effect| self.prober.carry_out(effect));
         if self.told != self.cluster.version() {
             self.told = self.cluster.version();
             for shard in &mut self.shards {
@@ -218,7 +220,8 @@ impl BalancerProcess {
             self.prober.unreachable(now, address, quoted, &mut self.outcomes);
             self.judge(now);
         } else if let Some(slot) = self.topology.slot_at(address) {
-            self.prober.hurry(now, slot);
+            self.cluster.suspect(now, slot);
+            self.tell();
         }
     }
 
@@ -226,13 +229,8 @@ impl BalancerProcess {
     fn heed(&mut self, now: Instant) {
         for event in self.events.drain_events() {
             match event {
-                Event::Sign(Sign::NoAnswer { slot }) => self.prober.hurry(now, slot),
-                Event::Sign(Sign::Pause { slot, until, asked }) => self.cluster.pause(slot, until, asked),
-                // Probes are regular and see for themselves.
-                Event::Sign(Sign::Answer { .. })
-                | Event::Failed(_)
-                | Event::NoServer(_)
-                | Event::HopFailed(_) => {}
+                Event::Sign(sign) => self.cluster.sign(now, sign),
+                Event::Failed(_) | Event::NoServer(_) | Event::HopFailed(_) => {}
                 Event::LookUp(name) => unreachable!("everybody in here is known by address, not as {name}"),
             }
         }
@@ -243,7 +241,7 @@ impl BalancerProcess {
     /// What probes say.
     fn judge(&mut self, now: Instant) {
         for outcome in self.outcomes.drain_events() {
-            outcome.apply(now, &mut self.cluster, self.config.probes.periodic);
+            outcome.apply(now, &mut self.cluster);
         }
         self.outcomes.clear();
         self.tell();
@@ -293,14 +291,22 @@ impl BalancerProcess {
         self.topology.slot_at(address)
     }
 
-    /// Whether a node may be given a new call; a node that rests may, if all do.
+    /// Whether a node may be given a new call; a node that rests may, if all do. One that is dead for silence alone may if
+    /// none lives, and now and then if it never answered a probe.
     pub(in super::super) fn may_take_calls(&self, slot: Slot) -> bool {
-        let node = &self.cluster.nodes()[slot.index()];
-        node.member && node.reachable && !node.draining
+        let nodes = self.cluster.nodes();
+        let (node, serves) = (&nodes[slot.index()], |node: &Node| node.member && !node.draining);
+        let none_lives = || !nodes.iter().any(|node| serves(node) && node.is_up());
+        serves(node)
+            && match node.health {
+                Health::Up => true,
+                Health::Silent => node.answers_probes != Some(true) || none_lives(),
+                Health::Closed => false,
+            }
     }
 
-    /// Whether probes reach a node, as far as this process knows.
-    pub(in super::super) fn is_reachable(&self, slot: Slot) -> bool {
-        self.cluster.nodes()[slot.index()].reachable
+    /// Whether a node lives, as far as this process knows.
+    pub(in super::super) fn is_up(&self, slot: Slot) -> bool {
+        self.cluster.nodes()[slot.index()].is_up()
     }
 }

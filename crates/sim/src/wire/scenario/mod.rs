@@ -37,7 +37,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
         let service = server.map_or_else(ServiceModel::default, |(group, host)| {
             service(&scenario.costs, &scenario.groups[group], host)
         });
-        AnswererPlan { name: name.clone(), ring, trying: false, service }
+        AnswererPlan { name: name.clone(), ring, trying: false, options: true, service }
     });
     let mut plan = Plan {
         seed: scenario.run.seed,

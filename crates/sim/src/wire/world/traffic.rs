@@ -167,10 +167,13 @@ impl<W: Wrapper> World<W> {
 
     fn received(&mut self, now: Instant, host: HostId, arrived: &Arrived<'_>) -> Result<(), String> {
         let &Arrived { from_host, from, to, bytes } = arrived;
+        let answerer = host.checked_sub(self.plan.answerer_host(0));
+        let is_deaf = answerer.is_some_and(|number| !self.plan.answerers[number as usize].options);
         match &mut self.hosts[host as usize].role {
             Role::Caller(caller) => {
                 caller.handle(now, Input::Datagram { from, bytes }, &mut self.told);
             }
+            Role::Answerer { agent: Some(_), .. } if is_deaf && bytes.starts_with(b"OPTIONS ") => {}
             Role::Answerer { agent: Some(agent), .. } => {
                 agent.handle(now, Input::Datagram { from, bytes }, &mut self.told);
             }

@@ -154,7 +154,8 @@ impl Drawer {
             exponential: self.chance(0.5),
             ..ServiceModel::default()
         };
-        AnswererPlan { name: format!("answerer-{number}"), ring, trying: self.chance(0.5), service }
+        let (trying, options) = (self.chance(0.5), self.chance(0.7));
+        AnswererPlan { name: format!("answerer-{number}"), ring, trying, options, service }
     }
 
     fn balancer_plan(&mut self, targets: &[Party]) -> BalancerPlan {
@@ -164,6 +165,7 @@ impl Drawer {
             policy: self.policy(),
             members: self.members(targets),
             health: HealthSettings {
+                regular: true,
                 fall: self.rng.random_range(1..4),
                 rise: self.rng.random_range(1..3),
                 slow_start: self.millis(0..20_000),

@@ -1,6 +1,13 @@
-use crate::{Node, NodeId, Slot};
+//! The nodes of a pool: who is a member, and in which slot.
+
+mod health;
+
+pub use health::{Cause, Effect, News};
+
+use crate::{Health, Node, NodeId, Slot};
 use base::Instant;
 use core::time::Duration;
+use health::Watch;
 use std::collections::BTreeSet;
 
 /// A member as the configuration and DNS name it.
@@ -17,6 +24,8 @@ pub struct Member {
 /// When a node counts as dead and as back.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HealthSettings {
+    /// Whether members are probed at an interval. If not, only on suspicion, until they answer.
+    pub regular: bool,
     /// Failed probes in a row that make it unreachable.
     pub fall: u32,
     /// Answered probes in a row that make it reachable again.
@@ -31,17 +40,29 @@ pub struct HealthSettings {
 pub struct Cluster {
     settings: HealthSettings,
     nodes: Vec<Node>,
-    /// Probes of the other kind than the present state, in a row.
-    contrary: Vec<u32>,
+    /// By slot.
+    watches: Vec<Watch>,
     /// Slots that nothing points to any more: the next nodes get them.
     vacant: BTreeSet<Slot>,
     version: u64,
+    /// What is to be done.
+    effects: Vec<Effect>,
+    /// Whether no member is alive.
+    none_alive: bool,
 }
 
 impl Cluster {
     /// An empty pool.
     pub fn new(settings: HealthSettings) -> Self {
-        Self { settings, nodes: Vec::new(), contrary: Vec::new(), vacant: BTreeSet::new(), version: 0 }
+        Self {
+            settings,
+            nodes: Vec::new(),
+            watches: Vec::new(),
+            vacant: BTreeSet::new(),
+            version: 0,
+            effects: Vec::new(),
+            none_alive: false,
+        }
     }
 
     /// The nodes by slot, also those that were removed: their calls go on.
@@ -56,8 +77,12 @@ impl Cluster {
 
     /// The slot of a node that is or was a member, unless it has been [released](Self::release).
     pub fn slot(&self, id: NodeId) -> Option<Slot> {
-        let mut all = (0..).map(Slot).zip(&self.nodes);
+        let mut all = self.slots().zip(&self.nodes);
         all.find(|(slot, node)| node.id == id && !self.vacant.contains(slot)).map(|(slot, _)| slot)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        (0..self.nodes.len()).map(|index| Slot(index as u16))
     }
 
     /// Lets the slot of a former member go to the next node that joins. No session may be there any more, and none
@@ -93,6 +118,8 @@ impl Cluster {
         if before != self.nodes {
             self.version += 1;
         }
+        self.suspect_the_dead(now);
+        self.look_for_life();
     }
 
     fn join(&mut self, id: NodeId) -> Option<Slot> {
@@ -102,7 +129,9 @@ impl Cluster {
             max_calls: 0,
             member: true,
             // Until a probe says otherwise: a balancer that starts must not refuse the first calls.
-            reachable: true,
+            health: Health::Up,
+            since: Instant::ZERO,
+            answers_probes: None,
             draining: false,
             doubted: false,
             paused_until: Instant::ZERO,
@@ -115,95 +144,20 @@ impl Cluster {
             // A lease that the last node left behind, if there were any, must not end as one of this.
             let deaths = self.nodes[slot.index()].deaths.wrapping_add(1);
             self.nodes[slot.index()] = Node { deaths, ..node };
-            self.contrary[slot.index()] = 0;
+            self.watches[slot.index()] = Watch::default();
             return Some(slot);
         }
         let slot = u16::try_from(self.nodes.len()).ok().filter(|&slot| slot < u16::MAX)?;
         self.nodes.push(node);
-        self.contrary.push(0);
+        self.watches.push(Watch::default());
         Some(Slot(slot))
-    }
-
-    /// The outcome of one probe: `fall` failures in a row make a node dead, `rise` answers bring it back.
-    pub fn probed(&mut self, now: Instant, slot: Slot, alive: bool) {
-        let contrary = &mut self.contrary[slot.index()];
-        let node = &mut self.nodes[slot.index()];
-        if node.reachable == alive {
-            *contrary = 0;
-            if !alive {
-                node.wake();
-            }
-            return;
-        }
-        *contrary += 1;
-        let needed = if alive { self.settings.rise } else { self.settings.fall };
-        if *contrary >= needed {
-            self.set_reachable(now, slot, alive);
-        }
-    }
-
-    /// A probe was answered 503: that is a failed one, and until then new calls go elsewhere, be it dead or not yet, and
-    /// also when it is back in between. `asked`: it named the time (Retry-After).
-    pub fn refused(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
-        self.probed(now, slot, false);
-        // After the death that this may be: the process that asks for the rest is there.
-        self.version += u64::from(self.nodes[slot.index()].pause(until, asked));
-    }
-
-    /// The network said that nobody listens there (ICMP): dead at once, a probe may bring it back.
-    pub fn unreachable(&mut self, now: Instant, slot: Slot) {
-        if self.nodes[slot.index()].reachable {
-            self.set_reachable(now, slot, false);
-        } else {
-            self.nodes[slot.index()].wake();
-        }
-    }
-
-    /// The node has left a request unanswered: the shards tell of its next answer.
-    pub fn doubt(&mut self, slot: Slot) {
-        self.set_doubted(slot, true);
-    }
-
-    /// Nobody is in doubt any more: all are asked regularly from now on, and that alone decides.
-    pub fn end_doubt(&mut self) {
-        for index in 0..self.nodes.len() {
-            self.set_doubted(Slot(index as u16), false);
-        }
-    }
-
-    /// The node has answered something: alive at once.
-    pub fn reachable(&mut self, now: Instant, slot: Slot) {
-        self.contrary[slot.index()] = 0;
-        self.set_doubted(slot, false);
-        if !self.nodes[slot.index()].reachable {
-            self.set_reachable(now, slot, true);
-        }
-    }
-
-    fn set_doubted(&mut self, slot: Slot, doubted: bool) {
-        let before = core::mem::replace(&mut self.nodes[slot.index()].doubted, doubted);
-        self.version += u64::from(before != doubted);
-    }
-
-    fn set_reachable(&mut self, now: Instant, slot: Slot, reachable: bool) {
-        self.contrary[slot.index()] = 0;
-        let slow_start = self.settings.slow_start;
-        let node = &mut self.nodes[slot.index()];
-        node.reachable = reachable;
-        if reachable {
-            (node.joined, node.ramp) = (now, slow_start);
-        } else {
-            node.wake();
-            node.deaths = node.deaths.wrapping_add(1);
-        }
-        self.version += 1;
     }
 
     /// The node answered a call with 503: it rests until then. `asked`: it named the time (Retry-After). Late answers of
     /// the dead are not heard.
     pub fn pause(&mut self, slot: Slot, until: Instant, asked: bool) {
         let node = &mut self.nodes[slot.index()];
-        if node.reachable {
+        if node.is_up() {
             self.version += u64::from(node.pause(until, asked));
         }
     }
@@ -223,7 +177,8 @@ mod tests {
     use super::*;
 
     fn cluster() -> Cluster {
-        let settings = HealthSettings { fall: 2, rise: 1, slow_start: Duration::from_secs(30) };
+        let settings =
+            HealthSettings { regular: true, fall: 2, rise: 1, slow_start: Duration::from_secs(30) };
         let mut cluster = Cluster::new(settings);
         let members = [1, 2].map(|id| Member { id: NodeId(id), capacity: 1.0, max_calls: 0 });
         cluster.set_members(Instant::ZERO, &members);
@@ -235,12 +190,12 @@ mod tests {
         let (mut cluster, now, slot) = (cluster(), Instant::from_millis(5_000), Slot(0));
         for alive in [false, true, false] {
             cluster.probed(now, slot, alive);
-            assert!(cluster.nodes()[0].reachable);
+            assert!(cluster.nodes()[0].is_up());
         }
         cluster.probed(now, slot, false);
-        assert_eq!((cluster.nodes()[0].reachable, cluster.nodes()[0].deaths), (false, 1));
+        assert_eq!((cluster.nodes()[0].is_up(), cluster.nodes()[0].deaths), (false, 1));
         cluster.probed(now, slot, true);
-        assert!(cluster.nodes()[0].reachable);
+        assert!(cluster.nodes()[0].is_up());
         assert!(cluster.nodes()[0].capacity_at(now) < 0.2, "it starts slowly");
         assert!((cluster.nodes()[1].capacity_at(now) - 1.0).abs() < 1e-9, "the other one never left");
     }
@@ -276,6 +231,6 @@ mod tests {
         let slots = [1, 2, 3].map(|id| cluster.slot(NodeId(id)));
         assert_eq!(slots, [Some(Slot(2)), Some(Slot(1)), Some(Slot(0))]);
         let third = &cluster.nodes()[0];
-        assert_eq!((third.reachable, third.draining, third.joined, third.deaths), (true, false, now, 2));
+        assert_eq!((third.is_up(), third.draining, third.joined, third.deaths), (true, false, now, 2));
     }
 }

@@ -1,0 +1,327 @@
+//! The health of the nodes: what probes, the traffic and the operator say, and what follows.
+//!
+//! An answer is life, whatever was asked: a probe or a request. Silence is death after a few probes without an answer,
+//! unless the node answered requests meanwhile: then it ignores OPTIONS, and only requests that go unanswered are a sign.
+//! A closed port (ICMP in answer to a probe) is death at once.
+
+use super::Cluster;
+use crate::{Health, Node, Sign, Slot};
+use base::Instant;
+use core::fmt;
+use core::time::Duration;
+
+/// What a change of health asks of whoever carries the cluster's decisions out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Send the node a probe, not before that time.
+    Ask {
+        /// The node.
+        slot: Slot,
+        /// When.
+        at: Instant,
+    },
+    /// Without regular probes: the node has given a sign of life, so the probe that was to bring one is not needed.
+    Clear {
+        /// The node.
+        slot: Slot,
+    },
+    /// People want to know.
+    Note(News),
+}
+
+/// What people want to know of a pool's health.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum News {
+    /// A node counts as dead.
+    Lost {
+        /// The node.
+        slot: Slot,
+        /// What said so.
+        cause: Cause,
+    },
+    /// A node is back.
+    Back {
+        /// The node.
+        slot: Slot,
+        /// What said so.
+        cause: Cause,
+    },
+    /// A node answers requests and leaves probes unanswered.
+    IgnoresProbes {
+        /// The node.
+        slot: Slot,
+    },
+    /// No member is alive. `silent`: some are dead for silence alone, and get the calls all the same.
+    NoneAlive {
+        /// Whether calls still go to some.
+        silent: bool,
+    },
+}
+
+/// What decided that a node is dead or back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Probes went unanswered.
+    ProbesUnanswered,
+    /// Probes were answered 503.
+    ProbesRefused,
+    /// Requests went unanswered, and nothing else was answered meanwhile.
+    RequestsUnanswered,
+    /// ICMP port unreachable in answer to a probe.
+    PortClosed,
+    /// A probe was answered.
+    ProbeAnswered,
+    /// A request was answered.
+    RequestAnswered,
+    /// An operator said so.
+    Operator,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ProbesUnanswered => "no answer to probes",
+            Self::ProbesRefused => "503 to probes",
+            Self::RequestsUnanswered => "no answer to requests",
+            Self::PortClosed => "port closed",
+            Self::ProbeAnswered => "answer to a probe",
+            Self::RequestAnswered => "answer to a request",
+            Self::Operator => "operator",
+        })
+    }
+}
+
+/// How long a datagram of a process that is gone may still be under way.
+const LATE: Duration = Duration::from_secs(1);
+
+/// What the cluster remembers of a node beside what the shards need.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Watch {
+    /// Probes of the other kind than the present state, in a row.
+    contrary: u32,
+    /// Whether it has answered a request since the last probe was answered or failed.
+    heard: bool,
+    /// Probes that failed since the last one was answered although requests were answered meanwhile.
+    ignored: u32,
+    /// Requests in a row that it left unanswered, and everything else meanwhile.
+    unanswered: u32,
+}
+
+/// Fewer than this make no row.
+const ROW_MIN: u32 = 2;
+
+impl Cluster {
+    /// What the traffic says.
+    pub fn sign(&mut self, now: Instant, sign: Sign) {
+        match sign {
+            Sign::NoAnswer { slot, silent } => self.request_unanswered(now, slot, silent),
+            Sign::Answer { slot } => self.request_answered(now, slot),
+            Sign::Pause { slot, until, asked } => self.pause(slot, until, asked),
+        }
+    }
+
+    /// The outcome of one probe: `fall` failures in a row make a node dead, `rise` answers bring it back. Where probes are
+    /// not regular, one answer does: the node is not asked again.
+    pub fn probed(&mut self, now: Instant, slot: Slot, alive: bool) {
+        if alive {
+            self.probe_answered(now, slot);
+        } else {
+            self.probe_failed(now, slot, Cause::ProbesUnanswered);
+        }
+    }
+
+    /// A probe was answered 503: new calls go elsewhere until then. Where probes are regular that is a failed one as well,
+    /// and the rest holds also when the node is dead and back in between. `asked`: it named the time (Retry-After).
+    pub fn refused(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
+        if !self.settings.regular {
+            self.probe_answered(now, slot);
+            return self.pause(slot, until, asked);
+        }
+        self.learn_probing(slot, true);
+        self.probe_failed(now, slot, Cause::ProbesRefused);
+        // After the death that this may be: the process that asks for the rest is there.
+        self.version += u64::from(self.nodes[slot.index()].pause(until, asked));
+    }
+
+    /// The network said, of a probe, that nobody listens there (ICMP): dead at once, a probe may bring it back.
+    pub fn unreachable(&mut self, now: Instant, slot: Slot) {
+        self.doubt(slot);
+        if self.nodes[slot.index()].health == Health::Closed {
+            self.nodes[slot.index()].wake();
+        } else {
+            self.set_health(now, slot, Health::Closed, Cause::PortClosed);
+        }
+    }
+
+    /// The network reported an error about a request to the node. That is no proof (an ICMP error is easily forged), but a
+    /// probe is quick to tell.
+    pub fn suspect(&mut self, now: Instant, slot: Slot) {
+        if !self.settings.regular {
+            self.doubt(slot);
+        }
+        self.ask(now, slot);
+    }
+
+    /// Where nobody is asked regularly, one that was dead when it left may come back alive, and nothing else would ask it.
+    pub(super) fn suspect_the_dead(&mut self, now: Instant) {
+        if self.settings.regular {
+            return;
+        }
+        for slot in self.slots() {
+            let node = &self.nodes[slot.index()];
+            if node.member && !node.is_up() {
+                self.suspect(now, slot);
+            }
+        }
+    }
+
+    /// The operator knows that the node is back, and takes calls.
+    pub fn raise(&mut self, now: Instant, slot: Slot) {
+        self.nodes[slot.index()].wake();
+        self.version += 1;
+        if !self.nodes[slot.index()].is_up() {
+            self.set_health(now, slot, Health::Up, Cause::Operator);
+        }
+    }
+
+    /// Takes what is to be done since the last time.
+    pub fn drain_effects(&mut self) -> impl Iterator<Item = Effect> + use<'_> {
+        self.effects.drain(..)
+    }
+
+    fn probe_answered(&mut self, now: Instant, slot: Slot) {
+        self.learn_probing(slot, true);
+        self.set_doubted(slot, false);
+        let needed = if self.settings.regular { self.settings.rise } else { 1 };
+        let watch = &mut self.watches[slot.index()];
+        (watch.heard, watch.ignored) = (false, 0);
+        if self.nodes[slot.index()].is_up() {
+            watch.contrary = 0;
+            return;
+        }
+        watch.contrary += 1;
+        if watch.contrary >= needed {
+            self.set_health(now, slot, Health::Up, Cause::ProbeAnswered);
+        }
+    }
+
+    fn probe_failed(&mut self, now: Instant, slot: Slot, cause: Cause) {
+        let (watch, node) = (&mut self.watches[slot.index()], &mut self.nodes[slot.index()]);
+        let heard = core::mem::take(&mut watch.heard);
+        if !node.is_up() {
+            watch.contrary = 0;
+            node.wake();
+            if node.health == Health::Closed {
+                // Something swallows the probe now: another process that ignores OPTIONS, or the host is gone too.
+                (node.health, node.since) = (Health::Silent, now);
+                self.version += 1;
+            }
+            return self.doubt(slot);
+        }
+        if cause == Cause::ProbesUnanswered && (heard || node.answers_probes == Some(false)) {
+            watch.contrary = 0;
+            watch.ignored = watch.ignored.saturating_add(u32::from(heard));
+            if node.answers_probes == Some(false) {
+                return;
+            }
+            if watch.ignored >= self.settings.fall.max(ROW_MIN) {
+                self.learn_probing(slot, false);
+                return self.set_doubted(slot, false);
+            }
+            return self.doubt(slot);
+        }
+        watch.contrary += 1;
+        let is_dead = watch.contrary >= self.settings.fall;
+        self.doubt(slot);
+        if is_dead {
+            self.set_health(now, slot, Health::Silent, cause);
+        }
+    }
+
+    /// A node in doubt has answered a request: alive at once.
+    fn request_answered(&mut self, now: Instant, slot: Slot) {
+        let (watch, node) = (&mut self.watches[slot.index()], &self.nodes[slot.index()]);
+        // Where probes are not regular the one under way is given up.
+        (watch.heard, watch.unanswered) = (self.settings.regular, 0);
+        if !self.settings.regular || node.answers_probes == Some(false) {
+            self.set_doubted(slot, false);
+            self.effects.push(Effect::Clear { slot });
+        }
+        let node = &self.nodes[slot.index()];
+        match node.health {
+            Health::Up => self.watches[slot.index()].contrary = 0,
+            Health::Closed if now.saturating_since(node.since) < LATE => self.ask(now, slot),
+            Health::Silent | Health::Closed => {
+                self.set_health(now, slot, Health::Up, Cause::RequestAnswered);
+            }
+        }
+    }
+
+    /// A request got no answer at all. `silent`: nor did anything else since it was sent, as far as one shard knows.
+    fn request_unanswered(&mut self, now: Instant, slot: Slot, silent: bool) {
+        self.suspect(now, slot);
+        if !silent || self.nodes[slot.index()].answers_probes != Some(false) {
+            return;
+        }
+        self.doubt(slot);
+        let watch = &mut self.watches[slot.index()];
+        watch.unanswered += 1;
+        if watch.unanswered >= self.settings.fall.max(ROW_MIN) && self.nodes[slot.index()].is_up() {
+            self.set_health(now, slot, Health::Silent, Cause::RequestsUnanswered);
+        }
+    }
+
+    fn ask(&mut self, at: Instant, slot: Slot) {
+        self.effects.push(Effect::Ask { slot, at });
+    }
+
+    fn learn_probing(&mut self, slot: Slot, answers: bool) {
+        let before = self.nodes[slot.index()].answers_probes.replace(answers);
+        if before != Some(answers) {
+            self.version += 1;
+            if !answers {
+                self.effects.push(Effect::Note(News::IgnoresProbes { slot }));
+            }
+        }
+    }
+
+    fn doubt(&mut self, slot: Slot) {
+        self.set_doubted(slot, true);
+    }
+
+    fn set_doubted(&mut self, slot: Slot, doubted: bool) {
+        let before = core::mem::replace(&mut self.nodes[slot.index()].doubted, doubted);
+        self.version += u64::from(before != doubted);
+    }
+
+    fn set_health(&mut self, now: Instant, slot: Slot, health: Health, cause: Cause) {
+        let watch = &mut self.watches[slot.index()];
+        (watch.contrary, watch.unanswered) = (0, 0);
+        let node = &mut self.nodes[slot.index()];
+        let was_up = node.is_up();
+        (node.health, node.since) = (health, now);
+        if node.is_up() {
+            (node.joined, node.ramp) = (now, self.settings.slow_start);
+        } else {
+            node.wake();
+            node.deaths = node.deaths.wrapping_add(1);
+        }
+        self.version += 1;
+        if was_up != node.is_up() {
+            let news = if was_up { News::Lost { slot, cause } } else { News::Back { slot, cause } };
+            self.effects.push(Effect::Note(news));
+        }
+        self.look_for_life();
+    }
+
+    /// Notes when the last member is lost.
+    pub(super) fn look_for_life(&mut self) {
+        let members = || self.nodes.iter().filter(|node| node.member);
+        let none_alive = members().next().is_some() && !members().any(Node::is_up);
+        if none_alive && !core::mem::replace(&mut self.none_alive, none_alive) {
+            let silent = members().any(|node| node.health == Health::Silent);
+            self.effects.push(Effect::Note(News::NoneAlive { silent }));
+        }
+        self.none_alive = none_alive;
+    }
+}

@@ -1,0 +1,40 @@
+//! What a shard has seen of a node in its own traffic.
+
+use crate::trial::Trial;
+use base::Instant;
+use core::time::Duration;
+
+/// Least time between two signs of life of a node: so that one in doubt that answers a thousand requests a second does
+/// not tell the cluster a thousand times.
+const SIGN_GAP: Duration = Duration::from_millis(250);
+
+/// One of these for each slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Evidence {
+    /// When the node last answered anything.
+    answered: Option<Instant>,
+    /// When the cluster was last told of an answer.
+    told: Option<Instant>,
+    pub(crate) trial: Trial,
+}
+
+impl Evidence {
+    /// The node has answered a request.
+    pub(crate) fn answers(&mut self, now: Instant) {
+        self.answered = Some(now);
+    }
+
+    /// Whether the cluster is to be told of an answer; it is not told of the next ones for a while then.
+    pub(crate) fn is_to_be_told(&mut self, now: Instant) -> bool {
+        let due = self.told.is_none_or(|told| now >= told + SIGN_GAP);
+        if due {
+            self.told = Some(now);
+        }
+        due
+    }
+
+    /// Whether the node has answered nothing since then.
+    pub(crate) fn is_silent_since(&self, then: Instant) -> bool {
+        self.answered.is_none_or(|answered| answered < then)
+    }
+}

@@ -1,0 +1,256 @@
+//! What probes, answers and silence in the traffic, and the operator make of a node's health.
+mod common;
+
+use balance::policy::{RoundRobin, Tlwl};
+use balance::*;
+use base::Instant;
+use common::*;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use wire::Method;
+
+/// When an INVITE is sent again.
+const T1: Duration = Duration::from_millis(500);
+
+fn seconds(s: u64) -> Instant {
+    Instant::from_millis(s * 1_000)
+}
+
+/// A pool as the server sets it up by default: probes every 2 s, two failures are death.
+fn pool(nodes: usize) -> Cluster {
+    let slow_start = Duration::from_secs(30);
+    let mut cluster = Cluster::new(HealthSettings { regular: true, fall: 2, rise: 1, slow_start });
+    cluster.set_members(Instant::ZERO, &members(&vec![1.0; nodes]));
+    cluster
+}
+
+fn slots(cluster: &Cluster) -> impl Iterator<Item = Slot> + use<> {
+    (0..cluster.nodes().len() as u16).map(Slot)
+}
+
+fn health(cluster: &Cluster) -> Vec<Health> {
+    cluster.nodes().iter().map(|node| node.health).collect()
+}
+
+fn news(cluster: &mut Cluster) -> Vec<News> {
+    let news = |effect| if let Effect::Note(news) = effect { Some(news) } else { None };
+    cluster.drain_effects().filter_map(news).collect()
+}
+
+/// Servers that answer calls at once and know no OPTIONS, behind one shard; probed every 2 s, each probe fails.
+struct Deaf {
+    cluster: Cluster,
+    balancer: Balancer,
+    /// Those that answer calls.
+    alive: BTreeSet<Slot>,
+    calls: u64,
+    news: Vec<News>,
+}
+
+impl Deaf {
+    fn new(policy: Box<dyn Policy>, nodes: usize) -> Self {
+        let cluster = pool(nodes);
+        let mut balancer = Balancer::new(Settings::default(), policy);
+        balancer.set_nodes(cluster.nodes());
+        Self { alive: slots(&cluster).collect(), cluster, balancer, calls: 0, news: Vec::new() }
+    }
+
+    fn heed(&mut self, now: Instant) {
+        let signs: Vec<_> = self.balancer.drain_signs().collect();
+        for sign in signs {
+            self.cluster.sign(now, sign);
+        }
+        self.news.extend(news(&mut self.cluster));
+        self.balancer.set_nodes(self.cluster.nodes());
+    }
+
+    fn probes_fail(&mut self, now: Instant) {
+        slots(&self.cluster).for_each(|slot| self.cluster.probed(now, slot, false));
+        self.heed(now);
+    }
+
+    /// A new call; which node answers it at once, if one does.
+    fn call(&mut self, now: Instant) -> Option<Slot> {
+        self.calls += 1;
+        let Decision::Forward { slot, .. } =
+            self.balancer.request(now, &request(self.calls, Method::Invite, 1))
+        else {
+            return None;
+        };
+        if self.alive.contains(&slot) {
+            self.balancer.answered(now, slot);
+            self.balancer.response(now, &response(self.calls, Method::Invite, 1, 200));
+        }
+        self.heed(now);
+        self.alive.contains(&slot).then_some(slot)
+    }
+}
+
+#[test]
+fn members_that_answer_calls_but_no_probes_are_recognised_and_never_die() {
+    for policy in policies() {
+        let name = policy.name();
+        let mut pool = Deaf::new(policy, 3);
+        for tenth in 1..600 {
+            let now = Instant::from_millis(tenth * 100);
+            if tenth % 20 == 15 {
+                pool.probes_fail(now);
+            }
+            for _ in 0..3 {
+                assert!(pool.call(now).is_some(), "{name}");
+            }
+            assert_eq!(health(&pool.cluster), [Health::Up; 3], "{name} after {tenth} tenths of a second");
+        }
+        let recognised = slots(&pool.cluster).map(|slot| News::IgnoresProbes { slot }).collect::<Vec<_>>();
+        assert_eq!(pool.news, recognised, "{name}");
+        assert!(pool.cluster.nodes().iter().all(|node| node.answers_probes == Some(false)), "{name}");
+    }
+}
+
+/// Nobody called while the probes went unanswered.
+#[test]
+fn where_all_are_silent_calls_go_on_to_them_and_each_comes_back_by_its_first_answer() {
+    let mut pool = Deaf::new(Box::new(Tlwl::new(0)), 4);
+    pool.probes_fail(seconds(2));
+    assert_eq!(pool.news, []);
+    pool.probes_fail(seconds(4));
+    assert_eq!(health(&pool.cluster), [Health::Silent; 4]);
+    assert_eq!(pool.news.last(), Some(&News::NoneAlive { silent: true }));
+    pool.alive.remove(&Slot(3));
+    let mut used = BTreeSet::new();
+    for second in 10..20 {
+        used.extend(pool.call(seconds(second)));
+    }
+    assert_eq!(used, BTreeSet::from([Slot(0), Slot(1), Slot(2)]));
+    let expected = [Health::Up, Health::Up, Health::Up, Health::Silent];
+    assert_eq!(health(&pool.cluster), expected);
+}
+
+/// A closed port is no silence.
+#[test]
+fn where_all_ports_are_closed_nobody_gets_calls() {
+    let mut pool = Deaf::new(Box::new(Tlwl::new(0)), 2);
+    slots(&pool.cluster).for_each(|slot| pool.cluster.unreachable(seconds(1), slot));
+    pool.heed(seconds(1));
+    assert_eq!(pool.news.last(), Some(&News::NoneAlive { silent: false }));
+    assert_eq!(pool.call(seconds(60)), None);
+    assert_eq!(pool.balancer.request(seconds(60), &request(9, Method::Invite, 1)), Decision::NoServer);
+}
+
+/// It was killed and is back: its port is no longer closed, and its probes go unanswered as before.
+#[test]
+fn a_member_that_ignores_probes_comes_back_by_a_trial() {
+    let mut pool = Deaf::new(Box::new(RoundRobin::new(0)), 3);
+    pool.cluster.unreachable(seconds(1), Slot(1));
+    pool.heed(seconds(1));
+    for second in 2..60 {
+        assert_ne!(pool.call(seconds(second)), Some(Slot(1)), "its port is closed");
+    }
+    pool.cluster.probed(seconds(60), Slot(1), false);
+    pool.heed(seconds(60));
+    let came = (60..120).find(|&second| pool.call(seconds(second)) == Some(Slot(1)));
+    assert!(came.is_some_and(|second| second < 70), "{came:?}");
+    assert!(pool.cluster.nodes()[1].is_up());
+    let back = News::Back { slot: Slot(1), cause: Cause::RequestAnswered };
+    assert_eq!(pool.news.last(), Some(&back));
+}
+
+/// What a dead member costs that may only be deaf: one caller's retransmission at most every minute.
+#[test]
+fn trials_of_the_dead_are_rare_and_their_callers_go_elsewhere_when_they_repeat() {
+    let mut pool = Deaf::new(Box::new(RoundRobin::new(0)), 2);
+    pool.alive.remove(&Slot(1));
+    (1..3).for_each(|second| pool.cluster.probed(seconds(second), Slot(1), false));
+    pool.heed(seconds(3));
+    let mut unanswered = 0;
+    for second in 3..600 {
+        if pool.call(seconds(second)).is_none() {
+            unanswered += 1;
+            let again = request(pool.calls, Method::Invite, 1);
+            assert_eq!(slot_of(pool.balancer.request(seconds(second), &again)), Slot(1), "a copy");
+            let moved = pool.balancer.request(seconds(second) + T1, &again);
+            assert_eq!(moved, Decision::Forward { slot: Slot(0), why: Why::Moved });
+        }
+    }
+    assert!((5..=14).contains(&unanswered), "{unanswered} in ten minutes");
+}
+
+#[test]
+fn one_that_answered_a_probe_gets_no_trial() {
+    let mut pool = Deaf::new(Box::new(RoundRobin::new(0)), 2);
+    pool.cluster.probed(seconds(1), Slot(1), true);
+    (2..4).for_each(|second| pool.cluster.probed(seconds(second), Slot(1), false));
+    pool.heed(seconds(4));
+    for second in 4..600 {
+        assert_eq!(pool.call(seconds(second)), Some(Slot(0)));
+    }
+}
+
+fn ignoring() -> Deaf {
+    let mut pool = Deaf::new(Box::new(RoundRobin::new(0)), 2);
+    for second in 1..6 {
+        pool.probes_fail(seconds(2 * second));
+        (0..4).for_each(|_| assert!(pool.call(seconds(2 * second)).is_some()));
+    }
+    assert!(pool.cluster.nodes().iter().all(|node| node.answers_probes == Some(false)));
+    pool.news.clear();
+    pool
+}
+
+#[test]
+fn of_one_that_ignores_probes_unanswered_requests_tell_that_it_is_dead() {
+    let mut pool = ignoring();
+    pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: false });
+    pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: true });
+    pool.cluster.sign(seconds(20), Sign::Answer { slot: Slot(0) });
+    pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: true });
+    assert!(pool.cluster.nodes()[0].is_up(), "it answered in between");
+    pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: true });
+    let lost = News::Lost { slot: Slot(0), cause: Cause::RequestsUnanswered };
+    assert_eq!(news(&mut pool.cluster), [lost]);
+}
+
+#[test]
+fn one_that_answers_probes_again_is_judged_by_them_again() {
+    let mut pool = ignoring();
+    pool.cluster.probed(seconds(20), Slot(0), true);
+    (21..23).for_each(|second| pool.cluster.probed(seconds(second), Slot(0), false));
+    assert_eq!(health(&pool.cluster), [Health::Silent, Health::Up]);
+}
+
+#[test]
+fn the_shards_know_from_the_traffic_whether_a_node_is_silent() {
+    let mut balancer = balancer(Box::new(RoundRobin::new(0)), &[1.0, 1.0]);
+    for call in 0..2 {
+        balancer.request(seconds(1), &request(call, Method::Invite, 1));
+    }
+    balancer.answered(seconds(2), Slot(1));
+    while balancer.expire(seconds(60)) > 0 {}
+    let silent = |slot: Slot| Sign::NoAnswer { slot, silent: slot == Slot(0) };
+    let signs: BTreeSet<_> = balancer.drain_signs().map(|sign| format!("{sign:?}")).collect();
+    assert_eq!(signs, [Slot(0), Slot(1)].map(|slot| format!("{:?}", silent(slot))).into());
+}
+
+/// Datagrams that were under way when the process ended.
+#[test]
+fn late_answers_of_a_process_that_is_gone_are_no_life() {
+    let mut cluster = pool(1);
+    cluster.unreachable(seconds(1), Slot(0));
+    cluster.sign(Instant::from_millis(1_200), Sign::Answer { slot: Slot(0) });
+    assert_eq!(health(&cluster), [Health::Closed]);
+    let asks = cluster.drain_effects().any(|effect| matches!(effect, Effect::Ask { .. }));
+    assert!(asks, "a probe tells");
+    cluster.sign(seconds(5), Sign::Answer { slot: Slot(0) });
+    assert_eq!(health(&cluster), [Health::Up]);
+}
+
+#[test]
+fn the_operator_brings_a_member_back() {
+    let mut cluster = pool(2);
+    (1..3).for_each(|second| cluster.probed(seconds(second), Slot(0), false));
+    cluster.pause(Slot(1), seconds(600), true);
+    news(&mut cluster);
+    slots(&cluster).for_each(|slot| cluster.raise(seconds(5), slot));
+    assert!(cluster.nodes().iter().all(|node| node.refusal(seconds(5), 0).is_none()));
+    assert_eq!(news(&mut cluster), [News::Back { slot: Slot(0), cause: Cause::Operator }]);
+}

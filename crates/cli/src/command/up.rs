@@ -1,0 +1,23 @@
+//! `sarabande up`
+
+use crate::admin::{Target, escape};
+use anyhow::Result;
+use server::admin::view::Members;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Address of the member, or its name in the configuration.
+    member: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Says that a member is back.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let Arguments { member, target } = arguments;
+    let meant: Members = target.post(&format!("/api/up?member={}", escape(member)), b"")?;
+    for member in &meant.members {
+        print_line!("{}: {}", member.address, member.state)?;
+    }
+    Ok(())
+}
