@@ -271,6 +271,7 @@ impl Balancer {
         if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision
             && let node = &self.nodes[slot.index()]
             && node.is_on_trial()
+            && !node.is_expected(now)
         {
             let shards = self.books.leases.shards();
             self.books.evidence[slot.index()].trial.begin(now, node.since, shards);

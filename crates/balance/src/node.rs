@@ -93,6 +93,8 @@ pub struct Node {
     pub paused_until: Instant,
     /// So much of the rest it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes any.
     pub asked_until: Instant,
+    /// It is dead for silence alone, and may be back with the rest of the pool: until then it gets its share of new calls.
+    pub expected_until: Instant,
     /// When it (re)joined; its capacity ramps up from here for `ramp`.
     pub joined: Instant,
     /// Length of the slow start; zero for none.
@@ -139,7 +141,17 @@ impl Node {
     /// Whether only a request can show that it is back: it is dead for silence alone, and not known to answer probes.
     /// Then it gets a new request now and then, although it counts as dead.
     pub fn is_on_trial(&self) -> bool {
-        self.member && !self.draining && self.health == Health::Silent && self.answers_probes != Some(true)
+        self.is_only_silent() && self.answers_probes != Some(true)
+    }
+
+    /// Whether it gets its share of new calls although it counts as dead: another member has just shown that the pool is
+    /// back, and nobody knows yet whether this one is.
+    pub fn is_expected(&self, now: Instant) -> bool {
+        self.is_only_silent() && now < self.expected_until
+    }
+
+    fn is_only_silent(&self) -> bool {
+        self.member && !self.draining && self.health == Health::Silent
     }
 
     /// Why it takes no new call now, or `None` if it does. `calls` is what it has on all shards.
@@ -196,6 +208,7 @@ mod tests {
             doubted: false,
             paused_until: Instant::ZERO,
             asked_until: Instant::ZERO,
+            expected_until: Instant::ZERO,
             joined: Instant::from_millis(10_000),
             ramp: Duration::from_secs(30),
             deaths: 0,

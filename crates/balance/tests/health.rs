@@ -126,6 +126,37 @@ fn where_all_are_silent_calls_go_on_to_them_and_each_comes_back_by_its_first_ans
     assert_eq!(health(&pool.cluster), expected);
 }
 
+/// A network that was away is back for one member first: it does not get all calls. The others are asked at once, and have
+/// their share as long as they may not have answered.
+#[test]
+fn the_first_member_back_does_not_get_all_calls() {
+    for policy in policies() {
+        let name = policy.name();
+        let mut pool = Deaf::new(policy, 4);
+        slots(&pool.cluster).for_each(|slot| pool.cluster.probed(seconds(1), slot, true));
+        (2..4).for_each(|second| pool.probes_fail(seconds(second)));
+        assert_eq!(health(&pool.cluster), [Health::Silent; 4]);
+        pool.alive = BTreeSet::from([Slot(2)]);
+        pool.cluster.probed(seconds(5), Slot(2), true);
+        let asked: Vec<_> = pool.cluster.drain_effects().collect();
+        for slot in [0, 1, 3].map(Slot) {
+            assert!(asked.contains(&Effect::Ask { slot, at: seconds(5) }), "{name}: {asked:?}");
+        }
+        pool.heed(seconds(5));
+        let others = (0..90).filter(|_| pool.call(seconds(5)).is_none()).count();
+        // Policies of least load send no second one to who leaves the first unanswered.
+        assert!(others >= 3, "{name}: {others} of 90");
+        let again = request(pool.calls + 1, Method::Invite, 1);
+        let silent = slot_of(pool.balancer.request(seconds(5), &again));
+        if silent != Slot(2) {
+            let moved = pool.balancer.request(seconds(5) + T1, &again);
+            assert_eq!(moved, Decision::Forward { slot: Slot(2), why: Why::Moved }, "{name}");
+        }
+        pool.calls += 1;
+        (0..90).for_each(|_| assert_eq!(pool.call(seconds(6)), Some(Slot(2)), "{name}"));
+    }
+}
+
 /// A closed port is no silence.
 #[test]
 fn where_all_ports_are_closed_nobody_gets_calls() {
@@ -134,6 +165,10 @@ fn where_all_ports_are_closed_nobody_gets_calls() {
     pool.heed(seconds(1));
     assert_eq!(pool.news.last(), Some(&News::NoneAlive { silent: false }));
     assert_eq!(pool.call(seconds(60)), None);
+    pool.cluster.drain_effects().for_each(drop);
+    pool.cluster.none_took(seconds(60));
+    let asks = slots(&pool.cluster).map(|slot| Effect::Ask { slot, at: seconds(60) });
+    assert_eq!(pool.cluster.drain_effects().collect::<Vec<_>>(), asks.collect::<Vec<_>>());
     assert_eq!(pool.balancer.request(seconds(60), &request(9, Method::Invite, 1)), Decision::NoServer);
 }
 

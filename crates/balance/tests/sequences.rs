@@ -238,6 +238,7 @@ fn ask(balancer: &mut Balancer, now: Instant, facts: &Request<'_>) {
     assert!(
         !refuses(&verdicts[slot.index()])
             || node.is_on_trial()
+            || node.is_expected(now)
             || verdicts.iter().all(refuses) && node.last_resort_refusal(now, calls).is_none(),
         "a new call goes to a node that takes calls"
     );

@@ -47,7 +47,8 @@ impl Prober {
         self.rounds.carry_out(effect);
     }
 
-    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong.
+    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong. A
+    /// probe that is under way is sent again then.
     pub fn hurry(&mut self, now: Instant, slot: Slot) {
         self.rounds.hurry(now, slot);
     }
@@ -331,6 +332,17 @@ mod tests {
             }
         }
         assert_eq!(asked, [0, 100, 200]);
+    }
+
+    #[test]
+    fn a_probe_under_way_is_sent_again_on_suspicion() {
+        let (mut prober, mut out) = prober();
+        prober.tick(at(0), &mut out);
+        prober.hurry(at(50), Slot(0));
+        assert_eq!(prober.deadline(), Some(at(100)));
+        prober.tick(at(100), &mut out);
+        let sent: Vec<_> = out.transmits().iter().map(|sent| out.datagram(sent)).collect();
+        assert!(sent.len() == 2 && sent[0] == sent[1], "the same transaction");
     }
 
     #[test]

@@ -81,7 +81,7 @@ struct Probe {
 struct Target<A> {
     ask: Ask<A>,
     next: Instant,
-    /// When the last probe was sent.
+    /// When a probe was last sent.
     asked: Option<Instant>,
     open: Option<Probe>,
 }
@@ -172,14 +172,13 @@ impl<A: Copy + Eq> Rounds<A> {
         }
     }
 
-    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong.
+    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong. A
+    /// probe that is under way is sent again then.
     pub fn hurry(&mut self, now: Instant, slot: Slot) {
-        if let Some(target) =
-            self.targets.iter_mut().find(|target| target.ask.slot == slot && target.open.is_none())
-        {
-            let earliest = target.asked.map_or(now, |asked| asked + HURRY_GAP);
-            target.next = target.next.min(earliest.max(now));
-        }
+        let Some(target) = self.targets.iter_mut().find(|target| target.ask.slot == slot) else { return };
+        let earliest = target.asked.map_or(now, |asked| asked + HURRY_GAP).max(now);
+        let due = target.open.as_mut().map_or(&mut target.next, |probe| &mut probe.again);
+        *due = (*due).min(earliest);
     }
 
     /// The node has given another sign of life: it is under suspicion no more.
@@ -255,6 +254,7 @@ impl<A: Copy + Eq> Rounds<A> {
             } else if probe.again <= now {
                 probe.wait *= 2;
                 probe.again = now + probe.wait;
+                target.asked = Some(now);
                 step(Step::Send(target.ask));
             }
         }

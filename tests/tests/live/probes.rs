@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::Duration;
 
-use sarabande_tests::{Agent, Answerer, Balancer, Field, Settings, header, respond, until};
+use sarabande_tests::{Agent, Answerer, Balancer, Field, Request, Settings, header, respond, until};
 
 /// Where a probe came from.
 fn source(probe: &[u8]) -> SocketAddr {
@@ -75,4 +75,26 @@ fn nobody_answers_for_a_member() {
         silent.send(source(&probe), &respond(&probe, "200 OK", silent.address()));
         (state() == "up").then_some(())
     });
+}
+
+/// All were dead, and one is back: the others are asked at once. With their next probes an hour away, it would have all
+/// calls for as long.
+#[test]
+fn when_the_first_of_all_is_back_the_others_are_asked() {
+    let field = Field::new("probe-revival");
+    let hosts = [11, 12, 13];
+    let mut settings = Settings::new(&field, &hosts);
+    settings.probe = vec!["interval = \"1h\"", "timeout = \"250ms\""];
+    let balancer = Balancer::launch(&field, settings);
+    let all = |state: &str| balancer.members().iter().all(|member| member.state == state).then_some(());
+    let (caller, mut calls) = (Agent::bind(field.sip(3)), 0..);
+    until("calls have found all ports closed", || {
+        let call_id = format!("closed-{}", calls.next()?);
+        caller.send(balancer.address(), &Request::new("INVITE", &call_id).bytes(caller.address()));
+        all("down")
+    });
+    let members = hosts.map(|host| Answerer::start(field.sip(host), |_| true));
+    balancer.post(&format!("/api/up?member={}", field.sip(hosts[0])));
+    until("all are up", || all("up"));
+    drop(members);
 }

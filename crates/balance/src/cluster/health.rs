@@ -94,6 +94,10 @@ impl fmt::Display for Cause {
 /// How long a datagram of a process that is gone may still be under way.
 const LATE: Duration = Duration::from_secs(1);
 
+/// How long the other members of a pool of which none was alive count as perhaps back, once the first is: long enough for
+/// a probe that is sent at once, and for its repetition after T1 (RFC 3261 §17.1.2.2, half a second), to be answered.
+const EXPECTED: Duration = Duration::from_secs(1);
+
 /// What the cluster remembers of a node beside what the shards need.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
@@ -311,16 +315,45 @@ impl Cluster {
             let news = if was_up { News::Lost { slot, cause } } else { News::Back { slot, cause } };
             self.effects.push(Effect::Note(news));
         }
-        self.look_for_life();
+        self.look_for_life(now);
     }
 
-    /// Notes when the last member is lost.
-    pub(super) fn look_for_life(&mut self) {
+    /// New calls were refused since no member takes any: those that count as dead are asked.
+    pub fn none_took(&mut self, now: Instant) {
+        for slot in self.slots() {
+            let node = &self.nodes[slot.index()];
+            if node.member && !node.is_up() {
+                self.ask(now, slot);
+            }
+        }
+    }
+
+    /// The first member of a pool is back of which none was alive. What kept them away has often ended for all of them (a
+    /// network, a restart), so all are asked at once. Until they have had time to answer, those that were only silent get
+    /// their share of new calls, as slowly as the first: all of them on one member would be a flood.
+    fn expect_the_others(&mut self, now: Instant) {
+        for slot in self.slots() {
+            let node = &mut self.nodes[slot.index()];
+            if !node.member || node.is_up() {
+                continue;
+            }
+            if node.health == Health::Silent {
+                node.expected_until = now + EXPECTED;
+                (node.joined, node.ramp) = (now, self.settings.slow_start);
+            }
+            self.ask(now, slot);
+        }
+    }
+
+    /// Notes when the last member is lost, or the first is back.
+    pub(super) fn look_for_life(&mut self, now: Instant) {
         let members = || self.nodes.iter().filter(|node| node.member);
         let none_alive = members().next().is_some() && !members().any(Node::is_up);
         if none_alive && !core::mem::replace(&mut self.none_alive, none_alive) {
             let silent = members().any(|node| node.health == Health::Silent);
             self.effects.push(Effect::Note(News::NoneAlive { silent }));
+        } else if self.none_alive && !none_alive {
+            self.expect_the_others(now);
         }
         self.none_alive = none_alive;
     }

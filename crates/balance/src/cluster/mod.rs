@@ -119,7 +119,7 @@ impl Cluster {
             self.version += 1;
         }
         self.suspect_the_dead(now);
-        self.look_for_life();
+        self.look_for_life(now);
     }
 
     fn join(&mut self, id: NodeId) -> Option<Slot> {
@@ -136,6 +136,7 @@ impl Cluster {
             doubted: false,
             paused_until: Instant::ZERO,
             asked_until: Instant::ZERO,
+            expected_until: Instant::ZERO,
             joined: Instant::ZERO,
             ramp: Duration::ZERO,
             deaths: 0,

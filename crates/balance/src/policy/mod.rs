@@ -98,7 +98,7 @@ pub struct Candidates<'a> {
 enum Range {
     /// Those that take new requests.
     Takers,
-    /// Those, and the dead of which a trial is due.
+    /// Those, and the dead that are expected back or of which a trial is due.
     Trials,
     /// Nobody takes any: those that may do so all the same.
     LastResort,
@@ -121,7 +121,7 @@ impl<'a> Candidates<'a> {
         self.range == Range::LastResort
     }
 
-    /// The same and, beside takers, nodes of which a trial is due.
+    /// The same and, beside takers, nodes that are expected back or of which a trial is due.
     pub(crate) fn with_trials(self) -> Self {
         if self.range == Range::Takers { Self { range: Range::Trials, ..self } } else { self }
     }
@@ -136,7 +136,7 @@ impl<'a> Candidates<'a> {
         let node = &self.nodes[slot.index()];
         let calls = self.calls(slot);
         let refusal = match self.range {
-            Range::Trials if self.is_trial_due(slot, node) => node.full(calls),
+            Range::Trials if node.is_expected(self.now) || self.is_trial_due(slot, node) => node.full(calls),
             Range::Takers | Range::Trials => node.refusal(self.now, calls),
             Range::LastResort => node.last_resort_refusal(self.now, calls),
         };

@@ -31,6 +31,7 @@ impl Control {
     pub(super) fn exhausted(&mut self, now: Instant, refused: u64) {
         /// Each shard reports every second.
         const EACH: Duration = Duration::from_secs(10);
+        self.cluster.none_took(now);
         self.refused.0 += refused;
         if self.refused.1.is_some_and(|told| now.saturating_since(told) < EACH) {
             return;

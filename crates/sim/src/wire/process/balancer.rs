@@ -45,6 +45,8 @@ pub(in super::super) struct BalancerProcess {
     told: u64,
     events: Outbox<Event>,
     outcomes: Outbox<Outcome>,
+    /// When it last did anything.
+    now: Instant,
 }
 
 impl BalancerProcess {
@@ -82,6 +84,7 @@ impl BalancerProcess {
             told: 0,
             events: Outbox::default(),
             outcomes: Outbox::default(),
+            now,
         };
         process.set_members(now);
         process.tell();
@@ -172,6 +175,7 @@ impl BalancerProcess {
 
     /// The shards read each other's loads before they work, as they do live from their common board.
     fn run(&mut self, now: Instant, number: usize, input: Input<'_>) {
+        self.now = now;
         for slot in (0..self.cluster.nodes().len() as u16).map(Slot) {
             let load = |other: usize| self.shards[other].balancer().load(slot).own;
             let others = (0..self.shards.len()).filter(|&other| other != number).map(load);
@@ -230,7 +234,8 @@ impl BalancerProcess {
         for event in self.events.drain_events() {
             match event {
                 Event::Sign(sign) => self.cluster.sign(now, sign),
-                Event::Failed(_) | Event::NoServer(_) | Event::HopFailed(_) => {}
+                Event::NoServer(_) => self.cluster.none_took(now),
+                Event::Failed(_) | Event::HopFailed(_) => {}
                 Event::LookUp(name) => unreachable!("everybody in here is known by address, not as {name}"),
             }
         }
@@ -300,7 +305,7 @@ impl BalancerProcess {
         serves(node)
             && match node.health {
                 Health::Up => true,
-                Health::Silent => node.answers_probes != Some(true) || none_lives(),
+                Health::Silent => node.is_on_trial() || node.is_expected(self.now) || none_lives(),
                 Health::Closed => false,
             }
     }
