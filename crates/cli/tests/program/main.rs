@@ -1,5 +1,6 @@
 //! The program as a person or a script uses it: its real processes, pipes, files and exit codes.
 
 mod errors;
+mod examples;
 mod pipes;
 mod running;
