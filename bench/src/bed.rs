@@ -76,7 +76,7 @@ fn nodes() -> impl Iterator<Item = NodeAddress> + Clone {
 
 /// A shard of the balancer with four members, policy `tlwl`.
 pub fn balancer() -> Shard {
-    let settings = HealthSettings { regular: true, fall: 1, rise: 1, slow_start: Duration::ZERO };
+    let settings = HealthSettings { fall: 1, slow_start: Duration::ZERO, ..HealthSettings::default() };
     let mut cluster = Cluster::new(settings);
     let member = |node: NodeAddress| Member { id: node_id(node.address), capacity: 1.0, max_calls: 0 };
     cluster.set_members(Instant::ZERO, &nodes().map(member).collect::<Vec<_>>());

@@ -1,5 +1,6 @@
-use crate::books::{Books, TransactionId};
+use crate::books::{Books, Success, TransactionId};
 use crate::evidence::Evidence;
+use crate::node::HALF_OPEN;
 use crate::plan::{Picture, carry_out, take_place};
 use crate::policy::{Candidate, Candidates};
 use crate::{
@@ -25,6 +26,8 @@ pub struct Settings {
     pub call_lifetime: Duration,
     /// How long an ended session is kept after its last request, for later ones.
     pub linger: Duration,
+    /// The longest rest after a 503, whatever Retry-After says.
+    pub max_rest: Duration,
 }
 
 impl Default for Settings {
@@ -35,6 +38,7 @@ impl Default for Settings {
             invite_timeout: Duration::from_secs(181),
             call_lifetime: Duration::from_hours(4),
             linger: Duration::from_secs(32),
+            max_rest: Duration::from_mins(1),
         }
     }
 }
@@ -161,6 +165,11 @@ pub enum Sign {
         /// Whether it named the time itself (Retry-After).
         asked: bool,
     },
+    /// It rested, got a call all the same, and answered it.
+    Recovered {
+        /// The node.
+        slot: Slot,
+    },
 }
 
 /// A candidate as `explain` shows it.
@@ -211,10 +220,9 @@ impl Balancer {
             if node.id != before.id {
                 self.books.stats[index] = NodeStats::default();
                 self.books.evidence[index] = Evidence::default();
-            } else if (node.deaths, node.health) == (before.deaths, before.health) {
+            } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
                 // A rest that was seen here may not have come round yet; one from before a death is over.
-                node.pause(before.paused_until, false);
-                node.pause(before.asked_until, true);
+                node.rest_as(&before);
             }
         }
         self.policy.on_nodes(&self.nodes);
@@ -270,18 +278,22 @@ impl Balancer {
     fn note_trial(&mut self, now: Instant, decision: Decision) {
         if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision
             && let node = &self.nodes[slot.index()]
-            && node.is_on_trial()
-            && !node.is_expected(now)
+            && let Some(since) = node.tried_since(now)
         {
             let shards = self.books.leases.shards();
-            self.books.evidence[slot.index()].trial.begin(now, node.since, shards);
+            self.books.evidence[slot.index()].trial.begin(now, since, shards);
         }
     }
 
     /// Takes note of a response.
     pub fn response(&mut self, now: Instant, response: &Response) {
-        if let Some((slot, took)) = self.books.respond(now, response) {
-            self.policy.on_response(slot, response.method, took);
+        let Some(Success { slot, started, begins }) = self.books.respond(now, response) else { return };
+        self.policy.on_response(slot, response.method, now.saturating_since(started));
+        let node = &mut self.nodes[slot.index()];
+        // Only a trial begins as late in a rest.
+        if begins && now < node.asked_until && started >= node.rests_since + HALF_OPEN {
+            node.wake();
+            self.books.signs.push(Sign::Recovered { slot });
         }
     }
 
@@ -301,8 +313,9 @@ impl Balancer {
 
     /// A node answered 503: it rests until then, here at once and elsewhere by the sign. If it asked for the time
     /// (Retry-After) it gets no new calls at all; if not, only when no other node takes any.
-    pub fn pause(&mut self, slot: Slot, until: Instant, asked: bool) {
-        if self.nodes[slot.index()].pause(until, asked) {
+    pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
+        let until = until.min(now + self.books.settings.max_rest);
+        if self.nodes[slot.index()].pause(now, until, asked) {
             self.books.signs.push(Sign::Pause { slot, until, asked });
         }
     }

@@ -53,6 +53,14 @@ pub(crate) struct Transaction {
     cancelled: bool,
 }
 
+/// A transaction that was answered with 2xx.
+pub(crate) struct Success {
+    pub(crate) slot: Slot,
+    pub(crate) started: Instant,
+    /// Whether it was an INVITE that began a dialog.
+    pub(crate) begins: bool,
+}
+
 /// Entries expired in one call, so that a burst of expiries never holds up the traffic for more than
 /// some hundred microseconds; what is left is due again at once.
 const EXPIRE_BUDGET: usize = 1_024;
@@ -225,8 +233,8 @@ impl Books {
     }
 
     /// Takes note of a response: a provisional one keeps an INVITE waiting, a final one ends its transaction.
-    /// Returns the node that succeeded and the time it took.
-    pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<(Slot, Duration)> {
+    /// Returns what succeeded.
+    pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<Success> {
         let at = self.table.find(response.key)?;
         let Some(key) = self.find(at, &response.into()) else {
             self.revive(now, at, response);
@@ -242,12 +250,12 @@ impl Books {
             }
             return None;
         }
-        let (took, begins) = (now.saturating_since(open.started), open.begins);
+        let (started, begins) = (open.started, open.begins);
         let success = response.status < 300;
         self.timers.cancel(open.timer);
         self.close(key, if success { EndReason::Success } else { EndReason::Failure });
         if success {
-            self.stats[slot.index()].answered(response.method, took);
+            self.stats[slot.index()].answered(response.method, now.saturating_since(started));
         }
         self.table.get_mut(at).challenged = matches!(response.status, 401 | 407);
         if begins && success {
@@ -255,7 +263,7 @@ impl Books {
         } else {
             self.advance(now, at, response.method, response.status);
         }
-        success.then_some((slot, took))
+        success.then_some(Success { slot, started, begins })
     }
 
     /// The INVITE was given up (Timer C, a lost answer to a CANCEL, a restart), and is answered with 2xx after all.

@@ -93,6 +93,10 @@ pub struct Node {
     pub paused_until: Instant,
     /// So much of the rest it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes any.
     pub asked_until: Instant,
+    /// When the present rest began, however often it has been prolonged.
+    pub rests_since: Instant,
+    /// How often a rest was ended before its time.
+    pub wakes: u16,
     /// It is dead for silence alone, and may be back with the rest of the pool: until then it gets its share of new calls.
     pub expected_until: Instant,
     /// When it (re)joined; its capacity ramps up from here for `ramp`.
@@ -106,6 +110,10 @@ pub struct Node {
 /// Share of its capacity that a node starts with after it came back.
 const SLOW_START_SHARE: f64 = 0.1;
 
+/// So long a rest that was asked for is kept to without exception (RFC 3261 §21.5.4). Whoever names a longer time has often
+/// named it once for all, and when all members do, calls would be refused although they could be answered.
+pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
+
 impl Node {
     /// Capacity at `now`: ramps linearly from 10 % to all of it in the slow start.
     pub fn capacity_at(&self, now: Instant) -> f64 {
@@ -118,13 +126,25 @@ impl Node {
     }
 
     /// It answered 503 and rests until then. `asked`: it named the time (Retry-After). Returns whether that is news.
-    pub(crate) fn pause(&mut self, until: Instant, asked: bool) -> bool {
+    pub(crate) fn pause(&mut self, now: Instant, until: Instant, asked: bool) -> bool {
+        if now >= self.paused_until {
+            self.rests_since = now;
+        }
         let longer = self.paused_until < until || (asked && self.asked_until < until);
         self.paused_until = self.paused_until.max(until);
         if asked {
             self.asked_until = self.asked_until.max(until);
         }
         longer
+    }
+
+    /// Takes over what another copy of this node knows of its rest.
+    pub(crate) fn rest_as(&mut self, other: &Self) {
+        if self.paused_until < other.paused_until {
+            self.rests_since = other.rests_since;
+        }
+        self.paused_until = self.paused_until.max(other.paused_until);
+        self.asked_until = self.asked_until.max(other.asked_until);
     }
 
     /// Its rest is over. Whoever falls silent comes back as another process, or at least of another mind, than the one
@@ -144,10 +164,27 @@ impl Node {
         self.is_only_silent() && self.answers_probes != Some(true)
     }
 
+    /// Since when it has been away, if a new request that it gets is a trial.
+    pub(crate) fn tried_since(&self, now: Instant) -> Option<Instant> {
+        if self.is_expected(now) {
+            None
+        } else if self.is_on_trial() {
+            Some(self.since)
+        } else {
+            self.is_half_open(now).then_some(self.rests_since)
+        }
+    }
+
     /// Whether it gets its share of new calls although it counts as dead: another member has just shown that the pool is
     /// back, and nobody knows yet whether this one is.
     pub fn is_expected(&self, now: Instant) -> bool {
         self.is_only_silent() && now < self.expected_until
+    }
+
+    /// Whether it has rested for long because it asked for that: where no member takes calls, it gets one now and then.
+    pub fn is_half_open(&self, now: Instant) -> bool {
+        let serves = self.member && self.is_up() && !self.draining;
+        serves && now < self.asked_until && now >= self.rests_since + HALF_OPEN
     }
 
     fn is_only_silent(&self) -> bool {
@@ -208,6 +245,8 @@ mod tests {
             doubted: false,
             paused_until: Instant::ZERO,
             asked_until: Instant::ZERO,
+            rests_since: Instant::ZERO,
+            wakes: 0,
             expected_until: Instant::ZERO,
             joined: Instant::from_millis(10_000),
             ramp: Duration::from_secs(30),

@@ -243,7 +243,7 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
     assert_eq!(balancer.stats(Slot(1)).assigned, 1);
     let [stays, new] =
         [cluster.nodes()[0].id, NodeId(u32::MAX)].map(|id| Member { id, capacity: 1.0, max_calls: 0 });
-    cluster.pause(Slot(1), seconds(3_600), false);
+    cluster.pause(seconds(1), Slot(1), seconds(60), false);
     cluster.set_members(seconds(2), &[stays]);
     balancer.set_nodes(cluster.nodes());
     cluster.release(Slot(1));

@@ -19,7 +19,7 @@ fn seconds(s: u64) -> Instant {
 /// A pool as the server sets it up by default: probes every 2 s, two failures are death.
 fn pool(nodes: usize) -> Cluster {
     let slow_start = Duration::from_secs(30);
-    let mut cluster = Cluster::new(HealthSettings { regular: true, fall: 2, rise: 1, slow_start });
+    let mut cluster = Cluster::new(HealthSettings { fall: 2, slow_start, ..HealthSettings::default() });
     cluster.set_members(Instant::ZERO, &members(&vec![1.0; nodes]));
     cluster
 }
@@ -283,9 +283,13 @@ fn late_answers_of_a_process_that_is_gone_are_no_life() {
 fn the_operator_brings_a_member_back() {
     let mut cluster = pool(2);
     (1..3).for_each(|second| cluster.probed(seconds(second), Slot(0), false));
-    cluster.pause(Slot(1), seconds(600), true);
+    cluster.pause(seconds(5), Slot(1), seconds(50), true);
+    let mut balancer = Balancer::new(Settings::default(), Box::new(Tlwl::new(0)));
+    balancer.set_nodes(cluster.nodes());
     news(&mut cluster);
     slots(&cluster).for_each(|slot| cluster.raise(seconds(5), slot));
     assert!(cluster.nodes().iter().all(|node| node.refusal(seconds(5), 0).is_none()));
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(balancer.nodes()[1].refusal(seconds(5), 0), None, "a shard that knows of the rest");
     assert_eq!(news(&mut cluster), [News::Back { slot: Slot(0), cause: Cause::Operator }]);
 }

@@ -150,10 +150,9 @@ fn hash_moves_only_the_calls_of_the_member_that_leaves() {
 fn hash_is_the_same_on_every_shard_and_whatever_the_order_of_the_members() {
     let mut one = balancer(Box::new(Hash), &[1.0; 5]);
     let mut reversed = Cluster::new(HealthSettings {
-        regular: true,
         fall: 1,
-        rise: 1,
         slow_start: std::time::Duration::ZERO,
+        ..HealthSettings::default()
     });
     let mut members = members(&[1.0; 5]);
     members.reverse();

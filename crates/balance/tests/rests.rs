@@ -21,13 +21,13 @@ fn new_call(balancer: &mut Balancer, at: u64, call: u64) -> Decision {
 fn new_calls_go_elsewhere_at_once_and_the_cluster_is_told() {
     for asked in [true, false] {
         let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
-        balancer.pause(Slot(0), seconds(10), asked);
+        balancer.pause(seconds(1), Slot(0), seconds(10), asked);
         for call in 0..4 {
             assert_eq!(slot_of(new_call(&mut balancer, 1, call)), Slot(1));
         }
         let sign = Sign::Pause { slot: Slot(0), until: seconds(10), asked };
         assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [sign]);
-        balancer.pause(Slot(0), seconds(10), asked);
+        balancer.pause(seconds(1), Slot(0), seconds(10), asked);
         assert_eq!(balancer.drain_signs().count(), 0, "the same again is no news");
         assert_eq!(slot_of(new_call(&mut balancer, 10, 9)), Slot(0));
     }
@@ -38,16 +38,74 @@ fn new_calls_go_elsewhere_at_once_and_the_cluster_is_told() {
 fn when_all_rest_those_that_did_not_ask_for_it_get_the_calls() {
     for policy in policies() {
         let mut balancer = balancer(policy, &[1.0; 3]);
-        balancer.pause(Slot(0), seconds(10), true);
-        balancer.pause(Slot(1), seconds(10), false);
-        balancer.pause(Slot(2), seconds(10), false);
+        balancer.pause(seconds(1), Slot(0), seconds(10), true);
+        balancer.pause(seconds(1), Slot(1), seconds(10), false);
+        balancer.pause(seconds(1), Slot(2), seconds(10), false);
         let used: BTreeSet<_> = (0..40).map(|call| slot_of(new_call(&mut balancer, 1, call))).collect();
         assert_eq!(used, BTreeSet::from([Slot(1), Slot(2)]), "{}", balancer.policy_name());
-        balancer.pause(Slot(1), seconds(5), true);
-        balancer.pause(Slot(2), seconds(20), true);
+        balancer.pause(seconds(1), Slot(1), seconds(5), true);
+        balancer.pause(seconds(1), Slot(2), seconds(20), true);
         assert_eq!(new_call(&mut balancer, 2, 50), Decision::NoServer, "Retry-After is kept to");
         assert_eq!(slot_of(new_call(&mut balancer, 5, 51)), Slot(1), "and over when it said");
     }
+}
+
+/// Four members, all of which name ten minutes: nobody is refused for so long.
+#[test]
+fn a_rest_is_no_longer_than_the_operator_allows() {
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
+    let mut cluster = cluster(&[1.0; 4]);
+    for slot in (0..4).map(Slot) {
+        balancer.pause(seconds(1), slot, seconds(601), true);
+        cluster.refused(seconds(1), slot, seconds(601), true);
+    }
+    for node in balancer.nodes().iter().chain(cluster.nodes()) {
+        assert_eq!((node.asked_until, node.paused_until), (seconds(61), seconds(61)));
+    }
+}
+
+/// All have asked for a long rest. After a while each gets a call now and then, and one that answers it takes calls again.
+#[test]
+fn where_all_rest_for_long_each_gets_a_trial() {
+    let mut cluster = cluster(&[1.0; 4]);
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
+    for slot in (0..4).map(Slot) {
+        balancer.pause(seconds(0), slot, seconds(60), true);
+    }
+    let signs: Vec<_> = balancer.drain_signs().collect();
+    for sign in signs {
+        cluster.sign(seconds(0), sign);
+    }
+    let mut trials = Vec::new();
+    for second in 0..30 {
+        for call in 0..20 {
+            let call = second * 20 + call;
+            if let Decision::Forward { slot, .. } = new_call(&mut balancer, second, call) {
+                trials.push((second, slot.0));
+                balancer.response(seconds(second), &response(call, Method::Invite, 1, 503));
+                balancer.pause(seconds(second), slot, seconds(second + 60), true);
+            }
+        }
+        balancer.drain_signs().for_each(|sign| cluster.sign(seconds(second), sign));
+        balancer.set_nodes(cluster.nodes());
+    }
+    let seconds_of = |slot| trials.iter().filter(move |trial| trial.1 == slot).map(|trial| trial.0);
+    for slot in 0..4 {
+        assert_eq!(seconds_of(slot).collect::<Vec<_>>(), [10, 15, 25], "member {slot} of {trials:?}");
+    }
+    let slot = (0..).find_map(|second| {
+        let Decision::Forward { slot, .. } = new_call(&mut balancer, 30 + second, 900 + second) else {
+            return None;
+        };
+        balancer.response(seconds(30 + second), &response(900 + second, Method::Invite, 1, 200));
+        Some(slot)
+    });
+    let slot = slot.expect("there is a next trial");
+    assert_eq!(balancer.drain_signs().last(), Some(Sign::Recovered { slot }));
+    cluster.sign(seconds(50), Sign::Recovered { slot });
+    balancer.set_nodes(cluster.nodes());
+    let took = (0..20).map(|call| slot_of(new_call(&mut balancer, 50, 2_000 + call)));
+    assert_eq!(took.collect::<BTreeSet<_>>(), BTreeSet::from([slot]), "its rest is over, in all shards");
 }
 
 #[test]
@@ -58,7 +116,7 @@ fn the_last_resort_takes_no_more_than_it_may() {
     cluster.drain(Slot(1), true);
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
     balancer.set_nodes(cluster.nodes());
-    balancer.pause(Slot(0), seconds(10), false);
+    balancer.pause(seconds(1), Slot(0), seconds(10), false);
     assert_eq!(slot_of(new_call(&mut balancer, 1, 0)), Slot(0));
     assert_eq!(new_call(&mut balancer, 1, 1), Decision::NoServer);
 }
@@ -69,16 +127,16 @@ fn a_rest_does_not_outlive_a_death() {
     let mut cluster = cluster(&[1.0; 2]);
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
     for (until, asked) in [(seconds(600), true), (seconds(700), false)] {
-        balancer.pause(Slot(0), until, asked);
-        cluster.pause(Slot(0), until, asked);
+        balancer.pause(seconds(1), Slot(0), until, asked);
+        cluster.pause(seconds(1), Slot(0), until, asked);
         balancer.set_nodes(cluster.nodes());
         assert_eq!(balancer.nodes()[0].refusal(seconds(1), 0), Some(Refusal::Paused));
     }
     cluster.probed(seconds(2), Slot(0), false);
     balancer.set_nodes(cluster.nodes());
     // Late answers of the dead.
-    balancer.pause(Slot(0), seconds(800), true);
-    cluster.pause(Slot(0), seconds(800), true);
+    balancer.pause(seconds(1), Slot(0), seconds(800), true);
+    cluster.pause(seconds(1), Slot(0), seconds(800), true);
     cluster.probed(seconds(3), Slot(0), true);
     balancer.set_nodes(cluster.nodes());
     assert_eq!(balancer.nodes()[0].refusal(seconds(3), 0), None);
@@ -88,7 +146,7 @@ fn a_rest_does_not_outlive_a_death() {
 /// The first 503 to a probe keeps new calls away, long before the node counts as dead.
 #[test]
 fn a_probe_answered_503_is_a_rest_at_once() {
-    let settings = HealthSettings { regular: true, fall: 2, rise: 1, slow_start: Duration::ZERO };
+    let settings = HealthSettings { fall: 2, slow_start: Duration::ZERO, ..HealthSettings::default() };
     let mut cluster = Cluster::new(settings);
     cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);

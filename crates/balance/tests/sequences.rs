@@ -239,6 +239,7 @@ fn ask(balancer: &mut Balancer, now: Instant, facts: &Request<'_>) {
         !refuses(&verdicts[slot.index()])
             || node.is_on_trial()
             || node.is_expected(now)
+            || verdicts.iter().all(refuses) && node.is_half_open(now)
             || verdicts.iter().all(refuses) && node.last_resort_refusal(now, calls).is_none(),
         "a new call goes to a node that takes calls"
     );
@@ -272,7 +273,7 @@ fn apply(bed: &mut Bed, step: &Step) {
         Step::Answered { slot } => balancer.answered(*now, Slot(slot)),
         Step::Raise { slot } => cluster.raise(*now, Slot(slot)),
         Step::Pause { slot, millis, asked } => {
-            balancer.pause(Slot(slot), *now + Duration::from_millis(millis), asked);
+            balancer.pause(*now, Slot(slot), *now + Duration::from_millis(millis), asked);
         }
         Step::Restart => bed.restart(),
         Step::Drain { slot, draining } => cluster.drain(Slot(slot), draining),
@@ -292,6 +293,7 @@ fn apply(bed: &mut Bed, step: &Step) {
                 invite_timeout,
                 call_lifetime,
                 linger,
+                ..Settings::default()
             });
         }
         Step::Policy { policy: index } => balancer.set_policy(policy(index)),

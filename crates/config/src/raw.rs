@@ -102,6 +102,10 @@ pub(crate) struct RawPool {
     pub(crate) orphans: Setting<Choice<Orphans>>,
     /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
     pub(crate) slow_start: Setting<Time<0, DAY>>,
+    /// Longest rest of a member that answers 503, whatever its Retry-After says. Where no member takes calls, one that has
+    /// rested for 10 s because it asked for that gets a call now and then all the same, and takes calls again if it
+    /// answers.
+    pub(crate) max_rest: Setting<Time<SECOND, DAY>>,
     /// Most calls at a time on each member that sets no limit of its own, over all threads; 0 = no limit. An INVITE
     /// beyond it goes elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
     pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
@@ -116,6 +120,7 @@ impl Default for RawPool {
             weights: BTreeMap::new(),
             orphans: "481".into(),
             slow_start: "30s".into(),
+            max_rest: "1m".into(),
             max_calls: 0.into(),
             probe: RawProbe::default(),
         }

@@ -138,6 +138,8 @@ pub struct Pool {
     pub orphans: Orphans,
     /// Time in which a server that came back ramps up from 10 % of its capacity; zero = off.
     pub slow_start: Duration,
+    /// Longest rest after a 503.
+    pub max_rest: Duration,
     /// OPTIONS probes.
     pub probe: Probe,
 }

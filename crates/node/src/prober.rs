@@ -225,8 +225,11 @@ mod tests {
             prober.receive(member(), &answer(&probe, status), &mut out);
             let [outcome] = *out.events() else { panic!("{:?}", out.events()) };
             assert_eq!((outcome.slot, outcome.reason), (Slot(0), Reason::Status(status)));
-            let mut cluster =
-                Cluster::new(HealthSettings { regular: true, fall: 1, rise: 1, slow_start: Duration::ZERO });
+            let mut cluster = Cluster::new(HealthSettings {
+                fall: 1,
+                slow_start: Duration::ZERO,
+                ..HealthSettings::default()
+            });
             cluster.set_members(at(0), &[Member { id: NodeId(0), capacity: 1.0, max_calls: 0 }]);
             outcome.apply(at(0), &mut cluster);
             assert_eq!(cluster.nodes()[0].is_up(), alive);
@@ -241,7 +244,7 @@ mod tests {
         let cases = [
             (503, None, rest(2, false)),
             (503, Some("30"), rest(30, true)),
-            (503, Some("86400"), rest(600, true)),
+            (503, Some("86400"), rest(86_400, true)),
             (486, Some("30"), None),
         ];
         for (status, retry_after, wanted) in cases {

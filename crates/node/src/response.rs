@@ -118,7 +118,7 @@ impl Shard {
             && token.direction == Direction::ToPool
             && let Some(slot) = self.topology.slot(token.node)
         {
-            self.balancer.pause(slot, now + rest.length, rest.asked);
+            self.balancer.pause(now, slot, now + rest.length, rest.asked);
         }
     }
 }

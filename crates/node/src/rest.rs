@@ -3,13 +3,11 @@ use wire::Message;
 
 /// How long a node rests that answered 503 without Retry-After.
 const WITHOUT_RETRY_AFTER: Duration = Duration::from_secs(2);
-/// The longest rest that a node may ask for: a slip of a digit must not take it away for days.
-const LONGEST: Duration = Duration::from_mins(10);
 
 /// For how long a node gets no new calls that answered a call or a probe with 503 (RFC 3261 §21.5.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rest {
-    /// From the answer on.
+    /// From the answer on, as the node has it.
     pub length: Duration,
     /// Whether it named the time itself (Retry-After).
     pub asked: bool,
@@ -20,6 +18,6 @@ impl Rest {
     pub(crate) fn asked_by(response: &Message<'_>) -> Option<Self> {
         response.status().filter(|&status| status == 503)?;
         let asked = response.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
-        Some(Self { length: asked.unwrap_or(WITHOUT_RETRY_AFTER).min(LONGEST), asked: asked.is_some() })
+        Some(Self { length: asked.unwrap_or(WITHOUT_RETRY_AFTER), asked: asked.is_some() })
     }
 }

@@ -235,7 +235,7 @@ fn requests_of_an_unknown_dialog_follow_the_rule() {
 #[test]
 fn a_503_pauses_the_node_at_once() {
     for (header, seconds) in
-        [(None, 2), (Some("30"), 30), (Some("30 (maintenance)"), 30), (Some("999999"), 600)]
+        [(None, 2), (Some("30"), 30), (Some("30 (maintenance)"), 30), (Some("999999"), 60)]
     {
         let mut bed = Bed::new(Site::plain());
         let sent = bed.one(0, client(), &Req::new("INVITE", "busy", client()).bytes());

@@ -120,7 +120,8 @@ impl Cluster {
         match sign {
             Sign::NoAnswer { slot, silent } => self.request_unanswered(now, slot, silent),
             Sign::Answer { slot } => self.request_answered(now, slot),
-            Sign::Pause { slot, until, asked } => self.pause(slot, until, asked),
+            Sign::Pause { slot, until, asked } => self.pause(now, slot, until, asked),
+            Sign::Recovered { slot } => self.end_rest(slot),
         }
     }
 
@@ -139,12 +140,12 @@ impl Cluster {
     pub fn refused(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         if !self.settings.regular {
             self.probe_answered(now, slot);
-            return self.pause(slot, until, asked);
+            return self.pause(now, slot, until, asked);
         }
         self.learn_probing(slot, true);
         self.probe_failed(now, slot, Cause::ProbesRefused);
         // After the death that this may be: the process that asks for the rest is there.
-        self.version += u64::from(self.nodes[slot.index()].pause(until, asked));
+        self.rest(now, slot, until, asked);
     }
 
     /// The network said, of a probe, that nobody listens there (ICMP): dead at once, a probe may bring it back.
@@ -181,11 +182,18 @@ impl Cluster {
 
     /// The operator knows that the node is back, and takes calls.
     pub fn raise(&mut self, now: Instant, slot: Slot) {
-        self.nodes[slot.index()].wake();
-        self.version += 1;
+        self.end_rest(slot);
         if !self.nodes[slot.index()].is_up() {
             self.set_health(now, slot, Health::Up, Cause::Operator);
         }
+    }
+
+    /// It takes new calls again, so the shards forget its rest as well.
+    fn end_rest(&mut self, slot: Slot) {
+        let node = &mut self.nodes[slot.index()];
+        node.wake();
+        node.wakes = node.wakes.wrapping_add(1);
+        self.version += 1;
     }
 
     /// Takes what is to be done since the last time.

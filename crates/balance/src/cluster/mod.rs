@@ -32,6 +32,21 @@ pub struct HealthSettings {
     pub rise: u32,
     /// Length of the slow start of a node that joins or comes back.
     pub slow_start: Duration,
+    /// The longest rest after a 503, whatever Retry-After says.
+    pub max_rest: Duration,
+}
+
+impl Default for HealthSettings {
+    /// Those of a configuration that says nothing of them.
+    fn default() -> Self {
+        Self {
+            regular: true,
+            fall: 2,
+            rise: 1,
+            slow_start: Duration::from_secs(30),
+            max_rest: Duration::from_mins(1),
+        }
+    }
 }
 
 /// The nodes of a pool with their health: the one place that decides whether a node is reachable, accepting,
@@ -136,6 +151,8 @@ impl Cluster {
             doubted: false,
             paused_until: Instant::ZERO,
             asked_until: Instant::ZERO,
+            rests_since: Instant::ZERO,
+            wakes: 0,
             expected_until: Instant::ZERO,
             joined: Instant::ZERO,
             ramp: Duration::ZERO,
@@ -156,11 +173,15 @@ impl Cluster {
 
     /// The node answered a call with 503: it rests until then. `asked`: it named the time (Retry-After). Late answers of
     /// the dead are not heard.
-    pub fn pause(&mut self, slot: Slot, until: Instant, asked: bool) {
-        let node = &mut self.nodes[slot.index()];
-        if node.is_up() {
-            self.version += u64::from(node.pause(until, asked));
+    pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
+        if self.nodes[slot.index()].is_up() {
+            self.rest(now, slot, until, asked);
         }
+    }
+
+    fn rest(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
+        let until = until.min(now + self.settings.max_rest);
+        self.version += u64::from(self.nodes[slot.index()].pause(now, until, asked));
     }
 
     /// Starts or ends the draining of a node.
@@ -178,9 +199,7 @@ mod tests {
     use super::*;
 
     fn cluster() -> Cluster {
-        let settings =
-            HealthSettings { regular: true, fall: 2, rise: 1, slow_start: Duration::from_secs(30) };
-        let mut cluster = Cluster::new(settings);
+        let mut cluster = Cluster::new(HealthSettings::default());
         let members = [1, 2].map(|id| Member { id: NodeId(id), capacity: 1.0, max_calls: 0 });
         cluster.set_members(Instant::ZERO, &members);
         cluster

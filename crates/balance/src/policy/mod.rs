@@ -102,6 +102,8 @@ enum Range {
     Trials,
     /// Nobody takes any: those that may do so all the same.
     LastResort,
+    /// Nor is there any of those: the ones that have rested for long, now and then.
+    HalfOpen,
 }
 
 impl<'a> Candidates<'a> {
@@ -121,9 +123,15 @@ impl<'a> Candidates<'a> {
         self.range == Range::LastResort
     }
 
-    /// The same and, beside takers, nodes that are expected back or of which a trial is due.
+    /// The same and, beside takers, nodes that are expected back or of which a trial is due. Where not even the last
+    /// resort is left, those that have rested for long.
     pub(crate) fn with_trials(self) -> Self {
-        if self.range == Range::Takers { Self { range: Range::Trials, ..self } } else { self }
+        let range = match self.range {
+            Range::Takers => Range::Trials,
+            Range::LastResort if self.iter().next().is_none() => Range::HalfOpen,
+            range => range,
+        };
+        Self { range, ..self }
     }
 
     /// Slots there are; those of nodes that take no calls included.
@@ -138,9 +146,16 @@ impl<'a> Candidates<'a> {
         let refusal = match self.range {
             Range::Trials if node.is_expected(self.now) || self.is_trial_due(slot, node) => node.full(calls),
             Range::Takers | Range::Trials => node.refusal(self.now, calls),
+            Range::HalfOpen if self.is_half_open(slot, node) => node.full(calls),
+            Range::HalfOpen => Some(Refusal::Paused),
             Range::LastResort => node.last_resort_refusal(self.now, calls),
         };
         refusal.is_none().then(|| self.candidate(slot, node))
+    }
+
+    fn is_half_open(&self, slot: Slot, node: &Node) -> bool {
+        let trial = &self.evidence[slot.index()].trial;
+        node.is_half_open(self.now) && trial.is_due(self.now, node.rests_since)
     }
 
     fn is_trial_due(&self, slot: Slot, node: &Node) -> bool {

@@ -17,7 +17,7 @@ pub(crate) fn members(capacities: &[f64]) -> Vec<Member> {
 
 pub(crate) fn cluster(capacities: &[f64]) -> Cluster {
     let slow_start = Duration::ZERO;
-    let mut cluster = Cluster::new(HealthSettings { regular: true, fall: 1, rise: 1, slow_start });
+    let mut cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
     cluster.set_members(Instant::ZERO, &members(capacities));
     cluster
 }

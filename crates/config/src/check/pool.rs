@@ -65,6 +65,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
     let members = members(&path, raw, listen, report);
     let orphans = report.read(&raw.orphans);
     let slow_start = report.read(&raw.slow_start);
+    let max_rest = report.read(&raw.max_rest);
     let probe = probe(&path, &raw.probe, report);
     Some(Pool {
         name: name.to_owned(),
@@ -72,6 +73,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
         members,
         orphans: orphans?,
         slow_start: slow_start?,
+        max_rest: max_rest?,
         probe: probe?,
     })
 }

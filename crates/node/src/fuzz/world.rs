@@ -51,7 +51,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
         let topology = Arc::new(topology);
         let slow_start = Duration::from_secs(30);
-        let mut cluster = Cluster::new(HealthSettings { regular: true, fall: 1, rise: 1, slow_start });
+        let mut cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
         cluster.set_members(Instant::ZERO, &members(0xff));
         let settings = Settings {
             orphans: Orphans::Reject,

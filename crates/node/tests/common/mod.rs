@@ -110,7 +110,7 @@ impl Bed {
             topology.push_node(NodeAddress { address: addr(address), listener });
         }
         let slow_start = Duration::ZERO;
-        let cluster = Cluster::new(HealthSettings { regular: true, fall: 1, rise: 1, slow_start });
+        let cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
         let balancer = Balancer::new(balance::Settings::default(), Box::new(RoundRobin::new(0)));
         let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
         let settings = Settings {

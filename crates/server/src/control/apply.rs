@@ -9,7 +9,6 @@ use balance::{HealthSettings, Policy, Weights};
 use config::{Config, Listen, Orphans, Proxy};
 use node::{Key, NodeAddress, ProxySettings, Tokens};
 use std::sync::Arc;
-use std::time::Duration;
 use wire::Method;
 
 pub(crate) fn health(config: &Config) -> HealthSettings {
@@ -19,9 +18,10 @@ pub(crate) fn health(config: &Config) -> HealthSettings {
             fall: pool.probe.fall,
             rise: pool.probe.rise,
             slow_start: pool.slow_start,
+            max_rest: pool.max_rest,
         },
         // A proxy has no members.
-        None => HealthSettings { regular: false, fall: 1, rise: 1, slow_start: Duration::ZERO },
+        None => HealthSettings { regular: false, ..HealthSettings::default() },
     }
 }
 
@@ -47,6 +47,7 @@ pub(crate) fn books(config: &Config) -> balance::Settings {
         invite_timeout: timers.invite,
         call_lifetime: timers.call,
         linger: timers.linger,
+        max_rest: health(config).max_rest,
     }
 }
 

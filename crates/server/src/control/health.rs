@@ -77,6 +77,9 @@ impl Control {
                 tracing::info!(member = %member(slot), ?rest, "member answered 503, it rests");
             }
             Sign::NoAnswer { slot, .. } => tracing::debug!(member = %member(slot), "a request got no answer"),
+            Sign::Recovered { slot } => {
+                tracing::info!(member = %member(slot), "member has answered a call in its rest, which is over");
+            }
             Sign::Pause { .. } | Sign::Answer { .. } => {}
         }
     }

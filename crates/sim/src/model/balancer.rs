@@ -12,10 +12,6 @@ use node::{Ask, ProbeSettings, Rounds, Step};
 use std::ops::Range;
 use wire::Method;
 
-/// When a server counts as dead and as back: the server's defaults.
-pub(crate) const HEALTH: HealthSettings =
-    HealthSettings { regular: true, fall: 2, rise: 1, slow_start: Duration::from_secs(30) };
-
 /// When servers are probed: the server's defaults.
 pub(crate) fn probe_settings(timers: &config::scenario::Timers) -> ProbeSettings {
     let (interval, timeout) = (Duration::from_secs(2), Duration::from_millis(1_500));
@@ -61,7 +57,8 @@ impl Balancer {
         settings: Settings,
         probes: Option<ProbeSettings>,
     ) -> Self {
-        let mut cluster = Cluster::new(HealthSettings { regular: probes.is_some(), ..HEALTH });
+        let mut cluster =
+            Cluster::new(HealthSettings { regular: probes.is_some(), ..HealthSettings::default() });
         let member =
             |host: u16| Member { id: NodeId(host.into()), capacity: capacity(HostId(host)), max_calls: 0 };
         cluster.set_members(now, &servers.clone().map(member).collect::<Vec<_>>());
@@ -295,6 +292,8 @@ mod tests {
         let config::Probe { enabled, interval, timeout, fall, rise } = pool.probe;
         let here = probe_settings(&config::scenario::Timers::default());
         assert_eq!((here.periodic, here.interval, here.timeout), (enabled, interval, timeout));
-        assert_eq!((HEALTH.fall, HEALTH.rise, HEALTH.slow_start), (fall, rise, pool.slow_start));
+        let health = HealthSettings::default();
+        assert_eq!((health.fall, health.rise, health.slow_start), (fall, rise, pool.slow_start));
+        assert_eq!(health.max_rest, pool.max_rest);
     }
 }

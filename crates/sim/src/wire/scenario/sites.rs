@@ -2,7 +2,8 @@
 
 use super::super::plan::{BalancerPlan, Member, Party, Plan, ProxyPlan, Role, SitePlan};
 use crate::engine::HostId;
-use crate::model::{HEALTH, books, probe_settings};
+use crate::model::{books, probe_settings};
+use balance::HealthSettings;
 use config::scenario::{Group, Role as GroupRole, Scenario, Stream, Timers};
 use node::ProbeSettings;
 use std::collections::BTreeMap;
@@ -89,7 +90,7 @@ impl Sites {
             shards: 1,
             policy: policy.name(),
             members: next.iter().map(member).collect(),
-            health: HEALTH,
+            health: HealthSettings::default(),
             probes: ProbeSettings { periodic: probes, ..probe_settings(&scenario.timers) },
             books: books(policy, &scenario.timers),
         }

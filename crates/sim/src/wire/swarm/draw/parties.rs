@@ -169,6 +169,7 @@ impl Drawer {
                 fall: self.rng.random_range(1..4),
                 rise: self.rng.random_range(1..3),
                 slow_start: self.millis(0..20_000),
+                ..HealthSettings::default()
             },
             probes: ProbeSettings {
                 periodic: true,
