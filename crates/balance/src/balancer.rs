@@ -5,7 +5,7 @@ use crate::plan::{Picture, carry_out, take_place};
 use crate::policy::{Candidate, Candidates};
 use crate::{
     CallKey, EndReason, Health, Load, LoadCell, Node, NodeStats, Places, Policy, Refusal, SessionView, Slot,
-    TableCounts, Weights,
+    TableCounts, Tally, Weights,
 };
 use base::Instant;
 use core::time::Duration;
@@ -164,6 +164,13 @@ pub enum Sign {
         until: Instant,
         /// Whether it named the time itself (Retry-After).
         asked: bool,
+    },
+    /// What became of new requests since the last time.
+    Tally {
+        /// The node.
+        slot: Slot,
+        /// Outcomes.
+        tally: Tally,
     },
     /// It rested, got a call all the same, and answered it.
     Recovered {

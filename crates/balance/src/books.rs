@@ -1,5 +1,6 @@
 use crate::evidence::Evidence;
 use crate::lease::{Lease, Leases};
+use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
 use crate::{
     CallKey, Direction, EndReason, NodeStats, Request, Response, SessionView, Settings, Sign, Slot, State,
@@ -39,6 +40,7 @@ impl From<&Response> for TransactionId {
 
 /// An open transaction: it holds a lease on its node until a final response or its time ends it.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(crate) struct Transaction {
     pub(crate) started: Instant,
     pub(crate) lease: Lease,
@@ -48,6 +50,8 @@ pub(crate) struct Transaction {
     id: TransactionId,
     /// An INVITE that is to begin a dialog.
     begins: bool,
+    /// A request outside of any dialog, to a node: what becomes of it tells how the node does.
+    fresh: bool,
     /// Whether any response came.
     pub(crate) answered: bool,
     cancelled: bool,
@@ -59,6 +63,18 @@ pub(crate) struct Success {
     pub(crate) started: Instant,
     /// Whether it was an INVITE that began a dialog.
     pub(crate) begins: bool,
+}
+
+/// The mean with a new value in it that weighs a sixteenth; the first value as it is.
+fn ewma(mean: Duration, value: Duration) -> Duration {
+    if mean.is_zero() { value } else { (mean * 15 + value) / 16 }
+}
+
+/// Counts what became of a new request.
+fn tally(evidence: &mut [Evidence], signs: &mut Vec<Sign>, now: Instant, slot: Slot, outcome: Outcome) {
+    if let Some(tally) = evidence[slot.index()].ends(now, outcome) {
+        signs.push(Sign::Tally { slot, tally });
+    }
 }
 
 /// Entries expired in one call, so that a burst of expiries never holds up the traffic for more than
@@ -86,6 +102,11 @@ pub(crate) struct Books {
     /// By slot.
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) signs: Vec<Sign>,
+    /// Leases of INVITEs that failed fast, and when they end.
+    held: Slab<Lease>,
+    held_timers: TimerWheel,
+    /// How long an INVITE takes that succeeds.
+    mean_success: Duration,
 }
 
 impl Books {
@@ -99,6 +120,9 @@ impl Books {
             stats: Vec::new(),
             evidence: Vec::new(),
             signs: Vec::new(),
+            held: Slab::default(),
+            held_timers: TimerWheel::default(),
+            mean_success: Duration::ZERO,
         }
     }
 
@@ -213,6 +237,7 @@ impl Books {
             timer: NONE,
             id: request.into(),
             begins: request.method == Method::Invite && !request.in_dialog,
+            fresh: request.direction == Direction::ToPool && !request.in_dialog,
             answered: false,
             cancelled: false,
         });
@@ -242,7 +267,10 @@ impl Books {
         };
         let open = &mut self.transactions[key];
         open.answered = true;
-        let slot = open.lease.slot();
+        let (slot, fresh) = (open.lease.slot(), open.fresh);
+        if fresh && let Some(outcome) = Outcome::of(response.status) {
+            tally(&mut self.evidence, &mut self.signs, now, slot, outcome);
+        }
         if response.status < 200 {
             // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
             if open.id.method == Method::Invite && !open.cancelled {
@@ -253,7 +281,14 @@ impl Books {
         let (started, begins) = (open.started, open.begins);
         let success = response.status < 300;
         self.timers.cancel(open.timer);
-        self.close(key, if success { EndReason::Success } else { EndReason::Failure });
+        if success {
+            self.close(key, EndReason::Success);
+        } else {
+            self.close_failed(now, key, response.status);
+        }
+        if begins && success {
+            self.mean_success = ewma(self.mean_success, now.saturating_since(started));
+        }
         if success {
             self.stats[slot.index()].answered(response.method, now.saturating_since(started));
         }
@@ -344,6 +379,26 @@ impl Books {
 
     /// Ends a transaction whose timer is gone: unlinks it from its session and gives its lease back.
     fn close(&mut self, key: u32, reason: EndReason) {
+        let lease = self.unlink(key);
+        self.end_transaction(lease, reason);
+    }
+
+    /// The same of one that failed. By a server's failure an INVITE keeps its lease for as long as one takes that succeeds:
+    /// else who fails at once has the least work, and gets every call.
+    fn close_failed(&mut self, now: Instant, key: u32, status: u16) {
+        let open = &self.transactions[key];
+        let until = open.started + self.mean_success;
+        let holds = open.begins && Outcome::of(status) == Some(Outcome::ServerFailure) && until > now;
+        if !holds || !self.leases.is_live(&open.lease) {
+            return self.close(key, EndReason::Failure);
+        }
+        let lease = self.unlink(key);
+        self.stats[lease.slot().index()].ended(EndReason::Failure);
+        let at = self.held.insert(lease);
+        self.held_timers.set(until, at);
+    }
+
+    fn unlink(&mut self, key: u32) -> Lease {
         let closed = self.transactions.remove(key).expect("a transaction is closed once");
         let head = &mut self.table.get_mut(closed.session).first;
         if *head == key {
@@ -355,7 +410,7 @@ impl Books {
             }
             self.transactions[before].next = closed.next;
         }
-        self.end_transaction(closed.lease, reason);
+        closed.lease
     }
 
     fn end_transaction(&mut self, lease: Lease, reason: EndReason) {
@@ -372,6 +427,9 @@ impl Books {
         while done < EXPIRE_BUDGET {
             if let Some((_, key)) = self.timers.pop(now) {
                 self.time_out(now, key);
+            } else if let Some((_, at)) = self.held_timers.pop(now) {
+                let lease = self.held.remove(at).expect("a held lease lives as long as its timer");
+                self.leases.end(lease);
             } else if let Some(session) = self.table.pop_due(now) {
                 self.forget(session);
             } else {
@@ -385,9 +443,13 @@ impl Books {
     fn time_out(&mut self, now: Instant, key: u32) {
         let open = &self.transactions[key];
         let (at, method, slot) = (open.session, open.id.method, open.lease.slot());
+        let fresh_failed = open.fresh && !open.answered;
         if !open.answered && open.id.direction == Direction::ToPool {
             let silent = self.evidence[slot.index()].is_silent_since(open.started);
             self.signs.push(Sign::NoAnswer { slot, silent });
+        }
+        if fresh_failed {
+            tally(&mut self.evidence, &mut self.signs, now, slot, Outcome::Failure);
         }
         self.close(key, EndReason::TimedOut);
         self.advance(now, at, method, 408);
@@ -409,7 +471,8 @@ impl Books {
 
     /// When [`Self::expire`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.timers.deadline(), self.table.deadline()].into_iter().flatten().min()
+        let held = self.held_timers.deadline();
+        [self.timers.deadline(), self.table.deadline(), held].into_iter().flatten().min()
     }
 
     /// What the API shows of a session.
@@ -434,6 +497,9 @@ impl Books {
         }
         for (_, open) in self.transactions.iter() {
             sums[open.lease.slot().index()] += self.leases.worth(&open.lease);
+        }
+        for (_, lease) in self.held.iter() {
+            sums[lease.slot().index()] += self.leases.worth(lease);
         }
         for (index, sum) in sums.into_iter().enumerate() {
             let counted = self.leases.cell(Slot(index as u16)).own;

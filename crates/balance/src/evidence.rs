@@ -1,5 +1,6 @@
 //! What a shard has seen of a node in its own traffic.
 
+use crate::outlier::{Outcome, ROW, Tally};
 use crate::trial::Trial;
 use base::Instant;
 use core::time::Duration;
@@ -16,7 +17,14 @@ pub(crate) struct Evidence {
     /// When the cluster was last told of an answer.
     told: Option<Instant>,
     pub(crate) trial: Trial,
+    /// Outcomes of new requests that the cluster has not been told of.
+    tally: Tally,
+    /// When it was last told of some.
+    tallied: Option<Instant>,
 }
+
+/// Least time between two tallies of a node. Server failures in a row are told at once.
+const TALLY_GAP: Duration = Duration::from_millis(500);
 
 impl Evidence {
     /// The node has answered a request.
@@ -31,6 +39,19 @@ impl Evidence {
             self.told = Some(now);
         }
         due
+    }
+
+    /// What became of a new request. Returns what the cluster is to be told now.
+    pub(crate) fn ends(&mut self, now: Instant, outcome: Outcome) -> Option<Tally> {
+        self.tally.count(outcome);
+        let due = self.tallied.is_none_or(|tallied| now >= tallied + TALLY_GAP);
+        if !due && self.tally.row < ROW {
+            return None;
+        }
+        self.tallied = Some(now);
+        let told = self.tally;
+        self.tally = Tally { row: told.row, ..Tally::default() };
+        Some(told)
     }
 
     /// Whether the node has answered nothing since then.

@@ -36,6 +36,8 @@ pub enum Refusal {
     Unreachable,
     /// An operator drains it.
     Draining,
+    /// It fails what the others do not.
+    Ejected,
     /// It rests after a 503.
     Paused,
     /// It has as many calls as it may have.
@@ -49,6 +51,7 @@ impl Refusal {
             Self::Removed => "removed",
             Self::Unreachable => "unreachable",
             Self::Draining => "draining",
+            Self::Ejected => "ejected",
             Self::Paused => "paused",
             Self::Full => "full",
         }
@@ -97,6 +100,10 @@ pub struct Node {
     pub rests_since: Instant,
     /// How often a rest was ended before its time.
     pub wakes: u16,
+    /// It is ejected as an outlier until then.
+    pub ejected_until: Instant,
+    /// How often it has been.
+    pub ejections: u32,
     /// It is dead for silence alone, and may be back with the rest of the pool: until then it gets its share of new calls.
     pub expected_until: Instant,
     /// When it (re)joined; its capacity ramps up from here for `ramp`.
@@ -199,6 +206,8 @@ impl Node {
             Some(Refusal::Unreachable)
         } else if self.draining {
             Some(Refusal::Draining)
+        } else if self.is_ejected(now) {
+            Some(Refusal::Ejected)
         } else if now < self.paused_until {
             Some(Refusal::Paused)
         } else {
@@ -208,7 +217,7 @@ impl Node {
 
     /// The same where no other node takes calls (the panic threshold of other load balancers, here at none): a rest that
     /// it did not ask for is over then. A 503 without Retry-After may be about one destination behind the node; to refuse
-    /// all calls for it would be worse. One that is dead for silence alone gets them too: it may not know OPTIONS, and
+    /// all calls for it would be worse, and so it would for what an outlier fails. One that is dead for silence alone gets them too: it may not know OPTIONS, and
     /// what it is sent shows whether it lives.
     pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
         match self.refusal(now, calls) {
@@ -217,7 +226,7 @@ impl Node {
             {
                 self.full(calls)
             }
-            Some(Refusal::Paused) if now >= self.asked_until => self.full(calls),
+            Some(Refusal::Paused | Refusal::Ejected) if now >= self.asked_until => self.full(calls),
             other => other,
         }
     }
@@ -247,6 +256,8 @@ mod tests {
             asked_until: Instant::ZERO,
             rests_since: Instant::ZERO,
             wakes: 0,
+            ejected_until: Instant::ZERO,
+            ejections: 0,
             expected_until: Instant::ZERO,
             joined: Instant::from_millis(10_000),
             ramp: Duration::from_secs(30),

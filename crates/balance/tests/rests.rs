@@ -196,7 +196,7 @@ fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     assert_eq!(slot_of(new_call(&mut balancer, 2, 1)), slot);
     balancer.response(seconds(3), &response(1, Method::Invite, 1, 200));
     balancer.answered(seconds(3), slot);
-    let signs: Vec<_> = balancer.drain_signs().collect();
+    let signs = health_signs(&mut balancer);
     assert_eq!(signs, [Sign::Answer { slot }]);
     cluster.sign(seconds(3), signs[0]);
     balancer.set_nodes(cluster.nodes());

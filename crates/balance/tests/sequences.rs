@@ -202,8 +202,18 @@ impl Bed {
 
     /// What the control task does between two steps.
     fn heed(&mut self) {
+        let ejected = |cluster: &Cluster, now| {
+            cluster.nodes().iter().filter(|node| node.member && node.is_ejected(now)).count()
+        };
         for sign in self.balancer.drain_signs() {
+            let before = ejected(&self.cluster, self.now);
             self.cluster.sign(self.now, sign);
+            let (after, members) =
+                (ejected(&self.cluster, self.now), self.cluster.nodes().iter().filter(|node| node.member));
+            assert!(
+                after <= before || 2 * after <= members.count(),
+                "at most half of the members are ejected"
+            );
         }
         self.cluster.drain_effects().for_each(drop);
         self.balancer.set_nodes(self.cluster.nodes());

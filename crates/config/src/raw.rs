@@ -110,6 +110,7 @@ pub(crate) struct RawPool {
     /// beyond it goes elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
     pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
     pub(crate) probe: RawProbe,
+    pub(crate) outlier: RawOutlier,
 }
 
 impl Default for RawPool {
@@ -123,6 +124,7 @@ impl Default for RawPool {
             max_rest: "1m".into(),
             max_calls: 0.into(),
             probe: RawProbe::default(),
+            outlier: RawOutlier::default(),
         }
     }
 }
@@ -203,6 +205,36 @@ impl Default for RawProbe {
             timeout: "1500ms".into(),
             fall: 2.into(),
             rise: 1.into(),
+        }
+    }
+}
+
+/// Which member gets no new calls for a while, since it fails what the others do not: five times in a row with 500, 502, 504
+/// or 580 while others answer, or in an interval more than half, and more than three times the share of all others and ten
+/// points. At most half of the members are away for that, and where no other takes calls they get them all the same.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawOutlier {
+    /// Whether outliers are ejected.
+    pub(crate) enabled: Setting<Flag>,
+    /// Time over which shares of failures are counted.
+    pub(crate) interval: Setting<Time<100, HOUR>>,
+    /// Fewest final answers to new requests in an interval from which a member's share of failures is judged.
+    pub(crate) min_answers: Setting<Count<1, 1_000_000>>,
+    /// Length of the first ejection; the second in a row is twice as long, the third three times.
+    pub(crate) ejection: Setting<Time<100, DAY>>,
+    /// Longest ejection.
+    pub(crate) max_ejection: Setting<Time<100, DAY>>,
+}
+
+impl Default for RawOutlier {
+    fn default() -> Self {
+        Self {
+            enabled: true.into(),
+            interval: "5s".into(),
+            min_answers: 20.into(),
+            ejection: "10s".into(),
+            max_ejection: "5m".into(),
         }
     }
 }

@@ -142,6 +142,8 @@ pub struct Pool {
     pub max_rest: Duration,
     /// OPTIONS probes.
     pub probe: Probe,
+    /// Ejection of members that fail what the others do not.
+    pub outlier: Outlier,
 }
 
 /// Work per method; methods that it does not name weigh 1.0. Names are upper-case SIP methods.
@@ -260,6 +262,21 @@ pub struct Probe {
     pub fall: u32,
     /// Good answers in a row that bring it back; at least 1.
     pub rise: u32,
+}
+
+/// `[pool.<name>.outlier]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlier {
+    /// Whether outliers are ejected.
+    pub enabled: bool,
+    /// Time over which shares of failures are counted.
+    pub interval: Duration,
+    /// Fewest final answers from which a share is judged.
+    pub min_answers: u32,
+    /// Length of the first ejection.
+    pub ejection: Duration,
+    /// Longest ejection.
+    pub max_ejection: Duration,
 }
 
 /// `[timers]`

@@ -253,6 +253,8 @@ fn shown(
         accepting: node.refusal(now, load.calls).is_none(),
         draining: node.draining,
         paused_seconds: node.paused_until.saturating_since(now).as_secs_f64(),
+        ejected_seconds: node.ejected_until.saturating_since(now).as_secs_f64(),
+        ejections_total: node.ejections,
         capacity: node.capacity,
         capacity_now: node.capacity_at(now),
         max_calls: node.max_calls,

@@ -16,6 +16,7 @@ mod guide;
 mod log;
 mod names;
 mod options;
+mod outliers;
 mod peers;
 mod probes;
 mod proxy;

@@ -4,8 +4,8 @@
 //! unless the node answered requests meanwhile: then it ignores OPTIONS, and only requests that go unanswered are a sign.
 //! A closed port (ICMP in answer to a probe) is death at once.
 
-use super::Cluster;
-use crate::{Health, Node, Sign, Slot};
+use super::{Cluster, Outlier};
+use crate::{Health, Node, Sign, Slot, Tally};
 use base::Instant;
 use core::fmt;
 use core::time::Duration;
@@ -50,6 +50,15 @@ pub enum News {
     IgnoresProbes {
         /// The node.
         slot: Slot,
+    },
+    /// A node is ejected.
+    Ejected {
+        /// The node.
+        slot: Slot,
+        /// Why.
+        outlier: Outlier,
+        /// Until when.
+        until: Instant,
     },
     /// No member is alive. `silent`: some are dead for silence alone, and get the calls all the same.
     NoneAlive {
@@ -109,6 +118,12 @@ pub(super) struct Watch {
     ignored: u32,
     /// Requests in a row that it left unanswered, and everything else meanwhile.
     unanswered: u32,
+    /// Outcomes of new requests in this interval.
+    pub(super) tally: Tally,
+    /// Those of the interval before.
+    pub(super) last_tally: Tally,
+    /// How often it was ejected in a row.
+    pub(super) ejections: u32,
 }
 
 /// Fewer than this make no row.
@@ -122,6 +137,7 @@ impl Cluster {
             Sign::Answer { slot } => self.request_answered(now, slot),
             Sign::Pause { slot, until, asked } => self.pause(now, slot, until, asked),
             Sign::Recovered { slot } => self.end_rest(slot),
+            Sign::Tally { slot, tally } => self.tallied(now, slot, tally),
         }
     }
 
@@ -183,6 +199,7 @@ impl Cluster {
     /// The operator knows that the node is back, and takes calls.
     pub fn raise(&mut self, now: Instant, slot: Slot) {
         self.end_rest(slot);
+        self.readmit(slot);
         if !self.nodes[slot.index()].is_up() {
             self.set_health(now, slot, Health::Up, Cause::Operator);
         }

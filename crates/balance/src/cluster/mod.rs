@@ -1,10 +1,12 @@
 //! The nodes of a pool: who is a member, and in which slot.
 
+mod ejection;
 mod health;
 
+pub use ejection::Outlier;
 pub use health::{Cause, Effect, News};
 
-use crate::{Health, Node, NodeId, Slot};
+use crate::{Health, Node, NodeId, OutlierSettings, Slot};
 use base::Instant;
 use core::time::Duration;
 use health::Watch;
@@ -34,6 +36,8 @@ pub struct HealthSettings {
     pub slow_start: Duration,
     /// The longest rest after a 503, whatever Retry-After says.
     pub max_rest: Duration,
+    /// Who is ejected as an outlier.
+    pub outlier: OutlierSettings,
 }
 
 impl Default for HealthSettings {
@@ -45,6 +49,7 @@ impl Default for HealthSettings {
             rise: 1,
             slow_start: Duration::from_secs(30),
             max_rest: Duration::from_mins(1),
+            outlier: OutlierSettings::default(),
         }
     }
 }
@@ -64,6 +69,8 @@ pub struct Cluster {
     effects: Vec<Effect>,
     /// Whether no member is alive.
     none_alive: bool,
+    /// When the interval began in which outcomes are counted.
+    interval_since: Instant,
 }
 
 impl Cluster {
@@ -77,6 +84,7 @@ impl Cluster {
             version: 0,
             effects: Vec::new(),
             none_alive: false,
+            interval_since: Instant::ZERO,
         }
     }
 
@@ -153,6 +161,8 @@ impl Cluster {
             asked_until: Instant::ZERO,
             rests_since: Instant::ZERO,
             wakes: 0,
+            ejected_until: Instant::ZERO,
+            ejections: 0,
             expected_until: Instant::ZERO,
             joined: Instant::ZERO,
             ramp: Duration::ZERO,

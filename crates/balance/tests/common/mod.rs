@@ -68,6 +68,11 @@ pub(crate) fn response(call: u64, method: Method, cseq: u32, status: u16) -> Res
     Response { key: key(call), method, cseq, status, direction: Direction::ToPool, branch: 0, dialog: 0 }
 }
 
+/// What the traffic said of the health of nodes, without what became of new requests.
+pub(crate) fn health_signs(balancer: &mut Balancer) -> Vec<Sign> {
+    balancer.drain_signs().filter(|sign| !matches!(sign, Sign::Tally { .. })).collect()
+}
+
 pub(crate) fn slot_of(decision: Decision) -> Slot {
     match decision {
         Decision::Forward { slot, .. } => slot,

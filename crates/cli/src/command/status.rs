@@ -187,6 +187,7 @@ fn label(member: &Member) -> String {
 fn state(member: &Member) -> String {
     let figure = match member.state.as_str() {
         "slow-start" => format!("{:.0} %", 100.0 * member.capacity_now / member.capacity),
+        "ejected" => span(member.ejected_seconds),
         "paused" => span(member.paused_seconds),
         "full" => format!("of {}", member.max_calls),
         _ => return member.state.clone(),
@@ -219,7 +220,7 @@ mod tests {
         let times = json!({ "count": 0, "p50": null, "p90": null, "p99": null, "max": null });
         let mut value = json!({
             "name": address, "address": address, "state": state, "member": true, "reachable": true,
-            "answers_probes": true, "accepting": true, "draining": false, "paused_seconds": 0.0, "capacity": 2.0, "capacity_now": 2.0,
+            "answers_probes": true, "accepting": true, "draining": false, "paused_seconds": 0.0, "ejected_seconds": 0.0, "ejections_total": 0, "capacity": 2.0, "capacity_now": 2.0,
             "max_calls": 0, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
             "transactions_total": 0, "ended": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
             "oldest_call_seconds": null, "last_probe": null, "since_change_seconds": 0.0
@@ -263,6 +264,7 @@ mod tests {
     #[test]
     fn states_show_the_figure_that_goes_with_them() {
         let shown = |name, more| state(&member("10.0.0.1:5060", name, &more));
+        assert_eq!(shown("ejected", json!({ "ejected_seconds": 12.3 })), "ejected 12s");
         assert_eq!(shown("paused", json!({ "paused_seconds": 12.3 })), "paused 12s");
         assert_eq!(shown("full", json!({ "max_calls": 100 })), "full of 100");
         assert_eq!(shown("down", json!({})), "down");

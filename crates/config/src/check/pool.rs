@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::listen::{is_own, no_listener, serves};
 use super::timers::blame;
 use crate::kind::{Choice, MemberAddress, PolicyName, Ratio, show};
-use crate::raw::{RawPool, RawProbe};
+use crate::raw::{RawOutlier, RawPool, RawProbe};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use crate::structure::join;
-use crate::typed::{Address, Listen, Member, Policy, Pool, Probe, SIP_PORT, Weights};
+use crate::typed::{Address, Listen, Member, Outlier, Policy, Pool, Probe, SIP_PORT, Weights};
 
 /// Work of an INVITE transaction relative to a BYE transaction, where nothing else is set: TLWL-1.75.
 const INVITE_WEIGHT: f64 = 1.75;
@@ -67,6 +67,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
     let slow_start = report.read(&raw.slow_start);
     let max_rest = report.read(&raw.max_rest);
     let probe = probe(&path, &raw.probe, report);
+    let outlier = outlier(&raw.outlier, report);
     Some(Pool {
         name: name.to_owned(),
         policy: policy?,
@@ -75,6 +76,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
         slow_start: slow_start?,
         max_rest: max_rest?,
         probe: probe?,
+        outlier: outlier?,
     })
 }
 
@@ -201,6 +203,21 @@ fn same_server(one: &Address, other: &Address) -> bool {
         }
         _ => one == other,
     }
+}
+
+fn outlier(raw: &RawOutlier, report: &mut Report<'_>) -> Option<Outlier> {
+    let enabled = report.read(&raw.enabled);
+    let interval = report.read(&raw.interval);
+    let min_answers = report.read(&raw.min_answers);
+    let ejection = report.read(&raw.ejection);
+    let max_ejection = report.read(&raw.max_ejection);
+    Some(Outlier {
+        enabled: enabled?,
+        interval: interval?,
+        min_answers: min_answers?,
+        ejection: ejection?,
+        max_ejection: max_ejection?,
+    })
 }
 
 fn probe(path: &str, raw: &RawProbe, report: &mut Report<'_>) -> Option<Probe> {

@@ -63,7 +63,7 @@ pub struct Member {
     pub name: String,
     /// Where it is.
     pub address: SocketAddr,
-    /// `up`, `slow-start`, `paused`, `full`, `draining`, `down` or `removed`.
+    /// `up`, `slow-start`, `ejected`, `paused`, `full`, `draining`, `down` or `removed`.
     pub state: String,
     /// Whether the configuration names it.
     pub member: bool,
@@ -77,6 +77,10 @@ pub struct Member {
     pub draining: bool,
     /// Until the pause that it asked for (503) ends; 0 for none.
     pub paused_seconds: f64,
+    /// Until it gets new calls again, after it failed what others do not; 0 if it is not ejected.
+    pub ejected_seconds: f64,
+    /// How often it has been ejected.
+    pub ejections_total: u32,
     /// Configured capacity, relative to the other members.
     pub capacity: f64,
     /// Capacity now: less in the slow start.

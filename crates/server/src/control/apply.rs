@@ -5,7 +5,7 @@ use crate::shards::listen::toward;
 use crate::shards::{self, Command};
 use crate::token_time::TokenTime;
 use balance::policy::by_name;
-use balance::{HealthSettings, Policy, Weights};
+use balance::{HealthSettings, OutlierSettings, Policy, Weights};
 use config::{Config, Listen, Orphans, Proxy};
 use node::{Key, NodeAddress, ProxySettings, Tokens};
 use std::sync::Arc;
@@ -19,6 +19,13 @@ pub(crate) fn health(config: &Config) -> HealthSettings {
             rise: pool.probe.rise,
             slow_start: pool.slow_start,
             max_rest: pool.max_rest,
+            outlier: OutlierSettings {
+                enabled: pool.outlier.enabled,
+                interval: pool.outlier.interval,
+                min_answers: pool.outlier.min_answers,
+                ejection: pool.outlier.ejection,
+                max_ejection: pool.outlier.max_ejection,
+            },
         },
         // A proxy has no members.
         None => HealthSettings { regular: false, ..HealthSettings::default() },

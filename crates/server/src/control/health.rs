@@ -80,7 +80,7 @@ impl Control {
             Sign::Recovered { slot } => {
                 tracing::info!(member = %member(slot), "member has answered a call in its rest, which is over");
             }
-            Sign::Pause { .. } | Sign::Answer { .. } => {}
+            Sign::Pause { .. } | Sign::Answer { .. } | Sign::Tally { .. } => {}
         }
     }
 
@@ -112,6 +112,12 @@ impl Control {
                 member = %self.remarks[slot.index()].address,
                 "member answers calls but not OPTIONS: from now on only unanswered calls and closed ports tell that it is \
                  dead. Let it answer OPTIONS, or set `enabled = false` in [pool.<name>.probe]"
+            ),
+            News::Ejected { slot, outlier, until } => tracing::warn!(
+                member = %self.remarks[slot.index()].address,
+                reason = %outlier,
+                length = ?until.saturating_since(now),
+                "member is ejected: new calls go elsewhere for a while; `sarabande up MEMBER` ends that"
             ),
             News::NoneAlive { silent: true } => tracing::error!(
                 "no member is alive: calls go on to those that are only silent. If they do not answer OPTIONS, let them, or \

@@ -96,7 +96,7 @@ fn draw_servers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
 fn server_row(line: &Line, samples: usize) -> Row<'_> {
     let state = match line.state.as_str() {
         "up" => Color::Green,
-        "slow-start" | "paused" | "full" => Color::Yellow,
+        "slow-start" | "ejected" | "paused" | "full" => Color::Yellow,
         "draining" => Color::Blue,
         _ => Color::Red,
     };

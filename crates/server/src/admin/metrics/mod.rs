@@ -36,7 +36,7 @@ const MICROS_A_SECOND: f64 = 1e6;
 const OCCUPANCIES: [u64; 13] = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /// What [`Member::state`](super::view::Member::state) can say.
-const STATES: [&str; 7] = ["up", "slow-start", "paused", "full", "draining", "down", "removed"];
+const STATES: [&str; 8] = ["up", "slow-start", "ejected", "paused", "full", "draining", "down", "removed"];
 
 /// The page of `GET /metrics`.
 pub(super) fn page(figures: &Figures) -> String {
@@ -207,11 +207,14 @@ fn member_gauges(page: &mut Page, members: &Members<'_>) {
 }
 
 fn member_history(page: &mut Page, members: &Members<'_>) {
-    let figures: [Figure<MemberReport, u64>; 2] = [
+    let figures: [Figure<MemberReport, u64>; 3] = [
         ("sarabande_member_assigned_total", "Calls and dialog-less requests given to it.", |m| {
             m.stats.assigned
         }),
         ("sarabande_member_transactions_total", "Transactions opened on it.", |m| m.stats.transactions),
+        ("sarabande_member_ejections_total", "Times that it was ejected as an outlier.", |m| {
+            m.shown.ejections_total.into()
+        }),
     ];
     for (name, help, value) in figures {
         let mut family = page.counter(name, help);

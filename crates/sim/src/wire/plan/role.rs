@@ -17,6 +17,7 @@ pub struct SitePlan {
 
 /// What a site does.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a plan has a handful of them")]
 pub enum Role {
     /// Balances calls over a pool.
     Balancer(BalancerPlan),
