@@ -170,8 +170,8 @@ pub(super) struct RawOverload {
     /// a probability that keeps the processor at its target (`occupancy`), by expected wait (`delay`).
     pub(super) local: Setting<Choice<Local>>,
     /// What the host before is told so that it rejects instead: its acceptance probability (`hop-by-hop`), the least one
-    /// on the way to each target (`end-to-end`), a `rate` (RFC 7415), a `window` (RFC 6357). A probability needs a
-    /// law in `local`, hop by hop `occupancy`. The host before must have the same `feedback`, or it pays no heed.
+    /// on the way to each target (`end-to-end`), a `rate` (RFC 7415), a `window` (RFC 6357). A probability needs `local
+    /// = "occupancy"`. The host before must have the same `feedback`, or it pays no heed; then this one rejects itself.
     pub(super) feedback: Setting<Choice<Feedback>>,
     /// When a request is rejected: before it waits (`early`), or when its turn comes (`late`).
     pub(super) reject: Setting<Choice<RejectAt>>,

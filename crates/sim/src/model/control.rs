@@ -5,7 +5,7 @@ use super::message::{HostId, Message, Notice, Start};
 use base::{Instant, Rng};
 use config::scenario::{self, Group};
 use core::time::Duration;
-use overload::end_to_end::{self, Target, Targets};
+use overload::end_to_end::{self, Path, Targets};
 use overload::hop::{Law, Neighbour, Outcome, Receiver, Sender, rate, window};
 use overload::local::{Controller, bang_bang, delay, occupancy};
 use overload::retry_after::{self, Backoff, During};
@@ -247,13 +247,15 @@ impl Control {
         self.backoffs.get(&to).is_none_or(|backoff| backoff.is_open(now))
     }
 
-    /// A new request that is to go on to `message.hop`: whether it is refused.
+    /// A new request that is to go on to `message.hop`, and by this path: whether it is refused. `is_ingress`: whoever
+    /// sent it takes none of this host's feedback, so that nobody before has asked what this host can take.
     pub(crate) fn judge(
         &mut self,
         now: Instant,
-        from: HostId,
+        is_ingress: bool,
         class: Class,
         message: &Message,
+        path: Path,
     ) -> Option<Refused> {
         if !self.is_open(now, message.hop) {
             // Section V-C: no downstream server is left.
@@ -266,23 +268,21 @@ impl Control {
             Some(_) => self.backlog.wait_in_lane(class),
             None => self.backlog.wait(),
         };
-        let ingress = from == HostId::AGENTS;
         let local = match self.settings.feedback {
             // Section VII-A: who is told upstream what to send rejects nothing but at the edge, where it counts
             // together with what it has been told.
-            Feedback::Hop(Law::Loss(_)) | Feedback::EndToEnd(_) if !ingress => Verdict::Accept,
+            Feedback::Hop(Law::Loss(_)) | Feedback::EndToEnd(_) if !is_ingress => Verdict::Accept,
             Feedback::EndToEnd(_) => {
                 let own = self.local.acceptance();
-                let target = Target(message.target.0.into());
                 match &mut self.targets {
-                    Some(targets) => targets.judge(now, target, class, own, &mut self.rng),
+                    Some(targets) => targets.judge(now, path, class, own, &mut self.rng),
                     None => Verdict::Accept,
                 }
             }
             Feedback::Hop(Law::Loss(_)) if message.hop != HostId::AGENTS => Verdict::Accept,
             _ => self.local.judge(now, class, &self.load, &mut self.rng),
         };
-        let own = if ingress { self.local.acceptance() } else { 1.0 };
+        let own = if is_ingress { self.local.acceptance() } else { 1.0 };
         let verdict = match (local, self.sender(message.hop)) {
             (Verdict::Accept, Some(hop)) if hop != HostId::AGENTS => {
                 let own = match self.settings.feedback {
@@ -339,14 +339,15 @@ impl Control {
         !self.is_off && (self.receiver.is_some() || self.targets.is_some())
     }
 
-    /// What a response to an upstream neighbour is to tell.
-    pub(crate) fn notice(&mut self, now: Instant, target: HostId) -> Option<Box<Notice>> {
+    /// What a response to an upstream neighbour is to tell. `path` is that of the request that it answers, if calls go
+    /// that way.
+    pub(crate) fn notice(&mut self, now: Instant, path: Option<Path>) -> Option<Box<Notice>> {
         if let Some(receiver) = &self.receiver {
             return Some(Box::new(Notice::Hop(receiver.feedback())));
         }
-        let targets = self.targets.as_mut()?;
+        let (targets, path) = self.targets.as_mut().zip(path)?;
         let own = self.local.acceptance();
-        Some(Box::new(Notice::Target(targets.report(now, Target(target.0.into()), own))))
+        Some(Box::new(Notice::Target(targets.report(now, path, own))))
     }
 }
 

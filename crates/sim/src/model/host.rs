@@ -181,7 +181,8 @@ impl Host {
                     may_refuse && message.method == Method::Invite && proxy.knows(&message.server_key());
                 class = class_of(&message, known);
                 if class.is_new() && control.settings().reject_at == RejectAt::Arrival {
-                    refused = control.judge(now, from, class, &message);
+                    let is_ingress = !router.takes_feedback(from);
+                    refused = control.judge(now, is_ingress, class, &message, router.path(&message));
                 }
                 if refused.is_none() {
                     control.on_request(now, from, class);

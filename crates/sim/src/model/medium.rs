@@ -1,7 +1,8 @@
 //! How typed messages are edited and routed: the simulator's counterpart of editing bytes.
 
 use super::message::{HostId, Message, Sent, Via};
-use config::scenario::{Scenario, Select, Transport};
+use config::scenario::{Feedback, Scenario, Select, Transport};
+use overload::end_to_end::{Path, Target};
 use overload::hop::Outcome;
 use proxy::{Medium, Refusal};
 use rand::RngCore;
@@ -23,6 +24,8 @@ pub(crate) struct Map {
     pub(crate) to_agents: Vec<TransportKind>,
     /// Between hosts, by the group of the one that sends.
     pub(crate) to_hosts: Vec<TransportKind>,
+    /// What each group tells its neighbours about overload, and takes from them.
+    pub(crate) feedback: Vec<Feedback>,
 }
 
 fn kind(transport: Transport) -> TransportKind {
@@ -47,6 +50,7 @@ impl Map {
             paths: scenario.streams.iter().map(|stream| stream.path.clone()).collect(),
             to_agents: scenario.streams.iter().map(|stream| kind(stream.transport)).collect(),
             to_hosts: scenario.groups.iter().map(|group| kind(group.transport)).collect(),
+            feedback: scenario.groups.iter().map(|group| group.overload.feedback).collect(),
         }
     }
 
@@ -134,6 +138,33 @@ impl Router {
             next if next + 1 == path.len() => Candidates::One(request.target),
             next => Candidates::Any(self.map.stage(request.stream, next)),
         }
+    }
+
+    /// Whether a neighbour takes this host's feedback, and so rejects in its place. Who does says so in its Via (RFC 7339
+    /// §4.1); user agents do not (Overload paper, section III-B).
+    pub(crate) fn takes_feedback(&self, from: HostId) -> bool {
+        let of = |host: HostId| self.map.feedback[self.map.group_of[host.index()] as usize];
+        from != HostId::AGENTS && of(from) == of(self.host)
+    }
+
+    /// The way of a new call from this host on.
+    pub(crate) fn path(&self, message: &Message) -> Path {
+        self.path_after(message, message.stage.into())
+    }
+
+    /// The same of the request that a response answers, which has come back to this host; none where no call goes that
+    /// way: a callee's request goes back it, a CANCEL from one host to the next.
+    pub(crate) fn path_answered(&self, response: &Message) -> Option<Path> {
+        // The caller's Via, then one of each host before this one.
+        let passed = response.vias.len() - 1;
+        let is_along = !response.by_callee && response.method != Method::Cancel;
+        is_along.then(|| self.path_after(response, passed))
+    }
+
+    /// `passed`: hosts before this one.
+    fn path_after(&self, message: &Message, passed: usize) -> Path {
+        let hosts = self.map.paths[message.stream as usize].len();
+        Path { target: Target(message.target.0.into()), hops: (hosts - 1 - passed) as u8 }
     }
 
     /// Chooses the next host of a request, before it waits for the processor.

@@ -102,7 +102,10 @@ impl Element {
                     control.on_lost(now, message);
                 } else if new && control.settings().reject_at == RejectAt::Service {
                     let from = message.top().host;
-                    if let Some(refused) = control.judge(now, from, class, message) {
+                    let is_ingress = !router.takes_feedback(from);
+                    if let Some(refused) =
+                        control.judge(now, is_ingress, class, message, router.path(message))
+                    {
                         results.rejected.add(now, 1.0);
                         control.on_left(from);
                         return self.reject(work, message, refused);
@@ -162,13 +165,14 @@ impl Element {
 
     /// Lets responses to other hosts say what the host wants to be sent.
     fn tell(&mut self, work: &mut Work<'_>) {
+        let Role::Proxy(_, router) = &self.role else { return };
         if !self.control.gives_notice() {
             return;
         }
         for letter in work.out.iter_mut() {
             let Sent { to, message } = &letter.sent;
             if to != &HostId::AGENTS && !message.is_request() {
-                letter.notice = self.control.notice(work.now, message.target);
+                letter.notice = self.control.notice(work.now, router.path_answered(message));
             }
         }
     }

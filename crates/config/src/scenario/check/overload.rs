@@ -33,7 +33,8 @@ pub(super) fn check(
     let wait = report.read(&raw.wait);
     let (local, feedback) = (local?, feedback?);
     constants(raw, local, report);
-    if local == Local::None && matches!(feedback, Feedback::HopByHop | Feedback::EndToEnd) {
+    let is_probability = matches!(feedback, Feedback::HopByHop | Feedback::EndToEnd);
+    if local == Local::None && is_probability {
         let remedy = "without a law there is no acceptance probability to tell; add `local = \"occupancy\"`";
         report.conflict(&raw.feedback, remedy);
     }
@@ -46,8 +47,8 @@ pub(super) fn check(
             "expected `local = \"bang-bang\"`, the law that asks for pauses; use that, or remove this key";
         report.conflict(setting, remedy);
     }
-    if feedback == Feedback::HopByHop && !matches!(local, Local::None | Local::Occupancy) {
-        let remedy = "expected `occupancy`, whose acceptance probability it is that is told hop by hop; or another `feedback`";
+    if is_probability && !matches!(local, Local::None | Local::Occupancy) {
+        let remedy = "expected `occupancy`, whose acceptance probability it is that is told; or another `feedback`";
         report.conflict(&raw.local, remedy);
     }
     Some(Overload {

@@ -1,0 +1,167 @@
+//! No feedback has a dead end: in any topology, once an overload is over, as many calls are completed as in a network
+//! that had none.
+
+use base::{Instant, Rng};
+use config::scenario::{
+    Costs, Feedback, Group, Local, RejectAt, Run, Scenario, Spread, Step, Stream, Timers,
+};
+use core::time::Duration;
+use rand::Rng as _;
+use sim::stats::sweep;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Messages that a proxy takes in for a call: INVITE, 180, 200, ACK, BYE, 200, and the 100 of a proxy behind it.
+const MESSAGES: f64 = 7.0;
+/// Part of what the network carries that is offered before and after the overload: a lasting collapse is near.
+const CALM: f64 = 0.55;
+/// Seconds before the overload, and of it.
+const BEFORE: u32 = 5;
+const OVERLOAD: u32 = 20;
+/// Seconds after it until calls count. What an overload leaves behind lives on as long as its transactions do: 32 s at
+/// each of five hosts in a row, and three times as long where each of them tries two alternates after the first.
+const AFTER: u32 = 5 * 32 + 20;
+const AFTER_WITH_ALTERNATES: u32 = 3 * AFTER;
+/// Seconds that count.
+const COUNT: u32 = 60;
+/// Networks that are tried. One more takes a second or two.
+const NETWORKS: u64 = 32;
+/// Part of what is completed without an overload that has to be completed after one: a fifth of the 660 calls that the
+/// smallest of these networks is offered in the time that counts would be five standard deviations.
+const ENOUGH: f64 = 0.9;
+
+/// Feedback, with the law of the server itself that goes with it.
+const LAWS: [(Local, Feedback); 4] = [
+    (Local::Occupancy, Feedback::HopByHop),
+    (Local::Occupancy, Feedback::EndToEnd),
+    (Local::Delay, Feedback::Rate),
+    (Local::Delay, Feedback::Window),
+];
+
+/// Groups of one to three hosts, and ways of calls through them: any group may stand anywhere on a way, and more than
+/// once. So edges are entry and exit, targets are on the way to each other, and hosts before and behind each other.
+fn network(rng: &mut Rng) -> (Vec<Group>, Vec<Stream>) {
+    let group = |index: usize, rng: &mut Rng| {
+        let count = rng.random_range(1..=3);
+        let capacities = (0..count).map(|_| rng.random_range(60.0..=120.0)).collect();
+        Group { capacities, ..Group::proxies(&format!("group {index}"), count, 0.0) }
+    };
+    let groups: Vec<Group> = (0..rng.random_range(1..=4)).map(|index| group(index, rng)).collect();
+    let stream = |index: usize, rng: &mut Rng| {
+        let path = (0..rng.random_range(1..=5)).map(|_| rng.random_range(0..groups.len())).collect();
+        let holding = Spread::Exponential(SECOND * 2);
+        Stream { holding, ..Stream::of_paper(&format!("stream {index}"), path, 0.0) }
+    };
+    let streams = (0..rng.random_range(1..=3)).map(|index| stream(index, rng)).collect();
+    (groups, streams)
+}
+
+/// Gives every group its law: mostly the same, or each one of its own, so that neighbours do not understand each other.
+fn control(groups: &mut [Group], rng: &mut Rng) {
+    let law = LAWS[rng.random_range(0..LAWS.len())];
+    let is_mixed = rng.random_ratio(1, 4);
+    for group in groups {
+        let own = LAWS[rng.random_range(0..LAWS.len())];
+        let overload = &mut group.overload;
+        (overload.local, overload.feedback) = if is_mixed { own } else { law };
+        overload.reject = if rng.random_ratio(1, 4) { RejectAt::Service } else { RejectAt::Arrival };
+        overload.stateful = rng.random_ratio(1, 8);
+        overload.triage = rng.random_ratio(1, 8);
+        overload.retry = rng.random_ratio(1, 16);
+    }
+}
+
+/// Calls a second of each stream at which the busiest host has as much work as time.
+fn carried(groups: &[Group], streams: &[Stream], costs: &Costs) -> f64 {
+    let visits =
+        |group: usize| streams.iter().flat_map(|stream| &stream.path).filter(|at| **at == group).count();
+    let most = |(index, group): (usize, &Group)| {
+        let least = group.capacities.iter().copied().fold(f64::INFINITY, f64::min);
+        let work = MESSAGES * costs.message.as_secs_f64() * costs.base_capacity / least;
+        f64::from(group.count) / (visits(index) as f64 * work)
+    };
+    groups.iter().enumerate().map(most).fold(f64::INFINITY, f64::min)
+}
+
+/// What this seed says: a network, and how much is offered in the overload.
+fn scenario(seed: u64) -> Scenario {
+    let mut rng = Rng::from_seed(seed);
+    let costs = Costs::default();
+    let (mut groups, mut streams) = network(&mut rng);
+    control(&mut groups, &mut rng);
+    let carried = carried(&groups, &streams, &costs);
+    let times = rng.random_range(1.5..=15.0);
+    for stream in &mut streams {
+        stream.load =
+            steps(&[(0, carried * CALM), (BEFORE, carried * times), (BEFORE + OVERLOAD, carried * CALM)]);
+    }
+    let after = if groups.iter().any(|group| group.overload.retry) { AFTER_WITH_ALTERNATES } else { AFTER };
+    let warm_up = SECOND * (BEFORE + OVERLOAD + after);
+    Scenario {
+        title: format!("network {seed}"),
+        run: Run { duration: warm_up + SECOND * COUNT, warm_up, bin: SECOND, ..Run::default() },
+        costs,
+        timers: Timers::default(),
+        groups,
+        streams,
+        links: Vec::new(),
+        faults: Vec::new(),
+    }
+}
+
+fn steps(steps: &[(u32, f64)]) -> Vec<Step> {
+    steps.iter().map(|&(at, rate)| Step { at: SECOND * at, rate, ramp: false }).collect()
+}
+
+/// Part of the calls offered after the warm-up that are completed.
+fn completed(scenario: &Scenario, seed: u64) -> f64 {
+    let [from, to] = [scenario.run.warm_up, scenario.run.duration].map(|time| Instant::ZERO + time);
+    let (offered, completed) = sim::model::run(scenario, seed).rates(from, to);
+    completed / offered
+}
+
+/// The same without the overload.
+fn undisturbed(scenario: &Scenario, seed: u64) -> f64 {
+    let mut calm = scenario.clone();
+    calm.streams.iter_mut().for_each(|stream| stream.load.truncate(1));
+    // There is nothing to recover from.
+    calm.run.warm_up = SECOND * BEFORE;
+    calm.run.duration = SECOND * (BEFORE + COUNT);
+    completed(&calm, seed)
+}
+
+#[test]
+fn after_an_overload_any_network_completes_what_it_did_before() {
+    let one = |seed: usize| {
+        let seed = seed as u64;
+        let scenario = scenario(seed);
+        (completed(&scenario, seed), undisturbed(&scenario, seed), scenario)
+    };
+    for (after, before, scenario) in sweep::sweep(NETWORKS as usize, sweep::all_cores(), one, |_| ()) {
+        println!("{}: {after:.3} of the calls, {before:.3} without an overload", scenario.title);
+        assert!(after > ENOUGH * before, "{after:.3} instead of {before:.3} of the calls: {scenario:#?}");
+    }
+}
+
+/// An edge through which calls enter and leave hears of itself, as the target that it is.
+#[test]
+fn edges_that_are_entry_and_exit_take_calls_again_after_an_overload() {
+    for (local, feedback) in LAWS {
+        let mut groups = vec![Group::proxies("edge", 4, 160.0), Group::proxies("core", 2, 160.0)];
+        for group in &mut groups {
+            (group.overload.local, group.overload.feedback) = (local, feedback);
+        }
+        let mut calls = Stream::of_paper("calls", vec![0, 1, 0], 0.0);
+        calls.holding = Spread::Exponential(SECOND * 10);
+        calls.load = steps(&[(0, 200.0), (20, 800.0), (120, 200.0)]);
+        let scenario = Scenario {
+            run: Run { duration: SECOND * 260, warm_up: SECOND * 220, bin: SECOND, ..Run::default() },
+            groups,
+            streams: vec![calls],
+            ..scenario(0)
+        };
+        for seed in 1..=2 {
+            let completed = completed(&scenario, seed);
+            assert!(completed > 0.95, "{feedback:?}, seed {seed}: {completed:.3} of the calls");
+        }
+    }
+}
