@@ -60,6 +60,28 @@ fn a_full_buffer_drops_messages_and_keeps_timers() {
     assert_eq!((stats.offered, stats.dropped), (3, 1));
 }
 
+/// Jobs from 100 on wait without a limit.
+struct Apart;
+
+impl Triage<u32> for Apart {
+    fn is_bounded(&self, _: Priority, job: &u32) -> bool {
+        *job < 100
+    }
+}
+
+#[test]
+fn jobs_without_a_limit_find_room_in_a_full_buffer_and_take_none() {
+    let mut cpu = cpu(CpuConfig { buffer: 1, ..CpuConfig::default() }, Apart);
+    for job in [100, 101, 102] {
+        assert_eq!(cpu.enqueue(at(0), Priority::P2, job), Admission::Queued);
+    }
+    assert_eq!(cpu.enqueue(at(0), Priority::P3, 1), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P3, 2), Admission::Dropped);
+    assert_eq!((cpu.enqueue(at(0), Priority::P2, 103), cpu.occupied()), (Admission::Queued, 1));
+    let order: Vec<_> = core::iter::from_fn(|| serve(&mut cpu, at(10))).collect();
+    assert_eq!((order, cpu.occupied()), (vec![100, 101, 102, 103, 1], 0));
+}
+
 #[test]
 fn capacity_and_background_scale_the_time() {
     for (capacity, background, expected) in [(1.0, 0.0, 10), (2.0, 0.0, 5), (1.0, 0.5, 20), (4.0, 0.75, 10)] {

@@ -72,3 +72,42 @@ fn copies_that_waited_together_keep_no_place_of_a_window() {
         assert!(goodput > 0.9 * 167.0, "{reject:?}: {goodput}");
     }
 }
+
+/// A server with a full buffer stands still while calls come, up to a moment before the first is sent again. How many
+/// calls it has then rejected and dropped, and how many callers were refused.
+fn stalled(buffer_rejections: bool) -> [u64; 3] {
+    let length = Duration::from_millis(480);
+    let mut server = Group { buffer: 10, ..Group::proxies("server", 1, 160.0) };
+    server.overload.local = Local::BangBang;
+    server.overload.buffer_rejections = buffer_rejections;
+    let mut calls = Stream::of_paper("calls", vec![0], 500.0);
+    calls.load = vec![Step { at: Duration::ZERO, rate: 500.0, ramp: false }];
+    let scenario = Scenario {
+        run: Run { duration: length, warm_up: Duration::ZERO, bin: length, ..Run::default() },
+        groups: vec![server],
+        streams: vec![calls],
+        faults: vec![Fault {
+            group: 0,
+            host: 0,
+            at: Duration::ZERO,
+            what: What::Stall(Duration::from_millis(400)),
+        }],
+        ..network(Local::None, Feedback::None, &[], 1)
+    };
+    let results = sim::model::run(&scenario, 1);
+    let count = |series: &sim::stats::Series| {
+        series.rates().map(|(_, rate)| rate * length.as_secs_f64()).sum::<f64>().round() as u64
+    };
+    let host = &results.hosts[0];
+    [count(&host.rejected), count(&host.dropped), results.streams[0].outcomes.refused]
+}
+
+/// Section VI-A of the paper: only requests that are admitted wait in the buffer.
+#[test]
+fn what_is_to_be_rejected_early_is_not_dropped_from_a_full_buffer() {
+    let [apart, _, refused] = stalled(false);
+    assert!(apart > 180 && apart == refused, "{apart} rejected, {refused} refused");
+    // Where it takes room, what is dropped is not rejected.
+    let [buffered, dropped, refused] = stalled(true);
+    assert!(buffered < 90 && dropped > 120 && buffered == refused, "{buffered} {dropped} {refused}");
+}

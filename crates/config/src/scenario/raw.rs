@@ -175,6 +175,9 @@ pub(super) struct RawOverload {
     pub(super) feedback: Setting<Choice<Feedback>>,
     /// When a request is rejected: before it waits (`early`), or when its turn comes (`late`).
     pub(super) reject: Setting<Choice<RejectAt>>,
+    /// Of `reject = "early"`: whether requests that wait for their rejection take room in `buffer`, and are dropped when it
+    /// is full. In the Overload paper (section VI-A) only admitted requests do.
+    pub(super) buffer_rejections: Setting<Flag>,
     /// Whether a rejection leaves a transaction behind.
     pub(super) stateful: Setting<Flag>,
     /// Whether a request that got 503 from the next host is tried at another one of its group: a setting of the host
@@ -214,6 +217,7 @@ impl Default for RawOverload {
             local: "none".into(),
             feedback: "none".into(),
             reject: "early".into(),
+            buffer_rejections: false.into(),
             stateful: false.into(),
             retry: false.into(),
             retry_after: None,

@@ -239,6 +239,8 @@ pub struct Overload {
     pub feedback: Feedback,
     /// When the decision falls.
     pub reject: RejectAt,
+    /// Whether requests that wait for an early rejection take room in the buffer, and are dropped when it is full.
+    pub buffer_rejections: bool,
     /// Whether a rejection leaves a transaction behind.
     pub stateful: bool,
     /// Whether a request that got 503 is tried at an alternate host.
@@ -290,6 +292,7 @@ impl Default for Overload {
             local: Local::None,
             feedback: Feedback::None,
             reject: RejectAt::Arrival,
+            buffer_rejections: false,
             stateful: false,
             retry: false,
             retry_after: None,

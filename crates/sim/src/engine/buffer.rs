@@ -44,6 +44,13 @@ pub trait Triage<J> {
         None
     }
 
+    /// Whether a job counts for the limit of the buffer, and is dropped when that is full. Must depend on job and priority
+    /// alone. Timers must not be lost, so theirs have room without a limit (Overload paper, section IV-A).
+    fn is_bounded(&self, class: Priority, job: &J) -> bool {
+        let _ = job;
+        class != Priority::P1
+    }
+
     /// Whether a job whose turn has come is no longer worth serving; `since` is when it was queued. It is then
     /// dropped without service.
     fn is_stale(&mut self, now: Instant, since: Instant, job: &J) -> bool {
@@ -58,14 +65,12 @@ pub struct Plain;
 
 impl<J> Triage<J> for Plain {}
 
-/// The message buffer of a host: one first-in first-out queue a priority, some of them under a common limit.
+/// The message buffer of a host: one first-in first-out queue a priority, with a common limit for the bounded jobs.
 #[derive(Debug)]
 pub(crate) struct Buffer<J> {
     queues: [VecDeque<(Instant, J)>; PRIORITIES],
     /// A bit a queue that holds jobs, P1's the lowest.
     filled: u8,
-    /// Which priorities count for the limit.
-    bounded: [bool; PRIORITIES],
     limit: usize,
     /// Jobs waiting that count.
     occupied: usize,
@@ -74,23 +79,22 @@ pub(crate) struct Buffer<J> {
 }
 
 impl<J> Buffer<J> {
-    pub(crate) fn new(limit: usize, bounded: [bool; PRIORITIES]) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             queues: core::array::from_fn(|_| VecDeque::new()),
             filled: 0,
-            bounded,
             limit,
             occupied: 0,
             keys: HashTable::new(),
         }
     }
 
-    pub(crate) fn push(&mut self, now: Instant, class: Priority, job: J, key: Option<u64>) -> Admission {
-        let bounded = self.bounded[class as usize];
+    pub(crate) fn push(&mut self, now: Instant, class: Priority, job: J, rules: &impl Triage<J>) -> Admission {
+        let bounded = rules.is_bounded(class, &job);
         if bounded && self.occupied >= self.limit {
             return Admission::Dropped;
         }
-        if let Some(key) = key {
+        if let Some(key) = rules.key(&job) {
             if self.keys.find(spread(key), |&other| other == key).is_some() {
                 return Admission::Coalesced;
             }
@@ -103,15 +107,15 @@ impl<J> Buffer<J> {
     }
 
     /// The next job to be served, and since when it has waited.
-    pub(crate) fn pop(&mut self, key: impl Fn(&J) -> Option<u64>) -> Option<(Priority, Instant, J)> {
+    pub(crate) fn pop(&mut self, rules: &impl Triage<J>) -> Option<(Priority, Instant, J)> {
         let &class = Priority::ALL.get(self.filled.trailing_zeros() as usize)?;
         let queue = &mut self.queues[class as usize];
         let (since, job) = queue.pop_front()?;
         if queue.is_empty() {
             self.filled &= !(1 << class as u8);
         }
-        self.occupied -= usize::from(self.bounded[class as usize]);
-        if let Some(key) = key(&job)
+        self.occupied -= usize::from(rules.is_bounded(class, &job));
+        if let Some(key) = rules.key(&job)
             && let Ok(entry) = self.keys.find_entry(spread(key), |&other| other == key)
         {
             entry.remove();

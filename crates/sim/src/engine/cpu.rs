@@ -12,10 +12,8 @@ pub struct CpuConfig {
     pub workers: usize,
     /// Speed of each worker against the base server; 2 takes half the time.
     pub capacity: f64,
-    /// Jobs of the bounded priorities that may wait, those in service not counted; B of the paper.
+    /// Bounded jobs ([`Triage::is_bounded`]) that may wait, those in service not counted; B of the paper.
     pub buffer: usize,
-    /// Which priorities the buffer's limit holds for, P1 first. Timers must not be lost, so theirs is not.
-    pub bounded: [bool; PRIORITIES],
     /// How service times scatter around their cost.
     pub spread: Spread,
     /// Share of each worker that a background job takes, 0 to less than 1. The processor is shared in slices too
@@ -30,7 +28,6 @@ impl Default for CpuConfig {
             workers: 1,
             capacity: 1.0,
             buffer: 1_000,
-            bounded: [false, true, true, true],
             spread: Spread::Fixed,
             background: 0.0,
         }
@@ -181,7 +178,7 @@ impl<J, T: Triage<J>> Cpu<J, T> {
         Self {
             triage,
             rng,
-            buffer: Buffer::new(config.buffer, config.bounded),
+            buffer: Buffer::new(config.buffer),
             workers,
             idle: (0..config.workers as u32).rev().collect(),
             stalled_until: Instant::ZERO,
@@ -196,8 +193,7 @@ impl<J, T: Triage<J>> Cpu<J, T> {
     /// Brings a job.
     pub fn enqueue(&mut self, now: Instant, class: Priority, job: J) -> Admission {
         let admission = if self.is_up {
-            let key = self.triage.key(&job);
-            self.buffer.push(now, class, job, key)
+            self.buffer.push(now, class, job, &self.triage)
         } else {
             Admission::Lost
         };
@@ -288,7 +284,7 @@ impl<J, T: Triage<J>> Cpu<J, T> {
                 lost(service.job);
             }
         }
-        while let Some((class, _, job)) = self.buffer.pop(|job| self.triage.key(job)) {
+        while let Some((class, _, job)) = self.buffer.pop(&self.triage) {
             self.stats[class as usize].lost += 1;
             lost(job);
         }
@@ -340,7 +336,7 @@ impl<J, T: Triage<J>> Cpu<J, T> {
     /// The next job that is worth serving.
     fn next_job(&mut self, now: Instant) -> Option<(Priority, Instant, J)> {
         loop {
-            let (class, queued, job) = self.buffer.pop(|job| self.triage.key(job))?;
+            let (class, queued, job) = self.buffer.pop(&self.triage)?;
             if !self.triage.is_stale(now, queued, &job) {
                 return Some((class, queued, job));
             }

@@ -39,6 +39,8 @@ enum What {
 #[derive(Debug)]
 struct Lanes {
     rules: Option<overload::Triage>,
+    /// Whether requests that are to be rejected take room in the buffer.
+    buffers_rejections: bool,
     /// Stale jobs, to be forgotten.
     dropped: Vec<Job>,
 }
@@ -47,6 +49,14 @@ impl Triage<Job> for Lanes {
     fn key(&self, job: &Job) -> Option<u64> {
         let copies = self.rules.is_some() && overload::Triage::coalesces(job.class);
         (copies && matches!(job.what, What::Message(_))).then_some(job.key)
+    }
+
+    /// Section VI-A: with early rejection only what is admitted takes room in the buffer.
+    fn is_bounded(&self, class: Priority, job: &Job) -> bool {
+        match job.what {
+            What::Rejection(..) => self.buffers_rejections,
+            _ => class != Priority::P1,
+        }
     }
 
     fn is_stale(&mut self, now: Instant, since: Instant, job: &Job) -> bool {
@@ -118,12 +128,15 @@ impl Host {
             workers,
             capacity: capacity / workers as f64,
             buffer: group.buffer as usize,
-            bounded: [false, true, true, true],
             spread,
             background: group.background,
         };
         let control = Control::new(group, costs.message.div_f64(capacity), rng.fork("control"));
-        let lanes = Lanes { rules: control.settings().triage, dropped: Vec::new() };
+        let lanes = Lanes {
+            rules: control.settings().triage,
+            buffers_rejections: group.overload.buffer_rejections,
+            dropped: Vec::new(),
+        };
         let cpu = Cpu::with_triage(config, lanes, rng.fork("cpu"));
         let (mark, prices) = (cpu.mark(Instant::ZERO), Prices::new(costs));
         let results = HostResults::new(group.host_name(number), bin);
@@ -195,7 +208,6 @@ impl Host {
         let key = if triage { key_of(&message) } else { 0 };
         let at = self.messages.insert(message);
         if let Some(refused) = refused {
-            self.element.results.rejected.add(now, 1.0);
             self.enqueue(now, Priority::P2, class, What::Rejection(at, refused), key);
         } else {
             self.enqueue(now, priority(class, triage), class, What::Message(at), key);

@@ -171,7 +171,7 @@ pub struct HostResults {
     pub give_ups: Series,
     /// Messages from outside that met a full buffer.
     pub dropped: Series,
-    /// INVITEs rejected by this host.
+    /// INVITEs answered with a rejection by this host; not those that were to be rejected and met a full buffer.
     pub rejected: Series,
     /// Of a server behind a balancer: transactions in progress that an arriving one met, and how often, warm-up included.
     pub occupancy: Vec<(u64, u64)>,

@@ -92,7 +92,7 @@ impl Element {
     /// Handles it, and says what that costs on the base server.
     pub(crate) fn message(&mut self, work: &mut Work<'_>, class: Class, message: &Message) -> Duration {
         let now = work.now;
-        let Self { id, role, control, costs, ledger, results, .. } = self;
+        let Self { id, role, control, costs, ledger, .. } = self;
         match role {
             Role::Proxy(proxy, router) => {
                 ledger.charge(Operation::Scan);
@@ -106,7 +106,6 @@ impl Element {
                     if let Some(refused) =
                         control.judge(now, is_ingress, class, message, router.path(message))
                     {
-                        results.rejected.add(now, 1.0);
                         control.on_left(from);
                         return self.reject(work, message, refused);
                     }
@@ -159,6 +158,7 @@ impl Element {
         for letter in &mut work.out[before..] {
             letter.sent.message.retry_after = refused.retry_after;
         }
+        self.results.rejected.add(work.now, 1.0);
         self.tell(work);
         if stateful { self.costs.reject_stateful } else { self.costs.reject }
     }

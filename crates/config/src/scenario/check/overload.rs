@@ -4,7 +4,7 @@ use crate::kind::Kind;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::RawOverload;
-use crate::scenario::typed::{Feedback, Local, Occupancy, Overload};
+use crate::scenario::typed::{Feedback, Local, Occupancy, Overload, RejectAt};
 use crate::setting::Setting;
 use crate::structure::join;
 
@@ -23,6 +23,7 @@ pub(super) fn check(
     let local = report.read(&raw.local);
     let feedback = report.read(&raw.feedback);
     let reject = report.read(&raw.reject);
+    let buffer_rejections = report.read(&raw.buffer_rejections);
     let stateful = report.read(&raw.stateful);
     let retry = report.read(&raw.retry);
     let retry_after = raw.retry_after.as_ref().map(|setting| report.read(setting));
@@ -40,12 +41,17 @@ pub(super) fn check(
     }
     if local == Local::None && feedback == Feedback::None {
         needs_law(&raw.reject, report);
+        needs_law(&raw.buffer_rejections, report);
         needs_law(&raw.stateful, report);
         raw.retry_after.iter().for_each(|setting| needs_law(setting, report));
     } else if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != Local::BangBang) {
         let remedy =
             "expected `local = \"bang-bang\"`, the law that asks for pauses; use that, or remove this key";
         report.conflict(setting, remedy);
+    }
+    if reject == Some(RejectAt::Service) && raw.buffer_rejections.is_set() {
+        let remedy = "expected `reject = \"early\"`: late, all requests wait in the buffer; remove one of the two keys";
+        report.conflict(&raw.buffer_rejections, remedy);
     }
     if is_probability && !matches!(local, Local::None | Local::Occupancy) {
         let remedy = "expected `occupancy`, whose acceptance probability it is that is told; or another `feedback`";
@@ -55,6 +61,7 @@ pub(super) fn check(
         local,
         feedback,
         reject: reject?,
+        buffer_rejections: buffer_rejections?,
         stateful: stateful?,
         retry: retry?,
         retry_after: retry_after.map_or(Some(None), |after| after.map(Some))?,
