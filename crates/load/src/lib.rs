@@ -73,6 +73,8 @@ pub enum Outcome {
     Refused(u16),
     /// Given up before anybody answered, and refused then: with 487 as a rule, the CANCEL's doing.
     Abandoned,
+    /// Answered all the same after the caller had given up, and hung up at once.
+    AnsweredLate,
     /// No final response to the INVITE, whether it was given up or not.
     InviteTimeout,
     /// No final response to the BYE.

@@ -77,7 +77,7 @@ impl Serialize for Times {
 /// What callers measured and counted.
 ///
 /// Each started call ends in exactly one of `calls_completed`, `calls_refused`, `calls_abandoned`,
-/// `invite_timeouts`, `bye_timeouts` and `bye_refused`, or is still in `calls_in_progress`.
+/// `calls_answered_late`, `invite_timeouts`, `bye_timeouts` and `bye_refused`, or is still in `calls_in_progress`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
     /// Calls whose INVITE was sent.
@@ -86,12 +86,14 @@ pub struct Results {
     pub calls_in_progress: u64,
     /// Calls answered by a 2xx.
     pub calls_answered: u64,
-    /// Calls answered and ended by a BYE that got a 2xx, or by the other side's BYE.
+    /// Calls answered before the caller gave up, and ended by a BYE that got a 2xx, or by the other side's BYE.
     pub calls_completed: u64,
     /// Calls refused by a final response of 300 or more, by status.
     pub calls_refused: BTreeMap<u16, u64>,
     /// Calls given up because nobody answered in time, and refused after that.
     pub calls_abandoned: u64,
+    /// Calls answered after the caller had given up, and ended at once by a BYE that got a 2xx.
+    pub calls_answered_late: u64,
     /// Calls whose INVITE got no final response, given up before or not.
     pub invite_timeouts: u64,
     /// Calls whose BYE got no final response.
@@ -128,6 +130,7 @@ impl Results {
         self.calls_completed += other.calls_completed;
         add(&mut self.calls_refused, &other.calls_refused);
         self.calls_abandoned += other.calls_abandoned;
+        self.calls_answered_late += other.calls_answered_late;
         self.invite_timeouts += other.invite_timeouts;
         self.bye_timeouts += other.bye_timeouts;
         add(&mut self.bye_refused, &other.bye_refused);
@@ -169,6 +172,7 @@ impl Results {
         );
         for (name, count) in [
             ("abandoned", self.calls_abandoned),
+            ("answered late", self.calls_answered_late),
             ("retransmitted", self.retransmissions_sent),
             ("WRONG SERVER", self.wrong_server),
         ] {
@@ -270,6 +274,7 @@ mod tests {
             calls_completed: 4,
             calls_refused: counts.clone(),
             calls_abandoned: 5,
+            calls_answered_late: 14,
             invite_timeouts: 6,
             bye_timeouts: 7,
             bye_refused: counts,

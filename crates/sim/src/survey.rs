@@ -44,12 +44,14 @@ pub enum Intervals {
 /// How the calls that ended did so, as shares of them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Shares {
-    /// Answered, held, hung up.
+    /// Answered before the caller gave up, held, hung up.
     pub completed: Mean,
     /// Refused with 300 or more.
     pub refused: Mean,
     /// Given up by the caller.
     pub abandoned: Mean,
+    /// Answered after the caller had given up.
+    pub answered_late: Mean,
     /// No final response to the INVITE.
     pub invite_timeouts: Mean,
     /// No final response to the BYE, or one of 300 or more.
@@ -65,7 +67,7 @@ pub struct StreamSurvey {
     pub offered: Mean,
     /// Calls set up a second: answered, and the ACK has come.
     pub set_up: Mean,
-    /// Calls completed a second.
+    /// Calls completed a second; those answered late are not among them.
     pub goodput: Mean,
     /// How calls ended; `None` if none did.
     pub ended: Option<Shares>,
@@ -198,6 +200,7 @@ fn shares(runs: &[Results], stream: usize) -> Option<Shares> {
         completed: share(|outcomes| outcomes.completed)?,
         refused: share(|outcomes| outcomes.refused)?,
         abandoned: share(|outcomes| outcomes.abandoned)?,
+        answered_late: share(|outcomes| outcomes.answered_late)?,
         invite_timeouts: share(|outcomes| outcomes.invite_timeouts)?,
         bye_failures: share(|outcomes| outcomes.bye_failures)?,
     })

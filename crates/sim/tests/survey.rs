@@ -124,9 +124,9 @@ fn one_run_that_changes_or_is_short_has_no_interval() {
 fn calls_are_told_apart_by_how_they_ended() {
     let ended = |scenario: &Scenario| surveyed(scenario).streams[0].ended.expect("calls ended");
     let shares = ended(&scenario("", 300, ""));
-    let all =
-        [shares.completed, shares.refused, shares.abandoned, shares.invite_timeouts, shares.bye_failures];
-    assert!((all.iter().map(|share| share.mean).sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
+    let set_up = [shares.completed, shares.answered_late, shares.bye_failures];
+    let all = set_up.into_iter().chain([shares.refused, shares.abandoned, shares.invite_timeouts]);
+    assert!((all.map(|share| share.mean).sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
     assert!(shares.completed.mean > 0.1 && shares.refused.mean > 0.1, "{shares:?}");
     let lost = "[[link]]\nbetween = [\"agents\", \"edge\"]\npartition = true\nsince = \"40s\"";
     let lost = ended(&scenario("", 10, lost));

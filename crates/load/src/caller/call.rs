@@ -268,6 +268,7 @@ impl Call {
                 results.refusal_response.record(step.now - self.scheduled);
                 *results.calls_refused.entry(status).or_default() += 1;
             }
+            Outcome::AnsweredLate => results.calls_answered_late += 1,
             Outcome::Abandoned => results.calls_abandoned += 1,
             Outcome::InviteTimeout => results.invite_timeouts += 1,
             Outcome::ByeTimeout => results.bye_timeouts += 1,

@@ -69,18 +69,24 @@ enum Stage {
 pub struct Caller {
     stage: Stage,
     holding: Duration,
+    has_given_up: bool,
 }
 
 impl Caller {
     /// A caller that has sent its INVITE, will give up when [`CallerEvent::Alarm`] comes before an answer, and talk for
     /// `holding` after one.
     pub fn new(holding: Duration) -> Self {
-        Self { stage: Stage::Calling, holding }
+        Self { stage: Stage::Calling, holding, has_given_up: false }
     }
 
     /// Whether the call is over.
     pub fn is_over(self) -> bool {
         matches!(self.stage, Stage::Unanswered | Stage::Over)
+    }
+
+    /// Whether it gave up before it was answered: what comes now is no call to it.
+    pub fn has_given_up(self) -> bool {
+        self.has_given_up
     }
 
     /// Lets it hang up as soon as it is answered. One that talks already waits for its [`CallerEvent::Alarm`].
@@ -99,7 +105,7 @@ impl Caller {
             CallerEvent::InviteLost => self.invite_lost(),
             CallerEvent::Bye => self.bye(),
             CallerEvent::ByeAnswered(status) => {
-                let outcome = if status < 300 { Outcome::Completed } else { Outcome::ByeRefused(status) };
+                let outcome = if status < 300 { self.hung_up() } else { Outcome::ByeRefused(status) };
                 self.closed(outcome)
             }
             CallerEvent::ByeLost => self.closed(Outcome::ByeTimeout),
@@ -157,9 +163,14 @@ impl Caller {
     /// §15.1.2: both may hang up at once.
     fn bye(&mut self) -> CallerActs {
         match self.stage {
-            Stage::Talking | Stage::Closing => self.end(Outcome::Completed),
+            Stage::Talking | Stage::Closing => self.end(self.hung_up()),
             _ => CallerActs::new(),
         }
+    }
+
+    /// What a call is that was answered and has ended properly.
+    fn hung_up(self) -> Outcome {
+        if self.has_given_up { Outcome::AnsweredLate } else { Outcome::Completed }
     }
 
     fn closed(&mut self, outcome: Outcome) -> CallerActs {
@@ -167,6 +178,7 @@ impl Caller {
     }
 
     fn alarm(&mut self) -> CallerActs {
+        self.has_given_up |= matches!(self.stage, Stage::Calling | Stage::Ringing);
         match self.stage {
             Stage::Calling => {
                 self.stage = Stage::Leaving;

@@ -104,7 +104,10 @@ fn an_answer_that_crosses_the_cancel_is_hung_up() {
     let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 4);
     net.run();
     let results = net.caller.results();
-    assert_eq!((results.calls_answered, results.calls_completed, results.calls_abandoned), (5, 5, 0));
+    assert_eq!((results.calls_answered, results.calls_answered_late), (5, 5));
+    // Nobody wanted these calls any more.
+    assert_eq!((results.calls_completed, results.calls_abandoned, results.calls_failed()), (0, 0, 0));
+    assert!(net.events.contains(&Event::CallEnded { call: 0, outcome: Outcome::AnsweredLate }));
     let (answer, bye) = (&net.sent(true, "SIP/2.0 200 OK")[0], &net.sent(false, "BYE")[0]);
     assert_eq!(bye.0 - answer.0, net.delay, "hung up as soon as it is answered");
     assert_eq!(net.answerers[0].results().calls_completed, 5);

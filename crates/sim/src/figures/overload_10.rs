@@ -1,6 +1,6 @@
 //! UDP, TCP, and a mix of both without overload control.
 
-use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, note};
+use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, late, note};
 use super::topology::core;
 use super::{Entry, Options, Progress};
 use crate::report::{Axis, Claim, Figure, Plot};
@@ -42,6 +42,7 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         plot.series(curve.goodput_line());
     }
     let mut figure = options.figure(&OVERLOAD_10, vec![plot]);
+    figure.tables = vec![late(&curves)];
     figure.claims = claims(&curves);
     figure.assumptions = vec![
         "M = 4 edge servers.".into(),

@@ -154,6 +154,7 @@ fn goodput(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         &OVERLOAD_11,
         vec![plot("Goodput", Axis::linear("goodput (calls/s)"), &curves, Curve::goodput_line)],
     );
+    figure.tables = vec![super::sweeps::late(&curves)];
     figure.claims = goodput_claims(&curves);
     figure.claims.extend(range_claims(&curves));
     figure.claims.extend(text_claims(&curves, &beside));
@@ -333,12 +334,13 @@ fn delay(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         &OVERLOAD_12,
         vec![plot("Mean setup delay", Axis::log("from INVITE to ACK (ms)"), &curves, Curve::delay_line)],
     );
+    figure.tables = vec![super::sweeps::late(&curves)];
     figure.claims = delay_claims(&curves);
     figure.assumptions = assumptions();
     figure.notes = vec![
         note(options),
-        "The delay is that of calls which were established, from the caller's INVITE to the ACK at the callee. Same \
-         runs as figure 11."
+        "The delay is that of calls which were established, from the caller's INVITE to the ACK at the callee; a call \
+         that is answered after its caller gave up, at 10 s, is none. Same runs as figure 11."
             .into(),
     ];
     figure

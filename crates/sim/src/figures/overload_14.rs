@@ -1,6 +1,6 @@
 //! Local, hop-by-hop and end-to-end overload control.
 
-use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, note};
+use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, late, note};
 use super::topology::{core, domains};
 use super::{Entry, Options, Progress};
 use crate::report::{Axis, Claim, Figure, Plot, Verdict};
@@ -52,6 +52,7 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         plot.series(curve.goodput_line());
     }
     let mut figure = options.figure(&OVERLOAD_14, vec![plot]);
+    figure.tables = vec![late(&long)];
     figure.claims = claims(&long, &short);
     figure.assumptions = vec![
         "Two domains, each with M = 4 edge servers and 2 core servers; all calls go from one to the other, half each \

@@ -85,6 +85,7 @@ fn plots(results: &Results, phase: u64) -> Vec<Plot> {
     let mut goodput = series::plot("Offered load and goodput", "calls/s", &labels);
     goodput.series(Series::new("offered load", Style::Step, series::sum([&stream.offered].into_iter())));
     goodput.series(Series::new("goodput", Style::Step, series::sum([&stream.completed].into_iter())));
+    series::late(&mut goodput, "answered late", &results.streams);
     let mut timers = series::plot("Timers that fire at the server", "timers/s", &labels);
     timers.series(Series::new("A, E, G: sent again", Style::Step, series::sum([&host.resends].into_iter())));
     timers.series(Series::new("B, F, H: given up", Style::Step, series::sum([&host.give_ups].into_iter())));

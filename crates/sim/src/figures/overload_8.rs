@@ -77,6 +77,8 @@ fn plots(results: &Results, phase: u64) -> Vec<Plot> {
         goodput.series(Series::new(format!("offered load {name}"), Style::Law, offered).colour(index));
         let completed = series::sum(streams.iter().map(|stream| &stream.completed));
         goodput.series(Series::new(format!("goodput {name}"), Style::Step, completed).colour(index));
+        let late = series::sum(streams.iter().map(|stream| &stream.late));
+        goodput.series(Series::new(format!("answered late {name}"), Style::Step, late).colour(index + 2));
     }
     let mut resends = series::plot("Messages sent again, a server", "messages/s", &labels);
     let mut utilisation = series::plot("Utilisation", "utilisation", &labels);

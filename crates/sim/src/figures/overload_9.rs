@@ -75,6 +75,8 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     let offered = series::sum([&ten.streams[0].offered].into_iter());
     goodput.series(Series::new("offered load", Style::Law, smooth(&offered)));
     goodput.series(Series::new("goodput", Style::Step, smooth(&completed(ten))));
+    let late = series::sum([&ten.streams[0].late].into_iter());
+    goodput.series(Series::new("answered late", Style::Step, smooth(&late)));
     let mut utilisation =
         series::plot("Utilisation of the core servers for 100 s of the overload", "utilisation", &[]);
     let from = times.window().0 as f64;

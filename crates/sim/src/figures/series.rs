@@ -2,7 +2,7 @@
 
 use super::topology::at;
 use crate::model::{HostResults, StreamResults};
-use crate::report::{Axis, Plot};
+use crate::report::{self, Axis, Plot, Style};
 use crate::stats::Series;
 use base::Instant;
 
@@ -27,6 +27,14 @@ pub(super) fn sum<'a>(series: impl Iterator<Item = &'a Series>) -> Vec<(f64, f64
         }
     }
     points
+}
+
+/// Adds the calls that were answered after their callers had given up, if there are any: they are no goodput.
+pub(super) fn late(plot: &mut Plot, name: &str, streams: &[StreamResults]) {
+    let late = sum(streams.iter().map(|stream| &stream.late));
+    if !late.is_empty() {
+        plot.series(report::Series::new(name, Style::Step, late));
+    }
 }
 
 /// Points `(seconds, mean)` of several hosts' utilisation.

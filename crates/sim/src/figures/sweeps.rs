@@ -3,7 +3,7 @@
 use super::topology::{at, hold, rise};
 use super::{Options, Progress};
 use crate::model;
-use crate::report::{Series, Style, Verdict};
+use crate::report::{Series, Style, Table, Verdict};
 use crate::stats::{Confidence, Interval, Moments, sweep};
 use config::scenario::Scenario;
 use core::time::Duration;
@@ -37,6 +37,8 @@ pub(super) struct Variant {
 pub(super) struct Shown {
     /// Calls completed a second.
     pub(super) goodput: f64,
+    /// Calls a second that were answered after their callers had given up.
+    pub(super) late: f64,
     /// Mean setup delay in milliseconds; not a number when hardly a call is set up.
     pub(super) delay: f64,
 }
@@ -72,6 +74,7 @@ fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
     scenario.run.bin = Duration::from_secs(1);
     let results = model::run(&scenario, seed);
     let (_, goodput) = results.rates(at(from), at(to));
+    let late = results.streams.iter().map(|stream| stream.late.rate(at(from), at(to))).sum();
     let count: u64 = results.streams.iter().map(|stream| stream.setup_delay.count()).sum();
     let total: f64 = results
         .streams
@@ -79,7 +82,7 @@ fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
         .map(|stream| stream.setup_delay.mean().as_secs_f64() * stream.setup_delay.count() as f64)
         .sum();
     let delay = if count < ENOUGH { f64::NAN } else { 1e3 * total / count as f64 };
-    Shown { goodput, delay }
+    Shown { goodput, late, delay }
 }
 
 /// Runs each variant under each load; replication i meets the same arrivals with every variant.
@@ -119,6 +122,19 @@ pub(super) fn note(options: &Options) -> String {
         "{runs} a point: {settle} s to settle once the load is reached, and {count} s that count. Run i meets the same \
          arrivals in every variant. A delay is drawn only where {ENOUGH} calls were set up in that time."
     )
+}
+
+/// Calls answered late, by load and variant: they are no goodput.
+pub(super) fn late(curves: &[Curve]) -> Table {
+    let mut table = Table::new(["answered late, calls/s"]);
+    let loads: Vec<f64> = curves.first().map(|curve| curve.loads().collect()).unwrap_or_default();
+    table.header.extend(loads.iter().map(|load| format!("{load:.0} offered")));
+    for curve in curves {
+        let rates = loads.iter().map(|&load| Curve::interval(curve.at(load), |run| run.late).mean);
+        let rates = rates.map(|rate| format!("{rate:.1}"));
+        table.rows.push([curve.name.to_owned()].into_iter().chain(rates).collect());
+    }
+    table
 }
 
 impl Curve {

@@ -445,7 +445,7 @@ impl Agents {
                     entry.alarms[0] = NEVER;
                     let measure = &mut self.sources[entry.stream as usize].measure;
                     measure.ended(now, outcome);
-                    if outcome == Outcome::Completed {
+                    if matches!(outcome, Outcome::Completed | Outcome::AnsweredLate) {
                         measure.hung_up(now, entry.hung_up);
                     }
                 }
@@ -494,7 +494,9 @@ impl Agents {
                 CalleeAct::Established => {
                     entry.alarms[1] = NEVER;
                     let (stream, started) = (entry.stream, entry.started);
-                    self.sources[stream as usize].measure.established(now, started);
+                    if !entry.caller.has_given_up() {
+                        self.sources[stream as usize].measure.established(now, started);
+                    }
                 }
                 CalleeAct::Ended => entry.alarms[1] = NEVER,
             }

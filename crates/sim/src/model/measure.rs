@@ -8,12 +8,14 @@ use load::Outcome;
 /// How calls ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcomes {
-    /// Answered, held, hung up.
+    /// Answered before the caller gave up, held, hung up.
     pub completed: u64,
     /// Refused with 300 or more.
     pub refused: u64,
     /// Given up by the caller.
     pub abandoned: u64,
+    /// Answered after the caller had given up, and hung up at once.
+    pub answered_late: u64,
     /// No final response to the INVITE.
     pub invite_timeouts: u64,
     /// No final response to the BYE, or one of 300 or more.
@@ -23,7 +25,8 @@ pub struct Outcomes {
 impl Outcomes {
     /// Calls that ended.
     pub fn ended(&self) -> u64 {
-        self.completed + self.refused + self.abandoned + self.invite_timeouts + self.bye_failures
+        let Self { completed, refused, abandoned, answered_late, invite_timeouts, bye_failures } = self;
+        completed + refused + abandoned + answered_late + invite_timeouts + bye_failures
     }
 
     fn count(&mut self, outcome: Outcome) {
@@ -31,6 +34,7 @@ impl Outcomes {
             Outcome::Completed => &mut self.completed,
             Outcome::Refused(_) => &mut self.refused,
             Outcome::Abandoned => &mut self.abandoned,
+            Outcome::AnsweredLate => &mut self.answered_late,
             Outcome::InviteTimeout => &mut self.invite_timeouts,
             Outcome::ByeTimeout | Outcome::ByeRefused(_) => &mut self.bye_failures,
         };
@@ -45,21 +49,23 @@ pub struct StreamResults {
     pub name: String,
     /// Calls offered, over time.
     pub offered: Series,
-    /// Calls completed, over time: the paper's goodput.
+    /// Calls completed, over time: the paper's goodput. Those answered late are not among them.
     pub completed: Series,
+    /// Calls answered after their callers had given up, and hung up at once, over time.
+    pub late: Series,
     /// Calls offered after the warm-up.
     pub calls: u64,
     /// How calls ended after the warm-up.
     pub outcomes: Outcomes,
-    /// From INVITE to the 2xx at the caller.
+    /// From INVITE to the 2xx at the caller, calls answered late included.
     pub answer_delay: Delays,
-    /// From INVITE at the caller to ACK at the callee: the paper's setup delay.
+    /// From INVITE at the caller to ACK at the callee, without calls answered late: the paper's setup delay.
     pub setup_delay: Delays,
     /// From BYE to its 2xx.
     pub bye_delay: Delays,
     /// Calls answered, over time, and the sum of the seconds from INVITE to 2xx: the means of batches.
     pub answered: [Series; 2],
-    /// Calls set up, over time, and the sum of the seconds from INVITE at the caller to ACK at the callee.
+    /// Calls set up, those answered late left out, over time, and the sum of the seconds from INVITE at the caller to ACK at the callee.
     pub established: [Series; 2],
     /// Calls hung up, over time, and the sum of the seconds from BYE to 2xx.
     pub hung_up: [Series; 2],
@@ -71,6 +77,7 @@ pub(crate) struct StreamMeasure {
     from: Instant,
     pub(crate) offered: Series,
     pub(crate) completed: Series,
+    late: Series,
     pub(crate) calls: u64,
     pub(crate) outcomes: Outcomes,
     pub(crate) answer_delay: Delays,
@@ -93,6 +100,7 @@ impl StreamMeasure {
             from,
             offered: Series::new(bin),
             completed: Series::new(bin),
+            late: Series::new(bin),
             calls: 0,
             outcomes: Outcomes::default(),
             answer_delay: Delays::default(),
@@ -131,8 +139,10 @@ impl StreamMeasure {
     }
 
     pub(crate) fn ended(&mut self, now: Instant, outcome: Outcome) {
-        if outcome == Outcome::Completed {
-            self.completed.add(now, 1.0);
+        match outcome {
+            Outcome::Completed => self.completed.add(now, 1.0),
+            Outcome::AnsweredLate => self.late.add(now, 1.0),
+            _ => {}
         }
         if now >= self.from {
             self.outcomes.count(outcome);
@@ -144,6 +154,7 @@ impl StreamMeasure {
             name: name.to_owned(),
             offered: self.offered,
             completed: self.completed,
+            late: self.late,
             calls: self.calls,
             outcomes: self.outcomes,
             answer_delay: self.answer_delay,

@@ -15,7 +15,10 @@ pub fn figure(scenario: &Scenario, survey: &Survey, run: &Results, name: &str, f
     let end = Instant::ZERO + scenario.run.duration;
     let mut calls = over_time(scenario, "Calls offered and completed", Axis::linear("calls/s"));
     for stream in &run.streams {
-        for (what, series) in [("offered", &stream.offered), ("completed", &stream.completed)] {
+        // Mostly there are none.
+        let late = (stream.outcomes.answered_late > 0).then_some(("answered late", &stream.late));
+        let always = [("offered", &stream.offered), ("completed", &stream.completed)];
+        for (what, series) in always.into_iter().chain(late) {
             let points = rates(series, end).map(|(at, rate)| (seconds(at), rate));
             calls.series(Series::new(format!("{} {what}", stream.name), Style::Step, points));
         }

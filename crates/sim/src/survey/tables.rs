@@ -13,8 +13,15 @@ impl Survey {
     /// Streams, how their calls ended, and hosts.
     pub fn tables(&self) -> Vec<Table> {
         let mut streams = Table::new(["calls", "offered/s", "completed/s", "setup", "setup p99"]);
-        let mut endings =
-            Table::new(["ended", "completed", "refused", "abandoned", "INVITE unanswered", "BYE failed"]);
+        let mut endings = Table::new([
+            "ended",
+            "completed",
+            "refused",
+            "abandoned",
+            "answered late",
+            "INVITE unanswered",
+            "BYE failed",
+        ]);
         for stream in &self.streams {
             let StreamSurvey { name, offered, goodput, ended, setup_seconds, setup_p99_seconds, .. } = stream;
             streams.rows.push(vec![
@@ -25,10 +32,10 @@ impl Survey {
                 show_any(setup_p99_seconds.as_ref(), 1e3, 1, "ms"),
             ]);
             let shares = ended.as_ref().map(|ended| {
-                let Shares { completed, refused, abandoned, invite_timeouts, bye_failures } = ended;
-                [completed, refused, abandoned, invite_timeouts, bye_failures]
+                let Shares { completed, refused, abandoned, answered_late, invite_timeouts, bye_failures } = ended;
+                [completed, refused, abandoned, answered_late, invite_timeouts, bye_failures]
             });
-            let shares = (0..5).map(|at| show_any(shares.map(|shares| shares[at]), 100.0, 2, "%"));
+            let shares = (0..6).map(|at| show_any(shares.map(|shares| shares[at]), 100.0, 2, "%"));
             endings.rows.push([name.clone()].into_iter().chain(shares).collect());
         }
         let mut hosts = Table::new(["host", "utilisation", "sent again/s", "dropped/s", "rejected/s"]);

@@ -37,7 +37,10 @@ impl Outcome {
     /// Calls that were not set up.
     pub(super) fn calls_lost(&self) -> u64 {
         let results = &self.results;
-        results.calls_refused.values().sum::<u64>() + results.invite_timeouts + results.calls_abandoned
+        results.calls_refused.values().sum::<u64>()
+            + results.invite_timeouts
+            + results.calls_abandoned
+            + results.calls_answered_late
     }
 
     /// Answered calls that could not be ended: their server had forgotten them.

@@ -136,8 +136,10 @@ fn curve(line: &Line, samples: usize) -> Text<'static> {
 
 fn draw_callers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let results = &scene.results;
-    let lost =
-        results.calls_refused.values().sum::<u64>() + results.invite_timeouts + results.calls_abandoned;
+    let lost = results.calls_refused.values().sum::<u64>()
+        + results.invite_timeouts
+        + results.calls_abandoned
+        + results.calls_answered_late;
     let alarm = |count: u64| {
         let style = if count == 0 { Style::new().fg(Color::Green) } else { Style::new().fg(Color::Red) };
         Span::from(count.to_string()).style(style.add_modifier(Modifier::BOLD))

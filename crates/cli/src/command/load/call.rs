@@ -219,11 +219,13 @@ fn summary(total: &Total, ended: &Ended) -> String {
     let results = &total.results;
     let seconds = ended.elapsed.as_secs_f64();
     let mut text = format!(
-        "\n{} calls started in {seconds:.1} s: {} completed, {} failed, {} abandoned, {} left in progress\n",
+        "\n{} calls started in {seconds:.1} s: {} completed, {} failed, {} abandoned, {} answered late, {} left in \
+         progress\n",
         results.calls_started,
         results.calls_completed,
         results.calls_failed(),
         results.calls_abandoned,
+        results.calls_answered_late,
         results.calls_in_progress
     );
     let mut rows = vec![("INVITE to 2xx", &results.invite_response), ("BYE to final", &results.bye_response)];

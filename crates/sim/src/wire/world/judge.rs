@@ -95,12 +95,13 @@ impl<W: Wrapper> World<W> {
 
 fn outcomes(results: &Results) -> String {
     format!(
-        "{} started, {} completed, refused {:?}, {} abandoned, {} INVITE time-outs, {} BYE time-outs, BYE refused {:?}, \
+        "{} started, {} completed, refused {:?}, {} abandoned, {} answered late, {} INVITE time-outs, {} BYE time-outs, BYE refused {:?}, \
          {} forks, {} at a wrong server",
         results.calls_started,
         results.calls_completed,
         results.calls_refused,
         results.calls_abandoned,
+        results.calls_answered_late,
         results.invite_timeouts,
         results.bye_timeouts,
         results.bye_refused,
