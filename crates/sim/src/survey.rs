@@ -35,7 +35,7 @@ pub struct Mean {
 pub enum Intervals {
     /// Student's t over the means of the replications, of every figure.
     Replications,
-    /// One run: batch means of the completed calls and of the setup time; no other figure has an interval.
+    /// One run: batch means of the completed calls, the response time and the setup time; no other figure has an interval.
     BatchMeans,
     /// One run in which something changes or fails, or that is too short: no figure has an interval.
     None,
@@ -71,6 +71,10 @@ pub struct StreamSurvey {
     pub goodput: Mean,
     /// How calls ended; `None` if none did.
     pub ended: Option<Shares>,
+    /// Seconds from INVITE to its 2xx at the caller; `None` if no call was answered.
+    pub response_seconds: Option<Mean>,
+    /// The same, of the slowest of a hundred.
+    pub response_p99_seconds: Option<Mean>,
     /// Seconds from INVITE at the caller to ACK at the callee; `None` if no call was set up.
     pub setup_seconds: Option<Mean>,
     /// The same, of the slowest of a hundred.
@@ -209,27 +213,35 @@ fn shares(runs: &[Results], stream: usize) -> Option<Shares> {
 fn stream(scenario: &Scenario, runs: &[Results], at: usize) -> StreamSurvey {
     let (from, to) = span(scenario);
     let each = || runs.iter().map(move |run| &run.streams[at]);
-    let setup = |of: fn(&Delays) -> Duration| {
+    let delay = |which: fn(&StreamResults) -> &Delays, of: fn(&Delays) -> Duration| {
         mean_of_any(each().map(|stream| {
-            let delays = &stream.setup_delay;
+            let delays = which(stream);
             (delays.count() > 0).then(|| of(delays).as_secs_f64())
         }))
     };
+    let [response, setup]: [fn(&StreamResults) -> &Delays; 2] =
+        [|stream| &stream.answer_delay, |stream| &stream.setup_delay];
+    let p99 = |delays: &Delays| delays.percentile(99.0);
     let mut goodput = mean(each().map(|stream| stream.completed.rate(from, to)));
-    let mut setup_seconds = setup(Delays::mean);
+    let mut response_seconds = delay(response, Delays::mean);
+    let mut setup_seconds = delay(setup, Delays::mean);
     // Batch means are about a run that stays as it is.
     if let [run] = runs
         && !events::change_after_warm_up(scenario)
     {
-        let StreamResults { completed, established: [number, seconds], .. } = &run.streams[at];
+        let StreamResults { completed, answered, established, .. } = &run.streams[at];
         let whole = |series| whole_bins(series, (from, to));
         let batched =
             |total: &[f64], number: &[f64]| Some(batch_means(total, number, Confidence::P95)?.half_width);
         let completed_in = whole(completed);
         let bin = [scenario.run.bin.as_secs_f64()].repeat(completed_in.len());
         goodput.half_width = batched(&completed_in, &bin);
-        if let Some(mean) = &mut setup_seconds {
-            mean.half_width = batched(&whole(seconds), &whole(number));
+        for (mean, [number, seconds]) in
+            [(&mut response_seconds, answered), (&mut setup_seconds, established)]
+        {
+            if let Some(mean) = mean {
+                mean.half_width = batched(&whole(seconds), &whole(number));
+            }
         }
     }
     StreamSurvey {
@@ -238,8 +250,10 @@ fn stream(scenario: &Scenario, runs: &[Results], at: usize) -> StreamSurvey {
         set_up: mean(each().map(|stream| stream.established[0].rate(from, to))),
         goodput,
         ended: shares(runs, at),
+        response_seconds,
+        response_p99_seconds: delay(response, p99),
         setup_seconds,
-        setup_p99_seconds: setup(|delays| delays.percentile(99.0)),
+        setup_p99_seconds: delay(setup, p99),
     }
 }
 

@@ -89,6 +89,7 @@ fn where_no_call_ends_nothing_is_said_of_how_they_ended() {
     scenario.run.duration /= 4;
     let stream = &surveyed(&scenario).streams[0];
     assert!(stream.ended.is_none() && stream.setup_seconds.is_none() && stream.setup_p99_seconds.is_none());
+    assert!(stream.response_seconds.is_none() && stream.response_p99_seconds.is_none());
     assert!(stream.offered.mean > 5.0 && stream.goodput.mean.abs() < 1e-9);
 }
 
@@ -131,6 +132,19 @@ fn calls_are_told_apart_by_how_they_ended() {
     let lost = "[[link]]\nbetween = [\"agents\", \"edge\"]\npartition = true\nsince = \"40s\"";
     let lost = ended(&scenario("", 10, lost));
     assert!(lost.invite_timeouts.mean > 0.1 && lost.bye_failures.mean > 0.0, "{lost:?}");
+}
+
+#[test]
+fn the_response_time_is_without_the_way_of_the_ack() {
+    let (survey, runs) = survey(&scenario("", 60, ""), |_| ());
+    let (stream, run) = (&survey.streams[0], &runs[0].streams[0]);
+    let mean = |mean: Option<sim::survey::Mean>| mean.expect("calls were answered").mean;
+    let (response, setup) = (mean(stream.response_seconds), mean(stream.setup_seconds));
+    // The server takes a millisecond for each of INVITE, 200 and ACK.
+    assert!(response >= 2e-3 && setup - response >= 1e-3, "{response} {setup}");
+    assert!((response - run.answer_delay.mean().as_secs_f64()).abs() < 1e-9);
+    let p99 = mean(stream.response_p99_seconds);
+    assert!((response..mean(stream.setup_p99_seconds)).contains(&p99), "{p99}");
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn the_csv_has_a_row_a_value_and_stream() {
     let csv = sweep.csv();
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(rows.len(), 5);
-    assert!(rows[..3].iter().all(|row| row.len() == 11), "{csv}");
+    assert!(rows[..3].iter().all(|row| row.len() == 13), "{csv}");
     assert_eq!((rows[0][4], rows[1][0], rows[1][1], rows[2][1]), ("goodput", "2s", "main", "other"));
     let goodput = sweep.points[0].survey.streams[1].goodput;
     assert_eq!((rows[2][4].parse(), rows[2][5].parse()), (Ok(goodput.mean), Ok(goodput.half_width.unwrap())));

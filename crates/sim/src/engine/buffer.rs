@@ -89,7 +89,13 @@ impl<J> Buffer<J> {
         }
     }
 
-    pub(crate) fn push(&mut self, now: Instant, class: Priority, job: J, rules: &impl Triage<J>) -> Admission {
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        class: Priority,
+        job: J,
+        rules: &impl Triage<J>,
+    ) -> Admission {
         let bounded = rules.is_bounded(class, &job);
         if bounded && self.occupied >= self.limit {
             return Admission::Dropped;

@@ -24,13 +24,7 @@ pub struct CpuConfig {
 impl Default for CpuConfig {
     /// The paper's base server: one worker, B = 1000 external messages, timers unlimited, fixed service times.
     fn default() -> Self {
-        Self {
-            workers: 1,
-            capacity: 1.0,
-            buffer: 1_000,
-            spread: Spread::Fixed,
-            background: 0.0,
-        }
+        Self { workers: 1, capacity: 1.0, buffer: 1_000, spread: Spread::Fixed, background: 0.0 }
     }
 }
 
@@ -192,11 +186,8 @@ impl<J, T: Triage<J>> Cpu<J, T> {
 
     /// Brings a job.
     pub fn enqueue(&mut self, now: Instant, class: Priority, job: J) -> Admission {
-        let admission = if self.is_up {
-            self.buffer.push(now, class, job, &self.triage)
-        } else {
-            Admission::Lost
-        };
+        let admission =
+            if self.is_up { self.buffer.push(now, class, job, &self.triage) } else { Admission::Lost };
         let stats = &mut self.stats[class as usize];
         stats.offered += 1;
         match admission {

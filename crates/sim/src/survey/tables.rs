@@ -12,7 +12,8 @@ impl Survey {
 
     /// Streams, how their calls ended, and hosts.
     pub fn tables(&self) -> Vec<Table> {
-        let mut streams = Table::new(["calls", "offered/s", "completed/s", "setup", "setup p99"]);
+        let columns = ["calls", "offered/s", "completed/s", "response", "response p99", "setup", "setup p99"];
+        let mut streams = Table::new(columns);
         let mut endings = Table::new([
             "ended",
             "completed",
@@ -23,20 +24,17 @@ impl Survey {
             "BYE failed",
         ]);
         for stream in &self.streams {
-            let StreamSurvey { name, offered, goodput, ended, setup_seconds, setup_p99_seconds, .. } = stream;
-            streams.rows.push(vec![
-                name.clone(),
-                show(offered, 1.0, 1),
-                show(goodput, 1.0, 1),
-                show_any(setup_seconds.as_ref(), 1e3, 1, "ms"),
-                show_any(setup_p99_seconds.as_ref(), 1e3, 1, "ms"),
-            ]);
-            let shares = ended.as_ref().map(|ended| {
-                let Shares { completed, refused, abandoned, answered_late, invite_timeouts, bye_failures } = ended;
+            let mut row =
+                vec![stream.name.clone(), show(&stream.offered, 1.0, 1), show(&stream.goodput, 1.0, 1)];
+            row.extend(stream.times().map(|time| show_any(time, 1e3, 1, "ms")));
+            streams.rows.push(row);
+            let shares = stream.ended.as_ref().map(|ended| {
+                let Shares { completed, refused, abandoned, answered_late, invite_timeouts, bye_failures } =
+                    ended;
                 [completed, refused, abandoned, answered_late, invite_timeouts, bye_failures]
             });
             let shares = (0..6).map(|at| show_any(shares.map(|shares| shares[at]), 100.0, 2, "%"));
-            endings.rows.push([name.clone()].into_iter().chain(shares).collect());
+            endings.rows.push([stream.name.clone()].into_iter().chain(shares).collect());
         }
         let mut hosts = Table::new(["host", "utilisation", "sent again/s", "dropped/s", "rejected/s"]);
         for HostSurvey { name, utilisation, resends, dropped, rejected } in &self.hosts {
@@ -92,6 +90,14 @@ impl Survey {
     }
 }
 
+impl StreamSurvey {
+    /// In the order of the tables.
+    fn times(&self) -> [Option<&Mean>; 4] {
+        let Self { response_seconds, response_p99_seconds, setup_seconds, setup_p99_seconds, .. } = self;
+        [response_seconds, response_p99_seconds, setup_seconds, setup_p99_seconds].map(Option::as_ref)
+    }
+}
+
 impl Sweep {
     /// One line above the table.
     pub fn headline(&self) -> String {
@@ -107,6 +113,8 @@ impl Sweep {
             "offered/s",
             "completed/s",
             "completed",
+            "response",
+            "response p99",
             "setup",
             "setup p99",
             "busiest host",
@@ -116,8 +124,7 @@ impl Sweep {
         for point in &self.points {
             let busiest = point.survey.busiest();
             for (at, stream) in point.survey.streams.iter().enumerate() {
-                let StreamSurvey { name, offered, goodput, ended, setup_seconds, setup_p99_seconds, .. } =
-                    stream;
+                let StreamSurvey { name, offered, goodput, ended, .. } = stream;
                 let mut row = vec![point.value.to_string()];
                 if several {
                     row.push(name.clone());
@@ -126,11 +133,9 @@ impl Sweep {
                     show(offered, 1.0, 1),
                     show(goodput, 1.0, 1),
                     show_any(ended.as_ref().map(|ended| &ended.completed), 100.0, 2, "%"),
-                    show_any(setup_seconds.as_ref(), 1e3, 1, "ms"),
-                    show_any(setup_p99_seconds.as_ref(), 1e3, 1, "ms"),
-                    busiest.name.clone(),
-                    format!("{} %", show(&busiest.utilisation, 100.0, 1)),
                 ]);
+                row.extend(stream.times().map(|time| show_any(time, 1e3, 1, "ms")));
+                row.extend([busiest.name.clone(), format!("{} %", show(&busiest.utilisation, 100.0, 1))]);
                 // What is the same for all streams of a value is said once.
                 if at > 0 {
                     let hosts = row.len() - 2;

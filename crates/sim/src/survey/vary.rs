@@ -117,10 +117,9 @@ impl Sweep {
     /// The printed table as CSV (RFC 4180), with as many digits as there are: a row for each value and stream. Fields
     /// are named as in the JSON and empty where that has `null`; `host` is the busiest one.
     pub fn csv(&self) -> String {
-        let mut out =
-            "value,calls,offered,set_up,goodput,goodput_half_width,completed,setup_seconds,setup_p99_seconds,host,\
-                       utilisation\n"
-                .to_owned();
+        let mut out = "value,calls,offered,set_up,goodput,goodput_half_width,completed,response_seconds,\
+                       response_p99_seconds,setup_seconds,setup_p99_seconds,host,utilisation\n"
+            .to_owned();
         for Point { value, survey, .. } in &self.points {
             let (value, busiest) = (report::csv_field(&value.to_string()), survey.busiest());
             for stream in &survey.streams {
@@ -128,13 +127,15 @@ impl Sweep {
                 let mean = |mean: Option<Mean>| known(mean.map(|mean| mean.mean));
                 let _ = writeln!(
                     out,
-                    "{value},{},{},{},{},{},{},{},{},{},{}",
+                    "{value},{},{},{},{},{},{},{},{},{},{},{},{}",
                     stream.name,
                     stream.offered.mean,
                     stream.set_up.mean,
                     stream.goodput.mean,
                     known(stream.goodput.half_width),
                     mean(stream.ended.map(|ended| ended.completed)),
+                    mean(stream.response_seconds),
+                    mean(stream.response_p99_seconds),
                     mean(stream.setup_seconds),
                     mean(stream.setup_p99_seconds),
                     busiest.name,

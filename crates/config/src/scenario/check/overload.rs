@@ -54,7 +54,8 @@ pub(super) fn check(
         report.conflict(&raw.buffer_rejections, remedy);
     }
     if is_probability && !matches!(local, Local::None | Local::Occupancy) {
-        let remedy = "expected `occupancy`, whose acceptance probability it is that is told; or another `feedback`";
+        let remedy =
+            "expected `occupancy`, whose acceptance probability it is that is told; or another `feedback`";
         report.conflict(&raw.local, remedy);
     }
     Some(Overload {
