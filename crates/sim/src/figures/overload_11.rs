@@ -3,7 +3,7 @@
 use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, note};
 use super::topology::core;
 use super::{Effort, Entry, Options, Progress};
-use crate::report::{Axis, Claim, Figure, Plot, Series};
+use crate::report::{Axis, Claim, Figure, Plot, Series, Verdict};
 use config::scenario::{Local, RejectAt, Scenario, Service};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -181,8 +181,11 @@ fn goodput_claims(curves: &[Curve]) -> Vec<Claim> {
             source,
             "Case 1: the goodput increases up to the capacity, then rapidly drops to zero with a collapse at around \
              300 calls/s.",
-            format!("{} calls/s.", none.goodputs(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0])),
-            none.peak().0 > 0.85 * CARRIED && none.goodput(340.0) < 0.1 * CARRIED,
+            format!("{} calls/s.", none.goodputs(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0])),
+            none.peak().0 > 0.85 * CARRIED
+                && none.goodput(300.0) < 0.5 * none.peak().0
+                && none.goodput(340.0) < 0.1 * CARRIED
+                && none.goodput(600.0) < 0.01 * CARRIED,
         ),
         Claim::check(
             source,
@@ -251,17 +254,23 @@ fn range_claims(curves: &[Curve]) -> Vec<Claim> {
                 bang.goodput(FAR),
                 occupancy.goodput(FAR)
             ),
-            bang.goodput(FAR) > 0.0 && occupancy.goodput(FAR) > 0.0,
+            // One call in a minute would not be zero either.
+            [bang, occupancy].iter().all(|curve| curve.goodput(1000.0) > 0.05 * CARRIED)
+                && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) > 0.0),
         ),
         Claim::check(
             source,
             "Local control extends the range, but does not prevent a collapse.",
             format!(
-                "At {FAR} calls/s: bang-bang {:.1}, occupancy {:.1}.",
+                "At 340 calls/s: none {:.0}, occupancy {:.0}. At {FAR}: bang-bang {:.1}, occupancy {:.1}.",
+                none.goodput(340.0),
+                occupancy.goodput(340.0),
                 bang.goodput(FAR),
                 occupancy.goodput(FAR)
             ),
-            bang.goodput(FAR) < 0.1 * bang.peak().0 && occupancy.goodput(FAR) < 0.1 * occupancy.peak().0,
+            none.goodput(340.0) < 0.1 * CARRIED
+                && occupancy.goodput(340.0) > 0.5 * CARRIED
+                && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) < 0.1 * curve.peak().0),
         ),
     ]
 }
@@ -278,27 +287,44 @@ fn deviation(curve: &Curve, loads: &[f64]) -> f64 {
     loads.iter().map(|&load| (curve.goodput(load) - y - slope * (load - x)).abs()).fold(0.0, f64::max)
 }
 
+/// Part by which goodputs may differ without a qualitative difference.
+const ALIKE: f64 = 0.2;
+/// Why a stateless rejection is no better here.
+const ONE_PRICE: &str = "Both kinds of rejection have the paper's one price here, and at one price there is nothing to \
+                         gain: what a transaction saves by absorbing what is sent again it pays for timers. The paper \
+                         does not say what a stateful rejection takes; at the price of any message it costs far more \
+                         than a margin.";
+
 fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Claim> {
     let [none, _, _, best] = cases else { unreachable!("there are four cases") };
     let [stateful, dear, late, late_stateful, exponential, none_exponential] = beside else {
         unreachable!("there are six beside them")
     };
-    let near = |a: &Curve, b: &Curve, share: f64| {
-        TEXT.iter().all(|&load| (a.goodput(load) - b.goodput(load)).abs() < share * b.goodput(load) + 15.0)
+    let near = |a: &Curve, b: &Curve| {
+        TEXT.iter().all(|&load| (a.goodput(load) - b.goodput(load)).abs() < ALIKE * b.goodput(load))
     };
+    let collapsed = |curve: &Curve| TEXT.iter().all(|&load| curve.goodput(load) < 0.1 * CARRIED);
+    let gain =
+        TEXT.map(|load| best.is_above_curve(stateful, load)).into_iter().fold(Verdict::Holds, Verdict::and);
     vec![
         Claim::check(
             "section VI-A",
-            "Stateless rejection is marginally better than stateful, without a qualitative difference.",
+            "Stateful and stateless rejection show no qualitative difference.",
+            format!("Stateless: {}. Stateful: {}.", best.goodputs(&TEXT), stateful.goodputs(&TEXT)),
+            near(stateful, best),
+        ),
+        Claim::check(
+            "section VI-A",
+            "Stateless rejection is marginally better than stateful.",
             format!(
                 "Stateless: {}. Stateful: {}. Stateful at the price of any message, 1 ms: {}.",
                 best.goodputs(&TEXT),
                 stateful.goodputs(&TEXT),
                 dear.goodputs(&TEXT)
             ),
-            near(stateful, best, 0.2)
-                && TEXT.iter().all(|&load| stateful.goodput(load) <= best.goodput(load) + 5.0),
-        ),
+            gain,
+        )
+        .differs_by(ONE_PRICE),
         Claim::check(
             "section VI-A",
             "Early and stateless rejection together perform best.",
@@ -323,7 +349,7 @@ fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Claim> {
                 none_exponential.goodputs(&TEXT),
                 none.goodputs(&TEXT)
             ),
-            near(exponential, best, 0.2) && near(none_exponential, none, 0.2),
+            near(exponential, best) && collapsed(none) && collapsed(none_exponential),
         ),
     ]
 }
@@ -346,6 +372,11 @@ fn delay(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure
 }
 
+/// Why the delay of bang-bang control goes on to grow.
+const NOT_LEVEL: &str = "A full buffer takes a server a second to work off, which bounds the wait at each of them. But a \
+                         message that was dropped is sent again after 0.5, 1, 2 and 4 s, and at higher loads more of \
+                         those that get through are such.";
+
 fn delay_claims(curves: &[Curve]) -> Vec<Claim> {
     let [none, bang, retry, occupancy] = curves else { unreachable!("there are four cases") };
     let over: Vec<f64> = ABOVE[1..].to_vec();
@@ -365,9 +396,12 @@ fn delay_claims(curves: &[Curve]) -> Vec<Claim> {
         Claim::check(
             source,
             "Case 2: the delay increases near the capacity, but levels off due to finite buffering.",
-            format!("{} ms.", bang.delays(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0])),
-            bang.delay(340.0) > 5.0 * bang.delay(200.0) && bang.delay(400.0) < 2.0 * bang.delay(300.0),
-        ),
+            format!("{} ms.", bang.delays(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0, FAR])),
+            // Level: beyond the capacity ten times the load does not double it.
+            bang.delay(340.0) > 5.0 * bang.delay(200.0)
+                && [400.0, 600.0, 1000.0, FAR].iter().all(|&load| bang.delay(load) < 2.0 * bang.delay(340.0)),
+        )
+        .differs_by(NOT_LEVEL),
         Claim::check(
             source,
             "Case 3: retrying at an alternate server increases the delay during overload.",
@@ -394,11 +428,9 @@ fn far_claim(occupancy: &Curve) -> Claim {
         occupancy.delays(&[400.0, 600.0, 1000.0, FAR]),
         occupancy.goodputs(&[1000.0, FAR])
     );
-    if [1000.0, FAR].iter().any(|&load| occupancy.delay(load) > 5.0 * occupancy.delay(340.0)) {
-        return Claim::check(source, statement, measured, true);
-    }
+    let grows = [1000.0, FAR].iter().any(|&load| occupancy.delay(load) > 5.0 * occupancy.delay(340.0));
     let why = "Where a load rises slowly the algorithm has come down to its least f before rejections and the ACKs to \
                them take up a server, from about 3000 calls/s on; by then hardly a call is left whose delay could be \
                measured. With a load that begins at once, and finds f at 1, messages are dropped from 1000 calls/s on.";
-    Claim::out_of_reach(source, statement, measured, why)
+    Claim::check(source, statement, measured, grows).differs_by(why)
 }

@@ -19,6 +19,8 @@ const LOADS: [f64; 7] = [160.0, 240.0, 280.0, 400.0, 600.0, 1000.0, 2000.0];
 const ABOVE: [f64; 4] = [400.0, 600.0, 1000.0, 2000.0];
 /// Loads of the comparison on topology 3.
 const SHORT: [f64; 2] = [400.0, 800.0];
+/// Part by which two mechanisms may differ that are alike.
+const ALIKE: f64 = 0.1;
 
 fn told(mut scenario: Scenario, feedback: Feedback) -> Scenario {
     for group in &mut scenario.groups {
@@ -77,7 +79,7 @@ fn claims(long: &[Curve], short: &[Curve]) -> Vec<Claim> {
             "section VII-B",
             "Hop-by-hop significantly outperforms local control.",
             format!("Hop-by-hop: {}. Local: {} calls/s.", hop.goodputs(&ABOVE), local.goodputs(&ABOVE)),
-            [600.0, 1000.0].iter().all(|&load| hop.goodput(load) > 1.2 * local.goodput(load)),
+            [600.0, 1000.0, 2000.0].iter().all(|&load| hop.goodput(load) > 1.2 * local.goodput(load)),
         ),
         Claim::check(
             "section VII-B",
@@ -103,7 +105,8 @@ fn claims(long: &[Curve], short: &[Curve]) -> Vec<Claim> {
                 hop_short.goodputs(&SHORT),
                 end_short.goodputs(&SHORT)
             ),
-            SHORT.iter().all(|&load| end_short.goodput(load) < 1.05 * hop_short.goodput(load)),
+            // Neither better nor worse: all that end-to-end feedback knows more is the same value.
+            SHORT.iter().all(|&load| (end_short.goodput(load) / hop_short.goodput(load) - 1.0).abs() < ALIKE),
         ),
     ]
 }

@@ -162,6 +162,19 @@ impl Curve {
         Verdict::above_zero(Interval { mean: mean - level, half_width })
     }
 
+    /// Whether goodput under this load is surely above another curve's, as far as several runs can tell: both met the
+    /// same arrivals.
+    pub(super) fn is_above_curve(&self, other: &Self, load: f64) -> Verdict {
+        let pairs = self.at(load).iter().zip(other.at(load));
+        let differences: Moments = pairs.map(|(one, two)| one.goodput - two.goodput).collect();
+        let half_width = if differences.count() < 2 {
+            0.0
+        } else {
+            Interval::of(&differences, Confidence::P95).half_width
+        };
+        Verdict::above_zero(Interval { mean: differences.mean(), half_width })
+    }
+
     /// Mean setup delay under this load in milliseconds; not a number when hardly a call is set up.
     pub(super) fn delay(&self, load: f64) -> f64 {
         Self::interval(self.at(load), |run| run.delay).mean

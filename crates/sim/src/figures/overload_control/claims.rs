@@ -2,7 +2,7 @@
 
 use super::Row;
 use super::network::{MANY, MANY_TIMES, NEIGHBOURS, RECOMMENDED};
-use crate::report::Claim;
+use crate::report::{Claim, Table};
 use core::cmp::Ordering;
 
 /// Percent of the capacity that a law must keep to be recommended.
@@ -10,10 +10,15 @@ const ENOUGH: f64 = 95.0;
 /// The length of an epoch of the occupancy algorithm, in seconds.
 const EPOCH: u64 = 1;
 
+/// The goodput at a load.
+fn at(steady: &[(f64, f64)], times: f64) -> f64 {
+    let point = steady.iter().find(|point| (point.0 - times).abs() < 1e-9);
+    point.expect("a claim is about a load that was simulated").1
+}
+
 impl Row {
     fn at(&self, ack: usize, times: f64) -> f64 {
-        let point = self.steady[ack].iter().find(|point| (point.0 - times).abs() < 1e-9);
-        point.expect("a claim is about a load that was simulated").1
+        at(&self.steady[ack], times)
     }
 
     /// The least goodput above the capacity, in percent, whatever the price of an ACK and the number of neighbours.
@@ -37,28 +42,26 @@ fn row<'a>(rows: &'a [Row], name: &str) -> &'a Row {
     rows.iter().find(|row| row.law.name == name).expect("a claim is about a law that there is")
 }
 
-/// A line a law: all numbers that the claims are about.
-pub(super) fn summary(rows: &[Row]) -> String {
-    let each = |row: &Row| {
-        let Row { law, step, worst, many, .. } = row;
-        format!(
-            "{}: {:.0} % at 2, {:.0} % at 10 and {:.0} % at 20 times the capacity ({:.0}, {:.0} and {:.0} % with free \
-             ACKs; {many:.0} % at {MANY_TIMES} with {MANY} neighbours); in the step {:.0} %, settled after {} s, \
-             recovered after {} s; 99 of 100 answers within {} ms in all runs with {NEIGHBOURS} neighbours",
-            law.name,
-            row.at(0, 2.0),
-            row.at(0, 10.0),
-            row.at(0, 20.0),
-            row.at(1, 2.0),
-            row.at(1, 10.0),
-            row.at(1, 20.0),
-            step.percent,
-            step.settled_text(),
-            step.recovered_text(),
-            worst.as_millis()
-        )
-    };
-    rows.iter().map(each).collect::<Vec<_>>().join(". ") + "."
+/// A row a law: all numbers that the claims are about.
+pub(super) fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(["% of the capacity"]);
+    let loads = ["2", "10", "20"].map(|times| format!("{times} times"));
+    table.header.extend(loads.iter().cloned());
+    table.header.extend(loads.map(|load| format!("{load}, ACKs free")));
+    let step = "step to 400";
+    table.header.push(format!("{MANY_TIMES} times, {MANY} neighbours"));
+    table.header.extend(["", ": settled after", ": recovered after"].map(|what| format!("{step}{what}")));
+    table.header.push(format!("99 of 100 answers within, {NEIGHBOURS} neighbours"));
+    for Row { law, step, worst, many, steady, .. } in rows {
+        let of = |ack: usize, times: f64| format!("{:.0}", at(&steady[ack], times));
+        let steady = [0, 1].into_iter().flat_map(|ack| [2.0, 10.0, 20.0].map(|times| of(ack, times)));
+        let mut cells: Vec<String> = [law.name.to_owned()].into_iter().chain(steady).collect();
+        cells.extend([format!("{many:.0}"), format!("{:.0}", step.percent)]);
+        cells.extend([step.settled_text(), step.recovered_text()].map(|text| format!("{text} s")));
+        cells.push(format!("{} ms", worst.as_millis()));
+        table.rows.push(cells);
+    }
+    table
 }
 
 /// The four best, best first.

@@ -34,6 +34,7 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     let times = Times::of(options);
     let rows = rows(options, times, progress);
     let mut figure = options.figure(&OVERLOAD_CONTROL, plots(&rows, times));
+    figure.tables = vec![claims::table(&rows)];
     figure.claims = claims::claims(&rows);
     figure.assumptions = assumptions();
     let Times { before, settle, count, up, down, .. } = times;
@@ -49,7 +50,6 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
              answered. It has recovered after the last second of the rest in which fewer than nine in ten calls were \
              answered."
         ),
-        claims::summary(&rows),
     ];
     figure
 }

@@ -251,10 +251,15 @@ pub(super) fn assumptions() -> Vec<String> {
         format!(
             "Holding times are normal with a mean of one minute and, reading the paper's \"variance of 30 seconds\" \
              so, a standard deviation of 30 s, cut at zero. Here a tenth of both, since what a server has to do in a \
-             second does not depend on it; a full run of tlwl-2 says what whole minutes change. The warm-up lasts \
+             second does not depend on it. Whether CJSQ is worse than a hash does: tlwl-2 compares them with \
+             calls of a minute, and says what whole minutes change in its other numbers. The warm-up lasts \
              three mean holding times and {} s.",
             BIN.as_secs()
         ),
+        "Of servers that are level for a policy, one after another gets the next call; the paper does not say which one \
+         does. It matters where few transactions are open: most servers are idle then, and turns keep the next call \
+         away from the server that had the last one."
+            .into(),
         "Call-IDs are consecutive numbers, as a load generator's may be; fnv-hash, the remainder of such a number's \
          hash, then spreads calls more evenly than chance would, hash does not."
             .into(),

@@ -224,7 +224,6 @@ impl Peaks {
     /// What the paper says of all policies.
     fn throughput(&self) -> [Claim; 5] {
         let tlwl = self.of("tlwl-1.75");
-        let most = |policies: &[&str]| policies.iter().map(|policy| self.of(policy)).fold(0.0, f64::max);
         [
             Claim::check(
                 "section V-B",
@@ -236,18 +235,13 @@ impl Peaks {
                 ),
                 tlwl >= 0.95 * self.ideal(),
             ),
-            Claim::check(
-                "section V-B",
-                "TLWL has the highest peak throughput.",
-                self.listed(&POLICIES),
-                tlwl >= most(&POLICIES),
-            ),
+            self.highest(),
             self.gain(),
             Claim::check(
                 "section VII",
                 "TJSQ has nearly the same level of performance.",
                 self.listed(&["tjsq", "tlwl-1.75"]),
-                self.of("tjsq") >= tlwl - 1.01 * self.step,
+                (self.of("tjsq") - tlwl).abs() <= 1.01 * self.step,
             ),
             Claim::check(
                 "section V-B",
@@ -256,6 +250,18 @@ impl Peaks {
                 self.of("rwma") < tlwl,
             ),
         ]
+    }
+
+    /// Above all that the paper does not praise too, by a step at least: peaks are no more exact.
+    fn highest(&self) -> Claim {
+        let (source, statement) = ("section V-B", "TLWL has the highest peak throughput.");
+        let others = OTHERS.iter().map(|policy| self.of(policy)).fold(0.0, f64::max);
+        let measured = self.listed(&POLICIES);
+        if others > self.ideal() - 0.99 * self.step {
+            let why = "Others reach the capacity of the servers, of which no policy can get more.";
+            return Claim::out_of_reach(source, statement, measured, why);
+        }
+        Claim::check(source, statement, measured, self.of("tlwl-1.75") > others + 0.99 * self.step)
     }
 
     /// The least of some policies' peaks.

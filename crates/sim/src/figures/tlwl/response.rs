@@ -2,7 +2,7 @@
 
 use super::batches::Batches;
 use super::cluster::{self, SERVERS};
-use super::minutes;
+use super::minutes::Minutes;
 use super::orders::{self, COMPARED};
 use super::pauses;
 use super::runs::{HIGH, PAUSING, Runs, SETTINGS, STEADY, Setting, is};
@@ -238,9 +238,11 @@ fn invite(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     let runs = Runs::of(options, progress);
     let view = View { runs: &runs, method: Method::Invite };
     let mut figure = options.figure(&INVITE, SETTINGS.map(|setting| view.plot(setting)).into());
+    let minutes = Minutes::of(options, progress);
     for setting in [STEADY, PAUSING] {
         figure.claims.extend(orders::magnitudes(&view, setting));
         figure.claims.extend(orders::orders(&view, setting));
+        figure.claims.push(minutes.misjudged(setting));
     }
     figure.claims.extend([SETTINGS[2], SETTINGS[3]].map(|setting| orders::unheld(&view, setting)));
     let pauses = pauses::vary(options, progress);
@@ -249,7 +251,7 @@ fn invite(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure.assumptions = cluster::assumptions();
     figure.notes = notes(&view);
     figure.notes.push(pauses.note);
-    figure.notes.extend(minutes::note(&view, options, progress));
+    figure.notes.push(minutes.note(&view));
     figure
 }
 
