@@ -232,6 +232,7 @@ pub enum Transport {
 
 /// `[host.<name>.overload]`
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "keys of the file that are true or false")]
 pub struct Overload {
     /// The law by which a host admits new INVITEs.
     pub local: Local,
