@@ -385,6 +385,25 @@ fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
     assert_eq!(bed.one(client(), &ack.bytes()).to, found);
 }
 
+/// The same where a party moves to a name: the ACK to its 200 goes there.
+#[test]
+fn a_name_that_a_party_moves_to_is_asked_for() {
+    let mut bed = ProxyBed::plain();
+    let call = bed.call("call");
+    bed.events.clear();
+    let again = bed.receive(0, client(), &call.by_caller("INVITE", 2).bytes()).pop().expect("it goes on");
+    let ok = Resp { contact: "sip:bob@moved.example:5070".to_owned(), ..Resp::new(200, callee()) };
+    assert_eq!(bed.one(callee(), &ok.bytes(&again.bytes)).status(), 200);
+    let name = Name { host: "moved.example".to_owned(), port: Some(5070) };
+    assert_eq!(bed.events, [Event::LookUp(name.clone())]);
+    let found = addr("127.0.4.1:5070");
+    let answer =
+        Resolved { addresses: vec![(found, 1.0)], partial: false, fresh_for: Duration::from_secs(9) };
+    bed.shard.learn(bed.now, &name, &answer);
+    let ack = Req { uri: "sip:bob@moved.example:5070".to_owned(), ..call.by_caller("ACK", 2) };
+    assert_eq!(bed.one(client(), &ack.bytes()).to, found);
+}
+
 /// RFC 3263 §4.1: a URI that asks for another transport than ours gets no datagram.
 #[test]
 fn a_contact_that_asks_for_another_transport_is_refused() {

@@ -63,6 +63,72 @@ fn a_cancelled_call() {
     bed.assert_forgets();
 }
 
+/// RFC 3261 §16.10: whatever is cancelled, whoever has it under way answers. §9.2: but an INVITE alone ends by that.
+#[test]
+fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
+    for method in ["OPTIONS", "MESSAGE", "SUBSCRIBE", "STRANGE"] {
+        let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
+        let request = Req::new(method, "call", client());
+        let at_hop = bed.one(client(), &request.bytes());
+        let cancel = request.same_branch("CANCEL", None);
+        let answer_to_cancel = bed.one(client(), &cancel.bytes());
+        assert_eq!((answer_to_cancel.to, answer_to_cancel.status()), (client(), 200), "{method}");
+        assert_eq!(answer_to_cancel.message().cseq().method, wire::Method::Cancel);
+        assert_eq!(bed.one(client(), &cancel.bytes()), answer_to_cancel, "as often as it comes");
+        // Another hop is asked all the same, and its answer goes back.
+        let unavailable = answer(&at_hop.bytes, addr(PROXY), 503, at_hop.to);
+        let at_other = bed.one(at_hop.to, &unavailable);
+        assert_ne!(at_other.to, at_hop.to);
+        let ok = bed.one(at_other.to, &answer(&at_other.bytes, addr(PROXY), 200, at_other.to));
+        assert_eq!((ok.to, ok.status()), (client(), 200));
+        // Of another transaction: nobody here knows it.
+        for other in [
+            cancel.clone().via(&format!("SIP/2.0/UDP {};branch=z9hG4bKother;rport", client())),
+            cancel.clone().via(&cancel.via.replace("6000", "6001")),
+        ] {
+            let passed_on = bed.one(client(), &other.bytes());
+            assert_eq!(passed_on.message().method(), Some(wire::Method::Cancel), "{method}");
+        }
+        bed.assert_forgets();
+    }
+}
+
+/// RFC 3261 §16.7 step 5. The caller of a cancelled call has to know of it, or the callee waits for an ACK.
+#[test]
+fn a_200_after_a_487_goes_back() {
+    let mut bed = Bed::plain();
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let ended = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 487, at_hop.to));
+    assert_eq!((ended[1].status(), ended[1].to), (487, client()));
+    let ok = bed.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+    assert_eq!((ok.status(), ok.to, ok.message().vias().count()), (200, client(), 1));
+    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+    for method in ["ACK", "BYE"] {
+        assert_eq!(bed.one(client(), &call.by_caller(method, 2).bytes()).to, at_hop.to);
+    }
+    assert_eq!(bed.drops("foreign_response"), 0);
+    bed.assert_forgets();
+}
+
+/// RFC 3261 §18.1.2: a response MUST be discarded whose topmost Via has another sent-by than the one that was written.
+#[test]
+fn a_response_with_the_via_of_another_is_dropped() {
+    let mut bed = Bed::plain();
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let ok = answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to);
+    let ours = format!("SIP/2.0/UDP {PROXY};branch");
+    let others = ["127.0.0.1:5061", "127.0.0.2:5060", "proxy.example", "[::1]:5060"];
+    for other in others {
+        let astray = replaced(&ok, &ours, &format!("SIP/2.0/UDP {other};branch"));
+        assert_eq!(bed.receive(0, at_hop.to, &astray), [], "{other}");
+    }
+    assert_eq!(bed.drops("foreign_response"), others.len() as u64);
+    // The default port need not be written.
+    let same = replaced(&ok, &ours, "SIP/2.0/UDP 127.0.0.1;branch");
+    assert_eq!(bed.one(at_hop.to, &same).status(), 200);
+    bed.assert_forgets();
+}
+
 #[test]
 fn branches_cannot_be_guessed_and_strays_are_dropped() {
     let mut bed = Bed::plain();

@@ -162,10 +162,11 @@ impl Context {
         list([Action::Cancel])
     }
 
-    /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled.
+    /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled. §9.2: on requests other
+    /// than INVITE it has no effect.
     fn cancel(&mut self) -> Actions {
-        let first = !core::mem::replace(&mut self.cancelled, true);
-        match (first && self.invite, self.provisional) {
+        let first = self.invite && !core::mem::replace(&mut self.cancelled, true);
+        match (first, self.provisional) {
             (true, true) => list([Action::Cancel, Action::StopTimerC]),
             (true, false) | (false, _) => Actions::new(),
         }

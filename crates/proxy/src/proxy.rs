@@ -3,9 +3,10 @@ use crate::medium::{Medium, Refusal, Sink};
 use crate::table::{Leg, Proxied, Table};
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
+use transaction::client::invite::State;
 use transaction::{
-    Class, Due, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Timer, Timers,
-    TransportKind,
+    Class, Due, Effects, Id, Key, Kind, Layer, Machine, Message, New, News, Sending, ServerKey, Timer,
+    Timers, TransportKind,
 };
 use wire::Method;
 
@@ -31,7 +32,7 @@ pub struct Arrived {
     pub method: Method,
     /// The key of its server transaction.
     pub key: ServerKey,
-    /// Of a CANCEL: the key of the INVITE that it is about.
+    /// Of a CANCEL: the key of the INVITE that it is about, if it is about one.
     pub cancels: Option<ServerKey>,
     /// What carried it.
     pub transport: TransportKind,
@@ -313,7 +314,8 @@ impl<D: Medium> Proxy<D> {
         }
     }
 
-    /// §16.10: the CANCEL is answered, and what it is about is cancelled. Without a context it goes on as it is.
+    /// §16.10: the CANCEL is answered, and what it is about is cancelled if it is an INVITE (§9.2: on others it has no
+    /// effect). Without a context it goes on as it is.
     fn cancel(
         &mut self,
         now: Instant,
@@ -322,12 +324,13 @@ impl<D: Medium> Proxy<D> {
         medium: &mut D,
         sink: &mut impl Sink<D::Message>,
     ) {
-        let Some(invite) = arrived.cancels.and_then(|key| self.layer.find(&key)) else {
+        let found = |key| self.layer.find(&key).or_else(|| self.layer.find_other_method(&key));
+        let Some(server) = arrived.cancels.and_then(found) else {
             return self.forward_stateless(request, medium, sink);
         };
         self.answer_alone(now, arrived, request, 200, medium, sink);
-        if let Some(&Leg::Server(at)) = self.layer.user(invite)
-            && self.table.of_server(at, invite).is_some()
+        if let Some(&Leg::Server(at)) = self.layer.user(server)
+            && self.table.of_server(at, server).is_some()
         {
             self.feed(now, at, Event::Cancelled, None, medium, sink);
         }
@@ -351,9 +354,32 @@ impl<D: Medium> Proxy<D> {
             && let Some(at) = self.table.of_client(id, leg)
         {
             self.feed(now, at, Event::Response(status), Some(response), medium, sink);
+        } else if (200..300).contains(&status) && matched.is_some_and(|id| self.has_failed(id)) {
+            self.relay_late(response, medium, sink);
         }
         if let Some((id, leg)) = ended {
             self.table.ended(id, leg);
+        }
+    }
+
+    /// Whether this is the client transaction of an INVITE to which a failure has come, which went back.
+    fn has_failed(&self, id: Id) -> bool {
+        self.layer.machine(id) == Some(Machine::ClientInvite(State::Completed))
+            && self.layer.user(id).is_some_and(|&leg| self.table.of_client(id, leg).is_some())
+    }
+
+    /// §16.7 steps 5 and 9: a 2xx to an INVITE goes back after a failure, too. The server transaction takes none then, so
+    /// it goes without one.
+    fn relay_late(
+        &mut self,
+        response: &<D::Message as Message>::Response<'_>,
+        medium: &mut D,
+        sink: &mut impl Sink<D::Message>,
+    ) {
+        if let Some(message) = medium.relay(None, response) {
+            self.counters.relayed += 1;
+            self.ledger.charge(Operation::Forward);
+            sink.send(&message, Sending::First);
         }
     }
 

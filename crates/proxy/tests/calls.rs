@@ -184,6 +184,46 @@ fn a_2xx_is_relayed_each_time_it_comes_and_strays_are_dropped() {
     finished(bed);
 }
 
+/// RFC 3261 §16.7 step 5: each 2xx goes back, also after the failure of the same call.
+#[test]
+fn a_2xx_after_a_failure_goes_back_each_time_it_comes() {
+    for acknowledged in [false, true] {
+        let mut bed = invited(1);
+        assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a", "487 < 7"]);
+        if acknowledged {
+            assert_eq!(bed.request(Ack, CALL), NONE);
+        }
+        assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
+        assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
+        assert_eq!(bed.request(Ack, 8), [format!("ACK {} > a", STATELESS + 8)]);
+        assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"], "a repetition of the failure ends here");
+        let failure: &[&str] = if acknowledged { &[] } else { &["487 < 7"] };
+        assert_eq!(bed.request(Invite, CALL), failure);
+        finished(bed);
+    }
+}
+
+/// The one that the caller waits for now decides; what a hop says after its 503 would be a second final answer.
+#[test]
+fn a_2xx_of_a_hop_that_was_passed_by_ends_here() {
+    let mut bed = invited(2);
+    assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a", "INVITE 2 > b"]);
+    assert_eq!(bed.answer(Invite, 1, 200), NONE);
+    assert_eq!(bed.answer(Invite, 2, 486), ["ACK 2 > b", "486 < 7"]);
+    assert_eq!(bed.answer(Invite, 1, 200), NONE);
+    assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7"]);
+    finished(bed);
+}
+
+/// §9.2: on a request other than INVITE a CANCEL has no effect.
+#[test]
+fn a_cancel_changes_nothing_for_other_requests() {
+    let mut context = proxy::Context::new(false, true);
+    let before = context;
+    assert!(context.on(proxy::Event::Cancelled).is_empty());
+    assert_eq!(context, before);
+}
+
 /// Some clients send the ACK to a 2xx with the branch of the INVITE.
 #[test]
 fn an_ack_to_a_2xx_passes_whatever_its_branch() {

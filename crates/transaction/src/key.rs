@@ -53,6 +53,12 @@ impl Key {
         Self(hasher.finish128().as_u128() & !COUNTED)
     }
 
+    /// The key of a request of this method, where `self` is of all else that it is matched by. The low half, by which
+    /// tables are searched, is that of every method: a CANCEL does not tell which one it is about.
+    fn of_method(self, method: u64) -> Self {
+        Self((self.0 ^ u128::from(method) << 64) & !COUNTED)
+    }
+
     pub(crate) fn from_halves([high, low]: [u64; 2]) -> Self {
         Self(u128::from(high) << 64 | u128::from(low))
     }
@@ -138,8 +144,8 @@ impl Keys {
         self.request_as(request, if is_ack { Method::Invite } else { method }, is_ack)
     }
 
-    /// The key of the INVITE that a CANCEL is about: matched as if it were that INVITE ([9.2-1]). Other methods cannot
-    /// be cancelled.
+    /// The key of the INVITE that a CANCEL is about: matched as if it were that INVITE ([9.2-1]). Requests of other methods
+    /// cannot be cancelled; [`Layer::find_other_method`](crate::Layer::find_other_method) finds them.
     pub fn cancelled(&self, cancel: &Message<'_>) -> ServerKey {
         self.request_as(cancel, Method::Invite, false)
     }
@@ -165,8 +171,18 @@ impl Keys {
             put(&mut hasher, via.value.of(request.bytes()));
             Tag::of(request.to_tag())
         };
-        put_method(&mut hasher, method, name);
-        ServerKey { key: Key::hashed(&hasher), tag, is_ack }
+        let method = match method {
+            // Methods are case-sensitive (RFC 3261 §7.1).
+            Method::Other => self.method_hash(name),
+            known => known as u64,
+        };
+        ServerKey { key: Key::hashed(&hasher).of_method(method), tag, is_ack }
+    }
+
+    fn method_hash(&self, name: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.0);
+        hasher.write(name);
+        hasher.finish128().h1
     }
 
     fn hasher(&self, side: Side) -> SipHasher13 {

@@ -193,6 +193,12 @@ impl<T, M: Message> Layer<T, M> {
         self.store.find(key)
     }
 
+    /// The transaction of a request that differs from that of this key by its method alone: what a CANCEL is about that is
+    /// about no INVITE. Keys made from numbers have none.
+    pub fn find_other_method(&self, key: &ServerKey) -> Option<Id> {
+        self.store.find_other_method(key)
+    }
+
     /// What this transaction sent could not be delivered.
     pub fn transport_error(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
         self.feed(now, id, Event::TransportError, Sending::First, out);

@@ -140,6 +140,17 @@ impl<T, M> Store<T, M> {
         Some(Id { at, generation })
     }
 
+    /// A transaction whose key differs by the method alone: in the high half, where it is hashed.
+    pub(crate) fn find_other_method(&self, wanted: &ServerKey) -> Option<Id> {
+        let [_, low] = wanted.key.halves();
+        let part = &self.index[part_of(wanted.key)];
+        let &at = part.find(hash_of(wanted.key), |&at| {
+            let entry = &self.entries[at];
+            entry.key[1] == low && entry.tag == wanted.tag
+        })?;
+        Some(Id { at, generation: self.entries[at].generation })
+    }
+
     pub(crate) fn get(&self, id: Id) -> Option<&Entry<T>> {
         self.entries.get(id.at).filter(|entry| entry.generation == id.generation)
     }

@@ -180,6 +180,25 @@ fn a_cancel_finds_its_invite_and_is_a_transaction_of_its_own() {
     }
 }
 
+/// RFC 3261 §16.10: a proxy has to answer the CANCEL of any request that it has under way.
+#[test]
+fn a_cancel_finds_requests_of_other_methods() {
+    for text in [INVITE, OLD_INVITE] {
+        for method in ["OPTIONS", "MESSAGE", "BYE", "STRANGE"] {
+            let layer = answered(&as_method(text, method), 200);
+            let cancel = as_method(text, "CANCEL");
+            let about = |cancel: &str| keys().cancelled(&message(cancel.as_bytes()));
+            assert!(layer.find(&about(&cancel)).is_none(), "{method} is no INVITE");
+            assert!(layer.find_other_method(&about(&cancel)).is_some(), "{method}");
+            for other in [cancel.replace("192.0.2.1", "192.0.2.7"), cancel.replace("kjshdyff", "x")] {
+                let differs = other != cancel;
+                assert!(!differs || layer.find_other_method(&about(&other)).is_none(), "{method}");
+            }
+            assert!(answered(text, 200).find(&request_key(&as_method(text, method))).is_none(), "{method}");
+        }
+    }
+}
+
 /// What a request and the one made from it have in common.
 fn assert_same_hop(made: &Message<'_>, invite: &Message<'_>) {
     assert!(made.fault().is_none(), "{:?}", made.fault());

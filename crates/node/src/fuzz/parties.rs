@@ -97,7 +97,18 @@ pub(super) fn answer(sent: &Sent, source: SocketAddr, choose: Choice<'_>) -> Opt
         .header("Contact", contact(sent.to, retry_after))
         .header("Retry-After", retry_after.to_string())
         .finish(b"answer");
+    if retry_after % 32 == 31 {
+        with_other_via(&mut out);
+    }
     Some(out)
+}
+
+/// Gives the topmost Via of a message another port: it is somebody else's then (RFC 3261 §18.1.2).
+fn with_other_via(message: &mut [u8]) {
+    let port = b":5060;branch=";
+    if let Some(at) = message.windows(port.len()).position(|text| text == port) {
+        message[at + 4] = b'9';
+    }
 }
 
 /// A request within the dialog that this message began, by the party that got the message; or one that only looks so.

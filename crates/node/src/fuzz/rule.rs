@@ -95,6 +95,7 @@ rules! {
         AckToOther = "an ACK to another INVITE's refusal",
         AckTag = "an ACK to another party than who refused",
         AckDiffers = "another ACK than the first",
+        CancelPassedOn = "a CANCEL of what is under way was passed on",
         CancelUnasked = "a CANCEL that nobody asked for",
         CancelUntimely = "a CANCEL out of time (RFC 3261 section 9.1)",
         SentUnasked = "sent on, and nobody had asked",

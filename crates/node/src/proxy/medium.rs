@@ -249,9 +249,17 @@ impl Live {
             if let (Some(before), Some(uri)) = (refresh.receiver, response.contact()) {
                 let target = Target::of(uri);
                 if before != self.tokens.target_hash(&target, false) {
+                    self.look_up_later(&target);
                     self.moved(response, (Side::of(!refresh.by_initiator), refresh.by_initiator), &target);
                 }
             }
+        }
+    }
+
+    /// The ACK to the response in hand goes there.
+    fn look_up_later(&mut self, target: &Target<'_>) {
+        if let Target::Name(host, port) = *target {
+            self.look_up = Some((host.to_vec(), port));
         }
     }
 
@@ -332,8 +340,8 @@ impl Medium for Live {
         let of = (&*self.topology, &self.tokens);
         let to_edit = (&mut self.edits, &mut self.scratch);
         let led = hand_over(response, self.source, Element::Proxy, of, to_edit);
-        if let Some(Target::Name(host, port)) = led {
-            self.look_up = Some((host.to_vec(), port));
+        if let Some(target) = &led {
+            self.look_up_later(target);
         }
         if let Some(request) = request {
             self.refresh(&mut request.refresh, response, led);

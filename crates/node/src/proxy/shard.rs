@@ -166,11 +166,13 @@ impl ProxyShard {
         }
     }
 
-    /// RFC 3261 §16.7. What answers nothing of ours is dropped (RFC 6026 §8.9).
+    /// RFC 3261 §16.7. What answers nothing of ours is dropped (RFC 6026 §8.9), as is what has another sent-by than ours
+    /// in its topmost Via (§18.1.2).
     fn response(&mut self, now: Instant, message: &Message<'_>, out: &mut Outbox<Event>) {
         self.counters.responses += 1;
         let Some(status) = message.status() else { return };
-        match self.live.keys.response(message) {
+        let is_ours = self.live.topology.is_our_via(message.top_via());
+        match self.live.keys.response(message).filter(|_| is_ours) {
             None => self.discard(Drop::ForeignResponse),
             Some(key) => {
                 self.proxy.response(now, key, status, message, &mut self.live, &mut Out(out));

@@ -188,6 +188,17 @@ pub(crate) fn of_its_own() -> Vec<Canary> {
                 sent.push(second);
             }
         }),
+        breaks(Rule::CancelPassedOn).on(
+            |bytes| is(bytes, "CANCEL"),
+            |memory, at, bytes, _, sent| {
+                sent.extend(memory.invite_of(at, &call_of(bytes)).map(|invite| {
+                    let mut cancel = alternate(invite);
+                    replace(&mut cancel.bytes, "INVITE ", "CANCEL ");
+                    line(&mut cancel.bytes, "CSeq", 0, |cseq| cseq.replace("INVITE", "CANCEL"));
+                    cancel
+                }));
+            },
+        ),
         breaks(Rule::CancelUnasked).on(rings, |memory, at, _, _, sent| {
             sent.extend(memory.invite(at, Stage::Ringing).map(|invite| made_of(&invite, "CANCEL")));
         }),

@@ -46,6 +46,16 @@ impl ServerId {
         Self { method: b"INVITE".to_vec(), ..self.clone() }
     }
 
+    /// The least identity with this branch and sent-by.
+    pub(super) fn first(&self) -> Self {
+        Self { method: Vec::new(), ..self.clone() }
+    }
+
+    /// Whether both differ by the method alone.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        (&self.branch, &self.sent_by) == (&other.branch, &other.sent_by)
+    }
+
     pub(super) fn is_invite(&self) -> bool {
         self.method == b"INVITE"
     }
@@ -134,17 +144,19 @@ impl Server {
     }
 
     /// An answer went back. Every final answer is one and the same, but for the 2xx of an INVITE (§16.7 step 5), each of
-    /// which goes back when it comes.
+    /// which goes back when it comes, after a failure, too.
     pub(super) fn answered(&mut self, now: Instant, status: u16, bytes: &[u8], relayed: bool) {
         self.touched = now;
         let may_have = self.invite || status == 100 || status >= 200 && status != 408;
         Rule::NonInvite.holds(may_have, format_args!("{status}"));
         let again = self.last.as_ref().is_some_and(|(_, last)| last == bytes);
         if self.is_answered() {
-            let success = |status: u16| (200..300).contains(&status);
-            let another_2xx = self.invite && relayed && success(status) && success(self.status());
+            let another_2xx = self.invite && relayed && (200..300).contains(&status);
             let fine = again || another_2xx;
             Rule::SecondFinal.holds(fine, format_args!("{status} after {}", self.status()));
+            if self.status() >= 300 {
+                return;
+            }
         } else if status >= 200 {
             self.final_at = Some(now);
         }

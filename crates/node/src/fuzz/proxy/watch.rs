@@ -139,11 +139,15 @@ impl ProxyWatch {
         }
     }
 
-    /// What answers nothing of the proxy's is dropped (RFC 6026 §8.9).
+    /// What answers nothing of the proxy's is dropped (RFC 6026 §8.9), and what has another's Via on top (§18.1.2).
     fn response(&mut self, response: &Message<'_>, sent: &[Sent]) {
-        let branch = response.top_via().branch.unwrap_or_default().to_ascii_lowercase();
+        let via = response.top_via();
+        let port = via.port.unwrap_or(via.transport.default_port());
+        let is_own = via.host.ip().is_some_and(|ip| self.listeners.contains(&SocketAddr::new(ip, port)));
+        let branch = via.branch.unwrap_or_default().to_ascii_lowercase();
         let id = (branch, method_of(response).to_vec());
-        let (Some(client), Some(status)) = (self.clients.get_mut(&id), response.status()) else {
+        let client = self.clients.get_mut(&id).filter(|_| is_own);
+        let (Some(client), Some(status)) = (client, response.status()) else {
             return Rule::ResponseToNothing.equal(sent, []);
         };
         client.heard(self.now, status);
@@ -321,6 +325,10 @@ impl ProxyWatch {
         let below = message.second_via().expect("it has lower Vias");
         let of = ServerId::new(&below, &id.1);
         let in_hand = matches!(message.method(), Some(Method::Ack | Method::Cancel));
+        if message.method() == Some(Method::Cancel) {
+            let is_known = of.as_ref().is_some_and(|of| self.is_under_way(of));
+            Rule::CancelPassedOn.holds(!is_known, format_args!("to {}", sent.to));
+        }
         let server = of.as_ref().and_then(|of| self.servers.get(of)).filter(|_| !in_hand);
         let Some(server) = server else {
             if let Why::Request { request, from, back } = why {
@@ -363,6 +371,14 @@ impl ProxyWatch {
         if let Some(server) = of.and_then(|of| self.servers.get_mut(&of)) {
             server.sent_on(self.now);
         }
+    }
+
+    /// Whether the proxy has what a CANCEL of this identity is about (§16.10), of whatever method.
+    fn is_under_way(&self, cancel: &ServerId) -> bool {
+        let of_call = self.servers.range(cancel.first()..).take_while(|(id, _)| id.is_beside(cancel));
+        of_call
+            .filter(|(id, _)| *id != cancel)
+            .any(|(_, server)| server.attempts > 0 && !server.is_over(self.now, &self.timers))
     }
 
     fn client(&self, server: Option<ServerId>, message: &Message<'_>, to: SocketAddr) -> Client {
