@@ -20,6 +20,7 @@ mod outliers;
 mod peers;
 mod probes;
 mod proxy;
+mod relay;
 mod restart;
 mod strangers;
 mod torture;
