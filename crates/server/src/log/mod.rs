@@ -1,8 +1,8 @@
 //! The log on standard error. It never stops the process: a disk that is full and a reader that is gone or stands still
 //! cost lines, which are counted, and said in a line when writing works again.
 //!
-//! - [`queue`]: lines go through a bounded queue to a thread that writes them,
-//! - [`limit`]: at most so many lines a second of one kind.
+//! - `queue`: lines go through a bounded queue to a thread that writes them,
+//! - `limit`: at most so many lines a second of one kind.
 
 mod limit;
 mod queue;
