@@ -74,6 +74,9 @@ pub struct Request<'a> {
     /// A hash of what the client's Via calls the transaction (its branch). A request that was forked upstream comes
     /// several times with one CSeq and differs in this.
     pub branch: u32,
+    /// A keyed hash of its From and To tags, whichever way round they are; never 0 of a request within a dialog. Nobody
+    /// without the key may be able to make two dialogs meet: what ends a call in the books is told by it.
+    pub dialog: u32,
 }
 
 /// The facts of a response that balancing needs.
@@ -91,7 +94,7 @@ pub struct Response {
     pub direction: Direction,
     /// [`Request::branch`] of its request.
     pub branch: u32,
-    /// A hash of its To tag. Needed of a 2xx to an INVITE only: another tag is another dialog (RFC 3261 §13.2.2.4).
+    /// As [`Request::dialog`]. Needed of a 2xx to an INVITE only: another To tag is another dialog (RFC 3261 §13.2.2.4).
     pub dialog: u32,
 }
 

@@ -1,5 +1,5 @@
 use crate::evidence::Evidence;
-use crate::lease::{Lease, Leases};
+use crate::lease::{CallLease, Lease, Leases};
 use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
 use crate::{
@@ -48,6 +48,8 @@ pub(crate) struct Transaction {
     next: u32,
     timer: u32,
     id: TransactionId,
+    /// [`Request::dialog`] of its request.
+    dialog: u32,
     /// An INVITE that is to begin a dialog.
     begins: bool,
     /// A request outside of any dialog, to a node: what becomes of it tells how the node does.
@@ -163,33 +165,33 @@ impl Books {
     }
 
     /// Gives the session a call lease on its node unless it holds a live one there: `place`, if one was taken.
-    pub(crate) fn take_call(&mut self, at: u32, place: Option<Lease>) {
+    pub(crate) fn take_call(&mut self, at: u32, place: Option<CallLease>) {
         let session = self.table.get_mut(at);
         if let Some(held) = session.call.take() {
-            if held.slot() == session.slot && self.leases.is_live(&held) {
+            if held.slot() == session.slot && self.leases.is_call_live(&held) {
                 session.call = Some(held);
                 return self.leave(place);
             }
-            self.leases.end(held);
+            self.leases.end_call(held);
         }
         session.call = Some(place.unwrap_or_else(|| self.leases.call(session.slot)));
     }
 
     /// Gives a place back that nobody needs.
-    pub(crate) fn leave(&mut self, place: Option<Lease>) {
+    pub(crate) fn leave(&mut self, place: Option<CallLease>) {
         if let Some(place) = place {
-            self.leases.end(place);
+            self.leases.end_call(place);
         }
     }
 
     /// Whether the session holds a live call lease.
     pub(crate) fn counts_call(&self, at: u32) -> bool {
-        self.table.get(at).call.as_ref().is_some_and(|lease| self.leases.is_live(lease))
+        self.table.get(at).call.as_ref().is_some_and(|lease| self.leases.is_call_live(lease))
     }
 
     fn end_call(&mut self, at: u32) {
         if let Some(lease) = self.table.get_mut(at).call.take() {
-            self.leases.end(lease);
+            self.leases.end_call(lease);
         }
     }
 
@@ -213,16 +215,22 @@ impl Books {
         }
     }
 
-    /// Whether a session has as many open transactions as it may have.
-    fn is_crowded(&self, at: u32) -> bool {
-        self.open_of(at).nth(MOST_OPEN - 1).is_some()
+    /// Whether a request is the BYE of one of the call's dialogs: nobody but the parties knows its tags.
+    pub(crate) fn hangs_up(&self, at: u32, request: &Request<'_>) -> bool {
+        request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog)
+    }
+
+    /// Whether a session has as many open transactions as it may have. There is room for a BYE beyond what others may fill.
+    fn is_crowded(&self, at: u32, request: &Request<'_>) -> bool {
+        let most = if self.hangs_up(at, request) { 2 * MOST_OPEN } else { MOST_OPEN };
+        self.open_of(at).nth(most - 1).is_some()
     }
 
     /// Opens the transaction of a request that has not been seen before. One too many goes its way uncounted.
     pub(crate) fn open(&mut self, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
         let seen = &mut self.table.get_mut(at).seen[request.direction as usize];
         *seen = (*seen).max(request.cseq.saturating_add(1));
-        if self.is_crowded(at) {
+        if self.is_crowded(at, request) {
             return;
         }
         let cell = self.leases.cell(slot);
@@ -236,6 +244,7 @@ impl Books {
             next: session.first,
             timer: NONE,
             id: request.into(),
+            dialog: request.dialog,
             begins: request.method == Method::Invite && !request.in_dialog,
             fresh: request.direction == Direction::ToPool && !request.in_dialog,
             answered: false,
@@ -278,7 +287,7 @@ impl Books {
             }
             return None;
         }
-        let (started, begins) = (open.started, open.begins);
+        let (started, begins, dialog) = (open.started, open.begins, open.dialog);
         let success = response.status < 300;
         self.timers.cancel(open.timer);
         if success {
@@ -296,7 +305,7 @@ impl Books {
         if begins && success {
             self.answer(now, at, response.dialog);
         } else {
-            self.advance(now, at, response.method, response.status);
+            self.advance(now, at, (response.method, dialog), response.status);
         }
         success.then_some(Success { slot, started, begins })
     }
@@ -314,18 +323,18 @@ impl Books {
     fn answer(&mut self, now: Instant, at: u32, dialog: u32) {
         let session = self.table.get_mut(at);
         session.proven = true;
+        // The same tags come twice when the call passes here twice: that is one dialog, and one BYE.
+        session.add_dialog(dialog);
         if matches!(session.state, State::Answered | State::Confirmed | State::Closing) {
-            // The same tag comes twice when the call passes here twice: that is one dialog, and one BYE.
-            session.more_dialogs = session.more_dialogs.saturating_add(u8::from(session.dialog != dialog));
             return;
         }
-        session.dialog = dialog;
         self.set_state(now, at, State::Answered);
         self.take_call(at, None);
     }
 
-    /// What a final response (or a time-out, as 408) means for the session.
-    fn advance(&mut self, now: Instant, at: u32, method: Method, status: u16) {
+    /// What a final response (or a time-out, as 408) to a request with such a method and in such a dialog means for the
+    /// session.
+    fn advance(&mut self, now: Instant, at: u32, (method, dialog): (Method, u32), status: u16) {
         let state = self.table.get(at).state;
         let success = status < 300;
         // Credentials were asked for: the same request comes again.
@@ -335,14 +344,14 @@ impl Books {
             (Method::Invite, State::Invited) if self.is_inviting(at) => {}
             (Method::Invite, State::Invited) => self.finish(now, at),
             (Method::Bye, State::Answered | State::Confirmed | State::Closing) if !challenged => {
-                self.end_dialog(now, at);
+                self.end_dialog(now, at, dialog);
             }
             // These get a 481 for want of their transaction (RFC 3261 §9.2, RFC 3262 §3); the dialog goes on.
             (Method::Cancel | Method::Prack, State::Answered | State::Confirmed) => {}
             // The far side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
-            (_, State::Answered | State::Confirmed) if status == 481 => self.end_dialog(now, at),
+            (_, State::Answered | State::Confirmed) if status == 481 => self.end_dialog(now, at, dialog),
             // Known from a token alone until now: the far side knows the dialog too.
-            (_, State::Confirmed) if success && !self.table.get(at).proven => {
+            (_, State::Confirmed) if success && self.is_unproven(at, dialog) => {
                 self.table.get_mut(at).proven = true;
                 self.set_state(now, at, State::Confirmed);
             }
@@ -351,11 +360,19 @@ impl Books {
         }
     }
 
-    /// One dialog of the call is over. The call is, when no other has been answered or still rings.
-    fn end_dialog(&mut self, now: Instant, at: u32) {
-        let more = &mut self.table.get_mut(at).more_dialogs;
-        if let Some(left) = more.checked_sub(1) {
-            *more = left;
+    /// Whether only a token told of this dialog of the call until now.
+    fn is_unproven(&self, at: u32, dialog: u32) -> bool {
+        let session = self.table.get(at);
+        !session.proven && session.has_dialog(dialog)
+    }
+
+    /// A dialog is over, if it is one of the call's. The call is, when no other has been answered or still rings.
+    fn end_dialog(&mut self, now: Instant, at: u32, dialog: u32) {
+        let session = self.table.get_mut(at);
+        if !session.remove_dialog(dialog) {
+            return;
+        }
+        if session.has_dialogs() {
             self.set_state(now, at, State::Confirmed);
         } else if self.is_inviting(at) {
             self.set_state(now, at, State::Invited);
@@ -367,7 +384,7 @@ impl Books {
     /// Ends the call and moves the session to the expired ones.
     fn finish(&mut self, now: Instant, at: u32) {
         self.end_call(at);
-        self.table.get_mut(at).more_dialogs = 0;
+        self.table.get_mut(at).clear_dialogs();
         self.set_state(now, at, State::Expired);
     }
 
@@ -442,7 +459,7 @@ impl Books {
 
     fn time_out(&mut self, now: Instant, key: u32) {
         let open = &self.transactions[key];
-        let (at, method, slot) = (open.session, open.id.method, open.lease.slot());
+        let (at, slot, of) = (open.session, open.lease.slot(), (open.id.method, open.dialog));
         let fresh_failed = open.fresh && !open.answered;
         if !open.answered && open.id.direction == Direction::ToPool {
             let silent = self.evidence[slot.index()].is_silent_since(open.started);
@@ -452,7 +469,7 @@ impl Books {
             tally(&mut self.evidence, &mut self.signs, now, slot, Outcome::Failure);
         }
         self.close(key, EndReason::TimedOut);
-        self.advance(now, at, method, 408);
+        self.advance(now, at, of, 408);
     }
 
     /// A session whose time is over: whatever it still holds ends with it.
@@ -465,7 +482,7 @@ impl Books {
             key = open.next;
         }
         if let Some(lease) = session.call {
-            self.leases.end(lease);
+            self.leases.end_call(lease);
         }
     }
 
@@ -477,7 +494,7 @@ impl Books {
 
     /// What the API shows of a session.
     pub(crate) fn view(&self, session: &Session) -> SessionView {
-        session.view(session.call.as_ref().is_some_and(|lease| self.leases.is_live(lease)))
+        session.view(session.call.as_ref().is_some_and(|lease| self.leases.is_call_live(lease)))
     }
 
     pub(crate) fn open_transactions(&self) -> usize {
@@ -487,12 +504,17 @@ impl Books {
     /// Adds up every lease that exists and compares with the loads: the invariant that makes drift impossible.
     ///
     /// # Errors
-    /// Names the first slot whose counted load differs from its live leases.
+    /// Names the first slot whose counted load differs from its live leases, or the session that is in no state to have its
+    /// dialogs.
     pub(crate) fn audit(&self) -> Result<(), String> {
         let mut sums = vec![crate::Load::default(); self.stats.len()];
         for (_, session) in self.table.iter_from(0) {
             if let Some(lease) = &session.call {
-                sums[lease.slot().index()] += self.leases.worth(lease);
+                sums[lease.slot().index()] += self.leases.worth_of_call(lease);
+            }
+            let has_answered = matches!(session.state, State::Answered | State::Confirmed | State::Closing);
+            if has_answered != session.has_dialogs() {
+                return Err(format!("its answered dialogs do not fit its state: {session:?}"));
             }
         }
         for (_, open) in self.transactions.iter() {

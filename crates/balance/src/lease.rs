@@ -68,15 +68,29 @@ impl LoadCell {
     }
 }
 
-/// A piece of load that was taken and will be given back. It cannot be copied and [`Leases::end`] consumes it, so
+/// A transaction that was taken and will be given back. It cannot be copied and [`Leases::end`] consumes it, so
 /// the compiler sees to it that no lease ends twice.
 #[must_use = "a lease that is dropped leaves its load behind: end it"]
 #[derive(Debug)]
 pub(crate) struct Lease {
     slot: Slot,
     deaths: u16,
-    /// `None` for a call, the work in thousandths for a transaction.
-    work: Option<u32>,
+    /// In thousandths of a BYE.
+    work: u32,
+}
+
+/// The same of a call, which [`Leases::end_call`] ends.
+#[must_use = "a lease that is dropped leaves its load behind: end it"]
+#[derive(Debug)]
+pub(crate) struct CallLease {
+    slot: Slot,
+    deaths: u16,
+}
+
+impl CallLease {
+    pub(crate) fn slot(&self) -> Slot {
+        self.slot
+    }
 }
 
 impl Lease {
@@ -139,7 +153,7 @@ impl Leases {
     }
 
     /// A call that is on its node whatever the limit.
-    pub(crate) fn call(&mut self, slot: Slot) -> Lease {
+    pub(crate) fn call(&mut self, slot: Slot) -> CallLease {
         if let Some(places) = self.places(slot) {
             places.add(slot, 1);
         }
@@ -147,21 +161,21 @@ impl Leases {
     }
 
     /// A call that takes one of the places on its node; `None` if another shard took the last one.
-    pub(crate) fn new_call(&mut self, slot: Slot) -> Option<Lease> {
+    pub(crate) fn new_call(&mut self, slot: Slot) -> Option<CallLease> {
         let taken = self.places(slot).is_none_or(|places| places.take(slot, self.limits[slot.index()]));
         taken.then(|| self.counted_call(slot))
     }
 
-    fn counted_call(&mut self, slot: Slot) -> Lease {
+    fn counted_call(&mut self, slot: Slot) -> CallLease {
         self.cells[slot.index()].own.calls += 1;
-        Lease { slot, deaths: self.deaths[slot.index()], work: None }
+        CallLease { slot, deaths: self.deaths[slot.index()] }
     }
 
     pub(crate) fn transaction(&mut self, slot: Slot, work: u32) -> Lease {
         let own = &mut self.cells[slot.index()].own;
         own.transactions += 1;
         own.work += u64::from(work);
-        Lease { slot, deaths: self.deaths[slot.index()], work: Some(work) }
+        Lease { slot, deaths: self.deaths[slot.index()], work }
     }
 
     /// Gives a lease back. If its node died since it was taken, it has ended already.
@@ -170,17 +184,21 @@ impl Leases {
         if !self.is_live(&lease) {
             return;
         }
-        if let Some(places) = self.places(lease.slot).filter(|_| lease.work.is_none()) {
+        let own = &mut self.cells[lease.slot.index()].own;
+        own.transactions -= 1;
+        own.work -= u64::from(lease.work);
+    }
+
+    /// The same of a call.
+    #[expect(clippy::needless_pass_by_value, reason = "taking it is what ends it")]
+    pub(crate) fn end_call(&mut self, lease: CallLease) {
+        if !self.is_call_live(&lease) {
+            return;
+        }
+        if let Some(places) = self.places(lease.slot) {
             places.give(lease.slot, 1);
         }
-        let own = &mut self.cells[lease.slot.index()].own;
-        match lease.work {
-            None => own.calls -= 1,
-            Some(work) => {
-                own.transactions -= 1;
-                own.work -= u64::from(work);
-            }
-        }
+        self.cells[lease.slot.index()].own.calls -= 1;
     }
 
     /// Whether its node has not died since it was taken.
@@ -188,13 +206,20 @@ impl Leases {
         lease.deaths == self.deaths[lease.slot.index()]
     }
 
+    /// The same of a call.
+    pub(crate) fn is_call_live(&self, lease: &CallLease) -> bool {
+        lease.deaths == self.deaths[lease.slot.index()]
+    }
+
     /// The load that this lease stands for, if it is live.
     pub(crate) fn worth(&self, lease: &Lease) -> Load {
-        match lease.work {
-            _ if !self.is_live(lease) => Load::default(),
-            None => Load { calls: 1, ..Load::default() },
-            Some(work) => Load { calls: 0, transactions: 1, work: u64::from(work) },
-        }
+        let live = Load { calls: 0, transactions: 1, work: u64::from(lease.work) };
+        if self.is_live(lease) { live } else { Load::default() }
+    }
+
+    /// The same of a call.
+    pub(crate) fn worth_of_call(&self, lease: &CallLease) -> Load {
+        Load { calls: u32::from(self.is_call_live(lease)), ..Load::default() }
     }
 
     /// Ends every lease on a node at once, in constant time, when its count of deaths has moved on.

@@ -8,6 +8,7 @@
 mod balancer;
 mod books;
 mod cluster;
+mod dialogs;
 mod evidence;
 mod lease;
 mod node;

@@ -1,5 +1,5 @@
 use crate::books::{Books, TransactionId};
-use crate::lease::Lease;
+use crate::lease::CallLease;
 use crate::policy::{Candidates, NewCall};
 use crate::{Decision, Node, Policy, Request, Slot, State, Why};
 use base::Instant;
@@ -121,6 +121,10 @@ impl Picture<'_> {
     /// one CSeq in several branches: another branch is told from a repetition while one of them is open. Later it counts as
     /// a late repetition, which costs no more than one transaction that is not counted.
     fn repeats_closed(&self, at: u32, request: &Request<'_>) -> bool {
+        // Anybody can have sent a request with a higher CSeq. A dialog that has not ended has seen no BYE answered.
+        if self.books.hangs_up(at, request) {
+            return false;
+        }
         let seen = self.books.table.get(at).seen[request.direction as usize];
         request.cseq < seen && !self.books.has_sibling(at, &request.into())
     }
@@ -172,7 +176,7 @@ pub(crate) fn take_place(
     books: &mut Books,
     request: &Request<'_>,
     plan: Plan,
-) -> Result<Option<Lease>, Gone> {
+) -> Result<Option<CallLease>, Gone> {
     match plan.decision {
         Decision::Forward { slot, why: Why::Policy | Why::Moved } if request.method == Method::Invite => {
             books.leases.new_call(slot).map(Some).ok_or(Gone)
@@ -187,7 +191,7 @@ pub(crate) fn carry_out(
     now: Instant,
     request: &Request<'_>,
     plan: Plan,
-    place: Option<Lease>,
+    place: Option<CallLease>,
 ) {
     let Decision::Forward { slot, why } = plan.decision else { return };
     if let Some(at) = plan.session
@@ -219,7 +223,7 @@ fn open(
     request: &Request<'_>,
     session: Option<u32>,
     (slot, why): (Slot, Why),
-    place: Option<Lease>,
+    place: Option<CallLease>,
 ) {
     let at = session.unwrap_or_else(|| books.enter(now, request.key, slot));
     if matches!(why, Why::Policy | Why::Moved) {
@@ -233,12 +237,13 @@ fn open(
     if !is_other_branch {
         entry.slot = slot;
     }
+    let hangs_up = request.method == Method::Bye && entry.has_dialog(request.dialog);
     let over = matches!(entry.state, State::Plain | State::Expired);
     let state = match (request.method, entry.state) {
         (Method::Invite, State::Plain | State::Expired | State::Invited) if !request.in_dialog => {
             State::Invited
         }
-        (Method::Bye, _) => State::Closing,
+        (Method::Bye, State::Answered | State::Confirmed) if hangs_up => State::Closing,
         // In a dialog that only the token knew of: one INVITE follows another only when that was answered (RFC 3261
         // §14.1). An UPDATE or PRACK may belong to a call that never gets so far, and proves nothing.
         (Method::Invite, State::Plain | State::Expired) => State::Confirmed,
@@ -248,8 +253,12 @@ fn open(
     if over && request.method == Method::Invite {
         entry.proven = false;
     }
+    if over && state == State::Confirmed {
+        entry.add_dialog(request.dialog);
+    }
+    let is_of_call = !request.in_dialog || entry.has_dialog(request.dialog);
     books.set_state(now, at, state);
-    if matches!(state, State::Invited | State::Confirmed) {
+    if is_of_call && matches!(state, State::Invited | State::Confirmed) {
         books.take_call(at, place);
     } else {
         books.leave(place);
@@ -266,18 +275,22 @@ fn acknowledge(books: &mut Books, now: Instant, request: &Request<'_>, session: 
         // Its INVITE had been given up here, or the process has restarted. Only the ACK to a 2xx, or to a re-INVITE,
         // carries a token: it is an answered call of ours. The call that it was part of may be over (a replay), so it
         // counts for a shorter time until more is heard of it.
-        Some(at) if is_proof && books.table.get(at).was_never_answered() => adopt(books, now, at, slot),
+        Some(at) if is_proof && books.table.get(at).was_never_answered() => {
+            adopt(books, now, at, request, slot);
+        }
         None if is_proof => {
             let at = books.enter(now, request.key, slot);
-            adopt(books, now, at, slot);
+            adopt(books, now, at, request, slot);
         }
         _ => {}
     }
 }
 
 /// Counts a call whose beginning was not seen.
-fn adopt(books: &mut Books, now: Instant, at: u32, slot: Slot) {
-    books.table.get_mut(at).slot = slot;
+fn adopt(books: &mut Books, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
+    let session = books.table.get_mut(at);
+    session.slot = slot;
+    session.add_dialog(request.dialog);
     books.set_state(now, at, State::Confirmed);
     books.take_call(at, None);
 }

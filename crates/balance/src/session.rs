@@ -1,5 +1,6 @@
 use crate::Slot;
-use crate::lease::Lease;
+use crate::dialogs::OTHERS;
+use crate::lease::CallLease;
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
 use hashbrown::HashTable;
@@ -31,7 +32,7 @@ pub enum State {
 pub(crate) struct Session {
     pub(crate) key: CallKey,
     pub(crate) created: Instant,
-    pub(crate) call: Option<Lease>,
+    pub(crate) call: Option<CallLease>,
     /// Highest CSeq seen, plus one, of requests to the pool and from the pool; 0 for none.
     pub(crate) seen: [u32; 2],
     /// First of its open transactions, [`NONE`] if there is none.
@@ -43,10 +44,10 @@ pub(crate) struct Session {
     pub(crate) challenged: bool,
     /// A 2xx of the call has been seen, so there is or was one.
     pub(crate) proven: bool,
-    /// [`crate::Response::dialog`] of the 2xx that answered the call.
+    /// The first of its dialogs that were answered and have not ended ([`crate::dialogs`]); 0 if there is none.
     pub(crate) dialog: u32,
-    /// Dialogs beside that one: a call that was forked upstream may be answered several times.
-    pub(crate) more_dialogs: u8,
+    /// The others; places that are not taken are 0.
+    pub(crate) other_dialogs: Option<Box<[u32; OTHERS]>>,
 }
 
 // Of the 200 bytes of an established call; the rest is its entries in the index and the timer wheel.
@@ -143,7 +144,7 @@ impl SessionTable {
             challenged: false,
             proven: false,
             dialog: 0,
-            more_dialogs: 0,
+            other_dialogs: None,
         };
         let at = self.sessions.insert(session);
         self.sessions[at].timer = self.timers.set(now + lifetime, at);

@@ -50,7 +50,11 @@ fn forked() -> Balancer {
 }
 
 fn bye(balancer: &mut Balancer, cseq: u32) {
-    balancer.request(seconds(9), &in_dialog(1, Method::Bye, cseq));
+    bye_in(balancer, DIALOG, cseq);
+}
+
+fn bye_in(balancer: &mut Balancer, dialog: u32, cseq: u32) {
+    balancer.request(seconds(9), &Request { dialog, ..in_dialog(1, Method::Bye, cseq) });
     balancer.response(seconds(9), &response(1, Method::Bye, cseq, 200));
 }
 
@@ -61,7 +65,7 @@ fn a_forked_call_lives_as_long_as_one_of_its_branches() {
     assert_eq!(load(&balancer), (1, 1));
     balancer.response(seconds(2), &answer(2, 200));
     assert_eq!(load(&balancer), (1, 0));
-    bye(&mut balancer, 2);
+    bye_in(&mut balancer, 2, 2);
     assert_eq!(load(&balancer), (0, 0));
 
     let mut balancer = forked();
@@ -93,7 +97,7 @@ fn a_forked_call_that_is_answered_twice_ends_with_the_second_bye() {
     balancer.response(seconds(1), &answer(2, 200));
     assert_eq!(load(&balancer), (1, 0));
     balancer.request(seconds(2), &in_dialog(1, Method::Bye, 2));
-    balancer.request(seconds(2), &in_dialog(1, Method::Bye, 3));
+    balancer.request(seconds(2), &Request { dialog: 2, ..in_dialog(1, Method::Bye, 3) });
     balancer.response(seconds(2), &response(1, Method::Bye, 2, 200));
     assert_eq!(load(&balancer), (1, 1));
     balancer.response(seconds(2), &response(1, Method::Bye, 3, 200));
@@ -106,7 +110,7 @@ fn a_forked_call_that_is_answered_twice_ends_with_the_second_bye() {
     assert_eq!(load(&balancer), (1, 1));
     balancer.response(seconds(10), &answer(2, 200));
     assert_eq!(load(&balancer), (1, 0));
-    bye(&mut balancer, 3);
+    bye_in(&mut balancer, 2, 3);
     assert_eq!(load(&balancer), (0, 0));
 }
 
@@ -117,7 +121,7 @@ fn a_call_that_passes_twice_is_one_dialog() {
     for n in [1, 2] {
         balancer.response(seconds(1), &Response { dialog: 7, ..answer(n, 200) });
     }
-    bye(&mut balancer, 2);
+    bye_in(&mut balancer, 7, 2);
     assert_eq!(load(&balancer), (0, 0));
 }
 
@@ -271,4 +275,76 @@ fn a_bye_of_another_branch_does_not_move_the_call() {
     let cancel = Request { branch: 1, ..request(1, Method::Cancel, 1) };
     assert_eq!(slot_of(balancer.request(seconds(5), &cancel)), second);
     assert_eq!(balancer.audit(), Ok(()));
+}
+
+const INVENTED: u32 = 77;
+
+fn answered() -> Balancer {
+    let mut balancer = one_node();
+    balancer.request(seconds(0), &request(1, Method::Invite, 1));
+    balancer.response(seconds(1), &response(1, Method::Invite, 1, 200));
+    balancer.request(seconds(1), &in_dialog(1, Method::Ack, 1));
+    balancer
+}
+
+fn with_invented_tags(method: Method, cseq: u32) -> Request<'static> {
+    Request { dialog: INVENTED, ..in_dialog(1, method, cseq) }
+}
+
+/// A stranger who has seen the Call-ID: the node answers 481, and the call goes on.
+#[test]
+fn what_has_other_tags_ends_no_call() {
+    for method in [Method::Bye, Method::Info, Method::Update, Method::Invite, Method::Options] {
+        for status in [Some(481), Some(200), Some(404), None] {
+            let mut balancer = answered();
+            balancer.request(seconds(2), &with_invented_tags(method, 1_000_000));
+            match status {
+                Some(status) => balancer.response(seconds(2), &response(1, method, 1_000_000, status)),
+                None => expire(&mut balancer, 40),
+            }
+            assert_eq!(load(&balancer), (1, 0), "{method:?} {status:?}");
+            assert_eq!(balancer.session(key(1)).map(|session| session.state), Some(State::Confirmed));
+            bye(&mut balancer, 2);
+            assert_eq!(load(&balancer), (0, 0), "its own BYE does, although it has a lower CSeq");
+        }
+    }
+}
+
+#[test]
+fn a_bye_ends_its_call_however_many_other_requests_are_open() {
+    let mut balancer = answered();
+    for cseq in 2..200 {
+        balancer.request(seconds(2), &with_invented_tags(Method::Info, cseq));
+        balancer.request(seconds(2), &with_invented_tags(Method::Bye, cseq));
+    }
+    bye(&mut balancer, 2);
+    assert_eq!(load(&balancer).0, 0);
+}
+
+#[test]
+fn a_call_known_from_a_token_ends_by_the_tags_that_the_token_was_good_for() {
+    for proof in [Method::Ack, Method::Invite] {
+        let mut balancer = one_node();
+        balancer.request(seconds(0), &by_token(proof, 1));
+        let calls = |balancer: &Balancer| load(balancer).0;
+        for method in [Method::Bye, Method::Info] {
+            balancer.request(seconds(1), &with_invented_tags(method, 5));
+            balancer.response(seconds(1), &response(1, method, 5, 481));
+        }
+        assert_eq!(calls(&balancer), 1, "{proof:?}");
+        balancer.request(seconds(2), &by_token(Method::Info, 6));
+        balancer.response(seconds(2), &response(1, Method::Info, 6, 481));
+        assert_eq!(calls(&balancer), 0, "{proof:?}");
+    }
+}
+
+#[test]
+fn an_early_dialog_that_is_hung_up_ends_with_its_invite() {
+    let mut balancer = one_node();
+    balancer.request(seconds(0), &request(1, Method::Invite, 1));
+    balancer.response(seconds(0), &response(1, Method::Invite, 1, 180));
+    bye(&mut balancer, 2);
+    assert_eq!(load(&balancer), (1, 1), "its INVITE is still to be answered");
+    balancer.response(seconds(9), &response(1, Method::Invite, 1, 487));
+    assert_eq!(load(&balancer), (0, 0));
 }

@@ -21,6 +21,7 @@ enum Step {
         pinned: Option<u16>,
         by_token: bool,
         branch: u32,
+        dialog: u32,
     },
     Response {
         call: u64,
@@ -114,10 +115,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let status = prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 503, 603]);
     let (call, cseq, slot) = (0..6_u64, 0..4_u32, 0..NODES);
     let pinned = prop::option::weighted(0.2, 0..NODES);
-    let branch = 0..3_u32;
+    // Of a branch and of a dialog; one dialog is more than a session tells apart.
+    let tags = (0..3_u32, 1..10_u32);
     let request =
-        (call.clone(), method(), cseq.clone(), any::<(bool, bool)>(), from_pool(), pinned, branch.clone())
-            .prop_map(|(call, method, cseq, (in_dialog, token), from_pool, pinned, branch)| Step::Request {
+        (call.clone(), method(), cseq.clone(), any::<(bool, bool)>(), from_pool(), pinned, tags.clone())
+            .prop_map(|(call, method, cseq, (in_dialog, token), from_pool, pinned, tags)| Step::Request {
                 call,
                 method,
                 cseq,
@@ -125,10 +127,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 from_pool,
                 pinned,
                 by_token: token && pinned.is_some(),
-                branch,
+                branch: tags.0,
+                dialog: if in_dialog { tags.1 } else { 0 },
             });
-    let response = (call, method(), cseq, status, from_pool(), branch, 0..3_u32).prop_map(
-        |(call, method, cseq, status, from_pool, branch, dialog)| Step::Response {
+    let response = (call, method(), cseq, status, from_pool(), tags).prop_map(
+        |(call, method, cseq, status, from_pool, (branch, dialog))| Step::Response {
             call,
             method,
             cseq,
@@ -259,13 +262,14 @@ fn ask(balancer: &mut Balancer, now: Instant, facts: &Request<'_>) {
 fn apply(bed: &mut Bed, step: &Step) {
     let Bed { balancer, cluster, now, .. } = bed;
     match *step {
-        Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch } => {
+        Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch, dialog } => {
             let facts = Request {
                 in_dialog,
                 direction: direction(from_pool),
                 pinned: pinned.map(Slot),
                 by_token,
                 branch,
+                dialog,
                 ..request(call, method, cseq)
             };
             ask(balancer, *now, &facts);

@@ -120,16 +120,18 @@ impl Shard {
             }
         };
         let transaction = Transaction::new(message, message.top_via(), target);
+        let in_dialog = message.to_tag().is_some();
         let request = Request {
             key,
             call_id: message.call_id(),
             method: message.method().unwrap_or(Method::Other),
             cseq: message.cseq().number,
-            in_dialog: message.to_tag().is_some(),
+            in_dialog,
             direction,
             pinned,
             by_token: held.is_some(),
             branch: branch::transaction_mark(&transaction, direction, routing),
+            dialog: if in_dialog { self.tokens.dialog(message) } else { 0 },
         };
         match (direction, &held) {
             (Direction::FromPool, held) => {

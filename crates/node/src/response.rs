@@ -5,7 +5,7 @@ use crate::record::hand_over;
 use crate::rest::Rest;
 use crate::route::Target;
 use crate::search::Search;
-use crate::token::branch::{BranchToken, SEARCHED, Transaction, mark};
+use crate::token::branch::{BranchToken, SEARCHED, Transaction};
 use crate::token::route::Element;
 use crate::{Drop, Event, Shard};
 use balance::{Direction, Response};
@@ -111,7 +111,7 @@ impl Shard {
             status,
             direction: token.direction,
             branch,
-            dialog: if answers_a_call { mark(message.to_tag().unwrap_or_default()) } else { 0 },
+            dialog: if answers_a_call { self.tokens.dialog(message) } else { 0 },
         };
         self.balancer.response(now, &response);
         if let Some(rest) = Rest::asked_by(message)

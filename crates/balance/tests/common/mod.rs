@@ -57,15 +57,19 @@ pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> 
         pinned: None,
         by_token: false,
         branch: 0,
+        dialog: 0,
     }
 }
 
+/// The tags of a call that was answered once.
+pub(crate) const DIALOG: u32 = 1;
+
 pub(crate) fn in_dialog(call: u64, method: Method, cseq: u32) -> Request<'static> {
-    Request { in_dialog: true, ..request(call, method, cseq) }
+    Request { in_dialog: true, dialog: DIALOG, ..request(call, method, cseq) }
 }
 
 pub(crate) fn response(call: u64, method: Method, cseq: u32, status: u16) -> Response {
-    Response { key: key(call), method, cseq, status, direction: Direction::ToPool, branch: 0, dialog: 0 }
+    Response { key: key(call), method, cseq, status, direction: Direction::ToPool, branch: 0, dialog: DIALOG }
 }
 
 /// What the traffic said of the health of nodes, without what became of new requests.

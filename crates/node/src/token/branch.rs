@@ -132,7 +132,7 @@ impl Tokens {
 
 /// A quick hash, of eight bytes at a time. It has no key: whoever makes two of his own marks meet confuses the count of
 /// his own call only.
-pub(crate) fn mark(text: &[u8]) -> u32 {
+fn mark(text: &[u8]) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
     let (words, rest) = text.as_chunks::<8>();

@@ -18,6 +18,7 @@ use core::hash::Hasher;
 use core::time::Duration;
 use siphasher::sip::SipHasher13;
 use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13x128};
+use wire::Message;
 
 /// The 16 secret bytes that balancers of a site share.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,6 +121,14 @@ impl Tokens {
         let mut hasher = SipHasher13x128::new_with_keys(self.call[0], self.call[1]);
         hasher.write(call_id);
         CallKey(hasher.finish128().as_u128())
+    }
+
+    /// What a dialog of a call is known by: its tags, whichever party this comes from (RFC 3261 §12). Never 0.
+    pub(crate) fn dialog(&self, message: &Message<'_>) -> u32 {
+        let [from, to] = [message.from_tag(), message.to_tag()].map(Option::unwrap_or_default);
+        let (low, high) = if from <= to { (from, to) } else { (to, from) };
+        let hash = keyed_hash(self.kept, &[&(low.len() as u32).to_le_bytes(), low, high]);
+        (hash as u32).max(1)
     }
 
     /// For hashes that stay the same when a reload changes the secret.

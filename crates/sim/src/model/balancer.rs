@@ -142,6 +142,8 @@ impl Balancer {
             direction,
             pinned,
             by_token: pinned.is_some(),
+            // Nobody invents tags here, and no call is answered twice.
+            dialog: u32::from(message.is_in_dialog()),
             branch: message.top().branch(),
         };
         match self.core.request(now, &request) {
