@@ -367,6 +367,18 @@ impl Tool {
         let status = child.wait_within(LEASES_END);
         (status, fs::read_to_string(folder.join("tool.out")).expect("its output is text"))
     }
+
+    /// Starts one that goes on until it is dropped. `name` is that of its log.
+    pub fn start(field: &Field, name: &str, arguments: &[&str]) -> RunningTool {
+        let folder = field.folder().join("tool");
+        RunningTool { _child: Child::start(name, &folder, Command::new(binary()).args(arguments)) }
+    }
+}
+
+/// A command at work; ended when dropped.
+#[derive(Debug)]
+pub struct RunningTool {
+    _child: Child,
 }
 
 /// The library that sets a process's wall clock, of the Debian package `faketime`.

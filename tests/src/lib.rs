@@ -23,7 +23,7 @@ mod wait;
 mod worker;
 
 pub use agent::{Agent, Answerer};
-pub use balancer::{Balancer, Member, Settings, Tool, quoted};
+pub use balancer::{Balancer, Member, RunningTool, Settings, Tool, quoted};
 pub use dns::{Data, NameServer};
 pub use field::Field;
 pub use link::Link;

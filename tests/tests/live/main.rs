@@ -22,6 +22,7 @@ mod probes;
 mod proxy;
 mod relay;
 mod restart;
+mod simulated;
 mod strangers;
 mod torture;
 

@@ -133,6 +133,11 @@ impl Answerer {
         [self.processor.deadline(), self.alarms.deadline()].into_iter().flatten().min()
     }
 
+    /// When the request in service is done, if there is one.
+    pub fn service_ends(&self) -> Option<Instant> {
+        self.processor.deadline()
+    }
+
     /// Counts so far.
     pub fn results(&self) -> &AnswererResults {
         &self.results

@@ -12,6 +12,7 @@
 
 mod running;
 mod thread;
+mod waking;
 
 pub use running::{Running, Snapshot, bind, start_answerer, start_caller};
 
@@ -25,6 +26,8 @@ pub(crate) trait Agent: Send + 'static {
 
     fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>);
     fn deadline(&self) -> Option<Instant>;
+    /// What of that is to be met to some microseconds, or this machine's sleep would be measured as the server's work.
+    fn exact(&self) -> Option<Instant>;
     /// Ends what it has begun, in order, and begins nothing more.
     fn wind_down(&mut self, now: Instant);
     /// Whether it has done all that it was to do.
@@ -40,6 +43,11 @@ impl Agent for Caller {
     }
 
     fn deadline(&self) -> Option<Instant> {
+        Self::deadline(self)
+    }
+
+    /// All: times are measured from the schedule.
+    fn exact(&self) -> Option<Instant> {
         Self::deadline(self)
     }
 
@@ -65,6 +73,11 @@ impl Agent for Answerer {
 
     fn deadline(&self) -> Option<Instant> {
         Self::deadline(self)
+    }
+
+    /// Answers whose service time is over.
+    fn exact(&self) -> Option<Instant> {
+        self.service_ends()
     }
 
     /// Its calls are its callers'.

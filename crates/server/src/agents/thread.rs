@@ -1,5 +1,6 @@
 use super::Agent;
 use super::running::{Shared, Snapshot};
+use super::waking::Waking;
 use crate::clock::Clock;
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use base::{Instant, Outbox};
@@ -39,6 +40,7 @@ pub(super) struct Driver<A: Agent> {
     send: SendBatch,
     out: Outbox<Event>,
     publish_at: Instant,
+    waking: Waking,
 }
 
 impl<A: Agent> Driver<A> {
@@ -53,6 +55,7 @@ impl<A: Agent> Driver<A> {
             send: SendBatch::new(),
             out: Outbox::default(),
             publish_at: Instant::ZERO,
+            waking: Waking::default(),
         }
     }
 
@@ -96,20 +99,28 @@ impl<A: Agent> Driver<A> {
     }
 
     /// Sleeps until there is something to do; says what the socket has.
-    fn wait(&self) -> PollFlags {
+    fn wait(&mut self) -> PollFlags {
         let waker = &self.shared.waker;
         waker.going_to_sleep();
         let deadline =
             self.agent.deadline().map_or(self.publish_at, |deadline| deadline.min(self.publish_at));
         let stopping =
             self.shared.stop.load(Ordering::Acquire) || self.shared.wind_down.load(Ordering::Acquire);
-        let timeout = if stopping { Duration::ZERO } else { self.clock.until(deadline) };
+        let timeout = match self.agent.exact().filter(|exact| *exact <= deadline) {
+            _ if stopping => Duration::ZERO,
+            Some(exact) => self.waking.sleep(self.clock.now(), exact),
+            None => self.clock.until(deadline),
+        };
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(waker, PollFlags::IN)];
         // Interrupted by a signal: nothing is ready, look again.
-        let _ = poll(&mut fds, Some(&timeout));
+        let outcome = poll(&mut fds, Some(&timeout));
         waker.awake();
-        fds[0].revents()
+        let ready = fds[0].revents();
+        if outcome == Ok(0) {
+            self.waking.woke(self.clock.now());
+        }
+        ready
     }
 
     /// One batch: what is due by the clock gets its turn before the next.

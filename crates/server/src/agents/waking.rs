@@ -1,0 +1,121 @@
+//! When to sleep and when to keep watch, so that what is due is done to some microseconds.
+
+use base::Instant;
+use core::time::Duration;
+
+/// Lateness that is believed of a machine at most: more is that of one that is overloaded, or was stopped.
+const LATE_MAX: Duration = Duration::from_millis(1);
+/// Part of all time that may be spent on keeping watch: one in so many.
+const WATCH_SHARE: u32 = 8;
+/// Time on watch that may be saved up.
+const CREDIT_MAX: Duration = Duration::from_millis(20);
+/// By how much the lateness that is believed goes down with each sleep that was less late: one in so many.
+const DECAY: u32 = 16;
+
+/// Plans sleeps that end as much too early as this machine wakes a thread too late, half a millisecond where a virtual
+/// processor was given up meanwhile; the rest is waited for awake. Who is awake takes a processor from others, so no
+/// more than an eighth of the time is spent so: what is due more often than that is met as sleep allows.
+#[derive(Clone, Debug)]
+pub(super) struct Waking {
+    /// How late a sleep ends; goes up at once, and down slowly.
+    late: Duration,
+    /// Time that may be spent awake.
+    credit: Duration,
+    /// Up to when credit was given.
+    credited: Instant,
+    /// The instant for which time awake has been paid.
+    paid_for: Option<Instant>,
+    /// When the sleep that was planned last is to end.
+    ends: Option<Instant>,
+}
+
+impl Default for Waking {
+    fn default() -> Self {
+        Self { late: LATE_MAX, credit: CREDIT_MAX, credited: Instant::ZERO, paid_for: None, ends: None }
+    }
+}
+
+impl Waking {
+    /// How long to sleep when this is due; zero = look for work, and ask again.
+    pub(super) fn sleep(&mut self, now: Instant, due: Instant) -> Duration {
+        let earned = now.saturating_since(self.credited) / WATCH_SHARE;
+        (self.credit, self.credited) = ((self.credit + earned).min(CREDIT_MAX), now);
+        let left = due.saturating_since(now);
+        if self.paid_for != Some(due) {
+            let Some(credit) = self.credit.checked_sub(self.late.min(left)) else {
+                self.ends = None;
+                return left;
+            };
+            (self.credit, self.paid_for) = (credit, Some(due));
+        }
+        let sleep = left.saturating_sub(self.late);
+        self.ends = (!sleep.is_zero()).then_some(now + sleep);
+        sleep
+    }
+
+    /// The sleep is over because its time was: nothing else has ended it.
+    pub(super) fn woke(&mut self, now: Instant) {
+        let Some(ends) = self.ends.take() else { return };
+        let late = now.saturating_since(ends).min(LATE_MAX);
+        let less = self.late.saturating_sub(late) / DECAY;
+        self.late = late.max(self.late.saturating_sub(less));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    /// Sleeps on a machine that is so late, until something is due; when it is found due, and how long it was awake.
+    fn meet(waking: &mut Waking, now: &mut Instant, due: Instant, late: Duration) -> Duration {
+        let mut awake = Duration::ZERO;
+        while *now < due {
+            let sleep = waking.sleep(*now, due);
+            if sleep.is_zero() {
+                *now += us(1);
+                awake += us(1);
+            } else {
+                *now += sleep + late;
+                waking.woke(*now);
+            }
+        }
+        awake
+    }
+
+    #[test]
+    fn what_is_due_is_met_on_a_machine_that_wakes_late() {
+        for late in [us(60), us(450)] {
+            let (mut waking, mut now) = (Waking::default(), Instant::ZERO);
+            for number in 1..=200 {
+                let due = Instant::from_millis(20 * number);
+                let awake = meet(&mut waking, &mut now, due, late);
+                assert!(now - due <= us(1), "{late:?}, {number}: {:?} too late", now - due);
+                // Once the machine is known.
+                assert!(number < 100 || awake <= late + us(10), "{awake:?} awake");
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_than_its_share_is_spent_awake() {
+        let (mut waking, mut now, mut awake) = (Waking::default(), Instant::ZERO, Duration::ZERO);
+        let mut due = Instant::ZERO;
+        while now < Instant::from_millis(10_000) {
+            due = due.max(now) + us(500);
+            awake += meet(&mut waking, &mut now, due, us(450));
+        }
+        assert!(awake < us(10_000_000) / WATCH_SHARE + CREDIT_MAX, "{awake:?}");
+        assert!(awake > us(100_000), "{awake:?}");
+    }
+
+    #[test]
+    fn a_machine_that_stood_still_is_not_believed_to_be_so_late() {
+        let (mut waking, mut now) = (Waking::default(), Instant::ZERO);
+        meet(&mut waking, &mut now, Instant::from_millis(10), Duration::from_secs(1));
+        assert_eq!(waking.late, LATE_MAX);
+    }
+}
