@@ -23,3 +23,32 @@ fn the_guide_shows_what_its_command_draws() {
         "run UPDATE_DOCS=1 cargo test -p sarabande-tests guide"
     );
 }
+
+/// Stands in the guide above what it prints.
+const VARIED: &str = "    $ sarabande sim run steady.toml --vary calls.main.rate=200..320/20\n";
+
+/// The table in docs/will-my-cluster-survive.md is the one that its command prints; `UPDATE_DOCS=1` writes it anew.
+#[test]
+fn the_guide_shows_what_its_command_prints() {
+    let field = Field::new("guide-table");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let scenario =
+        fs::read_to_string(root.join("examples/scenarios/survive.toml")).expect("the example is there");
+    let (steady, _) = scenario.split_once("[[fault]]").expect("its fault comes last");
+    let file = field.folder().join("steady.toml");
+    fs::write(&file, steady).expect("the scenario can be written");
+    let file = file.to_str().expect("a path in UTF-8");
+    let (status, output) = Tool::run(&field, &["sim", "run", file, "--vary", "calls.main.rate=200..320/20"]);
+    assert!(status.success(), "{status}\n{output}");
+    let printed: String = output.lines().map(|line| format!("    {}\n", line.trim_end())).collect();
+    let path = root.join("docs/will-my-cluster-survive.md");
+    let page = fs::read_to_string(&path).expect("the guide is there");
+    let (before, rest) = page.split_once(VARIED).expect("the guide shows the command");
+    let (_, after) = rest.split_once("\n\n").expect("there is a text after it");
+    let right = format!("{before}{VARIED}{printed}\n{after}");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, &right).expect("docs can be written");
+    }
+    let shown = fs::read_to_string(&path).expect("the guide is there");
+    assert!(shown == right, "run UPDATE_DOCS=1 cargo test -p sarabande-tests guide");
+}

@@ -186,12 +186,19 @@ fn goodput_claims(ten: &Results, short: &Results, times: Times) -> Vec<Claim> {
         ),
         Claim::check(
             "section V-C",
-            "The effects are the same with the shortest Retry-After, 1 s.",
-            format!(
-                "{shortest:.0} calls/s with 320 offered; the utilisation of core server 2 goes between {low:.2} and \
-                 {high:.2}."
-            ),
-            shortest < 0.5 * before && high - low > 0.5,
+            "The effects are the same with the shortest Retry-After, 1 s: congestion collapse.",
+            format!("{shortest:.0} calls/s with 320 offered."),
+            shortest < 0.5 * before,
+        ),
+        Claim::check(
+            "section V-C",
+            "The effects are the same with the shortest Retry-After, 1 s: core server 2 oscillates.",
+            format!("Its utilisation goes between {low:.2} and {high:.2}."),
+            high - low > 0.5,
+        )
+        .differs_by(
+            "A full buffer of 1000 messages is a second's work, as long as the pause: the server is never idle, so that \
+             it has no ups and downs that a utilisation could show.",
         ),
     ]
 }

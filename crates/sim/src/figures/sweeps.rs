@@ -218,7 +218,10 @@ impl Curve {
 
     /// Setup delays at some loads, as text.
     pub(super) fn delays(&self, loads: &[f64]) -> String {
-        let each = |load: &f64| format!("{:.0} at {load:.0}", self.delay(*load));
+        let each = |load: &f64| match self.delay(*load) {
+            delay if delay.is_finite() => format!("{delay:.0} at {load:.0}"),
+            _ => format!("none at {load:.0}"),
+        };
         loads.iter().map(each).collect::<Vec<_>>().join(", ")
     }
 }
