@@ -175,6 +175,11 @@ pub enum Sign {
         /// Outcomes.
         tally: Tally,
     },
+    /// It is back, and knows nothing of the calls that it had (481).
+    CallsLost {
+        /// The node.
+        slot: Slot,
+    },
     /// It rested, got a call all the same, and answered it.
     Recovered {
         /// The node.
@@ -213,7 +218,8 @@ impl Balancer {
         Self { books: Books::new(settings), nodes: Vec::new(), policy }
     }
 
-    /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose all their leases.
+    /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose their transactions, and those
+    /// whose calls are lost their calls.
     pub fn set_nodes(&mut self, nodes: &[Node]) {
         self.books.leases.grow(nodes.len());
         let count = self.books.stats.len().max(nodes.len());
@@ -221,8 +227,10 @@ impl Balancer {
         self.books.evidence.resize_with(count, Evidence::default);
         for (index, node) in nodes.iter().enumerate() {
             self.books.leases.set_limit(Slot(index as u16), node.max_calls);
-            if let Some(ended) = self.books.leases.set_deaths(Slot(index as u16), node.deaths) {
-                self.books.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended.transactions);
+            let ended = self.books.leases.set_deaths(Slot(index as u16), node.deaths, node.lost);
+            self.books.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended);
+            if node.is_up() && node.deaths != 0 {
+                self.books.evidence[index].returns(node.since);
             }
         }
         let before = core::mem::replace(&mut self.nodes, nodes.to_vec());

@@ -290,6 +290,7 @@ impl Books {
         let (started, begins, dialog) = (open.started, open.begins, open.dialog);
         let success = response.status < 300;
         self.timers.cancel(open.timer);
+        self.note_memory(at, slot, dialog, response);
         if success {
             self.close(key, EndReason::Success);
         } else {
@@ -308,6 +309,18 @@ impl Books {
             self.advance(now, at, (response.method, dialog), response.status);
         }
         success.then_some(Success { slot, started, begins })
+    }
+
+    /// A node that came back from the dead has kept its calls or lost them: its answers within their dialogs tell.
+    fn note_memory(&mut self, at: u32, slot: Slot, dialog: u32, response: &Response) {
+        let session = self.table.get(at);
+        let tells = response.direction == Direction::ToPool && response.method != Method::Prack;
+        if tells && session.has_dialog(dialog) {
+            let knows = response.status != 481;
+            if self.evidence[slot.index()].has_lost_calls(session.created, knows) {
+                self.signs.push(Sign::CallsLost { slot });
+            }
+        }
     }
 
     /// The INVITE was given up (Timer C, a lost answer to a CANCEL, a restart), and is answered with 2xx after all.

@@ -21,7 +21,15 @@ pub(crate) struct Evidence {
     tally: Tally,
     /// When it was last told of some.
     tallied: Option<Instant>,
+    /// When the node last came back from the dead.
+    returned: Option<Instant>,
+    /// Requests in a row, of calls from before that, which it has answered with 481. `None` once it is known whether it
+    /// has kept its calls.
+    unknown: Option<u8>,
 }
+
+/// So many calls in a row of which a node knows nothing, after it came back, are all of them.
+const LOST_CALLS: u8 = 3;
 
 /// Least time between two tallies of a node. Server failures in a row are told at once.
 const TALLY_GAP: Duration = Duration::from_millis(500);
@@ -52,6 +60,26 @@ impl Evidence {
         let told = self.tally;
         self.tally = Tally { row: told.row, ..Tally::default() };
         Some(told)
+    }
+
+    /// The node is back since then.
+    pub(crate) fn returns(&mut self, since: Instant) {
+        if self.returned != Some(since) {
+            (self.returned, self.unknown) = (Some(since), Some(0));
+        }
+    }
+
+    /// The node has answered a request of a call that began then, and says that it knows it, or not. Returns whether it has
+    /// lost the calls that it had before it came back.
+    pub(crate) fn has_lost_calls(&mut self, created: Instant, knows: bool) -> bool {
+        let (Some(returned), Some(unknown)) = (self.returned, self.unknown) else { return false };
+        if created >= returned {
+            return false;
+        }
+        let unknown = unknown + 1;
+        let lost = !knows && unknown >= LOST_CALLS;
+        self.unknown = (!knows && !lost).then_some(unknown);
+        lost
     }
 
     /// Whether the node has answered nothing since then.

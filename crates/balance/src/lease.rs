@@ -79,7 +79,8 @@ pub(crate) struct Lease {
     work: u32,
 }
 
-/// The same of a call, which [`Leases::end_call`] ends.
+/// The same of a call, which [`Leases::end_call`] ends. It outlives the silence of its node, which may come back with its
+/// calls, until they are known to be lost.
 #[must_use = "a lease that is dropped leaves its load behind: end it"]
 #[derive(Debug)]
 pub(crate) struct CallLease {
@@ -99,13 +100,29 @@ impl Lease {
     }
 }
 
+/// Which leases on a node are live.
+#[derive(Clone, Copy, Default, Debug)]
+struct Age {
+    /// [`crate::Node::deaths`]: those of transactions that were taken at another count have ended.
+    deaths: u16,
+    /// [`crate::Node::lost`]: those of calls that were taken at a smaller count have ended.
+    lost: u16,
+    /// Live calls that were taken at another count of deaths than the present one.
+    before: u32,
+}
+
+/// Whether one count of deaths is not before another. Counts may wrap; nothing is kept for half as many deaths as there are.
+fn is_since(count: u16, other: u16) -> bool {
+    count.wrapping_sub(other).cast_signed() >= 0
+}
+
 /// The loads of all nodes. Nothing else in the process counts load.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     cells: Vec<LoadCell>,
     /// How many other shards there are.
     peers: u32,
-    deaths: Vec<u16>,
+    ages: Vec<Age>,
     /// Of each node, the most calls that it may have; 0 for no limit.
     limits: Vec<u32>,
     /// What the shards share of the nodes with a limit; `None` for the only shard.
@@ -117,7 +134,7 @@ impl Leases {
     pub(crate) fn grow(&mut self, count: usize) {
         if self.cells.len() < count {
             self.cells.resize(count, LoadCell::default());
-            self.deaths.resize(count, 0);
+            self.ages.resize(count, Age::default());
             self.limits.resize(count, 0);
         }
     }
@@ -168,14 +185,14 @@ impl Leases {
 
     fn counted_call(&mut self, slot: Slot) -> CallLease {
         self.cells[slot.index()].own.calls += 1;
-        CallLease { slot, deaths: self.deaths[slot.index()] }
+        CallLease { slot, deaths: self.ages[slot.index()].deaths }
     }
 
     pub(crate) fn transaction(&mut self, slot: Slot, work: u32) -> Lease {
         let own = &mut self.cells[slot.index()].own;
         own.transactions += 1;
         own.work += u64::from(work);
-        Lease { slot, deaths: self.deaths[slot.index()], work }
+        Lease { slot, deaths: self.ages[slot.index()].deaths, work }
     }
 
     /// Gives a lease back. If its node died since it was taken, it has ended already.
@@ -198,17 +215,19 @@ impl Leases {
         if let Some(places) = self.places(lease.slot) {
             places.give(lease.slot, 1);
         }
+        let age = &mut self.ages[lease.slot.index()];
+        age.before -= u32::from(lease.deaths != age.deaths);
         self.cells[lease.slot.index()].own.calls -= 1;
     }
 
     /// Whether its node has not died since it was taken.
     pub(crate) fn is_live(&self, lease: &Lease) -> bool {
-        lease.deaths == self.deaths[lease.slot.index()]
+        lease.deaths == self.ages[lease.slot.index()].deaths
     }
 
-    /// The same of a call.
+    /// Whether the call is not known to be lost.
     pub(crate) fn is_call_live(&self, lease: &CallLease) -> bool {
-        lease.deaths == self.deaths[lease.slot.index()]
+        is_since(lease.deaths, self.ages[lease.slot.index()].lost)
     }
 
     /// The load that this lease stands for, if it is live.
@@ -222,17 +241,25 @@ impl Leases {
         Load { calls: u32::from(self.is_call_live(lease)), ..Load::default() }
     }
 
-    /// Ends every lease on a node at once, in constant time, when its count of deaths has moved on.
-    /// Returns the load that ended.
-    pub(crate) fn set_deaths(&mut self, slot: Slot, deaths: u16) -> Option<Load> {
-        if core::mem::replace(&mut self.deaths[slot.index()], deaths) == deaths {
-            return None;
+    /// In constant time: ends every transaction on a node when its count of deaths has moved on, and every call from
+    /// before the count at which its calls were last lost. Returns how many transactions ended.
+    pub(crate) fn set_deaths(&mut self, slot: Slot, deaths: u16, lost: u16) -> u32 {
+        let (age, own) = (&mut self.ages[slot.index()], &mut self.cells[slot.index()].own);
+        let mut ended = Load::default();
+        if age.lost != lost {
+            // What is lost was lost at the count of then: not before the one that is known here.
+            ended.calls = if is_since(age.deaths, lost) { age.before } else { own.calls };
+            own.calls -= ended.calls;
+            (age.lost, age.before) = (lost, 0);
         }
-        let ended = core::mem::take(&mut self.cells[slot.index()].own);
+        if age.deaths != deaths {
+            (ended.transactions, own.transactions, own.work) = (own.transactions, 0, 0);
+            (age.deaths, age.before) = (deaths, own.calls);
+        }
         if let Some(places) = self.places(slot) {
             places.give(slot, ended.calls);
         }
-        Some(ended)
+        ended.transactions
     }
 
     pub(crate) fn set_peers(&mut self, peers: u32) {

@@ -110,8 +110,10 @@ pub struct Node {
     pub joined: Instant,
     /// Length of the slow start; zero for none.
     pub ramp: Duration,
-    /// How often it has been found dead. A lease remembers the count it was taken at, and ends with it.
+    /// How often it has been found dead. A lease remembers the count it was taken at; that of a transaction ends with it.
     pub deaths: u16,
+    /// The count of deaths at which its calls were last found lost: calls from before it are over.
+    pub lost: u16,
 }
 
 /// Share of its capacity that a node starts with after it came back.
@@ -262,6 +264,7 @@ mod tests {
             joined: Instant::from_millis(10_000),
             ramp: Duration::from_secs(30),
             deaths: 0,
+            lost: 0,
         };
         let at = |seconds: u64| node.capacity_at(Instant::from_millis(seconds * 1_000));
         assert!((at(10) - 0.2).abs() < 1e-9);

@@ -47,6 +47,7 @@ enum Step {
     Raise {
         slot: u16,
     },
+    Forget,
     Pause {
         slot: u16,
         millis: u64,
@@ -154,6 +155,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (slot.clone(), 0..60_000_u64, any::<bool>())
             .prop_map(|(slot, millis, asked)| Step::Pause { slot, millis, asked }),
         1 => Just(Step::Restart),
+        1 => Just(Step::Forget),
         1 => (slot.clone(), any::<bool>()).prop_map(|(slot, draining)| Step::Drain { slot, draining }),
         1 => (any::<u8>(), 0.5..4.0, 0..4_u32)
             .prop_map(|(mask, capacity, max_calls)| Step::Members { mask, capacity, max_calls }),
@@ -289,6 +291,7 @@ fn apply(bed: &mut Bed, step: &Step) {
         Step::Pause { slot, millis, asked } => {
             balancer.pause(*now, Slot(slot), *now + Duration::from_millis(millis), asked);
         }
+        Step::Forget => cluster.forget_silent(*now),
         Step::Restart => bed.restart(),
         Step::Drain { slot, draining } => cluster.drain(Slot(slot), draining),
         Step::Members { mask, capacity, max_calls } => {

@@ -106,6 +106,10 @@ pub(crate) struct RawPool {
     /// rested for 10 s because it asked for that gets a call now and then all the same, and takes calls again if it
     /// answers.
     pub(crate) max_rest: Setting<Time<SECOND, DAY>>,
+    /// Time after which the calls of a member that does not answer count as lost. Until then they count, since it may come
+    /// back with them, as after a pause or a fault of the network. They are lost at once when its port is closed (ICMP
+    /// port unreachable to a probe), or when it is back and answers 481 to what belongs to them.
+    pub(crate) forget_after: Setting<Time<0, DAY>>,
     /// Most calls at a time on each member that sets no limit of its own, over all threads; 0 = no limit. An INVITE
     /// beyond it goes elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
     pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
@@ -122,6 +126,7 @@ impl Default for RawPool {
             orphans: "481".into(),
             slow_start: "30s".into(),
             max_rest: "1m".into(),
+            forget_after: "5m".into(),
             max_calls: 0.into(),
             probe: RawProbe::default(),
             outlier: RawOutlier::default(),

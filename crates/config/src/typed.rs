@@ -140,6 +140,8 @@ pub struct Pool {
     pub slow_start: Duration,
     /// Longest rest after a 503.
     pub max_rest: Duration,
+    /// The calls of a member that has been silent for so long are lost.
+    pub forget_after: Duration,
     /// OPTIONS probes.
     pub probe: Probe,
     /// Ejection of members that fail what the others do not.

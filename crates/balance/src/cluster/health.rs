@@ -137,6 +137,7 @@ impl Cluster {
             Sign::Answer { slot } => self.request_answered(now, slot),
             Sign::Pause { slot, until, asked } => self.pause(now, slot, until, asked),
             Sign::Recovered { slot } => self.end_rest(slot),
+            Sign::CallsLost { slot } => self.lose_calls(slot),
             Sign::Tally { slot, tally } => self.tallied(now, slot, tally),
         }
     }
@@ -240,6 +241,8 @@ impl Cluster {
         if !node.is_up() {
             watch.contrary = 0;
             node.wake();
+            self.forget_silent(now);
+            let node = &mut self.nodes[slot.index()];
             if node.health == Health::Closed {
                 // Something swallows the probe now: another process that ignores OPTIONS, or the host is gone too.
                 (node.health, node.since) = (Health::Silent, now);
@@ -334,6 +337,10 @@ impl Cluster {
         } else {
             node.wake();
             node.deaths = node.deaths.wrapping_add(1);
+            if health == Health::Closed {
+                // Its process is gone, and the calls with it.
+                node.lost = node.deaths;
+            }
         }
         self.version += 1;
         if was_up != node.is_up() {
@@ -341,6 +348,25 @@ impl Cluster {
             self.effects.push(Effect::Note(news));
         }
         self.look_for_life(now);
+    }
+
+    /// The calls that a node had before it was last found dead are over.
+    fn lose_calls(&mut self, slot: Slot) {
+        let node = &mut self.nodes[slot.index()];
+        if node.lost != node.deaths {
+            node.lost = node.deaths;
+            self.version += 1;
+        }
+    }
+
+    /// Gives up the calls of those that have been silent for long. To be called now and then.
+    pub fn forget_silent(&mut self, now: Instant) {
+        for slot in self.slots() {
+            let node = &self.nodes[slot.index()];
+            if node.health == Health::Silent && now >= node.since + self.settings.forget_after {
+                self.lose_calls(slot);
+            }
+        }
     }
 
     /// New calls were refused since no member takes any: those that count as dead are asked.

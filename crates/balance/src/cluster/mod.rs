@@ -36,6 +36,8 @@ pub struct HealthSettings {
     pub slow_start: Duration,
     /// The longest rest after a 503, whatever Retry-After says.
     pub max_rest: Duration,
+    /// The calls of a node that has been silent for so long are lost.
+    pub forget_after: Duration,
     /// Who is ejected as an outlier.
     pub outlier: OutlierSettings,
 }
@@ -49,6 +51,7 @@ impl Default for HealthSettings {
             rise: 1,
             slow_start: Duration::from_secs(30),
             max_rest: Duration::from_mins(1),
+            forget_after: Duration::from_mins(5),
             outlier: OutlierSettings::default(),
         }
     }
@@ -167,11 +170,12 @@ impl Cluster {
             joined: Instant::ZERO,
             ramp: Duration::ZERO,
             deaths: 0,
+            lost: 0,
         };
         if let Some(slot) = self.vacant.pop_first() {
             // A lease that the last node left behind, if there were any, must not end as one of this.
             let deaths = self.nodes[slot.index()].deaths.wrapping_add(1);
-            self.nodes[slot.index()] = Node { deaths, ..node };
+            self.nodes[slot.index()] = Node { deaths, lost: deaths, ..node };
             self.watches[slot.index()] = Watch::default();
             return Some(slot);
         }

@@ -63,7 +63,11 @@ fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Membe
     let down = members.iter().filter(|member| member.state == "down").map(|member| {
         let since = span(member.since_change_seconds);
         let probe = member.last_probe.as_deref().unwrap_or("none yet");
-        format!("\n{} is down for {since}; last probe: {probe}", member.address)
+        let calls = match member.calls {
+            0 => String::new(),
+            calls => format!("; {} on it", plural(calls.into(), "call")),
+        };
+        format!("\n{} is down for {since}; last probe: {probe}{calls}", member.address)
     });
     let deaf =
         members.iter().filter(|member| member.member && member.answers_probes == Some(false)).map(|member| {

@@ -66,6 +66,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
     let orphans = report.read(&raw.orphans);
     let slow_start = report.read(&raw.slow_start);
     let max_rest = report.read(&raw.max_rest);
+    let forget_after = report.read(&raw.forget_after);
     let probe = probe(&path, &raw.probe, report);
     let outlier = outlier(&raw.outlier, report);
     Some(Pool {
@@ -75,6 +76,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
         orphans: orphans?,
         slow_start: slow_start?,
         max_rest: max_rest?,
+        forget_after: forget_after?,
         probe: probe?,
         outlier: outlier?,
     })

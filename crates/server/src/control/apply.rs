@@ -19,6 +19,7 @@ pub(crate) fn health(config: &Config) -> HealthSettings {
             rise: pool.probe.rise,
             slow_start: pool.slow_start,
             max_rest: pool.max_rest,
+            forget_after: pool.forget_after,
             outlier: OutlierSettings {
                 enabled: pool.outlier.enabled,
                 interval: pool.outlier.interval,

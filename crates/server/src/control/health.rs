@@ -80,6 +80,9 @@ impl Control {
             Sign::Recovered { slot } => {
                 tracing::info!(member = %member(slot), "member has answered a call in its rest, which is over");
             }
+            Sign::CallsLost { slot } => {
+                tracing::info!(member = %member(slot), "member is back without the calls it had: it answers 481");
+            }
             Sign::Pause { .. } | Sign::Answer { .. } | Sign::Tally { .. } => {}
         }
     }

@@ -315,8 +315,10 @@ impl Control {
         }
     }
 
-    /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine.
+    /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine. Where no probe
+    /// fails regularly, nothing else tells how long a member has been silent.
     fn look_around(&mut self) {
+        self.cluster.forget_silent(self.clock.now());
         let other = self.token_time.other_ahead();
         self.token_time.look(self.config.token.lifetime);
         let epoch = self.clock.epoch_unix(self.token_time.boot());
@@ -429,7 +431,13 @@ impl Control {
         let counts = ask_each(&self.workers, Command::Counts).await.unwrap_or_default();
         // A proxy knows no calls, only requests that wait for their answer.
         let waiting = |counts: &ShardCounts| counts.proxy.as_ref().map_or(0, |proxy| proxy.unanswered);
-        let active: usize = counts.iter().map(|counts| counts.table.active + waiting(counts)).sum();
+        // What a dead member has left open need not be waited for.
+        let alive = |slot: usize| self.cluster.nodes().get(slot).is_none_or(Node::is_up);
+        let open = |counts: &ShardCounts| -> usize {
+            let loads = counts.loads.iter().enumerate().filter(|&(slot, _)| alive(slot));
+            loads.map(|(_, (_, load))| load.calls as usize + load.transactions as usize).sum()
+        };
+        let active: usize = counts.iter().map(|counts| open(counts) + waiting(counts)).sum();
         let over = self.clock.now().saturating_since(since) >= self.config.stop.wait;
         if active == 0 || over {
             tracing::info!(calls_left = active, "stopped");

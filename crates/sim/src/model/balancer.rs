@@ -297,5 +297,6 @@ mod tests {
         let health = HealthSettings::default();
         assert_eq!((health.fall, health.rise, health.slow_start), (fall, rise, pool.slow_start));
         assert_eq!(health.max_rest, pool.max_rest);
+        assert_eq!(health.forget_after, pool.forget_after);
     }
 }

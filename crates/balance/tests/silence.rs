@@ -1,0 +1,167 @@
+//! What becomes of the calls of a member that falls silent: they count as long as it may come back with them.
+mod common;
+
+use balance::policy::Cjsq;
+use balance::*;
+use base::Instant;
+use common::*;
+use wire::Method;
+
+const SLOT: Slot = Slot(0);
+
+fn seconds(s: u64) -> Instant {
+    Instant::from_millis(s * 1_000)
+}
+
+struct Bed {
+    cluster: Cluster,
+    balancer: Balancer,
+}
+
+impl Bed {
+    /// A member with a limit of five, that has five calls and an INVITE in a dialog under way.
+    fn full() -> Self {
+        let mut cluster = Cluster::new(HealthSettings { fall: 1, ..HealthSettings::default() });
+        cluster.set_members(Instant::ZERO, &[Member { id: NodeId(1), capacity: 1.0, max_calls: 5 }]);
+        let mut balancer = Balancer::new(Settings::default(), Box::new(Cjsq::new(0)));
+        balancer.set_nodes(cluster.nodes());
+        let mut bed = Self { cluster, balancer };
+        for call in 0..5 {
+            bed.call(seconds(1), call);
+        }
+        bed.balancer.request(seconds(2), &in_dialog(0, Method::Invite, 2));
+        assert_eq!(bed.load(), (5, 1));
+        bed
+    }
+
+    fn call(&mut self, now: Instant, call: u64) -> Decision {
+        let decision = self.balancer.request(now, &request(call, Method::Invite, 1));
+        self.balancer.response(now, &response(call, Method::Invite, 1, 200));
+        decision
+    }
+
+    /// The node answers a request within a dialog.
+    fn ask(&mut self, now: Instant, call: u64, method: Method, status: u16) {
+        self.balancer.request(now, &in_dialog(call, method, 7));
+        self.balancer.response(now, &response(call, method, 7, status));
+        self.heed(now);
+    }
+
+    fn heed(&mut self, now: Instant) {
+        let signs: Vec<_> = self.balancer.drain_signs().collect();
+        for sign in signs {
+            self.cluster.sign(now, sign);
+        }
+        self.cluster.drain_effects().for_each(drop);
+        self.balancer.set_nodes(self.cluster.nodes());
+    }
+
+    fn probed(&mut self, at: u64, alive: bool) {
+        self.cluster.probed(seconds(at), SLOT, alive);
+        self.heed(seconds(at));
+    }
+
+    /// Calls and transactions in progress.
+    fn load(&self) -> (u32, u32) {
+        assert_eq!(self.balancer.audit(), Ok(()));
+        let load = self.balancer.load(SLOT).own;
+        (load.calls, load.transactions)
+    }
+}
+
+#[test]
+fn calls_outlive_a_silence_and_fill_the_member_when_it_is_back() {
+    let mut bed = Bed::full();
+    bed.probed(3, false);
+    assert_eq!(bed.load(), (5, 0), "only what it has not answered is lost");
+    bed.probed(9, true);
+    assert_eq!(bed.load(), (5, 0));
+    assert_eq!(bed.call(seconds(9), 100), Decision::NoServer, "it has as many calls as it may have");
+    bed.ask(seconds(10), 0, Method::Info, 200);
+    bed.ask(seconds(10), 1, Method::Bye, 200);
+    assert_eq!(bed.load(), (4, 0));
+    assert_eq!(slot_of(bed.call(seconds(11), 100)), SLOT);
+    run_out(&mut bed.balancer);
+    assert_eq!(bed.load(), (0, 0));
+}
+
+#[test]
+fn calls_are_lost_with_the_process() {
+    let mut bed = Bed::full();
+    bed.cluster.unreachable(seconds(3), SLOT);
+    bed.heed(seconds(3));
+    assert_eq!(bed.load(), (0, 0));
+    // Also when it was silent first.
+    let mut bed = Bed::full();
+    bed.probed(3, false);
+    bed.cluster.unreachable(seconds(4), SLOT);
+    bed.heed(seconds(4));
+    assert_eq!(bed.load(), (0, 0));
+    bed.ask(seconds(5), 1, Method::Bye, 200);
+    assert_eq!(bed.load(), (0, 0), "a lease ends once");
+}
+
+#[test]
+fn calls_are_lost_after_a_long_silence() {
+    for regular in [true, false] {
+        let mut bed = Bed::full();
+        bed.probed(3, false);
+        let silent_on = |bed: &mut Bed, at| {
+            if regular {
+                bed.probed(at, false);
+            } else {
+                bed.cluster.forget_silent(seconds(at));
+                bed.heed(seconds(at));
+            }
+        };
+        silent_on(&mut bed, 302);
+        assert_eq!(bed.load().0, 5);
+        // The only member gets what comes, dead or not.
+        bed.ask(seconds(302), 0, Method::Bye, 200);
+        assert_eq!(slot_of(bed.call(seconds(302), 100)), SLOT);
+        silent_on(&mut bed, 303);
+        assert_eq!(bed.load().0, 1, "the call that it got since stays");
+        silent_on(&mut bed, 700);
+        assert_eq!(bed.load().0, 1);
+    }
+}
+
+#[test]
+fn calls_are_lost_when_the_member_is_back_and_does_not_know_them() {
+    let mut bed = Bed::full();
+    bed.probed(3, false);
+    bed.probed(9, true);
+    bed.ask(seconds(10), 0, Method::Bye, 481);
+    assert_eq!(slot_of(bed.call(seconds(10), 100)), SLOT);
+    bed.ask(seconds(10), 1, Method::Info, 481);
+    assert_eq!(bed.load(), (4, 0));
+    bed.ask(seconds(10), 2, Method::Update, 481);
+    assert_eq!(bed.load(), (1, 0), "three in a row: only the new call is there");
+    bed.ask(seconds(11), 3, Method::Bye, 481);
+    bed.ask(seconds(11), 100, Method::Bye, 200);
+    assert_eq!(bed.load(), (0, 0));
+}
+
+#[test]
+fn one_answer_shows_that_it_has_kept_them() {
+    let mut bed = Bed::full();
+    bed.probed(3, false);
+    bed.probed(9, true);
+    for (call, status) in [(0, 481), (1, 200), (2, 481), (3, 481)] {
+        // A stranger's requests say nothing.
+        let invented = Request { dialog: 77, ..in_dialog(4, Method::Info, 1_000 + u32::from(status)) };
+        bed.balancer.request(seconds(10), &invented);
+        bed.balancer.response(seconds(10), &response(4, Method::Info, invented.cseq, 481));
+        bed.ask(seconds(10), call, Method::Info, status);
+    }
+    assert_eq!(bed.load(), (2, 0));
+}
+
+#[test]
+fn without_a_death_it_is_each_call_for_itself() {
+    let mut bed = Bed::full();
+    for call in 0..4 {
+        bed.ask(seconds(3), call, Method::Info, 481);
+    }
+    assert_eq!(bed.load().0, 1);
+}
