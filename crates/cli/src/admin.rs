@@ -2,6 +2,7 @@
 
 use crate::address;
 use crate::command::run::configuration;
+use crate::print;
 use anyhow::{Context, Result, anyhow, bail};
 use config::{Bearer, Config};
 use serde::de::DeserializeOwned;
@@ -26,11 +27,23 @@ const VARIABLE: &str = "SARABANDE_ADMIN_TOKEN";
 const ASKED: &str = "Name the server's file with --config, or a file that holds the token with --token-file, or set \
                      SARABANDE_ADMIN_TOKEN.";
 
+/// What the exit codes of all commands say.
+pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
+    (0, "Done. `status`: new calls are taken; `explain`: the request would go to a member, or to all."),
+    (1, "Refused or failed, with the reason."),
+    (2, "Wrong arguments."),
+    (Exit::NO_SERVER, "No server answers there: nothing listens, or what listens is silent for 10 s."),
+    (Exit::NO, "The server's answer is no. `status`: no new calls are taken; `explain`: to no member."),
+    (print::CLOSED, "Nobody reads the output any more."),
+];
+
 /// A failure with an exit code of its own. All others exit with 1.
 #[derive(Debug)]
 pub(crate) struct Exit {
     code: u8,
     text: String,
+    /// Nothing listens there.
+    nobody: bool,
 }
 
 impl Exit {
@@ -41,7 +54,12 @@ impl Exit {
 
     /// The server answered, and the answer is no.
     pub(crate) fn no(text: String) -> anyhow::Error {
-        anyhow!(Self { code: Self::NO, text })
+        anyhow!(Self { code: Self::NO, text, nobody: false })
+    }
+
+    /// Whether an error says that nothing listens there, or not any more.
+    pub(crate) fn is_nobody(error: &anyhow::Error) -> bool {
+        error.downcast_ref::<Self>().is_some_and(|exit| exit.nobody)
     }
 
     /// The exit code for an error of a command.
@@ -59,7 +77,7 @@ impl fmt::Display for Exit {
 impl std::error::Error for Exit {}
 
 /// Which server is meant.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args, Clone, Default)]
 pub(crate) struct Target {
     /// Admin interface of the server, as URL or address; 127.0.0.1:8060 unless set.
     #[arg(long, value_name = "URL", conflicts_with = "config")]
@@ -121,6 +139,12 @@ impl Target {
         Reply::parse(&bytes).with_context(|| format!("{address} is no admin interface of sarabande"))
     }
 
+    /// Where it is, for people.
+    pub(crate) fn shown(&self) -> Result<String> {
+        let config = self.config.as_deref().map(configuration).transpose()?;
+        Ok(self.address(config.as_ref())?.to_string())
+    }
+
     fn address(&self, config: Option<&Config>) -> Result<SocketAddr> {
         if let (Some(file), Some(config)) = (&self.config, config) {
             let listen = config.admin.listen;
@@ -174,7 +198,8 @@ fn unreachable(address: SocketAddr, kind: ErrorKind) -> anyhow::Error {
     };
     let advice = "Is `sarabande run` running there? If its [admin] listen is elsewhere, say where with --admin \
                   http://ADDRESS:PORT, or name its file with --config";
-    anyhow!(Exit { code: Exit::NO_SERVER, text: format!("{what}.\n{advice}.") })
+    let nobody = kind == ErrorKind::ConnectionRefused;
+    anyhow!(Exit { code: Exit::NO_SERVER, text: format!("{what}.\n{advice}."), nobody })
 }
 
 /// The system accepts connections for a process that hangs.
@@ -184,7 +209,7 @@ fn silent(address: SocketAddr, patience: Duration) -> anyhow::Error {
          Is the server stopped in a debugger or by SIGSTOP, or the machine overloaded? Its log may tell.",
         patience.as_secs_f64()
     );
-    anyhow!(Exit { code: Exit::NO_SERVER, text })
+    anyhow!(Exit { code: Exit::NO_SERVER, text, nobody: false })
 }
 
 impl Reply {

@@ -7,14 +7,15 @@ mod print;
 mod address;
 mod admin;
 mod command;
+mod picture;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// SIP load balancer: every call to the server with the least work left.
 #[derive(Parser)]
-#[command(name = "sarabande", version, about)]
+#[command(name = "sarabande", version, after_long_help = exit_codes())]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -45,10 +46,24 @@ enum Command {
     Up(command::up::Arguments),
     /// Has a running server read its configuration again.
     Reload(command::reload::Arguments),
+    /// Has a running server take no new calls, and end with its last one or after `[stop] wait`.
+    Stop(command::stop::Arguments),
     /// Simulates: makes the figures of the papers and checks what they state.
     Sim(command::sim::Arguments),
     /// Says to which member a request would go, and why.
     Explain(command::explain::Arguments),
+    /// Prints what has a shell complete the arguments of this program.
+    ///
+    /// For bash: `sarabande completions bash > /usr/share/bash-completion/completions/sarabande`; others have a folder of
+    /// their own for such files.
+    Completions(command::completions::Arguments),
+    /// Writes the manual pages of this program and its commands.
+    Man(command::man::Arguments),
+}
+
+fn exit_codes() -> String {
+    let lines = admin::EXIT_CODES.map(|(code, meaning)| format!("\n  {code:>3}  {meaning}"));
+    format!("Exit codes:{}", lines.concat())
 }
 
 fn main() -> ExitCode {
@@ -78,7 +93,10 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Drain(arguments) => command::drain::run(&arguments),
         Command::Up(arguments) => command::up::run(&arguments),
         Command::Reload(arguments) => command::reload::run(&arguments),
+        Command::Stop(arguments) => command::stop::run(&arguments),
         Command::Sim(arguments) => command::sim::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
+        Command::Completions(arguments) => command::completions::run(&arguments, Arguments::command()),
+        Command::Man(arguments) => command::man::run(&arguments, Arguments::command()),
     }
 }

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use std::fmt::{self, Display};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 
 /// What a shell reports of a program that SIGPIPE has ended: 128 and the number of the signal.
 pub(crate) const CLOSED: u8 = 128 + 13;
@@ -34,6 +34,33 @@ pub(crate) fn text(text: impl Display) -> Result<()> {
 /// Prints a line to standard error: progress, and why a command has failed. Nobody may read it.
 pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// What is waited for: one line that changes on a terminal, a line for each change elsewhere.
+pub(crate) struct Progress {
+    terminal: bool,
+    shown: String,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self { terminal: io::stdout().is_terminal(), shown: String::new() }
+    }
+
+    pub(crate) fn show(&mut self, now: String) -> Result<()> {
+        if self.terminal {
+            text(format_args!("\r\x1b[K{now}"))?;
+        } else if now != self.shown {
+            line(&now)?;
+        }
+        self.shown = now;
+        Ok(())
+    }
+
+    /// What follows goes to a line of its own.
+    pub(crate) fn end(self) -> Result<()> {
+        if self.terminal { line("") } else { Ok(()) }
+    }
 }
 
 /// What did not come through to standard output, as an error.

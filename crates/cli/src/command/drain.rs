@@ -1,9 +1,8 @@
 use super::status::{MEMBERS, plural, span};
 use crate::admin::{Target, escape};
-use crate::print;
+use crate::print::Progress;
 use anyhow::{Result, bail};
 use server::admin::view::{Member, Members};
-use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 /// How often a waiting drain looks.
@@ -37,29 +36,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Shows what is left until nothing is: in one line on a terminal, in a line for each change elsewhere.
+/// Shows what is left until nothing is.
 fn wait(target: &Target, mut members: Vec<Member>) -> Result<()> {
-    let terminal = stdout().is_terminal();
-    let mut shown = String::new();
+    let mut progress = Progress::new();
     loop {
         let names: Vec<_> = members.iter().map(|member| member.address.to_string()).collect();
-        let line = format!("{}: {}", names.join(", "), left(&members));
-        if terminal {
-            print::text(format_args!("\r\x1b[K{line}"))?;
-        } else if line != shown {
-            print::line(&line)?;
-        }
-        shown = line;
-        let done = members.iter().all(|member| member.calls == 0 && member.transactions == 0);
-        let undone = members.iter().find(|member| !member.draining);
-        if (done || undone.is_some()) && terminal {
-            print::line("")?;
-        }
-        if let Some(member) = undone {
+        progress.show(format!("{}: {}", names.join(", "), left(&members)))?;
+        if let Some(member) = members.iter().find(|member| !member.draining) {
+            progress.end()?;
             bail!("{} does not drain any more: somebody has undone it", member.address);
         }
-        if done {
-            return Ok(());
+        if members.iter().all(|member| member.calls == 0 && member.transactions == 0) {
+            return progress.end();
         }
         std::thread::sleep(POLL);
         let all: Members = target.get(MEMBERS)?;
@@ -69,7 +57,7 @@ fn wait(target: &Target, mut members: Vec<Member>) -> Result<()> {
 }
 
 /// What members still have to do.
-fn left(members: &[Member]) -> String {
+pub(super) fn left(members: &[Member]) -> String {
     let calls: u64 = members.iter().map(|member| u64::from(member.calls)).sum();
     let transactions: u64 = members.iter().map(|member| u64::from(member.transactions)).sum();
     let oldest = members.iter().filter_map(|member| member.oldest_call_seconds).reduce(f64::max);

@@ -1,12 +1,15 @@
 //! One file a command.
 
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod drain;
 pub(crate) mod explain;
 pub(crate) mod load;
+pub(crate) mod man;
 pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod status;
+pub(crate) mod stop;
 pub(crate) mod up;

@@ -1,3 +1,8 @@
+//! `sarabande status`: what a running server has to do.
+
+mod view;
+mod watch;
+
 use super::load::table::{milliseconds, table};
 use crate::admin::{Exit, Target};
 use crate::print;
@@ -13,6 +18,9 @@ pub(crate) struct Arguments {
     /// Print what the server says as JSON.
     #[arg(long)]
     json: bool,
+    /// Show it as a picture, anew each second, until `q` is hit; without a terminal, print a line a second.
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
 }
 
 /// With the age of each member's oldest call.
@@ -21,6 +29,9 @@ pub(super) const MEMBERS: &str = "/api/members?oldest=true";
 /// Prints the members. Fails with exit code 4 when no new calls are taken.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = &arguments.target;
+    if arguments.watch {
+        return watch::run(target);
+    }
     // 503 is the answer of a server that takes no new calls.
     let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
     if health.role == "proxy" {
@@ -217,10 +228,27 @@ pub(super) fn plural(count: u64, noun: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn member(address: &str, state: &str, more: &Value) -> Member {
+    /// Of a server that takes calls.
+    pub(super) fn health(role: &str) -> Health {
+        Health {
+            role: role.to_owned(),
+            healthy: true,
+            reasons: Vec::new(),
+            members: 0,
+            unresolved: Vec::new(),
+            accepting: 0,
+            last_resort: 0,
+            policy: if role == "pool" { "tlwl" } else { "none" }.to_owned(),
+            stopping: false,
+            uptime_seconds: 5.0,
+            version: "1.2.3".to_owned(),
+        }
+    }
+
+    pub(crate) fn member(address: &str, state: &str, more: &Value) -> Member {
         let times = json!({ "count": 0, "p50": null, "p90": null, "p99": null, "max": null });
         let mut value = json!({
             "name": address, "address": address, "state": state, "member": true, "reachable": true,
@@ -277,19 +305,9 @@ mod tests {
     #[test]
     fn a_member_that_is_down_is_explained() {
         let dead = json!({ "last_probe": "no answer in time", "since_change_seconds": 130.0 });
-        let health = Health {
-            role: "pool".to_owned(),
-            healthy: false,
-            reasons: Vec::new(),
-            members: 1,
-            unresolved: vec!["typo.invalid".to_owned()],
-            accepting: 0,
-            last_resort: 0,
-            policy: "tlwl".to_owned(),
-            stopping: false,
-            uptime_seconds: 90_000.0,
-            version: "1.2.3".to_owned(),
-        };
+        let unresolved = vec!["typo.invalid".to_owned()];
+        let health =
+            Health { healthy: false, members: 1, unresolved, uptime_seconds: 90_000.0, ..health("pool") };
         let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
         let name = |name: &str, addresses, error: &str| {
             let error = (!error.is_empty()).then(|| error.to_owned());
@@ -319,13 +337,6 @@ mod tests {
 
     #[test]
     fn a_proxy_shows_its_next_hops_and_transactions() {
-        let health: Health = serde_json::from_value(json!({
-            "role": "proxy", "healthy": true, "reasons": [], "members": 0, "unresolved": [], "accepting": 0,
-            "last_resort": 0,
-            "policy": "none",
-            "stopping": false, "uptime_seconds": 5.0, "version": "1.2.3"
-        }))
-        .unwrap();
         let proxy: Proxy = serde_json::from_value(json!({
             "next": [
                 { "address": "10.0.0.1:5060", "resting": true },
@@ -336,7 +347,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(
-            proxy_text(&health, &proxy),
+            proxy_text(&health("proxy"), &proxy),
             "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, asked last\n\
              next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 3 requests unanswered\n\
              since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused"

@@ -2,5 +2,7 @@
 
 mod errors;
 mod examples;
+mod manual;
 mod pipes;
 mod running;
+mod watch;

@@ -46,6 +46,7 @@ fn printing(scenario: &str) -> Vec<Vec<&str>> {
         vec!["check", "--reference"],
         vec!["check", "--reference", "scenario"],
         vec!["check", "--schema"],
+        vec!["completions", "bash"],
         vec!["sim", "list"],
         vec!["sim", "run", scenario],
         vec!["sim", "run", scenario, "--json"],
@@ -88,6 +89,7 @@ fn so_do_commands_that_ask_a_server() {
     let commands: Vec<Vec<&str>> = vec![
         ask(&["status"]),
         ask(&["status", "--json"]),
+        ask(&["status", "--watch"]),
         ask(&["explain", "--call-id", "x"]),
         ask(&["explain", "--call-id", "x", "--json"]),
         ask(&["reload"]),

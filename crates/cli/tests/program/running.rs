@@ -87,7 +87,7 @@ pub(crate) struct Server {
     /// For `--admin`.
     pub(crate) admin: String,
     pub(crate) sip: SocketAddr,
-    _process: Running,
+    pub(crate) process: Running,
 }
 
 impl Server {
@@ -101,7 +101,7 @@ impl Server {
         fs::write(&file, text).expect("the scratch folder can be written");
         let path = file.to_str().expect("a path in UTF-8");
         let process = Running::start(sarabande(&["run", path]).stderr(Stdio::null()));
-        let server = Self { admin, sip, _process: process };
+        let server = Self { admin, sip, process };
         // With 4 it is there, and takes no calls.
         until("the server answers", || server.ask(&["status"]).0.filter(|code| matches!(code, 0 | 4)));
         server

@@ -1,8 +1,9 @@
 use super::screen::Screen;
-use super::stage::{CAST, Stage, rate};
-use super::tracks::{Line, Tracks};
+use super::stage::{CAST, Part, Stage, rate};
+use crate::picture::{Line, Past, Tracks};
 use anyhow::Result;
 use load::Results;
+use server::admin::view::Member;
 use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
 
@@ -100,7 +101,8 @@ pub(super) async fn play(
             break;
         }
         script.follow(seconds, &mut stage).await?;
-        let lines = tracks.sample(seconds, &stage.members().await?);
+        let members = stage.members().await?;
+        let lines = lines(&members, tracks.sample(seconds, &members));
         let results = stage.caller.snapshot().results;
         screen.show(&Scene { number, act, seconds, lines, results, news: &script.news, outcomes })?;
         let interrupted = tokio::select! {
@@ -114,6 +116,14 @@ pub(super) async fn play(
     }
     let results = stage.close().await?;
     Ok(Some(Outcome { plot: act.plot, policy: act.policy.clone(), rate, results }))
+}
+
+/// What is shown of the servers, which are in the order of the cast.
+fn lines(members: &[Member], pasts: Vec<Past>) -> Vec<Line> {
+    let line = |((part, member), past): ((&Part, &Member), Past)| {
+        Line::new(part.name.to_owned(), 1.0 / part.slowdown, member.state.clone(), member, past)
+    };
+    CAST.iter().zip(members).zip(pasts).map(line).collect()
 }
 
 #[derive(Clone, Copy)]

@@ -5,7 +5,6 @@ mod plain;
 mod screen;
 mod stage;
 mod summary;
-mod tracks;
 mod view;
 
 use crate::print;

@@ -4,8 +4,9 @@ use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, CallerConfig, Holding, Process, Results, ServiceModel,
     Timers,
 };
+use server::admin::view::Member;
 use server::agents::{self, Running};
-use server::{Handle, MemberReport, Server, StartError};
+use server::{Handle, Server, StartError};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -100,9 +101,10 @@ impl Stage {
     }
 
     /// What the balancer knows of each server, in the order of the cast.
-    pub(super) async fn members(&self) -> Result<Vec<MemberReport>> {
-        let mut members = self.handle.figures(false).await.map_err(|error| anyhow!(error))?.members;
-        members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.shown.address));
+    pub(super) async fn members(&self) -> Result<Vec<Member>> {
+        let reports = self.handle.figures(false).await.map_err(|error| anyhow!(error))?.members;
+        let mut members: Vec<_> = reports.into_iter().map(|report| report.shown).collect();
+        members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.address));
         Ok(members)
     }
 

@@ -2,46 +2,39 @@
 
 use super::act::{Outcome, Plot, Scene};
 use super::stage::rate;
-use super::tracks::{HISTORY, Line};
 use crate::command::load::table::{milliseconds, percentile};
+use crate::picture::{ACCENT, Columns, DIM, Top, area, block, draw_keys, draw_members};
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{Block, BorderType, Cell, LineGauge, Padding, Paragraph, Row, Table};
+use ratatui::widgets::{LineGauge, Paragraph};
 
-/// Wider than that, and the figures lie too far apart to be read.
-const WIDTH_MAX: u16 = 104;
-/// Work left, in BYEs, at which a curve is at its top: as much as 0.2 s of a fast server.
-const WORK_TOP: f64 = 100.0;
 /// Most rows of the lowest part, frame included.
 const BELOW_MAX: u16 = 8;
-const ACCENT: Color = Color::Cyan;
-const DIM: Style = Style::new().fg(Color::DarkGray);
+
+const SERVERS: Columns = Columns {
+    title: "servers, as the balancer sees them",
+    name: "server",
+    number: Some("speed"),
+    // As much as 0.2 s of a fast server.
+    top: Top::Fixed(100.0),
+};
 
 pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
-    let area = frame.area();
-    let area = Rect { width: area.width.min(WIDTH_MAX), ..area };
+    let area = area(frame);
     let fixed = [4, scene.lines.len() as u16 + 3, 5, 1];
     let below = area.height.saturating_sub(fixed.iter().sum()).min(BELOW_MAX);
     let rows = Constraint::from_lengths([fixed[0], fixed[1], fixed[2], below, fixed[3]]);
     let [head, servers, callers, below, foot] = Layout::vertical(rows).areas(area);
     draw_head(frame, head, scene);
-    draw_servers(frame, servers, scene);
+    draw_members(frame, servers, &SERVERS, &scene.lines);
     draw_callers(frame, callers, scene);
     match scene.act.plot {
         Plot::Compare => draw_outcomes(frame, below, scene),
         Plot::Crash => draw_news(frame, below, scene),
     }
-    frame.render_widget(Paragraph::new(" q quits ").style(DIM).alignment(Alignment::Right), foot);
-}
-
-fn block(title: &str) -> Block<'_> {
-    Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(DIM)
-        .title(Span::from(format!(" {title} ")).fg(ACCENT).bold())
-        .padding(Padding::horizontal(1))
+    draw_keys(frame, foot, " q quits ");
 }
 
 fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
@@ -72,66 +65,6 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         .filled_style(Style::new().fg(ACCENT))
         .unfilled_style(DIM);
     frame.render_widget(gauge, second);
-}
-
-fn draw_servers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
-    let mut widths = [8, 5, 12, 5, 4, 0, 5, 7, 6, 6];
-    // The curve takes what is left; frame and padding are 4 cells, and one is between any two columns.
-    let others = widths.iter().sum::<u16>() + widths.len() as u16 - 1 + 4;
-    widths[5] = area.width.saturating_sub(others).min(HISTORY as u16);
-    let samples = widths[5] as usize;
-    let work = if samples < "work left".len() { "work" } else { "work left" };
-    let names = ["server", "speed", "state", "calls", "open", work, "", "calls/s", "p50 ms", "p99 ms"];
-    let header = names.iter().enumerate().map(|(index, name)| {
-        let text = Text::from(*name);
-        Cell::from(if matches!(index, 0 | 2 | 5) { text } else { text.alignment(Alignment::Right) })
-    });
-    let rows = scene.lines.iter().map(|line| server_row(line, samples));
-    let table = Table::new(rows, Constraint::from_lengths(widths))
-        .header(Row::new(header).style(DIM))
-        .column_spacing(1);
-    frame.render_widget(table.block(block("servers, as the balancer sees them")), area);
-}
-
-fn server_row(line: &Line, samples: usize) -> Row<'_> {
-    let state = match line.state.as_str() {
-        "up" => Color::Green,
-        "slow-start" | "ejected" | "paused" | "full" => Color::Yellow,
-        "draining" => Color::Blue,
-        _ => Color::Red,
-    };
-    let right = |text: String| Cell::from(Text::from(text).alignment(Alignment::Right));
-    Row::new([
-        Cell::from(line.name).bold(),
-        right(format!("{:.2}", 1.0 / line.slowdown)),
-        Cell::from(Span::from(format!("● {}", line.state)).fg(state)),
-        right(line.calls.to_string()),
-        right(line.transactions.to_string()),
-        Cell::from(curve(line, samples)),
-        right(format!("{:.1}", line.work)),
-        right(format!("{:.0}", line.calls_per_second)),
-        right(milliseconds(line.invite_p50_us)),
-        right(milliseconds(line.invite_p99_us)),
-    ])
-}
-
-/// The work left at the last `samples`, the newest to the right.
-fn curve(line: &Line, samples: usize) -> Text<'static> {
-    const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let shown = line.history.len().min(samples);
-    let mut spans = vec![Span::from(" ".repeat(samples - shown))];
-    for &work in line.history.range(line.history.len() - shown..) {
-        // The square root shows a few requests and a hundred in one cell.
-        let height = (work / WORK_TOP).clamp(0.0, 1.0).sqrt();
-        let step = STEPS[(height * (STEPS.len() - 1) as f64).round() as usize];
-        let color = match work {
-            ..10.0 => Color::Green,
-            10.0..40.0 => Color::Yellow,
-            _ => Color::Red,
-        };
-        spans.push(Span::from(step.to_string()).fg(color));
-    }
-    Text::from(spans)
 }
 
 fn draw_callers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {

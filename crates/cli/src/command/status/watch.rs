@@ -1,0 +1,344 @@
+//! `status --watch`: asks the server each second and shows what it says, until somebody quits.
+
+use super::view;
+use super::{label, plural, state};
+use crate::admin::Target;
+use crate::picture::{Key, Line, Rate, Screen, Tracks};
+use crate::print;
+use anyhow::{Result, anyhow};
+use server::admin::view::{Health, Member, Members, Proxy, Sessions};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the server is asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How soon a key acts.
+const KEYS_EVERY: Duration = Duration::from_millis(100);
+/// Most events that are kept.
+const NEWS_MAX: usize = 50;
+
+/// What the server says at one time.
+pub(super) struct Answer {
+    pub(super) health: Health,
+    pub(super) role: Role,
+}
+
+pub(super) enum Role {
+    Pool { sessions: Sessions, members: Members },
+    Proxy(Proxy),
+}
+
+impl Answer {
+    fn ask(target: &Target) -> Result<Self> {
+        // 503 is the answer of a server that takes no new calls.
+        let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
+        let role = if health.role == "proxy" {
+            Role::Proxy(target.get("/api/proxy")?)
+        } else {
+            // Without the oldest calls: they cost the server a walk through its table.
+            Role::Pool { sessions: target.get("/api/sessions")?, members: target.get("/api/members")? }
+        };
+        Ok(Self { health, role })
+    }
+}
+
+/// What is shown.
+pub(super) struct Scene {
+    pub(super) target: String,
+    /// The last good one.
+    pub(super) answer: Answer,
+    /// Why there is none now, and since when.
+    pub(super) silence: Option<(Instant, String)>,
+    pub(super) lines: Vec<Line>,
+    /// Events a second, by name.
+    pub(super) rates: BTreeMap<String, f64>,
+    /// What happened, the newest first.
+    pub(super) news: VecDeque<(Instant, String)>,
+    /// Members that are scrolled past.
+    pub(super) skipped: usize,
+    start: Instant,
+    tracks: Tracks,
+    counters: BTreeMap<String, Rate>,
+}
+
+impl Scene {
+    pub(super) fn new(target: String, now: Instant, answer: Answer) -> Self {
+        let mut scene = Self {
+            target,
+            answer,
+            silence: None,
+            lines: Vec::new(),
+            rates: BTreeMap::new(),
+            news: VecDeque::new(),
+            skipped: 0,
+            start: now,
+            tracks: Tracks::default(),
+            counters: BTreeMap::new(),
+        };
+        scene.measure(now);
+        scene
+    }
+
+    pub(super) fn take(&mut self, now: Instant, answer: Result<Answer, String>) {
+        match answer {
+            Ok(answer) => {
+                if self.silence.take().is_some() {
+                    self.tell(now, "the server answers again".to_owned());
+                }
+                if answer.health.uptime_seconds < self.answer.health.uptime_seconds {
+                    self.tell(now, "the server was started anew".to_owned());
+                }
+                for news in changes(members(&self.answer), members(&answer)) {
+                    self.tell(now, news);
+                }
+                self.answer = answer;
+                self.measure(now);
+            }
+            Err(why) => {
+                let since = self.silence.take().map_or(now, |(since, _)| since);
+                self.silence = Some((since, why));
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Instant, news: String) {
+        self.news.push_front((now, news));
+        self.news.truncate(NEWS_MAX);
+    }
+
+    fn measure(&mut self, now: Instant) {
+        let seconds = (now - self.start).as_secs_f64();
+        let members = members(&self.answer);
+        let pasts = self.tracks.sample(seconds, members);
+        let line = |(member, past): (&Member, _)| Line::new(label(member), 0.0, state(member), member, past);
+        self.lines = members.iter().zip(pasts).map(line).collect();
+        self.skipped = self.skipped.min(self.lines.len().saturating_sub(1));
+        let counted = counts(&self.answer);
+        self.counters.retain(|name, _| counted.contains_key(name));
+        for (name, count) in counted {
+            let rate = self.counters.entry(name.clone()).or_default().sample(seconds, count);
+            self.rates.insert(name, rate);
+        }
+    }
+
+    pub(super) fn rate(&self, name: &str) -> f64 {
+        self.rates.get(name).copied().unwrap_or(0.0)
+    }
+
+    fn scroll(&mut self, key: Key) {
+        match key {
+            Key::Up => self.skipped = self.skipped.saturating_sub(1),
+            Key::Down => self.skipped = (self.skipped + 1).min(self.lines.len().saturating_sub(1)),
+            Key::Quit => {}
+        }
+    }
+
+    /// For where there is no terminal.
+    fn text(&self) -> String {
+        if let Some((_, why)) = &self.silence {
+            return why.replace('\n', " ");
+        }
+        let Health { accepting, members, reasons, stopping, .. } = &self.answer.health;
+        match &self.answer.role {
+            Role::Proxy(proxy) => format!(
+                "{} unanswered, {:.0} forwarded/s, {:.0} refused/s{}",
+                plural(proxy.unanswered as u64, "request"),
+                self.rate("forwarded"),
+                self.rate("refused"),
+                if *stopping { "; stopping" } else { "" }
+            ),
+            Role::Pool { members: all, .. } => {
+                let calls: u64 = all.members.iter().map(|member| u64::from(member.calls)).sum();
+                let new: f64 = self.lines.iter().map(|line| line.past.calls_per_second).sum();
+                let before = if reasons.is_empty() { "" } else { "; " };
+                let reasons = reasons.join("; ");
+                let members = plural(*members as u64, "member");
+                let calls = plural(calls, "call");
+                format!(
+                    "new calls go to {accepting} of {members}: {calls} in progress, {new:.0} new/s{before}{reasons}"
+                )
+            }
+        }
+    }
+}
+
+fn members(answer: &Answer) -> &[Member] {
+    match &answer.role {
+        Role::Pool { members, .. } => &members.members,
+        Role::Proxy(_) => &[],
+    }
+}
+
+/// What is counted since the start of the server.
+fn counts(answer: &Answer) -> BTreeMap<String, u64> {
+    match &answer.role {
+        Role::Pool { members, .. } => {
+            let mut ended = BTreeMap::new();
+            for (outcome, count) in members.members.iter().flat_map(|member| &member.ended) {
+                *ended.entry(outcome.clone()).or_default() += count;
+            }
+            ended
+        }
+        Role::Proxy(proxy) => [
+            ("forwarded", proxy.forwarded_total),
+            ("relayed", proxy.relayed_total),
+            ("retried", proxy.retried_total),
+            ("refused", proxy.refused_total),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+        .into(),
+    }
+}
+
+/// What is another with the members than before.
+fn changes(before: &[Member], now: &[Member]) -> Vec<String> {
+    let find = |all: &[Member], member: &Member| {
+        all.iter().find(|other| other.address == member.address).map(|other| other.state.clone())
+    };
+    let mut news = Vec::new();
+    for member in now {
+        let address = member.address;
+        let probe = match (member.state.as_str(), &member.last_probe) {
+            ("down", Some(probe)) => format!(": {probe}"),
+            _ => String::new(),
+        };
+        match find(before, member) {
+            None => news.push(format!("{address} has joined: {}", member.state)),
+            Some(was) if was != member.state => {
+                news.push(format!("{address} is {}, was {was}{probe}", member.state));
+            }
+            Some(_) => {}
+        }
+    }
+    let gone = before.iter().filter(|member| find(now, member).is_none());
+    news.extend(gone.map(|member| format!("{} is forgotten", member.address)));
+    news
+}
+
+/// Watches until somebody quits, or nobody reads any more.
+pub(super) fn run(target: &Target) -> Result<()> {
+    // The first answer is the command's: where nobody answers there is nothing to watch.
+    let first = Answer::ask(target)?;
+    let scene = Scene::new(target.shown()?, Instant::now(), first);
+    let answers = ask_on(target.clone());
+    match Screen::open()? {
+        Some(screen) => show(screen, scene, &answers),
+        None => list(scene, &answers),
+    }
+}
+
+/// Asks again and again, on a thread of its own: a server that hangs must not hold up the keys.
+fn ask_on(target: Target) -> Receiver<Result<Answer, String>> {
+    let (sender, answers) = channel();
+    thread::spawn(move || {
+        loop {
+            thread::sleep(ASK_EVERY);
+            let answer = Answer::ask(&target).map_err(|error| format!("{error:#}"));
+            if sender.send(answer).is_err() {
+                return;
+            }
+        }
+    });
+    answers
+}
+
+fn show(mut screen: Screen, mut scene: Scene, answers: &Receiver<Result<Answer, String>>) -> Result<()> {
+    loop {
+        loop {
+            match answers.try_recv() {
+                Ok(answer) => scene.take(Instant::now(), answer),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Err(stopped_asking()),
+            }
+        }
+        screen.draw(|frame| view::draw(frame, &scene, Instant::now()))?;
+        match screen.key(KEYS_EVERY)? {
+            Some(Key::Quit) => return Ok(()),
+            Some(key) => scene.scroll(key),
+            None => {}
+        }
+    }
+}
+
+/// A line a second.
+fn list(mut scene: Scene, answers: &Receiver<Result<Answer, String>>) -> Result<()> {
+    let mut told = 0;
+    print_line!("{told:4} s  {}", scene.text())?;
+    loop {
+        match answers.recv_timeout(2 * ASK_EVERY) {
+            Ok(answer) => scene.take(Instant::now(), answer),
+            // The server hangs: the line says so once the time for an answer is over.
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Err(stopped_asking()),
+        }
+        let news: Vec<_> = scene.news.drain(..).map(|(_, news)| news).collect();
+        news.iter().rev().try_for_each(print::line)?;
+        told += 1;
+        print_line!("{told:4} s  {}", scene.text())?;
+    }
+}
+
+fn stopped_asking() -> anyhow::Error {
+    anyhow!("the thread that asks the server has ended: a bug of this program")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::tests::{health, member};
+    use super::*;
+    use serde_json::json;
+
+    /// What a pool of these members says.
+    pub(in crate::command::status) fn pool(uptime: f64, members: Vec<Member>) -> Answer {
+        let accepting = members.iter().filter(|member| member.accepting).count();
+        let health = Health {
+            uptime_seconds: uptime,
+            accepting,
+            members: members.len(),
+            healthy: accepting > 0,
+            reasons: if accepting > 0 { Vec::new() } else { vec!["no member takes new calls".to_owned()] },
+            ..health("pool")
+        };
+        let sessions = Sessions { active: 12, expired: 30, transactions: 2, shards: Vec::new() };
+        let members = Members { members, names: Vec::new() };
+        Answer { health, role: Role::Pool { sessions, members } }
+    }
+
+    #[test]
+    fn what_changes_is_told_once() {
+        let now = Instant::now();
+        let up = |address| member(address, "up", &json!({}));
+        let down = member("10.0.0.2:5060", "down", &json!({ "last_probe": "no answer in time" }));
+        let (one, two, three) = (up("10.0.0.1:5060"), up("10.0.0.2:5060"), up("10.0.0.3:5060"));
+        let mut scene = Scene::new("x".to_owned(), now, pool(5.0, vec![one.clone(), two]));
+        scene.take(now, Ok(pool(6.0, vec![one.clone(), down.clone()])));
+        scene.take(now, Ok(pool(7.0, vec![one.clone(), down])));
+        scene.take(now, Err("nothing listens".to_owned()));
+        assert_eq!(scene.silence.as_ref().map(|(_, why)| &**why), Some("nothing listens"));
+        scene.take(now, Ok(pool(1.0, vec![one, three])));
+        let told: Vec<_> = scene.news.iter().rev().map(|(_, news)| &**news).collect();
+        assert_eq!(
+            told,
+            [
+                "10.0.0.2:5060 is down, was up: no answer in time",
+                "the server answers again",
+                "the server was started anew",
+                "10.0.0.3:5060 has joined: up",
+                "10.0.0.2:5060 is forgotten",
+            ]
+        );
+        assert!(scene.silence.is_none());
+    }
+
+    #[test]
+    fn outcomes_of_all_members_become_rates() {
+        let start = Instant::now();
+        let with = |count: u64| member("10.0.0.1:5060", "up", &json!({ "ended": { "success": count } }));
+        let mut scene = Scene::new("x".to_owned(), start, pool(5.0, vec![with(100)]));
+        scene.take(start + Duration::from_secs(2), Ok(pool(7.0, vec![with(150)])));
+        assert!((scene.rate("success") - 25.0).abs() < 1e-6);
+        assert!(scene.text().starts_with("new calls go to 1 of 1 member: 0 calls"), "{}", scene.text());
+    }
+}

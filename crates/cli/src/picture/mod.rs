@@ -1,0 +1,41 @@
+//! The live picture of servers at work: shared by the demo, which has its own, and `status --watch`, which looks at a
+//! running one.
+
+mod members;
+mod screen;
+mod tracks;
+
+pub(crate) use members::{Columns, Line, Top, draw_members};
+pub(crate) use screen::{Key, Screen};
+pub(crate) use tracks::{Past, Rate, Tracks};
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Rect};
+use ratatui::style::{Color, Style, Stylize as _};
+use ratatui::text::Span;
+use ratatui::widgets::{Block, BorderType, Padding, Paragraph};
+
+pub(crate) const ACCENT: Color = Color::Cyan;
+pub(crate) const DIM: Style = Style::new().fg(Color::DarkGray);
+
+/// Wider than that, and the figures lie too far apart to be read.
+const WIDTH_MAX: u16 = 104;
+
+/// Where to draw.
+pub(crate) fn area(frame: &Frame<'_>) -> Rect {
+    let area = frame.area();
+    Rect { width: area.width.min(WIDTH_MAX), ..area }
+}
+
+pub(crate) fn block(title: &str) -> Block<'_> {
+    Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(DIM)
+        .title(Span::from(format!(" {title} ")).fg(ACCENT).bold())
+        .padding(Padding::horizontal(1))
+}
+
+/// The line with the keys.
+pub(crate) fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &str) {
+    frame.render_widget(Paragraph::new(keys).style(DIM).alignment(Alignment::Right), area);
+}
