@@ -201,7 +201,7 @@ pub struct Verdict {
 /// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_policy`](Self::set_policy),
 ///   [`set_peers`](Self::set_peers), [`set_places`](Self::set_places), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
-///   [`pause`](Self::pause).
+///   [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
 /// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
 ///   [`audit`](Self::audit).
@@ -327,6 +327,16 @@ impl Balancer {
             }
             self.books.signs.push(Sign::Answer { slot });
         }
+    }
+
+    /// A request is sent to a node, again perhaps.
+    pub fn count_request(&mut self, slot: Slot, method: Method) {
+        self.books.stats[slot.index()].requests[method as usize] += 1;
+    }
+
+    /// A response came from a node.
+    pub fn count_response(&mut self, slot: Slot, status: u16) {
+        self.books.stats[slot.index()].responses.count(status);
     }
 
     /// A node answered 503: it rests until then, here at once and elsewhere by the sign. If it asked for the time

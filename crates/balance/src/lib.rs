@@ -29,5 +29,5 @@ pub use outlier::{OutlierSettings, Tally};
 pub use places::Places;
 pub use policy::{Candidate, Policy};
 pub use session::{CallKey, SessionView, State, TableCounts};
-pub use stats::{EndReason, NodeStats};
+pub use stats::{EndReason, NodeStats, StatusCounts};
 pub use weights::Weights;

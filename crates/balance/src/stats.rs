@@ -47,6 +47,10 @@ const MOST_TRANSACTIONS: u64 = 1 << 20;
 pub struct NodeStats {
     /// New calls (and other dialog-less requests) assigned.
     pub assigned: u64,
+    /// Requests sent to it, repetitions included, by `Method as usize`.
+    pub requests: [u64; Method::ALL.len()],
+    /// Responses that came from it.
+    pub responses: StatusCounts,
     /// Transactions opened.
     pub transactions: u64,
     /// Transaction leases ended, by reason.
@@ -67,12 +71,48 @@ impl Default for NodeStats {
             |max| Histogram::new_with_bounds(1, max, 2).expect("1 to max at 2 digits are valid bounds");
         Self {
             assigned: 0,
+            requests: [0; Method::ALL.len()],
+            responses: StatusCounts::default(),
             transactions: 0,
             ended: [0; EndReason::ALL.len()],
             invite_micros: histogram(LONGEST_MICROS),
             bye_micros: histogram(LONGEST_MICROS),
             occupancy: histogram(MOST_TRANSACTIONS),
         }
+    }
+}
+
+/// How often each status was seen.
+#[derive(Clone, Debug)]
+pub struct StatusCounts([u64; STATUSES]);
+
+/// From 100 to 699 (RFC 3261 §7.2).
+const STATUSES: usize = 600;
+const FIRST_STATUS: u16 = 100;
+
+impl Default for StatusCounts {
+    fn default() -> Self {
+        Self([0; STATUSES])
+    }
+}
+
+impl StatusCounts {
+    pub(crate) fn count(&mut self, status: u16) {
+        // A first digit that SIP does not know is no status of its own.
+        if let Some(count) = self.0.get_mut(usize::from(status.wrapping_sub(FIRST_STATUS))) {
+            *count += 1;
+        }
+    }
+
+    /// Those that were seen, with how often.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> {
+        (FIRST_STATUS..).zip(self.0).filter(|&(_, count)| count > 0)
+    }
+}
+
+fn add(sums: &mut [u64], more: &[u64]) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += more;
     }
 }
 
@@ -99,9 +139,9 @@ impl NodeStats {
     pub fn merge(&mut self, other: &Self) {
         self.assigned += other.assigned;
         self.transactions += other.transactions;
-        for (sum, more) in self.ended.iter_mut().zip(other.ended) {
-            *sum += more;
-        }
+        add(&mut self.requests, &other.requests);
+        add(&mut self.responses.0, &other.responses.0);
+        add(&mut self.ended, &other.ended);
         for (sum, more) in [
             (&mut self.invite_micros, &other.invite_micros),
             (&mut self.bye_micros, &other.bye_micros),
@@ -109,5 +149,22 @@ impl NodeStats {
         ] {
             sum.add(more).expect("all histograms of a kind have the same bounds");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_counted_each_for_itself_and_what_is_none_is_passed_over() {
+        let mut counts = StatusCounts::default();
+        for status in [100, 200, 200, 699, 0, 99, 700, 999, u16::MAX] {
+            counts.count(status);
+        }
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [(100, 1), (200, 2), (699, 1)]);
+        let mut sum = NodeStats { responses: counts.clone(), ..NodeStats::default() };
+        sum.merge(&NodeStats { responses: counts, ..NodeStats::default() });
+        assert_eq!(sum.responses.iter().collect::<Vec<_>>(), [(100, 2), (200, 4), (699, 2)]);
     }
 }

@@ -278,6 +278,9 @@ impl Shard {
         self.edits.push_via(message, &self.scratch);
         self.forward(message, leaves_by, to, out);
         self.counters.requests_forwarded += 1;
+        if facts.request.direction == Direction::ToPool {
+            self.balancer.count_request(slot, facts.request.method);
+        }
     }
 
     /// §16.6 step 4.

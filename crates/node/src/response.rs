@@ -80,6 +80,7 @@ impl Shard {
         {
             // A sign of life, also where nobody is to hear of it.
             self.balancer.answered(now, slot);
+            self.balancer.count_response(slot, message.status().unwrap_or_default());
         }
         if message.cseq().method == Method::Cancel && was_searched(message) {
             self.searched(message, token, token.mark(&transaction))?;

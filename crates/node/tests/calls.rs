@@ -60,6 +60,32 @@ fn a_plain_call() {
 }
 
 #[test]
+fn requests_to_a_member_and_its_responses_are_counted() {
+    let mut bed = Bed::new(Site::plain());
+    let counts = |bed: &Bed| {
+        let stats = |slot| bed.shard.balancer().stats(Slot(slot)).clone();
+        let mut sum = stats(0);
+        (1..3).for_each(|slot| sum.merge(&stats(slot)));
+        let requests = wire::Method::ALL.into_iter().zip(sum.requests).filter(|(_, count)| *count > 0);
+        let requests: Vec<_> = requests.map(|(method, count)| (method.name(), count)).collect();
+        (requests, sum.responses.iter().collect::<Vec<_>>())
+    };
+    let invite = Req::new("INVITE", "counted", client());
+    bed.one(0, client(), &invite.bytes());
+    let again = bed.one(0, client(), &invite.bytes());
+    for status in [180, 486] {
+        bed.one(0, again.to, &answer(&again.bytes, addr(LB), status, again.to));
+    }
+    let seen = (vec![("INVITE", 2)], vec![(180, 1), (486, 1)]);
+    assert_eq!(counts(&bed), seen, "repetitions are counted");
+    // What the callee sends, and what it is answered, is none of its member's.
+    let call = Dialog::inbound(&mut bed, "callee", client(), 0);
+    let before = counts(&bed);
+    call.callee_asks(&mut bed, "BYE", 1);
+    assert_eq!(counts(&bed), before);
+}
+
+#[test]
 fn calls_are_spread_and_their_requests_are_not() {
     let mut bed = Bed::new(Site::plain());
     let calls: Vec<_> =

@@ -10,30 +10,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::oneshot;
 
 /// A server with one answering member and one that does not exist.
-struct Site {
-    sip: SocketAddr,
+pub(super) struct Site {
+    pub(super) sip: SocketAddr,
     admin: SocketAddr,
-    alive: SocketAddr,
+    pub(super) alive: SocketAddr,
     dead: SocketAddr,
     handle: Handle,
     /// Returns whether the admin address was free again at the end.
     server: JoinHandle<bool>,
 }
 
-struct Reply {
-    status: u16,
+pub(super) struct Reply {
+    pub(super) status: u16,
     kind: String,
-    body: String,
+    pub(super) body: String,
 }
 
 impl Reply {
-    fn json<T: DeserializeOwned>(&self) -> T {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> T {
         serde_json::from_str(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.status, self.body))
     }
@@ -73,7 +73,7 @@ async fn answer(socket: UdpSocket) {
 
 impl Site {
     /// A balancer, with a member that lives and one that is dead.
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let site = Self::launch(|alive, dead| {
             format!(
                 "[pool.servers]\nmembers = [\"{alive}\", \"{dead}\"]\nslow_start = \"0s\"\n\
@@ -86,7 +86,7 @@ impl Site {
     }
 
     /// A proxy, with a next hop that lives.
-    async fn proxy() -> Self {
+    pub(super) async fn proxy() -> Self {
         Self::launch(|alive, _| format!("[proxy]\nnext = [\"{alive}\"]\nmax_transactions = 5000")).await
     }
 
@@ -122,11 +122,11 @@ impl Site {
         }
     }
 
-    async fn ask(&self, method: &str, path: &str) -> Reply {
+    pub(super) async fn ask(&self, method: &str, path: &str) -> Reply {
         self.send(method, path, "", "").await
     }
 
-    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
+    pub(super) async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
         let mut stream = TcpStream::connect(self.admin).await.unwrap();
         let (host, length) = (self.admin, body.len());
         let request = format!(
@@ -149,7 +149,7 @@ impl Site {
     }
 
     /// Sends an INVITE and waits for its 200; the call then stands.
-    async fn call(&self, call_id: &str) {
+    pub(super) async fn call(&self, call_id: &str) {
         let caller = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let from = caller.local_addr().unwrap();
         caller.send_to(request(from, "INVITE", call_id).as_bytes(), self.sip).await.unwrap();
@@ -167,7 +167,7 @@ impl Site {
     }
 }
 
-fn request(from: SocketAddr, method: &str, call_id: &str) -> String {
+pub(super) fn request(from: SocketAddr, method: &str, call_id: &str) -> String {
     format!(
         "{method} sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK-{call_id}\r\n\
          Max-Forwards: 70\r\nFrom: <sip:alice@example.com>;tag=a\r\nTo: <sip:bob@example.com>\r\n\
@@ -425,6 +425,9 @@ async fn metrics_have_types_and_cumulative_buckets() {
     assert_eq!(of("sarabande_member_state", dead, ",state=\"down\""), 1.0);
     assert_eq!(of("sarabande_member_state", dead, ",state=\"up\""), 0.0);
     assert_eq!(of("sarabande_member_transaction_ends_total", alive, ",outcome=\"success\""), 2.0);
+    assert_eq!(of("sarabande_member_requests_total", alive, ",method=\"INVITE\""), 2.0);
+    assert_eq!(of("sarabande_member_requests_total", alive, ",method=\"BYE\""), 0.0);
+    assert_eq!(of("sarabande_member_responses_total", alive, ",status=\"200\""), 2.0);
     assert_eq!(samples["sarabande_sessions{state=\"active\"}"], 2.0);
     assert_eq!(samples["sarabande_decisions_total{why=\"policy\"}"], 2.0);
     assert_eq!(samples["sarabande_drops_total{reason=\"not_sip\"}"], 0.0);
@@ -451,6 +454,23 @@ async fn metrics_have_types_and_cumulative_buckets() {
     assert!(seconds > 0.0 && seconds < 60.0, "seconds, not microseconds: {seconds}");
 }
 
+#[tokio::test]
+async fn the_process_tells_what_it_takes() {
+    let site = Site::start().await;
+    let before = samples(&site.ask("GET", "/metrics").await.body);
+    let after = samples(&site.ask("GET", "/metrics").await.body);
+    let start = "process_start_time_seconds";
+    // Standard input, output and error, two sockets for calls, the admin interface and this connection to it.
+    assert!(after["process_open_fds"] >= 7.0 && after["process_open_fds"] <= after["process_max_fds"]);
+    assert_eq!(after[start], before[start], "it is the same process");
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
+    assert!(after[start] < now && after[start] > 1.7e9, "{}", after[start]);
+    assert!(after["process_threads"] >= 2.0, "a thread a shard");
+    let (resident, all) = (after["process_resident_memory_bytes"], after["process_virtual_memory_bytes"]);
+    assert!(resident > 1e6 && resident < all, "{resident} of {all}");
+    assert!(after["process_cpu_seconds_total"] >= before["process_cpu_seconds_total"]);
+}
+
 /// Every word in backticks of the user's page, without what follows the first blank or bracket.
 fn documented() -> BTreeSet<&'static str> {
     let page = include_str!("../../../../docs/admin.md");
@@ -458,7 +478,7 @@ fn documented() -> BTreeSet<&'static str> {
 }
 
 /// All keys of a JSON value, at any depth.
-fn keys(value: &Value, found: &mut BTreeSet<String>) {
+pub(super) fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
@@ -502,8 +522,11 @@ async fn the_documentation_names_every_metric_label_and_key() {
     let documented = documented();
     let families: BTreeSet<_> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    let described: BTreeSet<_> =
-        documented.iter().copied().filter(|word| word.starts_with("sarabande_")).collect();
+    let described = documented
+        .iter()
+        .copied()
+        .filter(|word| word.starts_with("sarabande_") || word.starts_with("process_"));
+    let described: BTreeSet<_> = described.collect();
     assert_eq!(families, described);
     // Of each label with a fixed set of values, all values.
     for label in ["state", "reason", "why", "operation", "outcome"] {

@@ -1,5 +1,6 @@
 //! All figures as Prometheus reads them. What each means is in `docs/admin.md`; a test holds the two together.
 
+mod process;
 mod text;
 
 use super::view::{Name, ended};
@@ -8,6 +9,7 @@ use balance::Why;
 use node::{Drop, ProxyReport};
 use std::collections::BTreeMap;
 use text::Page;
+use wire::Method;
 
 /// Upper bounds of response times in microseconds: from a loopback to a callee who lets it ring.
 const TIMES: [u64; 18] = [
@@ -42,7 +44,8 @@ const STATES: [&str; 8] = ["up", "slow-start", "ejected", "paused", "full", "dra
 pub(super) fn page(figures: &Figures) -> String {
     let Figures { totals, pool, members, names } = figures;
     let mut page = Page::default();
-    process(&mut page, totals);
+    general(&mut page, totals);
+    process::put(&mut page, totals.uptime_seconds);
     messages(&mut page, totals);
     shards(&mut page, &totals.shards);
     if let Some(report) = &totals.proxy {
@@ -69,7 +72,7 @@ fn names(page: &mut Page, names: &[Name]) {
     }
 }
 
-fn process(page: &mut Page, totals: &Totals) {
+fn general(page: &mut Page, totals: &Totals) {
     page.gauge("sarabande_build_info", "Always 1; the label says which version runs.")
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     page.gauge("sarabande_policy_info", "Always 1; the label says which policy chooses.")
@@ -220,6 +223,20 @@ fn member_history(page: &mut Page, members: &Members<'_>) {
         let mut family = page.counter(name, help);
         for member in members {
             family.sample(&labels(member), value(member.1));
+        }
+    }
+    let name = "sarabande_member_requests_total";
+    let mut requests = page.counter(name, "Requests sent to it, repetitions included.");
+    for member in members {
+        for (method, count) in Method::ALL.into_iter().zip(member.1.stats.requests) {
+            requests.sample(&with(labels(member), "method", method.name()), count);
+        }
+    }
+    let name = "sarabande_member_responses_total";
+    let mut responses = page.counter(name, "Responses that came from it, repetitions included.");
+    for member in members {
+        for (status, count) in member.1.stats.responses.iter() {
+            responses.sample(&with(labels(member), "status", &status.to_string()), count);
         }
     }
     let name = "sarabande_member_transaction_ends_total";

@@ -1,0 +1,69 @@
+//! What the process takes of the machine, under the names that Prometheus's client libraries give it.
+
+use super::text::Page;
+use procfs::process::{LimitValue, Process};
+use procfs::{ProcResult, page_size, ticks_per_second};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// Adds them to the page. They are missing where the system does not tell (no `/proc`).
+pub(super) fn put(page: &mut Page, uptime_seconds: f64) {
+    if let Ok(usage) = Usage::now() {
+        usage.put(page);
+    }
+    page.gauge("process_start_time_seconds", "When the process started, in seconds since 1970.")
+        .sample(&[], start_time(uptime_seconds));
+}
+
+/// The same at each scrape, also after the clock was set: another value means another process.
+fn start_time(uptime_seconds: f64) -> f64 {
+    static START: OnceLock<f64> = OnceLock::new();
+    *START.get_or_init(|| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        now.as_secs_f64() - uptime_seconds
+    })
+}
+
+struct Usage {
+    processor_seconds: f64,
+    resident_bytes: u64,
+    virtual_bytes: u64,
+    threads: i64,
+    open_files: usize,
+    /// `None` for no limit.
+    most_files: Option<u64>,
+}
+
+impl Usage {
+    fn now() -> ProcResult<Self> {
+        let process = Process::myself()?;
+        let stat = process.stat()?;
+        Ok(Self {
+            processor_seconds: (stat.utime + stat.stime) as f64 / ticks_per_second() as f64,
+            resident_bytes: stat.rss * page_size(),
+            virtual_bytes: stat.vsize,
+            threads: stat.num_threads,
+            open_files: process.fd_count()?,
+            most_files: match process.limits()?.max_open_files.soft_limit {
+                LimitValue::Value(most) => Some(most),
+                LimitValue::Unlimited => None,
+            },
+        })
+    }
+
+    fn put(&self, page: &mut Page) {
+        page.counter("process_cpu_seconds_total", "Processor time of all threads, the kernel's included.")
+            .sample(&[], self.processor_seconds);
+        page.gauge("process_resident_memory_bytes", "Memory that is in use.")
+            .sample(&[], self.resident_bytes);
+        page.gauge("process_virtual_memory_bytes", "Addresses that are in use.")
+            .sample(&[], self.virtual_bytes);
+        page.gauge("process_threads", "Threads.").sample(&[], self.threads);
+        page.gauge("process_open_fds", "Open file descriptors.").sample(&[], self.open_files);
+        let mut most = page.gauge("process_max_fds", "Most open file descriptors.");
+        match self.most_files {
+            Some(count) => most.sample(&[], count),
+            None => most.sample(&[], "+Inf"),
+        }
+    }
+}
