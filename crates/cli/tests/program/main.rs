@@ -3,6 +3,7 @@
 mod errors;
 mod examples;
 mod manual;
+mod monitoring;
 mod pipes;
 mod running;
 mod watch;

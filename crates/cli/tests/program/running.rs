@@ -1,7 +1,8 @@
 //! Processes of the program under test, each on ports of its own, that end with their test.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -39,6 +40,16 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         assert!(start.elapsed() < LIMIT, "waited {LIMIT:?} in vain: {what}");
         sleep(Duration::from_millis(20));
     }
+}
+
+/// What an admin interface answers on this path.
+pub(crate) fn get(admin: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(admin).expect("something listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it takes the request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers in UTF-8");
+    answer.split_once("\r\n\r\n").expect("it speaks HTTP").1.to_owned()
 }
 
 /// An address of loopback that was free a moment ago, for UDP and TCP.
