@@ -58,18 +58,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Members) -> String {
-    let Health { version, policy, accepting, .. } = health;
-    let members_named = plural(health.members as u64, "member");
-    let new_calls = if health.stopping {
-        "stopping: no new calls are taken".to_owned()
-    } else if health.last_resort > 0 {
-        format!(
-            "no member is known to take new calls: they go to {} of {members_named} all the same",
-            health.last_resort
-        )
-    } else {
-        format!("new calls go to {accepting} of {members_named}")
-    };
+    let Health { version, policy, .. } = health;
+    let new_calls = new_calls(health);
     let up = span(health.uptime_seconds);
     let down = members.iter().filter(|member| member.state == "down").map(|member| {
         let since = span(member.since_change_seconds);
@@ -97,6 +87,19 @@ fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Membe
         deaf.collect::<String>(),
         names.iter().filter_map(trouble).collect::<String>()
     )
+}
+
+/// Where new calls go.
+fn new_calls(health: &Health) -> String {
+    let members = plural(health.members as u64, "member");
+    if health.stopping {
+        "stopping: no new calls are taken".to_owned()
+    } else if health.last_resort > 0 {
+        let tried = health.last_resort;
+        format!("no member is known to take new calls: they go to {tried} of {members} all the same")
+    } else {
+        format!("new calls go to {} of {members}", health.accepting)
+    }
 }
 
 /// What is the matter with a name, if anything is.

@@ -1,7 +1,7 @@
 //! The picture of a running server, made of the demo's parts.
 
 use super::watch::{Role, Scene};
-use super::{plural, span, trouble};
+use super::{new_calls, span, trouble};
 use crate::picture::{ACCENT, Columns, DIM, Top, area, block, draw_keys, draw_members};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -73,8 +73,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
         None => {
             let all = health.accepting == health.members;
             let colour = if all { Color::Green } else { Color::Yellow };
-            let members = plural(health.members as u64, "member");
-            (format!("new calls go to {} of {members}", health.accepting), colour)
+            (new_calls(health), colour)
         }
     };
     let text = vec![Text::from(first), Text::from(text).fg(colour)];

@@ -1,7 +1,7 @@
 //! `status --watch`: asks the server each second and shows what it says, until somebody quits.
 
 use super::view;
-use super::{label, plural, state};
+use super::{label, new_calls, plural, state};
 use crate::admin::Target;
 use crate::picture::{Key, Line, Rate, Screen, Tracks};
 use crate::print;
@@ -140,7 +140,7 @@ impl Scene {
         if let Some((_, why)) = &self.silence {
             return why.replace('\n', " ");
         }
-        let Health { accepting, members, reasons, stopping, .. } = &self.answer.health;
+        let Health { reasons, stopping, .. } = &self.answer.health;
         match &self.answer.role {
             Role::Proxy(proxy) => format!(
                 "{} unanswered, {:.0} forwarded/s, {:.0} refused/s{}",
@@ -154,11 +154,9 @@ impl Scene {
                 let new: f64 = self.lines.iter().map(|line| line.past.calls_per_second).sum();
                 let before = if reasons.is_empty() { "" } else { "; " };
                 let reasons = reasons.join("; ");
-                let members = plural(*members as u64, "member");
+                let new_calls = new_calls(&self.answer.health);
                 let calls = plural(calls, "call");
-                format!(
-                    "new calls go to {accepting} of {members}: {calls} in progress, {new:.0} new/s{before}{reasons}"
-                )
+                format!("{new_calls}: {calls} in progress, {new:.0} new/s{before}{reasons}")
             }
         }
     }
