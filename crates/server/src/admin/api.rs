@@ -1,7 +1,7 @@
 //! What each path answers. Success is JSON, failure a line of text.
 
 use super::metrics;
-use super::view::{Explanation, Health, Members, Proxy, Reloaded, Session};
+use super::view::{Explanation, Health, Members, Proxy, Reloaded, Session, Stopping};
 use crate::Handle;
 use crate::handle::GONE;
 use axum::body::Bytes;
@@ -10,7 +10,6 @@ use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Where an explained request comes from unless the query says otherwise; only members and sisters are special.
@@ -165,10 +164,10 @@ async fn reload(State(handle): State<Handle>, uri: Uri) -> Result<Json<Reloaded>
     Ok(Json(Reloaded { needs_restart }))
 }
 
-async fn stop(State(handle): State<Handle>, uri: Uri) -> Result<Json<Value>, Failure> {
+async fn stop(State(handle): State<Handle>, uri: Uri) -> Result<Json<Stopping>, Failure> {
     let [] = parameters(&uri, [])?;
     handle.stop();
-    Ok(Json(json!({ "stopping": true })))
+    Ok(Json(Stopping { stopping: true }))
 }
 
 async fn explain(

@@ -13,6 +13,8 @@
 mod api;
 mod guard;
 mod metrics;
+#[cfg(test)]
+mod openapi;
 mod serve;
 #[cfg(test)]
 mod tests;

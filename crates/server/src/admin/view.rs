@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 
 /// `GET /api/health`
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Health {
     /// What the process is: `pool` or `proxy`.
     pub role: String,
@@ -37,6 +38,7 @@ pub struct Health {
 
 /// `GET /api/members`; drain and undrain answer with the members that were meant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Members {
     /// Former members too, until they are forgotten.
     pub members: Vec<Member>,
@@ -46,6 +48,7 @@ pub struct Members {
 
 /// A name that the configuration has as a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Name {
     /// As the configuration has it.
     pub name: String,
@@ -57,6 +60,7 @@ pub struct Name {
 
 /// One member or former member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "four different things that users ask for")]
 pub struct Member {
     /// As the configuration names it.
@@ -115,6 +119,7 @@ pub struct Member {
 
 /// Response times in milliseconds; `null` when there are none. Good to 1 %.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Times {
     /// How many.
     pub count: u64,
@@ -130,6 +135,7 @@ pub struct Times {
 
 /// Occupancy in transactions; `null` when none has arrived.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Occupancy {
     /// Mean.
     pub mean: Option<f64>,
@@ -145,6 +151,7 @@ pub struct Occupancy {
 
 /// `GET /api/sessions`
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sessions {
     /// In progress, all shards.
     pub active: usize,
@@ -158,6 +165,7 @@ pub struct Sessions {
 
 /// One thread's part.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Shard {
     /// In progress.
     pub active: usize,
@@ -169,6 +177,7 @@ pub struct Shard {
 
 /// `GET /api/sessions?call_id=X`
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Session {
     /// The Call-ID asked for.
     pub call_id: String,
@@ -184,6 +193,7 @@ pub struct Session {
 
 /// `GET /api/proxy`
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Proxy {
     /// Where requests go.
     pub next: Vec<NextHop>,
@@ -209,6 +219,7 @@ pub struct Proxy {
 
 /// One next hop.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NextHop {
     /// Where it is.
     pub address: SocketAddr,
@@ -237,13 +248,23 @@ impl From<&ProxyReport> for Proxy {
 
 /// `POST /api/reload`
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reloaded {
     /// What changed in the file but needs a restart.
     pub needs_restart: Vec<String>,
 }
 
+/// `POST /api/stop`
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Stopping {
+    /// No new calls are taken.
+    pub stopping: bool,
+}
+
 /// `POST /api/explain`
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// The member that the request would go to; `null` when to none.
     pub member: Option<SocketAddr>,
@@ -262,6 +283,7 @@ pub struct Explanation {
 
 /// One member at the moment of a choice.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Candidate {
     /// Its address.
     pub member: SocketAddr,
