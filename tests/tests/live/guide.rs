@@ -40,7 +40,7 @@ fn the_guide_shows_what_its_command_prints() {
     let file = file.to_str().expect("a path in UTF-8");
     let (status, output) = Tool::run(&field, &["sim", "run", file, "--vary", "calls.main.rate=200..320/20"]);
     assert!(status.success(), "{status}\n{output}");
-    let printed: String = output.lines().map(|line| format!("    {}\n", line.trim_end())).collect();
+    let printed = output.lines().fold(String::new(), |page, line| page + "    " + line.trim_end() + "\n");
     let path = root.join("docs/will-my-cluster-survive.md");
     let page = fs::read_to_string(&path).expect("the guide is there");
     let (before, rest) = page.split_once(VARIED).expect("the guide shows the command");
