@@ -78,7 +78,7 @@ macro_rules! print_line {
     ($($format:tt)*) => { $crate::print::line(format_args!($($format)*)) };
 }
 
-/// [`note`](crate::print::note) with a format.
+/// [`note`] with a format.
 macro_rules! print_note {
     ($($format:tt)*) => { $crate::print::note(format_args!($($format)*)) };
 }
