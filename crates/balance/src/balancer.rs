@@ -28,6 +28,8 @@ pub struct Settings {
     pub linger: Duration,
     /// The longest rest after a 503, whatever Retry-After says.
     pub max_rest: Duration,
+    /// Whether an INVITE that its node fails keeps its lease for as long as one takes that succeeds.
+    pub hold_failures: bool,
 }
 
 impl Default for Settings {
@@ -39,6 +41,7 @@ impl Default for Settings {
             call_lifetime: Duration::from_hours(4),
             linger: Duration::from_secs(32),
             max_rest: Duration::from_mins(1),
+            hold_failures: true,
         }
     }
 }

@@ -418,7 +418,10 @@ impl Books {
     fn close_failed(&mut self, now: Instant, key: u32, status: u16) {
         let open = &self.transactions[key];
         let until = open.started + self.mean_success;
-        let holds = open.begins && Outcome::of(status) == Some(Outcome::ServerFailure) && until > now;
+        let holds = self.settings.hold_failures
+            && open.begins
+            && Outcome::of(status) == Some(Outcome::ServerFailure)
+            && until > now;
         if !holds || !self.leases.is_live(&open.lease) {
             return self.close(key, EndReason::Failure);
         }

@@ -220,7 +220,8 @@ impl Default for RawProbe {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawOutlier {
-    /// Whether outliers are ejected.
+    /// Whether outliers are ejected, and an INVITE that a server fails counts for its load as long as one takes that
+    /// succeeds.
     pub(crate) enabled: Setting<Flag>,
     /// Time over which shares of failures are counted.
     pub(crate) interval: Setting<Time<100, HOUR>>,

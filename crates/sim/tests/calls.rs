@@ -40,7 +40,7 @@ fn a_light_load_completes_every_call_and_leaves_nothing() {
 fn a_link_to_the_servers_carries_their_answers_too() {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
     let mut scenario = topology_1(160.0, 5.0, 100);
-    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: true };
+    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: true, outlier: true };
     scenario.groups = vec![group("balancer", policy), group("server", Role::Server)];
     scenario.streams[0].path = vec![0, 1];
     let answered_after = |delay: u64| {
@@ -68,7 +68,7 @@ fn a_link_to_the_servers_carries_their_answers_too() {
 fn answers_to_what_a_callee_asks_are_work_for_its_server() {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
     let mut scenario = topology_1(160.0, 5.0, 100);
-    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: false };
+    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: false, outlier: true };
     scenario.groups = vec![group("balancer", policy), group("server", Role::Server)];
     let stream = &mut scenario.streams[0];
     (stream.path, stream.answer) = (vec![0, 1], Duration::from_secs(2));

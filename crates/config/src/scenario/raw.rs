@@ -126,6 +126,9 @@ pub(super) struct RawHost {
     /// Whether each of those servers is asked by OPTIONS every 2 s whether it lives, and gets no new calls after two
     /// probes without an answer. Only for a balancer.
     pub(super) probes: Setting<Flag>,
+    /// Whether a server that fails calls which the others do not fail gets no new calls for a while (`[pool.NAME.outlier]`
+    /// in the configuration of the server). Only for a balancer.
+    pub(super) outlier: Setting<Flag>,
     /// How a proxy chooses among the hosts that come next on the path. Only for a proxy.
     pub(super) select: Setting<Choice<Select>>,
     /// Processors each; `capacity` is that of all together.
@@ -151,6 +154,7 @@ impl Default for RawHost {
             policy: "tlwl".into(),
             weights: BTreeMap::new(),
             probes: true.into(),
+            outlier: true.into(),
             select: "random".into(),
             workers: 1.into(),
             buffer: 1000.into(),
@@ -368,7 +372,7 @@ impl Default for RawLink {
     }
 }
 
-/// What happens to one host. Exactly one of `restart`, `slowdown` and `stall`.
+/// What happens to one host. Exactly one of `restart`, `slowdown`, `stall` and `failing`.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["host", "at"]))]
@@ -394,6 +398,10 @@ pub(super) struct RawFault {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Time<1, HOUR>>", extend("x-default" = "none"))]
     pub(super) stall: Option<Setting<Time<1, HOUR>>>,
+    /// From then on it answers this share of new calls with 500, at once and without work; 0 = none. Only for a server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<Part>", extend("x-default" = "none"))]
+    pub(super) failing: Option<Setting<Part>>,
 }
 
 /// Service times on a host that carries `base_capacity`; a host of another capacity scales all of them.

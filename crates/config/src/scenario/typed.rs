@@ -207,6 +207,8 @@ pub enum Role {
         policy: Policy,
         /// Whether it asks its servers by OPTIONS whether they live.
         probes: bool,
+        /// Whether it ejects those that fail what the others do not fail.
+        outlier: bool,
     },
     /// Answers the calls itself.
     Server,
@@ -470,4 +472,6 @@ pub enum What {
     Slowdown(f64),
     /// It stops for this long, and keeps its state.
     Stall(Duration),
+    /// From now on it answers this share of new calls, 0 to 1, with 500, at once and without work.
+    Failing(f64),
 }

@@ -48,14 +48,15 @@ pub(crate) fn books(config: &Config) -> balance::Settings {
             weights.set(Method::parse(name.as_bytes()), weight);
         }
     }
-    let timers = &config.timers;
+    let (timers, health) = (&config.timers, health(config));
     balance::Settings {
         weights,
         transaction_timeout: timers.t1 * 64,
         invite_timeout: timers.invite,
         call_lifetime: timers.call,
         linger: timers.linger,
-        max_rest: health(config).max_rest,
+        max_rest: health.max_rest,
+        hold_failures: health.outlier.enabled,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The figures that can be made, one file a subject: scenarios, sweeps, and the paper's statements as checks.
 
+mod failing;
 mod overload_10;
 mod overload_11;
 mod overload_14;
@@ -117,6 +118,7 @@ pub fn all() -> &'static [Entry] {
         tlwl::SCALING,
         tlwl::OCCUPANCY,
         tlwl::UNEQUAL,
+        failing::FAILING,
     ]
 }
 

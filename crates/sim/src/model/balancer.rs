@@ -3,8 +3,8 @@
 
 use super::message::{CallId, HostId, Letter, Message, Route, Sent, Start, Via, Vias};
 use balance::{
-    CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, Request, Response, Settings, Slot,
-    Why,
+    CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, OutlierSettings, Request,
+    Response, Settings, Slot, Why,
 };
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
@@ -16,6 +16,12 @@ use wire::Method;
 pub(crate) fn probe_settings(timers: &config::scenario::Timers) -> ProbeSettings {
     let (interval, timeout) = (Duration::from_secs(2), Duration::from_millis(1_500));
     ProbeSettings { periodic: true, interval, timeout, t1: timers.t1 }
+}
+
+/// When a server counts as dead, and as an outlier: the server's defaults.
+pub(crate) fn health_settings(probes: bool, outlier: bool) -> HealthSettings {
+    let outlier = OutlierSettings { enabled: outlier, ..OutlierSettings::default() };
+    HealthSettings { regular: probes, outlier, ..HealthSettings::default() }
 }
 
 /// A balancer and the servers behind it.
@@ -55,10 +61,10 @@ impl Balancer {
         capacity: impl Fn(HostId) -> f64,
         policy: Box<dyn balance::Policy>,
         settings: Settings,
+        health: HealthSettings,
         probes: Option<ProbeSettings>,
     ) -> Self {
-        let mut cluster =
-            Cluster::new(HealthSettings { regular: probes.is_some(), ..HealthSettings::default() });
+        let mut cluster = Cluster::new(health);
         let member =
             |host: u16| Member { id: NodeId(host.into()), capacity: capacity(HostId(host)), max_calls: 0 };
         cluster.set_members(now, &servers.clone().map(member).collect::<Vec<_>>());

@@ -151,6 +151,7 @@ impl Host {
                 ledger: Ledger::default(),
                 paid: Ledger::default(),
                 free,
+                failing: 0.0,
                 results,
             },
             cpu,

@@ -16,7 +16,7 @@ mod work;
 mod world;
 
 pub(crate) use agents::{arrivals, holding};
-pub(crate) use balancer::probe_settings;
+pub(crate) use balancer::{health_settings, probe_settings};
 pub(crate) use links::rules;
 pub use measure::{HostResults, Outcomes, Results, StreamResults};
 pub use message::{HOPS_MAX, HostId, Message, Start, Via};

@@ -55,6 +55,8 @@ pub(crate) struct Element {
     pub(crate) paid: Ledger,
     /// Whether its work takes no time.
     pub(crate) free: bool,
+    /// Share of new calls that it answers with 500.
+    pub(crate) failing: f64,
     pub(crate) results: HostResults,
 }
 
@@ -92,7 +94,7 @@ impl Element {
     /// Handles it, and says what that costs on the base server.
     pub(crate) fn message(&mut self, work: &mut Work<'_>, class: Class, message: &Message) -> Duration {
         let now = work.now;
-        let Self { id, role, control, costs, ledger, .. } = self;
+        let Self { id, role, control, costs, ledger, failing, .. } = self;
         match role {
             Role::Proxy(proxy, router) => {
                 ledger.charge(Operation::Scan);
@@ -118,6 +120,11 @@ impl Element {
             Role::Balancer(balancer) => {
                 balancer.handle(now, *id, *message, work.out);
                 costs.message
+            }
+            Role::Server if message.is_initial_invite() && fails(*failing, message) => {
+                let answer = Sent { to: message.top().host, message: message.response(500, *id) };
+                work.out.push(Letter::new(*id, answer));
+                Duration::ZERO
             }
             Role::Server => {
                 let share = match (message.start, message.method) {
@@ -190,6 +197,12 @@ impl Element {
             }
         }
     }
+}
+
+/// Whether a server that fails this share of calls fails this one: the same for all copies of its INVITE.
+fn fails(share: f64, invite: &Message) -> bool {
+    let drawn = invite.call.generation.wrapping_mul(0x9e37_79b9);
+    f64::from(drawn) < share * 2_f64.powi(32)
 }
 
 fn arrived(request: &Message, router: &Router) -> Arrived {

@@ -1,7 +1,7 @@
 //! The world of a run: all hosts, the agents, the ways between them, and the loop that lets time pass.
 
 use super::agents::{Agents, Alarm, Out, Party};
-use super::balancer::{Balancer, probe_settings};
+use super::balancer::{Balancer, health_settings, probe_settings};
 use super::control::Period;
 use super::host::{Host, NEVER};
 use super::links::{network, place};
@@ -318,6 +318,7 @@ impl<'a> World<'a> {
                 let background = self.scenario.groups[fault.group].background;
                 self.hosts[host.index()].slow_down(1.0 - (1.0 - background) * factor);
             }
+            What::Failing(share) => self.hosts[host.index()].element.failing = share,
             What::Restart(length) => {
                 self.hosts[host.index()].fail(now);
                 if let Role::Server = self.hosts[host.index()].element.role {
@@ -431,8 +432,9 @@ fn role(
             let serial = u64::from(life) << 24;
             Role::Proxy(Box::new(proxy::Proxy::new(settings_of_proxy, serial)), router)
         }
-        scenario::Role::Balancer { policy, probes } => {
-            let books = books(policy, &scenario.timers);
+        scenario::Role::Balancer { policy, probes, outlier } => {
+            let books = books(policy, *outlier, &scenario.timers);
+            let health = health_settings(*probes, *outlier);
             let servers = map.after(group);
             let chosen =
                 policy::by_name(policy.name(), 0).expect("the scenario names policies that there are");
@@ -443,14 +445,15 @@ fn role(
                 capacity.map_or(1.0, |capacity| capacity / scenario.costs.base_capacity)
             };
             let probes = probes.then(|| probe_settings(&scenario.timers));
-            Role::Balancer(Box::new(Balancer::new((now, life), servers, capacity, chosen, books, probes)))
+            let life = (now, life);
+            Role::Balancer(Box::new(Balancer::new(life, servers, capacity, chosen, books, health, probes)))
         }
         scenario::Role::Server => Role::Server,
     }
 }
 
 /// The books of a balancer with this policy.
-pub(crate) fn books(policy: &config::Policy, timers: &scenario::Timers) -> balance::Settings {
+pub(crate) fn books(policy: &config::Policy, outlier: bool, timers: &scenario::Timers) -> balance::Settings {
     let mut weights = Weights::default();
     if let config::Policy::Tlwl { weights: configured } = policy {
         for (name, &weight) in configured {
@@ -458,5 +461,11 @@ pub(crate) fn books(policy: &config::Policy, timers: &scenario::Timers) -> balan
         }
     }
     let (transaction_timeout, invite_timeout) = (timers.t1 * 64, timers.c);
-    balance::Settings { weights, transaction_timeout, invite_timeout, ..Default::default() }
+    balance::Settings {
+        weights,
+        transaction_timeout,
+        invite_timeout,
+        hold_failures: outlier,
+        ..Default::default()
+    }
 }

@@ -49,6 +49,9 @@ fn of_fault(scenario: &Scenario, fault: &Fault, events: &mut Vec<(Duration, Stri
             events.push((fault.at, format!("{name} stalls")));
             events.push((fault.at + length, format!("{name} goes on")));
         }
+        What::Failing(share) => {
+            events.push((fault.at, format!("{name} fails {} % of its calls", (share * 1e4).round() / 1e2)));
+        }
         What::Slowdown(share) => {
             events.push((fault.at, format!("{name} at {} %", (share * 1e4).round() / 1e2)));
         }

@@ -184,6 +184,12 @@ fn fault(
             format!("expected a host with a capacity; that of {:?} is unlimited", known[group].name),
         );
     }
+    if let Some(setting) = raw.failing.as_ref().filter(|_| known[group].role != Some(RoleName::Server)) {
+        report.conflict(
+            setting,
+            format!("expected a host that answers calls; {:?} has another role", known[group].name),
+        );
+    }
     Some(Fault { group, host, at: at??, what: what? })
 }
 
@@ -216,16 +222,18 @@ fn what(path: &str, raw: &RawFault, report: &mut Report<'_>) -> Option<What> {
     let restart = raw.restart.as_ref().map(|setting| report.read(setting).map(What::Restart));
     let slowdown = raw.slowdown.as_ref().map(|setting| report.read(setting).map(What::Slowdown));
     let stall = raw.stall.as_ref().map(|setting| report.read(setting).map(What::Stall));
-    let mut things = [restart, slowdown, stall].into_iter().flatten();
+    let failing = raw.failing.as_ref().map(|setting| report.read(setting).map(What::Failing));
+    let mut things = [restart, slowdown, stall, failing].into_iter().flatten();
     match (things.next(), things.next()) {
         (Some(only), None) => only,
         (None, _) => {
-            let remedy = "expected what happens: restart = \"30s\", slowdown = 0.5 or stall = \"2s\"";
+            let remedy =
+                "expected what happens: restart = \"30s\", slowdown = 0.5, stall = \"2s\" or failing = 1";
             report.missing(&format!("{path}.restart"), remedy);
             None
         }
         _ => {
-            let remedy = "expected one of restart, slowdown and stall; give each its own [[fault]]";
+            let remedy = "expected one of restart, slowdown, stall and failing; give each its own [[fault]]";
             report.key_problem(path, remedy);
             None
         }

@@ -142,15 +142,15 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
     }
     if role == RoleName::Balancer {
         let policy = policy(path, &raw.policy, &raw.weights, report);
-        let probes = report.read(&raw.probes);
-        return Some(Role::Balancer { policy: policy?, probes: probes? });
+        let (probes, outlier) = (report.read(&raw.probes), report.read(&raw.outlier));
+        return Some(Role::Balancer { policy: policy?, probes: probes?, outlier: outlier? });
     }
     let remedy = "only a balancer has it; remove this key, or set `role = \"balancer\"`";
     if raw.policy.is_set() {
         report.conflict(&raw.policy, remedy);
     }
-    if raw.probes.is_set() {
-        report.conflict(&raw.probes, remedy);
+    for flag in [&raw.probes, &raw.outlier].into_iter().filter(|flag| flag.is_set()) {
+        report.conflict(flag, remedy);
     }
     let weights = join(path, "weights");
     if report.has(&weights) {

@@ -8,11 +8,11 @@ use config::scenario::{Costs, Fault, Group, Role, Run, Scenario, Spread, Stalls,
 use core::time::Duration;
 
 /// Every policy of the paper and its digest, in the order of the plots.
-pub(super) const POLICIES: [&str; 8] =
+pub(in crate::figures) const POLICIES: [&str; 8] =
     ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl-1.75", "tlwl-2", "rwma"];
 
 /// Calls a second that a server carries (TLWL paper, section IV: "about 300 cps").
-pub(super) const SERVER_CAPACITY: f64 = 300.0;
+pub(in crate::figures) const SERVER_CAPACITY: f64 = 300.0;
 /// Work of an INVITE over that of a BYE (section I: 75 percent more).
 const INVITE_WORK: f64 = 1.75;
 /// Servers of all figures but the one that varies them.
@@ -118,13 +118,24 @@ impl Outcome {
     }
 }
 
-fn costs() -> Costs {
+pub(in crate::figures) fn costs() -> Costs {
     Costs { base_capacity: SERVER_CAPACITY, invite_work: INVITE_WORK, ..Costs::default() }
 }
 
 /// Service times of an INVITE and a BYE in ms: no response can be faster.
 pub(super) fn service_ms() -> [f64; 2] {
     [INVITE_WORK, 1.0].map(|work| 1e3 * work * costs().server_request().as_secs_f64())
+}
+
+/// A balancer with this policy, and so many servers behind it.
+pub(in crate::figures) fn groups(name: &str, count: u16) -> (Group, Group) {
+    let mut balancer = Group::proxies("balancer", 1, SERVER_CAPACITY);
+    // The paper's dispatcher asks nobody whether he lives.
+    balancer.role = Role::Balancer { policy: policy(name), probes: false, outlier: true };
+    balancer.capacities.clear();
+    let mut servers = Group::proxies("server", count, SERVER_CAPACITY);
+    servers.role = Role::Server;
+    (balancer, servers)
 }
 
 fn policy(name: &str) -> config::Policy {
@@ -155,12 +166,7 @@ impl Case {
     }
 
     fn scenario(&self) -> Scenario {
-        let mut balancer = Group::proxies("balancer", 1, SERVER_CAPACITY);
-        // The paper's dispatcher asks nobody whether he lives.
-        balancer.role = Role::Balancer { policy: policy(self.policy), probes: false };
-        balancer.capacities.clear();
-        let mut servers = Group::proxies("server", self.count, SERVER_CAPACITY);
-        servers.role = Role::Server;
+        let (balancer, mut servers) = groups(self.policy, self.count);
         servers.stalls = self.servers.stalls();
         let last = self.count - 1;
         let mut faults = Vec::new();

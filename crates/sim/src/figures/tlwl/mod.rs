@@ -15,6 +15,7 @@ mod response;
 mod runs;
 mod unequal;
 
+pub(super) use cluster::{POLICIES, SERVER_CAPACITY, costs, groups};
 pub(super) use occupancy::OCCUPANCY;
 pub(super) use peak::{PEAK, SCALING};
 pub(super) use response::{BYE, INVITE};

@@ -2,8 +2,7 @@
 
 use super::super::plan::{BalancerPlan, Member, Party, Plan, ProxyPlan, Role, SitePlan};
 use crate::engine::HostId;
-use crate::model::{books, probe_settings};
-use balance::HealthSettings;
+use crate::model::{books, health_settings, probe_settings};
 use config::scenario::{Group, Role as GroupRole, Scenario, Stream, Timers};
 use node::ProbeSettings;
 use std::collections::BTreeMap;
@@ -57,8 +56,8 @@ impl Sites {
                     layer.push(self.answerer(own, Some((path[0], host))));
                     continue;
                 }
-                GroupRole::Balancer { policy, probes } => {
-                    Role::Balancer(self.balancer(policy, *probes, scenario, &next))
+                &GroupRole::Balancer { ref policy, probes, outlier } => {
+                    Role::Balancer(self.balancer(policy, (probes, outlier), scenario, &next))
                 }
                 GroupRole::Proxy if next.is_empty() => {
                     Role::Proxy(proxy(&scenario.timers, vec![self.answerer(format!("{own}-callees"), None)]))
@@ -81,7 +80,7 @@ impl Sites {
     fn balancer(
         &self,
         policy: &config::Policy,
-        probes: bool,
+        (probes, outlier): (bool, bool),
         scenario: &Scenario,
         next: &[Party],
     ) -> BalancerPlan {
@@ -90,9 +89,9 @@ impl Sites {
             shards: 1,
             policy: policy.name(),
             members: next.iter().map(member).collect(),
-            health: HealthSettings::default(),
+            health: health_settings(probes, outlier),
             probes: ProbeSettings { periodic: probes, ..probe_settings(&scenario.timers) },
-            books: books(policy, &scenario.timers),
+            books: books(policy, outlier, &scenario.timers),
         }
     }
 
