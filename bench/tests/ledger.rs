@@ -64,7 +64,7 @@ fn shown(ledger: &Ledger) -> BTreeMap<&'static str, u64> {
 #[test]
 fn a_balancer_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 1e6) };
-    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: false };
+    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: false, outlier: true };
     let model = counted_in_the_model(vec![group("balancer", policy), group("server", Role::Server)]);
     assert_eq!(shown(&model), shown(&counted_live(balancer())?));
     assert_eq!(model[Operation::Forward], 6);
