@@ -178,10 +178,12 @@ pub enum Sign {
         /// Outcomes.
         tally: Tally,
     },
-    /// It is back, and knows nothing of the calls that it had (481).
-    CallsLost {
+    /// It is back, and has answered a request of a call from before.
+    Memory {
         /// The node.
         slot: Slot,
+        /// Whether it knows the call; it does not if it says 481.
+        knows: bool,
     },
     /// It rested, got a call all the same, and answered it.
     Recovered {

@@ -40,7 +40,7 @@ impl From<&Response> for TransactionId {
 
 /// An open transaction: it holds a lease on its node until a final response or its time ends it.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
+#[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
 pub(crate) struct Transaction {
     pub(crate) started: Instant,
     pub(crate) lease: Lease,
@@ -56,6 +56,8 @@ pub(crate) struct Transaction {
     fresh: bool,
     /// Whether any response came.
     pub(crate) answered: bool,
+    /// Whether one came that says more than 100.
+    progressed: bool,
     cancelled: bool,
 }
 
@@ -70,13 +72,6 @@ pub(crate) struct Success {
 /// The mean with a new value in it that weighs a sixteenth; the first value as it is.
 fn ewma(mean: Duration, value: Duration) -> Duration {
     if mean.is_zero() { value } else { (mean * 15 + value) / 16 }
-}
-
-/// Counts what became of a new request.
-fn tally(evidence: &mut [Evidence], signs: &mut Vec<Sign>, now: Instant, slot: Slot, outcome: Outcome) {
-    if let Some(tally) = evidence[slot.index()].ends(now, outcome) {
-        signs.push(Sign::Tally { slot, tally });
-    }
 }
 
 /// Entries expired in one call, so that a burst of expiries never holds up the traffic for more than
@@ -248,6 +243,7 @@ impl Books {
             begins: request.method == Method::Invite && !request.in_dialog,
             fresh: request.direction == Direction::ToPool && !request.in_dialog,
             answered: false,
+            progressed: false,
             cancelled: false,
         });
         session.first = key;
@@ -276,10 +272,11 @@ impl Books {
         };
         let open = &mut self.transactions[key];
         open.answered = true;
-        let (slot, fresh) = (open.lease.slot(), open.fresh);
-        if fresh && let Some(outcome) = Outcome::of(response.status) {
-            tally(&mut self.evidence, &mut self.signs, now, slot, outcome);
+        let slot = open.lease.slot();
+        if let Some(outcome) = Outcome::of(response.status) {
+            self.tally(now, key, outcome);
         }
+        let open = &mut self.transactions[key];
         if response.status < 200 {
             // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
             if open.id.method == Method::Invite && !open.cancelled {
@@ -311,14 +308,29 @@ impl Books {
         success.then_some(Success { slot, started, begins })
     }
 
+    /// Counts what became of a new request.
+    fn tally(&mut self, now: Instant, key: u32, outcome: Outcome) {
+        let open = &mut self.transactions[key];
+        // One that rings does so once, however often it says so.
+        let again = outcome == Outcome::Progress && open.progressed;
+        if !open.fresh || again {
+            return;
+        }
+        let (slot, progressed) = (open.lease.slot(), open.progressed);
+        open.progressed = true;
+        if let Some(tally) = self.evidence[slot.index()].ends(now, outcome, progressed) {
+            self.signs.push(Sign::Tally { slot, tally });
+        }
+    }
+
     /// A node that came back from the dead has kept its calls or lost them: its answers within their dialogs tell.
     fn note_memory(&mut self, at: u32, slot: Slot, dialog: u32, response: &Response) {
         let session = self.table.get(at);
         let tells = response.direction == Direction::ToPool && response.method != Method::Prack;
         if tells && session.has_dialog(dialog) {
             let knows = response.status != 481;
-            if self.evidence[slot.index()].has_lost_calls(session.created, knows) {
-                self.signs.push(Sign::CallsLost { slot });
+            if self.evidence[slot.index()].is_memory(session.created, knows) {
+                self.signs.push(Sign::Memory { slot, knows });
             }
         }
     }
@@ -426,7 +438,6 @@ impl Books {
             return self.close(key, EndReason::Failure);
         }
         let lease = self.unlink(key);
-        self.stats[lease.slot().index()].ended(EndReason::Failure);
         let at = self.held.insert(lease);
         self.held_timers.set(until, at);
     }
@@ -462,7 +473,7 @@ impl Books {
                 self.time_out(now, key);
             } else if let Some((_, at)) = self.held_timers.pop(now) {
                 let lease = self.held.remove(at).expect("a held lease lives as long as its timer");
-                self.leases.end(lease);
+                self.end_transaction(lease, EndReason::Failure);
             } else if let Some(session) = self.table.pop_due(now) {
                 self.forget(session);
             } else {
@@ -476,13 +487,13 @@ impl Books {
     fn time_out(&mut self, now: Instant, key: u32) {
         let open = &self.transactions[key];
         let (at, slot, of) = (open.session, open.lease.slot(), (open.id.method, open.dialog));
-        let fresh_failed = open.fresh && !open.answered;
+        let failed = !open.answered;
         if !open.answered && open.id.direction == Direction::ToPool {
             let silent = self.evidence[slot.index()].is_silent_since(open.started);
             self.signs.push(Sign::NoAnswer { slot, silent });
         }
-        if fresh_failed {
-            tally(&mut self.evidence, &mut self.signs, now, slot, Outcome::Failure);
+        if failed {
+            self.tally(now, key, Outcome::Failure);
         }
         self.close(key, EndReason::TimedOut);
         self.advance(now, at, of, 408);

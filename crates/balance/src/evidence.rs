@@ -23,13 +23,13 @@ pub(crate) struct Evidence {
     tallied: Option<Instant>,
     /// When the node last came back from the dead.
     returned: Option<Instant>,
-    /// Requests in a row, of calls from before that, which it has answered with 481. `None` once it is known whether it
-    /// has kept its calls.
-    unknown: Option<u8>,
+    /// What it said of calls from before that has been told to the cluster so often, which decides whether it has kept
+    /// them; `None` once it has shown here that it has.
+    remembers: Option<u8>,
 }
 
-/// So many calls in a row of which a node knows nothing, after it came back, are all of them.
-const LOST_CALLS: u8 = 3;
+/// So many answers that tell nothing of a call are reported after a node came back.
+const TOLD_MOST: u8 = 16;
 
 /// Least time between two tallies of a node. Server failures in a row are told at once.
 const TALLY_GAP: Duration = Duration::from_millis(500);
@@ -49,37 +49,37 @@ impl Evidence {
         due
     }
 
-    /// What became of a new request. Returns what the cluster is to be told now.
-    pub(crate) fn ends(&mut self, now: Instant, outcome: Outcome) -> Option<Tally> {
-        self.tally.count(outcome);
+    /// What became of a new request; `progressed`: it had been answered provisionally. Returns what the cluster is to be
+    /// told now.
+    pub(crate) fn ends(&mut self, now: Instant, outcome: Outcome, progressed: bool) -> Option<Tally> {
+        self.tally.count(outcome, progressed);
         let due = self.tallied.is_none_or(|tallied| now >= tallied + TALLY_GAP);
         if !due && self.tally.row < ROW {
             return None;
         }
         self.tallied = Some(now);
-        let told = self.tally;
-        self.tally = Tally { row: told.row, ..Tally::default() };
+        let told = core::mem::take(&mut self.tally);
+        // A row that was told of is over: it counts once.
+        self.tally.row = if told.row < ROW { told.row } else { 0 };
         Some(told)
     }
 
     /// The node is back since then.
     pub(crate) fn returns(&mut self, since: Instant) {
         if self.returned != Some(since) {
-            (self.returned, self.unknown) = (Some(since), Some(0));
+            (self.returned, self.remembers) = (Some(since), Some(0));
         }
     }
 
-    /// The node has answered a request of a call that began then, and says that it knows it, or not. Returns whether it has
-    /// lost the calls that it had before it came back.
-    pub(crate) fn has_lost_calls(&mut self, created: Instant, knows: bool) -> bool {
-        let (Some(returned), Some(unknown)) = (self.returned, self.unknown) else { return false };
-        if created >= returned {
-            return false;
+    /// The node has answered a request of a call that began then, and says that it knows it, or not. Returns whether the
+    /// cluster is to be told: of calls from before it came back, and not for ever.
+    pub(crate) fn is_memory(&mut self, created: Instant, knows: bool) -> bool {
+        let (Some(returned), Some(told)) = (self.returned, self.remembers) else { return false };
+        let tells = created < returned && told < TOLD_MOST;
+        if tells {
+            self.remembers = (!knows).then_some(told + 1);
         }
-        let unknown = unknown + 1;
-        let lost = !knows && unknown >= LOST_CALLS;
-        self.unknown = (!knows && !lost).then_some(unknown);
-        lost
+        tells
     }
 
     /// Whether the node has answered nothing since then.

@@ -111,7 +111,8 @@ struct Age {
     before: u32,
 }
 
-/// Whether one count of deaths is not before another. Counts may wrap; nothing is kept for half as many deaths as there are.
+/// Whether one count of deaths is not before another. Counts wrap, and the cluster sees to it that no call is
+/// kept for half of them.
 fn is_since(count: u16, other: u16) -> bool {
     count.wrapping_sub(other).cast_signed() >= 0
 }

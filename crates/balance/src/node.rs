@@ -187,7 +187,7 @@ impl Node {
     /// Whether it gets its share of new calls although it counts as dead: another member has just shown that the pool is
     /// back, and nobody knows yet whether this one is.
     pub fn is_expected(&self, now: Instant) -> bool {
-        self.is_only_silent() && now < self.expected_until
+        self.is_only_silent() && now < self.expected_until && now >= self.asked_until
     }
 
     /// Whether it has rested for long because it asked for that: where no member takes calls, it gets one now and then.

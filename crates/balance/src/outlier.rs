@@ -76,6 +76,8 @@ impl Outcome {
 pub struct Tally {
     /// How many were answered provisionally.
     pub progressed: u32,
+    /// How many of these ended.
+    pub resolved: u32,
     /// How many ended.
     pub ended: u32,
     /// How many of these failed.
@@ -85,7 +87,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn count(&mut self, outcome: Outcome) {
+    /// `progressed`: it had been answered provisionally.
+    pub(crate) fn count(&mut self, outcome: Outcome, progressed: bool) {
+        self.resolved += u32::from(outcome != Outcome::Progress && progressed);
         self.progressed += u32::from(outcome == Outcome::Progress);
         self.ended += u32::from(outcome != Outcome::Progress);
         match outcome {
@@ -100,16 +104,16 @@ impl Tally {
         f64::from(self.failed) / f64::from(self.ended.max(1))
     }
 
-    /// Whether these, of all other members, are those of servers that work.
+    /// Whether these, of all other members, are those of servers that work: more succeeds, or rings still, than fails.
     pub(crate) fn is_sound(&self) -> bool {
-        let succeeded = self.ended - self.failed;
-        succeeded + self.progressed > 0 && succeeded + self.progressed >= self.failed
+        let well = self.ended - self.failed + self.progressed.saturating_sub(self.resolved);
+        well > 0 && well >= self.failed
     }
 
-    /// Whether a member with this is an outlier by its share, beside all `others`; `None` where there is too little to say.
-    pub(crate) fn stands_out(&self, others: &Self, settings: &OutlierSettings) -> Option<bool> {
+    /// Whether a member with this is an outlier by its share, beside all `others`; not where there is too little to say.
+    pub(crate) fn stands_out(&self, others: &Self, settings: &OutlierSettings) -> bool {
         let enough = self.ended >= settings.min_answers && others.ended >= MIN_OTHERS;
-        enough.then(|| self.share() > 0.5 && self.share() > 3.0 * others.share() + 0.1)
+        enough && self.share() > 0.5 && self.share() > 3.0 * others.share() + 0.1
     }
 }
 
@@ -117,6 +121,7 @@ impl AddAssign for Tally {
     /// The row is that of the later one.
     fn add_assign(&mut self, later: Self) {
         self.progressed += later.progressed;
+        self.resolved += later.resolved;
         self.ended += later.ended;
         self.failed += later.failed;
         self.row = later.row;
@@ -135,13 +140,13 @@ mod tests {
     fn what_every_member_gives_is_no_sign() {
         let settings = OutlierSettings::default();
         let judge = |own: Tally, others: Tally| own.stands_out(&others, &settings);
-        assert_eq!(judge(tally(20, 20), tally(100, 100)), Some(false));
-        assert_eq!(judge(tally(20, 20), tally(100, 40)), Some(false), "all have trouble");
-        assert_eq!(judge(tally(20, 20), tally(100, 20)), Some(true));
-        assert_eq!(judge(tally(20, 10), tally(100, 0)), Some(false), "half is not more than half");
-        assert_eq!(judge(tally(20, 11), tally(100, 0)), Some(true));
-        assert_eq!(judge(tally(19, 19), tally(100, 0)), None);
-        assert_eq!(judge(tally(20, 20), tally(4, 0)), None, "nobody to compare with");
+        assert!(!judge(tally(20, 20), tally(100, 100)));
+        assert!(!judge(tally(20, 20), tally(100, 40)), "all have trouble");
+        assert!(judge(tally(20, 20), tally(100, 20)));
+        assert!(!judge(tally(20, 10), tally(100, 0)), "half is not more than half");
+        assert!(judge(tally(20, 11), tally(100, 0)));
+        assert!(!judge(tally(19, 19), tally(100, 0)));
+        assert!(!judge(tally(20, 20), tally(4, 0)), "nobody to compare with");
     }
 
     #[test]
@@ -150,7 +155,7 @@ mod tests {
         for (status, row) in [(500, 1), (580, 2), (503, 2), (180, 2), (404, 0), (502, 1), (504, 2), (200, 0)]
         {
             if let Some(outcome) = Outcome::of(status) {
-                tally.count(outcome);
+                tally.count(outcome, false);
             }
             assert_eq!(tally.row, row, "after {status}");
         }

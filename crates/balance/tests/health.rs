@@ -293,3 +293,18 @@ fn the_operator_brings_a_member_back() {
     assert_eq!(balancer.nodes()[1].refusal(seconds(5), 0), None, "a shard that knows of the rest");
     assert_eq!(news(&mut cluster), [News::Back { slot: Slot(0), cause: Cause::Operator }]);
 }
+
+/// Its 503 says that it wants no calls; that it answers those that it has says nothing else.
+#[test]
+fn a_member_that_refuses_probes_is_not_excused_by_its_answers_to_requests() {
+    let (mut cluster, slot) = (pool(2), Slot(0));
+    let refuse = |cluster: &mut Cluster, s| cluster.refused(seconds(s), slot, seconds(s + 2), false);
+    refuse(&mut cluster, 1);
+    cluster.sign(seconds(2), Sign::Answer { slot });
+    refuse(&mut cluster, 3);
+    assert!(!cluster.nodes()[0].is_up());
+    cluster.sign(seconds(4), Sign::Answer { slot });
+    assert!(!cluster.nodes()[0].is_up());
+    cluster.probed(seconds(5), slot, true);
+    assert!(cluster.nodes()[0].is_up());
+}

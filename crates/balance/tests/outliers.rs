@@ -14,6 +14,8 @@ struct Pool {
     cluster: Cluster,
     balancer: Balancer,
     members: Vec<(u16, Duration)>,
+    /// Whether they ring, twice, before they answer.
+    rings: bool,
     calls: u64,
     /// Answers under way: when, which call.
     under_way: BTreeMap<(Instant, u64), Slot>,
@@ -32,7 +34,7 @@ impl Pool {
         balancer.set_nodes(cluster.nodes());
         let given = vec![0; members.len()];
         let (under_way, news) = (BTreeMap::new(), Vec::new());
-        Self { cluster, balancer, members: members.to_vec(), calls: 0, under_way, given, news }
+        Self { cluster, balancer, members: members.to_vec(), rings: false, calls: 0, under_way, given, news }
     }
 
     /// 20 calls a second.
@@ -53,6 +55,9 @@ impl Pool {
             self.calls += 1;
             let slot = slot_of(self.balancer.request(now, &request(self.calls, Method::Invite, 1)));
             self.given[slot.index()] += 1;
+            for status in [180, 183].into_iter().filter(|_| self.rings) {
+                self.balancer.response(now, &response(self.calls, Method::Invite, 1, status));
+            }
             self.under_way.insert((now + self.members[slot.index()].1, self.calls), slot);
             while self.balancer.expire(now) > 0 {}
             self.heed(now);
@@ -114,10 +119,28 @@ fn a_failed_invite_keeps_its_work_as_long_as_one_that_succeeds() {
 }
 
 #[test]
+fn a_kept_lease_ends_once_when_its_member_dies() {
+    let mut pool = Pool::new(Box::new(RoundRobin::new(0)), &[(500, AT_ONCE)], HealthSettings::default());
+    let mut call = |number, seconds: [u64; 2], status| {
+        let [asked, answered] = seconds.map(|s| Instant::from_millis(s * 1_000));
+        pool.balancer.request(asked, &request(number, Method::Invite, 1));
+        pool.balancer.response(answered, &response(number, Method::Invite, 1, status));
+    };
+    call(1, [0, 5], 200);
+    call(2, [6, 6], 500);
+    pool.cluster.unreachable(Instant::from_millis(7_000), Slot(0));
+    pool.heed(Instant::from_millis(7_000));
+    while pool.balancer.expire(Instant::from_millis(60_000)) > 0 {}
+    let stats = pool.balancer.stats(Slot(0));
+    assert_eq!((stats.transactions, stats.ended.iter().sum::<u64>()), (2, 2));
+}
+
+#[test]
 fn what_every_member_gives_is_no_sign() {
-    for status in [404, 486, 500] {
+    for (status, rings) in [(404, false), (486, true), (500, false), (504, true)] {
         let members = [(status, AT_ONCE); 4];
         let mut pool = Pool::new(Box::new(RoundRobin::new(0)), &members, HealthSettings::default());
+        pool.rings = rings;
         pool.run(0, 60);
         assert_eq!(pool.news, [], "{status}");
     }
@@ -153,11 +176,17 @@ fn ejections_grow_while_it_fails_and_begin_anew_once_it_works() {
     let gaps: Vec<_> = until.windows(2).map(|two| two[1].saturating_since(two[0]).as_secs()).collect();
     assert!((20..23).contains(&gaps[0]) && (30..33).contains(&gaps[1]), "{gaps:?}");
     pool.members[1].0 = 200;
-    pool.run(70, 150);
+    pool.run(70, 120);
     assert_eq!(pool.news.len(), until.len());
     pool.members[1].0 = 500;
-    pool.run(150, 160);
-    let last = lengths(&pool).pop().unwrap().saturating_since(Instant::from_millis(150_000)).as_secs();
+    pool.run(120, 125);
+    let last = lengths(&pool).pop().unwrap().saturating_since(Instant::from_millis(120_000)).as_secs();
+    assert!(last >= 40, "{last} s: still in a row");
+    pool.members[1].0 = 200;
+    pool.run(125, 400);
+    pool.members[1].0 = 500;
+    pool.run(400, 410);
+    let last = lengths(&pool).pop().unwrap().saturating_since(Instant::from_millis(400_000)).as_secs();
     assert!((10..13).contains(&last), "{last} s: the first one again");
 }
 

@@ -113,7 +113,8 @@ fn from_pool() -> impl Strategy<Value = bool> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let status = prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 503, 603]);
+    let status =
+        prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 500, 503, 504, 603]);
     let (call, cseq, slot) = (0..6_u64, 0..4_u32, 0..NODES);
     let pinned = prop::option::weighted(0.2, 0..NODES);
     // Of a branch and of a dialog; one dialog is more than a session tells apart.

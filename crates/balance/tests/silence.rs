@@ -134,10 +134,11 @@ fn calls_are_lost_when_the_member_is_back_and_does_not_know_them() {
     bed.ask(seconds(10), 0, Method::Bye, 481);
     assert_eq!(slot_of(bed.call(seconds(10), 100)), SLOT);
     bed.ask(seconds(10), 1, Method::Info, 481);
-    assert_eq!(bed.load(), (4, 0));
     bed.ask(seconds(10), 2, Method::Update, 481);
-    assert_eq!(bed.load(), (1, 0), "three in a row: only the new call is there");
-    bed.ask(seconds(11), 3, Method::Bye, 481);
+    assert_eq!(bed.load(), (3, 0));
+    bed.ask(seconds(10), 3, Method::Info, 481);
+    assert_eq!(bed.load(), (1, 0), "four in a row: only the new call is there");
+    bed.ask(seconds(11), 4, Method::Bye, 481);
     bed.ask(seconds(11), 100, Method::Bye, 200);
     assert_eq!(bed.load(), (0, 0));
 }
@@ -147,14 +148,47 @@ fn one_answer_shows_that_it_has_kept_them() {
     let mut bed = Bed::full();
     bed.probed(3, false);
     bed.probed(9, true);
-    for (call, status) in [(0, 481), (1, 200), (2, 481), (3, 481)] {
+    for (call, status) in [(0, 200), (1, 481), (2, 481), (3, 481), (4, 481)] {
         // A stranger's requests say nothing.
-        let invented = Request { dialog: 77, ..in_dialog(4, Method::Info, 1_000 + u32::from(status)) };
+        let invented = Request { dialog: 77, ..in_dialog(4, Method::Info, 2 + call as u32) };
         bed.balancer.request(seconds(10), &invented);
         bed.balancer.response(seconds(10), &response(4, Method::Info, invented.cseq, 481));
         bed.ask(seconds(10), call, Method::Info, status);
     }
-    assert_eq!(bed.load(), (2, 0));
+    assert_eq!(bed.load(), (1, 0));
+}
+
+/// One shard of several may have the calls that ended meanwhile.
+#[test]
+fn an_answer_on_another_shard_shows_it_too() {
+    for knows in [true, false] {
+        let mut bed = Bed::full();
+        bed.probed(3, false);
+        bed.probed(9, true);
+        bed.cluster.sign(seconds(10), Sign::Memory { slot: SLOT, knows });
+        for call in 0..4 {
+            bed.ask(seconds(10), call, Method::Info, 481);
+        }
+        assert_eq!(bed.load().0, u32::from(knows));
+    }
+}
+
+/// The count of deaths wraps.
+#[test]
+fn calls_count_however_often_their_member_was_silent() {
+    let mut bed = Bed::full();
+    for _ in 0..40_000 {
+        bed.probed(3, false);
+        bed.probed(3, true);
+    }
+    assert_eq!(bed.load().0, 0, "no call is as old as that");
+    bed.call(seconds(4), 100);
+    assert_eq!(bed.load().0, 1);
+    bed.probed(5, false);
+    bed.probed(5, true);
+    assert_eq!(bed.load().0, 1);
+    bed.ask(seconds(6), 100, Method::Bye, 200);
+    assert_eq!(bed.load(), (0, 0));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::outlier::{ROW, Tally};
 use crate::{Node, Slot};
 use base::Instant;
 use core::fmt;
+use core::time::Duration;
 
 /// Why a member is an outlier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,10 @@ impl fmt::Display for Outlier {
     }
 }
 
+/// An ejection that begins so soon after the last one, beside the length of that, is one in a row: a member that comes back
+/// slowly takes some time to fail again.
+const IN_A_ROW: Duration = Duration::from_mins(1);
+
 impl Cluster {
     /// What a shard has counted of a node's answers since the last time.
     pub(super) fn tallied(&mut self, now: Instant, slot: Slot, tally: Tally) {
@@ -42,11 +47,8 @@ impl Cluster {
     fn end_interval(&mut self, now: Instant) {
         for slot in self.slots() {
             let others = self.others(slot, false);
-            let watch = &mut self.watches[slot.index()];
-            match watch.tally.stands_out(&others, &self.settings.outlier) {
-                Some(true) => self.eject(now, slot, Outlier::ByShare),
-                Some(false) => watch.ejections = 0,
-                None => {}
+            if self.watches[slot.index()].tally.stands_out(&others, &self.settings.outlier) {
+                self.eject(now, slot, Outlier::ByShare);
             }
         }
         for watch in &mut self.watches {
@@ -80,8 +82,11 @@ impl Cluster {
             return;
         }
         let watch = &mut self.watches[slot.index()];
-        watch.ejections += 1;
-        let until = now + (settings.ejection * watch.ejections).min(settings.max_ejection);
+        let length = |ejections: u32| (settings.ejection * ejections).min(settings.max_ejection);
+        let last = length(watch.ejections);
+        let in_a_row = now < self.nodes[slot.index()].ejected_until + last + IN_A_ROW;
+        watch.ejections = if in_a_row { watch.ejections + 1 } else { 1 };
+        let until = now + length(watch.ejections);
         let node = &mut self.nodes[slot.index()];
         node.ejected_until = until;
         node.ejections = node.ejections.saturating_add(1);

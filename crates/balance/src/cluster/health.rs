@@ -46,6 +46,11 @@ pub enum News {
         /// What said so.
         cause: Cause,
     },
+    /// A node is back without the calls that it had.
+    CallsLost {
+        /// The node.
+        slot: Slot,
+    },
     /// A node answers requests and leaves probes unanswered.
     IgnoresProbes {
         /// The node.
@@ -100,6 +105,9 @@ impl fmt::Display for Cause {
     }
 }
 
+/// So many deaths after which a node may have kept calls: far fewer than half of what a count of deaths holds.
+const DEATHS_MOST: u16 = 1 << 14;
+
 /// How long a datagram of a process that is gone may still be under way.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -114,6 +122,11 @@ pub(super) struct Watch {
     contrary: u32,
     /// Whether it has answered a request since the last probe was answered or failed.
     heard: bool,
+    /// Whether it has answered the last probe with 503: then answers to requests do not show that it takes calls.
+    refuses: bool,
+    /// Requests of calls from before its last return that it answered with 481, and no other one. `None` once it is known
+    /// whether it has kept its calls.
+    unknown: Option<u8>,
     /// Probes that failed since the last one was answered although requests were answered meanwhile.
     ignored: u32,
     /// Requests in a row that it left unanswered, and everything else meanwhile.
@@ -126,6 +139,10 @@ pub(super) struct Watch {
     pub(super) ejections: u32,
 }
 
+/// So many calls in a row of which a node knows nothing, after it came back, are all of them. Some calls end while it is
+/// away, and it says the same of these.
+const LOST_CALLS: u8 = 4;
+
 /// Fewer than this make no row.
 const ROW_MIN: u32 = 2;
 
@@ -137,7 +154,7 @@ impl Cluster {
             Sign::Answer { slot } => self.request_answered(now, slot),
             Sign::Pause { slot, until, asked } => self.pause(now, slot, until, asked),
             Sign::Recovered { slot } => self.end_rest(slot),
-            Sign::CallsLost { slot } => self.lose_calls(slot),
+            Sign::Memory { slot, knows } => self.remembers(slot, knows),
             Sign::Tally { slot, tally } => self.tallied(now, slot, tally),
         }
     }
@@ -168,6 +185,7 @@ impl Cluster {
     /// The network said, of a probe, that nobody listens there (ICMP): dead at once, a probe may bring it back.
     pub fn unreachable(&mut self, now: Instant, slot: Slot) {
         self.doubt(slot);
+        self.watches[slot.index()].refuses = false;
         if self.nodes[slot.index()].health == Health::Closed {
             self.nodes[slot.index()].wake();
         } else {
@@ -224,7 +242,7 @@ impl Cluster {
         self.set_doubted(slot, false);
         let needed = if self.settings.regular { self.settings.rise } else { 1 };
         let watch = &mut self.watches[slot.index()];
-        (watch.heard, watch.ignored) = (false, 0);
+        (watch.heard, watch.refuses, watch.ignored) = (false, false, 0);
         if self.nodes[slot.index()].is_up() {
             watch.contrary = 0;
             return;
@@ -238,6 +256,7 @@ impl Cluster {
     fn probe_failed(&mut self, now: Instant, slot: Slot, cause: Cause) {
         let (watch, node) = (&mut self.watches[slot.index()], &mut self.nodes[slot.index()]);
         let heard = core::mem::take(&mut watch.heard);
+        watch.refuses = cause == Cause::ProbesRefused;
         if !node.is_up() {
             watch.contrary = 0;
             node.wake();
@@ -275,6 +294,10 @@ impl Cluster {
         let (watch, node) = (&mut self.watches[slot.index()], &self.nodes[slot.index()]);
         // Where probes are not regular the one under way is given up.
         (watch.heard, watch.unanswered) = (self.settings.regular, 0);
+        if watch.refuses {
+            // It is there, which nobody doubts. It does not want calls, and only the answer to a probe says otherwise.
+            return;
+        }
         if !self.settings.regular || node.answers_probes == Some(false) {
             self.set_doubted(slot, false);
             self.effects.push(Effect::Clear { slot });
@@ -334,10 +357,13 @@ impl Cluster {
         (node.health, node.since) = (health, now);
         if node.is_up() {
             (node.joined, node.ramp) = (now, self.settings.slow_start);
+            watch.unknown = Some(0);
         } else {
             node.wake();
             node.deaths = node.deaths.wrapping_add(1);
-            if health == Health::Closed {
+            // Counts wrap: what is older than half of them would come to life again.
+            let is_old = node.deaths.wrapping_sub(node.lost) >= DEATHS_MOST;
+            if health == Health::Closed || is_old {
                 // Its process is gone, and the calls with it.
                 node.lost = node.deaths;
             }
@@ -348,6 +374,19 @@ impl Cluster {
             self.effects.push(Effect::Note(news));
         }
         self.look_for_life(now);
+    }
+
+    /// A node that is back knows a call from before, or does not.
+    fn remembers(&mut self, slot: Slot, knows: bool) {
+        let watch = &mut self.watches[slot.index()];
+        let Some(unknown) = watch.unknown else { return };
+        let unknown = unknown + 1;
+        let lost = !knows && unknown >= LOST_CALLS;
+        watch.unknown = (!knows && !lost).then_some(unknown);
+        if lost {
+            self.lose_calls(slot);
+            self.effects.push(Effect::Note(News::CallsLost { slot }));
+        }
     }
 
     /// The calls that a node had before it was last found dead are over.

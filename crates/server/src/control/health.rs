@@ -80,10 +80,7 @@ impl Control {
             Sign::Recovered { slot } => {
                 tracing::info!(member = %member(slot), "member has answered a call in its rest, which is over");
             }
-            Sign::CallsLost { slot } => {
-                tracing::info!(member = %member(slot), "member is back without the calls it had: it answers 481");
-            }
-            Sign::Pause { .. } | Sign::Answer { .. } | Sign::Tally { .. } => {}
+            Sign::Pause { .. } | Sign::Answer { .. } | Sign::Tally { .. } | Sign::Memory { .. } => {}
         }
     }
 
@@ -111,6 +108,10 @@ impl Control {
                 remark.last_change = now;
                 tracing::info!(member = %remark.address, reason = %cause, "member is back");
             }
+            News::CallsLost { slot } => tracing::info!(
+                member = %self.remarks[slot.index()].address,
+                "member is back without the calls it had: it answers 481"
+            ),
             News::IgnoresProbes { slot } => tracing::warn!(
                 member = %self.remarks[slot.index()].address,
                 "member answers calls but not OPTIONS: from now on only unanswered calls and closed ports tell that it is \

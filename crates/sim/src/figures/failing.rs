@@ -182,7 +182,7 @@ impl Runs {
             ),
             Claim::check(
                 source,
-                "With it every policy loses a few calls at first, and then one trial after each ejection.",
+                "With it every policy loses a few calls at first, and then a few after each ejection.",
                 format!(
                     "{} within {after} s. The check asks for less than 2 % of each.",
                     self.listed(&POLICIES, true)
