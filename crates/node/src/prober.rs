@@ -68,9 +68,11 @@ impl Prober {
     ) -> Option<SocketAddr> {
         let message = wire::scan(bytes).ok()?;
         let status = message.status().filter(|&status| status >= 200)?;
+        // Anybody may send here: what cannot be an answer is not compared with every member's probe.
+        let mark = mark_of(message.call_id())?;
         let (marks, mut elsewhere) = (self.marks, None);
         let is_it = |ask: &Ask<SocketAddr>| {
-            let is_it = message.call_id() == call_id(marks.of(ask)).as_bytes();
+            let is_it = mark == marks.of(ask);
             let is_there = ask.address.ip() == from.ip();
             if is_it && !is_there {
                 elsewhere = Some(ask.address);
@@ -135,6 +137,13 @@ impl Marks {
 /// A Call-ID of its own for each probe (RFC 3261 §8.1.1.4): some servers take the same one again for the old call.
 fn call_id(mark: u64) -> String {
     format!("probe-{mark:016x}")
+}
+
+/// The mark in such a Call-ID.
+fn mark_of(call_id: &[u8]) -> Option<u64> {
+    let digits = call_id.strip_prefix(b"probe-")?;
+    let is_mark = digits.len() == 16 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    is_mark.then(|| u64::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()).flatten()
 }
 
 /// One branch a probe: what is sent again is the same transaction.

@@ -2,12 +2,12 @@
 //! outlive a restart without anybody having to think of keys, and that of the admin interface.
 
 use crate::admin::token;
+use crate::whole;
 use config::Config;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Where the secret of the configuration at `path` is kept: `sarabande.toml` has `sarabande.key`.
@@ -46,27 +46,18 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
     }
     let key = random()?;
     // Whole under another name first: a crash, or a full disk, must not leave half a key where it is looked for.
-    let draft = file.with_added_extension(std::process::id().to_string());
-    let kept = write(&draft, key).and_then(|()| std::fs::hard_link(&draft, file));
+    let draft = whole::draft(file, &format!("{:032x}", u128::from_be_bytes(key)))?;
+    let kept = std::fs::hard_link(&draft, file);
     let _ = std::fs::remove_file(&draft);
     match kept {
         // Another process was faster: both are to use the same.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(file),
         Err(error) => Err(error),
         Ok(()) => {
-            // The directory has the name. Not every file system can be told to keep that; the key is there anyway.
-            let _ = file.parent().map(|parent| File::open(parent).and_then(|parent| parent.sync_all()));
+            whole::settle(file);
             Ok(key)
         }
     }
-}
-
-fn write(file: &Path, key: [u8; 16]) -> io::Result<()> {
-    // Left behind by a process that had the same number.
-    let _ = std::fs::remove_file(file);
-    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-    writeln!(new, "{:032x}", u128::from_be_bytes(key))?;
-    new.sync_all()
 }
 
 fn read(file: &Path) -> io::Result<[u8; 16]> {

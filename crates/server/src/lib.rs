@@ -15,6 +15,7 @@ mod run;
 mod shards;
 pub mod socket;
 mod token_time;
+mod whole;
 
 pub use clock::Clock;
 pub use handle::Handle;

@@ -1,6 +1,7 @@
 //! The clocks of the tokens, kept beside the configuration: what [`node::TokenClock`] decides, held to machine and disk.
 
 use crate::clock::Clock;
+use crate::whole;
 use node::{ClockChange, KeptClock, OtherClock, TokenClock};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -48,8 +49,7 @@ impl TokenTime {
         let boot_id = boot_id.trim().to_owned();
         let kept = file.as_deref().and_then(read);
         let kept = kept.map(|Kept { boot_id: of, up, boot, other }| KeptClock {
-            // Without an id, no boot is known to be the same.
-            is_same_boot: of == boot_id && !of.is_empty(),
+            is_same_boot: is_same_boot((&of, up), (&boot_id, Clock::reading().up)),
             up,
             clock: TokenClock { boot, other: other.map(|(boot, until)| OtherClock { boot, until }) },
         });
@@ -106,6 +106,13 @@ impl TokenTime {
     }
 }
 
+/// Whether the machine has not booted between two moments, by the id of the boot and the seconds since it. Without an id
+/// (`/proc/sys` may be hidden) the seconds alone tell, which may take a later boot for the same one: then the time of the
+/// tokens is behind by the time that the machine was off, and is put right as after a clock that was set.
+fn is_same_boot((before, up_before): (&str, i64), (now, up): (&str, i64)) -> bool {
+    before == now && (!now.is_empty() || up >= up_before)
+}
+
 fn tell(change: Option<ClockChange>, lifetime: Duration) {
     match change {
         None => {}
@@ -146,20 +153,28 @@ fn read(file: &Path) -> Option<Kept> {
     kept
 }
 
-/// Whole or not at all: a crash must not leave half of it.
+/// Whole or not at all, also where the power fails: half of it would be believed as little as none.
 fn write(file: &Path, kept: &Kept) -> io::Result<()> {
-    let draft = file.with_added_extension(std::process::id().to_string());
     let text = serde_json::to_string(kept).map_err(io::Error::other)?;
-    let written = std::fs::write(&draft, text + "\n").and_then(|()| std::fs::rename(&draft, file));
+    let draft = whole::draft(file, &text)?;
+    let written = std::fs::rename(&draft, file);
     if written.is_err() {
         let _ = std::fs::remove_file(&draft);
     }
+    whole::settle(file);
     written
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_the_id_of_the_boot_the_time_since_it_tells() {
+        assert!(is_same_boot(("a", 50), ("a", 60)));
+        assert!(!is_same_boot(("a", 50), ("b", 60)) && !is_same_boot(("a", 50), ("", 60)));
+        assert!(is_same_boot(("", 50), ("", 60)) && !is_same_boot(("", 50), ("", 40)));
+    }
 
     #[test]
     fn the_time_is_kept_and_what_is_none_is_not_believed() {

@@ -1,7 +1,7 @@
 //! The admin interface: open to its operator, closed to strangers, and not to be blocked.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
@@ -56,6 +56,14 @@ fn strangers_need_the_token() {
     assert_eq!(balancer.ended(), None);
     for open in ["/healthz", "/readyz"] {
         assert_eq!(status_of(request(address, "GET", open)), 200, "{open}");
+        // One answer for a connection: a few strangers that ask on and on would keep the operator out.
+        let mut stream = TcpStream::connect(address).expect("it takes connections");
+        let asked = format!("GET {open} HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(3);
+        stream.write_all(asked.as_bytes()).expect("it reads");
+        let mut answers = Vec::new();
+        // Closing with requests unread may reset the connection.
+        let _ = stream.read_to_end(&mut answers);
+        assert_eq!(String::from_utf8_lossy(&answers).matches("HTTP/1.1 ").count(), 1, "{open}");
     }
     let right = format!("Authorization: Bearer {token}\r\n");
     assert_eq!(status_of(request_with(address, "GET", "/metrics", &right)), 200);

@@ -28,7 +28,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut failed = false;
     loop {
         match remaining(target) {
-            Ok(text) => {
+            Ok(None) => {
+                progress.show("stopped; another process takes calls now".to_owned())?;
+                return progress.end();
+            }
+            Ok(Some(text)) => {
                 failed = false;
                 progress.show(format!("stopping, no new calls are taken: {text}"))?;
                 if !wait {
@@ -49,13 +53,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// What the server still has to do.
-fn remaining(target: &Target) -> Result<String> {
+/// What the server still has to do; nothing is known of it where another one answers in its place, started anew.
+fn remaining(target: &Target) -> Result<Option<String>> {
     let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
+    if !health.stopping {
+        return Ok(None);
+    }
     if health.role == "proxy" {
         let proxy: Proxy = target.get("/api/proxy")?;
-        return Ok(plural(proxy.unanswered as u64, "unanswered request"));
+        return Ok(Some(plural(proxy.unanswered as u64, "unanswered request")));
     }
     let members: Members = target.get(MEMBERS)?;
-    Ok(left(&members.members))
+    Ok(Some(left(&members.members)))
 }

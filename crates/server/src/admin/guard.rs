@@ -4,7 +4,7 @@
 use super::token;
 use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use config::Bearer;
@@ -34,11 +34,18 @@ pub(super) async fn check(
         return (StatusCode::FORBIDDEN, why).into_response();
     }
     let is_open = OPEN.contains(&request.uri().path());
-    if token.is_some_and(|token| !is_open && !shows(&token, request.headers())) {
+    let is_stranger = token.is_some_and(|token| !shows(&token, request.headers()));
+    let mut answer = if is_stranger && !is_open {
         let ask = [(header::WWW_AUTHENTICATE, "Bearer")];
-        return (StatusCode::UNAUTHORIZED, ask, NO_TOKEN).into_response();
+        (StatusCode::UNAUTHORIZED, ask, NO_TOKEN).into_response()
+    } else {
+        next.run(request).await
+    };
+    if is_stranger {
+        // One request and no more: else a few strangers could keep all connections busy without end.
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    next.run(request).await
+    answer
 }
 
 const NO_TOKEN: &str = "a token is needed here, as `Authorization: Bearer TOKEN`: that of [admin] in the configuration, or \

@@ -63,7 +63,7 @@ pub(super) async fn serve(listener: TcpListener, app: Router, limits: Limits) {
         while tasks.try_join_next().is_some() {}
         open.retain(|connection| !connection.task.is_finished());
         if open.len() >= limits.connections && !close_idle(&mut open) {
-            // Each is answering, which takes a limited time.
+            // Each is answering, which takes a limited time, and those of strangers end with it.
             let _ = tasks.join_next().await;
         }
         let busy = Arc::<AtomicBool>::default();

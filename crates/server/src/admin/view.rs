@@ -305,6 +305,11 @@ pub(crate) fn work(thousandths: u64) -> f64 {
 }
 
 impl Health {
+    /// Whether new calls are taken: also where they go to members that are only silent.
+    pub(super) fn takes_calls(&self) -> bool {
+        !self.stopping && (self.role == "proxy" || self.accepting + self.last_resort > 0)
+    }
+
     pub(super) fn new(standing: &Standing) -> Self {
         let configured = || standing.members.iter().filter(|member| member.member);
         let accepting = configured().filter(|member| member.accepting).count();

@@ -18,9 +18,14 @@ pub(super) struct Probes {
     /// IPv4 and IPv6, where there is a listener of the family.
     sockets: [Option<AsyncFd<UdpSocket>>; 2],
     receive: ReceiveBatch,
+    /// The socket that may have more than was read at once.
+    unread: Option<usize>,
     send: SendBatch,
     out: Outbox<Outcome>,
 }
+
+/// Batches that are read at once: whoever sends more than that must not keep signals and operators waiting.
+const BATCHES_MOST: usize = 4;
 
 /// Answers to some thousand probes at a time.
 const RECEIVE_BUFFER: usize = 1 << 20;
@@ -50,6 +55,7 @@ impl Probes {
             prober: Prober::new(settings(config), key::random()?, local),
             sockets: [v4, v6].map(|open| open.map(|(_, socket)| socket)),
             receive: ReceiveBatch::new(),
+            unread: None,
             send: SendBatch::new(),
             out: Outbox::default(),
         })
@@ -86,10 +92,16 @@ impl Probes {
     /// Waits for answers and network errors. May be dropped at any await without losing one.
     pub(super) async fn receive(&mut self, clock: Clock) -> Vec<Outcome> {
         let [v4, v6] = &self.sockets;
-        let family = tokio::select! {
-            () = readable(v4.as_ref()) => 0,
-            () = readable(v6.as_ref()) => 1,
+        let family = if let Some(family) = self.unread {
+            tokio::task::yield_now().await;
+            family
+        } else {
+            tokio::select! {
+                () = readable(v4.as_ref()) => 0,
+                () = readable(v6.as_ref()) => 1,
+            }
         };
+        self.unread = None;
         if let Some(socket) = &self.sockets[family] {
             let (prober, out) = (&mut self.prober, &mut self.out);
             // Other errors pass (a route that flaps, a firewall) or do not; the time-out will tell.
@@ -100,8 +112,8 @@ impl Probes {
                 }
             };
             while read_errors(socket.get_ref(), &mut fail).is_ok_and(|count| count == BATCH) {}
-            // Until none is left: what stays behind makes the socket ready only when another one comes.
-            while let Ok(count @ 1..) = self.receive.receive(socket.get_ref()) {
+            for batch in 1..=BATCHES_MOST {
+                let Ok(count @ 1..) = self.receive.receive(socket.get_ref()) else { break };
                 for (bytes, from) in self.receive.iter() {
                     if let Some(member) = self.prober.receive(from, bytes, &mut self.out) {
                         tracing::warn!(%member, %from, "an answer to a probe came from another host: it does not count");
@@ -110,6 +122,8 @@ impl Probes {
                 if count < BATCH {
                     break;
                 }
+                // What stays behind would make the socket ready only when another one comes.
+                self.unread = (batch == BATCHES_MOST).then_some(family);
             }
         }
         self.outcomes()

@@ -18,17 +18,19 @@ const TELL: Duration = Duration::from_secs(1);
 /// Of the lines that tell this: they are not limited themselves.
 const TARGET: &str = "server::log::limit";
 
-/// Lets lines through, and counts those that are too many. A kind is a place in the program.
+/// Kinds that are told apart; the words of a line may be of a stranger.
+const KINDS_MOST: usize = 1_024;
+
+/// Lets lines through, and counts those that are too many. A kind is a place in the program and what is said there: one
+/// place may tell of many causes.
 #[derive(Clone, Default)]
 pub(super) struct Limit {
-    kinds: Arc<Mutex<HashMap<Identifier, Kind>>>,
+    kinds: Arc<Mutex<HashMap<(Identifier, String), Kind>>>,
     suppressed: Arc<AtomicU64>,
 }
 
 struct Kind {
     level: Level,
-    /// What the first line said that was not written.
-    text: String,
     pace: Pace,
     /// Not written and not told of.
     untold: u64,
@@ -56,20 +58,22 @@ impl Limit {
 
     fn admits(&self, now: Instant, event: &Event<'_>) -> bool {
         let meta = event.metadata();
+        let mut text = String::new();
+        event.record(&mut Text(&mut text));
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        let kind = kinds.entry(meta.callsite()).or_insert_with(|| Kind {
+        let mut kind = (meta.callsite(), text);
+        if kinds.len() >= KINDS_MOST && !kinds.contains_key(&kind) {
+            // One kind for all further ones of this place.
+            kind.1.clear();
+        }
+        let kind = kinds.entry(kind).or_insert_with(|| Kind {
             level: *meta.level(),
-            text: String::new(),
             pace: Pace(now),
             untold: 0,
             told: now,
         });
         if kind.pace.admits(now) {
             return true;
-        }
-        if kind.untold == 0 {
-            kind.text.clear();
-            event.record(&mut Text(&mut kind.text));
         }
         kind.untold += 1;
         self.suppressed.fetch_add(1, Ordering::Relaxed);
@@ -81,11 +85,11 @@ impl Limit {
         // Not to be held while a line is logged.
         let due: Vec<_> = {
             let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-            let due =
-                kinds.values_mut().filter(|kind| kind.untold > 0 && now.duration_since(kind.told) >= TELL);
-            due.map(|kind| {
+            let is_due = |kind: &Kind| kind.untold > 0 && now.duration_since(kind.told) >= TELL;
+            let due = kinds.iter_mut().filter(|(_, kind)| is_due(kind));
+            due.map(|((_, text), kind)| {
                 kind.told = now;
-                (kind.level, std::mem::take(&mut kind.untold), kind.text.clone())
+                (kind.level, std::mem::take(&mut kind.untold), text.clone())
             })
             .collect()
         };
@@ -154,6 +158,11 @@ mod tests {
                     tracing::info!("another kind");
                 }
             }
+            for cause in ["one cause", "another cause"] {
+                for _ in 0..BURST {
+                    tracing::debug!("{cause}");
+                }
+            }
             limit.tell(start);
             limit.tell(start + TELL + Duration::from_mins(1));
             limit.tell(start + TELL * 2 + Duration::from_mins(2));
@@ -166,6 +175,11 @@ mod tests {
         // Some come due while the loop runs, on a slow machine all of them.
         assert!(suppressed <= 500, "{suppressed}");
         assert_eq!(count("another kind"), 1);
+        assert_eq!(
+            count("one cause") + count("another cause"),
+            2 * u64::from(BURST),
+            "each has its own share"
+        );
         let told = format!("lines={suppressed} kind=\"the same again\"");
         assert_eq!(count(&told), u64::from(suppressed > 0), "{text}");
     }
