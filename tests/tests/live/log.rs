@@ -163,7 +163,7 @@ fn the_log_says_why_calls_fail() {
     says(&["DEBUG answered here: 420 Bad Extension", "extended", &format!("from={}", agent.address())]);
     drop(server);
     until("the member is dead", || balancer.members().iter().all(|m| !m.accepting).then_some(()));
-    says(&["ERROR all members are dead"]);
+    says(&["ERROR no member is alive"]);
     assert_eq!(call("homeless", &[]), Some(503));
     says(&["ERROR no member takes new calls", &format!("{} unreachable", field.sip(11))]);
     says(&["DEBUG answered here: 503 No Server Available", "homeless"]);
