@@ -6,6 +6,9 @@ use std::net::SocketAddr;
 use crate::endpoint::Endpoint;
 use crate::text::{self, SDP, Start};
 
+/// To this user an INVITE is not answered, by any server.
+pub const SILENT: &str = "silence";
+
 /// One answering server. Its number is in the To tag of every dialog it takes part in.
 pub struct Answerer {
     /// Where it listens.
@@ -32,7 +35,8 @@ impl Answerer {
         self.number
     }
 
-    /// Answers one request: INVITE with 180 and 200, ACK with nothing, all others with 200. Responses go to where the
+    /// Answers one request: INVITE with 180 and 200, or not at all if it is for [`SILENT`], ACK with nothing, all others with
+    /// 200. Responses go to where the
     /// request came from, as a top Via with `rport` asks (RFC 3581 §4).
     pub fn handle(&mut self, datagram: &[u8], from: SocketAddr) {
         let Some(Start::Request(method)) = text::start(datagram) else { return };
@@ -43,6 +47,7 @@ impl Answerer {
         let Self { endpoint, tag, contact, .. } = self;
         match method {
             b"ACK" => {}
+            _ if text::user(datagram) == Some(SILENT.as_bytes()) => {}
             b"INVITE" => {
                 self.invites += 1;
                 endpoint.send(from, |out| respond(datagram, "180 Ringing", tag, contact, "", out));
@@ -109,6 +114,16 @@ mod tests {
             response_to(request, b"", ""),
             "SIP/2.0 200 OK\r\nTo: <sip:t>;tag=s7\r\nContent-Length: 0\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn silence_is_not_answered() {
+        let mut server = Answerer::new(2, Endpoint::bind().expect("bind"));
+        let from = server.endpoint.address;
+        server.handle(b"INVITE sip:silence@h SIP/2.0\r\nTo: <sip:t>\r\n\r\n", from);
+        assert_eq!(server.invites, 0);
+        server.handle(b"INVITE sip:sound@h SIP/2.0\r\nTo: <sip:t>\r\n\r\n", from);
+        assert_eq!(server.invites, 1);
     }
 
     #[test]

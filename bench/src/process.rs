@@ -57,6 +57,13 @@ impl Program {
         Ok(self.child.try_wait()?.is_some())
     }
 
+    /// Memory that it has now, itself alone, in bytes (`VmRSS` of `proc_pid_status(5)`).
+    pub fn resident(&self) -> io::Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        Ok(number(line.and_then(|kilobytes| kilobytes.split_whitespace().next()))? * 1024)
+    }
+
     /// What it has used so far.
     pub fn usage(&self) -> io::Result<Usage> {
         let mut usage = Usage::default();
@@ -250,6 +257,7 @@ mod tests {
     #[test]
     fn a_program_that_ends_is_noticed() {
         let mut program = Program::start(&mut Command::new("true")).expect("true starts");
+        assert!(program.resident().is_ok_and(|bytes| bytes > 1_000) || program.ended().expect("wait"));
         while !program.ended().expect("wait") {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -179,6 +179,11 @@ impl Target {
         [self.address; SERVERS]
     }
 
+    /// Memory that it has now, in bytes.
+    pub fn resident(&self) -> Result<u64> {
+        Ok(self.program.resident()?)
+    }
+
     /// Processor time used so far.
     pub fn usage(&self) -> Result<Usage> {
         Ok(self.program.usage()?)

@@ -20,6 +20,13 @@ pub fn start(datagram: &[u8]) -> Option<Start<'_>> {
     std::str::from_utf8(second).ok()?.parse().ok().map(Start::Response)
 }
 
+/// The user in the Request-URI of `datagram`.
+pub fn user(datagram: &[u8]) -> Option<&[u8]> {
+    let uri = datagram.split(|octet| *octet == b' ').nth(1)?;
+    let (user, _) = uri.strip_prefix(b"sip:")?.split_at(uri.iter().position(|octet| *octet == b'@')? - 4);
+    Some(user)
+}
+
 /// The header lines of `datagram`, each with its line end, in order.
 pub fn lines(datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
     datagram.split_inclusive(|octet| *octet == b'\n').skip(1).take_while(|line| *line != b"\r\n")
@@ -81,6 +88,13 @@ mod tests {
         assert_eq!(start(b"BYE sip:u@h SIP/2.0\r\n\r\n"), Some(Start::Request(b"BYE")));
         assert_eq!(start(b"hello world\r\n"), None);
         assert_eq!(start(b""), None);
+    }
+
+    #[test]
+    fn the_user_stands_before_the_at() {
+        assert_eq!(user(b"INVITE sip:u@h SIP/2.0\r\n"), Some(&b"u"[..]));
+        assert_eq!(user(b"INVITE sip:h SIP/2.0\r\n"), None);
+        assert_eq!(user(b"INVITE tel:1@ SIP/2.0\r\n"), None);
     }
 
     #[test]

@@ -1,0 +1,148 @@
+//! What a flood of unanswered INVITEs costs the running program, and what becomes of calls beside it.
+//!
+//! The program is a process of its own, so its memory is what the kernel says of it. One thread floods it with INVITEs that
+//! no server answers; lawful calls go on all the while. Then nobody floods any more, and what was not answered runs out.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use sarabande_bench::answerer::SILENT;
+use sarabande_bench::caller::Outcome;
+use sarabande_bench::driver::{Driver, Plan};
+use sarabande_bench::endpoint::Endpoint;
+use sarabande_bench::report::micros;
+use sarabande_bench::target::{Kind, SERVERS, Setup, Target};
+use server::socket::SendBatch;
+
+/// Measures memory before, during and after a flood of INVITEs that nobody answers, with lawful calls beside it.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    setup: Setup,
+    /// INVITEs of the flood.
+    #[arg(long, default_value_t = 4_000)]
+    invites: u32,
+    /// Bytes of each.
+    #[arg(long, default_value_t = 60_000)]
+    bytes: usize,
+    /// How many a second.
+    #[arg(long, default_value_t = 1_000)]
+    flood: u32,
+    /// Lawful calls a second.
+    #[arg(long, default_value_t = 50.0)]
+    calls: f64,
+    /// How long after the flood to look on, in seconds.
+    #[arg(long, default_value_t = 100)]
+    settle: u64,
+}
+
+/// How often memory is looked at, and calls are counted.
+const STEP: Duration = Duration::from_secs(5);
+
+struct Run {
+    driver: Driver,
+    target: Target,
+    plan: Plan,
+    table: Table,
+    peak: u64,
+}
+
+impl Run {
+    /// Lawful calls for a while, and a line about it.
+    fn step(&mut self, name: &str) -> Result<()> {
+        let outcome = self.driver.run(&self.target.addresses(), &self.plan)?;
+        let resident = self.target.resident().context("the program has ended")?;
+        self.peak = self.peak.max(resident);
+        let Outcome { started, completed, refused, .. } = outcome;
+        let quantile = |share| format!("{:.2}", micros(outcome.round_trips.value_at_quantile(share)) / 1e3);
+        self.table.add_row([
+            name.to_owned(),
+            format!("{:.1}", resident as f64 / 1e6),
+            started.to_string(),
+            completed.to_string(),
+            refused.to_string(),
+            quantile(0.5),
+            quantile(0.95),
+        ]);
+        Ok(())
+    }
+}
+
+/// Sends the flood at its rate. Answers are not read: the kernel throws away what has no place.
+fn flood(to: SocketAddr, arguments: &Arguments) -> Result<JoinHandle<()>> {
+    let mut endpoint = Endpoint::bind()?;
+    let (count, rate, length) = (arguments.invites, f64::from(arguments.flood), arguments.bytes);
+    Ok(thread::spawn(move || {
+        let (from, mut batch, begun) = (endpoint.address, SendBatch::new(), Instant::now());
+        for n in 0..count {
+            endpoint.send(to, |out| invite(n, from, length, out));
+            if n % 8 == 7 || n + 1 == count {
+                endpoint.flush(&mut batch);
+                let due = Duration::from_secs_f64(f64::from(n) / rate);
+                thread::sleep(due.saturating_sub(begun.elapsed()));
+            }
+        }
+    }))
+}
+
+fn invite(n: u32, from: SocketAddr, length: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    write!(
+        out,
+        "INVITE sip:{SILENT}@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bKflood{n};rport\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:flood@example.com>;tag=f{n}\r\nTo: <sip:{SILENT}@example.com>\r\n\
+         Call-ID: flood-{n}-{from}\r\nCSeq: 1 INVITE\r\nContact: <sip:{from}>\r\n\r\n"
+    )
+    .expect("memory takes all");
+    let header = out.len() - start;
+    out.resize(start + length.max(header), b'x');
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    for &kind in &arguments.setup.kinds {
+        ensure!(matches!(kind, Kind::Sarabande | Kind::Proxy), "{} is not flooded here", kind.name());
+        measure(kind, &arguments)?;
+    }
+    Ok(())
+}
+
+fn measure(kind: Kind, arguments: &Arguments) -> Result<()> {
+    let mut driver = Driver::new(SERVERS)?;
+    let target = arguments.setup.start(kind, &mut driver)?;
+    let plan = Plan {
+        rate: arguments.calls,
+        duration: STEP,
+        hold: Duration::from_millis(500),
+        burst: Duration::ZERO,
+        spin: false,
+    };
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN);
+    table.set_header(["", "MB resident", "calls", "completed", "refused", "p50 ms", "p95 ms"]);
+    let mut run = Run { driver, target, plan, table, peak: 0 };
+    run.step("before")?;
+    let flood = flood(run.target.addresses()[0], arguments)?;
+    while !flood.is_finished() {
+        run.step("flood")?;
+    }
+    flood.join().expect("the flood does not panic");
+    let over = Instant::now();
+    while over.elapsed().as_secs() < arguments.settle {
+        run.step(&format!("{} s after", over.elapsed().as_secs()))?;
+    }
+    println!(
+        "{}: {} INVITEs of {} bytes, at most {:.1} MB\n{}",
+        kind.name(),
+        arguments.invites,
+        arguments.bytes,
+        run.peak as f64 / 1e6,
+        run.table
+    );
+    Ok(())
+}
