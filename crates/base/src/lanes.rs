@@ -12,6 +12,18 @@ const SWEEP_MAX: usize = 32;
 /// microseconds. After a long stall there may be more; they are due again at once.
 const PASSED_MAX: usize = 32;
 
+/// Places of a queue below which it is not made shorter.
+const SHORT: usize = 1 << 10;
+
+/// Gives back what memory a peak has left to a queue. One that is an eighth full is copied to a quarter of its size, so this
+/// costs little for each entry that has gone.
+pub fn shrink_queue<T>(queue: &mut VecDeque<T>) {
+    let places = queue.capacity();
+    if places > SHORT && queue.len() < places / 8 {
+        queue.shrink_to(places / 4);
+    }
+}
+
 /// A timer in its lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaneTimer {
@@ -114,6 +126,7 @@ impl TimerLanes {
                 }
                 lane.queue.pop_front();
             }
+            shrink_queue(&mut lane.queue);
             lane.front = lane.queue.front().map_or(NEVER, |next| next.deadline);
             self.find_first();
             if !is_void(&timer) {
@@ -135,5 +148,25 @@ impl TimerLanes {
                 self.first = (number, lane.front);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_back_after_a_peak() {
+        let mut lanes = TimerLanes::new(1);
+        let at = Instant::from_millis;
+        for n in 0..100_000 {
+            lanes.set(0, at(n.into()), n, 0);
+        }
+        assert!(lanes.lanes[0].queue.capacity() >= 100_000);
+        for n in 0..100_000 {
+            assert_eq!(lanes.pop(at(200_000), |_| false).map(|timer| timer.place), Some(n));
+        }
+        assert_eq!(lanes.pop(at(200_000), |_| false), None);
+        assert!(lanes.lanes[0].queue.capacity() <= 2 * SHORT);
     }
 }

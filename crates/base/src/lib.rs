@@ -15,7 +15,7 @@ mod time;
 mod wheel;
 
 pub use bucket::{Bucket, Buckets, Rate};
-pub use lanes::{LaneTimer, TimerLanes};
+pub use lanes::{LaneTimer, TimerLanes, shrink_queue};
 pub use ledger::{Ledger, Operation};
 pub use outbox::{Outbox, Transmit};
 pub use recent::Recent;

@@ -1,3 +1,4 @@
+use base::shrink_queue;
 use std::collections::VecDeque;
 
 /// No transaction has this number.
@@ -45,6 +46,7 @@ impl Counted {
             self.places.pop_front();
             self.first += 1;
         }
+        shrink_queue(&mut self.places);
     }
 }
 
