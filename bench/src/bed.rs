@@ -5,8 +5,8 @@ use balance::policy::Tlwl;
 use balance::{Balancer, Cluster, HealthSettings, Member};
 use base::{Instant, Ledger, Outbox};
 use node::{
-    Event, Input, Key, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Shard, Tokens,
-    Topology, node_id,
+    Event, Input, Key, Listener, NodeAddress, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings,
+    Shard, Tokens, Topology, node_id,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -91,7 +91,8 @@ pub fn balancer() -> Shard {
 
 /// A shard of the proxy with four next hops.
 pub fn proxy() -> ProxyShard {
-    let limits = ProxySettings { core: proxy::Settings::default(), max_transactions: usize::MAX / 2 };
+    let all = ProxyLimits { transactions: usize::MAX, memory: usize::MAX };
+    let limits = ProxySettings { core: proxy::Settings::default(), limits: all };
     let mut shard = ProxyShard::new(Arc::new(topology()), tokens(), SETTINGS, limits, ([9; 16], 1));
     shard.set_hops(&nodes().collect::<Vec<_>>());
     shard

@@ -69,6 +69,9 @@ pub struct Setup {
     /// Ties the target to processor 1 and the driver to 0, in place of the other way round: one may be quieter.
     #[arg(long)]
     pub swap: bool,
+    /// Further keys of the pool or of [proxy], such as `max_sessions = 100000`.
+    #[arg(long, default_value = "")]
+    pub keys: String,
 }
 
 /// A balancer that calls pass through.
@@ -94,9 +97,9 @@ impl Setup {
         fs::create_dir_all(&scratch)?;
         let mut command = match kind {
             Kind::Relay => self.relay(address, driver)?,
-            Kind::Sarabande => self.sarabande(address, &pool(driver), &scratch)?,
+            Kind::Sarabande => self.sarabande(address, &(pool(driver) + &self.keys), &scratch)?,
             Kind::Kamailio => self.kamailio(address, driver, &scratch)?,
-            Kind::Proxy => self.sarabande(address, &proxy(driver), &scratch)?,
+            Kind::Proxy => self.sarabande(address, &(proxy(driver) + &self.keys), &scratch)?,
             Kind::KamailioTm => self.kamailio_tm(address, driver, &scratch)?,
         };
         let log = scratch.join(format!("{}.log", kind.name()));
@@ -206,12 +209,12 @@ impl Target {
 /// The table of a balancer in front of all servers.
 fn pool(driver: &Driver) -> String {
     let members: Vec<String> = driver.servers().iter().map(|server| format!("\"{server}\"")).collect();
-    format!("[pool.servers]\npolicy = \"tlwl\"\nmembers = [{}]", members.join(", "))
+    format!("[pool.servers]\npolicy = \"tlwl\"\nmembers = [{}]\n", members.join(", "))
 }
 
 /// The table of a proxy in front of the first server.
 fn proxy(driver: &Driver) -> String {
-    format!("[proxy]\nnext = [\"{}\"]", driver.servers()[0])
+    format!("[proxy]\nnext = [\"{}\"]\n", driver.servers()[0])
 }
 
 /// The program of this `name` in the directory of the one that runs.
