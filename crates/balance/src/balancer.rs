@@ -1,8 +1,9 @@
-use crate::books::{Books, Success, TransactionId};
+use crate::books::Books;
 use crate::evidence::Evidence;
 use crate::node::HALF_OPEN;
 use crate::plan::{Picture, carry_out, take_place};
 use crate::policy::{Candidate, Candidates};
+use crate::transaction::{Success, TransactionId};
 use crate::{
     CallKey, EndReason, Health, Load, LoadCell, Node, NodeStats, Places, Policy, Refusal, SessionView, Slot,
     TableCounts, Tally, Weights,
@@ -30,6 +31,8 @@ pub struct Settings {
     pub max_rest: Duration,
     /// Whether an INVITE that its node fails keeps its lease for as long as one takes that succeeds.
     pub hold_failures: bool,
+    /// Most sessions; and so many transactions are open at most beside the first one of each session.
+    pub max_sessions: usize,
 }
 
 impl Default for Settings {
@@ -42,6 +45,7 @@ impl Default for Settings {
             linger: Duration::from_secs(32),
             max_rest: Duration::from_mins(1),
             hold_failures: true,
+            max_sessions: usize::MAX,
         }
     }
 }
@@ -145,6 +149,8 @@ pub enum Decision {
     Orphan,
     /// No node takes new calls.
     NoServer,
+    /// The session table is full of calls that ring or have been answered.
+    NoRoom,
 }
 
 /// What the traffic says about a node's health.
@@ -288,6 +294,10 @@ impl Balancer {
         for _ in 0..=self.nodes.len() {
             let picture = Picture { now, nodes: &self.nodes, books: &self.books };
             let plan = picture.plan(request, &mut *self.policy);
+            if !self.books.has_room(&plan) {
+                return plan.without_room();
+            }
+            self.books.make_room(&plan);
             if let Ok(place) = take_place(&mut self.books, request, plan) {
                 self.note_trial(now, plan.decision);
                 carry_out(&mut self.books, now, request, plan, place);
@@ -373,8 +383,9 @@ impl Balancer {
         let picture = Picture { now, nodes: &self.nodes, books: &self.books };
         let plan = picture.plan(request, &mut *self.policy.clone_box());
         let candidates = Candidates::takers(now, &self.nodes, &self.books, request.method);
+        let decision = if picture.books.has_room(&plan) { plan.decision } else { plan.without_room() };
         let verdicts = candidates.all().map(|(candidate, refusal)| Verdict { candidate, refusal }).collect();
-        (plan.decision, verdicts)
+        (decision, verdicts)
     }
 
     /// The nodes as last taken over.

@@ -1,73 +1,16 @@
+//! What is remembered about the traffic, and when it begins and ends.
+
 use crate::evidence::Evidence;
 use crate::lease::{CallLease, Lease, Leases};
 use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
+use crate::transaction::{Success, Transaction, TransactionId};
 use crate::{
     CallKey, Direction, EndReason, NodeStats, Request, Response, SessionView, Settings, Sign, Slot, State,
 };
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
 use wire::Method;
-
-/// What a transaction is known by within its session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TransactionId {
-    cseq: u32,
-    branch: u32,
-    method: Method,
-    direction: Direction,
-}
-
-impl TransactionId {
-    /// The transaction that a request is part of: for an ACK or CANCEL its INVITE's (RFC 3261 §9.1, §17.1.1.3).
-    pub(crate) fn served_by(request: &Request<'_>) -> Self {
-        let of_invite = matches!(request.method, Method::Ack | Method::Cancel);
-        Self { method: if of_invite { Method::Invite } else { request.method }, ..request.into() }
-    }
-}
-
-impl From<&Request<'_>> for TransactionId {
-    fn from(of: &Request<'_>) -> Self {
-        Self { cseq: of.cseq, branch: of.branch, method: of.method, direction: of.direction }
-    }
-}
-
-impl From<&Response> for TransactionId {
-    fn from(of: &Response) -> Self {
-        Self { cseq: of.cseq, branch: of.branch, method: of.method, direction: of.direction }
-    }
-}
-
-/// An open transaction: it holds a lease on its node until a final response or its time ends it.
-#[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "five facts that do not depend on each other")]
-pub(crate) struct Transaction {
-    pub(crate) started: Instant,
-    pub(crate) lease: Lease,
-    session: u32,
-    next: u32,
-    timer: u32,
-    id: TransactionId,
-    /// [`Request::dialog`] of its request.
-    dialog: u32,
-    /// An INVITE that is to begin a dialog.
-    begins: bool,
-    /// A request outside of any dialog, to a node: what becomes of it tells how the node does.
-    fresh: bool,
-    /// Whether any response came.
-    pub(crate) answered: bool,
-    /// Whether one came that says more than 100.
-    progressed: bool,
-    cancelled: bool,
-}
-
-/// A transaction that was answered with 2xx.
-pub(crate) struct Success {
-    pub(crate) slot: Slot,
-    pub(crate) started: Instant,
-    /// Whether it was an INVITE that began a dialog.
-    pub(crate) begins: bool,
-}
 
 /// The mean with a new value in it that weighs a sixteenth; the first value as it is.
 fn ewma(mean: Duration, value: Duration) -> Duration {
@@ -94,6 +37,8 @@ pub(crate) struct Books {
     pub(crate) table: SessionTable,
     transactions: Slab<Transaction>,
     timers: TimerWheel,
+    /// Timers of the transactions that may go for want of room, with their session.
+    unanswered: TimerWheel,
     pub(crate) leases: Leases,
     pub(crate) stats: Vec<NodeStats>,
     /// By slot.
@@ -113,6 +58,7 @@ impl Books {
             table: SessionTable::default(),
             transactions: Slab::default(),
             timers: TimerWheel::default(),
+            unanswered: TimerWheel::default(),
             leases: Leases::default(),
             stats: Vec::new(),
             evidence: Vec::new(),
@@ -124,7 +70,7 @@ impl Books {
     }
 
     /// The open transactions of a session.
-    fn open_of(&self, at: u32) -> impl Iterator<Item = (u32, &Transaction)> {
+    pub(crate) fn open_of(&self, at: u32) -> impl Iterator<Item = (u32, &Transaction)> {
         let some = |key: u32| (key != NONE).then_some(key);
         core::iter::successors(some(self.table.get(at).first), move |&key| some(self.transactions[key].next))
             .map(|key| (key, &self.transactions[key]))
@@ -199,6 +145,9 @@ impl Books {
             _ => self.settings.call_lifetime,
         };
         self.table.set_state(now, at, state, lifetime);
+        if !self.may_go(at) {
+            self.keep(at);
+        }
     }
 
     /// A session that is over is heard of again. A proxy upstream that has restarted repeats a BYE in a transaction of
@@ -215,19 +164,25 @@ impl Books {
         request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog)
     }
 
-    /// Whether a session has as many open transactions as it may have. There is room for a BYE beyond what others may fill.
-    fn is_crowded(&self, at: u32, request: &Request<'_>) -> bool {
-        let most = if self.hangs_up(at, request) { 2 * MOST_OPEN } else { MOST_OPEN };
-        self.open_of(at).nth(most - 1).is_some()
+    /// Whether no transaction may be opened for a request: its session has as many as it may have, or all together are as
+    /// many as they may be. There is room for a BYE beyond what others may fill. The first one of a session is what ends
+    /// it, so it always has its place.
+    fn is_one_too_many(&self, at: u32, request: &Request<'_>) -> bool {
+        let hangs_up = self.hangs_up(at, request);
+        let most = if hangs_up { 2 * MOST_OPEN } else { MOST_OPEN };
+        let is_first = self.table.get(at).first == NONE;
+        let is_full = !is_first && !hangs_up && self.transactions.len() >= self.settings.max_sessions;
+        is_full || self.open_of(at).nth(most - 1).is_some()
     }
 
     /// Opens the transaction of a request that has not been seen before. One too many goes its way uncounted.
     pub(crate) fn open(&mut self, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
         let seen = &mut self.table.get_mut(at).seen[request.direction as usize];
         *seen = (*seen).max(request.cseq.saturating_add(1));
-        if self.is_crowded(at, request) {
+        if self.is_one_too_many(at, request) {
             return;
         }
+        let unanswered = !request.in_dialog && self.is_unanswered(at);
         let cell = self.leases.cell(slot);
         self.stats[slot.index()].opened(cell.total().transactions);
         let lease = self.leases.transaction(slot, self.settings.weights.work(request.method));
@@ -242,12 +197,43 @@ impl Books {
             dialog: request.dialog,
             begins: request.method == Method::Invite && !request.in_dialog,
             fresh: request.direction == Direction::ToPool && !request.in_dialog,
+            rings: false,
+            unanswered,
             answered: false,
             progressed: false,
             cancelled: false,
         });
         session.first = key;
-        self.transactions[key].timer = self.timers.set(now + self.settings.transaction_timeout, key);
+        let deadline = now + self.settings.transaction_timeout;
+        self.transactions[key].timer = self.wheel(unanswered).set(deadline, key);
+    }
+
+    fn wheel(&mut self, unanswered: bool) -> &mut TimerWheel {
+        if unanswered { &mut self.unanswered } else { &mut self.timers }
+    }
+
+    fn reset_timer(&mut self, key: u32, deadline: Instant) {
+        let Transaction { timer, unanswered, .. } = self.transactions[key];
+        self.wheel(unanswered).reset(timer, deadline);
+    }
+
+    /// A session may go for want of room no more: its call rings or was answered.
+    pub(crate) fn keep(&mut self, at: u32) {
+        let mut next = self.table.get(at).first;
+        while next != NONE {
+            let open = &mut self.transactions[next];
+            if core::mem::take(&mut open.unanswered) {
+                let deadline = self.unanswered.deadline_of(open.timer);
+                self.unanswered.cancel(open.timer);
+                open.timer = self.timers.set(deadline, next);
+            }
+            next = open.next;
+        }
+    }
+
+    /// The session of the oldest transaction that may go.
+    pub(crate) fn oldest_unanswered(&self) -> Option<u32> {
+        self.unanswered.next().map(|key| self.transactions[key].session)
     }
 
     /// A CANCEL was forwarded: its INVITE has until a transaction time-out to end.
@@ -258,7 +244,7 @@ impl Books {
         if core::mem::replace(&mut invite.cancelled, true) {
             return false;
         }
-        self.timers.reset(invite.timer, now + self.settings.transaction_timeout);
+        self.reset_timer(key, now + self.settings.transaction_timeout);
         true
     }
 
@@ -279,14 +265,21 @@ impl Books {
         let open = &mut self.transactions[key];
         if response.status < 200 {
             // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
-            if open.id.method == Method::Invite && !open.cancelled {
-                self.timers.reset(open.timer, now + self.settings.invite_timeout);
+            let waits = open.id.method == Method::Invite && !open.cancelled;
+            // A 100 comes from whatever node there is, and says nothing of who is called.
+            if response.status > 100 && open.begins {
+                open.rings = true;
+                self.keep(at);
+            }
+            if waits {
+                self.reset_timer(key, now + self.settings.invite_timeout);
             }
             return None;
         }
         let (started, begins, dialog) = (open.started, open.begins, open.dialog);
         let success = response.status < 300;
-        self.timers.cancel(open.timer);
+        let (timer, unanswered) = (open.timer, open.unanswered);
+        self.wheel(unanswered).cancel(timer);
         self.note_memory(at, slot, dialog, response);
         if success {
             self.close(key, EndReason::Success);
@@ -415,7 +408,8 @@ impl Books {
 
     /// Takes an unanswered transaction back because its request goes to another node.
     pub(crate) fn withdraw(&mut self, key: u32) {
-        self.timers.cancel(self.transactions[key].timer);
+        let Transaction { timer, unanswered, .. } = self.transactions[key];
+        self.wheel(unanswered).cancel(timer);
         self.close(key, EndReason::Moved);
     }
 
@@ -431,6 +425,7 @@ impl Books {
         let open = &self.transactions[key];
         let until = open.started + self.mean_success;
         let holds = self.settings.hold_failures
+            && self.held.len() < self.settings.max_sessions
             && open.begins
             && Outcome::of(status) == Some(Outcome::ServerFailure)
             && until > now;
@@ -469,13 +464,13 @@ impl Books {
     pub(crate) fn expire(&mut self, now: Instant) -> usize {
         let mut done = 0;
         while done < EXPIRE_BUDGET {
-            if let Some((_, key)) = self.timers.pop(now) {
+            if let Some((_, key)) = self.timers.pop(now).or_else(|| self.unanswered.pop(now)) {
                 self.time_out(now, key);
             } else if let Some((_, at)) = self.held_timers.pop(now) {
                 let lease = self.held.remove(at).expect("a held lease lives as long as its timer");
                 self.end_transaction(lease, EndReason::Failure);
             } else if let Some(session) = self.table.pop_due(now) {
-                self.forget(session);
+                self.forget(session, EndReason::CallEnded);
             } else {
                 break;
             }
@@ -500,12 +495,12 @@ impl Books {
     }
 
     /// A session whose time is over: whatever it still holds ends with it.
-    fn forget(&mut self, session: Session) {
+    pub(crate) fn forget(&mut self, session: Session, reason: EndReason) {
         let mut key = session.first;
         while key != NONE {
             let open = self.transactions.remove(key).expect("a session's list holds open transactions");
-            self.timers.cancel(open.timer);
-            self.end_transaction(open.lease, EndReason::CallEnded);
+            self.wheel(open.unanswered).cancel(open.timer);
+            self.end_transaction(open.lease, reason);
             key = open.next;
         }
         if let Some(lease) = session.call {
@@ -515,8 +510,9 @@ impl Books {
 
     /// When [`Self::expire`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let held = self.held_timers.deadline();
-        [self.timers.deadline(), self.table.deadline(), held].into_iter().flatten().min()
+        let wheels = [&self.timers, &self.unanswered, &self.held_timers];
+        let of_wheels = wheels.into_iter().filter_map(TimerWheel::deadline).min();
+        Instant::earliest(of_wheels, self.table.deadline())
     }
 
     /// What the API shows of a session.
@@ -556,6 +552,10 @@ impl Books {
                 return Err(format!("slot {index}: counted {counted:?}, live leases {sum:?}"));
             }
         }
-        Ok(())
+        match self.transactions.iter().find(|(_, open)| open.unanswered && !self.is_unanswered(open.session))
+        {
+            Some((_, open)) => Err(format!("may be evicted though its call rings or was answered: {open:?}")),
+            None => Ok(()),
+        }
     }
 }

@@ -16,8 +16,10 @@ mod outlier;
 mod places;
 mod plan;
 pub mod policy;
+mod room;
 mod session;
 mod stats;
+mod transaction;
 mod trial;
 mod weights;
 

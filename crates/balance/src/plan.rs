@@ -1,6 +1,7 @@
-use crate::books::{Books, TransactionId};
+use crate::books::Books;
 use crate::lease::CallLease;
 use crate::policy::{Candidates, NewCall};
+use crate::transaction::TransactionId;
 use crate::{Decision, Node, Policy, Request, Slot, State, Why};
 use base::Instant;
 use wire::Method;
@@ -12,6 +13,26 @@ pub(crate) struct Plan {
     /// Its session, if it is in the table.
     pub(crate) session: Option<u32>,
     pub(crate) step: Step,
+}
+
+impl Plan {
+    /// Whether there is to be one more transaction.
+    pub(crate) fn opens(&self) -> bool {
+        matches!(self.step, Step::Open | Step::Move(_))
+    }
+
+    /// Whether there may have to be one more session.
+    pub(crate) fn enters(&self) -> bool {
+        self.session.is_none() && (self.opens() || self.step == Step::Acknowledge)
+    }
+
+    /// What becomes of it where no session can be entered: only what is new is refused, all else goes its way uncounted.
+    pub(crate) fn without_room(&self) -> Decision {
+        match self.decision {
+            Decision::Forward { why: Why::Policy | Why::Moved, .. } => Decision::NoRoom,
+            other => other,
+        }
+    }
 }
 
 /// What the books have to note.

@@ -90,6 +90,9 @@ pub struct TableCounts {
     pub expired: usize,
 }
 
+/// Places of a part of the index below which it is not made smaller.
+const SHORT: usize = 64;
+
 /// Parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
 const PARTS: usize = 256;
 
@@ -98,14 +101,16 @@ const PARTS: usize = 256;
 pub(crate) struct SessionTable {
     sessions: Slab<Session>,
     index: Vec<HashTable<u32>>,
+    /// Of those in progress.
     timers: TimerWheel,
-    expired: usize,
+    /// Of those that have ended.
+    ended: TimerWheel,
 }
 
 impl Default for SessionTable {
     fn default() -> Self {
         let index = (0..PARTS).map(|_| HashTable::new()).collect();
-        Self { sessions: Slab::default(), index, timers: TimerWheel::default(), expired: 0 }
+        Self { sessions: Slab::default(), index, timers: TimerWheel::default(), ended: TimerWheel::default() }
     }
 }
 
@@ -156,30 +161,65 @@ impl SessionTable {
     /// Moves a session to another state and gives it that long to live without a message.
     pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: State, lifetime: Duration) {
         let session = &mut self.sessions[at];
-        self.expired -= usize::from(session.state == State::Expired);
-        self.expired += usize::from(state == State::Expired);
-        session.state = state;
-        self.timers.reset(session.timer, now + lifetime);
+        let before = core::mem::replace(&mut session.state, state);
+        let timer = session.timer;
+        let [from, to] = [before, state].map(|state| state == State::Expired);
+        if from == to {
+            self.wheel(to).reset(timer, now + lifetime);
+        } else {
+            self.wheel(from).cancel(timer);
+            self.sessions[at].timer = self.wheel(to).set(now + lifetime, at);
+        }
+    }
+
+    fn wheel(&mut self, has_ended: bool) -> &mut TimerWheel {
+        if has_ended { &mut self.ended } else { &mut self.timers }
     }
 
     /// The next session whose time is over, taken out of the table.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Session> {
-        let (_, at) = self.timers.pop(now)?;
+        let (_, at) = self.timers.pop(now).or_else(|| self.ended.pop(now))?;
+        Some(self.take_out(at))
+    }
+
+    /// A session before its time, taken out of the table.
+    pub(crate) fn remove(&mut self, at: u32) -> Session {
+        let session = &self.sessions[at];
+        let (has_ended, timer) = (session.state == State::Expired, session.timer);
+        self.wheel(has_ended).cancel(timer);
+        self.take_out(at)
+    }
+
+    /// Of the sessions that have ended, the one that was last heard of longest ago.
+    pub(crate) fn oldest_ended(&self) -> Option<u32> {
+        self.ended.next()
+    }
+
+    /// Takes out a session without a timer.
+    fn take_out(&mut self, at: u32) -> Session {
         let session = self.sessions.remove(at).expect("a session lives as long as its timer");
-        self.expired -= usize::from(session.state == State::Expired);
-        self.index[part_of(session.key)]
-            .find_entry(hash_of(session.key), |&other| other == at)
+        let part = &mut self.index[part_of(session.key)];
+        part.find_entry(hash_of(session.key), |&other| other == at)
             .expect("a session is indexed as long as it lives")
             .remove();
-        Some(session)
+        // After a peak.
+        if part.capacity() > SHORT && part.len() < part.capacity() / 8 {
+            let sessions = &self.sessions;
+            part.shrink_to(part.capacity() / 4, |&other| hash_of(sessions[other].key));
+        }
+        session
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.timers.deadline()
+        Instant::earliest(self.timers.deadline(), self.ended.deadline())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sessions.len()
     }
 
     pub(crate) fn counts(&self) -> TableCounts {
-        TableCounts { active: self.sessions.len() - self.expired, expired: self.expired }
+        TableCounts { active: self.timers.len(), expired: self.ended.len() }
     }
 
     pub(crate) fn iter_from(&self, at: u32) -> impl Iterator<Item = (u32, &Session)> {

@@ -17,12 +17,21 @@ pub enum EndReason {
     Moved,
     /// The node was found dead.
     NodeDied,
+    /// There was no room for its session, which nobody had answered.
+    Evicted,
 }
 
 impl EndReason {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 6] =
-        [Self::Success, Self::Failure, Self::TimedOut, Self::CallEnded, Self::Moved, Self::NodeDied];
+    pub const ALL: [Self; 7] = [
+        Self::Success,
+        Self::Failure,
+        Self::TimedOut,
+        Self::CallEnded,
+        Self::Moved,
+        Self::NodeDied,
+        Self::Evicted,
+    ];
 
     /// The word used in metrics.
     pub const fn name(self) -> &'static str {
@@ -33,6 +42,7 @@ impl EndReason {
             Self::CallEnded => "call_ended",
             Self::Moved => "moved",
             Self::NodeDied => "node_died",
+            Self::Evicted => "evicted",
         }
     }
 }

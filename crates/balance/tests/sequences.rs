@@ -65,6 +65,7 @@ enum Step {
     Settings {
         invite: f64,
         millis: [u64; 4],
+        max_sessions: usize,
     },
     Policy {
         policy: usize,
@@ -96,6 +97,7 @@ impl Outcome {
 }
 
 const NODES: u16 = 4;
+const CALLS: u64 = 6;
 const POLICIES: usize = 7;
 
 fn method() -> impl Strategy<Value = Method> {
@@ -115,7 +117,7 @@ fn from_pool() -> impl Strategy<Value = bool> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let status =
         prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 500, 503, 504, 603]);
-    let (call, cseq, slot) = (0..6_u64, 0..4_u32, 0..NODES);
+    let (call, cseq, slot) = (0..CALLS, 0..4_u32, 0..NODES);
     let pinned = prop::option::weighted(0.2, 0..NODES);
     // Of a branch and of a dialog; one dialog is more than a session tells apart.
     let tags = (0..3_u32, 1..10_u32);
@@ -160,8 +162,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (slot.clone(), any::<bool>()).prop_map(|(slot, draining)| Step::Drain { slot, draining }),
         1 => (any::<u8>(), 0.5..4.0, 0..4_u32)
             .prop_map(|(mask, capacity, max_calls)| Step::Members { mask, capacity, max_calls }),
-        1 => (0.001..4.0, [1..60_000_u64, 1..300_000, 1..20_000_000, 1..60_000])
-            .prop_map(|(invite, millis)| Step::Settings { invite, millis }),
+        2 => (0.001..4.0, [1..60_000_u64, 1..300_000, 1..20_000_000, 1..60_000], 1..7_usize)
+            .prop_map(|(invite, millis, max_sessions)| Step::Settings { invite, millis, max_sessions }),
         1 => (0..POLICIES).prop_map(|policy| Step::Policy { policy }),
         1 => (slot, 0..50_u32).prop_map(|(slot, calls)| Step::Others { slot, calls }),
     ];
@@ -241,11 +243,14 @@ impl Bed {
 }
 
 /// A request comes in: what `explain` says of it holds, and a new one goes where it may.
-fn ask(balancer: &mut Balancer, now: Instant, facts: &Request<'_>) {
+fn ask(balancer: &mut Balancer, now: Instant, call: u64, facts: &Request<'_>) {
+    let others = sessions(balancer, call);
+    let count = balancer.counts();
     let (foretold, verdicts) = balancer.explain(now, facts);
     let loads: Vec<_> = (0..NODES).map(|slot| balancer.load(Slot(slot)).own).collect();
     let decision = balancer.request(now, facts);
     assert_eq!(foretold, decision, "explain tells what request does");
+    assert_room(balancer, count, &others, decision);
     let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision else { return };
     let node = &balancer.nodes()[slot.index()];
     // A limit is one of calls.
@@ -262,6 +267,26 @@ fn ask(balancer: &mut Balancer, now: Instant, facts: &Request<'_>) {
     assert!(node.member && !node.draining && node.health != Health::Closed);
 }
 
+/// The sessions of all calls but one.
+fn sessions(balancer: &Balancer, but: u64) -> Vec<(u64, SessionView)> {
+    let others = (0..CALLS).filter(|&call| call != but);
+    others.filter_map(|call| Some((call, balancer.session(key(call))?))).collect()
+}
+
+/// A request has been taken: there are no more sessions than may be, and no call had to go that had been answered.
+fn assert_room(balancer: &Balancer, before: TableCounts, others: &[(u64, SessionView)], decision: Decision) {
+    let all = |counts: TableCounts| counts.active + counts.expired;
+    let most = balancer.settings().max_sessions;
+    assert!(all(balancer.counts()) <= most.max(all(before)));
+    for (call, session) in others {
+        let may_go = matches!(session.state, State::Plain | State::Invited | State::Expired);
+        assert!(may_go || balancer.session(key(*call)) == Some(*session), "{session:?}");
+    }
+    if decision == Decision::NoRoom {
+        assert!(all(before) >= most && before.expired == 0, "{before:?}");
+    }
+}
+
 fn apply(bed: &mut Bed, step: &Step) {
     let Bed { balancer, cluster, now, .. } = bed;
     match *step {
@@ -275,7 +300,7 @@ fn apply(bed: &mut Bed, step: &Step) {
                 dialog,
                 ..request(call, method, cseq)
             };
-            ask(balancer, *now, &facts);
+            ask(balancer, *now, call, &facts);
         }
         Step::Response { call, method, cseq, status, from_pool, branch, dialog } => {
             let direction = direction(from_pool);
@@ -301,7 +326,7 @@ fn apply(bed: &mut Bed, step: &Step) {
             let some: Vec<_> = some.map(|member| Member { max_calls, ..member }).collect();
             cluster.set_members(*now, &some);
         }
-        Step::Settings { invite, millis } => {
+        Step::Settings { invite, millis, max_sessions } => {
             let [transaction_timeout, invite_timeout, call_lifetime, linger] =
                 millis.map(Duration::from_millis);
             let weights = Weights::invite(invite);
@@ -311,6 +336,7 @@ fn apply(bed: &mut Bed, step: &Step) {
                 invite_timeout,
                 call_lifetime,
                 linger,
+                max_sessions,
                 ..Settings::default()
             });
         }

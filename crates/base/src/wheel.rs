@@ -23,7 +23,8 @@ struct Timer {
 /// whatever the number of timers. A timer fires at most one tick (1.05 ms) late and never early.
 ///
 /// - Setting: [`set`](Self::set) gives a key, [`cancel`](Self::cancel) takes it.
-/// - Running: [`deadline`](Self::deadline) says when to call [`pop`](Self::pop) again.
+/// - Running: [`deadline`](Self::deadline) says when to call [`pop`](Self::pop) again. [`next`](Self::next)
+///   tells what is in front.
 #[derive(Debug)]
 pub struct TimerWheel {
     timers: Slab<Timer>,
@@ -97,6 +98,29 @@ impl TimerWheel {
             self.cascade();
         }
         None
+    }
+
+    /// The value of a timer of the slot whose turn comes next. Of timers that are all set for the same time, at most a
+    /// minute, it is the one that was set first.
+    pub fn next(&self) -> Option<u32> {
+        let places = (0..LEVELS).filter_map(|level| self.next_place(level));
+        let place = places.min_by_key(|&place| self.start(place))?;
+        Some(self.timers[self.slots[place].0].value)
+    }
+
+    /// When a timer is due.
+    pub fn deadline_of(&self, key: u32) -> Instant {
+        Instant::ZERO + Duration::from_nanos(self.timers[key].tick << TICK_BITS)
+    }
+
+    /// The occupied slot of a level whose turn comes next.
+    fn next_place(&self, level: usize) -> Option<usize> {
+        let at = (self.now >> (level as u32 * SLOT_BITS)) as usize % SLOTS;
+        let here = level * SLOTS + at;
+        if level == 0 && self.slots[here].0 != NONE {
+            return Some(here);
+        }
+        self.next_slot(level, at).map(|ahead| level * SLOTS + (at + ahead as usize) % SLOTS)
     }
 
     /// When [`pop`](Self::pop) should be called next; a lower bound: further ahead than 0.27 s timers are only roughly

@@ -94,3 +94,41 @@ fn a_wake_up_at_the_deadline_finds_the_timer() {
     }
     assert!(now >= Instant::from_millis(500));
 }
+
+proptest! {
+    /// Timers of one length come in the order in which they were set, whether they are due or not.
+    #[test]
+    fn the_oldest_timer_comes_first(
+        length in 1..60_000_u64,
+        steps in prop::collection::vec((0..3_u8, 0..9_000_u64), 1..300),
+    ) {
+        let mut wheel = TimerWheel::default();
+        let mut waiting = std::collections::VecDeque::new();
+        let (mut now, mut serial) = (Instant::ZERO, 0);
+        for (step, millis) in steps {
+            match step {
+                0 => {
+                    now += Duration::from_millis(millis);
+                    while let Some((_, value)) = wheel.pop(now) {
+                        prop_assert_eq!(waiting.pop_front().map(|(value, _)| value), Some(value));
+                    }
+                }
+                1 => {
+                    serial += 1;
+                    let deadline = now + Duration::from_millis(length);
+                    let key = wheel.set(deadline, serial);
+                    let due = wheel.deadline_of(key);
+                    prop_assert!(due >= deadline && due <= deadline + TICK);
+                    waiting.push_back((serial, key));
+                }
+                _ => {
+                    let first = waiting.pop_front();
+                    prop_assert_eq!(wheel.next(), first.map(|(value, _)| value));
+                    if let Some((_, key)) = first {
+                        wheel.cancel(key);
+                    }
+                }
+            }
+        }
+    }
+}

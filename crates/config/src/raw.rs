@@ -9,11 +9,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{
-    AdminListen, Advertised, BearerText, Bound, Choice, Count, DAY, DnsServer, Flag, HOUR, HopAddress,
-    KeyPath, KeyText, MINUTE, MemberAddress, PolicyName, Ratio, SECOND, ServedName, Size, Time, YEAR,
+    AdminListen, Advertised, BearerText, Bound, Choice, Count, DAY, DnsServer, Flag, GIB, HOUR, HopAddress,
+    KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, PolicyName, Ratio, SECOND, ServedName, Size, Time,
+    YEAR,
 };
 use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat, Orphans};
+
+/// One datagram of the largest size must fit, and the kernel takes the size as a signed 32-bit number and doubles it.
+type SocketBuffer = Size<{ 64 * KIB }, { 1023 * MIB }>;
 
 /// A complete configuration file of Sarabande.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -52,7 +56,7 @@ pub(crate) struct RawListen {
     pub(crate) threads: Setting<Count<0, 1024>>,
     /// Receive buffer asked of the kernel for each socket (`SO_RCVBUF`). The kernel grants at most
     /// `net.core.rmem_max`.
-    pub(crate) receive_buffer: Setting<Size>,
+    pub(crate) receive_buffer: Setting<SocketBuffer>,
 }
 
 impl Default for RawListen {
@@ -113,6 +117,10 @@ pub(crate) struct RawPool {
     /// Most calls at a time on each member that sets no limit of its own, over all threads; 0 = no limit. An INVITE
     /// beyond it goes elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
     pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
+    /// Most sessions, over all threads. A call takes some 120 bytes, and 100 more while it is not
+    /// answered. Beyond it the oldest sessions go that have ended and are kept for late messages, then the oldest that
+    /// nobody has answered. A call that rings or was answered stays; where there is nothing else, new ones get 503.
+    pub(crate) max_sessions: Setting<Count<1000, { u32::MAX }>>,
     pub(crate) probe: RawProbe,
     pub(crate) outlier: RawOutlier,
 }
@@ -128,6 +136,7 @@ impl Default for RawPool {
             max_rest: "1m".into(),
             forget_after: "5m".into(),
             max_calls: 0.into(),
+            max_sessions: 1_000_000.into(),
             probe: RawProbe::default(),
             outlier: RawOutlier::default(),
         }
@@ -174,11 +183,21 @@ pub(crate) struct RawProxy {
     /// Most transactions at a time; a request in progress has two, and one that has just ended keeps them for up to 32 s.
     /// Beyond it what is new gets 503; requests within dialogs have a quarter more.
     pub(crate) max_transactions: Setting<Count<1000, { u32::MAX }>>,
+    /// Most memory for transactions and their messages, over all threads; each has at least 16 MiB. Beyond it what is new
+    /// gets 503, long requests before short ones: a request may be as long as 1/256 of what its thread has left. A short
+    /// one is told to try again after 10 s. Requests within dialogs have a quarter more. What the process needs for finding
+    /// transactions and for itself comes on top.
+    pub(crate) max_memory: Setting<Size<{ 16 * MIB }, { 1024 * GIB }>>,
 }
 
 impl Default for RawProxy {
     fn default() -> Self {
-        Self { next: Vec::new(), timer_c: "181s".into(), max_transactions: 1_000_000.into() }
+        Self {
+            next: Vec::new(),
+            timer_c: "181s".into(),
+            max_transactions: 1_000_000.into(),
+            max_memory: "256MiB".into(),
+        }
     }
 }
 

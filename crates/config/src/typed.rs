@@ -101,6 +101,8 @@ pub struct Proxy {
     pub timer_c: Duration,
     /// Most transactions at a time.
     pub max_transactions: usize,
+    /// Most bytes of memory for them and their messages.
+    pub max_memory: usize,
 }
 
 /// `[listen]`
@@ -142,6 +144,8 @@ pub struct Pool {
     pub max_rest: Duration,
     /// The calls of a member that has been silent for so long are lost.
     pub forget_after: Duration,
+    /// Most sessions.
+    pub max_sessions: usize,
     /// OPTIONS probes.
     pub probe: Probe,
     /// Ejection of members that fail what the others do not.

@@ -33,7 +33,7 @@ pub use explain::Explanation;
 pub use failure::{Cause, Failure};
 pub use names::{Name, Resolved};
 pub use prober::Prober;
-pub use proxy::{HopFailure, ProxyReport, ProxySettings, ProxyShard};
+pub use proxy::{HopFailure, ProxyLimits, ProxyReport, ProxySettings, ProxyShard};
 pub use rest::Rest;
 pub use role::Role;
 pub use rounds::{Ask, Outcome, ProbeSettings, Reason, Rounds, Step};

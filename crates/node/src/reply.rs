@@ -108,9 +108,14 @@ pub(crate) fn answer<E>(
     let tag = own_tag(tokens, message);
     let unsupported = unsupported(message);
     let unsupported = [("Unsupported", &unsupported[..])];
+    let retry_after;
     let headers: &[(&str, &[u8])] = match own {
         Own::Capabilities => &CAPABILITIES,
         Own::Refused(refusal) if refusal.status == 420 => &unsupported,
+        Own::Refused(Refused { retry_after: Some(seconds), .. }) => {
+            retry_after = [("Retry-After", seconds.as_bytes())];
+            &retry_after
+        }
         Own::Refused(_) => &[],
     };
     let most = LARGEST.min(length + GROWTH_MAX);

@@ -15,6 +15,9 @@ use base::{Instant, Operation, Outbox};
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
 
+/// RFC 3261 §21.5.4. Of a table that holds nothing but calls, some end in that time.
+const TOO_MANY_SESSIONS: Refused = Refused { retry_after: Some("10"), ..refused(503, "Too Many Sessions") };
+
 /// What a request is to the balancer.
 pub(crate) struct Facts<'a> {
     pub(crate) route: RouteInfo<'a>,
@@ -215,6 +218,12 @@ impl Shard {
                 self.send_to(now, listener, from, message, facts, slot, false, out);
             }
             Decision::Search => self.search(now, listener, from, message, facts, out)?,
+            Decision::NoRoom => {
+                if let Some(refused) = self.no_room.note(now) {
+                    out.event(Event::NoRoom(refused));
+                }
+                return Err(TOO_MANY_SESSIONS);
+            }
             Decision::NoServer | Decision::Orphan => {
                 if let Some(refused) = self.no_server.note(now) {
                     out.event(Event::NoServer(refused));

@@ -72,6 +72,8 @@ pub enum Event {
     Failed(Box<Failure>),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
     NoServer(u64),
+    /// The session table had no room: so many new calls were refused since the last time, at most once a second.
+    NoRoom(u64),
     /// A next hop has failed: the other shards are to know of it.
     HopFailed(HopFailure),
 }
@@ -104,6 +106,7 @@ pub struct Shard {
     /// What the datagram in work failed of.
     pub(crate) failure: Option<Cause>,
     pub(crate) no_server: Throttle,
+    pub(crate) no_room: Throttle,
 }
 
 impl Shard {
@@ -126,6 +129,7 @@ impl Shard {
             rekeyed: None,
             failure: None,
             no_server: Throttle::default(),
+            no_room: Throttle::default(),
         }
     }
 

@@ -14,10 +14,12 @@ const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
 pub(crate) struct Refused {
     pub(crate) status: u16,
     pub(crate) reason: &'static str,
+    /// Seconds after which it may be tried again.
+    pub(crate) retry_after: Option<&'static str>,
 }
 
 pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
-    Refused { status, reason }
+    Refused { status, reason, retry_after: None }
 }
 
 /// The longest payload of a UDP datagram over IPv4, in bytes: 65,535 less the headers of IP and UDP. It is the limit for

@@ -3,8 +3,9 @@ mod common;
 
 use common::addr;
 use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed as Bed, client};
+use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, client};
 use common::text::{Req, answer, record_routes, replaced};
+use node::ProxyLimits;
 use std::time::Duration;
 
 #[test]
@@ -250,7 +251,7 @@ fn what_is_invalid_is_refused_statelessly() {
 #[test]
 fn a_full_proxy_refuses_what_is_new() {
     let mut bed = Bed::plain();
-    bed.shard.set_limit(2);
+    bed.shard.set_limits(ProxyLimits { transactions: 2, ..LIMITS });
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     assert_eq!(bed.one(client(), &Req::new("INVITE", "next", client()).bytes()).status(), 503);
     assert_eq!(bed.shard.report().transactions, 2);
@@ -264,7 +265,7 @@ fn a_full_proxy_refuses_what_is_new() {
 fn the_reserve_is_for_requests_whose_token_holds() {
     let mut bed = Bed::plain();
     let calls: Vec<_> = (0..4).map(|n| bed.call(&format!("call-{n}"))).collect();
-    bed.shard.set_limit(16);
+    bed.shard.set_limits(ProxyLimits { transactions: 16, ..LIMITS });
     for n in 0..50 {
         let made_up =
             Req { to_tag: Some(format!("x{n}")), ..Req::new("MESSAGE", &format!("m{n}"), client()) };
@@ -302,13 +303,13 @@ fn options_about_itself_are_answered() {
     for uri in [format!("sip:bob@{PROXY}"), format!("sip:{}", HOPS[0])] {
         assert_eq!(bed.one(client(), &options(&uri, &uri).bytes()).to, addr(HOPS[0]));
     }
-    bed.shard.set_limit(0);
+    bed.shard.set_limits(ProxyLimits::default());
     assert_eq!(
         bed.one(client(), &options(&itself[0], "full").bytes()).status(),
         503,
         "as an INVITE would fare"
     );
-    bed.shard.set_limit(1_000);
+    bed.shard.set_limits(LIMITS);
     bed.shard.set_hops(&[]);
     assert_eq!(bed.one(client(), &options(&itself[0], "nowhere").bytes()).status(), 500);
     bed.assert_forgets();

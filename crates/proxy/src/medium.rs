@@ -62,6 +62,12 @@ pub trait Medium {
         let _ = (request, attempt, status, last);
     }
 
+    /// Bytes of memory that a request holds beside its own size.
+    fn memory(request: &Self::Request) -> usize {
+        let _ = request;
+        0
+    }
+
     /// The CANCEL of a request that was forwarded (§9.1), and the key of its client transaction.
     fn cancel(&mut self, invite: &Self::Message) -> (Self::Message, Key);
 }

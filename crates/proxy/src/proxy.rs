@@ -73,12 +73,15 @@ impl Counters {
 ///   request comes between; [`response`](Self::response), [`refuse`](Self::refuse).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
 ///   timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
+/// - Memory: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory).
 /// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<D: Medium> {
     layer: Layer<Leg, D::Message>,
     table: Table<D::Request>,
     settings: Settings,
+    /// [`Proxy::limit_memory`].
+    most_memory: usize,
     counters: Counters,
     ledger: Ledger,
     /// The number of the next branch.
@@ -149,6 +152,7 @@ impl<D: Medium> Proxy<D> {
             layer: Layer::new(settings.timers),
             table: Table::default(),
             settings,
+            most_memory: usize::MAX,
             counters: Counters::default(),
             ledger: Ledger::default(),
             serial,
@@ -281,7 +285,8 @@ impl<D: Medium> Proxy<D> {
             self.answer(now, server, &request, 100, medium, sink);
         }
         let context = Context::new(invite, medium.has_alternate(&request, 0));
-        let at = self.table.insert(Proxied::new(context, server, request));
+        let memory = D::memory(&request);
+        let at = self.table.insert(Proxied::new(context, server, request, memory));
         *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
         self.counters.forwarded += 1;
         self.send_on(now, at, hop, medium, sink);
@@ -328,7 +333,12 @@ impl<D: Medium> Proxy<D> {
         let Some(server) = arrived.cancels.and_then(found) else {
             return self.forward_stateless(request, medium, sink);
         };
-        self.answer_alone(now, arrived, request, 200, medium, sink);
+        if self.has_memory() {
+            self.answer_alone(now, arrived, request, 200, medium, sink);
+        } else {
+            // What it frees is not to wait for memory. Repetitions are answered in the same way.
+            sink.send(&medium.respond(request, 200), Sending::First);
+        }
         if let Some(&Leg::Server(at)) = self.layer.user(server)
             && self.table.of_server(at, server).is_some()
         {
@@ -472,7 +482,7 @@ impl<D: Medium> Proxy<D> {
     /// RFC 4320 §4.1: a request other than INVITE that is still unanswered when its client has slowed down gets a 100.
     fn late(&mut self, now: Instant, at: u32, server: Id, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         let Some(entry) = self.table.of_server(at, server) else { return };
-        let Some(request) = &entry.request else { return };
+        let Some(request) = entry.request.as_ref() else { return };
         let response = medium.respond(request, 100);
         self.layer.respond(now, server, Class::Trying, response, &mut Collect::new(sink));
     }
@@ -492,7 +502,7 @@ impl<D: Medium> Proxy<D> {
         let actions = entry.context.on(event);
         if !entry.settled
             && !matches!(event, Event::Response(100) | Event::Cancelled)
-            && let Some(request) = &entry.request
+            && let Some(request) = entry.request.as_ref()
         {
             let last = !actions.contains(&Action::TryNext);
             entry.settled = true;
@@ -509,14 +519,14 @@ impl<D: Medium> Proxy<D> {
                         self.ledger.charge(Operation::Forward);
                         self.layer.respond(now, server, Class::of(status), message, &mut Collect::new(sink));
                     } else if status >= 200
-                        && let Some(request) = self.table[at].request.take()
+                        && let Some(request) = self.table.take_request(at)
                     {
                         // A final response without a way back: the previous hop is not left waiting.
                         self.answer(now, server, &request, 500, medium, sink);
                     }
                 }
                 Action::Respond(status) => {
-                    if let Some(request) = self.table[at].request.take() {
+                    if let Some(request) = self.table.take_request(at) {
                         self.answer(now, server, &request, status, medium, sink);
                     }
                 }
@@ -538,27 +548,31 @@ impl<D: Medium> Proxy<D> {
         }
         let Some(invite) = self.layer.message(client) else { return };
         let (message, key) = medium.cancel(invite);
+        if !self.has_memory() {
+            return sink.send(&message, Sending::First);
+        }
         let transport = self.layer.transport(client).unwrap_or(TransportKind::Unreliable);
         let new = New { key, kind: Kind::NonInvite, transport, user: Leg::Alone };
         self.layer.request(now, new, message, &mut Collect::new(sink));
     }
 
     fn try_next(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+        let has_memory = self.has_memory();
         let entry = &mut self.table[at];
         entry.attempt += 1;
         entry.settled = false;
         let (attempt, request) = (entry.attempt, entry.request.as_ref());
         let request = request.expect("it is kept until it is answered");
-        let hop = medium.next_hop(request, attempt);
+        let hop = medium.next_hop(request, attempt).ok().filter(|_| has_memory);
         let alternate = medium.has_alternate(request, attempt);
-        entry.context.set_alternate(alternate && hop.is_ok());
+        entry.context.set_alternate(alternate && hop.is_some());
         match hop {
-            Ok(hop) => {
+            Some(hop) => {
                 self.counters.retried += 1;
                 self.send_on(now, at, hop, medium, sink);
             }
             // No alternate after all: the 503 stands.
-            Err(_) => self.feed(now, at, Event::Unreachable, None, medium, sink),
+            None => self.feed(now, at, Event::Unreachable, None, medium, sink),
         }
     }
 
@@ -579,6 +593,23 @@ impl<D: Medium> Proxy<D> {
     /// Transactions there are.
     pub fn transactions(&self) -> usize {
         self.layer.len()
+    }
+
+    /// Bytes of memory that requests and transactions take, without what finding them and their timers does.
+    pub fn memory(&self) -> usize {
+        self.layer.memory() + self.table.memory()
+    }
+
+    /// Whether there may be one more transaction.
+    fn has_memory(&self) -> bool {
+        self.memory() < self.most_memory
+    }
+
+    /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again; a
+    /// CANCEL has no transaction then, and a request that failed no second next hop. To be said before each step, as [`Layer::limit_memory`].
+    pub fn limit_memory(&mut self, most: usize) {
+        self.most_memory = most;
+        self.layer.limit_memory(most.saturating_sub(self.table.memory()));
     }
 
     /// Requests that wait for their final response.

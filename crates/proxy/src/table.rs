@@ -8,8 +8,10 @@ pub(crate) struct Proxied<R> {
     pub(crate) context: Context,
     pub(crate) server: Id,
     pub(crate) client: Option<Id>,
-    /// Kept until the final response: answers and further attempts are made of it.
+    /// Kept until the final response: answers and further attempts are made of it. [`Table::take_request`] takes it out.
     pub(crate) request: Option<R>,
+    /// Bytes of memory that the request holds beside its size.
+    memory: u32,
     pub(crate) attempt: u8,
     /// Whether the medium knows that this attempt has been answered.
     pub(crate) settled: bool,
@@ -20,12 +22,14 @@ pub(crate) struct Proxied<R> {
 }
 
 impl<R> Proxied<R> {
-    pub(crate) fn new(context: Context, server: Id, request: R) -> Self {
+    /// `memory`: bytes that the request holds beside its size.
+    pub(crate) fn new(context: Context, server: Id, request: R, memory: usize) -> Self {
         Self {
             context,
             server,
             client: None,
             request: Some(request),
+            memory: u32::try_from(memory).unwrap_or(u32::MAX),
             attempt: 0,
             settled: false,
             answered: false,
@@ -52,11 +56,13 @@ pub(crate) struct Table<R> {
     timers_c: TimerWheel,
     /// Requests without a final response.
     unanswered: usize,
+    /// Bytes of memory that requests hold beside their size.
+    memory: usize,
 }
 
 impl<R> Default for Table<R> {
     fn default() -> Self {
-        Self { entries: Slab::default(), timers_c: TimerWheel::default(), unanswered: 0 }
+        Self { entries: Slab::default(), timers_c: TimerWheel::default(), unanswered: 0, memory: 0 }
     }
 }
 
@@ -78,7 +84,16 @@ impl<R> Table<R> {
     /// Enters a request; returns its place.
     pub(crate) fn insert(&mut self, entry: Proxied<R>) -> u32 {
         self.unanswered += 1;
+        self.memory += entry.memory as usize;
         self.entries.insert(entry)
+    }
+
+    /// Takes the request out: its final response is about to be made of it.
+    pub(crate) fn take_request(&mut self, at: u32) -> Option<R> {
+        let entry = self.entries.get_mut(at)?;
+        let request = entry.request.take()?;
+        self.memory -= entry.memory as usize;
+        Some(request)
     }
 
     /// The request at this place, if it still is the one of this server transaction.
@@ -132,10 +147,10 @@ impl<R> Table<R> {
         if let Some(entry) = self.entries.get_mut(at)
             && entry.context.is_finished()
         {
-            entry.request = None;
             if !core::mem::replace(&mut entry.answered, true) {
                 self.unanswered -= 1;
             }
+            self.take_request(at);
             self.free(at);
         }
     }
@@ -152,6 +167,11 @@ impl<R> Table<R> {
     /// Requests that wait for their final response.
     pub(crate) fn unanswered(&self) -> usize {
         self.unanswered
+    }
+
+    /// Bytes of memory that the requests take.
+    pub(crate) fn memory(&self) -> usize {
+        self.entries.len() * size_of::<Proxied<R>>() + self.memory
     }
 
     /// Requests that wait for their answer, or for more 2xx.

@@ -280,7 +280,7 @@ pub(crate) fn explained(view: &View, explanation: &Explanation) -> ExplainReport
         (Decision::Search, _) => (None, "search"),
         (Decision::Orphan, Orphans::Reject | Orphans::Balance) => (None, "rejected"),
         (Decision::Orphan, Orphans::Drop) => (None, "dropped"),
-        (Decision::NoServer, _) => (None, "unavailable"),
+        (Decision::NoServer | Decision::NoRoom, _) => (None, "unavailable"),
     };
     let candidates = explanation.verdicts.iter().filter_map(|verdict| {
         let candidate = verdict.candidate;

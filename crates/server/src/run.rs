@@ -230,7 +230,7 @@ fn role(
         shard.set_hops(&control.hops());
         return Ok(Role::Proxy(Box::new(shard)));
     }
-    let mut balancer = Balancer::new(apply::books(config), apply::policy(config, index, count));
+    let mut balancer = Balancer::new(apply::books(config, count), apply::policy(config, index, count));
     let (nodes, topology) = control.start();
     if let Some(places) = places {
         balancer.set_places(Arc::clone(places));

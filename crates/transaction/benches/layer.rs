@@ -164,7 +164,7 @@ fn server_non_invite_live(bencher: Bencher<'_, '_>) {
     let to: SocketAddr = "127.0.0.1:5060".parse().expect("an address");
     let bytes = [b'x'; 400];
     let one = |stage: &mut Stage<Packet>| {
-        let response = Packet { bytes: bytes.as_slice().into(), to, listener: 0 };
+        let response = Packet { bytes: bytes.to_vec().into(), to, listener: 0 };
         stage.served(Kind::NonInvite, Class::Success, response);
     };
     let stage = Stage::new(one);

@@ -15,6 +15,11 @@ pub trait Message: Sized {
 
     /// Of a response: its To tag. Asked only for responses to RFC 2543 peers.
     fn to_tag(&self) -> Tag;
+
+    /// Bytes of memory that it holds beside its own size.
+    fn memory(&self) -> usize {
+        0
+    }
 }
 
 /// Why a message is sent: a simulation prices them differently.

@@ -19,10 +19,10 @@ pub const EXPIRE_MAX: usize = 1024;
 ///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
 /// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
 ///   [`clear_away`](Self::clear_away) before each message and the rest at [`noticed_deadline`](Self::noticed_deadline);
-///   [`forget`](Self::forget).
+///   [`forget`](Self::forget), [`limit_memory`](Self::limit_memory).
 /// - Looking in: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
-///   [`machine`](Self::machine), [`iter`](Self::iter), [`len`](Self::len), [`timers_set`](Self::timers_set),
-///   [`ledger`](Self::ledger).
+///   [`machine`](Self::machine), [`iter`](Self::iter), [`len`](Self::len), [`memory`](Self::memory),
+///   [`timers_set`](Self::timers_set), [`ledger`](Self::ledger).
 #[derive(Debug)]
 pub struct Layer<T, M> {
     store: Store<T, M>,
@@ -328,6 +328,17 @@ impl<T, M: Message> Layer<T, M> {
     /// How many transactions wait for a timer; counted one by one.
     pub fn timers_set(&self) -> usize {
         self.store.timers()
+    }
+
+    /// Bytes of memory that they and their messages take, without what finding them and their timers does.
+    pub fn memory(&self) -> usize {
+        self.store.memory()
+    }
+
+    /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again. To be said
+    /// before each step: what is kept beside the messages is taken off now.
+    pub fn limit_memory(&mut self, most: usize) {
+        self.store.limit_memory(most);
     }
 
     /// The work done so far.

@@ -38,7 +38,7 @@ pub use effects::{Effect, Effects, Message, News, Sending};
 pub use key::{Key, Keys, ServerKey, Side, Tag};
 pub use layer::{Due, EXPIRE_MAX, Layer, New};
 pub use machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
-pub use packet::Packet;
+pub use packet::{Bytes, Packet};
 pub use print::table;
 pub use store::Id;
 pub use timers::Timers;

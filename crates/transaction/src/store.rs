@@ -1,4 +1,5 @@
 use crate::counted::Counted;
+use crate::effects::Message;
 use crate::key::{Key, ServerKey, Tag};
 use crate::lanes::{Interval, Purpose};
 use crate::machine::{Machine, Timer, TransportKind};
@@ -22,27 +23,43 @@ impl Kept {
 
 /// What transactions keep to be sent again. Apart from them: few have something for long.
 #[derive(Debug)]
-pub(crate) struct Messages<M>(Slab<M>);
+pub(crate) struct Messages<M> {
+    kept: Slab<M>,
+    /// Bytes of memory that they hold beside their size.
+    memory: usize,
+    /// Most of these.
+    most: usize,
+}
 
-impl<M> Messages<M> {
+impl<M: Message> Messages<M> {
     pub(crate) fn get(&self, kept: Kept) -> Option<&M> {
-        self.0.get(kept.0)
+        self.kept.get(kept.0)
     }
 
-    /// Keeps this message in place of the one before.
+    /// Keeps this message in place of the one before, or none where there is no memory for it.
+    #[inline]
     pub(crate) fn keep(&mut self, kept: &mut Kept, message: M) {
-        match self.0.get_mut(kept.0) {
-            Some(before) => *before = message,
-            None => *kept = Kept(self.0.insert(message)),
+        let memory = self.memory + message.memory();
+        if memory > self.most {
+            return self.forget(kept);
+        }
+        self.memory = memory;
+        match self.kept.get_mut(kept.0) {
+            Some(before) => self.memory -= core::mem::replace(before, message).memory(),
+            None => *kept = Kept(self.kept.insert(message)),
         }
     }
 
     /// Keeps no message any more.
+    #[inline]
     pub(crate) fn forget(&mut self, kept: &mut Kept) {
-        if *kept != Kept::NONE {
-            self.0.remove(kept.0);
-            *kept = Kept::NONE;
+        if *kept == Kept::NONE {
+            return;
         }
+        if let Some(message) = self.kept.remove(kept.0) {
+            self.memory -= message.memory();
+        }
+        *kept = Kept::NONE;
     }
 }
 
@@ -91,6 +108,9 @@ impl<T> Entry<T> {
     }
 }
 
+/// Places of a part of the index below which it is not made smaller.
+const SHORT: usize = 64;
+
 /// Parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
 const PARTS: usize = 256;
 
@@ -109,7 +129,7 @@ pub(crate) struct Store<T, M> {
 impl<T, M> Default for Store<T, M> {
     fn default() -> Self {
         let index = Box::new([const { HashTable::new() }; PARTS]);
-        let messages = Messages(Slab::default());
+        let messages = Messages { kept: Slab::default(), memory: 0, most: usize::MAX };
         Self { entries: Slab::default(), messages, index, counted: Counted::default(), generation: 0 }
     }
 }
@@ -123,7 +143,7 @@ fn part_of(key: Key) -> usize {
     (key.0 >> 40) as u8 as usize
 }
 
-impl<T, M> Store<T, M> {
+impl<T, M: Message> Store<T, M> {
     pub(crate) fn find(&self, wanted: &ServerKey) -> Option<Id> {
         if let Some(number) = wanted.key.number() {
             let at = self.counted.get(number)?;
@@ -212,10 +232,15 @@ impl<T, M> Store<T, M> {
         if let Some(number) = key.number() {
             self.counted.remove(number);
         } else {
-            self.index[part_of(key)]
-                .find_entry(hash_of(key), |&other| other == id.at)
+            let part = &mut self.index[part_of(key)];
+            part.find_entry(hash_of(key), |&other| other == id.at)
                 .expect("a transaction is indexed as long as it lives")
                 .remove();
+            // After a peak.
+            if part.capacity() > SHORT && part.len() < part.capacity() / 8 {
+                let entries = &self.entries;
+                part.shrink_to(part.capacity() / 4, |&other| hash_of(entries[other].key()));
+            }
         }
         entry
     }
@@ -226,6 +251,20 @@ impl<T, M> Store<T, M> {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Bytes of memory that the transactions and their messages take, without what the index and the timers do.
+    pub(crate) fn memory(&self) -> usize {
+        self.own_size() + self.messages.memory
+    }
+
+    /// What of it has nothing to do with how long messages are.
+    fn own_size(&self) -> usize {
+        self.len() * size_of::<Entry<T>>() + self.messages.kept.len() * size_of::<M>()
+    }
+
+    pub(crate) fn limit_memory(&mut self, most: usize) {
+        self.messages.most = most.saturating_sub(self.own_size());
     }
 
     /// Transactions with a timer that runs.

@@ -61,7 +61,7 @@ fn response_to(request: &str, status: u16) -> Vec<u8> {
 }
 
 fn packet(bytes: &[u8]) -> Packet {
-    Packet { bytes: bytes.into(), to: "192.0.2.7:5060".parse().expect("an address"), listener: 3 }
+    Packet { bytes: bytes.to_vec().into(), to: "192.0.2.7:5060".parse().expect("an address"), listener: 3 }
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn requests_that_match_go_to_their_transaction_and_others_to_the_user() {
     assert!(layer.received(Instant::ZERO, &request_key(&other), &mut out).is_none() && out.is_empty());
     let id = layer.received(Instant::ZERO, &request_key(INVITE), &mut out).unwrap();
     let [Effect::Send(sent, message, Sending::Repeat)] = &out[..] else { panic!("{out:?}") };
-    assert_eq!((*sent, &message.bytes[..]), (id, &response_to(INVITE, 486)[..]));
+    assert_eq!((*sent, &message.bytes.whole()[..]), (id, &response_to(INVITE, 486)[..]));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn the_layer_acknowledges_on_the_way_of_the_invite() {
         panic!("{out:?}")
     };
     assert_eq!((ack.to, ack.listener), (packet(b"").to, 3));
-    assert_eq!(scan(&ack.bytes).unwrap().method(), Some(Method::Ack));
+    assert_eq!(scan(&ack.bytes.whole()).unwrap().method(), Some(Method::Ack));
     // [6026-1] What matches nothing goes nowhere.
     let stray = Key(key.0 ^ 1);
     assert!(layer.response(Instant::ZERO, stray, Class::Success, &response, &mut out).is_none());

@@ -24,7 +24,7 @@ fn a_completed_server_transaction_takes_400_bytes_and_its_response() {
         // The user keeps 32 bytes of its own.
         let new = New { key, kind: Kind::NonInvite, transport: TransportKind::Unreliable, user: [branch; 4] };
         let id = layer.accept(Instant::ZERO, new, &mut out).unwrap();
-        let response = Packet { bytes: bytes.as_slice().into(), to, listener: 0 };
+        let response = Packet { bytes: bytes.to_vec().into(), to, listener: 0 };
         assert!(layer.respond(Instant::ZERO, id, Class::Success, response, &mut out));
         out.clear();
     }

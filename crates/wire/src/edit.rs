@@ -30,6 +30,47 @@ struct RouteEdits {
     appended: Option<Span>,
 }
 
+/// Edits to one message, without the message: whoever has its bytes already keeps the edited message in no more memory than
+/// the edits take.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Patch {
+    replacements: Vec<Replacement>,
+    /// Inserted bytes, in order.
+    text: Vec<u8>,
+    odd_version: bool,
+    is_response: bool,
+}
+
+/// Replaces the bytes `from..to` of the message by those of [`Patch::text`] up to `inserted_to`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Replacement {
+    from: u32,
+    to: u32,
+    inserted_to: u32,
+}
+
+impl Patch {
+    /// Appends the edited message to `out`. `bytes` are those of the message that the edits are for.
+    pub fn apply(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        let (mut done, mut inserted) = (0, 0);
+        for next in &self.replacements {
+            out.extend_from_slice(&bytes[done..next.from as usize]);
+            out.extend_from_slice(&self.text[inserted..next.inserted_to as usize]);
+            (done, inserted) = (next.to as usize, next.inserted_to as usize);
+        }
+        out.extend_from_slice(&bytes[done..]);
+        if self.odd_version {
+            write_version(self.is_response, &mut out[start..]);
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn memory(&self) -> usize {
+        self.text.capacity() + self.replacements.capacity() * size_of::<Replacement>()
+    }
+}
+
 /// Edits to one message, collected and then rendered in one pass.
 ///
 /// All methods that edit take the message that the edits are for: the same one until [`Edits::clear`]. The body is
@@ -148,20 +189,47 @@ impl Edits {
     pub fn render(&self, m: &Message<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         let mut done = 0;
-        for splice in &self.splices {
-            let at = splice.at as usize;
-            if at < done {
-                // Within what another edit has removed: what it belongs to is gone.
-                continue;
-            }
-            out.extend_from_slice(&m.bytes[done..at]);
+        for splice in self.effective() {
+            out.extend_from_slice(&m.bytes[done..splice.at as usize]);
             out.extend_from_slice(splice.inserted.of(&self.text));
-            done = at + splice.deleted as usize;
+            done = (splice.at + splice.deleted) as usize;
         }
         out.extend_from_slice(&m.bytes[done..]);
         if m.odd_version.is_some() {
-            write_version(&m.start, &mut out[start..]);
+            write_version(is_response(m), &mut out[start..]);
         }
+    }
+
+    /// The edits by themselves, to be applied to the bytes of this message again and again.
+    pub fn patch(&self, m: &Message<'_>) -> Patch {
+        let mut patch = Patch {
+            replacements: Vec::with_capacity(self.splices.len()),
+            text: Vec::with_capacity(self.text.len()),
+            odd_version: m.odd_version.is_some(),
+            is_response: is_response(m),
+        };
+        for splice in self.effective() {
+            patch.text.extend_from_slice(splice.inserted.of(&self.text));
+            let inserted_to = patch.text.len() as u32;
+            patch.replacements.push(Replacement {
+                from: splice.at,
+                to: splice.at + splice.deleted,
+                inserted_to,
+            });
+        }
+        patch
+    }
+
+    /// The splices in order, but for those within what another one removes: what they belong to is gone.
+    fn effective(&self) -> impl Iterator<Item = &Splice> {
+        let mut done = 0;
+        self.splices.iter().filter(move |splice| {
+            let counts = splice.at >= done;
+            if counts {
+                done = splice.at + splice.deleted;
+            }
+            counts
+        })
     }
 
     /// Adds a header line at `at`, the start of another one.
@@ -245,12 +313,13 @@ impl Edits {
     }
 }
 
+fn is_response(m: &Message<'_>) -> bool {
+    matches!(m.start, Start::Response { .. })
+}
+
 /// RFC 3261 §7.1: the SIP version is accepted in any case, but sent in upper case.
-fn write_version(start: &Start, rendered: &mut [u8]) {
-    let end = match start {
-        Start::Response { .. } => 7,
-        Start::Request { .. } => memchr::memchr(b'\r', rendered).unwrap_or_default(),
-    };
+fn write_version(is_response: bool, rendered: &mut [u8]) {
+    let end = if is_response { 7 } else { memchr::memchr(b'\r', rendered).unwrap_or_default() };
     if let Some(at) = end.checked_sub(7) {
         rendered[at..end].copy_from_slice(b"SIP/2.0");
     }

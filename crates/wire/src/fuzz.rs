@@ -201,5 +201,8 @@ fn rendered(edits: &Edits, m: &Message<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     edits.render(m, &mut out);
     assert!(out.ends_with(m.body()));
+    let mut applied = Vec::new();
+    edits.patch(m).apply(m.bytes(), &mut applied);
+    assert_eq!(applied, out);
     out
 }

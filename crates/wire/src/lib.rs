@@ -32,7 +32,7 @@ mod target;
 mod text;
 mod uri;
 
-pub use edit::Edits;
+pub use edit::{Edits, Patch};
 pub use header::call_id::peek_call_id;
 pub use header::cseq::CSeq;
 pub use header::name_addr::NameAddr;

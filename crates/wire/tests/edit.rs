@@ -14,6 +14,12 @@ fn edited(lines: &str, edit: impl FnOnce(&mut Edits, &Message<'_>)) -> String {
     edit(&mut edits, &m);
     let mut out = b"kept".to_vec();
     edits.render(&m, &mut out);
+    // And once more, after the edits themselves are gone.
+    let mut again = b"kept".to_vec();
+    let patch = edits.patch(&m);
+    edits.clear();
+    patch.apply(m.bytes(), &mut again);
+    assert_eq!(again, out);
     let out = String::from_utf8(out).unwrap();
     let out = out.strip_prefix("kept").expect("render appends");
     let out = out.strip_suffix(TAIL).expect("the rest is untouched");
@@ -227,6 +233,9 @@ fn the_version_is_sent_in_upper_case() {
         edits.pop_via(&m);
         let mut out = b"SIP".to_vec();
         edits.render(&m, &mut out);
+        let mut again = b"SIP".to_vec();
+        edits.patch(&m).apply(m.bytes(), &mut again);
+        assert_eq!(again, out);
         let expected = match m.status() {
             None => format!("SIPINVITE sip:longer@example.com SIP/2.0\r\n{TAIL}"),
             Some(_) => format!("SIPSIP/2.0 200 sip/2.0\r\n{TAIL}"),

@@ -23,6 +23,8 @@ pub(crate) struct Arguments {
     watch: bool,
 }
 
+const MIB: usize = 1 << 20;
+
 /// With the age of each member's oldest call.
 pub(super) const MEMBERS: &str = "/api/members?oldest=true";
 
@@ -121,12 +123,14 @@ fn proxy_text(health: &Health, proxy: &Proxy) -> String {
     });
     format!(
         "sarabande {}, up {up}, proxy, {new_calls}\n{}\n\n\
-         {} of at most {} transactions, {} requests unanswered\n\
+         {} of at most {} transactions, {} of at most {} MiB, {} requests unanswered\n\
          since the start: {} forwarded, {} of them again to another next hop, {} responses relayed, {} refused",
         health.version,
         hops.collect::<String>(),
         proxy.transactions,
         proxy.max_transactions,
+        proxy.memory_bytes.div_ceil(MIB),
+        proxy.max_memory_bytes / MIB,
         proxy.unanswered,
         proxy.forwarded_total,
         proxy.retried_total,
@@ -345,14 +349,14 @@ pub(crate) mod tests {
                 { "address": "10.0.0.1:5060", "resting": true },
                 { "address": "10.0.0.2:5060", "resting": false }
             ],
-            "transactions": 12, "max_transactions": 1000, "unanswered": 3, "forwarded_total": 40,
+            "transactions": 12, "max_transactions": 1000, "memory_bytes": 5_000_000, "max_memory_bytes": 268_435_456, "unanswered": 3, "forwarded_total": 40,
             "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "refused_total": 1, "stray_total": 0
         }))
         .unwrap();
         assert_eq!(
             proxy_text(&health("proxy"), &proxy),
             "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, asked last\n\
-             next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 3 requests unanswered\n\
+             next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 5 of at most 256 MiB, 3 requests unanswered\n\
              since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused"
         );
     }

@@ -67,6 +67,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
     let slow_start = report.read(&raw.slow_start);
     let max_rest = report.read(&raw.max_rest);
     let forget_after = report.read(&raw.forget_after);
+    let max_sessions = report.read(&raw.max_sessions);
     let probe = probe(&path, &raw.probe, report);
     let outlier = outlier(&raw.outlier, report);
     Some(Pool {
@@ -77,6 +78,7 @@ fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_
         slow_start: slow_start?,
         max_rest: max_rest?,
         forget_after: forget_after?,
+        max_sessions: max_sessions? as usize,
         probe: probe?,
         outlier: outlier?,
     })

@@ -35,5 +35,11 @@ pub(super) fn check(raw: &RawProxy, listen: &Listen, report: &mut Report<'_>) ->
     }
     let timer_c = report.read(&raw.timer_c);
     let max_transactions = report.read(&raw.max_transactions);
-    Some(Proxy { next, timer_c: timer_c?, max_transactions: max_transactions? as usize })
+    let max_memory = report.read(&raw.max_memory);
+    Some(Proxy {
+        next,
+        timer_c: timer_c?,
+        max_transactions: max_transactions? as usize,
+        max_memory: max_memory?,
+    })
 }

@@ -15,7 +15,7 @@ pub(crate) use amount::{CallRate, Capacity, HostName, Seed, Share, Title};
 pub(crate) use choice::{Choice, Names, PolicyName};
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use name::{MemberAddress, ServedName};
-pub(crate) use number::{Count, Flag, Ratio, Size};
+pub(crate) use number::{Count, Flag, GIB, KIB, MIB, Ratio, Size};
 pub(crate) use secret::{BearerText, KeyPath, KeyText, key_from_bytes};
 pub(crate) use spread::Times;
 

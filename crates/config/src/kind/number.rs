@@ -74,29 +74,30 @@ pub(super) fn decimal(leaf: &Leaf, min: f64, max: f64, refusal: Refusal) -> Resu
     }
 }
 
-/// A number of bytes for a socket buffer.
+/// A number of bytes from `MIN` to `MAX`.
 #[derive(Debug, Clone)]
-pub(crate) struct Size;
+pub(crate) struct Size<const MIN: u64, const MAX: u64>;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-/// One datagram of the largest size must fit.
-const SIZE_MIN: u64 = 64 * KIB;
-/// The kernel takes the size as a signed 32-bit number and doubles it.
-const SIZE_MAX: u64 = 1023 * MIB;
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
 
-impl Kind for Size {
+const UNITS: [(&str, u64); 3] = [("GiB", GIB), ("MiB", MIB), ("KiB", KIB)];
+
+impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
     type Value = usize;
 
     fn read(leaf: &Leaf) -> Result<usize, Refusal> {
-        let legal = |bytes: &u64| (SIZE_MIN..=SIZE_MAX).contains(bytes);
-        let refusal = Refusal::new(
-            "expected a size from 64KiB to 1023MiB: bytes, or text such as \"256KiB\" or \"4MiB\"",
-        );
+        let legal = |bytes: &u64| (MIN..=MAX).contains(bytes);
+        let refusal = Refusal::new(format!(
+            "expected a size from {} to {}: bytes, or text such as \"256KiB\" or \"4MiB\"",
+            in_units(MIN),
+            in_units(MAX)
+        ));
         let bytes = match leaf {
             Leaf::Integer(bytes) => u64::try_from(*bytes).ok(),
             Leaf::Text(text) => match bytes(text) {
-                None => return Err(refusal.meant(repair(text))),
+                None => return Err(refusal.meant(repair(text, legal))),
                 bytes => bytes,
             },
             _ => None,
@@ -106,37 +107,43 @@ impl Kind for Size {
 
     fn schema() -> Schema {
         json_schema!({
-            "title": "size in bytes, or with KiB or MiB; 64KiB to 1023MiB",
+            "title": format!("size in bytes, or with KiB, MiB or GiB; {} to {}", in_units(MIN), in_units(MAX)),
             "type": ["string", "integer"],
-            "pattern": "^[0-9]+(KiB|MiB)$",
-            "minimum": SIZE_MIN,
-            "maximum": SIZE_MAX,
+            "pattern": "^[0-9]+(KiB|MiB|GiB)$",
+            "minimum": MIN,
+            "maximum": MAX,
         })
     }
 }
 
 fn bytes(text: &str) -> Option<u64> {
-    let (number, unit) = [("KiB", KIB), ("MiB", MIB)]
-        .iter()
-        .find_map(|(name, unit)| text.strip_suffix(name).map(|number| (number, *unit)))?;
+    let (number, unit) =
+        UNITS.iter().find_map(|(name, unit)| text.strip_suffix(name).map(|number| (number, *unit)))?;
     if !number.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
+/// In the largest unit that leaves a whole number.
+fn in_units(bytes: u64) -> String {
+    let unit = UNITS.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
+}
+
 /// "4 MB", "4m", "4mib": all mean "4MiB".
-fn repair(text: &str) -> Option<String> {
+fn repair(text: &str, legal: impl Fn(&u64) -> bool) -> Option<String> {
     let text = text.to_lowercase().replace(' ', "");
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     let unit = match unit {
         "k" | "kb" | "kib" => "KiB",
         "m" | "mb" | "mib" => "MiB",
+        "g" | "gb" | "gib" => "GiB",
         _ => return None,
     };
     let guess = format!("{number}{unit}");
-    bytes(&guess).filter(|bytes| (SIZE_MIN..=SIZE_MAX).contains(bytes)).map(|_| quoted(&guess))
+    bytes(&guess).filter(legal).map(|_| quoted(&guess))
 }
 
 /// true or false.
@@ -169,16 +176,18 @@ impl Kind for Flag {
 mod tests {
     use super::*;
 
+    type Buffer = Size<{ 64 * KIB }, { 1023 * MIB }>;
+
     #[test]
-    fn sizes_have_two_units_and_no_others() {
-        assert_eq!(Size::read(&"4MiB".into()), Ok(4 << 20));
-        assert_eq!(Size::read(&"64KiB".into()), Ok(65_536));
-        assert_eq!(Size::read(&65_536.into()), Ok(65_536));
-        assert!(Size::read(&65_535.into()).is_err());
-        assert!(Size::read(&"1024MiB".into()).is_err());
-        assert!(Size::read(&"+4MiB".into()).is_err());
-        assert!(Size::read(&"MiB".into()).is_err());
-        assert_eq!(Size::read(&"4 MB".into()).unwrap_err().meant.as_deref(), Some("\"4MiB\""));
+    fn sizes_have_three_units_and_no_others() {
+        assert_eq!(Buffer::read(&"4MiB".into()), Ok(4 << 20));
+        assert_eq!(Buffer::read(&"64KiB".into()), Ok(65_536));
+        assert_eq!(Buffer::read(&65_536.into()), Ok(65_536));
+        assert!(Buffer::read(&65_535.into()).is_err());
+        assert!(Buffer::read(&"1024MiB".into()).is_err());
+        assert!(Buffer::read(&"+4MiB".into()).is_err());
+        assert!(Buffer::read(&"MiB".into()).is_err());
+        assert_eq!(Buffer::read(&"4 MB".into()).unwrap_err().meant.as_deref(), Some("\"4MiB\""));
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             match event {
                 Event::Sign(sign) => self.cluster.sign(self.now, sign),
                 Event::LookUp(name) => self.asked.push(name),
-                Event::Failed(_) | Event::NoServer(_) | Event::HopFailed(_) => {}
+                Event::Failed(_) | Event::NoServer(_) | Event::NoRoom(_) | Event::HopFailed(_) => {}
             }
         }
         let mut sent = sent(&out);

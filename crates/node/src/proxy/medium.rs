@@ -10,7 +10,7 @@ use crate::token::Tokens;
 use crate::token::branch::{Transaction, peek_listener};
 use crate::token::route::{Element, RouteToken};
 use crate::topology::{NodeAddress, node_id};
-use crate::validate::{ADDED, LARGEST};
+use crate::validate::LARGEST;
 use ::proxy::{Medium, Refusal, Sink};
 use balance::NodeId;
 use base::{Instant, Outbox};
@@ -18,7 +18,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transaction::{Key, Keys, Packet, Sending, TransportKind};
+use transaction::{Bytes, Key, Keys, Packet, Sending, TransportKind};
 use wire::{Edits, Message, Method, request_source_target, response_target};
 
 /// How long a next hop that failed is the last to be asked: as long as a call takes to be tried elsewhere, or every one
@@ -44,8 +44,8 @@ const UNHEARD_REPEATS: u8 = 2;
 
 /// A request that came in, as it is kept until it is answered.
 pub(crate) struct Received {
-    /// Exactly the message.
-    pub(crate) bytes: Box<[u8]>,
+    /// Exactly the message. What is forwarded shares it.
+    pub(crate) bytes: Arc<[u8]>,
     pub(crate) listener: u16,
     pub(crate) from: SocketAddr,
     pub(crate) way: Way,
@@ -124,7 +124,11 @@ pub(crate) struct Out<'a, E>(pub(crate) &'a mut Outbox<E>);
 
 impl<E> Sink<Packet> for Out<'_, E> {
     fn send(&mut self, packet: &Packet, _: Sending) {
-        self.0.send(packet.listener, packet.to, |buffer| buffer.extend_from_slice(&packet.bytes));
+        self.0.send(packet.listener, packet.to, |buffer| {
+            let start = buffer.len();
+            packet.bytes.write(buffer);
+            debug_assert!(buffer.len() - start <= LARGEST, "what does not fit was refused");
+        });
     }
 }
 
@@ -324,10 +328,8 @@ impl Medium for Live {
         self.edits.push_via(&message, &self.scratch);
         let name = message.cseq().method_name.of(message.bytes());
         let key = self.keys.client(&self.scratch[via.len()..], message.cseq().method, name);
-        let mut bytes = Vec::with_capacity(request.bytes.len() + ADDED);
-        self.edits.render(&message, &mut bytes);
-        debug_assert!(bytes.len() <= LARGEST, "what does not fit was refused");
-        (Packet { bytes: bytes.into(), to: hop.address, listener: hop.listener }, key)
+        let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edits.patch(&message));
+        (Packet { bytes, to: hop.address, listener: hop.listener }, key)
     }
 
     /// §16.7 steps 3, 8 and 9, §18.2.2: by the next Via, from where the request came in.
@@ -372,8 +374,13 @@ impl Medium for Live {
         Packet { bytes: bytes.into(), to, listener }
     }
 
+    fn memory(request: &Received) -> usize {
+        request.bytes.len()
+    }
+
     fn cancel(&mut self, invite: &Packet) -> (Packet, Key) {
-        let message = wire::scan(&invite.bytes).expect("it was made here");
+        let invite_bytes = invite.bytes.whole();
+        let message = wire::scan(&invite_bytes).expect("it was made here");
         let mut bytes = Vec::with_capacity(512);
         transaction::cancel_for(&message, &mut bytes);
         let branch = message.top_via().branch.unwrap_or_default();

@@ -4,4 +4,4 @@ mod medium;
 mod shard;
 
 pub use medium::HopFailure;
-pub use shard::{ProxyReport, ProxySettings, ProxyShard};
+pub use shard::{ProxyLimits, ProxyReport, ProxySettings, ProxyShard};

@@ -22,12 +22,39 @@ use wire::{Message, Method, SipUri};
 pub struct ProxySettings {
     /// Timers of the transactions, and Timer C.
     pub core: ::proxy::Settings,
-    /// Most transactions at a time; over it what is new is refused.
-    pub max_transactions: usize,
+    /// What it may hold; beyond it what is new is refused.
+    pub limits: ProxyLimits,
 }
 
-/// Of `max_transactions`, what is kept beyond it for requests within dialogs, so that calls can end.
+/// What a shard of the proxy may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProxyLimits {
+    /// Most transactions at a time.
+    pub transactions: usize,
+    /// Most bytes of memory for transactions and their messages.
+    pub memory: usize,
+}
+
+/// Of the limits, what is kept beyond them for requests within dialogs, so that calls can end.
 const RESERVE: usize = 4;
+
+fn with_reserve(limit: usize) -> usize {
+    limit.saturating_add(limit / RESERVE)
+}
+
+/// A request may have this part of the memory that is left. So long requests are refused while there is room for many short
+/// ones: whoever floods the proxy with long ones does not shut out calls of the usual length.
+const LONGEST_PART: usize = 256;
+
+/// Where a request of this length finds no room, the proxy is full. Most are shorter: RFC 3261 §18.1.1 has longer ones go by
+/// another transport where nothing is known of the path's MTU.
+const USUAL_LENGTH: usize = 1_300;
+
+/// RFC 3261 §21.5.4. A third of the time that ended transactions are kept for: many have gone by then.
+const FULL: Refused = Refused { retry_after: Some("10"), ..refused(503, "Too Many Transactions") };
+
+/// Without Retry-After, which would keep the previous hop from sending short requests as well (RFC 3261 §21.5.4).
+const TOO_LONG: Refused = refused(503, "Too Long For The Memory Left");
 
 /// What a shard of the proxy has to do and did.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +63,10 @@ pub struct ProxyReport {
     pub transactions: usize,
     /// Requests without a final response.
     pub unanswered: usize,
-    /// Most transactions at a time.
-    pub max_transactions: usize,
+    /// Bytes of memory that they and their messages take.
+    pub memory: usize,
+    /// Most of both at a time.
+    pub limits: ProxyLimits,
     /// What it did.
     pub counters: ::proxy::Counters,
     /// Next hops, and whether they rest because they have failed.
@@ -49,7 +78,9 @@ impl ProxyReport {
     pub fn merge(&mut self, other: &Self) {
         self.transactions += other.transactions;
         self.unanswered += other.unanswered;
-        self.max_transactions += other.max_transactions;
+        self.memory += other.memory;
+        self.limits.transactions += other.limits.transactions;
+        self.limits.memory += other.limits.memory;
         self.counters.merge(&other.counters);
         for &(address, rests) in &other.hops {
             match self.hops.iter_mut().find(|hop| hop.0 == address) {
@@ -66,7 +97,7 @@ impl ProxyReport {
 /// that goes where the other party of the dialog wants to be reached, and nowhere else.
 ///
 /// - Setting up: [`new`](Self::new), [`set_hops`](Self::set_hops), [`set_topology`](Self::set_topology),
-///   [`set_settings`](Self::set_settings), [`set_limit`](Self::set_limit), [`set_tokens`](Self::set_tokens).
+///   [`set_settings`](Self::set_settings), [`set_limits`](Self::set_limits), [`set_tokens`](Self::set_tokens).
 /// - Running: [`handle`](Self::handle), [`unreachable`](Self::unreachable), [`learn`](Self::learn),
 ///   [`deadline`](Self::deadline).
 /// - Looking: [`report`](Self::report), [`counters`](Self::counters), [`ledger`](Self::ledger).
@@ -74,7 +105,7 @@ pub struct ProxyShard {
     proxy: Proxy<Live>,
     live: Live,
     settings: Settings,
-    max_transactions: usize,
+    limits: ProxyLimits,
     names: Names,
     counters: Counters,
     ledger: Ledger,
@@ -95,7 +126,7 @@ impl ProxyShard {
             proxy: Proxy::new(proxy.core, serial),
             live: Live::new(topology, tokens, Keys::new(secret)),
             settings,
-            max_transactions: proxy.max_transactions,
+            limits: proxy.limits,
             names: Names::default(),
             counters: Counters::default(),
             ledger: Ledger::default(),
@@ -143,6 +174,7 @@ impl ProxyShard {
         self.live.now = now;
         self.live.unix = self.settings.unix(now);
         self.live.tell_failures = self.settings.tell_failures;
+        self.proxy.limit_memory(with_reserve(self.limits.memory));
     }
 
     fn datagram(
@@ -345,13 +377,28 @@ impl ProxyShard {
     /// New calls are refused early where there is no room, and before a stop. Requests of a dialog whose token holds have
     /// a reserve, so that calls can end.
     fn check_limit(&self, message: &Message<'_>, within: bool) -> Result<(), Refused> {
-        let max = self.max_transactions + if within { self.max_transactions / RESERVE } else { 0 };
-        let full = self.proxy.transactions() >= max || (self.settings.stopping && message.to_tag().is_none());
         // An ACK takes no room, and a CANCEL makes some.
-        if full && !matches!(message.method(), Some(Method::Ack | Method::Cancel)) {
+        if matches!(message.method(), Some(Method::Ack | Method::Cancel)) {
+            return Ok(());
+        }
+        if self.settings.stopping && message.to_tag().is_none() {
             return Err(refused(503, "Service Unavailable"));
         }
-        Ok(())
+        let length = message.bytes().len();
+        match self.longest(within) {
+            longest if length <= longest => Ok(()),
+            longest if longest < USUAL_LENGTH => Err(FULL),
+            _ => Err(TOO_LONG),
+        }
+    }
+
+    /// How long a request may be that there is room for.
+    fn longest(&self, within: bool) -> usize {
+        let most = |limit| if within { with_reserve(limit) } else { limit };
+        if self.proxy.transactions() >= most(self.limits.transactions) {
+            return 0;
+        }
+        most(self.limits.memory).saturating_sub(self.proxy.memory()) / LONGEST_PART
     }
 
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
@@ -411,9 +458,9 @@ impl ProxyShard {
         self.settings = settings;
     }
 
-    /// Changes the most transactions at a time.
-    pub fn set_limit(&mut self, max_transactions: usize) {
-        self.max_transactions = max_transactions;
+    /// Changes how much it may hold.
+    pub fn set_limits(&mut self, limits: ProxyLimits) {
+        self.limits = limits;
     }
 
     /// Changes the secrets of new tokens.
@@ -431,7 +478,8 @@ impl ProxyShard {
         ProxyReport {
             transactions: self.proxy.transactions(),
             unanswered: self.proxy.unanswered(),
-            max_transactions: self.max_transactions,
+            memory: self.proxy.memory(),
+            limits: self.limits,
             counters: *self.proxy.counters(),
             hops: self.live.hops(self.live.now).collect(),
         }

@@ -5,7 +5,8 @@ use super::text::{Req, answer};
 use super::{KEY, LIFETIME, Sent, addr};
 use base::{Instant, Outbox};
 use node::{
-    Event, Input, Listener, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings, Tokens, Topology,
+    Event, Input, Listener, NodeAddress, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings, Tokens,
+    Topology,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 pub(crate) const PROXY: &str = "127.0.0.1:5060";
 pub(crate) const HOPS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
+
+pub(crate) const LIMITS: ProxyLimits = ProxyLimits { transactions: 1_000, memory: 256 << 20 };
 
 pub(crate) fn client() -> SocketAddr {
     addr("127.0.9.1:6000")
@@ -38,7 +41,7 @@ impl ProxyBed {
             stopping: false,
             tell_failures: false,
         };
-        let limits = ProxySettings { core: proxy::Settings::default(), max_transactions: 1_000 };
+        let limits = ProxySettings { core: proxy::Settings::default(), limits: LIMITS };
         let mut shard = ProxyShard::new(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
         let hop = |&(address, listener): &(&str, u16)| NodeAddress { address: addr(address), listener };
         shard.set_hops(&hops.iter().map(hop).collect::<Vec<_>>());
@@ -115,6 +118,7 @@ impl ProxyBed {
     pub(crate) fn assert_forgets(&mut self) {
         self.wait(Duration::from_hours(1));
         let report = self.shard.report();
-        assert_eq!((report.transactions, report.unanswered, self.shard.deadline()), (0, 0, None));
+        let left = (report.transactions, report.unanswered, report.memory, self.shard.deadline());
+        assert_eq!(left, (0, 0, 0, None));
     }
 }

@@ -201,6 +201,10 @@ pub struct Proxy {
     pub transactions: usize,
     /// Most transactions at a time.
     pub max_transactions: usize,
+    /// Bytes of memory that they and their messages take.
+    pub memory_bytes: usize,
+    /// Most bytes of memory for them.
+    pub max_memory_bytes: usize,
     /// Requests without a final response.
     pub unanswered: usize,
     /// Requests that began a transaction and were forwarded.
@@ -234,7 +238,9 @@ impl From<&ProxyReport> for Proxy {
         Self {
             next: next.collect(),
             transactions: report.transactions,
-            max_transactions: report.max_transactions,
+            max_transactions: report.limits.transactions,
+            memory_bytes: report.memory,
+            max_memory_bytes: report.limits.memory,
             unanswered: report.unanswered,
             forwarded_total: counters.forwarded,
             retried_total: counters.retried,

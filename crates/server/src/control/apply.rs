@@ -7,7 +7,7 @@ use crate::token_time::TokenTime;
 use balance::policy::by_name;
 use balance::{HealthSettings, OutlierSettings, Policy, Weights};
 use config::{Config, Listen, Orphans, Proxy};
-use node::{Key, NodeAddress, ProxySettings, Tokens};
+use node::{Key, NodeAddress, ProxyLimits, ProxySettings, Tokens};
 use std::sync::Arc;
 use wire::Method;
 
@@ -41,7 +41,8 @@ pub(crate) fn policy(config: &Config, shard: usize, shards: usize) -> Box<dyn Po
     by_name(name, start).expect("the configuration names policies that there are")
 }
 
-pub(crate) fn books(config: &Config) -> balance::Settings {
+/// What one of `shards` shards of a balancer is set up with.
+pub(crate) fn books(config: &Config, shards: usize) -> balance::Settings {
     let mut weights = Weights::default();
     if let Some(config::Policy::Tlwl { weights: configured }) = config.pool().map(|pool| &pool.policy) {
         for (name, &weight) in configured {
@@ -57,6 +58,7 @@ pub(crate) fn books(config: &Config) -> balance::Settings {
         linger: timers.linger,
         max_rest: health.max_rest,
         hold_failures: health.outlier.enabled,
+        max_sessions: share(config.pool().map_or(0, |pool| pool.max_sessions), shards),
     }
 }
 
@@ -73,15 +75,22 @@ pub(crate) fn pipeline(config: &Config, epoch_unix: u64, stopping: bool) -> node
 /// What one of `shards` shards of a proxy is set up with.
 pub(crate) fn proxy(config: &Config, proxy: &Proxy, shards: usize) -> ProxySettings {
     let timers = transaction::Timers { t1: config.timers.t1, ..transaction::Timers::default() };
-    ProxySettings {
-        core: proxy::Settings { timers, timer_c: proxy.timer_c },
-        max_transactions: limit(proxy, shards),
+    ProxySettings { core: proxy::Settings { timers, timer_c: proxy.timer_c }, limits: limits(proxy, shards) }
+}
+
+/// Of memory, so that a shard takes a request of any length while it is empty: 256 times the longest datagram.
+const SHARD_MEMORY_MIN: usize = 16 << 20;
+
+/// A shard's share.
+fn limits(proxy: &Proxy, shards: usize) -> ProxyLimits {
+    ProxyLimits {
+        transactions: share(proxy.max_transactions, shards),
+        memory: share(proxy.max_memory, shards).max(SHARD_MEMORY_MIN),
     }
 }
 
-/// A shard's share of the transactions.
-fn limit(proxy: &Proxy, shards: usize) -> usize {
-    proxy.max_transactions.div_ceil(shards.max(1))
+fn share(all: usize, shards: usize) -> usize {
+    all.div_ceil(shards.max(1))
 }
 
 /// The tokens of this configuration; `key` stands in where it names none.
@@ -179,7 +188,7 @@ impl Control {
         self.cluster.set_settings(health(config));
         self.probes.set_config(config);
         for (shard, worker) in self.workers.iter().enumerate() {
-            worker.send(Command::Books(books(config)));
+            worker.send(Command::Books(books(config, self.workers.len())));
             // A new policy object starts its turns and averages anew: only when it is another one.
             if policy_changed {
                 worker.send(Command::Policy(self::policy(config, shard, self.workers.len())));
@@ -191,9 +200,9 @@ impl Control {
         let config = &self.config;
         self.send_pipeline();
         if let Some(proxy) = config.proxy() {
-            let (hops, limit): (Arc<[_]>, _) = (self.hops().into(), limit(proxy, self.workers.len()));
+            let (hops, limits): (Arc<[_]>, _) = (self.hops().into(), limits(proxy, self.workers.len()));
             for worker in &self.workers {
-                worker.send(Command::Hops(Arc::clone(&hops), limit));
+                worker.send(Command::Hops(Arc::clone(&hops), limits));
             }
         }
         let mut topology = node::Topology::clone(&self.topology);

@@ -310,6 +310,10 @@ impl Control {
                 }
             }
             Report::NoServer(refused) => self.exhausted(now, refused),
+            Report::NoRoom(refused) => {
+                let max_sessions = self.config.pool().map(|pool| pool.max_sessions);
+                tracing::error!(refused, max_sessions, "the session table is full: new calls get 503");
+            }
             Report::HopFailed(failure) => self.hop_failed(now, &failure),
             Report::Died => {}
         }

@@ -9,8 +9,8 @@ use arrayvec::ArrayVec;
 use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
 use base::{Instant, Ledger, Outbox};
 use node::{
-    Counters, Event, Explanation, Failure, HopFailure, Input, Name, NodeAddress, ProxyReport, Resolved, Role,
-    Shard, Tokens, Topology,
+    Counters, Event, Explanation, Failure, HopFailure, Input, Name, NodeAddress, ProxyLimits, ProxyReport,
+    Resolved, Role, Shard, Tokens, Topology,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -31,8 +31,8 @@ pub(crate) enum Command {
     Pipeline(node::Settings),
     /// Other secrets.
     Tokens(Box<Tokens>),
-    /// Other next hops, and another limit of transactions, of a proxy.
-    Hops(Arc<[NodeAddress]>, usize),
+    /// Other next hops, and other limits, of a proxy.
+    Hops(Arc<[NodeAddress]>, ProxyLimits),
     /// A next hop of a proxy has failed, as another shard found.
     HopFailed(HopFailure),
     /// Where a name leads that a shard asked for.
@@ -64,6 +64,8 @@ pub(crate) enum Report {
     HopFailed(HopFailure),
     /// So many new calls found no member that takes any.
     NoServer(u64),
+    /// So many new calls found no room in the session table.
+    NoRoom(u64),
     /// ICMP: a datagram to this address did not arrive.
     Unreachable(SocketAddr),
     /// The thread ended although nobody asked it to.
@@ -341,6 +343,7 @@ impl Worker {
                 Event::Sign(sign) => Report::Sign(sign),
                 Event::LookUp(name) => Report::LookUp(name),
                 Event::NoServer(refused) => Report::NoServer(refused),
+                Event::NoRoom(refused) => Report::NoRoom(refused),
                 Event::HopFailed(failure) => Report::HopFailed(failure),
                 Event::Failed(failure) => {
                     // Not through the control task: there are as many as strangers please.
@@ -390,10 +393,10 @@ impl Worker {
             Command::Policy(policy) => self.with_balancer(|balancer| balancer.set_policy(policy)),
             Command::Pipeline(settings) => self.role.set_settings(settings),
             Command::Tokens(tokens) => self.role.set_tokens(&tokens),
-            Command::Hops(hops, limit) => {
+            Command::Hops(hops, limits) => {
                 if let Some(proxy) = self.role.proxy_mut() {
                     proxy.set_hops(&hops);
-                    proxy.set_limit(limit);
+                    proxy.set_limits(limits);
                 }
             }
             Command::HopFailed(failure) => {

@@ -170,7 +170,7 @@ impl Balancer {
                 }
             }
             Decision::Orphan => self.refuse(id, &message, 481, out),
-            Decision::NoServer => self.refuse(id, &message, 503, out),
+            Decision::NoServer | Decision::NoRoom => self.refuse(id, &message, 503, out),
         }
     }
 

@@ -27,6 +27,10 @@ impl Message for Msg {
     fn to_tag(&self) -> Tag {
         Tag::of(Some(b"answer"))
     }
+
+    fn memory(&self) -> usize {
+        1_000
+    }
 }
 
 pub(crate) struct Run {
@@ -63,6 +67,7 @@ impl Run {
         let at = self.now.as_secs_f64();
         self.log.extend(out.into_iter().map(|effect| (at, effect)));
         assert!(self.layer.timers_set() <= self.layer.len());
+        assert!(!self.layer.is_empty() || self.layer.memory() == 0);
         result
     }
 

@@ -17,6 +17,26 @@ fn repeated(status: u16) -> What {
 
 const FAILED: What = What::Told(News::TransportError);
 
+/// Memory for a message to be sent again may be bounded; what is sent once needs none.
+#[test]
+fn what_finds_no_memory_is_sent_once() {
+    for (most, repetitions) in [(900, 0), (2_000, 1)] {
+        let mut run = Run::new();
+        let id = run.accept(Invite, Unreliable);
+        let before = run.layer.memory();
+        assert!(before < 900);
+        run.layer.limit_memory(most);
+        assert!(run.respond(id, 486));
+        assert_eq!(run.take(), [sent(486)]);
+        assert!(run.layer.memory() <= most);
+        assert_eq!(run.layer.memory() > before + 1_000, repetitions == 1);
+        run.again(Invite);
+        assert_eq!(run.take().len(), repetitions);
+        run.until(40.0);
+        assert_eq!((run.layer.len(), run.layer.memory()), (0, 0));
+    }
+}
+
 #[test]
 fn a_100_is_due_after_200_ms_of_silence() {
     // [17.2.1-1] [17.2.1-3]

@@ -245,7 +245,8 @@ mod tests {
     fn a_proxy_shows_its_next_hops() {
         let proxy = serde_json::from_value(json!({
             "next": [{ "address": "10.0.0.1:5060", "resting": true }],
-            "transactions": 12, "max_transactions": 1000, "unanswered": 3, "forwarded_total": 40,
+            "transactions": 12, "max_transactions": 1000, "memory_bytes": 9000, "max_memory_bytes": 20_000_000,
+            "unanswered": 3, "forwarded_total": 40,
             "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "refused_total": 1, "stray_total": 0
         }));
         let answer = Answer { health: health("proxy"), role: Role::Proxy(proxy.unwrap()) };

@@ -2,8 +2,8 @@ use super::super::Sent;
 use super::super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
 use super::watch::{Cause, ProxyWatch};
 use crate::{
-    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, ProxySettings, ProxyShard, Settings,
-    Tokens, Topology,
+    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, ProxyLimits, ProxySettings,
+    ProxyShard, Settings, Tokens, Topology,
 };
 use base::{Instant, Outbox};
 use core::time::Duration;
@@ -17,7 +17,10 @@ const HOPS: [(&str, u16); 3] =
 /// Timers run at the end: far more than a run can have set.
 const MOST_TIMERS: usize = 1_000_000;
 /// Few, so that a run can fill them; the reserve is a quarter.
-const TRANSACTIONS_MAX: usize = 40;
+const LIMITS: ProxyLimits = ProxyLimits { transactions: 40, memory: 200_000 };
+/// With the reserve, and one step more.
+const MEMORY_MAX: usize = LIMITS.memory / 4 * 5 + 2_000;
+const FEW: ProxyLimits = ProxyLimits { transactions: 10, memory: 120_000 };
 const TOKEN_LIFETIME: Duration = Duration::from_hours(1);
 /// What ICMP sends back of a datagram.
 const QUOTED: usize = 256;
@@ -105,7 +108,9 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         if let Some(received) = received {
             self.deliver(received);
         }
-        self.watch.audit(self.now, &self.shard.report());
+        let report = self.shard.report();
+        self.watch.audit(self.now, &report);
+        assert!(report.memory <= MEMORY_MAX, "{} bytes", report.memory);
         true
     }
 
@@ -151,7 +156,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.set_hops();
         self.settings.stopping = how >> 3 & 3 == 3;
         self.shard.set_settings(self.settings);
-        self.shard.set_limit(if how & 32 == 32 { TRANSACTIONS_MAX / 4 } else { TRANSACTIONS_MAX });
+        self.shard.set_limits(if how & 32 == 32 { FEW } else { LIMITS });
         if how & 64 == 64 {
             self.key = self.key.wrapping_add(1);
             // Two changes before a restart, and the first key is forgotten.
@@ -203,7 +208,11 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         step(&mut self.shard, self.now, &mut out);
         self.asked.extend(out.drain_events().filter_map(|event| match event {
             Event::LookUp(name) => Some(name),
-            Event::Sign(_) | Event::Failed(_) | Event::NoServer(_) | Event::HopFailed(_) => None,
+            Event::Sign(_)
+            | Event::Failed(_)
+            | Event::NoServer(_)
+            | Event::NoRoom(_)
+            | Event::HopFailed(_) => None,
         }));
         let mut sent = sent(&out);
         (self.tamper)(&mut sent);
@@ -227,7 +236,8 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(in super::super) fn finish(mut self) -> Counters {
         self.run_timers_until(self.now + Duration::from_hours(1));
         let report = self.shard.report();
-        assert_eq!((report.transactions, report.unanswered, self.shard.deadline()), (0, 0, None));
+        let left = (report.transactions, report.unanswered, report.memory, self.shard.deadline());
+        assert_eq!(left, (0, 0, 0, None));
         self.done.merge(&self.shard.counters());
         self.done
     }
@@ -235,6 +245,6 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 
 /// A process, unlike those before it.
 fn shard(topology: &Arc<Topology>, key: u8, settings: Settings, life: u64) -> ProxyShard {
-    let limits = ProxySettings { core: ::proxy::Settings::default(), max_transactions: TRANSACTIONS_MAX };
+    let limits = ProxySettings { core: ::proxy::Settings::default(), limits: LIMITS };
     ProxyShard::new(Arc::clone(topology), tokens(key), settings, limits, ([life as u8; 16], life << 32))
 }

@@ -130,7 +130,10 @@ fn proxy(page: &mut Page, report: &ProxyReport) {
     let mut transactions = page.gauge("sarabande_proxy_transactions", "Transactions that are kept.");
     transactions.sample(&[], report.transactions);
     page.gauge("sarabande_proxy_transactions_max", "Most transactions at a time.")
-        .sample(&[], report.max_transactions);
+        .sample(&[], report.limits.transactions);
+    page.gauge("sarabande_proxy_memory_bytes", "Memory that transactions and their messages take.")
+        .sample(&[], report.memory);
+    page.gauge("sarabande_proxy_memory_max_bytes", "Most memory for them.").sample(&[], report.limits.memory);
     let mut resting =
         page.gauge("sarabande_proxy_hop_resting", "1 for a next hop that has failed and rests.");
     for (address, rests) in &report.hops {

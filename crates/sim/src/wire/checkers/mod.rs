@@ -152,10 +152,12 @@ impl Checkers {
     pub(super) fn nothing_left(shown: &Shown) -> Result<(), String> {
         match shown {
             Shown::Balancer(books) => BalancerWatch::nothing_left(books),
-            Shown::Proxy { report, deadline } => match (report.transactions, report.unanswered, deadline) {
-                (0, 0, None) => Ok(()),
-                left => Err(Rule::ProxyLeft.broken(format_args!("{left:?}"))),
-            },
+            Shown::Proxy { report, deadline } => {
+                match (report.transactions, report.unanswered, report.memory, deadline) {
+                    (0, 0, 0, None) => Ok(()),
+                    left => Err(Rule::ProxyLeft.broken(format_args!("{left:?}"))),
+                }
+            }
         }
     }
 }

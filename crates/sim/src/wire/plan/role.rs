@@ -68,6 +68,6 @@ pub struct ProxyPlan {
     pub hops: Vec<Party>,
     /// Timers of its transactions, and Timer C.
     pub core: proxy::Settings,
-    /// Most transactions at a time.
-    pub max_transactions: usize,
+    /// What it may hold.
+    pub limits: node::ProxyLimits,
 }

@@ -235,7 +235,7 @@ impl BalancerProcess {
             match event {
                 Event::Sign(sign) => self.cluster.sign(now, sign),
                 Event::NoServer(_) => self.cluster.none_took(now),
-                Event::Failed(_) | Event::HopFailed(_) => {}
+                Event::Failed(_) | Event::NoRoom(_) | Event::HopFailed(_) => {}
                 Event::LookUp(name) => unreachable!("everybody in here is known by address, not as {name}"),
             }
         }

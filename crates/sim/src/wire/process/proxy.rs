@@ -20,7 +20,7 @@ impl ProxyProcess {
             stopping: false,
             tell_failures: false,
         };
-        let limits = ProxySettings { core: plan.core, max_transactions: plan.max_transactions };
+        let limits = ProxySettings { core: plan.core, limits: plan.limits };
         let mut secret = [0; 16];
         secret[..2].copy_from_slice(&site.to_be_bytes());
         secret[8..].copy_from_slice(&life.to_be_bytes());
@@ -37,7 +37,7 @@ impl ProxyProcess {
 
     pub(super) fn reload(&mut self, plan: &ProxyPlan, key: u8) {
         self.set_hops(plan);
-        self.shard.set_limit(plan.max_transactions);
+        self.shard.set_limits(plan.limits);
         self.shard.set_tokens(&tokens(key));
     }
 

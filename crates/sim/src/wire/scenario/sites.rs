@@ -4,11 +4,11 @@ use super::super::plan::{BalancerPlan, Member, Party, Plan, ProxyPlan, Role, Sit
 use crate::engine::HostId;
 use crate::model::{books, health_settings, probe_settings};
 use config::scenario::{Group, Role as GroupRole, Scenario, Stream, Timers};
-use node::ProbeSettings;
+use node::{ProbeSettings, ProxyLimits};
 use std::collections::BTreeMap;
 
 /// Far more transactions than a scenario makes: its own limits are those of processors.
-const TRANSACTIONS_MAX: usize = 10_000_000;
+const LIMITS: ProxyLimits = ProxyLimits { transactions: 10_000_000, memory: usize::MAX };
 
 /// A site, and the host of the scenario that it is.
 struct Site {
@@ -152,7 +152,7 @@ fn proxy(timers: &Timers, hops: Vec<Party>) -> ProxyPlan {
     let &Timers { t1, t2, t4, c } = timers;
     let timers = transaction::Timers { t1, t2, t4, ..transaction::Timers::default() };
     let core = proxy::Settings { timers, timer_c: c };
-    ProxyPlan { hops, core, max_transactions: TRANSACTIONS_MAX }
+    ProxyPlan { hops, core, limits: LIMITS }
 }
 
 /// `edge.2 to core, edge`: which host, and the way on from it.

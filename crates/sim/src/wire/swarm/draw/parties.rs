@@ -8,14 +8,14 @@ use balance::HealthSettings;
 use base::Instant;
 use core::time::Duration;
 use load::{ArrivalPlan, Holding, Process, ServiceModel};
-use node::ProbeSettings;
+use node::{ProbeSettings, ProxyLimits};
 use rand::Rng as _;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 /// The policies that plans choose among.
 const POLICIES: [&str; 7] = ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl", "rwma"];
 /// Far more transactions than calls can make.
-const TRANSACTIONS_MAX: usize = 100_000;
+const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30 };
 
 /// Where the balancer stands, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Drawer {
         let core = proxy::Settings { timer_c: Duration::from_secs(timer_c), ..proxy::Settings::default() };
         for _ in 0..count {
             let number = sites.len() as u16;
-            let plan = ProxyPlan { hops: self.hops(targets, care), core, max_transactions: TRANSACTIONS_MAX };
+            let plan = ProxyPlan { hops: self.hops(targets, care), core, limits: LIMITS };
             let role = Role::Proxy(plan);
             sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
             layer.push(Party::Site(number));
