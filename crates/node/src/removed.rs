@@ -5,21 +5,63 @@ use crate::route::{RouteInfo, Target};
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::route::Held;
 use crate::validate::{Refused, refused};
-use balance::{Request, Slot};
-use wire::Message;
+use balance::{CallKey, Direction, NodeId, Request, Response, Slot};
+use base::{Instant, Recent};
+use core::time::Duration;
+use wire::{Message, Method};
+
+/// Failures a generation. A node that is taken out has calls that ring, and fewer of them fail.
+const FAILURES: usize = 4_096;
+
+/// How long a failure may come again and want another ACK: Timer H (RFC 3261 §17.2.1).
+const TIMER_H: Duration = Duration::from_secs(32);
+
+/// INVITEs of nodes that are no members any more, by call, CSeq number and [`crate::Tokens::mark`], and when a failure of
+/// them went back. To the balancer their transactions are over; their ACKs are still to come (RFC 3261 §17.1.1.3).
+#[derive(Debug)]
+pub(crate) struct Unacknowledged(Recent<(CallKey, u32, u32), Instant>);
+
+impl Default for Unacknowledged {
+    fn default() -> Self {
+        Self(Recent::new(FAILURES))
+    }
+}
+
+impl Unacknowledged {
+    fn wants(&self, now: Instant, ack: &Request<'_>) -> bool {
+        let failed = self.0.get(&(ack.key, ack.cseq, ack.branch));
+        ack.method == Method::Ack && failed.is_some_and(|&at| now.saturating_since(at) <= TIMER_H)
+    }
+}
 
 impl Shard {
+    fn is_member(&self, slot: Slot) -> bool {
+        self.balancer.nodes()[slot.index()].member
+    }
+
+    /// A response goes back to a node, or comes from it.
+    pub(crate) fn note_failure(&mut self, now: Instant, node: NodeId, response: &Response) {
+        let Response { key, cseq, branch, .. } = *response;
+        if response.direction == Direction::FromPool
+            && response.method == Method::Invite
+            && response.status >= 300
+            && self.topology.slot(node).is_some_and(|slot| !self.is_member(slot))
+        {
+            self.unacknowledged.0.insert((key, cseq, branch), now);
+        }
+    }
+
     /// A member is trusted: what it sends goes wherever it says. One that was taken out may end what it had begun, and
     /// have requests of its dialogs sent to whom the other party has named, as the token says.
     pub(crate) fn check_removed(
         &mut self,
-        slot: Option<Slot>,
+        now: Instant,
         message: &Message<'_>,
         (route, held): (&RouteInfo<'_>, Option<&Held>),
         request: &Request<'_>,
     ) -> Result<(), Refused> {
-        let is_member = |slot: Slot| self.balancer.nodes()[slot.index()].member;
-        if slot.is_none_or(is_member) || self.balancer.is_open(request) {
+        let is_part = || self.balancer.is_open(request) || self.unacknowledged.wants(now, request);
+        if request.pinned.is_none_or(|slot| self.is_member(slot)) || is_part() {
             return Ok(());
         }
         let held = held.filter(|held| held.is_senders()).ok_or(refused(403, "Forbidden"))?;
@@ -35,8 +77,7 @@ impl Shard {
     /// Remembers where the far side of a node's dialog is reached, if a request of it says so: for the time when the node
     /// is no member any more.
     pub(crate) fn note_target(&mut self, message: &Message<'_>, held: &Held) {
-        // Behind another proxy it is reached by the route set, which no refresh changes.
-        if !message.method().is_some_and(refreshes_target) || message.has_lower_vias() {
+        if !message.method().is_some_and(refreshes_target) {
             return;
         }
         let Some(target) = message.contact().map(Target::of) else { return };

@@ -80,7 +80,12 @@ const GROWTH_MAX: usize = 100;
 
 /// No request that RFC 3261 §8.1.1 allows is shorter, with names of one letter. So no answer is more than twice as long as
 /// its request, whoever forged its source.
-const ANSWERED_MIN: usize = 100;
+pub(crate) const ANSWERED_MIN: usize = 100;
+
+/// The longest answer of our own to a request of this length.
+pub(crate) fn longest(request: usize) -> usize {
+    LARGEST.min(request + GROWTH_MAX)
+}
 
 /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7).
 ///
@@ -118,7 +123,7 @@ pub(crate) fn answer<E>(
         }
         Own::Refused(_) => &[],
     };
-    let most = LARGEST.min(length + GROWTH_MAX);
+    let most = longest(length);
     let mut send = |headers: &[(&str, &[u8])]| {
         out.send_at_most(most, listener, to, |buffer| {
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);

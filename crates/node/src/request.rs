@@ -113,7 +113,8 @@ impl Shard {
             uri: message.uri().unwrap_or_default(),
             next: route.next.unwrap_or_default(),
         };
-        let routing = check_loop(&self.topology, message, &routing)?;
+        let older = self.is_older_than_key(key);
+        let routing = check_loop(&self.topology, &self.tokens, message, (&routing, older))?;
         check_extensions(message)?;
         let outside = match direction {
             Direction::ToPool => None,
@@ -133,12 +134,12 @@ impl Shard {
             direction,
             pinned,
             by_token: held.is_some(),
-            branch: branch::transaction_mark(&transaction, direction, routing),
+            branch: self.tokens.mark(&transaction, direction, routing),
             dialog: if in_dialog { self.tokens.dialog(message) } else { 0 },
         };
         match (direction, &held) {
             (Direction::FromPool, held) => {
-                self.check_removed(pinned, message, (&route, held.as_ref()), &request)?;
+                self.check_removed(now, message, (&route, held.as_ref()), &request)?;
             }
             (Direction::ToPool, Some(held)) => self.note_target(message, held),
             (Direction::ToPool, None) => {}

@@ -82,10 +82,11 @@ impl Shard {
             self.balancer.answered(now, slot);
             self.balancer.count_response(slot, message.status().unwrap_or_default());
         }
+        let mark = self.tokens.mark(&transaction, token.direction, token.routing);
         if message.cseq().method == Method::Cancel && was_searched(message) {
-            self.searched(message, token, token.mark(&transaction))?;
+            self.searched(message, token, mark)?;
         }
-        Ok((token, token.mark(&transaction), to))
+        Ok((token, mark, to))
     }
 
     /// Every node was asked; those that do not know the INVITE say so (481). Nobody needs to hear that before the last one.
@@ -115,6 +116,7 @@ impl Shard {
             dialog: if answers_a_call { self.tokens.dialog(message) } else { 0 },
         };
         self.balancer.response(now, &response);
+        self.note_failure(now, token.node, &response);
         if let Some(rest) = Rest::asked_by(message)
             && token.direction == Direction::ToPool
             && let Some(slot) = self.topology.slot(token.node)

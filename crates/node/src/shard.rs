@@ -1,6 +1,7 @@
 use crate::failure::{Cause, Failure, Throttle};
 use crate::names::{Name, Names, Resolved};
 use crate::proxy::HopFailure;
+use crate::removed::Unacknowledged;
 use crate::search::{SearchLimits, Searches};
 use crate::targets::Targets;
 use crate::token::Tokens;
@@ -96,6 +97,7 @@ pub struct Shard {
     pub(crate) searches: Searches,
     pub(crate) search_limits: SearchLimits,
     pub(crate) targets: Targets,
+    pub(crate) unacknowledged: Unacknowledged,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -123,6 +125,7 @@ impl Shard {
             searches: Searches::default(),
             search_limits: SearchLimits::default(),
             targets: Targets::default(),
+            unacknowledged: Unacknowledged::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             latest: Instant::ZERO,
@@ -202,9 +205,9 @@ impl Shard {
     }
 
     pub(crate) fn is_older_than_key(&self, call: CallKey) -> bool {
-        self.rekeyed.is_some_and(|rekeyed| {
-            self.balancer.session(call).is_some_and(|session| session.created <= rekeyed)
-        })
+        // One that is not in the table yet begins now.
+        let created = || self.balancer.session(call).map_or(self.latest, |session| session.created);
+        self.rekeyed.is_some_and(|rekeyed| created() <= rekeyed)
     }
 
     /// The addresses in use.

@@ -1,8 +1,9 @@
 //! Is a request valid (RFC 3261 §16.3)? The same for every role.
 
-use crate::Topology;
+use crate::record::wants_record_route;
 use crate::route::RouteInfo;
 use crate::token::branch::{self, Routing};
+use crate::{Tokens, Topology};
 use wire::{Message, Method, Via, scheme_of};
 
 /// URI schemes that whoever is behind us may understand (RFC 3261 §16.3 step 2): the request goes there whatever the URI
@@ -30,8 +31,8 @@ pub(crate) const LARGEST: usize = 65_507;
 /// are 350, `received`, `rport`, Max-Forwards and Max-Breadth 92, the brackets around a Request-URI that becomes a Route a dozen.
 pub(crate) const ADDED: usize = 512;
 
-/// Steps 1 to 3: syntax, scheme, Max-Forwards; and RFC 5393 §5.3.3: Max-Breadth, of which each branch needs one. And that there is room for what forwarding adds (§21.5.14): a datagram that
-/// cannot be sent would be waited for in vain.
+/// Steps 1 to 3: syntax, scheme, Max-Forwards; and RFC 5393 §5.3.3: Max-Breadth, of which each branch needs one. And that
+/// there is room for what forwarding adds (§21.5.14): a datagram that cannot be sent would be waited for in vain.
 pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if let Some(fault) = message.fault() {
         return Err(refused(fault.status, fault.reason));
@@ -70,23 +71,33 @@ pub(crate) fn check_secure(message: &Message<'_>, route: &RouteInfo<'_>) -> Resu
     Ok(())
 }
 
+/// RFC 3261 §8.1.1.3: From MUST have a tag. A proxy that tells the sides of a dialog by their tags alone says so at once:
+/// later it could but refuse the ACK and the BYE.
+pub(crate) fn check_from_tag(message: &Message<'_>) -> Result<(), Refused> {
+    if wants_record_route(message) && message.from_tag().is_none() {
+        return Err(refused(400, "From Tag Missing"));
+    }
+    Ok(())
+}
+
 /// Step 4 as RFC 5393 §4.2 has it: a Via of ours with the same routing decision below means that the request has come
-/// back. Returns the decision's hash, for our own Via.
+/// back. Returns the decision's hash, for our own Via; `older` as in [`Tokens::write_branch`].
 pub(crate) fn check_loop(
     topology: &Topology,
+    tokens: &Tokens,
     message: &Message<'_>,
-    routing: &Routing<'_>,
+    (routing, older): (&Routing<'_>, bool),
 ) -> Result<u32, Refused> {
-    let routing = routing.hash();
     // Another element of the same site in front of us makes the same hash: the sent-by tells its Via from ours.
     let looped = |via: &Via<'_>| {
-        via.branch.and_then(branch::peek_routing) == Some(routing) && topology.is_our_via(via)
+        let seen = via.branch.and_then(branch::peek_routing);
+        seen.is_some_and(|seen| topology.is_our_via(via) && tokens.is_routing(routing, seen))
     };
     let lower = || message.has_lower_vias() && message.vias().skip(1).flatten().any(|via| looped(&via));
     if looped(message.top_via()) || lower() {
         return Err(refused(482, "Loop Detected"));
     }
-    Ok(routing)
+    Ok(tokens.routing(routing, older))
 }
 
 /// Step 5. An extension that we do not know must not be passed by a proxy that was asked for it.

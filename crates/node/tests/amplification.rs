@@ -2,9 +2,11 @@
 //! sends himself.
 mod common;
 
-use common::text::{Req, string};
+use common::proxy::ProxyBed;
+use common::text::{Req, answer, string};
 use common::{Bed, Sent, Site, addr};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// The most bytes by which an answer may be longer than its request.
 const GROWTH_MAX: usize = 100;
@@ -56,4 +58,58 @@ fn an_answer_is_of_the_order_of_its_request() {
         let (asked, got) = (request.len(), sent[0].bytes.len());
         assert!(got <= asked + GROWTH_MAX, "{what}: {got} bytes for {asked}");
     }
+}
+
+/// A proxy keeps transactions, which repeat what they answer: nothing that small begins one.
+#[test]
+fn a_few_bytes_get_nothing_of_a_proxy() {
+    for method in ["INVITE", "MESSAGE", "CANCEL"] {
+        let mut bed = ProxyBed::plain();
+        let request = format!(
+            "{method} tel:1 SIP/2.0\r\nv:SIP/2.0/UDP a\r\nf:a:a;tag=1\r\nt:a:a\r\ni:1\r\nCSeq:1 {method}\r\n\r\n"
+        );
+        let mut sent = bed.receive(0, victim(), request.as_bytes());
+        sent.extend(bed.wait(Duration::from_secs(64)));
+        assert_eq!(sent, [], "{} bytes", request.len());
+        assert_eq!(bed.drops("unanswerable"), 1);
+        bed.assert_forgets();
+    }
+}
+
+/// RFC 3261 §17.2.1: without an ACK a failure is repeated for 32 s. Each of the answers keeps the bound.
+#[test]
+fn each_answer_of_a_proxy_is_of_the_order_of_its_request() {
+    let invite = Req::new("INVITE", "forged", victim()).bytes();
+    for (final_answer, status) in [(None, 408), (Some(404), 404)] {
+        let mut bed = ProxyBed::plain();
+        let mut sent = bed.receive(0, victim(), &invite);
+        let at_hop = sent.pop().expect("it goes on");
+        if let Some(status) = final_answer {
+            let response = answer(&at_hop.bytes, addr("127.0.0.1:5060"), status, at_hop.to);
+            sent.extend(bed.receive(0, at_hop.to, &response));
+        }
+        sent.extend(bed.wait(Duration::from_secs(65)));
+        sent.retain(|sent| sent.to == victim());
+        let statuses: Vec<_> = sent.iter().map(Sent::status).collect();
+        assert_eq!(statuses, [&[100][..], &[status; 11]].concat());
+        assert!(sent.iter().all(|sent| sent.bytes.len() <= invite.len() + GROWTH_MAX));
+        bed.assert_forgets();
+    }
+}
+
+/// The longest that an answer can add: an IPv6 address and a port, a tag, Content-Length, names of more than one letter.
+#[test]
+fn an_answer_that_would_grow_too_much_is_not_given() {
+    let from = addr("[2001:db8:1111:2222:3333:4444:5555:6666]:60000");
+    let mut bed = ProxyBed::new(&["[::1]:5060"], &[("[::1]:5081", 0)]);
+    let request = "INVITE tel:1 SIP/2.0\r\nv:SIP/2.0/UDP a;branch=z9hG4bK1;rport\r\nf:a:a;tag=1\r\nt:a:a\r\ni:1\r\n\
+                   CSeq:1 INVITE\r\n\r\n";
+    assert!(request.len() >= 100);
+    let mut sent = bed.receive(0, from, request.as_bytes());
+    sent.extend(bed.wait(Duration::from_secs(65)));
+    sent.retain(|sent| sent.to == from);
+    let grown: Vec<_> = sent.iter().map(|sent| (sent.status(), sent.bytes.len() - request.len())).collect();
+    assert!(grown.iter().all(|&(_, grown)| grown <= GROWTH_MAX), "{grown:?}");
+    assert_eq!((grown.len(), bed.drops("too_long")), (1, 1), "{grown:?}");
+    bed.assert_forgets();
 }

@@ -102,6 +102,55 @@ fn the_contact_changes_between_180_and_200() {
     bed.assert_forgets();
 }
 
+/// A caller may keep the route set of any response before the 200, or take that of the 200 (RFC 3261 §13.2.2.4).
+#[test]
+fn the_contact_changes_between_provisional_responses() {
+    let places = ["127.0.4.1:5060", "127.0.4.2:5060"].map(addr);
+    for (first, second, last, kept, ok_records) in [
+        (0, 1, 1, 0, true),
+        (0, 1, 1, 1, true),
+        (0, 1, 1, 2, true),
+        (0, 1, 0, 0, true),
+        (0, 1, 0, 1, true),
+        (0, 0, 1, 0, true),
+        (0, 0, 1, 0, false),
+        (0, 1, 1, 0, false),
+    ] {
+        let mut bed = ProxyBed::plain();
+        let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+        let mut responses = Vec::new();
+        for (status, place) in [(180, first), (183, second), (200, last)] {
+            let mut response = Resp::new(status, places[place]);
+            if status == 200 && !ok_records {
+                response.routes = Some(Vec::new());
+            }
+            responses.push(bed.one(callee(), &response.bytes(&at_hop.bytes)));
+        }
+        let call = begun("call", "bob", places[last], &at_hop, &responses[kept]);
+        caller_asks(&mut bed, &call, "ACK", 1);
+        caller_asks(&mut bed, &call, "INFO", 2);
+        callee_asks(&mut bed, &call, "BYE", 1);
+        bed.assert_forgets();
+    }
+}
+
+/// A proxy that does not record its route carries what a party sends, and no more: the party can move.
+#[test]
+fn a_party_behind_a_proxy_that_does_not_record_moves() {
+    let between = addr("127.0.2.1:5060");
+    let mut bed = ProxyBed::plain();
+    let mut call = bed.call("call");
+    for (cseq, method) in [(2, "UPDATE"), (3, "INVITE")] {
+        call.caller.at.set_port(7_000 + cseq as u16);
+        let mut request = call.by_caller(method, cseq);
+        request.via = format!("SIP/2.0/UDP {between};branch=z9hG4bK-between-{cseq}, {}", request.via);
+        let arrived = bed.receive(0, between, &request.bytes()).pop().expect("it goes on");
+        assert_eq!(bed.one(callee(), &Resp::new(200, callee()).bytes(&arrived.bytes)).to, between);
+        callee_asks(&mut bed, &call, "INFO", cseq);
+    }
+    bed.assert_forgets();
+}
+
 /// RFC 3261 §12.2: re-INVITE and UPDATE, from either side, with a Contact that was not there before, and so the 2xx to
 /// one. A telephone that has changed its network sends from there, too.
 #[test]

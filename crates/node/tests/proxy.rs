@@ -1,11 +1,11 @@
 //! The proxy on bytes: what becomes of headers, where messages go, and who may make it send where.
 mod common;
 
-use common::addr;
 use common::dialog::Dialog;
 use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, client};
 use common::text::{Req, answer, record_routes, replaced};
-use node::ProxyLimits;
+use common::{KEY, LIFETIME, addr};
+use node::{Key, ProxyLimits, Tokens};
 use std::time::Duration;
 
 #[test]
@@ -212,6 +212,51 @@ fn a_forged_icmp_error_does_nothing() {
     let forged = replaced(&at_hop.bytes, &branch, &format!("{}{last}", &branch[..branch.len() - 1]));
     assert_eq!(bed.step(|shard, now, out| shard.unreachable(now, at_hop.to, &forged, out)), []);
     assert!(bed.shard.report().hops.iter().all(|hop| !hop.1));
+}
+
+/// Whoever got a request knows its branch. That tells of the address that it went to, and of no other one.
+#[test]
+fn an_icmp_error_is_about_the_address_that_the_request_went_to() {
+    let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let other = addr(HOPS.into_iter().find(|&hop| addr(hop) != at_hop.to).expect("there are two"));
+    for elsewhere in [other, addr("127.0.8.8:5060"), (at_hop.to.ip(), 5061).into()] {
+        let sent = bed.step(|shard, now, out| shard.unreachable(now, elsewhere, &at_hop.bytes, out));
+        assert_eq!(sent, [], "{elsewhere}");
+        assert!(bed.shard.report().hops.iter().all(|hop| !hop.1), "{elsewhere}");
+    }
+    let sent = bed.step(|shard, now, out| shard.unreachable(now, at_hop.to, &at_hop.bytes, out));
+    assert_eq!((sent.len(), sent[0].to), (1, other));
+    assert!(bed.shard.report().hops.contains(&(at_hop.to, true)));
+}
+
+/// RFC 3261 §8.1.1.3: From MUST have a tag. Without one the sides of a dialog could not be told apart later: its ACK and its
+/// BYE would get 403, so its INVITE is refused while the caller can still do something about it.
+#[test]
+fn what_begins_a_dialog_needs_a_from_tag() {
+    for (method, status) in [("INVITE", 400), ("SUBSCRIBE", 400), ("REFER", 400), ("OPTIONS", 0), ("ACK", 0)]
+    {
+        let mut bed = Bed::plain();
+        let request = replaced(&Req::new(method, "old", client()).bytes(), ";tag=alice", "");
+        let sent = bed.one(client(), &request);
+        if status == 0 {
+            assert_eq!(sent.to, addr(HOPS[0]), "{method}");
+        } else {
+            assert_eq!((sent.to, sent.status()), (client(), status), "{method}");
+            assert_eq!(bed.shard.counters().replies[&(400, "From Tag Missing")], 1);
+            assert_eq!(bed.shard.report().transactions, 0);
+        }
+        bed.assert_forgets();
+    }
+}
+
+/// A loop that was under way when the key changed is found all the same.
+#[test]
+fn a_loop_across_a_change_of_key() {
+    let mut bed = Bed::plain();
+    let looped = bed.invite(&Req::new("INVITE", "loop", client()));
+    bed.shard.set_tokens(&Tokens::new(Key([8; 16]), &[KEY], LIFETIME));
+    assert_eq!(bed.one(addr(HOPS[0]), &looped.bytes).status(), 482);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use common::dialog::Dialog;
 use common::text::{Req, Resp, record_routes};
 use common::*;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 const VICTIM: &str = "127.0.8.8:7000";
 
@@ -135,6 +136,24 @@ fn it_reaches_parties_that_have_moved() {
     }
 }
 
+/// A proxy that does not record its route carries what a party sends, and no more.
+#[test]
+fn it_reaches_a_party_that_has_moved_behind_another_proxy() {
+    let between = addr("127.0.2.1:5060");
+    let mut bed = Bed::new(Site::plain());
+    let mut inbound = Dialog::inbound(&mut bed, "inbound", client(), 0);
+    let node = usize::from(bed.slot(inbound.callee.at));
+    inbound.caller.at = addr("127.0.9.2:7000");
+    let mut update = inbound.by_caller("UPDATE", 2);
+    update.via = format!("SIP/2.0/UDP {between};branch=z9hG4bKbetween, {}", update.via);
+    let arrived = bed.one(0, between, &update.bytes());
+    bed.one(0, arrived.to, &Resp::new(200, arrived.to).bytes(&arrived.bytes));
+    take_out(&mut bed, node);
+    inbound.callee_asks(&mut bed, "INFO", 3);
+    inbound.callee_asks(&mut bed, "BYE", 4);
+    bed.assert_idle();
+}
+
 /// What it had begun when it was taken out: an INVITE is sent again, cancelled, or refused and acknowledged.
 #[test]
 fn what_it_had_begun_ends_in_order() {
@@ -153,7 +172,26 @@ fn what_it_had_begun_ends_in_order() {
     assert_eq!((cancel.to, cancel.branch()), (outside(), arrived.branch()));
     assert_eq!(bed.one(0, outside(), &Resp::new(200, outside()).bytes(&cancel.bytes)).to, node);
     let refusal = Resp { routes: Some(Vec::new()), ..Resp::new(487, outside()) };
-    assert_eq!(bed.one(0, outside(), &refusal.bytes(&arrived.bytes)).status(), 487);
+    // The ACK, which comes again for each repetition of the failure (RFC 3261 §17.1.1.2).
+    let ack = invite.same_branch("ACK", Some("bob"));
+    for _ in 0..3 {
+        assert_eq!(bed.one(0, outside(), &refusal.bytes(&arrived.bytes)).status(), 487);
+        bed.wait(Duration::from_secs(10));
+        let passed_on = bed.one(0, node, &ack.bytes());
+        assert_eq!((passed_on.to, passed_on.branch()), (outside(), arrived.branch()));
+    }
+    let other_branch = ack.via.replace("begun-1", "begun-2");
+    for attack in [
+        to_victim(ack.clone()),
+        Req { cseq: 2, ..ack.clone() },
+        ack.clone().via(&other_branch),
+        Req { method: "INFO", ..ack.clone() },
+    ] {
+        let sent = bed.receive(0, node, &attack.bytes());
+        assert!(sent.iter().all(|sent| sent.to == node && sent.status() == 403), "{sent:?}");
+    }
+    bed.wait(Duration::from_secs(33));
+    assert_eq!(bed.receive(0, node, &ack.bytes()), [], "after the failure has had its time");
     assert_eq!(bed.one(0, node, &Req { cseq: 2, ..invite }.bytes()).status(), 403, "but nothing new");
     bed.assert_idle();
 }

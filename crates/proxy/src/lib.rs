@@ -10,10 +10,12 @@
 #![forbid(unsafe_code)]
 
 mod context;
+mod counters;
 mod medium;
 mod proxy;
 mod table;
 
 pub use context::{Action, Actions, Context, Event};
+pub use counters::Counters;
 pub use medium::{Medium, Refusal, Sink};
-pub use proxy::{Arrived, Counters, Fire, Proxy, Settings};
+pub use proxy::{Arrived, Fire, Proxy, Settings};

@@ -52,8 +52,8 @@ pub trait Medium {
         response: &<Self::Message as Message>::Response<'_>,
     ) -> Option<Self::Message>;
 
-    /// An answer of ours (§8.2.6).
-    fn respond(&mut self, request: &Self::Request, status: u16) -> Self::Message;
+    /// An answer of ours (§8.2.6); `None` if the request gets none, whatever happens to it.
+    fn respond(&mut self, request: &Self::Request, status: u16) -> Option<Self::Message>;
 
     /// The next hop of this attempt has given its first response other than 100, or never will give one: told once an
     /// attempt with the status of that response, and `last` unless another attempt follows. Senders that limit what is

@@ -1,4 +1,5 @@
 use crate::context::{Action, Context, Event};
+use crate::counters::Counters;
 use crate::medium::{Medium, Refusal, Sink};
 use crate::table::{Leg, Proxied, Table};
 use base::{Instant, Ledger, Operation};
@@ -36,35 +37,6 @@ pub struct Arrived {
     pub cancels: Option<ServerKey>,
     /// What carried it.
     pub transport: TransportKind,
-}
-
-/// What a proxy did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// Requests that began a transaction and were forwarded.
-    pub forwarded: u64,
-    /// Requests sent to an alternate after a 503.
-    pub retried: u64,
-    /// ACKs and other requests forwarded without a transaction.
-    pub stateless: u64,
-    /// Responses relayed.
-    pub relayed: u64,
-    /// Responses that answer nothing of ours: dropped (RFC 6026 §8.9).
-    pub stray: u64,
-    /// Requests answered by the proxy itself with 300 or more.
-    pub refused: u64,
-}
-
-impl Counters {
-    /// Adds what another proxy did.
-    pub fn merge(&mut self, other: &Self) {
-        self.forwarded += other.forwarded;
-        self.retried += other.retried;
-        self.stateless += other.stateless;
-        self.relayed += other.relayed;
-        self.stray += other.stray;
-        self.refused += other.refused;
-    }
 }
 
 /// A transaction-stateful, record-routing proxy (RFC 3261 §16).
@@ -251,8 +223,14 @@ impl<D: Medium> Proxy<D> {
         sink: &mut impl Sink<D::Message>,
     ) {
         self.counters.refused += u64::from(status >= 300);
-        let response = medium.respond(request, status);
-        self.layer.respond(now, server, Class::of(status), response, &mut Collect::new(sink));
+        match medium.respond(request, status) {
+            Some(response) => {
+                self.layer.respond(now, server, Class::of(status), response, &mut Collect::new(sink));
+            }
+            // It would wait for its answer for ever.
+            None if status >= 200 => self.layer.forget(server),
+            None => {}
+        }
     }
 
     fn forward_stateless(&mut self, request: &D::Request, medium: &mut D, sink: &mut impl Sink<D::Message>) {
@@ -335,9 +313,9 @@ impl<D: Medium> Proxy<D> {
         };
         if self.has_memory() {
             self.answer_alone(now, arrived, request, 200, medium, sink);
-        } else {
+        } else if let Some(answer) = medium.respond(request, 200) {
             // What it frees is not to wait for memory. Repetitions are answered in the same way.
-            sink.send(&medium.respond(request, 200), Sending::First);
+            sink.send(&answer, Sending::First);
         }
         if let Some(&Leg::Server(at)) = self.layer.user(server)
             && self.table.of_server(at, server).is_some()
@@ -456,15 +434,20 @@ impl<D: Medium> Proxy<D> {
         }
     }
 
-    /// What was sent to the hop of this client transaction could not be delivered (§16.9). Whether there is one.
+    /// A message of this client transaction could not be delivered (§16.9). Whether there is one that has sent such a
+    /// message.
     pub fn unreachable(
         &mut self,
         now: Instant,
         key: Key,
+        is_it: impl FnOnce(&D::Message) -> bool,
         medium: &mut D,
         sink: &mut impl Sink<D::Message>,
     ) -> bool {
         let Some(id) = self.layer.find_client(key) else { return false };
+        if !self.layer.message(id).is_some_and(is_it) {
+            return false;
+        }
         let mut collect = Collect::new(sink);
         self.layer.transport_error(now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
@@ -483,8 +466,9 @@ impl<D: Medium> Proxy<D> {
     fn late(&mut self, now: Instant, at: u32, server: Id, medium: &mut D, sink: &mut impl Sink<D::Message>) {
         let Some(entry) = self.table.of_server(at, server) else { return };
         let Some(request) = entry.request.as_ref() else { return };
-        let response = medium.respond(request, 100);
-        self.layer.respond(now, server, Class::Trying, response, &mut Collect::new(sink));
+        if let Some(response) = medium.respond(request, 100) {
+            self.layer.respond(now, server, Class::Trying, response, &mut Collect::new(sink));
+        }
     }
 
     /// Gives an event to a response context and does what it says.

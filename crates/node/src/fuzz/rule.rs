@@ -40,6 +40,7 @@ rules! {
         Surplus = "more was sent than a message",
         Malformed = "a malformed request was neither answered nor dropped",
         AnswerGrowth = "an own answer much longer than its request",
+        TokenShown = "one side of a dialog was shown the token of the other",
         // Of a balancer: `Watch`.
         Family = "a balancer sent by a socket of the other family",
         Unreadable = "a balancer sent something for what is unreadable",
@@ -114,7 +115,6 @@ rules! {
         RecordSide = "the wrong side is on top of the Record-Routes",
         RecordLoose = "a Record-Route that does not lead back here, or not by loose routing",
         RecordToken = "a Record-Route without a token",
-        TokenShown = "a proxy showed one side of a dialog the token of the other",
         NoHop = "a proxy sent a request to somebody who is neither a next hop nor named in its dialog",
         RouteLeft = "the Route that is left is another",
         RouteTarget = "a request went elsewhere than its route set leads",

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use wire::{Fault, Host, Message, SipUri, request_source_target, response_target, scheme_of};
 
-/// What an answer adds to what it copies: `received` and `rport` with an IPv6 address, a tag, Content-Length, the longer
-/// names of header fields, and a status line that is longer than a short request line.
-const GROWTH_MAX: usize = 140;
+/// An answer of the element's own is longer than its request by no more than this.
+const GROWTH_MAX: usize = 100;
+/// And no shorter request gets one: so nobody gets more than twice the bytes of a request for it.
+const ANSWERED_MIN: usize = 100;
 
 /// Watches what goes into an element and what comes out, and knows nothing of the inside: panics when a datagram leaves
 /// that should not, or otherwise than RFC 3261 §16 has it.
@@ -22,9 +23,12 @@ pub struct Watch {
     resolved: BTreeSet<SocketAddr>,
     /// Where the tokens of Record-Route may lead.
     dialogs: Dialogs,
-    /// What members have begun: sender, Call-ID, CSeq number and branch.
-    begun: BTreeSet<(SocketAddr, Vec<u8>, u32, Vec<u8>)>,
+    /// What members have begun.
+    begun: BTreeSet<Begun>,
 }
+
+/// A transaction of a node: sender, Call-ID, CSeq number and branch, and the URIs that say where it goes.
+type Begun = (SocketAddr, Vec<u8>, u32, Vec<u8>, Vec<Vec<u8>>);
 
 impl Watch {
     /// A watch of the element that has these listeners and may send requests to these nodes, all of them members.
@@ -77,7 +81,10 @@ impl Watch {
         Rule::ResponseTarget.equal(Some(one.to), response_target(&via));
         let way = (response.call_id().to_vec(), one.to);
         Rule::ResponseUnasked.holds(self.ways_back.contains(&way), format_args!("{}", one.to));
-        self.dialogs.answered(response, &forwarded);
+        let shows_nothing = self.dialogs.answered(response, &forwarded);
+        // To the pool each side holds the same token.
+        let to_node = self.nodes.iter().any(|(node, _)| *node == one.to);
+        Rule::TokenShown.holds(shows_nothing || !to_node, format_args!("to {}", one.to));
     }
 
     fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
@@ -132,7 +139,8 @@ impl Watch {
 /// An answer of the element's own, which may reach somebody who never asked, is about as long as its request.
 pub(super) fn grows_little(request: &[u8], answer: &Sent) {
     let (asked, got) = (request.len(), answer.bytes.len());
-    Rule::AnswerGrowth.holds(got <= asked + GROWTH_MAX, format_args!("{got} bytes for {asked}"));
+    let is_fine = asked >= ANSWERED_MIN && got <= asked + GROWTH_MAX;
+    Rule::AnswerGrowth.holds(is_fine, format_args!("{got} bytes for {asked}"));
 }
 
 impl Watch {
@@ -141,7 +149,9 @@ impl Watch {
     fn may_name(&mut self, from: SocketAddr, request: &Message<'_>, to: SocketAddr) -> bool {
         let is = |member: bool| self.nodes.iter().any(|(node, is)| node.ip() == from.ip() && *is == member);
         let branch = request.top_via().branch.unwrap_or_default().to_vec();
-        let begun = (from, request.call_id().to_vec(), request.cseq().number, branch);
+        let routes = request.routes().map(|route| route.uri);
+        let leads = request.uri().into_iter().chain(routes).map(<[u8]>::to_vec).collect();
+        let begun = (from, request.call_id().to_vec(), request.cseq().number, branch, leads);
         let by_name = || self.resolved.contains(&to) && uris(request).any(|uri| is_name(uri.host));
         if !names(request).any(|named| named == to) && !by_name() {
             return false;

@@ -3,7 +3,7 @@
 use crate::Topology;
 use crate::failure::{Cause, Failure};
 use crate::record::{hand_over, initiator_target, record, wants_record_route};
-use crate::reply::own_tag;
+use crate::reply::{self, own_tag};
 use crate::route::{RouteInfo, Target, edit_hop};
 use crate::targets::{Refreshed, Side, Targets, refreshes_target};
 use crate::token::Tokens;
@@ -38,6 +38,7 @@ pub struct HopFailure {
     /// The network said so (ICMP); else it answered 503, or nothing in time.
     pub is_unreachable: bool,
 }
+
 /// How often a request is sent again to an address that is no next hop and that nothing came from: enough for a loss or
 /// two, and what somebody else pays who was named there without being asked.
 const UNHEARD_REPEATS: u8 = 2;
@@ -56,15 +57,24 @@ pub(crate) struct Received {
 }
 
 /// What the response to a request tells of where the parties of a dialog are reached.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Refresh {
-    /// Within a dialog, whether the side that began it sent the request.
+    /// Whether the side that began the dialog sent the request.
     pub(crate) by_initiator: bool,
     /// Where the request's sender is reached once it is accepted.
     pub(crate) sender: Option<Refreshed>,
     /// [`Tokens::target_hash`] of where its receiver is reached, as far as is known: by the Request-URI, or by the
     /// response before.
     pub(crate) receiver: Option<u32>,
+    /// Whether two responses have named different places: the token of one of them does not lead to the other's.
+    pub(crate) has_varied: bool,
+}
+
+impl Refresh {
+    /// What changes nothing by itself.
+    pub(crate) fn of(by_initiator: bool) -> Self {
+        Self { by_initiator, sender: None, receiver: None, has_varied: false }
+    }
 }
 
 /// Where a request goes.
@@ -108,6 +118,8 @@ pub(crate) struct Live {
     pub(crate) look_up: Option<(Vec<u8>, Option<u16>)>,
     /// Answers of our own, by status and reason phrase.
     pub(crate) replies: BTreeMap<(u16, &'static str), u64>,
+    /// Final answers of our own that would have been much longer than their requests.
+    pub(crate) too_long: u64,
     /// Requests that were answered here with a failure, if they are to be told of.
     pub(crate) failures: Vec<Failure>,
     pub(crate) tell_failures: bool,
@@ -144,6 +156,7 @@ impl Live {
             targets: Targets::default(),
             look_up: None,
             replies: BTreeMap::new(),
+            too_long: 0,
             failures: Vec::new(),
             tell_failures: false,
             hops: Vec::new(),
@@ -241,9 +254,10 @@ impl Live {
     fn refresh(&mut self, refresh: &mut Refresh, response: &Message<'_>, led: Option<Target<'_>>) {
         let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if let Some(target) = led {
-            // The token leads there. Some callers keep the route set of the first response that has one.
+            // The token leads there. A caller keeps the route set of any of the responses.
             let before = refresh.receiver.replace(self.tokens.target_hash(&target, false));
-            if accepted && before.is_some() && before != refresh.receiver {
+            refresh.has_varied |= before.is_some() && before != refresh.receiver;
+            if accepted && refresh.has_varied {
                 self.moved(response, (Side::Peer, true), &target);
             }
         } else if accepted && refreshes_target(response.cseq().method) {
@@ -252,7 +266,7 @@ impl Live {
             }
             if let (Some(before), Some(uri)) = (refresh.receiver, response.contact()) {
                 let target = Target::of(uri);
-                if before != self.tokens.target_hash(&target, false) {
+                if refresh.has_varied || before != self.tokens.target_hash(&target, false) {
                     self.look_up_later(&target);
                     self.moved(response, (Side::of(!refresh.by_initiator), refresh.by_initiator), &target);
                 }
@@ -353,11 +367,18 @@ impl Medium for Live {
         Some(Packet { bytes: bytes.into(), to, listener })
     }
 
-    fn respond(&mut self, request: &Received, status: u16) -> Packet {
+    fn respond(&mut self, request: &Received, status: u16) -> Option<Packet> {
+        let message = request.message();
+        let tag = own_tag(&self.tokens, &message);
+        let mut bytes = Vec::with_capacity(request.bytes.len());
+        wire::write_response(&message, request.from, status, reason(status), &tag, &[], &mut bytes);
+        if bytes.len() > reply::longest(request.bytes.len()) {
+            self.too_long += u64::from(status >= 200);
+            return None;
+        }
         if status >= 200 {
             *self.replies.entry((status, reason(status))).or_default() += 1;
         }
-        let message = request.message();
         if status >= 300 && self.tell_failures {
             let cause = Cause::Refused { status, reason: reason(status) };
             self.failures.push(Failure::new(Some(&message), request.from, cause));
@@ -368,10 +389,7 @@ impl Medium for Live {
             // A Via with `maddr` may lead out of every family that there is.
             None => (request.listener, request.from),
         };
-        let tag = own_tag(&self.tokens, &message);
-        let mut bytes = Vec::with_capacity(request.bytes.len());
-        wire::write_response(&message, request.from, status, reason(status), &tag, &[], &mut bytes);
-        Packet { bytes: bytes.into(), to, listener }
+        Some(Packet { bytes: bytes.into(), to, listener })
     }
 
     fn memory(request: &Received) -> usize {

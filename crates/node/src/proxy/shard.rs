@@ -7,14 +7,16 @@ use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Routing;
 use crate::token::route::{Element, Held};
 use crate::topology::NodeAddress;
-use crate::validate::{Refused, check_extensions, check_form, check_loop, check_secure, refused};
+use crate::validate::{
+    Refused, check_extensions, check_form, check_from_tag, check_loop, check_secure, refused,
+};
 use crate::{Counters, Drop, Event, Input, Settings, Tokens, Topology};
 use ::proxy::{Arrived, Proxy};
 use balance::Direction;
 use base::{Instant, Ledger, Operation, Outbox};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transaction::{Keys, TransportKind};
+use transaction::{Keys, Packet, TransportKind};
 use wire::{Message, Method, SipUri};
 
 /// How a shard of the proxy behaves, beyond [`Settings`].
@@ -154,12 +156,13 @@ impl ProxyShard {
         }
     }
 
-    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). The branch
-    /// in it cannot be guessed, so this is no forgery.
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). Only who got
+    /// it can know the branch in it, and it went to this address: he can say of himself alone that he is not there.
     pub fn unreachable(&mut self, now: Instant, to: SocketAddr, quoted: &[u8], out: &mut Outbox<Event>) {
         self.set_now(now);
         let Some(key) = quoted_key(&self.live.keys, quoted) else { return };
-        if self.proxy.unreachable(now, key, &mut self.live, &mut Out(out)) {
+        let went_there = |packet: &Packet| (packet.to.ip(), packet.to.port()) == (to.ip(), to.port());
+        if self.proxy.unreachable(now, key, went_there, &mut self.live, &mut Out(out)) {
             self.live.rest(to, true);
         }
         self.tell(out);
@@ -234,6 +237,10 @@ impl ProxyShard {
         if acknowledges_us(&self.live.tokens, message) {
             return self.discard(Drop::Ack);
         }
+        // What is that short begins no transaction, which would answer again and again.
+        if message.bytes().len() < reply::ANSWERED_MIN && message.method() != Some(Method::Ack) {
+            return self.discard(Drop::Unanswerable);
+        }
         match self.examine(listener, from, message, out) {
             Err(Halt::Answered(own)) => self.answer(message, listener, from, own, out),
             Err(Halt::Unresolved) => self.discard(Drop::Unresolved),
@@ -258,6 +265,7 @@ impl ProxyShard {
         let topology = &self.live.topology;
         let route = RouteInfo::new(topology, message, Element::Proxy);
         check_secure(message, &route)?;
+        check_from_tag(message)?;
         let held = self.held(message, &route);
         self.check_limit(message, held.is_some())?;
         let routing = Routing {
@@ -268,7 +276,7 @@ impl ProxyShard {
             uri: message.uri().unwrap_or_default(),
             next: route.next.unwrap_or_default(),
         };
-        let routing = check_loop(&self.live.topology, message, &routing)?;
+        let routing = check_loop(&self.live.topology, &self.live.tokens, message, (&routing, false))?;
         check_extensions(message)?;
         if self.is_asked(message, &route) {
             return Err(Halt::Answered(Own::Capabilities));
@@ -277,7 +285,10 @@ impl ProxyShard {
             Some(held) => self.way_within(listener, message, &route, &held, out)?,
             None => self.way(message, &route)?,
         };
-        let refresh = held.map_or_else(Refresh::default, |held| self.refresh(from, message, &route, &held));
+        let refresh = match held {
+            Some(held) => self.refresh(from, message, &route, &held),
+            None => Refresh::of(true),
+        };
         Ok(Received { bytes: message.bytes().into(), listener, from, way, routing, refresh })
     }
 
@@ -361,17 +372,15 @@ impl ProxyShard {
     ) -> Refresh {
         let by_initiator = held.by_initiator;
         if !message.method().is_some_and(refreshes_target) {
-            return Refresh { by_initiator, ..Refresh::default() };
+            return Refresh::of(by_initiator);
         }
-        // Where there is a proxy on that side, it is in the route set, which no refresh changes.
-        let contact = message.contact().filter(|_| !message.has_lower_vias());
-        let sender = contact.map(Target::of).map(|target| {
+        let sender = message.contact().map(Target::of).map(|target| {
             let side = (Side::of(by_initiator), by_initiator);
             Refreshed::new(&self.live.tokens, message, side, &target, target.is_at(from))
         });
         let target = || self.live.tokens.target_hash(&route.target(message), false);
         let receiver = route.next.is_none().then(target);
-        Refresh { by_initiator, sender, receiver }
+        Refresh { sender, receiver, ..Refresh::of(by_initiator) }
     }
 
     /// New calls are refused early where there is no room, and before a stop. Requests of a dialog whose token holds have
@@ -493,6 +502,9 @@ impl ProxyShard {
         counters.responses_forwarded = core.relayed;
         for (&reply, &count) in &self.live.replies {
             *counters.replies.entry(reply).or_default() += count;
+        }
+        if self.live.too_long > 0 {
+            *counters.drops.entry(Drop::TooLong.reason()).or_default() += self.live.too_long;
         }
         if core.stray > 0 {
             *counters.drops.entry(Drop::ForeignResponse.reason()).or_default() += core.stray;

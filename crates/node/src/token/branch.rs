@@ -51,36 +51,36 @@ pub(crate) struct Transaction<'a> {
     pub(crate) target: SocketAddr,
 }
 
-impl BranchToken {
-    /// What tells this transaction from others of its call.
-    pub(crate) fn mark(&self, of: &Transaction<'_>) -> u32 {
-        transaction_mark(of, self.direction, self.routing)
-    }
-}
-
-/// As [`BranchToken::mark`]. What a node sends elsewhere under the same branch is another transaction: who was a member when
-/// it sent an INVITE may end that, and nothing else.
-pub(crate) fn transaction_mark(of: &Transaction<'_>, direction: Direction, routing: u32) -> u32 {
-    match direction {
-        Direction::ToPool => of.mark(),
-        Direction::FromPool => of.mark() ^ routing,
-    }
-}
-
 impl<'a> Transaction<'a> {
     /// `via` is the client's Via: the topmost of its request, the second of a response.
     pub(crate) fn new(message: &Message<'a>, via: &Via<'a>, target: SocketAddr) -> Self {
         let id = via.branch.or(message.from_tag()).unwrap_or_default();
         Self { call_id: message.call_id(), cseq: message.cseq().number, id, target }
     }
-
-    /// Tells the branches of a call apart that was forked before it came here.
-    fn mark(&self) -> u32 {
-        mark(self.id)
-    }
 }
 
 impl Tokens {
+    /// What tells a transaction from others of its call, whose branches may differ since it was forked before it came here.
+    ///
+    /// What a node sends elsewhere under the same branch is another transaction: who was a member when it sent an INVITE may
+    /// end that, and nothing else. So that it cannot find a branch that goes with another target, there is a secret in it.
+    pub(crate) fn mark(&self, of: &Transaction<'_>, direction: Direction, routing: u32) -> u32 {
+        match direction {
+            Direction::ToPool => mark(of.id),
+            Direction::FromPool => keyed_hash(self.kept, &[&routing.to_be_bytes(), of.id]) as u32,
+        }
+    }
+
+    /// For [`BranchToken::routing`]; `older` as in [`Self::write_branch`].
+    pub(crate) fn routing(&self, routing: &Routing<'_>, older: bool) -> u32 {
+        routing.hash(self.key(older))
+    }
+
+    /// Whether this is the hash of the same routing decision, with whatever key.
+    pub(crate) fn is_routing(&self, routing: &Routing<'_>, seen: u32) -> bool {
+        self.all().any(|key| routing.hash(key) == seen)
+    }
+
     /// Appends a whole branch value; for a call that is older than the current key, as the key before makes it.
     pub(crate) fn write_branch(
         &self,
@@ -130,8 +130,8 @@ impl Tokens {
     }
 }
 
-/// A quick hash, of eight bytes at a time. It has no key: whoever makes two of his own marks meet confuses the count of
-/// his own call only.
+/// A quick hash, of eight bytes at a time. It has no key: who makes two of his own marks meet on the way to the pool
+/// confuses the count of his own call only.
 fn mark(text: &[u8]) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
@@ -153,16 +153,16 @@ pub(crate) struct Routing<'a> {
 }
 
 impl Routing<'_> {
-    /// For [`BranchToken::routing`]. Who could aim at a collision would only confuse his own call, so no secret is in
-    /// it: a process that starts with the key of the day makes the same branch as one that has changed its key.
-    pub(crate) fn hash(&self) -> u32 {
-        let mut fixed = [0; 16];
+    /// Under a secret: without it nobody can find another target with the same hash. It is the one that the branch is made
+    /// with, so that a process which starts with the key of the day makes the same branch as one that has changed its key.
+    fn hash(&self, key: &Derived) -> u32 {
+        let mut fixed = [0; 17];
         fixed[..4].copy_from_slice(&self.cseq.to_be_bytes());
         fixed[4..8].copy_from_slice(&(self.from_tag.len() as u32).to_be_bytes());
         fixed[8..12].copy_from_slice(&(self.uri.len() as u32).to_be_bytes());
-        fixed[12] = self.direction as u8;
-        let call = [u64::from(mark(self.call_id)), self.call_id.len() as u64];
-        keyed_hash(call, &[&fixed, self.from_tag, self.uri, self.next]) as u32
+        fixed[12..16].copy_from_slice(&(self.next.len() as u32).to_be_bytes());
+        fixed[16] = self.direction as u8;
+        keyed_hash(key.routing, &[&fixed, self.from_tag, self.uri, self.next, self.call_id]) as u32
     }
 }
 
@@ -226,9 +226,58 @@ mod tests {
     use crate::Key;
     use core::time::Duration;
 
+    fn tokens(key: u8) -> Tokens {
+        Tokens::new(Key([key; 16]), &[], Duration::from_hours(1))
+    }
+
+    fn routing(uri: &[u8]) -> Routing<'_> {
+        let direction = Direction::FromPool;
+        Routing { call_id: b"c", cseq: 1, direction, from_tag: b"a", uri, next: b"" }
+    }
+
+    /// A text of token characters whose quick hash is this, made backwards from it.
+    fn with_mark(wanted: u32) -> [u8; 8] {
+        const INVERSE: u64 = 0xf1de_83e1_9937_733d;
+        let texts = (0..=u64::from(u32::MAX)).map(|low| {
+            let word = (u64::from(wanted) << 32 | low).wrapping_mul(INVERSE) ^ 8_u64.rotate_left(5);
+            word.to_le_bytes()
+        });
+        let mut texts = texts.filter(|text| text.iter().all(u8::is_ascii_alphanumeric));
+        texts.next().expect("one of some hundred thousand")
+    }
+
+    /// Who was a member tries to have sent elsewhere what belongs to a transaction of his that is open. He sees the hash of
+    /// each routing decision in our Via, and may choose his branch.
+    #[test]
+    fn no_branch_can_be_made_that_goes_with_another_target() {
+        let tokens = tokens(3);
+        let (open, victim) = (routing(b"sip:accomplice@h"), routing(b"sip:victim@h"));
+        let hashes = [open, victim].map(|routing| tokens.routing(&routing, false));
+        let id = with_mark(mark(b"z9hG4bK1") ^ hashes[0] ^ hashes[1]);
+        assert_eq!(mark(&id), mark(b"z9hG4bK1") ^ hashes[0] ^ hashes[1]);
+        let target = "192.0.2.1:5060".parse().expect("an address");
+        let of = |id| Transaction { call_id: b"c", cseq: 1, id, target };
+        let [open, elsewhere] = [(&b"z9hG4bK1"[..], hashes[0]), (&id, hashes[1])]
+            .map(|(id, routing)| tokens.mark(&of(id), Direction::FromPool, routing));
+        assert_ne!(open, elsewhere);
+        let same = tokens.mark(&of(b"z9hG4bK1"), Direction::FromPool, hashes[1]);
+        assert_ne!(open, same, "the same branch to another target");
+    }
+
+    /// Else somebody could look for another Request-URI with the same hash for as long as he likes.
+    #[test]
+    fn the_hash_of_a_routing_decision_has_a_secret_in_it() {
+        let hash = |key| tokens(key).routing(&routing(b"sip:b@h"), false);
+        assert_ne!(hash(1), hash(2));
+        assert!(tokens(1).is_routing(&routing(b"sip:b@h"), hash(1)));
+        assert!(!tokens(1).is_routing(&routing(b"sip:c@h"), hash(1)));
+        let changed = Tokens::new(Key([2; 16]), &[Key([1; 16])], Duration::from_hours(1));
+        assert!([1, 2].iter().all(|&key| changed.is_routing(&routing(b"sip:b@h"), hash(key))));
+    }
+
     #[test]
     fn it_is_good_for_its_transaction_and_its_way_back_only() {
-        let tokens = Tokens::new(Key([3; 16]), &[], Duration::from_hours(1));
+        let tokens = tokens(3);
         let token = BranchToken {
             node: NodeId(0xdead_beef),
             direction: Direction::FromPool,

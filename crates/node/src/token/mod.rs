@@ -37,11 +37,14 @@ struct Derived {
     route: [u64; 2],
     target: [u64; 2],
     branch: [u64; 2],
+    routing: [u64; 2],
 }
 
 impl Derived {
     fn new(key: Key) -> Self {
-        Self { route: derive(key, b"route"), target: derive(key, b"target"), branch: derive(key, b"branch") }
+        let [route, target, branch, routing] =
+            [&b"route"[..], b"target", b"branch", b"routing"].map(|label| derive(key, label));
+        Self { route, target, branch, routing }
     }
 }
 

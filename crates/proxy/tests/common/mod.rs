@@ -91,8 +91,8 @@ impl Medium for Script {
         Some(Msg::Response { status: response.status, branch: response.below? })
     }
 
-    fn respond(&mut self, request: &Request, status: u16) -> Msg {
-        Msg::Response { status, branch: request.branch }
+    fn respond(&mut self, request: &Request, status: u16) -> Option<Msg> {
+        Some(Msg::Response { status, branch: request.branch })
     }
 
     fn cancel(&mut self, invite: &Msg) -> (Msg, Key) {
@@ -150,7 +150,7 @@ impl Bed {
 
     pub(crate) fn unreachable(&mut self, method: Method, branch: u64) -> Vec<String> {
         let key = Key::from_numbers(Side::Client, branch, method);
-        self.proxy.unreachable(self.now, key, &mut self.script, &mut self.sent);
+        self.proxy.unreachable(self.now, key, |_| true, &mut self.script, &mut self.sent);
         self.sent()
     }
 

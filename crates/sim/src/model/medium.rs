@@ -250,8 +250,8 @@ impl Medium for Router {
         Some(Sent { to, message })
     }
 
-    fn respond(&mut self, request: &Message, status: u16) -> Sent {
-        Sent { to: request.top().host, message: request.response(status, self.host) }
+    fn respond(&mut self, request: &Message, status: u16) -> Option<Sent> {
+        Some(Sent { to: request.top().host, message: request.response(status, self.host) })
     }
 
     fn settled(&mut self, request: &Message, attempt: u8, status: Option<u16>, last: bool) {

@@ -159,7 +159,8 @@ impl Element {
             let sink = &mut Outgoing { from: self.id, letters: work.out };
             proxy.refuse(work.now, &arrived, request, Refusal(refused.status), router, sink);
         } else {
-            work.out.push(Letter::new(self.id, router.respond(request, refused.status)));
+            let refusal = router.respond(request, refused.status);
+            work.out.extend(refusal.map(|refusal| Letter::new(self.id, refusal)));
             self.ledger.charge(Operation::Reject);
         }
         for letter in &mut work.out[before..] {

@@ -273,7 +273,8 @@ impl ProxyWatch {
         };
         Rule::ProxyAnswerTarget.equal(sent.to, server.back);
         let at_once = matches!(why, Why::Request { .. });
-        if at_once {
+        // What comes again may be what the next hop has answered.
+        if at_once && server.last.as_ref().is_none_or(|(_, last)| *last != sent.bytes) {
             grows_little(&server.request, sent);
         }
         let may_503 = at_once && server.attempts == 0;

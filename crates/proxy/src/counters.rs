@@ -1,0 +1,30 @@
+//! What a proxy did, counted.
+
+/// What a proxy did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Requests that began a transaction and were forwarded.
+    pub forwarded: u64,
+    /// Requests sent to an alternate after a 503.
+    pub retried: u64,
+    /// ACKs and other requests forwarded without a transaction.
+    pub stateless: u64,
+    /// Responses relayed.
+    pub relayed: u64,
+    /// Responses that answer nothing of ours: dropped (RFC 6026 §8.9).
+    pub stray: u64,
+    /// Requests answered by the proxy itself with 300 or more.
+    pub refused: u64,
+}
+
+impl Counters {
+    /// Adds what another proxy did.
+    pub fn merge(&mut self, other: &Self) {
+        self.forwarded += other.forwarded;
+        self.retried += other.retried;
+        self.stateless += other.stateless;
+        self.relayed += other.relayed;
+        self.stray += other.stray;
+        self.refused += other.refused;
+    }
+}
