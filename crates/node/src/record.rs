@@ -37,15 +37,16 @@ pub(crate) fn record(
 }
 
 /// Where requests of the dialog that this request begins go after us on their way to the initiator: to the topmost
-/// Record-Route value that is not ours, since all of ours in a row are taken off at once, else to the Contact.
+/// Record-Route value that is not ours, since all of ours in a row are taken off at once, else to the Contact. And whether it
+/// is the Contact.
 pub(crate) fn initiator_target<'a>(
     topology: &Topology,
     request: &Message<'a>,
     element: Element,
-) -> Target<'a> {
+) -> (Target<'a>, bool) {
     let others = |uri: &&[u8]| Own::of(topology, uri, element).is_none();
     let next = request.record_routes().map(|value| value.uri).find(others);
-    next.or(request.contact()).map_or(Target::Nowhere, Target::of)
+    (next.or(request.contact()).map_or(Target::Nowhere, Target::of), next.is_none())
 }
 
 /// §16.7 step 8: in a response that goes back to the initiator of a dialog, our Record-Route values get the initiator's

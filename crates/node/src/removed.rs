@@ -1,8 +1,8 @@
 //! What a node may have relayed that was taken out and whose calls go on.
 
 use crate::Shard;
-use crate::route::{RouteInfo, Target};
-use crate::targets::{Refreshed, Side, refreshes_target};
+use crate::route::RouteInfo;
+use crate::targets::{Refreshed, Side};
 use crate::token::route::Held;
 use crate::validate::{Refused, refused};
 use balance::{CallKey, Direction, NodeId, Request, Response, Slot};
@@ -72,24 +72,5 @@ impl Shard {
             return Ok(());
         }
         Err(refused(403, "Target Is Not Of This Dialog"))
-    }
-
-    /// Remembers where the far side of a node's dialog is reached, if a request of it says so: for the time when the node
-    /// is no member any more.
-    pub(crate) fn note_target(&mut self, message: &Message<'_>, held: &Held) {
-        if !message.method().is_some_and(refreshes_target) {
-            return;
-        }
-        let Some(target) = message.contact().map(Target::of) else { return };
-        // Where the token says that the initiator holds as well: nothing to remember, unless it has been elsewhere.
-        let is_home = !held.is_senders() && self.tokens.leads_to(held, &target);
-        if is_home && self.targets.is_empty() {
-            return;
-        }
-        let side = (Side::of(held.by_initiator), held.by_initiator);
-        let refreshed = Refreshed::new(&self.tokens, message, side, &target, false);
-        if !is_home || self.targets.knows(refreshed) {
-            self.targets.note(refreshed);
-        }
     }
 }

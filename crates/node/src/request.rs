@@ -141,7 +141,12 @@ impl Shard {
             (Direction::FromPool, held) => {
                 self.check_removed(now, message, (&route, held.as_ref()), &request)?;
             }
-            (Direction::ToPool, Some(held)) => self.note_target(message, held),
+            (Direction::ToPool, Some(held)) => {
+                // For the time when the node is no member any more.
+                if let Some(refreshed) = self.targets.sender(&self.tokens, message, held, from) {
+                    self.targets.note(refreshed);
+                }
+            }
             (Direction::ToPool, None) => {}
         }
         let token = held.map(|held| held.token);
@@ -309,13 +314,15 @@ impl Shard {
         let (unix, older) = (self.unix(begun), self.is_older_than_key(call));
         let outbound = facts.request.direction == Direction::FromPool;
         // Towards a node its token leads, whatever the target.
-        let target =
-            if outbound { Target::Nowhere } else { initiator_target(&self.topology, message, Element::Pool) };
+        let nowhere = (Target::Nowhere, false);
+        let (target, is_contact) =
+            if outbound { nowhere } else { initiator_target(&self.topology, message, Element::Pool) };
         let token = RouteToken {
             node: self.balancer.nodes()[slot.index()].id,
             outbound,
             target: self.tokens.target_hash(&target, older),
             heard: false,
+            home: self.tokens.home_hash(is_contact.then_some(&target), older),
         };
         let (edits, scratch, tokens) = (&mut self.edits, &mut self.scratch, &self.tokens);
         let write = |out: &mut Vec<u8>| {

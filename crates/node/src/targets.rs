@@ -3,12 +3,14 @@
 
 use crate::route::Target;
 use crate::token::Tokens;
+use crate::token::route::Held;
 use base::Recent;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
+use std::net::SocketAddr;
 use wire::{Message, Method};
 
-/// Sides of dialogs a generation; an entry takes 16 bytes and its share of a tree.
+/// Dialogs a generation; an entry takes 16 bytes and its share of a tree.
 const GENERATION: usize = 65_536;
 
 /// Which side of a dialog a request goes to.
@@ -28,7 +30,9 @@ impl Side {
 /// A side of a dialog, and where it is reached, both as hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refreshed {
-    side: u64,
+    side: Side,
+    /// Of which dialog.
+    dialog: u64,
     target: u32,
     /// Whether something came from there.
     pub(crate) heard: bool,
@@ -56,7 +60,8 @@ impl Refreshed {
             hasher.finish()
         };
         Self {
-            side: hash(initiator, side as u32, &|hasher| {
+            side,
+            dialog: hash(initiator, side as u32, &|hasher| {
                 hasher.write(message.call_id());
             }),
             target: hash(peer, 2, &|hasher| target.put(hasher)) as u32,
@@ -65,34 +70,57 @@ impl Refreshed {
     }
 }
 
-/// The sides of dialogs that were refreshed last.
+/// Where dialogs lead by their refreshes. Each side has its own map: of who did not begin a dialog no token says where he was
+/// reached, so all his refreshes are noted, and must not crowd out those of the others.
 #[derive(Debug)]
-pub(crate) struct Targets(Recent<u64, (u32, bool)>);
+pub(crate) struct Targets {
+    initiators: Recent<u64, (u32, bool)>,
+    peers: Recent<u64, (u32, bool)>,
+}
 
 impl Default for Targets {
     fn default() -> Self {
-        Self(Recent::new(GENERATION))
+        Self { initiators: Recent::new(GENERATION), peers: Recent::new(GENERATION) }
     }
 }
 
 impl Targets {
+    fn of(&mut self, side: Side) -> &mut Recent<u64, (u32, bool)> {
+        match side {
+            Side::Initiator => &mut self.initiators,
+            Side::Peer => &mut self.peers,
+        }
+    }
+
+    /// Where the sender of a request within a dialog says that it is reached, if that has to be noted: not where its token says
+    /// so, unless it has been elsewhere.
+    pub(crate) fn sender(
+        &self,
+        tokens: &Tokens,
+        message: &Message<'_>,
+        held: &Held,
+        from: SocketAddr,
+    ) -> Option<Refreshed> {
+        if !message.method().is_some_and(refreshes_target) {
+            return None;
+        }
+        let target = message.contact().map(Target::of)?;
+        let is_home = held.by_initiator && tokens.is_home(held, &target);
+        if is_home && self.initiators.is_empty() {
+            return None;
+        }
+        let side = (Side::of(held.by_initiator), held.by_initiator);
+        let refreshed = Refreshed::new(tokens, message, side, &target, target.is_at(from));
+        (!is_home || self.initiators.get(&refreshed.dialog).is_some()).then_some(refreshed)
+    }
+
     pub(crate) fn note(&mut self, refreshed: Refreshed) {
-        self.0.insert(refreshed.side, (refreshed.target, refreshed.heard));
-    }
-
-    /// Whether no side of any dialog has been refreshed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether this side has been refreshed.
-    pub(crate) fn knows(&self, refreshed: Refreshed) -> bool {
-        self.0.get(&refreshed.side).is_some()
+        self.of(refreshed.side).insert(refreshed.dialog, (refreshed.target, refreshed.heard));
     }
 
     /// Whether requests to this side may go to this target; and if so, whether something came from there.
     pub(crate) fn leads_to(&mut self, asked: Refreshed) -> Option<bool> {
-        let &mut (target, heard) = self.0.get_mut(&asked.side)?;
+        let &mut (target, heard) = self.of(asked.side).get_mut(&asked.dialog)?;
         (target == asked.target).then_some(heard)
     }
 }
@@ -102,4 +130,64 @@ impl Targets {
 pub(crate) fn refreshes_target(method: Method) -> bool {
     use Method::{Invite, Notify, Refer, Subscribe, Update};
     matches!(method, Invite | Update | Subscribe | Notify | Refer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+    use crate::token::route::{Element, RouteToken};
+    use balance::NodeId;
+    use core::time::Duration;
+
+    const NOW: u32 = 1_800_000_000;
+
+    fn request(method: &str, to_tag: &str, contact: &str) -> String {
+        format!(
+            "{method} sip:b@h SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@h>;tag=a\r\n\
+             To: <sip:b@h>{to_tag}\r\nCall-ID: c\r\nCSeq: 1 {method}\r\nContact: <sip:{contact}>\r\n\
+             Content-Length: 0\r\n\r\n"
+        )
+    }
+
+    /// A side that does not move takes no entry, however often it refreshes: else 20,000 calls with session timers
+    /// (RFC 4028) push out who has moved.
+    #[test]
+    fn who_stays_where_the_token_says_is_not_noted() {
+        let tokens = Tokens::new(Key([1; 16]), &[], Duration::from_hours(1));
+        let (home, elsewhere) = ("192.0.2.1:5060", "192.0.2.2:5060");
+        let from = home.parse().expect("an address");
+        for by_route in [false, true] {
+            let begins = request("INVITE", "", home);
+            let begins = wire::scan(begins.as_bytes()).expect("a request");
+            let contact = begins.contact().map(Target::of).filter(|_| !by_route);
+            let token = RouteToken {
+                node: NodeId(1),
+                outbound: false,
+                target: 0,
+                heard: false,
+                home: tokens.home_hash(contact.as_ref(), false),
+            };
+            let mut text = Vec::new();
+            tokens.write_route(Element::Pool, token, &begins, NOW, false, &mut text);
+            let mut targets = Targets::default();
+            // By method and place: whether it is noted.
+            for (method, contact, is_noted) in [
+                ("UPDATE", home, false),
+                ("INVITE", home, false),
+                ("BYE", elsewhere, false),
+                ("UPDATE", elsewhere, !by_route),
+                ("INVITE", home, !by_route),
+            ] {
+                let refresh = request(method, ";tag=b", contact);
+                let refresh = wire::scan(refresh.as_bytes()).expect("a request");
+                let held = tokens.read_route(Element::Pool, &text, &refresh, NOW).expect("its token");
+                let noted = targets.sender(&tokens, &refresh, &held, from);
+                assert_eq!(noted.is_some(), is_noted, "{method} {contact}");
+                if let Some(noted) = noted {
+                    targets.note(noted);
+                }
+            }
+        }
+    }
 }

@@ -326,6 +326,28 @@ fn the_reserve_is_for_requests_whose_token_holds() {
     bed.assert_forgets();
 }
 
+/// Whoever has one call must not keep the others from ending.
+#[test]
+fn one_call_cannot_fill_the_reserve() {
+    let mut bed = Bed::plain();
+    let calls: Vec<_> = (0..4).map(|n| bed.call(&format!("call-{n}"))).collect();
+    bed.shard.set_limits(ProxyLimits { transactions: 64, ..LIMITS });
+    for n in 0..100 {
+        bed.one(client(), &Req::new("MESSAGE", &format!("m{n}"), client()).bytes());
+    }
+    assert_eq!(bed.shard.report().transactions, 64);
+    for cseq in 2..50 {
+        bed.one(client(), &calls[0].by_caller("INFO", cseq).bytes());
+    }
+    assert_eq!(bed.one(client(), &calls[0].by_caller("INFO", 50).bytes()).status(), 503);
+    for call in &calls[1..] {
+        assert_eq!(bed.one(client(), &call.by_caller("BYE", 2).bytes()).to, call.callee.at);
+    }
+    bed.wait(Duration::from_secs(65));
+    assert_eq!(bed.one(client(), &calls[0].by_caller("BYE", 51).bytes()).to, calls[0].callee.at);
+    bed.assert_forgets();
+}
+
 /// Who asks about the proxy gets its own answer; what is for somebody behind it goes on.
 #[test]
 fn options_about_itself_are_answered() {

@@ -9,6 +9,7 @@
 //! parallel forking.
 #![forbid(unsafe_code)]
 
+mod collect;
 mod context;
 mod counters;
 mod medium;

@@ -1,3 +1,4 @@
+use crate::collect::Collect;
 use crate::context::{Action, Context, Event};
 use crate::counters::Counters;
 use crate::medium::{Medium, Refusal, Sink};
@@ -6,8 +7,8 @@ use base::{Instant, Ledger, Operation};
 use core::time::Duration;
 use transaction::client::invite::State;
 use transaction::{
-    Class, Due, Effects, Id, Key, Kind, Layer, Machine, Message, New, News, Sending, ServerKey, Timer,
-    Timers, TransportKind,
+    Class, Due, Id, Key, Kind, Layer, Machine, Message, New, News, Sending, ServerKey, Timer, Timers,
+    TransportKind,
 };
 use wire::Method;
 
@@ -82,34 +83,6 @@ impl Fire {
             Which::Transaction(due) => due.timer.is_cleanup(),
             Which::TimerC { .. } => false,
         }
-    }
-}
-
-/// Passes on what is sent and collects the news: the layer can't be used while it runs.
-struct Collect<'a, S> {
-    sink: &'a mut S,
-    /// A step tells one thing at most, and ends one transaction.
-    news: Option<(Id, Leg, News)>,
-    ended: Option<(Id, Leg)>,
-}
-
-impl<'a, S> Collect<'a, S> {
-    fn new(sink: &'a mut S) -> Self {
-        Self { sink, news: None, ended: None }
-    }
-}
-
-impl<M: Message, S: Sink<M>> Effects<Leg, M> for Collect<'_, S> {
-    fn send(&mut self, _: Id, _: &Leg, message: &M, why: Sending) {
-        self.sink.send(message, why);
-    }
-
-    fn tell(&mut self, id: Id, leg: &mut Leg, news: News) {
-        self.news = Some((id, *leg, news));
-    }
-
-    fn ended(&mut self, id: Id, leg: Leg) {
-        self.ended = Some((id, leg));
     }
 }
 

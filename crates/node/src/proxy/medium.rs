@@ -236,12 +236,13 @@ impl Live {
 
     /// Records us and a token, which leads the requests of the callee to whom the caller has named.
     fn record_route(&mut self, message: &Message<'_>, request: &Received, hop: NodeAddress) {
-        let target = initiator_target(&self.topology, message, Element::Proxy);
+        let (target, is_contact) = initiator_target(&self.topology, message, Element::Proxy);
         let token = RouteToken {
             node: node_id(hop.address),
             outbound: false,
             target: self.tokens.target_hash(&target, false),
             heard: target.is_at(request.from),
+            home: self.tokens.home_hash(is_contact.then_some(&target), false),
         };
         let (tokens, unix) = (&self.tokens, self.unix);
         let write = |out: &mut Vec<u8>| tokens.write_route(Element::Proxy, token, message, unix, false, out);

@@ -12,8 +12,9 @@ use crate::validate::{
 };
 use crate::{Counters, Drop, Event, Input, Settings, Tokens, Topology};
 use ::proxy::{Arrived, Proxy};
-use balance::Direction;
-use base::{Instant, Ledger, Operation, Outbox};
+use balance::{CallKey, Direction};
+use base::{Instant, Ledger, Operation, Outbox, Recent};
+use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use transaction::{Keys, Packet, TransportKind};
@@ -57,6 +58,16 @@ const FULL: Refused = Refused { retry_after: Some("10"), ..refused(503, "Too Man
 
 /// Without Retry-After, which would keep the previous hop from sending short requests as well (RFC 3261 §21.5.4).
 const TOO_LONG: Refused = refused(503, "Too Long For The Memory Left");
+
+/// Of the reserve, how many requests a call may begin within [`RESERVED_FOR`], or who has one call could fill it: enough for
+/// the BYE, a change of the media before it, and a repetition of each elsewhere.
+const RESERVED: u8 = 4;
+
+/// As long as a transaction lasts that was answered at once.
+const RESERVED_FOR: Duration = Duration::from_secs(32);
+
+/// Calls that the reserve is counted for. To have them forgotten takes as many other calls.
+const RESERVED_CALLS: usize = 65_536;
 
 /// What a shard of the proxy has to do and did.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +122,8 @@ pub struct ProxyShard {
     names: Names,
     counters: Counters,
     ledger: Ledger,
+    /// How many requests calls have begun out of the reserve, and since when.
+    reserved: Recent<CallKey, (Instant, u8)>,
     /// What the datagram in work failed of.
     failure: Option<Cause>,
 }
@@ -132,6 +145,7 @@ impl ProxyShard {
             names: Names::default(),
             counters: Counters::default(),
             ledger: Ledger::default(),
+            reserved: Recent::new(RESERVED_CALLS),
             failure: None,
         }
     }
@@ -374,10 +388,7 @@ impl ProxyShard {
         if !message.method().is_some_and(refreshes_target) {
             return Refresh::of(by_initiator);
         }
-        let sender = message.contact().map(Target::of).map(|target| {
-            let side = (Side::of(by_initiator), by_initiator);
-            Refreshed::new(&self.live.tokens, message, side, &target, target.is_at(from))
-        });
+        let sender = self.live.targets.sender(&self.live.tokens, message, held, from);
         let target = || self.live.tokens.target_hash(&route.target(message), false);
         let receiver = route.next.is_none().then(target);
         Refresh { sender, receiver, ..Refresh::of(by_initiator) }
@@ -385,7 +396,7 @@ impl ProxyShard {
 
     /// New calls are refused early where there is no room, and before a stop. Requests of a dialog whose token holds have
     /// a reserve, so that calls can end.
-    fn check_limit(&self, message: &Message<'_>, within: bool) -> Result<(), Refused> {
+    fn check_limit(&mut self, message: &Message<'_>, within: bool) -> Result<(), Refused> {
         // An ACK takes no room, and a CANCEL makes some.
         if matches!(message.method(), Some(Method::Ack | Method::Cancel)) {
             return Ok(());
@@ -394,10 +405,13 @@ impl ProxyShard {
             return Err(refused(503, "Service Unavailable"));
         }
         let length = message.bytes().len();
+        if length <= self.longest(false) {
+            return Ok(());
+        }
         match self.longest(within) {
-            longest if length <= longest => Ok(()),
-            longest if longest < USUAL_LENGTH => Err(FULL),
-            _ => Err(TOO_LONG),
+            longest if length <= longest && self.takes_of_reserve(message.call_id()) => Ok(()),
+            longest if longest >= USUAL_LENGTH && length > longest => Err(TOO_LONG),
+            _ => Err(FULL),
         }
     }
 
@@ -408,6 +422,15 @@ impl ProxyShard {
             return 0;
         }
         most(self.limits.memory).saturating_sub(self.proxy.memory()) / LONGEST_PART
+    }
+
+    /// Whether this call may begin one more request out of the reserve.
+    fn takes_of_reserve(&mut self, call_id: &[u8]) -> bool {
+        let (call, now) = (self.live.tokens.call_key(call_id), self.live.now);
+        let is_young = |&&(since, _): &&(Instant, u8)| now.saturating_since(since) < RESERVED_FOR;
+        let (since, begun) = self.reserved.get(&call).filter(is_young).copied().unwrap_or((now, 0));
+        self.reserved.insert(call, (since, begun.saturating_add(1)));
+        begun < RESERVED
     }
 
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.

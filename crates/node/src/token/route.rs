@@ -37,13 +37,13 @@ impl Element {
 }
 
 /// High half of the first byte; another layout gets another number.
-const VERSION: u8 = 0x20;
+const VERSION: u8 = 0x30;
 const OUTBOUND: u8 = 0x01;
 const OF_INITIATOR: u8 = 0x02;
 const HEARD: u8 = 0x04;
 const OF_PROXY: u8 = 0x08;
 
-const BODY: usize = 13;
+const BODY: usize = 17;
 const LEN: usize = BODY + 8;
 
 /// What a verified token says.
@@ -57,6 +57,8 @@ pub(crate) struct RouteToken {
     pub(crate) target: u32,
     /// Whether something came from the target's address when the token was made.
     pub(crate) heard: bool,
+    /// [`Tokens::home_hash`] of where the initiator was reached when the dialog began.
+    pub(crate) home: u32,
 }
 
 /// A token that fits the request it came in.
@@ -155,6 +157,18 @@ impl Tokens {
         self.all().nth(held.key).is_some_and(|key| target_hash(key, target) == held.token.target)
     }
 
+    /// Whether the side of the initiator needs no more than its token to be reached there: it has said so when the dialog
+    /// began, or is reached by the route set alone, which no refresh changes.
+    pub(crate) fn is_home(&self, held: &Held, target: &Target<'_>) -> bool {
+        let home = held.token.home;
+        home == BY_ROUTE || self.all().nth(held.key).is_some_and(|key| home_hash(key, target) == home)
+    }
+
+    /// What a new token says of where the initiator is reached: there, or by the route set if that is `None`.
+    pub(crate) fn home_hash(&self, contact: Option<&Target<'_>>, older: bool) -> u32 {
+        contact.map_or(BY_ROUTE, |contact| home_hash(self.key(older), contact))
+    }
+
     /// The hash that a new token has of its target; `older` as in [`Self::write_branch`].
     pub(crate) fn target_hash(&self, target: &Target<'_>, older: bool) -> u32 {
         target_hash(self.key(older), target)
@@ -164,6 +178,13 @@ impl Tokens {
 /// Whether this looks like the token of who did not begin the dialog; unverified.
 pub(crate) fn is_peers(element: Element, text: &[u8]) -> bool {
     decode(element, text).is_some_and(|bytes| bytes[0] & OF_INITIATOR == 0)
+}
+
+/// In place of the hash of a Contact.
+const BY_ROUTE: u32 = 0;
+
+fn home_hash(key: &Derived, contact: &Target<'_>) -> u32 {
+    target_hash(key, contact).max(BY_ROUTE + 1)
 }
 
 /// Under a secret: without it nobody can find another target with the same hash. Trying them out takes a request each.
@@ -184,6 +205,7 @@ fn body(element: Element, token: RouteToken, unix: u32, of_initiator: bool) -> [
     bytes[1..5].copy_from_slice(&unix.to_be_bytes());
     bytes[5..9].copy_from_slice(&token.node.0.to_be_bytes());
     bytes[9..13].copy_from_slice(&token.target.to_be_bytes());
+    bytes[13..17].copy_from_slice(&token.home.to_be_bytes());
     bytes
 }
 
@@ -195,6 +217,7 @@ fn fields(bytes: &[u8; LEN]) -> (RouteToken, u32) {
         outbound: bytes[0] & OUTBOUND != 0,
         target: number(9),
         heard: bytes[0] & HEARD != 0,
+        home: number(13),
     };
     (token, number(1))
 }
@@ -262,6 +285,7 @@ mod tests {
             outbound: true,
             target: of.target_hash(&HERE, false),
             heard: false,
+            home: of.home_hash(Some(&HERE), false),
         };
         let (mut peers, mut initiators) = (Vec::new(), Vec::new());
         let begins = wire::scan(begins.as_bytes()).expect("a request");
@@ -284,9 +308,14 @@ mod tests {
         let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("by the peer");
         assert!(!held.by_initiator && held.is_senders() && !held.token.heard && held.token.outbound);
         assert!(ours.leads_to(&held, &HERE) && !ours.leads_to(&held, &THERE));
+        assert!(ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE));
         let held = read(&ours, &initiators, &request("c", "a", "b"), NOW).expect("by the initiator");
         assert!(held.by_initiator && held.is_senders() && held.token.heard && held.token.outbound);
         assert!(ours.leads_to(&held, &THERE) && !ours.leads_to(&held, &HERE));
+        assert!(
+            ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE),
+            "both say where the initiator was"
+        );
         // A pool's nodes leave the peer's token where it is; the initiator cannot use it for more than to name the node.
         let held = read(&ours, &peers, &request("c", "a", "b"), NOW).expect("by the initiator");
         assert!(held.by_initiator && !held.is_senders());
@@ -342,7 +371,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_changed_character_is_refused(at in 0..34_usize, with in "[0-9a-v]", side in 0..2_usize) {
+        fn one_changed_character_is_refused(at in 0..40_usize, with in "[0-9a-v]", side in 0..2_usize) {
             let ours = tokens(1);
             let mut text = pair(&ours, Element::Proxy)[side].clone();
             prop_assume!(text[at] != with.as_bytes()[0]);

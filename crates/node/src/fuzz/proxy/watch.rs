@@ -57,8 +57,8 @@ pub struct ProxyWatch {
     unnamed: Vec<(Instant, SocketAddr)>,
     /// Where the tokens of Record-Route may lead.
     dialogs: Dialogs,
-    /// Where anything came from.
-    heard: BTreeSet<IpAddr>,
+    /// Call-IDs, and where anything of the call came from.
+    heard: BTreeSet<(Vec<u8>, IpAddr)>,
     /// Call-IDs of answered calls whose ACK has not come by, and when they were answered.
     unacknowledged: BTreeMap<Vec<u8>, Instant>,
     /// The branch that an ACK or a CANCEL without a transaction got, and when.
@@ -121,8 +121,10 @@ impl ProxyWatch {
     /// When it should not have.
     pub fn check(&mut self, now: Instant, cause: Cause<'_>, sent: &[Sent]) {
         self.now = now;
-        if let Cause::Datagram { from, .. } = cause {
-            self.heard.insert(from.ip());
+        if let Cause::Datagram { from, bytes } = cause
+            && let Ok(message) = wire::scan(bytes)
+        {
+            self.heard.insert((message.call_id().to_vec(), from.ip()));
         }
         for one in sent {
             let listener = self.listeners[one.listener as usize];
@@ -273,13 +275,14 @@ impl ProxyWatch {
         };
         Rule::ProxyAnswerTarget.equal(sent.to, server.back);
         let at_once = matches!(why, Why::Request { .. });
-        // What comes again may be what the next hop has answered.
-        if at_once && server.last.as_ref().is_none_or(|(_, last)| *last != sent.bytes) {
-            grows_little(&server.request, sent);
-        }
         let may_503 = at_once && server.attempts == 0;
         Rule::Late503.holds(status != 503 || may_503, format_args!("to {}", sent.to));
+        // What comes again may be what the next hop has answered.
+        let is_new = server.last.as_ref().is_none_or(|(_, last)| *last != sent.bytes);
         server.answered(self.now, status, &sent.bytes, false);
+        if is_new {
+            grows_little(&server.request, sent);
+        }
     }
 
     /// ACK to a refusal and CANCEL: made by this hop for the next one, of the INVITE that it had sent (§17.1.1.3, §9.1).
@@ -383,7 +386,8 @@ impl ProxyWatch {
     }
 
     fn client(&self, server: Option<ServerId>, message: &Message<'_>, to: SocketAddr) -> Client {
-        let is_known = self.hops.contains(&to) || self.heard.contains(&to.ip());
+        let heard = || self.heard.contains(&(message.call_id().to_vec(), to.ip()));
+        let is_known = self.hops.contains(&to) || heard();
         Client::new(server, message, (to, is_known), self.now)
     }
 

@@ -140,12 +140,22 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     fn unreachable(&mut self) {
         let Some(mut sent) = self.traffic.pick_sent() else { return };
         sent.bytes.truncate(QUOTED + usize::from(self.traffic.choose()));
-        if self.traffic.choose() & 7 == 7 {
+        let how = self.traffic.choose();
+        if how & 7 == 7 {
             let at = usize::from(self.traffic.choose()) % sent.bytes.len();
             sent.bytes[at] = self.traffic.choose();
         }
-        let (to, quoted) = (sent.to, sent.bytes);
+        let (mut to, quoted) = (sent.to, sent.bytes);
+        let is_wrong = how & 0x38 == 0x38;
+        if is_wrong {
+            to.set_port(to.port() ^ 1);
+        }
+        let rest = |shard: &ProxyShard| shard.report().hops;
+        let before = rest(&self.shard);
         let sent = self.run(|shard, now, out| shard.unreachable(now, to, &quoted, out));
+        if is_wrong {
+            assert!(sent.is_empty() && rest(&self.shard) == before, "it never sent anything to {to}");
+        }
         self.watch.check(self.now, Cause::Unreachable, &sent);
         self.take(sent);
     }
