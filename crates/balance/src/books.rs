@@ -197,7 +197,6 @@ impl Books {
             dialog: request.dialog,
             begins: request.method == Method::Invite && !request.in_dialog,
             fresh: request.direction == Direction::ToPool && !request.in_dialog,
-            rings: false,
             unanswered,
             answered: false,
             progressed: false,
@@ -266,9 +265,8 @@ impl Books {
         if response.status < 200 {
             // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
             let waits = open.id.method == Method::Invite && !open.cancelled;
-            // A 100 comes from whatever node there is, and says nothing of who is called.
-            if response.status > 100 && open.begins {
-                open.rings = true;
+            open.progressed |= response.status > 100;
+            if open.rings() {
                 self.keep(at);
             }
             if waits {
@@ -303,14 +301,13 @@ impl Books {
 
     /// Counts what became of a new request.
     fn tally(&mut self, now: Instant, key: u32, outcome: Outcome) {
-        let open = &mut self.transactions[key];
+        let open = &self.transactions[key];
+        let (slot, progressed) = (open.lease.slot(), open.progressed);
         // One that rings does so once, however often it says so.
-        let again = outcome == Outcome::Progress && open.progressed;
+        let again = outcome == Outcome::Progress && progressed;
         if !open.fresh || again {
             return;
         }
-        let (slot, progressed) = (open.lease.slot(), open.progressed);
-        open.progressed = true;
         if let Some(tally) = self.evidence[slot.index()].ends(now, outcome, progressed) {
             self.signs.push(Sign::Tally { slot, tally });
         }

@@ -219,8 +219,8 @@ impl Node {
 
     /// The same where no other node takes calls (the panic threshold of other load balancers, here at none): a rest that
     /// it did not ask for is over then. A 503 without Retry-After may be about one destination behind the node; to refuse
-    /// all calls for it would be worse, and so it would for what an outlier fails. One that is dead for silence alone gets them too: it may not know OPTIONS, and
-    /// what it is sent shows whether it lives.
+    /// all calls for it would be worse, and so it would for what an outlier fails. One that is dead for silence alone gets
+    /// them too: it may not know OPTIONS, and what it is sent shows whether it lives.
     pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
         match self.refusal(now, calls) {
             Some(Refusal::Unreachable)

@@ -247,6 +247,7 @@ fn open(
     place: Option<CallLease>,
 ) {
     let at = session.unwrap_or_else(|| books.enter(now, request.key, slot));
+    let hangs_up = books.hangs_up(at, request);
     if matches!(why, Why::Policy | Why::Moved) {
         books.stats[slot.index()].assigned += 1;
     }
@@ -258,7 +259,6 @@ fn open(
     if !is_other_branch {
         entry.slot = slot;
     }
-    let hangs_up = request.method == Method::Bye && entry.has_dialog(request.dialog);
     let over = matches!(entry.state, State::Plain | State::Expired);
     let state = match (request.method, entry.state) {
         (Method::Invite, State::Plain | State::Expired | State::Invited) if !request.in_dialog => {

@@ -46,7 +46,7 @@ impl Books {
 
     /// Whether no call of a session rings or was answered.
     pub(crate) fn is_unanswered(&self, at: u32) -> bool {
-        self.may_go(at) && !self.open_of(at).any(|(_, open)| open.rings)
+        self.may_go(at) && !self.open_of(at).any(|(_, open)| open.rings())
     }
 
     /// Whether no call of the session is under way that was answered.

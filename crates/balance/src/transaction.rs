@@ -51,15 +51,21 @@ pub(crate) struct Transaction {
     pub(crate) begins: bool,
     /// A request outside of any dialog, to a node: what becomes of it tells how the node does.
     pub(crate) fresh: bool,
-    /// It begins a dialog, and has been answered with more than 100.
-    pub(crate) rings: bool,
     /// Its session may go for want of room: its timer is in `Books::unanswered`.
     pub(crate) unanswered: bool,
     /// Whether any response came.
     pub(crate) answered: bool,
-    /// Whether one came that says more than 100.
+    /// Whether a provisional one came that says more than 100. A 100 comes from whatever node there is, and says nothing
+    /// of who is called.
     pub(crate) progressed: bool,
     pub(crate) cancelled: bool,
+}
+
+impl Transaction {
+    /// Whether a call rings.
+    pub(crate) fn rings(&self) -> bool {
+        self.begins && self.progressed
+    }
 }
 
 /// A transaction that was answered with 2xx.

@@ -181,7 +181,8 @@ pub(crate) struct RawProxy {
     /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes.
     pub(crate) timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>>,
     /// Most transactions at a time; a request in progress has two, and one that has just ended keeps them for up to 32 s.
-    /// Beyond it what is new gets 503; requests within dialogs have a quarter more.
+    /// Beyond it what is new gets 503; requests within dialogs have a quarter more, of which a call may begin four within
+    /// 32 s.
     pub(crate) max_transactions: Setting<Count<1000, { u32::MAX }>>,
     /// Most memory for transactions and their messages, over all threads; each has at least 16 MiB. Beyond it what is new
     /// gets 503, long requests before short ones: a request may be as long as 1/256 of what its thread has left. A short

@@ -45,7 +45,6 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
         read => return read,
     }
     let key = random()?;
-    // Whole under another name first: a crash, or a full disk, must not leave half a key where it is looked for.
     let draft = whole::draft(file, &format!("{:032x}", u128::from_be_bytes(key)))?;
     let kept = std::fs::hard_link(&draft, file);
     let _ = std::fs::remove_file(&draft);

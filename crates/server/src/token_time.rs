@@ -47,13 +47,13 @@ impl TokenTime {
         let file = path.map(beside);
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot_id = boot_id.trim().to_owned();
+        let now = Clock::reading();
         let kept = file.as_deref().and_then(read);
         let kept = kept.map(|Kept { boot_id: of, up, boot, other }| KeptClock {
-            is_same_boot: is_same_boot((&of, up), (&boot_id, Clock::reading().up)),
+            is_same_boot: is_same_boot((&of, up), (&boot_id, now.up)),
             up,
             clock: TokenClock { boot, other: other.map(|(boot, until)| OtherClock { boot, until }) },
         });
-        let now = Clock::reading();
         let (clock, change) = TokenClock::start(kept, now, lifetime.as_secs());
         tell(change, lifetime);
         let time = Self { clock, boot_id, file, kept: now.up, writing: Arc::default() };

@@ -52,42 +52,49 @@ const ONE_OF_THEM: Parameter = Parameter {
     values: &[],
 };
 
+/// What most have in common.
+const GET: Operation = Operation {
+    method: "get",
+    path: "",
+    summary: "",
+    parameters: &[],
+    body: None,
+    answer: Answer::Json(&[]),
+    same_with: None,
+    failures: &[],
+    needs_token: true,
+};
+
+const POST: Operation = Operation { method: "post", ..GET };
+
+/// Of a request about a member.
+const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
+
 const OPERATIONS: [Operation; 13] = [
     Operation {
-        method: "get",
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
-        parameters: &[],
-        body: None,
         answer: Answer::Text("text/plain; charset=utf-8"),
-        same_with: None,
-        failures: &[],
         needs_token: false,
+        ..GET
     },
     Operation {
-        method: "get",
         path: "/readyz",
         summary: "Whether new calls are taken, for a readiness probe.",
-        parameters: &[],
-        body: None,
         answer: Answer::Text("text/plain; charset=utf-8"),
-        same_with: None,
         failures: &[(503, "No new calls are taken.")],
         needs_token: false,
+        ..GET
     },
     Operation {
-        method: "get",
         path: "/api/health",
         summary: "Whether new calls are taken.",
-        parameters: &[],
-        body: None,
         answer: Answer::Json(&[of::<Health>]),
         same_with: Some(503),
         failures: &[(503, "No new calls are taken: the same JSON. Or the server has ended: a line of text.")],
-        needs_token: true,
+        ..GET
     },
     Operation {
-        method: "get",
         path: "/api/members",
         summary: "Every member, and former members until they are forgotten.",
         parameters: &[Parameter {
@@ -96,14 +103,10 @@ const OPERATIONS: [Operation; 13] = [
             meaning: "With the age of the oldest call of each: a walk through the session table.",
             values: &["true", "false"],
         }],
-        body: None,
         answer: Answer::Json(&[of::<Members>]),
-        same_with: None,
-        failures: &[],
-        needs_token: true,
+        ..GET
     },
     Operation {
-        method: "get",
         path: "/api/sessions",
         summary: "How many sessions there are, or one of them.",
         parameters: &[Parameter {
@@ -112,80 +115,54 @@ const OPERATIONS: [Operation; 13] = [
             meaning: "The session of this call only.",
             values: &[],
         }],
-        body: None,
         answer: Answer::Json(&[of::<Sessions>, of::<Session>]),
-        same_with: None,
         failures: &[(404, "No session has this Call-ID.")],
-        needs_token: true,
+        ..GET
     },
     Operation {
-        method: "get",
         path: "/api/proxy",
         summary: "Next hops and transactions of a proxy.",
-        parameters: &[],
-        body: None,
         answer: Answer::Json(&[of::<Proxy>]),
-        same_with: None,
         failures: &[(404, "It is a balancer.")],
-        needs_token: true,
+        ..GET
     },
     Operation {
-        method: "post",
         path: "/api/drain",
         summary: "No new calls for a member; those that it has go on.",
         parameters: &[ONE_OF_THEM],
-        body: None,
         answer: Answer::Json(&[of::<Members>]),
-        same_with: None,
-        failures: &[(404, "No such member; says which there are.")],
-        needs_token: true,
+        failures: &[NO_MEMBER],
+        ..POST
     },
     Operation {
-        method: "post",
         path: "/api/undrain",
         summary: "A member takes new calls again.",
         parameters: &[ONE_OF_THEM],
-        body: None,
         answer: Answer::Json(&[of::<Members>]),
-        same_with: None,
-        failures: &[(404, "No such member; says which there are.")],
-        needs_token: true,
+        failures: &[NO_MEMBER],
+        ..POST
     },
     Operation {
-        method: "post",
         path: "/api/up",
         summary: "A member is back: it gets calls again without having answered.",
         parameters: &[ONE_OF_THEM],
-        body: None,
         answer: Answer::Json(&[of::<Members>]),
-        same_with: None,
-        failures: &[(404, "No such member; says which there are.")],
-        needs_token: true,
+        failures: &[NO_MEMBER],
+        ..POST
     },
     Operation {
-        method: "post",
         path: "/api/reload",
         summary: "Has the server read its configuration again.",
-        parameters: &[],
-        body: None,
         answer: Answer::Json(&[of::<Reloaded>]),
-        same_with: None,
-        failures: &[],
-        needs_token: true,
+        ..POST
     },
     Operation {
-        method: "post",
         path: "/api/stop",
         summary: "No new calls; the process ends with its last one, at the latest after [stop] wait.",
-        parameters: &[],
-        body: None,
         answer: Answer::Json(&[of::<Stopping>]),
-        same_with: None,
-        failures: &[],
-        needs_token: true,
+        ..POST
     },
     Operation {
-        method: "post",
         path: "/api/explain",
         summary: "Where a SIP request would go, and why. Nothing changes by asking.",
         parameters: &[Parameter {
@@ -196,20 +173,13 @@ const OPERATIONS: [Operation; 13] = [
         }],
         body: Some("The SIP request, as it would come in a datagram."),
         answer: Answer::Json(&[of::<Explanation>]),
-        same_with: None,
-        failures: &[],
-        needs_token: true,
+        ..POST
     },
     Operation {
-        method: "get",
         path: "/metrics",
         summary: "All figures for Prometheus.",
-        parameters: &[],
-        body: None,
         answer: Answer::Text("text/plain; version=0.0.4; charset=utf-8"),
-        same_with: None,
-        failures: &[],
-        needs_token: true,
+        ..GET
     },
 ];
 

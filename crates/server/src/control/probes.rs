@@ -18,8 +18,8 @@ pub(super) struct Probes {
     /// IPv4 and IPv6, where there is a listener of the family.
     sockets: [Option<AsyncFd<UdpSocket>>; 2],
     receive: ReceiveBatch,
-    /// The socket that may have more than was read at once.
-    unread: Option<usize>,
+    /// Whether a socket may have more than was read at once.
+    is_unread: bool,
     send: SendBatch,
     out: Outbox<Outcome>,
 }
@@ -55,7 +55,7 @@ impl Probes {
             prober: Prober::new(settings(config), key::random()?, local),
             sockets: [v4, v6].map(|open| open.map(|(_, socket)| socket)),
             receive: ReceiveBatch::new(),
-            unread: None,
+            is_unread: false,
             send: SendBatch::new(),
             out: Outbox::default(),
         })
@@ -91,21 +91,21 @@ impl Probes {
 
     /// Waits for answers and network errors. May be dropped at any await without losing one.
     pub(super) async fn receive(&mut self, clock: Clock) -> Vec<Outcome> {
-        let [v4, v6] = &self.sockets;
-        let family = if let Some(family) = self.unread {
+        if self.is_unread {
             tokio::task::yield_now().await;
-            family
         } else {
+            let [v4, v6] = &self.sockets;
             tokio::select! {
-                () = readable(v4.as_ref()) => 0,
-                () = readable(v6.as_ref()) => 1,
+                () = readable(v4.as_ref()) => {}
+                () = readable(v6.as_ref()) => {}
             }
-        };
-        self.unread = None;
-        if let Some(socket) = &self.sockets[family] {
+        }
+        self.is_unread = false;
+        let now = clock.now();
+        // Both: where one is flooded, the members of the other family are heard all the same.
+        for socket in self.sockets.iter().flatten() {
             let (prober, out) = (&mut self.prober, &mut self.out);
             // Other errors pass (a route that flaps, a firewall) or do not; the time-out will tell.
-            let now = clock.now();
             let mut fail = |address, error: io::Error, quoted: &[u8]| {
                 if error.kind() == io::ErrorKind::ConnectionRefused {
                     prober.unreachable(now, address, quoted, out);
@@ -123,7 +123,7 @@ impl Probes {
                     break;
                 }
                 // What stays behind would make the socket ready only when another one comes.
-                self.unread = (batch == BATCHES_MOST).then_some(family);
+                self.is_unread |= batch == BATCHES_MOST;
             }
         }
         self.outcomes()
