@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::child::Child;
 use crate::field::Field;
 use crate::http::{self, Reply};
+use crate::process::Process;
 use crate::wait::{until, within};
 
 /// A transaction that is never answered ends after 64*T1 = 32 s (RFC 3261 §17.1.2.2); this is well beyond.
@@ -183,10 +184,41 @@ impl Balancer {
         self.wait_until_healthy();
     }
 
+    /// Starts a second process with the same file, which takes over; returns the first one.
+    pub fn take_over(&mut self) -> Process {
+        let next = Process::succeed(self.file.parent().expect("it is in a folder"), &self.file);
+        Process(std::mem::replace(&mut self.child, next.0))
+    }
+
+    /// Starts a second process with the same file, without waiting for it.
+    pub fn start_beside(&self) -> Process {
+        Process::start(self.file.parent().expect("it is in a folder"), &self.file)
+    }
+
+    /// Has `process` in the place of the one that runs now, which is returned.
+    pub fn replace(&mut self, process: Process) -> Process {
+        Process(std::mem::replace(&mut self.child, process.0))
+    }
+
     /// Rewrites the file and sends SIGHUP.
     pub fn reload(&mut self, change: impl FnOnce(&mut Settings)) {
         self.rewrite(change);
         self.child.signal(Signal::HUP);
+    }
+
+    /// Rewrites the file for the next process.
+    pub fn set(&mut self, change: impl FnOnce(&mut Settings)) {
+        self.rewrite(change);
+    }
+
+    /// Stops it as a hang does.
+    pub fn freeze(&mut self) {
+        self.child.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen one go on.
+    pub fn thaw(&mut self) {
+        self.child.signal(Signal::CONT);
     }
 
     /// Rewrites the file and asks the admin interface to read it.

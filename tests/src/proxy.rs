@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::balancer::{binary, quoted};
 use crate::child::Child;
 use crate::field::Field;
 use crate::http;
+use crate::process::Process;
 use crate::wait::{until, within};
 
 /// The last INVITE may be given up after 64*T1 only, and again so long after its CANCEL.
@@ -22,6 +24,7 @@ pub struct Proxy {
     address: SocketAddr,
     admin: SocketAddr,
     child: Child,
+    file: PathBuf,
 }
 
 impl Proxy {
@@ -42,7 +45,7 @@ impl Proxy {
         let folder = field.folder().join(format!("proxy-{host}"));
         fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let file = folder.join("sarabande.toml");
-        fs::write(&file, text).expect("the scratch folder can be written");
+        fs::write(&file, &text).expect("the scratch folder can be written");
         let mut child = Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(&file));
         until("the proxy is healthy", || {
             if let Some(status) = child.ended() {
@@ -50,7 +53,13 @@ impl Proxy {
             }
             http::request(admin, "GET", "/api/health").ok().filter(|reply| reply.status == 200)
         });
-        Self { address, admin, child }
+        Self { address, admin, child, file }
+    }
+
+    /// Starts a second process with the same file, which takes over; returns the first one.
+    pub fn take_over(&mut self) -> Process {
+        let next = Process::succeed(self.file.parent().expect("it is in a folder"), &self.file);
+        Process(std::mem::replace(&mut self.child, next.0))
     }
 
     /// Where it listens for SIP.

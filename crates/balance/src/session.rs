@@ -59,6 +59,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// What the API shows of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionView {
+    /// Its call.
+    pub key: CallKey,
     /// Its node.
     pub slot: Slot,
     /// Where it stands.
@@ -77,7 +79,7 @@ impl Session {
 
     /// `is_call`: whether its call lease is live.
     pub(crate) fn view(&self, is_call: bool) -> SessionView {
-        SessionView { slot: self.slot, state: self.state, created: self.created, is_call }
+        SessionView { key: self.key, slot: self.slot, state: self.state, created: self.created, is_call }
     }
 }
 

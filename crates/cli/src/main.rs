@@ -7,6 +7,7 @@ mod print;
 mod address;
 mod admin;
 mod command;
+mod notify;
 mod picture;
 
 /// With that of the C library the process stayed as large as a flood had made it: it returns only what lies above all that
@@ -32,7 +33,8 @@ enum Command {
     ///
     /// SIGTERM and SIGINT (Ctrl-C) stop it: new calls are refused, those in progress may end, for at most `[stop] wait`;
     /// a second one stops it at once. SIGHUP has it read FILE again: calls go on, and a file with an error changes
-    /// nothing. It logs to standard error; `RUST_LOG` overrides `[log] level`.
+    /// nothing. Started while another process runs with FILE, it takes over from that one: no call is refused. SIGUSR2
+    /// has it start such a successor itself. It logs to standard error; `RUST_LOG` overrides `[log] level`.
     Run(command::run::Arguments),
     /// Checks a configuration file, or prints the schema or the reference of all keys.
     Check(command::check::Arguments),

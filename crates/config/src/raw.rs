@@ -361,7 +361,7 @@ impl Default for RawLog {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawStop {
-    /// Longest wait for calls in progress; `"0s"` = stop at once.
+    /// Longest wait for calls in progress, also once another process has taken over; `"0s"` = stop at once.
     pub(crate) wait: Setting<Time<0, DAY>>,
 }
 

@@ -39,5 +39,5 @@ pub use role::Role;
 pub use rounds::{Ask, Outcome, ProbeSettings, Reason, Rounds, Step};
 pub use shard::{Event, Input, Orphans, Settings, Shard};
 pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
-pub use token::{Key, Tokens};
+pub use token::{CallHash, Key, Tokens, shard_of};
 pub use topology::{Listener, NodeAddress, Topology, node_id};

@@ -1,5 +1,6 @@
 use crate::proxy::ProxyShard;
 use crate::{Counters, Event, Input, Name, Resolved, Settings, Shard, Tokens, Topology};
+use balance::CallKey;
 use base::{Instant, Ledger, Outbox};
 use std::sync::Arc;
 
@@ -58,6 +59,21 @@ impl Role {
             Self::Balancer(shard) => shard.set_tokens(tokens),
             Self::Proxy(shard) => shard.set_tokens(tokens),
         }
+    }
+
+    /// The calls and transactions that are kept here, some more than once.
+    pub fn calls(&self, mut visit: impl FnMut(CallKey)) {
+        match self {
+            Self::Balancer(shard) => {
+                shard.balancer().sessions(0, usize::MAX, |session| visit(session.key));
+            }
+            Self::Proxy(shard) => shard.calls().for_each(visit),
+        }
+    }
+
+    /// Whether a proxy knows nothing of what this answers, or says of a request. A balancer never does: it keeps none.
+    pub fn is_stray(&self, bytes: &[u8]) -> bool {
+        matches!(self, Self::Proxy(shard) if !shard.expects(bytes))
     }
 
     /// The tokens in use: by their call keys the shards share the calls.

@@ -8,6 +8,31 @@ use common::{KEY, LIFETIME, addr};
 use node::{Key, ProxyLimits, Tokens};
 use std::time::Duration;
 
+/// What a process that takes over is told, and what it does with responses that it does not know.
+#[test]
+fn requests_in_progress_are_known_by_their_call() {
+    let mut bed = Bed::plain();
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let hash = bed.shard.tokens().call_hash();
+    let key = hash.call_key(b"call");
+    assert_eq!(key, bed.shard.tokens().call_key(b"call"));
+    let known = |bed: &Bed| bed.shard.calls().collect::<Vec<_>>();
+    assert!(known(&bed).contains(&key));
+    let ringing = answer(&at_hop.bytes, addr(PROXY), 180, addr(HOPS[0]));
+    assert!(bed.shard.expects(&ringing) && bed.shard.expects(&at_hop.bytes[..300]));
+    assert!(!Bed::plain().shard.expects(&ringing), "another process");
+    bed.receive(0, addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 486, addr(HOPS[0])));
+    bed.assert_forgets();
+    assert_eq!(known(&bed), []);
+    assert!(!bed.shard.expects(&ringing));
+    // Nothing is kept of an answered INVITE to be sent again, but the INVITE may come again.
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    bed.receive(0, addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 200, addr(HOPS[0])));
+    assert!(known(&bed).contains(&key));
+    bed.assert_forgets();
+    assert_eq!(known(&bed), []);
+}
+
 #[test]
 fn a_call_from_invite_to_bye() {
     let mut bed = Bed::plain();

@@ -10,8 +10,13 @@ pub trait Medium {
     type Message: Message;
     /// A request that came in, as it is kept until it is answered.
     type Request;
+    /// What the call of a request is known by.
+    type Call: Copy;
     /// Where a request can be sent.
     type Hop: Copy;
+
+    /// The call of a request, kept as long as a repetition of the request may come ([`Proxy::calls`](crate::Proxy::calls)).
+    fn call(&self, request: &Self::Request) -> Self::Call;
 
     /// The next hop of a request (RFC 3261 §16.4 to §16.6): by its Route, else by its target. `attempt` counts the
     /// alternates tried before, from zero.

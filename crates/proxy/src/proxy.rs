@@ -1,3 +1,5 @@
+mod kept;
+
 use crate::collect::Collect;
 use crate::context::{Action, Context, Event};
 use crate::counters::Counters;
@@ -51,7 +53,7 @@ pub struct Arrived {
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<D: Medium> {
     layer: Layer<Leg, D::Message>,
-    table: Table<D::Request>,
+    table: Table<D::Request, D::Call>,
     settings: Settings,
     /// [`Proxy::limit_memory`].
     most_memory: usize,
@@ -236,8 +238,8 @@ impl<D: Medium> Proxy<D> {
             self.answer(now, server, &request, 100, medium, sink);
         }
         let context = Context::new(invite, medium.has_alternate(&request, 0));
-        let memory = D::memory(&request);
-        let at = self.table.insert(Proxied::new(context, server, request, memory));
+        let (call, memory) = (medium.call(&request), D::memory(&request));
+        let at = self.table.insert(Proxied::new(context, server, request, call, memory));
         *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
         self.counters.forwarded += 1;
         self.send_on(now, at, hop, medium, sink);

@@ -4,12 +4,13 @@ use core::ops::{Index, IndexMut};
 use transaction::Id;
 
 /// A request on its way through.
-pub(crate) struct Proxied<R> {
+pub(crate) struct Proxied<R, C> {
     pub(crate) context: Context,
     pub(crate) server: Id,
     pub(crate) client: Option<Id>,
     /// Kept until the final response: answers and further attempts are made of it. [`Table::take_request`] takes it out.
     pub(crate) request: Option<R>,
+    call: C,
     /// Bytes of memory that the request holds beside its size.
     memory: u32,
     pub(crate) attempt: u8,
@@ -21,14 +22,15 @@ pub(crate) struct Proxied<R> {
     timer_c: Option<u32>,
 }
 
-impl<R> Proxied<R> {
+impl<R, C> Proxied<R, C> {
     /// `memory`: bytes that the request holds beside its size.
-    pub(crate) fn new(context: Context, server: Id, request: R, memory: usize) -> Self {
+    pub(crate) fn new(context: Context, server: Id, request: R, call: C, memory: usize) -> Self {
         Self {
             context,
             server,
             client: None,
             request: Some(request),
+            call,
             memory: u32::try_from(memory).unwrap_or(u32::MAX),
             attempt: 0,
             settled: false,
@@ -50,8 +52,8 @@ pub(crate) enum Leg {
 }
 
 /// All requests on their way, each with its Timer C. An entry is there until it is finished and its client transaction over.
-pub(crate) struct Table<R> {
-    entries: Slab<Proxied<R>>,
+pub(crate) struct Table<R, C> {
+    entries: Slab<Proxied<R, C>>,
     /// Timer C of all INVITEs. No lane: nearly all are called off early, and each provisional response sets one anew.
     timers_c: TimerWheel,
     /// Requests without a final response.
@@ -60,29 +62,29 @@ pub(crate) struct Table<R> {
     memory: usize,
 }
 
-impl<R> Default for Table<R> {
+impl<R, C> Default for Table<R, C> {
     fn default() -> Self {
         Self { entries: Slab::default(), timers_c: TimerWheel::default(), unanswered: 0, memory: 0 }
     }
 }
 
-impl<R> Index<u32> for Table<R> {
-    type Output = Proxied<R>;
+impl<R, C> Index<u32> for Table<R, C> {
+    type Output = Proxied<R, C>;
 
-    fn index(&self, at: u32) -> &Proxied<R> {
+    fn index(&self, at: u32) -> &Proxied<R, C> {
         &self.entries[at]
     }
 }
 
-impl<R> IndexMut<u32> for Table<R> {
-    fn index_mut(&mut self, at: u32) -> &mut Proxied<R> {
+impl<R, C> IndexMut<u32> for Table<R, C> {
+    fn index_mut(&mut self, at: u32) -> &mut Proxied<R, C> {
         &mut self.entries[at]
     }
 }
 
-impl<R> Table<R> {
+impl<R, C: Copy> Table<R, C> {
     /// Enters a request; returns its place.
-    pub(crate) fn insert(&mut self, entry: Proxied<R>) -> u32 {
+    pub(crate) fn insert(&mut self, entry: Proxied<R, C>) -> u32 {
         self.unanswered += 1;
         self.memory += entry.memory as usize;
         self.entries.insert(entry)
@@ -97,7 +99,7 @@ impl<R> Table<R> {
     }
 
     /// The request at this place, if it still is the one of this server transaction.
-    pub(crate) fn of_server(&self, at: u32, server: Id) -> Option<&Proxied<R>> {
+    pub(crate) fn of_server(&self, at: u32, server: Id) -> Option<&Proxied<R, C>> {
         self.entries.get(at).filter(|entry| entry.server == server)
     }
 
@@ -164,6 +166,11 @@ impl<R> Table<R> {
         }
     }
 
+    /// The calls of the requests.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = C> {
+        self.entries.iter().map(|(_, entry)| entry.call)
+    }
+
     /// Requests that wait for their final response.
     pub(crate) fn unanswered(&self) -> usize {
         self.unanswered
@@ -171,7 +178,7 @@ impl<R> Table<R> {
 
     /// Bytes of memory that the requests take.
     pub(crate) fn memory(&self) -> usize {
-        self.entries.len() * size_of::<Proxied<R>>() + self.memory
+        self.entries.len() * size_of::<Proxied<R, C>>() + self.memory
     }
 
     /// Requests that wait for their answer, or for more 2xx.

@@ -10,10 +10,12 @@ mod control;
 mod handle;
 mod key;
 pub mod log;
+mod opened;
 mod report;
 mod run;
 mod shards;
 pub mod socket;
+mod takeover;
 mod token_time;
 mod whole;
 

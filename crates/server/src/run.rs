@@ -1,29 +1,30 @@
-use crate::admin;
+use crate::admin::{self, Interface};
 use crate::clock::Clock;
 use crate::control::dns::{self, Names};
 use crate::control::resolver::Resolver;
 use crate::control::{Ask, Control, apply};
 use crate::handle::Handle;
 use crate::key;
+use crate::opened::Opened;
 use crate::shards::alarm::Alarm;
 use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
-use crate::shards::listen::{Bind, cannot_listen, expand, open};
+use crate::shards::listen::{Bind, expand};
 use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
+use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
 use balance::{Balancer, Places};
 use base::Outbox;
-use config::{Bearer, Config};
+use config::Config;
 use node::{ProxyShard, Role, Shard, Tokens};
 use std::io;
-use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as CommandReceiver;
 use std::thread::JoinHandle;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 /// Why a server does not start.
@@ -47,8 +48,6 @@ pub struct Server {
     reports: mpsc::UnboundedReceiver<Report>,
     asks: mpsc::UnboundedReceiver<Ask>,
     handle: Handle,
-    /// Its listener, and what requests have to show.
-    admin: Option<(TcpListener, Option<Bearer>)>,
 }
 
 impl Server {
@@ -70,38 +69,65 @@ impl Server {
             threads => threads,
         };
         let token = admin::token::required(&config.admin, path.as_deref())?;
-        let admin = open_admin(config.admin.listen).await?.map(|listener| (listener, token));
-        let sockets = open_all(&config, &binds, count)?;
+        let (names, resolver) = resolve(&config, &binds).await;
         let secret = secret(&config, path.as_deref())?;
         let token_time = TokenTime::start(path.as_deref(), config.token.lifetime);
         let tokens = apply::tokens(&config, secret, &token_time);
-        let mut names = Names::default();
-        let (answers_in, mut answers) = mpsc::unbounded_channel();
-        let mut resolver = Resolver::new(&config.dns.servers, &binds);
-        dns::look_up(names.ask(config.members()), &mut resolver, &answers_in);
-        drop(answers_in);
-        while let Some(answer) = answers.recv().await {
-            names.learn(answer);
-        }
+        // Nothing slow from here on: another process may wait.
+        let claim = match &path {
+            Some(path) => takeover::claim::claim(path, &binds)?,
+            None => None,
+        };
+        let mut opened = Opened::new(&config, &binds, count, claim)?;
+        // One column more than threads, for the process before.
+        let board = Arc::new(Board::new(count + 1));
+        let kept = (secret, token_time);
+        let lists = (names, resolver);
         let mut control =
-            Control::new(clock, path, config.clone(), binds, (names, resolver), (secret, token_time))?;
+            Control::new(clock, path.clone(), config.clone(), binds, lists, kept, Arc::clone(&board))?;
         let (reports_in, reports) = mpsc::unbounded_channel();
         // The only shard counts its calls itself.
         let places = (count > 1).then(Arc::<Places>::default);
-        let mut workers = Vec::new();
-        let mut handles = Vec::new();
-        for (index, (peers, sockets)) in connect(count)?.into_iter().zip(sockets).enumerate() {
+        let (mut workers, mut handles) = (Vec::new(), Vec::new());
+        let copies = opened.copies();
+        for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
             let role = role(&control, &config, &tokens, places.as_ref(), index, count)?;
+            let sockets = (sockets, opened.listeners.len());
             workers.push(worker(index, clock, sockets, role, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
+        let (asks_in, asks) = mpsc::unbounded_channel();
+        let bound =
+            opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
+        let predecessor = bound.as_ref().map(|(_, predecessor)| Arc::clone(predecessor));
+        for worker in &mut workers {
+            worker.predecessor.clone_from(&predecessor);
+        }
+        control.follows(bound);
         let threads = spawn(workers, &handles)?;
         control.attach(handles.clone());
         control.announce();
-        let (asks_in, asks) = mpsc::unbounded_channel();
+        if let Some(path) = &path {
+            let holdings = Holdings {
+                listeners: opened.listeners,
+                sets: copies?,
+                admin: opened
+                    .admin
+                    .as_ref()
+                    .map(|listener| listener.as_fd().try_clone_to_owned())
+                    .transpose()?,
+                workers: handles.clone(),
+                hash: tokens.call_hash(),
+                predecessor,
+            };
+            takeover::offer::start(path, holdings, asks_in.clone());
+        }
         let handle = Handle::new(asks_in, handles);
-        Ok(Self { control, threads, reports, asks, handle, admin })
+        if let Some(listener) = opened.admin {
+            control.open_admin(Interface::new(listener, handle.clone(), token));
+        }
+        Ok(Self { control, threads, reports, asks, handle })
     }
 
     /// To ask and command the server while it runs.
@@ -114,15 +140,7 @@ impl Server {
     /// # Errors
     /// When a shard died, which is a bug.
     pub async fn run(self) -> Result<(), String> {
-        let handle = self.handle;
-        let serve = |(listener, token)| tokio::spawn(admin::serve(listener, handle, token));
-        let admin = self.admin.map(serve);
         let outcome = self.control.run(self.reports, self.asks).await;
-        if let Some(task) = admin {
-            task.abort();
-            // Whoever waits for the end may bind the address again.
-            let _ = task.await;
-        }
         if outcome.is_ok() {
             for thread in self.threads {
                 let _ = thread.join();
@@ -132,19 +150,17 @@ impl Server {
     }
 }
 
-async fn open_admin(address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
-    let Some(address) = address else { return Ok(None) };
-    let taken = "does it run already? `ss -ltnp` tells; otherwise set [admin] listen";
-    let listener = TcpListener::bind(address).await;
-    listener.map(Some).map_err(|error| StartError::Admin(cannot_listen(address, &error, taken)))
-}
-
-/// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound before
-/// any thread reads, and a first one without `SO_REUSEPORT` makes sure that no other process has the address.
-fn open_all(config: &Config, binds: &[Bind], threads: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
-    let buffer = config.listen.receive_buffer;
-    drop(open(binds, false, buffer)?);
-    (0..threads).map(|_| open(binds, threads > 1, buffer)).collect()
+/// Asks for the names of members.
+async fn resolve(config: &Config, binds: &[Bind]) -> (Names, Resolver) {
+    let mut names = Names::default();
+    let (answers_in, mut answers) = mpsc::unbounded_channel();
+    let mut resolver = Resolver::new(&config.dns.servers, binds);
+    dns::look_up(names.ask(config.members()), &mut resolver, &answers_in);
+    drop(answers_in);
+    while let Some(answer) = answers.recv().await {
+        names.learn(answer);
+    }
+    (names, resolver)
 }
 
 fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
@@ -185,8 +201,7 @@ fn spawn(workers: Vec<Worker>, handles: &[WorkerHandle]) -> io::Result<Vec<JoinH
 }
 
 /// Rings between every two threads, and what they share.
-fn connect(count: usize) -> io::Result<Vec<Peers>> {
-    let board = Arc::new(Board::new(count));
+fn connect(count: usize, board: &Arc<Board>) -> io::Result<Vec<Peers>> {
     let wakers = (0..count).map(|_| Waker::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
     let mut senders: Vec<Vec<Option<Sender>>> = Vec::new();
     let mut receivers: Vec<Vec<Receiver>> = (0..count).map(|_| Vec::new()).collect();
@@ -204,7 +219,7 @@ fn connect(count: usize) -> io::Result<Vec<Peers>> {
     let all = senders.into_iter().zip(receivers);
     Ok(all
         .map(|(senders, receivers)| Peers {
-            board: Arc::clone(&board),
+            board: Arc::clone(board),
             senders,
             receivers,
             wakers: wakers.clone(),
@@ -243,7 +258,7 @@ fn role(
 fn worker(
     index: usize,
     clock: Clock,
-    sockets: Vec<UdpSocket>,
+    (sockets, listeners): (Vec<UdpSocket>, usize),
     role: Role,
     peers: Peers,
     commands: CommandReceiver<Command>,
@@ -254,6 +269,10 @@ fn worker(
         clock,
         alarm: Alarm::new()?,
         sockets,
+        listeners,
+        quiet: Vec::new(),
+        inlet: None,
+        predecessor: None,
         role,
         peers,
         commands,

@@ -310,6 +310,11 @@ impl<T, M: Message> Layer<T, M> {
         self.store.get(id).map(|entry| entry.machine)
     }
 
+    /// The messages that are kept to be sent again.
+    pub fn messages(&self) -> impl Iterator<Item = &M> {
+        self.store.iter().filter_map(|(id, _)| self.message(id))
+    }
+
     /// All transactions, with what the user keeps with them.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
         self.store.iter().map(|(id, entry)| (id, &entry.user))

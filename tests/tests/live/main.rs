@@ -24,6 +24,7 @@ mod relay;
 mod restart;
 mod simulated;
 mod strangers;
+mod takeover;
 mod torture;
 
 use sarabande_tests::{Balancer, Caller, Field, Load, Server, Settings, Stats};

@@ -12,7 +12,7 @@ use crate::token::route::{Element, RouteToken};
 use crate::topology::{NodeAddress, node_id};
 use crate::validate::LARGEST;
 use ::proxy::{Medium, Refusal, Sink};
-use balance::NodeId;
+use balance::{CallKey, NodeId};
 use base::{Instant, Outbox};
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -292,7 +292,12 @@ impl Live {
 impl Medium for Live {
     type Message = Packet;
     type Request = Received;
+    type Call = CallKey;
     type Hop = NodeAddress;
+
+    fn call(&self, request: &Received) -> CallKey {
+        self.tokens.call_key(wire::peek_call_id(&request.bytes).unwrap_or_default())
+    }
 
     fn next_hop(&mut self, request: &Received, attempt: u8) -> Result<NodeAddress, Refusal> {
         let first = match request.way {

@@ -182,6 +182,26 @@ impl ProxyShard {
         self.tell(out);
     }
 
+    /// Whether what comes is a response to a request of this shard, or an ICMP error about one ([`Self::unreachable`]).
+    pub fn expects(&self, bytes: &[u8]) -> bool {
+        let key = match wire::scan(bytes) {
+            Ok(message) if message.status().is_some() => self.live.keys.response(&message),
+            _ => quoted_key(&self.live.keys, bytes),
+        };
+        key.is_some_and(|key| self.proxy.expects(key))
+    }
+
+    /// The calls of the transactions, some more than once.
+    pub fn calls(&self) -> impl Iterator<Item = CallKey> {
+        let mut text = Vec::new();
+        let answered = self.proxy.messages().filter_map(move |packet| {
+            text.clear();
+            packet.bytes.write(&mut text);
+            wire::peek_call_id(&text).map(|call_id| self.live.tokens.call_key(call_id))
+        });
+        self.proxy.calls().chain(answered)
+    }
+
     /// Another shard has told that this next hop is to be asked last until then ([`Event::HopFailed`]).
     pub fn rest_hop(&mut self, failure: &HopFailure) {
         self.live.rest_as_told(failure.hop, failure.until);

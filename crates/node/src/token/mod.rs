@@ -55,10 +55,50 @@ fn derive(Key(key): Key, label: &[u8]) -> [u64; 2] {
     [hash.h1, hash.h2]
 }
 
+/// How Call-IDs become call keys: under a secret, so that nobody can choose Call-IDs that meet in a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CallHash([u64; 2]);
+
+impl core::fmt::Debug for CallHash {
+    /// Never prints the secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("CallHash(..)")
+    }
+}
+
+impl CallHash {
+    fn new(key: Key) -> Self {
+        Self(derive(key, b"call"))
+    }
+
+    /// The secret, for a process that takes over the calls of this one.
+    pub fn words(self) -> [u64; 2] {
+        self.0
+    }
+
+    /// The hash of another process.
+    pub fn from_words(words: [u64; 2]) -> Self {
+        Self(words)
+    }
+
+    /// Key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
+    pub fn call_key(self, call_id: &[u8]) -> CallKey {
+        let mut hasher = SipHasher13x128::new_with_keys(self.0[0], self.0[1]);
+        hasher.write(call_id);
+        CallKey(hasher.finish128().as_u128())
+    }
+}
+
+/// Which of so many shards of a process owns a call.
+pub fn shard_of(CallKey(key): CallKey, shards: usize) -> usize {
+    // Not the bits that the session table uses.
+    (key >> 64) as usize % shards
+}
+
 /// Makes and verifies tokens, and turns Call-IDs into call keys.
 #[derive(Clone)]
 pub struct Tokens {
-    call: [u64; 2],
+    call: CallHash,
     /// For what is kept in memory about dialogs.
     kept: [u64; 2],
     current: Derived,
@@ -82,7 +122,7 @@ impl Tokens {
     /// A route token is refused when it was made longer than `lifetime` ago.
     pub fn new(key: Key, previous: &[Key], lifetime: Duration) -> Self {
         Self {
-            call: derive(key, b"call"),
+            call: CallHash::new(key),
             kept: derive(key, b"kept"),
             current: Derived::new(key),
             previous: previous.iter().map(|&key| Derived::new(key)).collect(),
@@ -121,9 +161,12 @@ impl Tokens {
 
     /// Key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
     pub fn call_key(&self, call_id: &[u8]) -> CallKey {
-        let mut hasher = SipHasher13x128::new_with_keys(self.call[0], self.call[1]);
-        hasher.write(call_id);
-        CallKey(hasher.finish128().as_u128())
+        self.call.call_key(call_id)
+    }
+
+    /// How Call-IDs are hashed here.
+    pub fn call_hash(&self) -> CallHash {
+        self.call
     }
 
     /// What a dialog of a call is known by: its tags, whichever party this comes from (RFC 3261 §12). Never 0.
@@ -142,9 +185,7 @@ impl Tokens {
     /// Which of so many shards of a process owns the call of this datagram; `None` for one without a Call-ID: whoever gets
     /// it may refuse it.
     pub fn shard_of(&self, datagram: &[u8], shards: usize) -> Option<usize> {
-        let CallKey(key) = self.call_key(wire::peek_call_id(datagram)?);
-        // Not the bits that the session table uses.
-        Some((key >> 64) as usize % shards)
+        Some(shard_of(self.call_key(wire::peek_call_id(datagram)?), shards))
     }
 
     /// The key to make tokens with; that before it, if it is still accepted, for a call that is `older` than it.

@@ -68,7 +68,10 @@ pub(crate) const STATELESS: u64 = 1_000_000;
 impl Medium for Script {
     type Message = Msg;
     type Request = Request;
+    type Call = ();
     type Hop = u8;
+
+    fn call(&self, _request: &Request) {}
 
     fn next_hop(&mut self, _: &Request, attempt: u8) -> Result<u8, Refusal> {
         if attempt < self.hops { Ok(attempt) } else { Err(Refusal(404)) }

@@ -26,9 +26,42 @@ use config::Bearer;
 use serve::Limits;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
-/// Answers requests until the task is aborted; `token` is what they have to show.
-pub(crate) async fn serve(listener: TcpListener, handle: Handle, token: Option<Bearer>) {
-    let guard = axum::middleware::from_fn_with_state(token.map(Arc::new), guard::check);
-    serve::serve(listener, api::routes(handle).layer(guard), Limits::default()).await;
+/// The interface of a process, which can be left to another process for a time.
+pub(crate) struct Interface {
+    listener: Arc<TcpListener>,
+    handle: Handle,
+    /// What requests have to show.
+    token: Option<Arc<Bearer>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Interface {
+    pub(crate) fn new(listener: TcpListener, handle: Handle, token: Option<Bearer>) -> Self {
+        Self { listener: Arc::new(listener), handle, token: token.map(Arc::new), task: None }
+    }
+
+    /// Answers requests from now on.
+    pub(crate) fn start(&mut self) {
+        self.abort();
+        let guard = axum::middleware::from_fn_with_state(self.token.clone(), guard::check);
+        let app = api::routes(self.handle.clone()).layer(guard);
+        self.task = Some(tokio::spawn(serve::serve(Arc::clone(&self.listener), app, Limits::default())));
+    }
+
+    /// Leaves them unanswered.
+    pub(crate) fn abort(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
+    /// Ends all connections, so that whoever waits for it may bind the address again.
+    pub(crate) async fn stop(mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+            let _ = task.await;
+        }
+    }
 }

@@ -46,7 +46,7 @@ struct Open {
 }
 
 /// Serves until the task is aborted.
-pub(super) async fn serve(listener: TcpListener, app: Router, limits: Limits) {
+pub(super) async fn serve(listener: Arc<TcpListener>, app: Router, limits: Limits) {
     let mut tasks = JoinSet::new();
     // In the order in which they came.
     let mut open: VecDeque<Open> = VecDeque::new();
@@ -116,7 +116,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let slow = get(std::future::pending::<String>);
         let app = Router::new().route("/", get(async || "here")).route("/slow", slow);
-        tokio::spawn(serve(listener, app, limits));
+        tokio::spawn(serve(Arc::new(listener), app, limits));
         address
     }
 

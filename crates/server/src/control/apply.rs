@@ -139,8 +139,13 @@ impl Control {
         next.iter().filter_map(|&address| toward(&self.binds, address)).collect()
     }
 
+    /// Whether new calls are refused. Where another process takes them, this one gets none.
+    fn refuses(&self) -> bool {
+        self.stopping.is_some() && self.succeeded.is_none()
+    }
+
     pub(super) fn send_pipeline(&self) {
-        let settings = pipeline(&self.config, self.epoch_unix, self.stopping.is_some());
+        let settings = pipeline(&self.config, self.epoch_unix, self.refuses());
         for worker in &self.workers {
             worker.send(Command::Pipeline(settings));
         }

@@ -216,6 +216,7 @@ mod tests {
             binds,
             names,
             ([0; 16], TokenTime::start(None, Duration::from_hours(1))),
+            Arc::new(crate::shards::board::Board::new(1)),
         )
         .unwrap()
     }

@@ -9,11 +9,17 @@ mod health;
 mod members;
 mod probes;
 pub(crate) mod resolver;
+mod succession;
 mod targets;
 
+use crate::admin::Interface;
 use crate::clock::Clock;
+use crate::shards::board::Board;
 use crate::shards::listen::{Bind, unserved};
 use crate::shards::{Command, Report, ShardCounts, WorkerHandle, ask_each};
+use crate::takeover::Succession;
+use crate::takeover::claim::Bond;
+use crate::takeover::owned::Predecessor;
 use crate::token_time::TokenTime;
 use balance::{Cluster, Node, Slot};
 use base::Instant;
@@ -47,6 +53,10 @@ pub(crate) enum Ask {
     },
     Reload(oneshot::Sender<Result<Vec<String>, String>>),
     Stop,
+    /// Another process takes over.
+    Succession(Succession),
+    /// The process before has said what it still has to do, or has ended.
+    Predecessor,
 }
 
 /// A member or former member, as the control task sees it.
@@ -129,6 +139,14 @@ pub(crate) struct Control {
     token_time: TokenTime,
     /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens, as the shards have it.
     pub(crate) epoch_unix: u64,
+    /// Since when another process takes the new calls.
+    succeeded: Option<Instant>,
+    /// That process hands nothing to this one any more.
+    over: bool,
+    /// The process before, as long as it has calls.
+    predecessor: Option<(Bond, Arc<Predecessor>)>,
+    board: Arc<Board>,
+    admin: Option<Interface>,
     /// Addresses of the machine that a wildcard would serve if they had been there at the start.
     unserved: Vec<SocketAddr>,
     /// Names and periods may be new.
@@ -161,6 +179,7 @@ impl Control {
         binds: Vec<Bind>,
         (names, resolver): (Names, Resolver),
         (secret, token_time): ([u8; 16], TokenTime),
+        board: Arc<Board>,
     ) -> std::io::Result<Self> {
         let probes = Probes::new(&config, &binds)?;
         let listeners = crate::shards::listen::listeners(&binds);
@@ -182,6 +201,11 @@ impl Control {
             told: 0,
             probes,
             stopping: None,
+            succeeded: None,
+            over: false,
+            predecessor: None,
+            board,
+            admin: None,
             epoch_unix: clock.epoch_unix(token_time.boot()),
             token_time,
             unserved: Vec::new(),
@@ -262,7 +286,7 @@ impl Control {
                 _ = sweep.tick() => self.sweep(&swept_in),
                 Some(used) = swept.recv() => self.swept(&used),
                 _ = look_around.tick() => self.look_around(),
-                _ = stop_poll.tick(), if self.stopping.is_some() => {
+                _ = stop_poll.tick(), if self.stopping.or(self.succeeded).is_some() => {
                     if self.is_done().await {
                         break;
                     }
@@ -275,7 +299,12 @@ impl Control {
             }
             self.tell();
         }
-        self.token_time.keep();
+        if self.succeeded.is_none() {
+            self.token_time.keep();
+        }
+        if let Some(admin) = self.admin.take() {
+            admin.stop().await;
+        }
         for worker in &self.workers {
             worker.send(Command::Stop);
         }
@@ -348,6 +377,8 @@ impl Control {
             Ask::Up { member, reply } => drop(reply.send(self.up(&member))),
             Ask::Reload(reply) => drop(reply.send(self.reload())),
             Ask::Stop => self.stop(),
+            Ask::Succession(succession) => self.follow(succession),
+            Ask::Predecessor => self.predecessor(),
         }
     }
 
@@ -358,7 +389,7 @@ impl Control {
             now: self.clock.now(),
             pool: self.config.pool().map_or_else(String::new, |pool| pool.name.clone()),
             policy: self.config.pool().map_or("none", |pool| pool.policy.name()),
-            stopping: self.stopping.is_some(),
+            stopping: self.stopping.or(self.succeeded).is_some(),
             members: members
                 .map(|(slot, (node, remark))| MemberView {
                     slot,
@@ -426,12 +457,13 @@ impl Control {
             self.stopping = Some(self.clock.now());
             tracing::info!(wait = ?self.config.stop.wait, "stopping: no new calls, the others may end");
             self.send_pipeline();
+            self.release_predecessor();
         }
     }
 
-    /// Whether the last call has ended, or the wait is over.
+    /// Whether the last call has ended, also of the process before, or the wait is over.
     async fn is_done(&self) -> bool {
-        let since = self.stopping.unwrap_or(Instant::ZERO);
+        let since = self.stopping.or(self.succeeded).unwrap_or(Instant::ZERO);
         let counts = ask_each(&self.workers, Command::Counts).await.unwrap_or_default();
         // A proxy knows no calls, only requests that wait for their answer.
         let waiting = |counts: &ShardCounts| counts.proxy.as_ref().map_or(0, |proxy| proxy.unanswered);
@@ -442,10 +474,13 @@ impl Control {
             loads.map(|(_, (_, load))| load.calls as usize + load.transactions as usize).sum()
         };
         let active: usize = counts.iter().map(|counts| open(counts) + waiting(counts)).sum();
-        let over = self.clock.now().saturating_since(since) >= self.config.stop.wait;
-        if active == 0 || over {
+        // Who repeats an answered message gets the same again only here: the process that has taken over has no memory of it.
+        let late = self.succeeded.is_some() && counts.iter().any(|counts| counts.kept() > 0);
+        let idle = active == 0 && !late && self.predecessor.is_none();
+        let over = self.over || self.clock.now().saturating_since(since) >= self.config.stop.wait;
+        if idle || over {
             tracing::info!(calls_left = active, "stopped");
         }
-        active == 0 || over
+        idle || over
     }
 }

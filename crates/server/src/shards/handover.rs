@@ -4,8 +4,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Bytes a ring holds. A datagram takes its length and 24 bytes: some thousand usual messages.
 const CAPACITY: usize = 1 << 20;
-/// Length, listener, port, address.
-const HEAD: usize = 4 + 2 + 2 + 16;
+/// Listener, port, address.
+pub(crate) const HEAD: usize = 2 + 2 + 16;
+/// In a ring, the length comes first.
+const LENGTH: usize = 4;
 
 /// In place of a listener: what follows is the beginning of a datagram of ours that did not arrive.
 const UNREACHABLE: u16 = u16::MAX;
@@ -41,26 +43,12 @@ pub(crate) enum Handed<'a> {
 impl Sender {
     /// Hands it over; `false` when the ring is full, and it is lost as on a full socket.
     pub(crate) fn push(&mut self, handed: &Handed<'_>) -> bool {
-        match *handed {
-            Handed::Datagram { listener, from, bytes } => self.write(listener, from, bytes),
-            Handed::Unreachable { to, quoted } => self.write(UNREACHABLE, to, quoted),
-        }
-    }
-
-    fn write(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> bool {
+        let (Handed::Datagram { bytes, .. } | Handed::Unreachable { quoted: bytes, .. }) = *handed;
         // Head and body in one chunk: the other side sees both or neither.
-        let Ok(mut chunk) = self.ring.write_chunk(HEAD + bytes.len()) else { return false };
-        let ip = match from.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        let mut head = [0; HEAD];
-        head[..4].copy_from_slice(&(bytes.len() as u32).to_ne_bytes());
-        head[4..6].copy_from_slice(&listener.to_ne_bytes());
-        head[6..8].copy_from_slice(&from.port().to_ne_bytes());
-        head[8..].copy_from_slice(&ip.octets());
+        let Ok(mut chunk) = self.ring.write_chunk(LENGTH + HEAD + bytes.len()) else { return false };
+        let (length, head) = ((bytes.len() as u32).to_ne_bytes(), head(handed));
         let (mut first, mut second) = chunk.as_mut_slices();
-        for mut part in [&head[..], bytes] {
+        for mut part in [&length[..], &head[..], bytes] {
             // A part may lie across the end of the ring.
             while !part.is_empty() {
                 if first.is_empty() {
@@ -91,18 +79,40 @@ impl Receiver {
 
     /// The next one.
     pub(crate) fn pop(&mut self) -> Option<Handed<'_>> {
-        let mut head = [0; HEAD];
-        self.ring.pop_entire_slice(&mut head).ok()?;
-        let length = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        self.buffer.resize(length, 0);
-        self.ring.pop_entire_slice(&mut self.buffer).expect("head and body were committed together");
-        let octets: [u8; 16] = head[8..].try_into().expect("the address is the last 16 bytes");
-        let address =
-            SocketAddr::new(Ipv6Addr::from(octets).to_canonical(), u16::from_ne_bytes([head[6], head[7]]));
-        Some(match u16::from_ne_bytes([head[4], head[5]]) {
-            UNREACHABLE => Handed::Unreachable { to: address, quoted: &self.buffer },
-            listener => Handed::Datagram { listener, from: address, bytes: &self.buffer },
-        })
+        let (mut length, mut head) = ([0; LENGTH], [0; HEAD]);
+        self.ring.pop_entire_slice(&mut length).ok()?;
+        self.buffer.resize(u32::from_ne_bytes(length) as usize, 0);
+        for part in [&mut head[..], &mut self.buffer[..]] {
+            self.ring.pop_entire_slice(part).expect("length, head and body were committed together");
+        }
+        Some(parse(&head, &self.buffer))
+    }
+}
+
+/// What goes before the bytes.
+pub(crate) fn head(handed: &Handed<'_>) -> [u8; HEAD] {
+    let (listener, address) = match *handed {
+        Handed::Datagram { listener, from, .. } => (listener, from),
+        Handed::Unreachable { to, .. } => (UNREACHABLE, to),
+    };
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut head = [0; HEAD];
+    head[..2].copy_from_slice(&listener.to_ne_bytes());
+    head[2..4].copy_from_slice(&address.port().to_ne_bytes());
+    head[4..].copy_from_slice(&ip.octets());
+    head
+}
+
+/// The reverse of [`head`].
+pub(crate) fn parse<'a>(head: &[u8; HEAD], bytes: &'a [u8]) -> Handed<'a> {
+    let [l0, l1, p0, p1, ip @ ..] = *head;
+    let address = SocketAddr::new(Ipv6Addr::from(ip).to_canonical(), u16::from_ne_bytes([p0, p1]));
+    match u16::from_ne_bytes([l0, l1]) {
+        UNREACHABLE => Handed::Unreachable { to: address, quoted: bytes },
+        listener => Handed::Datagram { listener, from: address, bytes },
     }
 }
 
@@ -133,7 +143,7 @@ mod tests {
         let from = "192.0.2.1:5060".parse().unwrap();
         let handed = Handed::Datagram { listener: 0, from, bytes: &[7; 1_000] };
         let pushed = (0..2_000).filter(|_| sender.push(&handed)).count();
-        assert_eq!(pushed, CAPACITY / (1_000 + HEAD));
+        assert_eq!(pushed, CAPACITY / (1_000 + LENGTH + HEAD));
         assert!(receiver.pop().is_some());
         assert!(sender.push(&handed));
     }

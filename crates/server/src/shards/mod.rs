@@ -8,13 +8,14 @@
 pub(crate) mod alarm;
 pub(crate) mod board;
 pub(crate) mod handover;
+mod intake;
 pub(crate) mod listen;
 pub(crate) mod wake;
 mod worker;
 
 pub(crate) use worker::{
-    Command, Explained, Peers, Report, ShardCounts, ShardSnapshot, Traffic, Worker, WorkerHandle,
-    tells_failures,
+    Command, Explained, MOST_SOCKETS, Peers, Report, ShardCounts, ShardSnapshot, Traffic, Worker,
+    WorkerHandle, tells_failures,
 };
 
 use tokio::sync::oneshot;

@@ -1,10 +1,12 @@
 use super::alarm::Alarm;
 use super::board::Board;
 use super::handover::{Handed, Receiver, Sender};
+use super::intake::{owner, take};
 use super::listen::MOST;
 use super::wake::Waker;
 use crate::clock::Clock;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
+use crate::takeover::owned::{Inlet, Predecessor, digest};
 use arrayvec::ArrayVec;
 use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
 use base::{Instant, Ledger, Outbox};
@@ -49,6 +51,14 @@ pub(crate) enum Command {
     Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
     /// Where a request would go; only the shard that owns its call knows.
     Explain(SocketAddr, Vec<u8>, oneshot::Sender<Explained>),
+    /// Of each listener, whether its sockets are left to the process that has taken over; answered when it is so.
+    Quiet(Vec<bool>, oneshot::Sender<()>),
+    /// The calls that are kept here, for the process that takes over.
+    Calls(oneshot::Sender<Vec<u64>>),
+    /// Where datagrams of these calls come from when another process has taken over.
+    Inlet(Option<Inlet>),
+    /// The process before has ended: its calls are ours.
+    PredecessorGone,
     /// The thread ends.
     Stop,
 }
@@ -89,6 +99,19 @@ pub(crate) struct ShardCounts {
     pub(crate) loads: Vec<(NodeId, Load)>,
     /// Of a proxy.
     pub(crate) proxy: Option<ProxyReport>,
+}
+
+impl ShardCounts {
+    /// Calls in progress; a proxy knows none, only requests that wait for their answer.
+    pub(crate) fn open(&self) -> usize {
+        self.table.active + self.proxy.as_ref().map_or(0, |proxy| proxy.unanswered)
+    }
+
+    /// Entries, with those that are kept for late messages.
+    pub(crate) fn kept(&self) -> usize {
+        let of_proxy = self.proxy.as_ref().map_or(0, |proxy| proxy.transactions);
+        self.table.active + self.table.expired + self.transactions + of_proxy
+    }
 }
 
 /// All figures of a shard.
@@ -151,7 +174,13 @@ pub(crate) struct Worker {
     pub(crate) clock: Clock,
     /// Rings when the shard's timers are due.
     pub(crate) alarm: Alarm,
+    /// One of each listener, in their order; more such sets where a process with more threads was taken over.
     pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) listeners: usize,
+    /// Of each listener, whether another process reads its sockets; empty: none.
+    pub(crate) quiet: Vec<bool>,
+    pub(crate) inlet: Option<Inlet>,
+    pub(crate) predecessor: Option<Arc<Predecessor>>,
     pub(crate) role: Role,
     pub(crate) peers: Peers,
     pub(crate) commands: mpsc::Receiver<Command>,
@@ -162,6 +191,8 @@ pub(crate) struct Worker {
     pub(crate) traffic: Traffic,
 }
 
+/// Most sockets of a thread.
+pub(crate) const MOST_SOCKETS: usize = 4 * MOST;
 /// Bytes to be sent that are not left to wait for the end of the batch.
 const MUCH: usize = 1 << 20;
 /// What is said of a request to a proxy.
@@ -201,10 +232,11 @@ impl Worker {
                 self.obey(command);
             }
             self.alarm.set(now, self.role.deadline());
-            let ready = self.wait();
+            let (ready, inlet) = self.wait();
             now = self.clock.now();
             self.read_board();
-            for (socket, flags) in ready.into_iter().enumerate() {
+            for &(socket, flags) in &ready {
+                let socket = usize::from(socket);
                 if flags.contains(PollFlags::ERR) {
                     self.read_errors(now, socket);
                 }
@@ -213,6 +245,7 @@ impl Worker {
                 }
             }
             self.read_rings(now);
+            self.read_inlet(now, inlet);
             if self.role.deadline().is_some_and(|deadline| deadline <= now) {
                 self.role.handle(now, Input::Timer, &mut self.out);
             }
@@ -220,30 +253,45 @@ impl Worker {
         }
     }
 
-    /// Sleeps until there is something to do; says what the sockets have.
-    fn wait(&mut self) -> ArrayVec<PollFlags, MOST> {
+    /// Sleeps until there is something to do; says what the sockets and the inlet have.
+    fn wait(&mut self) -> (ArrayVec<(u16, PollFlags), MOST_SOCKETS>, PollFlags) {
         let waker = &self.peers.wakers[self.index];
         let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut fds: ArrayVec<PollFd<'_>, { MOST + 2 }> =
-            self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        let is_read = |socket: &u16| !self.is_quiet(usize::from(*socket));
+        let read: ArrayVec<u16, MOST_SOCKETS> = (0..self.sockets.len() as u16).filter(is_read).collect();
+        let watched = |socket: &u16| PollFd::new(&self.sockets[usize::from(*socket)], PollFlags::IN);
+        let mut fds: ArrayVec<PollFd<'_>, { MOST_SOCKETS + 3 }> = read.iter().map(watched).collect();
         fds.push(PollFd::new(waker, PollFlags::IN));
         fds.push(self.alarm.watched());
+        if let Some(inlet) = &self.inlet {
+            fds.push(PollFd::new(inlet, PollFlags::IN));
+        }
         // Interrupted by a signal: nothing is ready, look again.
         let _ = poll(&mut fds, work.then_some(&no_time));
         waker.awake();
-        fds[..self.sockets.len()].iter().map(PollFd::revents).collect()
+        let inlet = fds.get(read.len() + 2).map_or(PollFlags::empty(), PollFd::revents);
+        (read.iter().copied().zip(fds.iter().map(PollFd::revents)).collect(), inlet)
+    }
+
+    fn is_quiet(&self, socket: usize) -> bool {
+        !self.quiet.is_empty() && self.quiet[socket % self.listeners]
     }
 
     fn read_socket(&mut self, now: Instant, socket: usize) {
+        if self.is_quiet(socket) {
+            return;
+        }
         // One batch a wake-up: the other sockets and the timers get their turn.
         let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
         debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
         self.traffic.received += count as u64;
-        let listener = socket as u16;
+        let listener = (socket % self.listeners) as u16;
         for index in self.hand_over(listener, count) {
             let (bytes, from) = self.receive.get(index);
-            self.role.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
+            let Self { role, out, traffic, .. } = self;
+            let handed = Handed::Datagram { listener, from, bytes };
+            take(role, self.predecessor.as_deref(), traffic, now, &handed, out);
             self.flush_if_much();
         }
     }
@@ -274,19 +322,32 @@ impl Worker {
     fn read_rings(&mut self, now: Instant) {
         for ring in 0..self.peers.receivers.len() {
             for _ in 0..BATCH {
-                let Some(handed) = self.peers.receivers[ring].pop() else { break };
-                match handed {
-                    Handed::Datagram { listener, from, bytes } => {
-                        self.role.handle(now, Input::Datagram { listener, from, bytes }, &mut self.out);
-                    }
-                    Handed::Unreachable { to, quoted } => {
-                        if let Some(proxy) = self.role.proxy_mut() {
-                            proxy.unreachable(now, to, quoted, &mut self.out);
-                        }
-                    }
-                }
+                let Self { role, out, traffic, peers, .. } = self;
+                let Some(handed) = peers.receivers[ring].pop() else { break };
+                take(role, self.predecessor.as_deref(), traffic, now, &handed, out);
                 self.flush_if_much();
             }
+        }
+    }
+
+    /// What the process that has taken over hands back, as it belongs to calls of this one.
+    fn read_inlet(&mut self, now: Instant, flags: PollFlags) {
+        if flags.contains(PollFlags::HUP) {
+            // It has ended, or has given this process up since it stood still: what is left may be old, and was sent again.
+            self.inlet = None;
+        }
+        if !flags.contains(PollFlags::IN) {
+            return;
+        }
+        for _ in 0..BATCH {
+            let Self { role, out, traffic, inlet: Some(inlet), .. } = self else { return };
+            match inlet.take() {
+                Ok(Some(handed)) => take(role, self.predecessor.as_deref(), traffic, now, &handed, out),
+                Ok(None) => return,
+                // The other process has ended; the control task hears of it, too.
+                Err(_) => self.inlet = None,
+            }
+            self.flush_if_much();
         }
     }
 
@@ -301,15 +362,16 @@ impl Worker {
     /// kernel tells any of the threads, by addresses: a proxy's request belongs to the one that owns its call, which its
     /// beginning tells, or else each has to look.
     fn read_errors(&mut self, now: Instant, socket: usize) {
-        let Self { role, reports, out, peers, index, .. } = self;
+        let Self { role, reports, out, peers, index, traffic, .. } = self;
+        let predecessor = self.predecessor.as_deref();
         let shards = peers.senders.len();
         let outcome = read_errors(&self.sockets[socket], |address, _, quoted| match role {
             Role::Balancer(shard) if shard.topology().slot_at(address).is_some() => {
                 let _ = reports.send(Report::Unreachable(address));
             }
             Role::Balancer(_) => {}
-            Role::Proxy(shard) => {
-                let owner = shard.tokens().shard_of(quoted, shards);
+            Role::Proxy(_) => {
+                let owner = role.tokens().shard_of(quoted, shards);
                 let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
                 let handed = Handed::Unreachable { to: address, quoted };
                 for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
@@ -317,7 +379,7 @@ impl Worker {
                     let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
                 }
                 if is_for(*index) {
-                    shard.unreachable(now, address, quoted, out);
+                    take(role, predecessor, traffic, now, &handed, out);
                 }
             }
         });
@@ -330,7 +392,7 @@ impl Worker {
     fn flush(&mut self) {
         let transmits = self.out.transmits();
         if !transmits.is_empty() {
-            for (index, socket) in self.sockets.iter().enumerate() {
+            for (index, socket) in self.sockets[..self.listeners].iter().enumerate() {
                 let of_socket = transmits.iter().filter(|transmit| transmit.listener as usize == index);
                 let report =
                     self.send.send(socket, self.out.bytes(), of_socket.map(|t| (t.range.clone(), t.to)));
@@ -363,7 +425,7 @@ impl Worker {
     }
 
     fn read_board(&mut self) {
-        if self.peers.receivers.is_empty() {
+        if self.peers.receivers.is_empty() && self.predecessor.is_none() {
             return;
         }
         let Some(shard) = self.role.balancer_mut() else { return };
@@ -426,6 +488,25 @@ impl Worker {
                 });
                 // It may have asked for a name.
                 self.flush();
+            }
+            Command::Quiet(quiet, reply) => {
+                self.quiet = if quiet.contains(&true) { quiet } else { Vec::new() };
+                let _ = reply.send(());
+            }
+            Command::Calls(reply) => {
+                while self.peers.receivers.iter().any(|ring| !ring.is_empty()) {
+                    self.read_rings(self.clock.now());
+                    self.flush();
+                }
+                let mut calls = Vec::new();
+                self.role.calls(|key| calls.push(digest(key)));
+                let _ = reply.send(calls);
+            }
+            Command::Inlet(inlet) => self.inlet = inlet,
+            Command::PredecessorGone => {
+                // What it had is off the board.
+                self.read_board();
+                self.predecessor = None;
             }
             Command::Stop => {}
         }
@@ -514,10 +595,4 @@ impl Worker {
             }
         }
     }
-}
-
-/// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by
-/// whoever gets it.
-fn owner(role: &Role, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
-    role.tokens().shard_of(bytes, shards).filter(|&owner| owner != this)
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use libc::{c_int, c_void, socklen_t};
 use tokio::io::Interest;
@@ -47,6 +47,11 @@ impl UdpSocket {
         Ok(Self { socket })
     }
 
+    /// A copy, for another process.
+    pub(crate) fn copy(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
+    }
+
     /// The address bound, with the port that the kernel picked.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
@@ -78,6 +83,13 @@ impl UdpSocket {
 
     pub(super) fn raw(&self) -> c_int {
         self.socket.as_raw_fd()
+    }
+}
+
+/// One that another process has bound as [`UdpSocket::bind`] does.
+impl From<OwnedFd> for UdpSocket {
+    fn from(socket: OwnedFd) -> Self {
+        Self { socket: socket.into() }
     }
 }
 

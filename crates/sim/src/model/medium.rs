@@ -197,7 +197,10 @@ pub(crate) enum Candidates {
 impl Medium for Router {
     type Message = Sent;
     type Request = Message;
+    type Call = ();
     type Hop = HostId;
+
+    fn call(&self, _request: &Message) {}
 
     fn next_hop(&mut self, request: &Message, attempt: u8) -> Result<HostId, Refusal> {
         self.stream = request.stream;

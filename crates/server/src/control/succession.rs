@@ -1,0 +1,69 @@
+//! What changes when another process takes over, or has been taken over.
+
+use super::Control;
+use crate::admin::Interface;
+use crate::shards::Command;
+use crate::takeover::Succession;
+use crate::takeover::claim::Bond;
+use crate::takeover::owned::Predecessor;
+use std::sync::Arc;
+
+impl Control {
+    /// Answers the admin interface from now on, and as long as no other process does.
+    pub(crate) fn open_admin(&mut self, mut admin: Interface) {
+        admin.start();
+        self.admin = Some(admin);
+    }
+
+    /// The process before, if there is one, has calls of its own.
+    pub(crate) fn follows(&mut self, predecessor: Option<(Bond, Arc<Predecessor>)>) {
+        self.predecessor = predecessor;
+    }
+
+    /// New calls are another process's, which hands this one what belongs to its own; or they are ours again.
+    pub(super) fn follow(&mut self, succession: Succession) {
+        match succession {
+            Succession::Begun => {
+                self.succeeded = Some(self.clock.now());
+                tracing::info!(wait = ?self.config.stop.wait, "another process has taken over: the calls of this one may end");
+                self.release_predecessor();
+                if let Some(admin) = &mut self.admin {
+                    admin.abort();
+                }
+            }
+            Succession::GivenBack => {
+                self.succeeded = None;
+                if let Some(admin) = &mut self.admin {
+                    admin.start();
+                }
+            }
+            Succession::Over => self.over = true,
+        }
+        self.send_pipeline();
+    }
+
+    /// When this process ends, the one before is not to read its sockets again.
+    pub(super) fn release_predecessor(&mut self) {
+        if let Some((bond, _)) = &mut self.predecessor {
+            bond.release();
+        }
+    }
+
+    /// The calls that the process before still has count as load of its members.
+    pub(super) fn predecessor(&mut self) {
+        let Some((_, predecessor)) = &self.predecessor else { return };
+        let remainder = predecessor.remainder();
+        let column = self.workers.len();
+        for (slot, node) in self.cluster.nodes().iter().enumerate() {
+            let load = remainder.as_ref().map(|remainder| remainder.load(node.id));
+            self.board.publish(column, slot, load.unwrap_or_default());
+        }
+        if remainder.is_none() {
+            tracing::info!("the process before has ended");
+            self.predecessor = None;
+            for worker in &self.workers {
+                worker.send(Command::PredecessorGone);
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The sockets of a process: those of the process before, if it hands them over, and new ones.
+
+use crate::run::StartError;
+use crate::shards::MOST_SOCKETS;
+use crate::shards::listen::{Bind, cannot_listen, open};
+use crate::socket::UdpSocket;
+use crate::takeover::claim::Claim;
+use config::Config;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use tokio::net::TcpListener;
+
+pub(crate) struct Opened {
+    /// The addresses of a set of sockets.
+    pub(crate) listeners: Vec<SocketAddr>,
+    /// Of each thread, one set or more.
+    pub(crate) sockets: Vec<Vec<UdpSocket>>,
+    pub(crate) admin: Option<TcpListener>,
+    pub(crate) claim: Option<Claim>,
+}
+
+impl Opened {
+    pub(crate) fn new(
+        config: &Config,
+        binds: &[Bind],
+        threads: usize,
+        mut claim: Option<Claim>,
+    ) -> Result<Self, StartError> {
+        let taken = claim.as_mut().and_then(|claim| claim.admin.take());
+        let admin = admin(config.admin.listen, taken)?;
+        let buffer = config.listen.receive_buffer;
+        let sockets = match &mut claim {
+            None => open_all(binds, threads, buffer)?,
+            Some(claim) => adopt(std::mem::take(&mut claim.sets), binds, threads, buffer)?,
+        };
+        let listeners = binds.iter().map(|bind| bind.address).collect();
+        Ok(Self { listeners, sockets, admin, claim })
+    }
+
+    /// Copies of all sockets, by sets.
+    pub(crate) fn copies(&self) -> io::Result<Vec<Vec<OwnedFd>>> {
+        let sets = self.sockets.iter().flat_map(|sockets| sockets.chunks(self.listeners.len()));
+        sets.map(|set| set.iter().map(UdpSocket::copy).collect()).collect()
+    }
+}
+
+/// The listener of the process before, if it listens there, or else a new one.
+fn admin(
+    address: Option<SocketAddr>,
+    taken: Option<std::net::TcpListener>,
+) -> Result<Option<TcpListener>, StartError> {
+    let Some(address) = address else { return Ok(None) };
+    let taken = taken.filter(|taken| taken.local_addr().is_ok_and(|local| local == address));
+    let advice = "does it run already? `ss -ltnp` tells; otherwise set [admin] listen";
+    let listener = taken.map_or_else(|| std::net::TcpListener::bind(address), Ok);
+    let listener = listener.and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    });
+    listener.map(Some).map_err(|error| StartError::Admin(cannot_listen(address, &error, advice)))
+}
+
+/// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound before
+/// any thread reads, and a first one without `SO_REUSEPORT` makes sure that no other process has the address.
+fn open_all(binds: &[Bind], threads: usize, buffer: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
+    drop(open(binds, false, buffer)?);
+    // With it, even where there is only one: a process that takes over may have more threads.
+    (0..threads).map(|_| open(binds, true, buffer)).collect()
+}
+
+/// The sets of another process, which had more or fewer threads. None may be left unread: the kernel goes on to spread
+/// datagrams over them.
+fn adopt(
+    sets: Vec<Vec<Option<UdpSocket>>>,
+    binds: &[Bind],
+    threads: usize,
+    buffer: usize,
+) -> io::Result<Vec<Vec<UdpSocket>>> {
+    let most = sets.len().div_ceil(threads) * binds.len();
+    if most > MOST_SOCKETS {
+        let text = format!(
+            "the process before has {} threads, and one of ours would have to read {most} of its sockets: set [listen] \
+             threads no lower than there, or stop it first",
+            sets.len()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let mut of_threads: Vec<Vec<UdpSocket>> = (0..threads).map(|_| Vec::new()).collect();
+    for (index, set) in sets.into_iter().enumerate() {
+        for (socket, bind) in set.into_iter().zip(binds) {
+            let socket = match socket {
+                Some(socket) => socket,
+                None => open(std::slice::from_ref(bind), true, buffer)?.remove(0),
+            };
+            of_threads[index % threads].push(socket);
+        }
+    }
+    for sockets in of_threads.iter_mut().filter(|sockets| sockets.is_empty()) {
+        *sockets = open(binds, true, buffer)?;
+    }
+    Ok(of_threads)
+}

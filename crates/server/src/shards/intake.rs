@@ -1,0 +1,45 @@
+//! Whose a datagram is: this shard's, another one's, or the process's before.
+
+use super::handover::Handed;
+use super::worker::Traffic;
+use crate::takeover::owned::{Fate, Predecessor};
+use base::{Instant, Outbox};
+use node::{Event, Input, Role};
+
+/// Takes what belongs to this shard, unless it is about a call of the process before.
+pub(super) fn take(
+    role: &mut Role,
+    predecessor: Option<&Predecessor>,
+    traffic: &mut Traffic,
+    now: Instant,
+    handed: &Handed<'_>,
+    out: &mut Outbox<Event>,
+) {
+    if let Some(predecessor) = predecessor {
+        let is_stray = match handed {
+            Handed::Datagram { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && role.is_stray(bytes),
+            Handed::Unreachable { quoted, .. } => role.is_stray(quoted),
+        };
+        match predecessor.hand(handed, is_stray) {
+            Fate::Ours => {}
+            Fate::HandedOver => return traffic.handed_over += 1,
+            Fate::Lost => return traffic.handover_lost += 1,
+        }
+    }
+    match *handed {
+        Handed::Datagram { listener, from, bytes } => {
+            role.handle(now, Input::Datagram { listener, from, bytes }, out);
+        }
+        Handed::Unreachable { to, quoted } => {
+            if let Some(proxy) = role.proxy_mut() {
+                proxy.unreachable(now, to, quoted, out);
+            }
+        }
+    }
+}
+
+/// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by
+/// whoever gets it.
+pub(super) fn owner(role: &Role, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
+    role.tokens().shard_of(bytes, shards).filter(|&owner| owner != this)
+}

@@ -1,0 +1,265 @@
+//! The successor's side: it takes the sockets over, and asks its predecessor from time to time what that one still has to
+//! do.
+
+use super::owned::Predecessor;
+use super::{
+    GREETING, Kept, Offer, PATIENCE, PERIOD, Remainder, Taken, beside, connect, is_served, passing, receive,
+    send,
+};
+use crate::clock::Clock;
+use crate::control::Ask;
+use crate::shards::listen::Bind;
+use crate::socket::UdpSocket;
+use node::CallHash;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// A question: what is left to do?
+const ASK: u8 = b'?';
+/// Word that nothing is left to do when the successor ends: it ends as it should, or waits no longer.
+pub(super) const RELEASE: u8 = b'r';
+
+/// What is taken over; the predecessor goes on until it is told to stop.
+pub(crate) struct Claim {
+    stream: UnixStream,
+    /// Where it listens.
+    path: PathBuf,
+    /// Its process.
+    pid: u32,
+    /// By set and listener of ours; `None`: the predecessor has no such listener.
+    pub(crate) sets: Vec<Vec<Option<UdpSocket>>>,
+    pub(crate) admin: Option<TcpListener>,
+    taken: Taken,
+    /// Its number of each listener of ours.
+    listeners: Vec<u16>,
+}
+
+/// Asks the process with the configuration at `path` for its sockets; `None`: there is none.
+///
+/// # Errors
+/// It does not hand them over.
+pub(crate) fn claim(path: &Path, binds: &[Bind]) -> io::Result<Option<Claim>> {
+    let path = beside(path);
+    let Ok(mut stream) = connect(&path) else {
+        // Nobody is there, or what was left behind by somebody who was killed.
+        return Ok(None);
+    };
+    match exchange(&mut stream) {
+        Ok((offer, descriptors)) => Ok(Some(Claim::new((stream, path), &offer, descriptors, binds))),
+        Err(error) => refused(&path, &error).map(|()| None),
+    }
+}
+
+/// It is fine that a process does not answer that has ended meanwhile.
+fn refused(path: &Path, error: &io::Error) -> io::Result<()> {
+    if !is_served(path) {
+        return Ok(());
+    }
+    let text = format!(
+        "another process has this configuration (`ss -xlp` shows who listens on {}) and does not hand its sockets over: \
+         {error}. Start again, and if it hangs, kill it before",
+        path.display()
+    );
+    Err(io::Error::new(error.kind(), text))
+}
+
+/// What the process at the other end offers.
+fn exchange(stream: &mut UnixStream) -> io::Result<(Offer, Vec<OwnedFd>)> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(GREETING)?;
+    let offer: Offer = receive(stream)?;
+    let descriptors =
+        passing::receive(stream, offer.sets * offer.listeners.len() + usize::from(offer.admin))?;
+    Ok((offer, descriptors))
+}
+
+impl Claim {
+    fn new(
+        (stream, path): (UnixStream, PathBuf),
+        offer: &Offer,
+        descriptors: Vec<OwnedFd>,
+        binds: &[Bind],
+    ) -> Self {
+        let mut descriptors = descriptors.into_iter();
+        let place = |address: &SocketAddr| binds.iter().position(|bind| bind.address == *address);
+        let places: Vec<Option<usize>> = offer.listeners.iter().map(place).collect();
+        let mut sets = Vec::new();
+        for _ in 0..offer.sets {
+            let mut set: Vec<Option<UdpSocket>> = binds.iter().map(|_| None).collect();
+            for (socket, place) in descriptors.by_ref().take(places.len()).zip(&places) {
+                if let Some(place) = *place {
+                    set[place] = Some(UdpSocket::from(socket));
+                }
+            }
+            sets.push(set);
+        }
+        let admin = descriptors.next().map(TcpListener::from);
+        let number = |bind: &Bind| offer.listeners.iter().position(|address| *address == bind.address);
+        let listeners = binds.iter().map(|bind| number(bind).unwrap_or_default() as u16).collect();
+        let taken = Taken { listeners: places.iter().map(Option::is_some).collect() };
+        Self { stream, path, pid: offer.pid, sets, admin, taken, listeners }
+    }
+
+    /// Has the predecessor keep its calls only: whoever calls this is the one who reads the sockets from then on. `None`:
+    /// it has ended, and its calls with it.
+    ///
+    /// # Errors
+    /// It goes on.
+    pub(crate) fn confirm(
+        mut self,
+        clock: Clock,
+        asks: mpsc::UnboundedSender<Ask>,
+    ) -> io::Result<Option<(Bond, Arc<Predecessor>)>> {
+        let predecessor = match self.take(clock) {
+            Ok(predecessor) => Arc::new(predecessor),
+            Err(error) => return refused(&self.path, &error).map(|()| None),
+        };
+        let (pid, calls) = (self.pid, predecessor.calls());
+        tracing::info!(pid, calls, "taken over from the process before: its calls stay there");
+        let bond = Bond { stream: self.stream.try_clone()? };
+        let (stream, watched) = (self.stream, Arc::clone(&predecessor));
+        std::thread::Builder::new()
+            .name("predecessor".to_owned())
+            .spawn(move || watch(stream, &watched, &asks))?;
+        Ok(Some((bond, predecessor)))
+    }
+
+    /// Says what is taken, and gets what the predecessor keeps: it has stopped reading by then.
+    fn take(&mut self, clock: Clock) -> io::Result<Predecessor> {
+        send(&mut self.stream, &self.taken)?;
+        let kept: Kept = receive(&mut self.stream)?;
+        let ways = passing::receive(&self.stream, kept.threads)?;
+        let mut bytes = Vec::new();
+        Read::take(&mut self.stream, kept.calls * 8).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 != kept.calls * 8 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let (calls, _) = bytes.as_chunks();
+        let calls = calls.iter().map(|call| u64::from_ne_bytes(*call)).collect();
+        let hash = CallHash::from_words(kept.call_hash);
+        Ok(Predecessor::new(hash, calls, ways, std::mem::take(&mut self.listeners), clock))
+    }
+}
+
+/// What ties this process to its predecessor.
+pub(crate) struct Bond {
+    stream: UnixStream,
+}
+
+impl Bond {
+    /// When this process ends, it is not for the predecessor to go on.
+    pub(crate) fn release(&mut self) {
+        // One that has ended needs no word.
+        let _ = self.stream.write_all(&[RELEASE]);
+    }
+}
+
+/// Asks the predecessor what it still has to do.
+fn ask(stream: &mut UnixStream) -> io::Result<Remainder> {
+    stream.write_all(&[ASK])?;
+    receive(stream)
+}
+
+/// Asks the predecessor until it is gone.
+fn watch(mut stream: UnixStream, predecessor: &Predecessor, asks: &mpsc::UnboundedSender<Ask>) {
+    let error = loop {
+        match ask(&mut stream) {
+            Ok(remainder) => {
+                predecessor.learn(remainder);
+                let _ = asks.send(Ask::Predecessor);
+            }
+            Err(error) => break error,
+        }
+        std::thread::sleep(PERIOD);
+    };
+    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+        tracing::warn!("the process before does not answer: its calls are treated as if it had been killed");
+    }
+    // If it only stood still, it must not read the sockets as well.
+    let _ = stream.write_all(&[RELEASE]);
+    predecessor.end();
+    let _ = asks.send(Ask::Predecessor);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// Claims where `predecessor` does what a process of the same configuration does with the one who asks; `then` gets
+    /// what comes of it.
+    fn meet<T>(
+        name: &str,
+        predecessor: impl FnOnce(UnixListener, UnixStream) + Send + 'static,
+        then: impl FnOnce(io::Result<Option<Claim>>) -> T,
+    ) -> T {
+        let file = std::env::temp_dir().join(format!("sarabande-claim-{}-{name}.toml", std::process::id()));
+        let listener = UnixListener::bind(beside(&file)).unwrap();
+        let other = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            predecessor(listener, stream);
+        });
+        let outcome = then(claim(&file, &[]));
+        std::fs::remove_file(beside(&file)).unwrap();
+        other.join().unwrap();
+        outcome
+    }
+
+    /// Hands sockets over, of which there are none here, and reads which are taken.
+    fn offer(stream: &mut UnixStream) {
+        let mut greeting = [0; GREETING.len()];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(greeting, *GREETING);
+        send(stream, &Offer { pid: 1, listeners: Vec::new(), sets: 0, admin: false }).unwrap();
+        let _: Taken = receive(stream).unwrap();
+    }
+
+    fn confirm(claim: Claim) -> io::Result<bool> {
+        claim.confirm(Clock::start(), mpsc::unbounded_channel().0).map(|predecessor| predecessor.is_some())
+    }
+
+    #[test]
+    fn where_nobody_is_nothing_is_claimed() {
+        assert!(claim(Path::new("/nowhere/sarabande.toml"), &[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn one_that_is_killed_is_no_predecessor() {
+        let at_once = |listener: UnixListener, stream: UnixStream| {
+            drop(listener);
+            drop(stream);
+        };
+        assert!(meet("at-once", at_once, |claim| claim.unwrap().is_none()));
+        let later = |listener: UnixListener, mut stream: UnixStream| {
+            offer(&mut stream);
+            drop(listener);
+            drop(stream);
+        };
+        assert!(!meet("later", later, |claim| confirm(claim.unwrap().unwrap())).unwrap());
+    }
+
+    #[test]
+    fn one_that_goes_on_is_named() {
+        let refuses = |listener: UnixListener, stream: UnixStream| {
+            drop(stream);
+            // Whether anybody is there is asked for.
+            let _ = listener.accept();
+        };
+        let error = meet("refuses", refuses, |claim| claim.map(|_| ())).unwrap_err().to_string();
+        assert!(error.contains("does not hand its sockets over") && error.contains(".sock"), "{error}");
+        let thinks_better = |listener: UnixListener, mut stream: UnixStream| {
+            offer(&mut stream);
+            drop(stream);
+            let _ = listener.accept();
+        };
+        let error =
+            meet("later-refuses", thinks_better, |claim| confirm(claim.unwrap().unwrap())).unwrap_err();
+        assert!(error.to_string().contains("does not hand its sockets over"), "{error}");
+    }
+}

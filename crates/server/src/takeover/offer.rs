@@ -1,0 +1,249 @@
+//! The predecessor's side: it waits for a successor, hands over what that one needs, and reads its sockets again if it is
+//! left alone.
+
+use super::owned::{Inlet, Predecessor};
+use super::{GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, beside, passing, receive, send};
+use crate::control::Ask;
+use crate::shards::{Command, WorkerHandle};
+use node::CallHash;
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_peercred};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Bytes on their way to a thread of the predecessor: a burst that it has no time for now.
+const BACKLOG: usize = 4 << 20;
+
+/// What a successor gets.
+pub(crate) struct Holdings {
+    /// The addresses of a set of sockets.
+    pub(crate) listeners: Vec<SocketAddr>,
+    /// Copies of all sockets: for each set one of each listener.
+    pub(crate) sets: Vec<Vec<OwnedFd>>,
+    pub(crate) admin: Option<OwnedFd>,
+    pub(crate) workers: Vec<WorkerHandle>,
+    pub(crate) hash: CallHash,
+    /// Whose successor this process is.
+    pub(crate) predecessor: Option<Arc<Predecessor>>,
+}
+
+/// Where successors are waited for.
+struct Door {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Door {
+    /// Takes the place of whoever listened there.
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let draft = path.with_added_extension(std::process::id().to_string());
+        let _ = fs::remove_file(&draft);
+        let listener = UnixListener::bind(Near::to(&draft)?.path())?;
+        let moved = fs::set_permissions(&draft, Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&draft, &path));
+        if moved.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        moved.map(|()| Self { listener, path })
+    }
+}
+
+/// A path that fits the address of a Unix socket, 108 bytes (unix(7)), whatever the folder is called.
+pub(super) struct Near {
+    /// Open as long as the path is used.
+    _folder: File,
+    path: PathBuf,
+}
+
+impl Near {
+    pub(super) fn to(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+        let name = path.file_name().unwrap_or_default();
+        let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+        Ok(Self { _folder: folder, path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Waits for successors of the process with the configuration at `path`, on a thread of its own.
+pub(crate) fn start(path: &Path, holdings: Holdings, asks: mpsc::UnboundedSender<Ask>) {
+    let path = beside(path);
+    let door = match Door::open(path.clone()) {
+        Ok(door) => door,
+        Err(error) => {
+            tracing::warn!(file = %path.display(), %error, "no place for the socket by which another process takes over: \
+                a restart will refuse calls");
+            return;
+        }
+    };
+    let serve = move || serve(door, &holdings, &asks);
+    if let Err(error) = std::thread::Builder::new().name("takeover".to_owned()).spawn(serve) {
+        tracing::warn!(%error, "no thread to wait for a successor: a restart will refuse calls");
+    }
+}
+
+fn serve(mut door: Door, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>) {
+    loop {
+        let Ok((mut stream, _)) = door.listener.accept() else {
+            // No descriptors are left; a successor would find none either.
+            std::thread::sleep(PATIENCE);
+            continue;
+        };
+        if let Err(error) = holdings.hand_over(&mut stream) {
+            tracing::warn!(%error, "another process asked for the sockets and did not take them: this one goes on");
+            continue;
+        }
+        let tell = |succession| drop(asks.send(Ask::Succession(succession)));
+        tell(Succession::Begun);
+        if holdings.accompany(&mut stream) {
+            return tell(Succession::Over);
+        }
+        tracing::warn!("the process that has taken over has ended: this one reads its sockets again");
+        holdings.resume();
+        tell(Succession::GivenBack);
+        match Door::open(door.path.clone()) {
+            Ok(again) => door = again,
+            Err(error) => {
+                tracing::warn!(%error, "no successor can be waited for any more");
+                return;
+            }
+        }
+    }
+}
+
+/// Asks all threads at once, from a thread that may wait.
+fn ask_each<T>(
+    workers: &[WorkerHandle],
+    question: impl Fn(usize, oneshot::Sender<T>) -> Command,
+) -> Option<Vec<T>> {
+    let ask = |(index, worker): (usize, &WorkerHandle)| {
+        let (reply, answer) = oneshot::channel();
+        worker.send(question(index, reply));
+        answer
+    };
+    let asked: Vec<_> = workers.iter().enumerate().map(ask).collect();
+    asked.into_iter().map(|answer| answer.blocking_recv().ok()).collect()
+}
+
+impl Holdings {
+    /// Hands the sockets to the one at the other end, which goes on.
+    fn hand_over(&self, stream: &mut UnixStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let peer = socket_peercred(&*stream)?;
+        if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+        }
+        let mut greeting = vec![0; GREETING.len()];
+        stream.read_exact(&mut greeting)?;
+        if greeting != GREETING {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is of another version"));
+        }
+        let offer = Offer {
+            pid: std::process::id(),
+            listeners: self.listeners.clone(),
+            sets: self.sets.len(),
+            admin: self.admin.is_some(),
+        };
+        send(stream, &offer)?;
+        let sockets = self.sets.iter().flatten().chain(&self.admin);
+        passing::send(stream, &sockets.map(AsFd::as_fd).collect::<Vec<_>>())?;
+        let taken: Taken = receive(stream)?;
+        let handed = self.cease(stream, taken);
+        if handed.is_err() {
+            self.resume();
+        }
+        handed
+    }
+
+    /// Stops reading what was taken, and says what is kept. Once all of it is written, the other process has the rest:
+    /// it starts to read when it has all of it.
+    fn cease(&self, stream: &mut UnixStream, mut taken: Taken) -> io::Result<()> {
+        let ended = || io::Error::other("a thread has ended");
+        // What the successor does not serve is read here as long as there are calls.
+        taken.listeners.resize(self.listeners.len(), false);
+        ask_each(&self.workers, |_, reply| Command::Quiet(taken.listeners.clone(), reply))
+            .ok_or_else(ended)?;
+        // What one thread has read and handed to another is in its ring by now.
+        let calls = ask_each(&self.workers, |_, reply| Command::Calls(reply)).ok_or_else(ended)?;
+        let mut calls: Vec<u64> = calls.into_iter().flatten().collect();
+        calls.extend(self.predecessor.iter().flat_map(|predecessor| predecessor.calls_by(self.hash)));
+        let ways = self.inlets()?;
+        let kept = Kept { threads: ways.len(), call_hash: self.hash.words(), calls: calls.len() as u64 };
+        send(stream, &kept)?;
+        passing::send(stream, &ways.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
+        let bytes: Vec<u8> = calls.iter().flat_map(|call| call.to_ne_bytes()).collect();
+        stream.write_all(&bytes)
+    }
+
+    /// Answers the successor until it is gone; whether it has said before that nothing is left to do here then.
+    fn accompany(&self, stream: &mut UnixStream) -> bool {
+        let mut released = false;
+        let mut asked = [0];
+        // It asks as long as it is there, and may stand still for a while.
+        let _ = stream.set_read_timeout(None);
+        loop {
+            match stream.read(&mut asked) {
+                Ok(0) => return released,
+                Ok(_) if asked[0] == super::claim::RELEASE => released = true,
+                Ok(_) => {
+                    // Where a thread has ended, so does the process: nobody is there to read the sockets again.
+                    let Some(remainder) = self.remainder() else { return true };
+                    // Whoever does not take the answer may have said already that nothing is left to do here.
+                    let _ = send(stream, &remainder);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return released,
+            }
+        }
+    }
+
+    /// What is left to do, here and in the process before this one; `None` when a thread has ended.
+    fn remainder(&self) -> Option<Remainder> {
+        let mut remainder = Remainder::default();
+        for counts in ask_each(&self.workers, |_, reply| Command::Counts(reply))? {
+            remainder.calls += counts.open();
+            remainder.add(&counts.loads);
+        }
+        if let Some(before) = self.predecessor.as_ref().and_then(|predecessor| predecessor.remainder()) {
+            remainder.add_all(&before);
+        }
+        Some(remainder)
+    }
+
+    /// Gives each thread a new inlet; returns the other ends.
+    fn inlets(&self) -> io::Result<Vec<OwnedFd>> {
+        let mut ways = Vec::new();
+        for worker in &self.workers {
+            // Datagrams in order, each whole, and an end when the other side is gone.
+            let (way, inlet) =
+                socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+            if set_socket_send_buffer_size_force(&way, BACKLOG).is_err() {
+                set_socket_send_buffer_size(&way, BACKLOG)?;
+            }
+            worker.send(Command::Inlet(Some(Inlet::new(inlet))));
+            ways.push(way);
+        }
+        Ok(ways)
+    }
+
+    fn resume(&self) {
+        for worker in &self.workers {
+            worker.send(Command::Inlet(None));
+        }
+        let none = vec![false; self.listeners.len()];
+        // A thread that has ended is told of elsewhere.
+        let _ = ask_each(&self.workers, |_, reply| Command::Quiet(none.clone(), reply));
+    }
+}

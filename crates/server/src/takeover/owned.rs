@@ -1,0 +1,262 @@
+//! The calls that are still the predecessor's, and the way of their datagrams to it.
+
+use super::Remainder;
+use crate::clock::Clock;
+use crate::shards::handover::{self, HEAD, Handed};
+use base::Instant;
+use node::CallHash;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+use std::collections::HashSet;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A predecessor that takes nothing for so long does not run any more, whether it is there or not.
+const STANDSTILL: Duration = Duration::from_secs(2);
+
+/// Bytes of a datagram.
+const LARGEST: usize = 65_535;
+
+/// What the threads of the successor know of the predecessor; all have the same.
+#[derive(Debug)]
+pub(crate) struct Predecessor {
+    hash: CallHash,
+    calls: HashSet<u64>,
+    /// To each of its threads.
+    ways: Vec<OwnedFd>,
+    /// Its number of each listener of ours.
+    listeners: Vec<u16>,
+    /// It has ended.
+    gone: AtomicBool,
+    /// Since when it takes nothing, in nanoseconds of our clock; 0: it does.
+    stuck: AtomicU64,
+    clock: Clock,
+    /// What it has to do, as it said last; no thread of the traffic looks here.
+    remainder: Mutex<Remainder>,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// The predecessor has it.
+    HandedOver,
+    /// It is the predecessor's, who takes nothing now.
+    Lost,
+    /// It is for this process.
+    Ours,
+}
+
+impl Predecessor {
+    pub(super) fn new(
+        hash: CallHash,
+        calls: HashSet<u64>,
+        ways: Vec<OwnedFd>,
+        listeners: Vec<u16>,
+        clock: Clock,
+    ) -> Self {
+        let (gone, stuck) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { hash, calls, ways, listeners, gone, stuck, clock, remainder: Mutex::default() }
+    }
+
+    /// It has ended, or is not waited for any longer: whatever was its is ours, and what it has not read is not for it.
+    pub(super) fn end(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+        for way in &self.ways {
+            // One whose other end is gone needs no more.
+            let _ = shutdown(way, Shutdown::Both);
+        }
+    }
+
+    /// How many calls it had.
+    pub(super) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// It has said what it still has to do.
+    pub(super) fn learn(&self, remainder: Remainder) {
+        *self.remainder.lock().unwrap_or_else(PoisonError::into_inner) = remainder;
+    }
+
+    /// What it still has to do; `None`: it has ended.
+    pub(crate) fn remainder(&self) -> Option<Remainder> {
+        let is_there = !self.gone.load(Ordering::Relaxed);
+        is_there.then(|| self.remainder.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Its calls, if they are hashed like this, for a successor of this process.
+    pub(super) fn calls_by(&self, hash: CallHash) -> impl Iterator<Item = u64> + '_ {
+        let are_its = self.hash == hash && !self.gone.load(Ordering::Relaxed);
+        self.calls.iter().copied().filter(move |_| are_its)
+    }
+
+    /// Gives it a datagram of one of its calls; `whatever`: one of any call, which nobody here knows.
+    pub(crate) fn hand(&self, handed: &Handed<'_>, whatever: bool) -> Fate {
+        let (Handed::Datagram { bytes, .. } | Handed::Unreachable { quoted: bytes, .. }) = *handed;
+        if self.gone.load(Ordering::Relaxed) {
+            return Fate::Ours;
+        }
+        let Some(key) = wire::peek_call_id(bytes).map(|call_id| self.hash.call_key(call_id)) else {
+            return Fate::Ours;
+        };
+        if !whatever && !self.calls.contains(&digest(key)) {
+            return Fate::Ours;
+        }
+        let head = match *handed {
+            Handed::Datagram { listener, from, .. } => {
+                let listener = self.listeners.get(usize::from(listener)).copied().unwrap_or_default();
+                handover::head(&Handed::Datagram { listener, from, bytes })
+            }
+            Handed::Unreachable { .. } => handover::head(handed),
+        };
+        let way = &self.ways[node::shard_of(key, self.ways.len())];
+        let parts = [IoSlice::new(&head), IoSlice::new(bytes)];
+        let mut none = SendAncillaryBuffer::default();
+        match sendmsg(way, &parts, &mut none, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(_) => {
+                self.stuck.store(0, Ordering::Relaxed);
+                Fate::HandedOver
+            }
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => self.stuck(),
+            Err(_) => {
+                self.end();
+                Fate::Ours
+            }
+        }
+    }
+
+    fn stuck(&self) -> Fate {
+        let now = self.clock.now().as_nanos().max(1);
+        let since = match self.stuck.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => now,
+            Err(since) => since,
+        };
+        if Instant::from_nanos(now).saturating_since(Instant::from_nanos(since)) < STANDSTILL {
+            return Fate::Lost;
+        }
+        self.end();
+        Fate::Ours
+    }
+}
+
+/// A call, as the predecessor names it; two of its calls with the same digest are both its.
+pub(crate) fn digest(balance::CallKey(key): balance::CallKey) -> u64 {
+    key as u64
+}
+
+/// Where a thread of the predecessor gets what the successor hands it.
+#[derive(Debug)]
+pub(crate) struct Inlet {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Inlet {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self { socket, buffer: vec![0; HEAD + LARGEST] }
+    }
+
+    /// The next one, if there is one; an error when the successor is gone.
+    pub(crate) fn take(&mut self) -> io::Result<Option<Handed<'_>>> {
+        match recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+            Ok((_, length)) => match self.buffer[..length].split_first_chunk() {
+                Some((head, bytes)) => Ok(Some(handover::parse(head, bytes))),
+                // Nobody sends less than a head; none at all is the end.
+                None => Err(io::ErrorKind::UnexpectedEof.into()),
+            },
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Inlet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::{Key, Tokens};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::net::SocketAddr;
+
+    fn pair() -> (OwnedFd, Inlet) {
+        let (way, inlet) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        (way, Inlet::new(inlet))
+    }
+
+    /// One with two threads and the call "its", whose listener 7 is our listener 0.
+    fn predecessor() -> (Predecessor, [Inlet; 2]) {
+        let hash = Tokens::new(Key([1; 16]), &[], Duration::from_hours(1)).call_hash();
+        let ((first, one), (second, two)) = (pair(), pair());
+        let calls = HashSet::from([digest(hash.call_key(b"its"))]);
+        let predecessor = Predecessor::new(hash, calls, vec![first, second], vec![7], Clock::start());
+        (predecessor, [one, two])
+    }
+
+    fn bytes(call_id: &str) -> Vec<u8> {
+        format!("OPTIONS sip:a SIP/2.0\r\nCall-ID: {call_id}\r\n\r\n").into_bytes()
+    }
+
+    fn from() -> SocketAddr {
+        "192.0.2.1:5060".parse().unwrap()
+    }
+
+    fn hand(predecessor: &Predecessor, call_id: &str, is_stray: bool) -> Fate {
+        let bytes = bytes(call_id);
+        predecessor.hand(&Handed::Datagram { listener: 0, from: from(), bytes: &bytes }, is_stray)
+    }
+
+    #[test]
+    fn it_gets_what_is_its_and_what_nobody_here_knows() {
+        let (predecessor, mut inlets) = predecessor();
+        assert_eq!(hand(&predecessor, "ours", false), Fate::Ours);
+        for (call_id, is_stray) in [("its", false), ("ours", true)] {
+            assert_eq!(hand(&predecessor, call_id, is_stray), Fate::HandedOver);
+            let owner = node::shard_of(predecessor.hash.call_key(call_id.as_bytes()), 2);
+            let expected = bytes(call_id);
+            let expected = Handed::Datagram { listener: 7, from: from(), bytes: &expected };
+            assert_eq!(inlets[owner].take().unwrap(), Some(expected));
+            assert_eq!(inlets[1 - owner].take().unwrap(), None);
+        }
+        let quoted = bytes("its");
+        let error = Handed::Unreachable { to: from(), quoted: &quoted };
+        assert_eq!(predecessor.hand(&error, false), Fate::HandedOver);
+        let owner = node::shard_of(predecessor.hash.call_key(b"its"), 2);
+        assert_eq!(inlets[owner].take().unwrap(), Some(error));
+        drop(predecessor);
+        assert!(inlets[owner].take().is_err(), "the successor is gone");
+    }
+
+    #[test]
+    fn what_was_its_is_ours_once_it_has_ended() {
+        let (predecessor, inlets) = predecessor();
+        drop(inlets);
+        assert_eq!(hand(&predecessor, "its", false), Fate::Ours);
+        assert_eq!(hand(&predecessor, "ours", true), Fate::Ours);
+    }
+
+    #[test]
+    fn one_that_stands_still_is_not_waited_for() {
+        let (predecessor, inlets) = predecessor();
+        while hand(&predecessor, "its", false) == Fate::HandedOver {}
+        // Until it is given up, what is its is lost, as where a ring is full.
+        while hand(&predecessor, "its", false) == Fate::Lost {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(hand(&predecessor, "its", false), Fate::Ours);
+        // When it is back, it sees that what waits there is not for it any more.
+        for inlet in &inlets {
+            let mut watched = [PollFd::new(inlet, PollFlags::IN)];
+            poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+            assert!(watched[0].revents().contains(PollFlags::HUP));
+        }
+    }
+}

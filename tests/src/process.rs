@@ -1,0 +1,69 @@
+//! A process of the program that is started beside another one of the same configuration.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::balancer::binary;
+use crate::child::Child;
+use crate::wait::{until, within};
+
+/// How long one whose calls are over may take to end: the last ones are remembered for late messages.
+const END: Duration = Duration::from_mins(2);
+
+/// One of the processes; killed when dropped.
+#[derive(Debug)]
+pub struct Process(pub(crate) Child);
+
+impl Process {
+    /// Starts the program with the file of a process that runs in `folder`, and waits until it has taken over.
+    pub(crate) fn succeed(folder: &Path, file: &Path) -> Self {
+        let mut process = Self::start(folder, file);
+        until("the successor has taken over", || {
+            assert_eq!(process.ended(), None, "the successor has ended");
+            process.log().contains("taken over from the process before").then_some(())
+        });
+        process
+    }
+
+    /// The same without waiting. Each has a log of its own.
+    pub(crate) fn start(folder: &Path, file: &Path) -> Self {
+        let number = (0..1000).find(|number| !folder.join(format!("next-{number}")).exists());
+        let folder = folder.join(format!("next-{}", number.expect("there are enough numbers")));
+        Self(Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(file)))
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.0.folder().join("sarabande.err")).expect("the log is text")
+    }
+
+    /// Its exit status if it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.ended()
+    }
+
+    /// Waits until it ends by itself, with success.
+    pub fn wait(mut self) {
+        let status = within(END, "the process ends", || self.0.ended());
+        assert!(status.success(), "{status}");
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.0.kill();
+    }
+
+    /// Stops it as a hang does.
+    pub fn freeze(&mut self) {
+        self.0.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen one go on.
+    pub fn thaw(&mut self) {
+        self.0.signal(Signal::CONT);
+    }
+}

@@ -1,0 +1,219 @@
+//! A process takes over from another one of the same configuration: no call is refused, none is lost.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use sarabande_tests::{Balancer, Caller, Field, Load, Process, Proxy, Settings, until};
+
+use super::{SERVERS, SOME, finish_clean, servers};
+
+/// Calls that last while several processes follow each other.
+const STEADY: Load = Load { calls: 1200, rate: 100, hold_ms: 1500 };
+
+/// Long enough to do something to a process while every call is established.
+const ESTABLISHED: Load = Load { calls: 60, rate: 100, hold_ms: 5000 };
+
+fn settings(field: &Field, threads: usize) -> Settings {
+    Settings { threads, ..Settings::new(field, &SERVERS) }
+}
+
+fn all_answered(caller: &Caller, load: Load) {
+    until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
+}
+
+/// Three processes follow each other while calls come and go, and each ends when its calls are over. `threads` of the
+/// one that is there first, and of the others.
+fn balancer_restarts(name: &str, threads: [usize; 2]) {
+    let field = Field::new(name);
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, threads[0]));
+    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    let mut before = Vec::new();
+    for turn in 0..3 {
+        until("calls run", || (balancer.calls() > 20).then_some(()));
+        balancer.set(|settings| settings.threads = threads[(turn + 1) % 2]);
+        before.push(balancer.take_over());
+        sleep(Duration::from_secs(2));
+    }
+    caller.finish_clean();
+    before.into_iter().for_each(Process::wait);
+    balancer.wait_until_idle();
+    finish_clean(servers, STEADY.calls);
+}
+
+#[test]
+fn a_balancer_of_one_thread_restarts_under_load() {
+    balancer_restarts("takeover-1", [1, 1]);
+}
+
+#[test]
+fn a_balancer_of_two_threads_restarts_under_load() {
+    balancer_restarts("takeover-2", [2, 2]);
+}
+
+#[test]
+fn a_balancer_restarts_with_more_and_fewer_threads() {
+    balancer_restarts("takeover-3", [1, 3]);
+}
+
+fn proxy_restarts(name: &str, threads: usize) {
+    let field = Field::new(name);
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let next: Vec<_> = SERVERS.iter().map(|host| field.sip(*host)).collect();
+    let mut proxy = Proxy::with_threads(&field, 1, &next, threads, "");
+    let caller = Caller::plain(&field, (field.sip(2), proxy.address()), STEADY);
+    let mut before = Vec::new();
+    for _ in 0..3 {
+        sleep(Duration::from_secs(2));
+        before.push(proxy.take_over());
+    }
+    caller.finish_clean();
+    before.into_iter().for_each(Process::wait);
+    proxy.wait_until_idle();
+    finish_clean(servers, STEADY.calls);
+}
+
+#[test]
+fn a_proxy_of_one_thread_restarts_under_load() {
+    proxy_restarts("takeover-proxy-1", 1);
+}
+
+#[test]
+fn a_proxy_of_two_threads_restarts_under_load() {
+    proxy_restarts("takeover-proxy-2", 2);
+}
+
+/// The process before is killed while it has calls: they go on as after any `kill -9`.
+#[test]
+fn a_killed_predecessor_costs_no_established_call() {
+    let field = Field::new("takeover-old");
+    let servers = servers(&field, "uas_reinvite", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let ends = (field.sip(2), balancer.address());
+    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    all_answered(&caller, ESTABLISHED);
+    balancer.take_over().kill();
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, ESTABLISHED.calls);
+}
+
+/// The process that has taken over is killed while the one before has calls: that one reads its sockets again, takes
+/// new calls, and can be succeeded once more.
+#[test]
+fn a_killed_successor_gives_the_sockets_back() {
+    let field = Field::new("takeover-new");
+    let servers = servers(&field, "uas_reinvite", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let ends = (field.sip(2), balancer.address());
+    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    all_answered(&caller, ESTABLISHED);
+    let before = balancer.take_over();
+    balancer.replace(before).kill();
+    until("it reads again", || balancer.log().contains("reads its sockets again").then_some(()));
+    let more = (field.sip(3), balancer.address());
+    Caller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
+    let before = balancer.take_over();
+    caller.finish_clean();
+    before.wait();
+    balancer.wait_until_idle();
+    finish_clean(servers, ESTABLISHED.calls + SOME.calls);
+}
+
+/// The process before stands still: its calls go on without it, and it stays away from the sockets when it is back.
+#[test]
+fn a_predecessor_that_stands_still_costs_no_established_call() {
+    let field = Field::new("takeover-still");
+    let servers = servers(&field, "uas_reinvite", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, 1));
+    let ends = (field.sip(2), balancer.address());
+    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    all_answered(&caller, ESTABLISHED);
+    let mut before = balancer.take_over();
+    before.freeze();
+    until("nobody waits for it", || balancer.log().contains("does not answer").then_some(()));
+    caller.finish_clean();
+    before.thaw();
+    let more = (field.sip(3), balancer.address());
+    Caller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
+    assert!(!before.log().contains("reads its sockets again"), "{}", before.log());
+    balancer.wait_until_idle();
+    finish_clean(servers, ESTABLISHED.calls + SOME.calls);
+}
+
+/// A process that hangs hands nothing over: the new one says so and ends, and the old one goes on when it can.
+#[test]
+fn a_process_that_hangs_is_named() {
+    let field = Field::new("takeover-hang");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, 1));
+    balancer.freeze();
+    let mut next = balancer.start_beside();
+    let status = until("the successor gives up", || next.ended());
+    assert!(!status.success() && next.log().contains("does not hand its sockets over"), "{}", next.log());
+    balancer.thaw();
+    Caller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, SOME.calls);
+}
+
+/// A process that takes over is killed again and again, each time a little later on its way.
+#[test]
+fn a_successor_killed_on_its_way_costs_no_established_call() {
+    let field = Field::new("takeover-way");
+    let servers = servers(&field, "uas_reinvite", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let ends = (field.sip(2), balancer.address());
+    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    all_answered(&caller, ESTABLISHED);
+    for turn in 0..20 {
+        let next = balancer.start_beside();
+        sleep(Duration::from_millis(5 * turn));
+        next.kill();
+    }
+    caller.finish_clean();
+    let more = (field.sip(3), balancer.address());
+    Caller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
+    balancer.take_over().wait();
+    balancer.wait_until_idle();
+    finish_clean(servers, ESTABLISHED.calls + SOME.calls);
+}
+
+/// Nobody hands anything to the process before any more when the successor stops at once: it ends, too, and the next
+/// process finds the addresses free.
+#[test]
+fn a_stop_at_once_ends_both() {
+    let field = Field::new("takeover-once");
+    let servers = servers(&field, "uas_reinvite", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let ends = (field.sip(2), balancer.address());
+    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    all_answered(&caller, ESTABLISHED);
+    let mut before = balancer.take_over();
+    balancer.terminate();
+    until("it stops", || balancer.log().contains("stopping: no new calls").then_some(()));
+    balancer.terminate();
+    balancer.wait();
+    // Sooner than its own `[stop] wait`.
+    until("the process before ends", || before.ended());
+    balancer.kill_and_restart();
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, ESTABLISHED.calls);
+}
+
+/// A stop of the successor is a stop: the process before does not come back.
+#[test]
+fn a_stop_ends_both() {
+    let field = Field::new("takeover-stop");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
+    all_answered(&caller, ESTABLISHED);
+    let before = balancer.take_over();
+    balancer.terminate();
+    caller.finish_clean();
+    before.wait();
+    assert!(balancer.wait().success());
+    finish_clean(servers, ESTABLISHED.calls);
+}
