@@ -18,7 +18,7 @@ pub const CLIENT: SocketAddr = local(5070);
 const ELEMENT: SocketAddr = local(5060);
 const NODES: u16 = 4;
 const SETTINGS: Settings =
-    Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: false, tell_failures: false };
+    Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: None, tell_failures: false };
 
 /// What takes datagrams.
 pub trait Element {

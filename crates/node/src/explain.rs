@@ -50,7 +50,7 @@ impl Shard {
             }
         })?;
         let request = &facts.request;
-        if self.settings.stopping && self.is_new(request) {
+        if self.settings.stopping.is_some() && self.is_new(request) {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
         }
         let (decision, mut verdicts) = self.balancer.explain(now, request);

@@ -52,6 +52,13 @@ impl Own {
             Self::Capabilities => "OK",
         }
     }
+
+    fn retry_after(self) -> Option<u64> {
+        match self {
+            Self::Refused(refusal) => refusal.retry_after,
+            Self::Capabilities => None,
+        }
+    }
 }
 
 /// Why a request is not forwarded now.
@@ -113,15 +120,12 @@ pub(crate) fn answer<E>(
     let tag = own_tag(tokens, message);
     let unsupported = unsupported(message);
     let unsupported = [("Unsupported", &unsupported[..])];
-    let retry_after;
+    let seconds = own.retry_after().map(|seconds| seconds.to_string());
+    let retry_after = seconds.as_ref().map(|seconds| ("Retry-After", seconds.as_bytes()));
     let headers: &[(&str, &[u8])] = match own {
         Own::Capabilities => &CAPABILITIES,
         Own::Refused(refusal) if refusal.status == 420 => &unsupported,
-        Own::Refused(Refused { retry_after: Some(seconds), .. }) => {
-            retry_after = [("Retry-After", seconds.as_bytes())];
-            &retry_after
-        }
-        Own::Refused(_) => &[],
+        Own::Refused(_) => retry_after.as_slice(),
     };
     let most = longest(length);
     let mut send = |headers: &[(&str, &[u8])]| {
@@ -130,8 +134,9 @@ pub(crate) fn answer<E>(
             headers.iter().fold(reply, |reply, (name, value)| reply.header(name, value)).finish(b"");
         })
     };
-    // What it SHOULD have comes after the bound.
-    let sent = send(headers) || (matches!(own, Own::Capabilities) && send(&[]));
+    // What it SHOULD or MAY have comes after the bound.
+    let is_needless = matches!(own, Own::Capabilities) || retry_after.is_some();
+    let sent = send(headers) || (is_needless && send(&[]));
     sent.then_some(()).ok_or(Drop::TooLong)
 }
 

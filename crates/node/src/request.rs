@@ -8,7 +8,9 @@ use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{Element, Held, RouteToken};
 use crate::topology::NodeAddress;
-use crate::validate::{Refused, check_extensions, check_form, check_loop, check_secure, refused};
+use crate::validate::{
+    Refused, check_extensions, check_form, check_loop, check_secure, refused, refused_until,
+};
 use crate::{Drop, Event, Shard};
 use balance::{Decision, Direction, Request, Slot, Why};
 use base::{Instant, Operation, Outbox};
@@ -16,7 +18,7 @@ use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
 
 /// RFC 3261 §21.5.4. Of a table that holds nothing but calls, some end in that time.
-const TOO_MANY_SESSIONS: Refused = Refused { retry_after: Some("10"), ..refused(503, "Too Many Sessions") };
+const TOO_MANY_SESSIONS: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Sessions") };
 
 /// What a request is to the balancer.
 pub(crate) struct Facts<'a> {
@@ -198,8 +200,10 @@ impl Shard {
     ) -> Result<(), Refused> {
         self.ledger.charge(Operation::Lookup);
         let request = &facts.request;
-        if self.settings.stopping && self.is_new(request) {
-            return Err(refused(503, "Service Unavailable"));
+        if let Some(end) = self.settings.stopping
+            && self.is_new(request)
+        {
+            return Err(refused_until(end, now));
         }
         let mut decision = facts.decide(|| self.balancer.request(now, request));
         if decision == Decision::Orphan {

@@ -32,8 +32,8 @@ pub struct Settings {
     pub orphans: Orphans,
     /// Unix time of [`Instant::ZERO`], in seconds: tokens outlive the process.
     pub epoch_unix: u64,
-    /// New calls are refused with 503: the process is about to stop.
-    pub stopping: bool,
+    /// New calls are refused with 503: the process is about to stop, by then at the latest.
+    pub stopping: Option<Instant>,
     /// Whether requests that failed are told of one by one ([`Event::Failed`]), which costs memory for each.
     pub tell_failures: bool,
 }

@@ -33,6 +33,20 @@ fn requests_in_progress_are_known_by_their_call() {
     assert_eq!(known(&bed), []);
 }
 
+/// Before a stop, what is new is told when the process has stopped; a call that there is goes on.
+#[test]
+fn while_stopping_only_new_requests_are_refused() {
+    let mut bed = Bed::plain();
+    let call = bed.call("running");
+    let stopping = Some(bed.now + Duration::from_secs(20));
+    let (orphans, epoch_unix) = (node::Orphans::Reject, 1_800_000_000);
+    bed.shard.set_settings(node::Settings { orphans, epoch_unix, stopping, tell_failures: false });
+    let refused = bed.one(client(), &Req::new("INVITE", "new", client()).bytes());
+    let answer = wire::scan(&refused.bytes).expect("a response");
+    assert_eq!((refused.status(), answer.header("Retry-After")), (503, Some(&b"21"[..])));
+    assert_eq!(bed.one(client(), &call.by_caller("BYE", 2).bytes()).to, addr(HOPS[0]));
+}
+
 #[test]
 fn a_call_from_invite_to_bye() {
     let mut bed = Bed::plain();

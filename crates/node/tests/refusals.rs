@@ -295,13 +295,15 @@ fn while_stopping_only_new_calls_are_refused() {
     let ringing = Req::new("INVITE", "ringing", client());
     let at_node = bed.one(0, client(), &ringing.bytes());
     let settings = bed.shard.settings();
-    bed.shard.set_settings(node::Settings { stopping: true, ..settings });
+    bed.shard.set_settings(node::Settings { stopping: Some(bed.now + Duration::from_secs(20)), ..settings });
     for method in ["INVITE", "REGISTER", "OPTIONS", "SUBSCRIBE"] {
         let request = Req::new(method, method, client()).bytes();
         let foretold = bed.explain(client(), &request).unwrap_err();
         assert!(foretold.starts_with("refused: 503 "), "{method}: {foretold}");
         let sent = bed.one(0, client(), &request);
         assert_eq!((sent.to, sent.status()), (client(), 503), "{method}");
+        let answer = wire::scan(&sent.bytes).expect("a response");
+        assert_eq!(answer.header("Retry-After"), Some(&b"21"[..]), "{method}: when the process has stopped");
     }
     assert!(bed.explain(client(), &ringing.bytes()).is_ok(), "no new call");
     assert_eq!(bed.one(0, client(), &ringing.bytes()), at_node, "retransmitted");

@@ -235,7 +235,7 @@ fn role(
     index: usize,
     count: usize,
 ) -> io::Result<Role> {
-    let settings = apply::pipeline(config, control.epoch_unix, false);
+    let settings = apply::pipeline(config, control.epoch_unix, None);
     if let Some(proxy) = config.proxy() {
         let (_, topology) = control.start();
         let core = apply::proxy(config, proxy, count);

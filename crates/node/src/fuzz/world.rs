@@ -56,7 +56,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let settings = Settings {
             orphans: Orphans::Reject,
             epoch_unix: 1_800_000_000,
-            stopping: false,
+            stopping: None,
             tell_failures: false,
         };
         Self {
@@ -140,7 +140,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let how = self.traffic.choose();
         let orphans = [Orphans::Reject, Orphans::Balance, Orphans::Drop, Orphans::Reject];
         self.settings.orphans = orphans[usize::from(how & 3)];
-        self.settings.stopping = how >> 2 & 3 == 3;
+        self.settings.stopping = (how >> 2 & 3 == 3).then(|| self.now + Duration::from_secs(9));
         self.shard.set_settings(self.settings);
         if how & 16 == 16 {
             self.key = self.key.wrapping_add(1);

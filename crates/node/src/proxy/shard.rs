@@ -8,7 +8,7 @@ use crate::token::branch::Routing;
 use crate::token::route::{Element, Held};
 use crate::topology::NodeAddress;
 use crate::validate::{
-    Refused, check_extensions, check_form, check_from_tag, check_loop, check_secure, refused,
+    Refused, check_extensions, check_form, check_from_tag, check_loop, check_secure, refused, refused_until,
 };
 use crate::{Counters, Drop, Event, Input, Settings, Tokens, Topology};
 use ::proxy::{Arrived, Proxy};
@@ -54,7 +54,7 @@ const LONGEST_PART: usize = 256;
 const USUAL_LENGTH: usize = 1_300;
 
 /// RFC 3261 §21.5.4. A third of the time that ended transactions are kept for: many have gone by then.
-const FULL: Refused = Refused { retry_after: Some("10"), ..refused(503, "Too Many Transactions") };
+const FULL: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Transactions") };
 
 /// Without Retry-After, which would keep the previous hop from sending short requests as well (RFC 3261 §21.5.4).
 const TOO_LONG: Refused = refused(503, "Too Long For The Memory Left");
@@ -421,8 +421,8 @@ impl ProxyShard {
         if matches!(message.method(), Some(Method::Ack | Method::Cancel)) {
             return Ok(());
         }
-        if self.settings.stopping && message.to_tag().is_none() {
-            return Err(refused(503, "Service Unavailable"));
+        if let Some(end) = self.settings.stopping.filter(|_| message.to_tag().is_none()) {
+            return Err(refused_until(end, self.live.now));
         }
         let length = message.bytes().len();
         if length <= self.longest(false) {

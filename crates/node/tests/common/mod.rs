@@ -116,7 +116,7 @@ impl Bed {
         let settings = Settings {
             orphans: site.orphans,
             epoch_unix: site.epoch_unix,
-            stopping: false,
+            stopping: None,
             tell_failures: false,
         };
         let shard = Shard::new(balancer, Arc::new(topology), tokens, settings);

@@ -38,7 +38,7 @@ impl ProxyBed {
         let settings = Settings {
             orphans: Orphans::Reject,
             epoch_unix: 1_800_000_000,
-            stopping: false,
+            stopping: None,
             tell_failures: false,
         };
         let limits = ProxySettings { core: proxy::Settings::default(), limits: LIMITS };

@@ -6,6 +6,7 @@ use crate::shards::{self, Command};
 use crate::token_time::TokenTime;
 use balance::policy::by_name;
 use balance::{HealthSettings, OutlierSettings, Policy, Weights};
+use base::Instant;
 use config::{Config, Listen, Orphans, Proxy};
 use node::{Key, NodeAddress, ProxyLimits, ProxySettings, Tokens};
 use std::sync::Arc;
@@ -62,7 +63,8 @@ pub(crate) fn books(config: &Config, shards: usize) -> balance::Settings {
     }
 }
 
-pub(crate) fn pipeline(config: &Config, epoch_unix: u64, stopping: bool) -> node::Settings {
+/// `stopping`: new calls are refused, and the process has ended by then.
+pub(crate) fn pipeline(config: &Config, epoch_unix: u64, stopping: Option<Instant>) -> node::Settings {
     let orphans = match config.pool().map(|pool| pool.orphans) {
         None | Some(Orphans::Reject481) => node::Orphans::Reject,
         Some(Orphans::Balance) => node::Orphans::Balance,
@@ -139,13 +141,14 @@ impl Control {
         next.iter().filter_map(|&address| toward(&self.binds, address)).collect()
     }
 
-    /// Whether new calls are refused. Where another process takes them, this one gets none.
-    fn refuses(&self) -> bool {
-        self.stopping.is_some() && self.succeeded.is_none()
+    /// Until when new calls are refused, if they are. Where another process takes them, this one gets none.
+    fn refuses_until(&self) -> Option<Instant> {
+        let since = self.stopping.filter(|_| self.succeeded.is_none());
+        since.map(|since| since + self.config.stop.wait)
     }
 
     pub(super) fn send_pipeline(&self) {
-        let settings = pipeline(&self.config, self.epoch_unix, self.refuses());
+        let settings = pipeline(&self.config, self.epoch_unix, self.refuses_until());
         for worker in &self.workers {
             worker.send(Command::Pipeline(settings));
         }

@@ -60,7 +60,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let settings = Settings {
             orphans: Orphans::Reject,
             epoch_unix: 1_800_000_000,
-            stopping: false,
+            stopping: None,
             tell_failures: false,
         };
         let timers = transaction::Timers::default();
@@ -164,7 +164,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let how = self.traffic.choose();
         self.hops = how & 0b111;
         self.set_hops();
-        self.settings.stopping = how >> 3 & 3 == 3;
+        self.settings.stopping = (how >> 3 & 3 == 3).then(|| self.now + Duration::from_secs(9));
         self.shard.set_settings(self.settings);
         self.shard.set_limits(if how & 32 == 32 { FEW } else { LIMITS });
         if how & 64 == 64 {

@@ -62,7 +62,7 @@ impl BalancerProcess {
         let settings = Settings {
             orphans: Orphans::Reject,
             epoch_unix: EPOCH_UNIX,
-            stopping: false,
+            stopping: None,
             tell_failures: false,
         };
         let shard = |number| {

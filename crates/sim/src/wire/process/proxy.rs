@@ -17,7 +17,7 @@ impl ProxyProcess {
         let settings = Settings {
             orphans: Orphans::Reject,
             epoch_unix: EPOCH_UNIX,
-            stopping: false,
+            stopping: None,
             tell_failures: false,
         };
         let limits = ProxySettings { core: plan.core, limits: plan.limits };
