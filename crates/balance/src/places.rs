@@ -7,36 +7,52 @@ use core::sync::atomic::{AtomicU32, Ordering};
 /// The number of a node is the sum over the call leases of all shards, as its load is within one; a shard changes it
 /// together with its own. Relaxed atomics suffice: each number stands for itself.
 #[derive(Debug)]
-pub struct Places(Box<[AtomicU32]>);
+pub struct Places {
+    /// By slot.
+    taken: Box<[AtomicU32]>,
+    /// By slot, what another process has there.
+    elsewhere: Box<[AtomicU32]>,
+}
 
 /// One for each slot that there can be.
 const SLOTS: usize = 1 << 16;
 
 impl Default for Places {
     fn default() -> Self {
-        Self((0..SLOTS).map(|_| AtomicU32::new(0)).collect())
+        let none = || (0..SLOTS).map(|_| AtomicU32::new(0)).collect();
+        Self { taken: none(), elsewhere: none() }
     }
 }
 
 impl Places {
-    /// The calls on the node in `slot`; 0 if it has no limit.
+    /// The calls on the node in `slot`, another process's too; 0 of ours if it has no limit.
     pub fn calls(&self, slot: Slot) -> u32 {
-        self.0[slot.index()].load(Ordering::Relaxed)
+        self.taken[slot.index()].load(Ordering::Relaxed) + self.elsewhere(slot)
+    }
+
+    fn elsewhere(&self, slot: Slot) -> u32 {
+        self.elsewhere[slot.index()].load(Ordering::Relaxed)
+    }
+
+    /// How many calls another process has on the node in `slot`: these places are taken, too.
+    pub fn set_elsewhere(&self, slot: Slot, calls: u32) {
+        self.elsewhere[slot.index()].store(calls, Ordering::Relaxed);
     }
 
     /// Takes a place if fewer than `limit` are taken.
     pub(crate) fn take(&self, slot: Slot, limit: u32) -> bool {
+        let limit = limit.saturating_sub(self.elsewhere(slot));
         let next = |calls| (calls < limit).then_some(calls + 1);
-        self.0[slot.index()].fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+        self.taken[slot.index()].fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
     /// Counts calls that are there whatever the limit.
     pub(crate) fn add(&self, slot: Slot, calls: u32) {
-        self.0[slot.index()].fetch_add(calls, Ordering::Relaxed);
+        self.taken[slot.index()].fetch_add(calls, Ordering::Relaxed);
     }
 
     /// Gives places back.
     pub(crate) fn give(&self, slot: Slot, calls: u32) {
-        self.0[slot.index()].fetch_sub(calls, Ordering::Relaxed);
+        self.taken[slot.index()].fetch_sub(calls, Ordering::Relaxed);
     }
 }

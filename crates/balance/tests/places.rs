@@ -81,6 +81,27 @@ fn max_calls_holds_in_a_burst_on_two_shards() {
     }
 }
 
+/// The process before keeps its calls when another one takes over.
+#[test]
+fn calls_of_another_process_take_places_of_their_own() {
+    let (mut shards, places) = sharing(limited(10).nodes());
+    for slot in [0, 1].map(Slot) {
+        places.set_elsewhere(slot, 7);
+        assert_eq!(places.calls(slot), 7);
+    }
+    let mut taken = |calls: core::ops::Range<u64>| {
+        let is_taken = |decision| matches!(decision, Decision::Forward { .. });
+        let decide =
+            |call| shards[call as usize % 2].request(Instant::ZERO, &request(call, Method::Invite, 1));
+        calls.map(decide).filter(|&decision| is_taken(decision)).count()
+    };
+    assert_eq!(taken(0..20), 2 * 3);
+    // Its calls end.
+    places.set_elsewhere(Slot(0), 5);
+    assert_eq!(taken(20..40), 2);
+    assert_eq!([0, 1].map(|slot| places.calls(Slot(slot))), [10, 10]);
+}
+
 #[test]
 fn places_follow_the_limit_and_the_death_of_a_member() {
     let mut cluster = limited(0);

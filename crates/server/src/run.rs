@@ -104,7 +104,7 @@ impl Server {
         for worker in &mut workers {
             worker.predecessor.clone_from(&predecessor);
         }
-        control.follows(bound);
+        control.follows(bound, places);
         let threads = spawn(workers, &handles)?;
         control.attach(handles.clone());
         control.announce();

@@ -21,7 +21,7 @@ use crate::takeover::Succession;
 use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
 use crate::token_time::TokenTime;
-use balance::{Cluster, Node, Slot};
+use balance::{Cluster, Node, Places, Slot};
 use base::Instant;
 use config::{Address, Config};
 use dns::{NameView, Names};
@@ -146,6 +146,8 @@ pub(crate) struct Control {
     /// The process before, as long as it has calls.
     predecessor: Option<(Bond, Arc<Predecessor>)>,
     board: Arc<Board>,
+    /// What the shards share of members with a limit of calls.
+    places: Option<Arc<Places>>,
     admin: Option<Interface>,
     /// Addresses of the machine that a wildcard would serve if they had been there at the start.
     unserved: Vec<SocketAddr>,
@@ -205,6 +207,7 @@ impl Control {
             over: false,
             predecessor: None,
             board,
+            places: None,
             admin: None,
             epoch_unix: clock.epoch_unix(token_time.boot()),
             token_time,

@@ -6,6 +6,7 @@ use crate::shards::Command;
 use crate::takeover::Succession;
 use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
+use balance::{Places, Slot};
 use std::sync::Arc;
 
 impl Control {
@@ -15,9 +16,13 @@ impl Control {
         self.admin = Some(admin);
     }
 
-    /// The process before, if there is one, has calls of its own.
-    pub(crate) fn follows(&mut self, predecessor: Option<(Bond, Arc<Predecessor>)>) {
-        self.predecessor = predecessor;
+    /// The process before, if there is one, has calls of its own, which take `places`.
+    pub(crate) fn follows(
+        &mut self,
+        predecessor: Option<(Bond, Arc<Predecessor>)>,
+        places: Option<Arc<Places>>,
+    ) {
+        (self.predecessor, self.places) = (predecessor, places);
     }
 
     /// New calls are another process's, which hands this one what belongs to its own; or they are ours again.
@@ -54,9 +59,12 @@ impl Control {
         let Some((_, predecessor)) = &self.predecessor else { return };
         let remainder = predecessor.remainder();
         let column = self.workers.len();
-        for (slot, node) in self.cluster.nodes().iter().enumerate() {
-            let load = remainder.as_ref().map(|remainder| remainder.load(node.id));
-            self.board.publish(column, slot, load.unwrap_or_default());
+        for (slot, node) in (0..).map(Slot).zip(self.cluster.nodes()) {
+            let load = remainder.as_ref().map(|remainder| remainder.load(node.id)).unwrap_or_default();
+            self.board.publish(column, slot.index(), load);
+            if let Some(places) = &self.places {
+                places.set_elsewhere(slot, load.calls);
+            }
         }
         if remainder.is_none() {
             tracing::info!("the process before has ended");
