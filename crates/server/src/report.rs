@@ -20,6 +20,8 @@ pub struct Standing {
     pub policy: &'static str,
     /// Whether a stop was asked for.
     pub stopping: bool,
+    /// What the process before still has, calls or requests of a proxy; `None`: there is none.
+    pub predecessor_calls: Option<usize>,
     /// Sessions and transactions by shard.
     pub sessions: Sessions,
     /// Every member and former member.
@@ -159,6 +161,7 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
         uptime_seconds: view.now.as_secs_f64(),
         policy: view.policy,
         stopping: view.stopping,
+        predecessor_calls: view.predecessor_calls,
         sessions: counts.iter().map(Shard::from).collect(),
         members: view.members.iter().map(member).collect(),
         unresolved: unresolved.map(|name| name.name.clone()).collect(),

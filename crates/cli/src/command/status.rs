@@ -81,10 +81,11 @@ fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Membe
         });
     format!(
         "sarabande {version}, up {up}, policy {policy}, {new_calls}\n\n{}\n\n\
-         sessions: {} active, {} ended and remembered{}{}{}",
+         sessions: {} active, {} ended and remembered{}{}{}{}",
         rows(members),
         sessions.active,
         sessions.expired,
+        before(health, "session"),
         down.collect::<String>(),
         deaf.collect::<String>(),
         names.iter().filter_map(trouble).collect::<String>()
@@ -102,6 +103,12 @@ fn new_calls(health: &Health) -> String {
     } else {
         format!("new calls go to {} of {members}", health.accepting)
     }
+}
+
+/// What the process before has to do, where this one has taken over from another.
+fn before(health: &Health, what: &str) -> String {
+    let left = |left| format!("\nthe process before is still there, with {}", plural(left as u64, what));
+    health.predecessor_calls.map(left).unwrap_or_default()
 }
 
 /// What is the matter with a name, if anything is.
@@ -123,7 +130,7 @@ fn proxy_text(health: &Health, proxy: &Proxy) -> String {
     });
     format!(
         "sarabande {}, up {up}, proxy, {new_calls}\n{}\n\n\
-         {} of at most {} transactions, {} of at most {} MiB, {} requests unanswered\n\
+         {} of at most {} transactions, {} of at most {} MiB, {} requests unanswered{}\n\
          since the start: {} forwarded, {} of them again to another next hop, {} responses relayed, {} refused",
         health.version,
         hops.collect::<String>(),
@@ -132,6 +139,7 @@ fn proxy_text(health: &Health, proxy: &Proxy) -> String {
         proxy.memory_bytes.div_ceil(MIB),
         proxy.max_memory_bytes / MIB,
         proxy.unanswered,
+        before(health, "request"),
         proxy.forwarded_total,
         proxy.retried_total,
         proxy.relayed_total,
@@ -250,6 +258,7 @@ pub(crate) mod tests {
             last_resort: 0,
             policy: if role == "pool" { "tlwl" } else { "none" }.to_owned(),
             stopping: false,
+            predecessor_calls: None,
             uptime_seconds: 5.0,
             version: "1.2.3".to_owned(),
         }
@@ -313,8 +322,14 @@ pub(crate) mod tests {
     fn a_member_that_is_down_is_explained() {
         let dead = json!({ "last_probe": "no answer in time", "since_change_seconds": 130.0 });
         let unresolved = vec!["typo.invalid".to_owned()];
-        let health =
-            Health { healthy: false, members: 1, unresolved, uptime_seconds: 90_000.0, ..health("pool") };
+        let health = Health {
+            predecessor_calls: Some(4),
+            healthy: false,
+            members: 1,
+            unresolved,
+            uptime_seconds: 90_000.0,
+            ..health("pool")
+        };
         let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
         let name = |name: &str, addresses, error: &str| {
             let error = (!error.is_empty()).then(|| error.to_owned());
@@ -331,7 +346,8 @@ pub(crate) mod tests {
             text.starts_with("sarabande 1.2.3, up 1d 1h, policy tlwl, new calls go to 0 of 1 member\n"),
             "{text}"
         );
-        assert!(text.contains("\nsessions: 5 active, 6 ended"), "{text}");
+        let sessions = "\nsessions: 5 active, 6 ended and remembered\nthe process before is still there, with 4 sessions\n";
+        assert!(text.contains(sessions), "{text}");
         assert!(
             text.ends_with(
                 "\n10.0.0.1:5060 is down for 2m 10s; last probe: no answer in time\n\
@@ -354,9 +370,10 @@ pub(crate) mod tests {
         }))
         .unwrap();
         assert_eq!(
-            proxy_text(&health("proxy"), &proxy),
+            proxy_text(&Health { predecessor_calls: Some(1), ..health("proxy") }, &proxy),
             "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, asked last\n\
              next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 5 of at most 256 MiB, 3 requests unanswered\n\
+             the process before is still there, with 1 request\n\
              since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused"
         );
     }

@@ -30,6 +30,9 @@ pub struct Health {
     pub policy: String,
     /// Whether a stop was asked for.
     pub stopping: bool,
+    /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over; `null`: there
+    /// is none.
+    pub predecessor_calls: Option<usize>,
     /// Since the process started.
     pub uptime_seconds: f64,
     /// Of the program.
@@ -346,6 +349,7 @@ impl Health {
             last_resort,
             policy: standing.policy.to_owned(),
             stopping: standing.stopping,
+            predecessor_calls: standing.predecessor_calls,
             uptime_seconds: standing.uptime_seconds,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }

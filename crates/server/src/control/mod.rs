@@ -78,6 +78,8 @@ pub(crate) struct View {
     pub(crate) pool: String,
     pub(crate) policy: &'static str,
     pub(crate) stopping: bool,
+    /// What the process before still has.
+    pub(crate) predecessor_calls: Option<usize>,
     /// In the order of their slots; not every slot has one.
     pub(crate) members: Vec<MemberView>,
     /// Names that shards wanted to know of and nobody asked for, because too many were being asked for.
@@ -393,6 +395,7 @@ impl Control {
             pool: self.config.pool().map_or_else(String::new, |pool| pool.name.clone()),
             policy: self.config.pool().map_or("none", |pool| pool.policy.name()),
             stopping: self.stopping.or(self.succeeded).is_some(),
+            predecessor_calls: self.predecessor_calls(),
             members: members
                 .map(|(slot, (node, remark))| MemberView {
                     slot,

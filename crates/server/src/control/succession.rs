@@ -54,6 +54,12 @@ impl Control {
         }
     }
 
+    /// How many calls the process before still has.
+    pub(super) fn predecessor_calls(&self) -> Option<usize> {
+        let (_, predecessor) = self.predecessor.as_ref()?;
+        predecessor.remainder().map(|remainder| remainder.calls)
+    }
+
     /// The calls that the process before still has count as load of its members.
     pub(super) fn predecessor(&mut self) {
         let Some((_, predecessor)) = &self.predecessor else { return };
