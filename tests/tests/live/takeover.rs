@@ -141,6 +141,24 @@ fn a_predecessor_that_stands_still_costs_no_established_call() {
     finish_clean(servers, ESTABLISHED.calls + SOME.calls);
 }
 
+/// What an operator has drained stays so.
+#[test]
+fn a_drain_lasts_longer_than_a_process() {
+    let field = Field::new("takeover-drain");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let drained = field.sip(SERVERS[0]);
+    balancer.set_draining(drained, true);
+    for _ in 0..2 {
+        balancer.take_over().wait();
+        let state = |balancer: &Balancer| balancer.member(drained).map(|member| member.state);
+        assert_eq!(state(&balancer).as_deref(), Some("draining"));
+    }
+    Caller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, SOME.calls);
+}
+
 /// A process that hangs hands nothing over: the new one says so and ends, and the old one goes on when it can.
 #[test]
 fn a_process_that_hangs_is_named() {

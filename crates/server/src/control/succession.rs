@@ -16,13 +16,18 @@ impl Control {
         self.admin = Some(admin);
     }
 
-    /// The process before, if there is one, has calls of its own, which take `places`.
+    /// The process before, if there is one, has calls of its own, which take `places`. What is drained there stays so.
     pub(crate) fn follows(
         &mut self,
         predecessor: Option<(Bond, Arc<Predecessor>)>,
         places: Option<Arc<Places>>,
     ) {
         (self.predecessor, self.places) = (predecessor, places);
+        let drained = self.predecessor.iter().flat_map(|(_, predecessor)| predecessor.drained());
+        for slot in drained.filter_map(|&node| self.cluster.slot(node)).collect::<Vec<_>>() {
+            self.cluster.drain(slot, true);
+            tracing::info!(member = %self.remarks[slot.index()].address, "drained, as in the process before");
+        }
     }
 
     /// New calls are another process's, which hands this one what belongs to its own; or they are ours again.

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::control::Ask;
 use crate::shards::listen::Bind;
 use crate::socket::UdpSocket;
+use balance::NodeId;
 use node::CallHash;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -143,7 +144,8 @@ impl Claim {
         let (calls, _) = bytes.as_chunks();
         let calls = calls.iter().map(|call| u64::from_ne_bytes(*call)).collect();
         let hash = CallHash::from_words(kept.call_hash);
-        Ok(Predecessor::new(hash, calls, ways, std::mem::take(&mut self.listeners), clock))
+        let predecessor = Predecessor::new(hash, calls, ways, std::mem::take(&mut self.listeners), clock);
+        Ok(predecessor.with_drained(kept.drained.into_iter().map(NodeId).collect()))
     }
 }
 

@@ -70,6 +70,8 @@ struct Kept {
     call_hash: [u64; 2],
     /// How many calls there are.
     calls: u64,
+    /// The numbers of the nodes that an operator has drained.
+    drained: Vec<u32>,
 }
 
 /// What the predecessor still has to do.

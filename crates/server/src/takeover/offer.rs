@@ -100,7 +100,7 @@ fn serve(mut door: Door, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>)
             std::thread::sleep(PATIENCE);
             continue;
         };
-        if let Err(error) = holdings.hand_over(&mut stream) {
+        if let Err(error) = holdings.hand_over(&mut stream, asks) {
             tracing::warn!(%error, "another process asked for the sockets and did not take them: this one goes on");
             continue;
         }
@@ -122,6 +122,15 @@ fn serve(mut door: Door, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>)
     }
 }
 
+/// The nodes that an operator has drained; `None` when the process ends.
+fn drained(asks: &mpsc::UnboundedSender<Ask>) -> Option<Vec<u32>> {
+    let (reply, answer) = oneshot::channel();
+    asks.send(Ask::View(reply)).ok()?;
+    let view = answer.blocking_recv().ok()?;
+    let drained = view.members.iter().filter(|member| member.node.draining);
+    Some(drained.map(|member| member.node.id.0).collect())
+}
+
 /// Asks all threads at once, from a thread that may wait.
 fn ask_each<T>(
     workers: &[WorkerHandle],
@@ -138,7 +147,7 @@ fn ask_each<T>(
 
 impl Holdings {
     /// Hands the sockets to the one at the other end, which goes on.
-    fn hand_over(&self, stream: &mut UnixStream) -> io::Result<()> {
+    fn hand_over(&self, stream: &mut UnixStream, asks: &mpsc::UnboundedSender<Ask>) -> io::Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let peer = socket_peercred(&*stream)?;
@@ -160,7 +169,8 @@ impl Holdings {
         let sockets = self.sets.iter().flatten().chain(&self.admin);
         passing::send(stream, &sockets.map(AsFd::as_fd).collect::<Vec<_>>())?;
         let taken: Taken = receive(stream)?;
-        let handed = self.cease(stream, taken);
+        let drained = drained(asks).ok_or_else(|| io::Error::other("this process is ending"))?;
+        let handed = self.cease(stream, taken, drained);
         if handed.is_err() {
             self.resume();
         }
@@ -169,7 +179,7 @@ impl Holdings {
 
     /// Stops reading what was taken, and says what is kept. Once all of it is written, the other process has the rest:
     /// it starts to read when it has all of it.
-    fn cease(&self, stream: &mut UnixStream, mut taken: Taken) -> io::Result<()> {
+    fn cease(&self, stream: &mut UnixStream, mut taken: Taken, drained: Vec<u32>) -> io::Result<()> {
         let ended = || io::Error::other("a thread has ended");
         // What the successor does not serve is read here as long as there are calls.
         taken.listeners.resize(self.listeners.len(), false);
@@ -180,7 +190,8 @@ impl Holdings {
         let mut calls: Vec<u64> = calls.into_iter().flatten().collect();
         calls.extend(self.predecessor.iter().flat_map(|predecessor| predecessor.calls_by(self.hash)));
         let ways = self.inlets()?;
-        let kept = Kept { threads: ways.len(), call_hash: self.hash.words(), calls: calls.len() as u64 };
+        let (threads, call_hash) = (ways.len(), self.hash.words());
+        let kept = Kept { threads, call_hash, calls: calls.len() as u64, drained };
         send(stream, &kept)?;
         passing::send(stream, &ways.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         let bytes: Vec<u8> = calls.iter().flat_map(|call| call.to_ne_bytes()).collect();

@@ -3,6 +3,7 @@
 use super::Remainder;
 use crate::clock::Clock;
 use crate::shards::handover::{self, HEAD, Handed};
+use balance::NodeId;
 use base::Instant;
 use node::CallHash;
 use rustix::io::Errno;
@@ -34,6 +35,8 @@ pub(crate) struct Predecessor {
     /// Since when it takes nothing, in nanoseconds of our clock; 0: it does.
     stuck: AtomicU64,
     clock: Clock,
+    /// The nodes that an operator has drained there.
+    drained: Vec<NodeId>,
     /// What it has to do, as it said last; no thread of the traffic looks here.
     remainder: Mutex<Remainder>,
 }
@@ -58,7 +61,26 @@ impl Predecessor {
         clock: Clock,
     ) -> Self {
         let (gone, stuck) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { hash, calls, ways, listeners, gone, stuck, clock, remainder: Mutex::default() }
+        Self {
+            hash,
+            calls,
+            ways,
+            listeners,
+            gone,
+            stuck,
+            clock,
+            drained: Vec::new(),
+            remainder: Mutex::default(),
+        }
+    }
+
+    pub(super) fn with_drained(self, drained: Vec<NodeId>) -> Self {
+        Self { drained, ..self }
+    }
+
+    /// The nodes that an operator had drained when it was taken over.
+    pub(crate) fn drained(&self) -> &[NodeId] {
+        &self.drained
     }
 
     /// It has ended, or is not waited for any longer: whatever was its is ours, and what it has not read is not for it.
