@@ -7,11 +7,12 @@
 //!   and a [`retry_after::Backoff`] for each downstream neighbour, and asks them before it forwards;
 //! - or keeps an [`end_to_end::Targets`] where feedback travels the whole path.
 //!
-//! [`Settings`] says which of these a host runs, and makes them.
+//! [`Settings`] says which of these a host runs, and a [`Guard`] puts them together.
 #![forbid(unsafe_code)]
 
 mod class;
 pub mod end_to_end;
+mod guard;
 pub mod hop;
 pub mod local;
 pub mod retry_after;
@@ -22,6 +23,7 @@ mod triage;
 mod verdict;
 
 pub use class::{Class, Facts, Tier};
+pub use guard::{Guard, Notice, Rejection, Settled, Way};
 pub use settings::{Feedback, Local, Settings};
 pub use shed::{Mix, Scope};
 pub use triage::{Fate, Triage};
@@ -31,3 +33,7 @@ use core::time::Duration;
 
 /// RFC 3261 §17.1.1.1: the estimate of a round trip, and the first wait before a request is sent again.
 pub const T1: Duration = Duration::from_millis(500);
+
+/// How many neighbours are told apart in each direction; what others send and get is not controlled. Some hundred bytes
+/// each, and more than any server has that hears of overload from its neighbours.
+pub const NEIGHBOURS_MAX: usize = 4096;

@@ -55,12 +55,8 @@ impl Controller for RetryAfter {
         self.state.on_queue(queue);
     }
 
-    fn acceptance(&self) -> f64 {
+    fn acceptance(&self, _: &Load) -> f64 {
         self.state.acceptance()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
     }
 }
 

@@ -22,7 +22,7 @@ pub enum Local {
 
 impl Local {
     /// A controller of this law.
-    pub fn controller(&self) -> Box<dyn Controller> {
+    pub(crate) fn controller(&self) -> Box<dyn Controller> {
         match *self {
             Self::None => Box::new(NoControl),
             Self::BangBang(settings) => Box::new(BangBang::new(settings)),
@@ -69,12 +69,12 @@ pub struct Settings {
 
 impl Settings {
     /// The local controller.
-    pub fn controller(&self) -> Box<dyn Controller> {
+    pub(crate) fn controller(&self) -> Box<dyn Controller> {
         self.local.controller()
     }
 
     /// The server's side of hop-by-hop feedback, if there is any.
-    pub fn receiver(&self) -> Option<Receiver> {
+    pub(crate) fn receiver<N: Ord + Copy>(&self) -> Option<Receiver<N>> {
         match self.feedback {
             Feedback::Hop(law) => Some(Receiver::new(law, self.scope)),
             Feedback::None | Feedback::EndToEnd(_) => None,
@@ -82,12 +82,12 @@ impl Settings {
     }
 
     /// The client's side of hop-by-hop feedback, for one downstream neighbour, if there is any.
-    pub fn sender(&self) -> Option<Sender> {
+    pub(crate) fn sender(&self) -> Option<Sender> {
         matches!(self.feedback, Feedback::Hop(_)).then(|| Sender::new(SenderSettings { scope: self.scope }))
     }
 
     /// The table of end-to-end feedback, if there is any.
-    pub fn targets(&self) -> Option<Targets> {
+    pub(crate) fn targets<N: Ord + Copy>(&self) -> Option<Targets<N>> {
         match self.feedback {
             Feedback::EndToEnd(settings) => Some(Targets::new(settings)),
             Feedback::None | Feedback::Hop(_) => None,
@@ -103,7 +103,11 @@ mod tests {
     fn a_host_has_the_side_of_the_feedback_that_it_was_told() {
         let of = |feedback| {
             let settings = Settings { feedback, ..Settings::default() };
-            [settings.receiver().is_some(), settings.sender().is_some(), settings.targets().is_some()]
+            [
+                settings.receiver::<u32>().is_some(),
+                settings.sender().is_some(),
+                settings.targets::<u32>().is_some(),
+            ]
         };
         assert_eq!(of(Feedback::None), [false; 3]);
         assert_eq!(of(Feedback::Hop(Law::Loss(occupancy::Settings::default()))), [true, true, false]);

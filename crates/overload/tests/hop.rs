@@ -2,7 +2,7 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Feedback, Law, Limit, Neighbour, Outcome, Receiver, Sender, SenderSettings};
+use overload::hop::{Feedback, Law, Limit, Outcome, Receiver, Sender, SenderSettings};
 use overload::local::occupancy;
 use overload::signal::Load;
 use overload::{Class, Scope};
@@ -140,7 +140,7 @@ fn a_server_that_never_answers_is_left_alone() {
 
 #[test]
 fn the_receivers_numbers_grow_and_its_control_ends_with_validity_zero() {
-    let mut receiver = Receiver::new(Law::Loss(occupancy::Settings::default()), Scope::NewRequests);
+    let mut receiver = Receiver::<u8>::new(Law::Loss(occupancy::Settings::default()), Scope::NewRequests);
     let mut last = receiver.feedback();
     assert_eq!((last.limit, last.validity), (None, Duration::ZERO));
     for (second, utilisation) in (1..).zip([1.0, 1.0, 0.9, 0.0]) {
@@ -160,9 +160,9 @@ fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
     let mut shares = Vec::new();
     for period in 1..=300_u64 {
         for _ in 0..8 {
-            receiver.on_arrival(at(period * 100), Neighbour(1), Class::NewInvite);
+            receiver.on_arrival(at(period * 100), 1, Class::NewInvite);
             if period <= 100 {
-                receiver.on_arrival(at(period * 100), Neighbour(2), Class::NewInvite);
+                receiver.on_arrival(at(period * 100), 2, Class::NewInvite);
             }
         }
         (0..16).for_each(|_| receiver.on_served(Class::NewInvite));
@@ -224,14 +224,14 @@ fn laws() -> [Law; 3] {
 }
 
 /// Half a minute of any load and any outcomes between a server and four neighbours.
-fn storm(receiver: &mut Receiver, senders: &mut [Sender; 4], rng: &mut Rng) {
+fn storm(receiver: &mut Receiver<u8>, senders: &mut [Sender; 4], rng: &mut Rng) {
     for millis in (0..30_000).step_by(10) {
         let now = at(millis);
         for (sender, number) in senders.iter_mut().zip(0..) {
             if !sender.judge(now, Class::NewInvite, 1.0, rng).is_accept() {
                 continue;
             }
-            let from = Neighbour(number);
+            let from = number;
             let outcome = match rng.random_range(0..4) {
                 0 => Outcome::Refused,
                 1 => Outcome::Silent,

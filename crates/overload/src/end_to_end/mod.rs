@@ -1,6 +1,5 @@
 //! Feedback along the whole path of a request, for each target (Overload paper, VII-A).
 
-use crate::hop::Neighbour;
 use crate::{Class, Mix, Scope, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
@@ -48,15 +47,16 @@ impl Default for Settings {
     }
 }
 
-/// What a server knows of each target: the f of each downstream neighbour through which it is reached.
+/// What a server knows of each target: the f of each downstream neighbour through which it is reached, by what it knows
+/// that neighbour by.
 ///
 /// A value for a path of `k` hops is made from reports for `k - 1` hops and from the server's own f, one for no hops
 /// from the own f alone. So every value comes from what servers measured of themselves, at most `k` reports ago: it can
 /// neither hold itself up nor hold itself down, whatever the topology.
 #[derive(Clone, Debug)]
-pub struct Targets {
+pub struct Targets<N> {
     settings: Settings,
-    known: BTreeMap<(Path, Neighbour), Known>,
+    known: BTreeMap<Path, BTreeMap<N, Known>>,
     mix: Mix,
     sequence: u64,
 }
@@ -68,27 +68,29 @@ struct Known {
     sequence: u64,
 }
 
-impl Targets {
+impl<N: Ord + Copy> Targets<N> {
     /// Nothing is known: everything is accepted.
     pub const fn new(settings: Settings) -> Self {
         Self { settings, known: BTreeMap::new(), mix: Mix::new(Scope::NewRequests), sequence: 0 }
     }
 
     /// A response from a downstream neighbour brought a report. An older one than the last is ignored.
-    pub fn on_report(&mut self, now: Instant, from: Neighbour, report: &Report) {
-        let key = (report.path, from);
-        match self.known.get(&key) {
+    pub fn on_report(&mut self, now: Instant, from: N, report: &Report) {
+        match self.known.get(&report.path).and_then(|known| known.get(&from)) {
             Some(known) if known.until > now && known.sequence >= report.sequence => return,
             Some(_) => {}
             // Room is made when something new comes, so that targets that are gone do not pile up.
-            None => self.known.retain(|_, known| known.until > now),
+            None => self.known.retain(|_, known| {
+                known.retain(|_, known| known.until > now);
+                !known.is_empty()
+            }),
         }
         let known = Known {
             acceptance: report.acceptance.clamp(0.0, 1.0),
             until: now + self.settings.validity,
             sequence: report.sequence,
         };
-        self.known.insert(key, known);
+        self.known.entry(report.path).or_default().insert(from, known);
     }
 
     /// The f of a path: `min{f^j1(d), ..., f^jL(d), f^i}`, where `own` is `f^i`, that of this server (1 if it has no
@@ -96,10 +98,8 @@ impl Targets {
     pub fn acceptance(&self, now: Instant, path: Path, own: f64) -> f64 {
         let Some(hops) = path.hops.checked_sub(1) else { return own };
         let nearer = Path { hops, ..path };
-        self.known
-            .range((nearer, Neighbour(0))..=(nearer, Neighbour(u32::MAX)))
-            .filter(|(_, known)| known.until > now)
-            .fold(own, |least, (_, known)| least.min(known.acceptance))
+        let known = self.known.get(&nearer).into_iter().flat_map(BTreeMap::values);
+        known.filter(|known| known.until > now).fold(own, |least, known| least.min(known.acceptance))
     }
 
     /// What to report upstream for a path, in a response now.
@@ -134,10 +134,10 @@ mod tests {
         // The core learns of the targets' own f, adds its own, and the ingress learns from the core.
         for (target, own) in [(NEAR, 1.0), (FAR, 0.4)] {
             let [edge, core, ingress] = &mut servers;
-            core.on_report(now, Neighbour(7), &edge.report(now, path(target, 0), own));
-            ingress.on_report(now, Neighbour(8), &core.report(now, path(target, 1), 0.8));
+            core.on_report(now, 7, &edge.report(now, path(target, 0), own));
+            ingress.on_report(now, 8, &core.report(now, path(target, 1), 0.8));
             let other = Report { path: path(target, 1), acceptance: 0.9, sequence: 1 };
-            ingress.on_report(now, Neighbour(9), &other);
+            ingress.on_report(now, 9, &other);
         }
         let ingress = &servers[2];
         let f = |target, own| ingress.acceptance(now, path(target, 2), own);
@@ -150,8 +150,8 @@ mod tests {
         // An edge through which calls enter and leave: the core tells it of the target that it is itself.
         let [mut edge, mut core] = [0; 2].map(|_| Targets::new(Settings::default()));
         let mut heard = |now, own| {
-            core.on_report(now, Neighbour(1), &edge.report(now, path(NEAR, 0), own));
-            edge.on_report(now, Neighbour(2), &core.report(now, path(NEAR, 1), 1.0));
+            core.on_report(now, 1, &edge.report(now, path(NEAR, 0), own));
+            edge.on_report(now, 2, &core.report(now, path(NEAR, 1), 1.0));
             [edge.acceptance(now, path(NEAR, 2), own), core.acceptance(now, path(NEAR, 1), 1.0)]
         };
         assert_eq!(heard(at(1), 0.02), [0.02; 2]);
@@ -161,9 +161,9 @@ mod tests {
         let mut heard = |now, own: [f64; 2]| {
             for this in [0, 1] {
                 let near = middle[this].report(now, path(FAR, 1), own[this]);
-                middle[1 - this].on_report(now, Neighbour(this as u32), &near);
+                middle[1 - this].on_report(now, this, &near);
                 let far = middle[this].report(now, path(FAR, 2), own[this]);
-                middle[1 - this].on_report(now, Neighbour(this as u32), &far);
+                middle[1 - this].on_report(now, this, &far);
             }
             [0, 1].map(|this| middle[this].acceptance(now, path(FAR, 2), own[this]))
         };
@@ -177,14 +177,14 @@ mod tests {
         let mut targets = Targets::new(Settings::default());
         let report = |acceptance, sequence| Report { path: path(NEAR, 0), acceptance, sequence };
         let at = Instant::from_millis;
-        let f = |targets: &Targets, ms| targets.acceptance(at(ms), path(NEAR, 1), 1.0);
-        targets.on_report(at(0), Neighbour(1), &report(0.5, 10));
-        targets.on_report(at(1), Neighbour(1), &report(0.2, 9));
+        let f = |targets: &Targets<u32>, ms| targets.acceptance(at(ms), path(NEAR, 1), 1.0);
+        targets.on_report(at(0), 1, &report(0.5, 10));
+        targets.on_report(at(1), 1, &report(0.2, 9));
         assert_eq!(f(&targets, 1), 0.5);
         assert_eq!(f(&targets, 4_999), 0.5);
         assert_eq!(f(&targets, 5_000), 1.0);
         // A neighbour that starts anew counts from the beginning.
-        targets.on_report(at(5_000), Neighbour(1), &report(0.3, 1));
+        targets.on_report(at(5_000), 1, &report(0.3, 1));
         assert_eq!(f(&targets, 5_001), 0.3);
     }
 
@@ -192,7 +192,7 @@ mod tests {
     fn the_ingress_accepts_the_fraction() {
         let mut targets = Targets::new(Settings::default());
         let report = Report { path: path(NEAR, 0), acceptance: 0.25, sequence: 1 };
-        targets.on_report(Instant::ZERO, Neighbour(1), &report);
+        targets.on_report(Instant::ZERO, 1, &report);
         let mut rng = Rng::from_seed(2);
         let mut accepted = |target| {
             let mut judge = || targets.judge(Instant::ZERO, path(target, 1), Class::NewInvite, 1.0, &mut rng);

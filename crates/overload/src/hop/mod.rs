@@ -17,10 +17,6 @@ pub use sender::{Outcome, Sender, SenderSettings};
 
 use core::time::Duration;
 
-/// A neighbour, as the host numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Neighbour(pub u32);
-
 /// How much a client may send to a server.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Limit {

@@ -47,7 +47,7 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    pub(super) fn update(&mut self, settings: &Settings, period: &Period<'_>) -> bool {
+    pub(super) fn update<N>(&mut self, settings: &Settings, period: &Period<'_, N>) -> bool {
         let busy = period.load.utilisation >= settings.start || period.load.wait > settings.target;
         let calm = period.load.utilisation < settings.stop && period.load.wait < settings.target;
         self.calm = if calm { self.calm + period.length } else { Duration::ZERO };
@@ -75,7 +75,7 @@ impl Rate {
         Self { settings, capacity: None, activity: Activity::default(), share: None }
     }
 
-    pub(super) fn on_period(&mut self, period: &Period<'_>) {
+    pub(super) fn on_period<N>(&mut self, period: &Period<'_, N>) {
         let busy = period.load.utilisation * period.length.as_secs_f64();
         if busy > 0.0 {
             let sample = f64::from(period.served) / busy;

@@ -1,9 +1,9 @@
 use super::rate::{self, Rate};
 use super::window::{self, Window};
-use super::{Feedback, Limit, Neighbour};
+use super::{Feedback, Limit};
 use crate::local::occupancy::{self, Acceptance};
 use crate::signal::Load;
-use crate::{Class, Scope};
+use crate::{Class, NEIGHBOURS_MAX, Scope};
 use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -19,19 +19,19 @@ pub enum Law {
     Window(window::Settings),
 }
 
-/// A server's side of hop-by-hop feedback.
+/// A server's side of hop-by-hop feedback; `N` is what it knows an upstream neighbour by.
 ///
 /// The host notes what comes and what it has done ([`on_arrival`](Self::on_arrival),
 /// [`on_served`](Self::on_served), [`on_confirmed`](Self::on_confirmed)), gives the load at each
 /// [`period`](Self::period) to [`on_period`](Self::on_period), and puts
 /// [`feedback`](Self::feedback) into its responses.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub struct Receiver<N> {
     scope: Scope,
     validity: Duration,
     period: Duration,
     law: State,
-    neighbours: BTreeMap<Neighbour, Upstream>,
+    neighbours: BTreeMap<N, Upstream>,
     served: u32,
     /// End of the last period; none is over yet after a restart in the middle of a life.
     last: Option<Instant>,
@@ -58,12 +58,12 @@ pub(super) struct Upstream {
 }
 
 /// What a law sees of a period.
-pub(super) struct Period<'a> {
+pub(super) struct Period<'a, N> {
     pub(super) length: Duration,
     pub(super) load: &'a Load,
     /// Requests in scope that were served.
     pub(super) served: u32,
-    pub(super) neighbours: &'a BTreeMap<Neighbour, Upstream>,
+    pub(super) neighbours: &'a BTreeMap<N, Upstream>,
 }
 
 /// A neighbour that was silent for so long is forgotten: an even split is among those who send.
@@ -76,7 +76,7 @@ const VALIDITY_MIN: Duration = Duration::from_secs(2);
 /// Units of `oc-seq` (its fifth decimal) in nanoseconds.
 const SEQUENCE_UNIT: u64 = 10_000;
 
-impl Receiver {
+impl<N: Ord + Copy> Receiver<N> {
     /// Asks for nothing at first. `scope` says what its limits count; a window counts new requests always.
     pub fn new(law: Law, scope: Scope) -> Self {
         let (period, law) = match law {
@@ -106,8 +106,16 @@ impl Receiver {
         self.neighbours.len()
     }
 
+    /// New requests of this neighbour that are not confirmed yet.
+    pub fn under_way(&self, from: N) -> u32 {
+        self.neighbours.get(&from).map_or(0, |upstream| upstream.under_way)
+    }
+
     /// A request came from a neighbour and was not rejected here.
-    pub fn on_arrival(&mut self, now: Instant, from: Neighbour, class: Class) {
+    pub fn on_arrival(&mut self, now: Instant, from: N, class: Class) {
+        if self.neighbours.len() >= NEIGHBOURS_MAX && !self.neighbours.contains_key(&from) {
+            return;
+        }
         let upstream = self.neighbours.entry(from).or_insert_with(|| Upstream {
             heard: now,
             arrived: 0,
@@ -130,7 +138,7 @@ impl Receiver {
 
     /// A new request from this neighbour got its first response other than 100 (RFC 6357 §9.3: a 100 confirms no
     /// processing), or its transaction ended without one. Once for each.
-    pub fn on_confirmed(&mut self, from: Neighbour) {
+    pub fn on_confirmed(&mut self, from: N) {
         if let Some(upstream) = self.neighbours.get_mut(&from) {
             upstream.under_way = upstream.under_way.saturating_sub(1);
         }

@@ -187,6 +187,12 @@ impl Sender {
         }
     }
 
+    /// Whether a new sender would do the same: nothing is under way, and nothing holds requests back.
+    pub(crate) fn is_at_rest(&self, now: Instant) -> bool {
+        let is_free = self.in_force.as_ref().is_none_or(|stored| now >= stored.until);
+        is_free && self.under_way == 0 && self.silence.is_at_rest(now) && self.refusals.is_open(now)
+    }
+
     /// New requests sent and not confirmed yet.
     pub const fn under_way(&self) -> u32 {
         self.under_way

@@ -1,3 +1,4 @@
+use crate::T1;
 use base::Instant;
 use core::time::Duration;
 
@@ -27,6 +28,12 @@ impl Silence {
 
     pub(super) fn on_response(&mut self) {
         (self.timeouts, self.probes) = (0, 0);
+    }
+
+    /// Whether there is nothing to know of the server: it answers, or nobody has sent it a request for so long that one
+    /// more time-out (64*T1) would be over.
+    pub(super) fn is_at_rest(&self, now: Instant) -> bool {
+        self.timeouts == 0 || now >= self.probe_at + T1 * 64
     }
 
     /// Whether a request may be sent; if the server is silent, this one is the probe.
@@ -64,7 +71,10 @@ mod tests {
             }
         }
         assert_eq!(probes, [1_000, 3_000, 7_000, 15_000, 31_000, 63_000, 95_000]);
+        // The last probe was at 95 s, the next would be at 127 s.
+        assert!(!silence.is_at_rest(at(158_999)) && silence.is_at_rest(at(159_000)));
         silence.on_response();
+        assert!(silence.is_at_rest(at(100_000)));
         assert!(silence.admit(at(100_000)) && silence.admit(at(100_000)));
     }
 }

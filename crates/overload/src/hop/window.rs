@@ -41,7 +41,7 @@ impl Window {
         Self { settings, activity: Activity::default(), total: None, share: None }
     }
 
-    pub(super) fn on_period(&mut self, period: &Period<'_>) {
+    pub(super) fn on_period<N>(&mut self, period: &Period<'_, N>) {
         if !self.activity.update(&self.settings.common, period) {
             (self.total, self.share) = (None, None);
             return;

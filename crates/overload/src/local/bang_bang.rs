@@ -76,12 +76,8 @@ impl Controller for BangBang {
         self.0.on_queue(queue);
     }
 
-    fn acceptance(&self) -> f64 {
+    fn acceptance(&self, _: &Load) -> f64 {
         self.0.acceptance()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
     }
 }
 

@@ -30,21 +30,18 @@ impl Default for Settings {
 /// the load at once and needs no epochs. Between `onset` and `bound` the probability falls from 1 to 0 in a
 /// straight line: a hard edge would take bursts of INVITEs whose responses and ACKs then come back as one.
 #[derive(Clone, Debug)]
-pub struct Delay {
-    settings: Settings,
-    acceptance: f64,
-}
+pub struct Delay(Settings);
 
 impl Delay {
-    /// Accepts everything at first.
+    /// Accepts everything while nothing waits.
     pub const fn new(settings: Settings) -> Self {
-        Self { settings, acceptance: 1.0 }
+        Self(settings)
     }
 
     /// The probability of acceptance at an expected wait, with the bounds `scale` times as far.
     fn probability(&self, wait: Duration, scale: u32) -> f64 {
         let [onset, bound, wait] =
-            [self.settings.onset * scale, self.settings.bound * scale, wait].map(|d| d.as_secs_f64());
+            [self.0.onset * scale, self.0.bound * scale, wait].map(|d| d.as_secs_f64());
         if wait <= onset { 1.0 } else { ((bound - wait) / (bound - onset)).max(0.0) }
     }
 }
@@ -56,20 +53,15 @@ impl Controller for Delay {
 
     fn judge(&mut self, _: Instant, class: Class, load: &Load, rng: &mut Rng) -> Verdict {
         let draw = rng.random::<f64>();
-        self.acceptance = self.probability(load.wait, 1);
         Verdict::accept_if(match class.tier() {
-            Tier::First => draw < self.acceptance,
+            Tier::First => draw < self.probability(load.wait, 1),
             Tier::Later => draw < self.probability(load.wait, 2),
             Tier::Last | Tier::Never => true,
         })
     }
 
-    fn acceptance(&self) -> f64 {
-        self.acceptance
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+    fn acceptance(&self, load: &Load) -> f64 {
+        self.probability(load.wait, 1)
     }
 }
 

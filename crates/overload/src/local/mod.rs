@@ -36,11 +36,8 @@ pub trait Controller: Debug + Send {
         Option::None
     }
 
-    /// The fraction of new requests that it takes now, 0 to 1: the f that a server reports upstream.
-    fn acceptance(&self) -> f64 {
+    /// The fraction of new requests that it takes at this load, 0 to 1: the f that a server reports upstream.
+    fn acceptance(&self, _load: &Load) -> f64 {
         1.0
     }
-
-    /// A copy to try things out on.
-    fn clone_box(&self) -> Box<dyn Controller>;
 }

@@ -15,8 +15,4 @@ impl Controller for None {
     fn judge(&mut self, _: Instant, _: Class, _: &Load, _: &mut Rng) -> Verdict {
         Verdict::Accept
     }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(*self)
-    }
 }

@@ -102,12 +102,8 @@ impl Controller for Occupancy {
         Some(self.acceptance.period())
     }
 
-    fn acceptance(&self) -> f64 {
+    fn acceptance(&self, _: &Load) -> f64 {
         self.acceptance.value
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
     }
 }
 

@@ -1,61 +1,43 @@
+//! The meter of processor occupancy.
+
 use base::Instant;
 use core::time::Duration;
 
 /// Processor occupancy per period: busy time over period times workers.
 ///
-/// The periods lie back to back from the moment the meter starts. The host notes each stretch of
-/// busy time, ahead of time if it knows how long a service takes; what lies beyond a period is
-/// carried into the next ones.
+/// The host says how long its workers have been busy in all, as a clock of processor time does; the meter takes the
+/// difference from one period to the next.
 #[derive(Clone, Debug)]
 pub struct Utilisation {
     period: Duration,
-    workers: u32,
-    end: Instant,
-    /// Busy nanoseconds not yet counted to a finished period.
-    busy: u128,
-    /// Those of them that lie beyond the running period.
-    beyond: u128,
-    value: f64,
+    workers: f64,
+    start: Instant,
+    /// All busy time until then.
+    busy: Duration,
 }
 
 impl Utilisation {
-    /// From `start` on, one value each `period` (above zero).
+    /// From `start` on, when no busy time had been counted, one value each `period` (above zero).
     pub fn new(start: Instant, period: Duration, workers: u32) -> Self {
         let period = period.max(Duration::from_nanos(1));
-        Self { period, workers: workers.max(1), end: start + period, busy: 0, beyond: 0, value: 0.0 }
-    }
-
-    /// One worker is busy from `from` for `length`. `from` lies in the running period.
-    pub fn busy(&mut self, from: Instant, length: Duration) {
-        self.busy += length.as_nanos();
-        self.beyond += (from + length).saturating_since(self.end.max(from)).as_nanos();
+        Self { period, workers: f64::from(workers.max(1)), start, busy: Duration::ZERO }
     }
 
     /// The end of the running period.
-    pub const fn deadline(&self) -> Instant {
-        self.end
+    pub fn deadline(&self) -> Instant {
+        self.start + self.period
     }
 
-    /// The occupancy of the period that is over by `now`; `None` while none is. Call it at
-    /// [`deadline`](Self::deadline); later calls catch up period by period.
-    pub fn poll(&mut self, now: Instant) -> Option<f64> {
-        if now < self.end {
+    /// The occupancy of the period that is over by `now`; `None` while none is. `busy` is the time that the workers have
+    /// been busy in all. Call it at [`deadline`](Self::deadline): if it is called later, the period was that much longer.
+    pub fn poll(&mut self, now: Instant, busy: Duration) -> Option<f64> {
+        if now < self.deadline() {
             return None;
         }
-        let room = self.period.as_nanos() * u128::from(self.workers);
-        let done = self.busy - self.beyond;
-        // A stall longer than a period fills the next one too, as far as it goes.
-        let carried = self.beyond;
-        self.busy = carried;
-        self.beyond = carried.saturating_sub(room);
-        self.value = (done as f64 / room as f64).min(1.0);
-        self.end += self.period;
-        Some(self.value)
-    }
-
-    /// The last value.
-    pub const fn value(&self) -> f64 {
-        self.value
+        let length = now.saturating_since(self.start).as_nanos() as f64 * self.workers;
+        let spent = busy.saturating_sub(self.busy).as_nanos() as f64;
+        (self.start, self.busy) = (now, busy);
+        Some((spent / length).min(1.0))
     }
 }
 
@@ -66,21 +48,19 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn busy_time_is_counted_where_it_lies() {
+    fn a_period_has_the_busy_time_that_came_in_it_over_all_workers() {
         let mut meter = Utilisation::new(Instant::ZERO, SECOND, 2);
-        meter.busy(Instant::from_millis(200), Duration::from_millis(600));
-        meter.busy(Instant::from_millis(800), Duration::from_millis(400));
-        assert_eq!(meter.poll(Instant::from_millis(999)), None);
-        assert!((meter.poll(Instant::from_millis(1_000)).unwrap() - 0.4).abs() < 1e-9);
-        assert!((meter.poll(Instant::from_millis(2_000)).unwrap() - 0.1).abs() < 1e-9);
-        assert_eq!(meter.poll(Instant::from_millis(3_000)), Some(0.0));
+        let at = Instant::from_millis;
+        assert_eq!(meter.poll(at(999), SECOND), None);
+        assert_eq!(meter.poll(at(1_000), SECOND), Some(0.5));
+        assert_eq!(meter.poll(at(2_000), SECOND * 3), Some(1.0));
+        assert_eq!(meter.poll(at(3_000), SECOND * 3), Some(0.0));
     }
 
     #[test]
-    fn a_stall_fills_all_the_periods_that_it_lasts() {
+    fn a_period_that_is_ended_late_is_as_long_as_it_was() {
         let mut meter = Utilisation::new(Instant::ZERO, SECOND, 1);
-        meter.busy(Instant::from_millis(500), SECOND * 2);
-        let values: Vec<_> = (1..=4).map(|s| meter.poll(Instant::from_millis(s * 1_000)).unwrap()).collect();
-        assert_eq!(values, [0.5, 1.0, 0.5, 0.0]);
+        assert_eq!(meter.poll(Instant::from_millis(4_000), SECOND), Some(0.25));
+        assert_eq!(meter.deadline(), Instant::from_millis(5_000));
     }
 }

@@ -4,10 +4,9 @@
 //! Nothing is retransmitted here: the tests ask for waits below T1/2, where nothing would be.
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Law, Neighbour, Outcome, Receiver, Sender, rate, window};
-use overload::local::{Controller, bang_bang, delay, occupancy};
-use overload::signal::{Backlog, Load, Utilisation};
-use overload::{Class, Feedback, Local, Settings, Verdict};
+use overload::hop::{Law, Outcome, rate, window};
+use overload::local::{bang_bang, delay, occupancy};
+use overload::{Class, Feedback, Guard, Local, Notice, Settings, Settled, Way};
 use rand::Rng as _;
 use rand_distr::{Distribution, Exp};
 use std::cmp::Reverse;
@@ -70,10 +69,12 @@ enum Event {
     Arrive(Message),
     /// The server is done with what it was doing: serving a message, or refusing an INVITE of this sender.
     Done(Result<Message, usize>),
-    /// A response reaches a sender, with the feedback of the server of that moment, and settles an INVITE so.
+    /// A response reaches a sender, with the notice of the server of that moment, and settles an INVITE so.
     Back(usize, Option<Settles>, Option<usize>),
-    LocalPeriod,
-    HopPeriod,
+    /// A period of the server's guard is over.
+    Tick,
+    /// A second is over.
+    Second,
 }
 
 /// Offered calls a second of each sender from a time (s) on.
@@ -101,9 +102,9 @@ pub(crate) struct Second {
     /// The longest wait of a message that left the queue in this second.
     pub(crate) wait_max: Duration,
     pub(crate) queue_max: usize,
-    /// Of the local controller's meter, at the end of the second.
+    /// Busy time over this second.
     pub(crate) utilisation: f64,
-    /// Its f.
+    /// The f of the local law, at the end of the second.
     pub(crate) acceptance: f64,
 }
 
@@ -116,13 +117,15 @@ struct World {
     /// Senders whose INVITEs are to be refused.
     rejections: VecDeque<usize>,
     busy: bool,
-    local: Box<dyn Controller>,
-    meter: Utilisation,
-    receiver: Option<Receiver>,
-    hop_meter: Utilisation,
-    backlog: Backlog,
-    feedback: Vec<overload::hop::Feedback>,
-    senders: Vec<Option<Sender>>,
+    /// Of all services begun, and the end of the last one.
+    busy_time: Duration,
+    busy_until: Instant,
+    /// Of the server; its neighbours are the senders.
+    server: Guard<usize>,
+    /// Each that was sent and unlike the one before.
+    notices: Vec<Notice>,
+    /// Of those that support feedback; their one neighbour is the server.
+    senders: Vec<Option<Guard<()>>>,
     arrivals: Rng,
     draws: Rng,
     seconds: Vec<Second>,
@@ -147,10 +150,12 @@ impl World {
     fn new(plan: Plan, seed: u64) -> Self {
         let senders = plan.schedule[0].1.len();
         let rng = Rng::from_seed(seed);
-        let local = plan.settings.controller();
-        let receiver = plan.settings.receiver();
-        let period = local.period().unwrap_or(Duration::from_secs(1));
-        let hop_period = receiver.as_ref().map_or(Duration::from_secs(1), Receiver::period);
+        // Senders have no queue and no law of their own.
+        let of_sender = Settings { local: Local::None, ..plan.settings };
+        let guard = |sender: usize| {
+            let rng = rng.fork(&format!("sender {sender}"));
+            (sender < plan.supporting).then(|| Guard::new(Instant::ZERO, of_sender, 1, SERVICE, rng))
+        };
         let second = Second { ended: vec![0; senders], acceptance: 1.0, ..Second::default() };
         let mut world = Self {
             now: Instant::ZERO,
@@ -159,13 +164,11 @@ impl World {
             queue: VecDeque::new(),
             rejections: VecDeque::new(),
             busy: false,
-            local,
-            meter: Utilisation::new(Instant::ZERO, period, 1),
-            receiver,
-            hop_meter: Utilisation::new(Instant::ZERO, hop_period, 1),
-            backlog: Backlog::new(1, SERVICE),
-            feedback: Vec::new(),
-            senders: (0..senders).map(|n| plan.settings.sender().filter(|_| n < plan.supporting)).collect(),
+            busy_time: Duration::ZERO,
+            busy_until: Instant::ZERO,
+            server: Guard::new(Instant::ZERO, plan.settings, 1, SERVICE, rng.fork("server")),
+            notices: Vec::new(),
+            senders: (0..senders).map(guard).collect(),
             arrivals: rng.fork("arrivals"),
             draws: rng.fork("draws"),
             seconds: vec![second; plan.seconds as usize],
@@ -174,8 +177,8 @@ impl World {
         for sender in 0..senders {
             world.next_call(sender);
         }
-        world.after(period, Event::LocalPeriod);
-        world.after(hop_period, Event::HopPeriod);
+        world.next_tick();
+        world.after(Duration::from_secs(1), Event::Second);
         world
     }
 
@@ -208,9 +211,10 @@ impl World {
             Event::Call(sender) => {
                 self.next_call(sender);
                 let now = self.now;
-                let sent = self.senders[sender].as_mut().is_none_or(|throttle| {
-                    throttle.judge(now, Class::NewInvite, 1.0, &mut self.draws).is_accept()
-                });
+                let way = Way { from: None, takes_feedback: false, to: Some(()), path: None };
+                let sent = self.senders[sender]
+                    .as_mut()
+                    .is_none_or(|guard| guard.on_request(now, Class::NewInvite, &way).is_ok());
                 if sent {
                     self.after(HOP, Event::Arrive(Message { step: Step::Invite, from: sender, sent: now }));
                 }
@@ -230,84 +234,76 @@ impl World {
                 }
                 self.serve();
             }
-            Event::Back(sender, settles, feedback) => {
-                if let Some(throttle) = &mut self.senders[sender] {
-                    if let Some(feedback) = feedback {
-                        throttle.on_feedback(self.now, &self.feedback[feedback], &mut self.draws);
-                    }
-                    throttle.on_response();
-                    match settles {
-                        Some(Settles::Answered) => throttle.on_settled(self.now, Outcome::Answered),
-                        Some(Settles::Refused) => throttle.on_settled(self.now, Outcome::Refused),
-                        None => {}
-                    }
+            Event::Back(sender, settles, notice) => {
+                let Some(guard) = &mut self.senders[sender] else { return };
+                let notice = notice.map(|notice| &self.notices[notice]);
+                let (status, outcome) = match settles {
+                    Some(Settles::Answered) => (180, Some(Outcome::Answered)),
+                    Some(Settles::Refused) => (503, Some(Outcome::Refused)),
+                    None => (200, None),
+                };
+                guard.on_response(self.now, (), status, None, notice);
+                if let Some(outcome) = outcome {
+                    let settled = Settled { from: None, to: Some(()), outcome, is_last: true };
+                    guard.on_settled(self.now, &settled);
                 }
             }
-            Event::LocalPeriod => self.local_period(),
-            Event::HopPeriod => self.hop_period(),
+            Event::Tick => {
+                self.server.tick(self.now, self.busy_so_far());
+                self.next_tick();
+            }
+            Event::Second => {
+                let busy = self.busy_so_far().as_secs_f64();
+                // The second that is over.
+                let over = (self.now.as_secs_f64() as usize).saturating_sub(1);
+                let before: f64 = self.seconds[..over].iter().map(|second| second.utilisation).sum();
+                self.seconds[over].utilisation = busy - before;
+                self.seconds[over].acceptance = self.server.acceptance(self.now);
+                self.after(Duration::from_secs(1), Event::Second);
+            }
         }
     }
 
-    fn local_period(&mut self) {
-        let utilisation = self.meter.poll(self.now).expect("asked at its deadline");
-        let load = self.load(utilisation);
-        self.local.on_period(&load);
-        // The period that is over belongs to the second before.
-        let acceptance = self.local.acceptance();
-        let last = (self.now.as_secs_f64() as usize).saturating_sub(1);
-        self.seconds[last].utilisation = utilisation;
-        self.seconds[last].acceptance = acceptance;
-        self.after(self.local.period().unwrap_or(Duration::from_secs(1)), Event::LocalPeriod);
+    /// What of the services begun lies before now.
+    fn busy_so_far(&self) -> Duration {
+        self.busy_time.saturating_sub(self.busy_until.saturating_since(self.now))
     }
 
-    fn hop_period(&mut self) {
-        let utilisation = self.hop_meter.poll(self.now).expect("asked at its deadline");
-        let load = self.load(utilisation);
-        if let Some(receiver) = &mut self.receiver {
-            receiver.on_period(self.now, &load);
-            self.feedback.push(receiver.feedback());
-            let period = receiver.period();
-            self.after(period, Event::HopPeriod);
+    fn next_tick(&mut self) {
+        if let Some(deadline) = self.server.deadline() {
+            self.after(deadline - self.now, Event::Tick);
         }
-    }
-
-    fn load(&self, utilisation: f64) -> Load {
-        Load { utilisation, queue: self.queue.len(), wait: self.backlog.wait() }
     }
 
     fn arrive(&mut self, message: Message) {
         let class = message.class();
-        let load = self.load(self.meter.value());
-        let verdict = self.local.judge(self.now, class, &load, &mut self.draws);
-        if verdict != Verdict::Accept {
-            self.second().rejected += 1;
-            self.rejections.push_back(message.from);
-            self.serve();
-            return;
-        }
-        if let Some(receiver) = &mut self.receiver
-            && !matches!(class, Class::Response)
-        {
-            receiver.on_arrival(self.now, Neighbour(message.from as u32), class);
+        let from = Some(message.from);
+        if class != Class::Response {
+            let takes_feedback = message.from < self.plan.supporting;
+            let way = Way { from, takes_feedback, to: None, path: None };
+            if self.server.on_request(self.now, class, &way).is_err() {
+                self.second().rejected += 1;
+                self.rejections.push_back(message.from);
+                self.serve();
+                return;
+            }
         }
         if self.queue.len() >= BUFFER {
             self.second().dropped += 1;
+            if class.is_new() {
+                self.server.on_lost(self.now, from, None);
+            }
             return;
         }
         if message.step == Step::Invite {
             self.second().accepted += 1;
         }
         self.queue.push_back((self.now, message));
-        self.backlog.on_enqueue(self.now, class);
-        self.queue_changed();
-        self.serve();
-    }
-
-    fn queue_changed(&mut self) {
         let queue = self.queue.len();
-        self.local.on_queue(queue);
+        self.server.on_enqueue(self.now, class, queue);
         let second = self.second();
         second.queue_max = second.queue_max.max(queue);
+        self.serve();
     }
 
     /// Rejections first, then the queue in order (Overload paper, VI-A).
@@ -318,8 +314,7 @@ impl World {
         let (message, cost) = if let Some(sender) = self.rejections.pop_front() {
             (Err(sender), REJECT)
         } else if let Some((since, message)) = self.queue.pop_front() {
-            self.backlog.on_dequeue(self.now, message.class());
-            self.queue_changed();
+            self.server.on_dequeue(self.now, message.class(), self.queue.len());
             let wait = self.now - since;
             let second = self.second();
             second.wait_max = second.wait_max.max(wait);
@@ -329,25 +324,29 @@ impl World {
             return;
         };
         self.busy = true;
-        self.meter.busy(self.now, cost);
-        self.hop_meter.busy(self.now, cost);
+        self.busy_time += cost;
+        self.busy_until = self.now + cost;
         self.after(cost, Event::Done(message));
     }
 
     fn back(&mut self, to: usize, settles: Option<Settles>) {
-        // Before the first period is over there is no value yet.
-        let last = self.feedback.len().checked_sub(1);
+        let notice = self.server.notice(self.now, None);
+        if let Some(notice) = notice
+            && self.notices.last() != Some(&notice)
+        {
+            self.notices.push(notice);
+        }
+        let last = notice.map(|_| self.notices.len() - 1);
         self.after(HOP, Event::Back(to, settles, last));
     }
 
     fn served(&mut self, message: Message) {
         let cost = if message.step == Step::RejectAck { self.plan.ack } else { SERVICE };
-        self.backlog.on_served(message.class(), cost);
-        if let Some(receiver) = &mut self.receiver {
-            receiver.on_served(message.class());
-            if message.step == Step::Ringing {
-                receiver.on_confirmed(Neighbour(message.from as u32));
-            }
+        self.server.on_served(message.class(), cost);
+        if message.step == Step::Ringing {
+            let from = Some(message.from);
+            let settled = Settled { from, to: None, outcome: Outcome::Answered, is_last: true };
+            self.server.on_settled(self.now, &settled);
         }
         let next =
             |world: &mut Self, step, wait| world.after(wait, Event::Arrive(Message { step, ..message }));

@@ -307,6 +307,11 @@ impl<J, T: Triage<J>> Cpu<J, T> {
         Mark { at: now, busy: self.busy_until(now) }
     }
 
+    /// How long workers have spent on jobs in all, as [`utilisation`](Self::utilisation) counts it.
+    pub fn busy(&self, now: Instant) -> Duration {
+        Duration::from_nanos(self.busy_until(now))
+    }
+
     /// The part of the time since `mark` that workers spent on jobs, 0 to 1, the mean over all workers. Slowness by a
     /// background job counts as busy, a stall does not.
     pub fn utilisation(&self, mark: Mark, now: Instant) -> f64 {

@@ -1,16 +1,16 @@
 //! A host: a processor with its queue, and what runs on it.
 
 use super::agents::{Agents, Alarm};
-use super::control::{Control, Period, Refused, class_of};
+use super::control::{class_of, guard, on_response};
 use super::measure::HostResults;
-use super::message::{HostId, Letter, Message, Notice, Start};
+use super::message::{HostId, Letter, Message, Start};
 use super::prices::Prices;
 use super::work::{Element, Outgoing, Role, Work};
 use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spread, Ticket, Triage};
 use base::{Instant, Ledger, Operation, Slab};
 use config::scenario::{Group, Scenario};
 use core::time::Duration;
-use overload::{Class, Fate, RejectAt};
+use overload::{Class, Fate, Notice, Rejection};
 use proxy::Fire;
 use wire::Method;
 
@@ -32,7 +32,7 @@ enum What {
     /// A balancer's probe, by its place.
     Probe(u32),
     /// The rejection of a message, by its place.
-    Rejection(u32, Refused),
+    Rejection(u32, Rejection),
 }
 
 /// The queue's rules: those of the `overload` crate where the host has a triage queue.
@@ -96,8 +96,6 @@ pub(crate) struct Host {
     /// When the world will look at its timers.
     pub(crate) timers_at: Instant,
     mark: Mark,
-    /// Where the period of each controller began.
-    marks: [Mark; 2],
 }
 
 /// The far future, where no timer is.
@@ -131,9 +129,9 @@ impl Host {
             spread,
             background: group.background,
         };
-        let control = Control::new(group, costs.message.div_f64(capacity), rng.fork("control"));
+        let guard = guard(group, costs.message.div_f64(capacity), rng.fork("control"));
         let lanes = Lanes {
-            rules: control.settings().triage,
+            rules: guard.settings().triage,
             buffers_rejections: group.overload.buffer_rejections,
             dropped: Vec::new(),
         };
@@ -145,7 +143,7 @@ impl Host {
             element: Element {
                 id,
                 role,
-                control,
+                guard,
                 costs: costs.clone(),
                 prices,
                 ledger: Ledger::default(),
@@ -161,7 +159,6 @@ impl Host {
             spare: Vec::new(),
             timers_at: NEVER,
             mark,
-            marks: [mark; 2],
         }
     }
 
@@ -177,39 +174,33 @@ impl Host {
             return self.arrive_probe(now, from, message);
         }
         // Where nothing is refused nobody asks whether a call is new.
-        let may_refuse = !self.element.control.is_idle();
+        let may_refuse = !self.element.guard.is_idle();
         if may_refuse && message.is_initial_invite() {
             // It is compared with the transactions that there are.
             self.clear_away(now);
         }
-        let (mut class, mut refused) = (Class::Response, None);
+        let (mut class, mut rejection) = (Class::Response, None);
         if let Role::Proxy(proxy, router) = &mut self.element.role {
             if message.is_request() {
                 // RFC 3261 §16.4: our own Route value goes.
                 if message.is_in_dialog() && message.route.last() == Some(&self.element.id) {
                     message.route.pop();
                 }
-                let control = &mut self.element.control;
-                router.choose(&mut message, |host| control.is_open(now, host));
+                let guard = &mut self.element.guard;
+                router.choose(&mut message, |host| guard.is_open(now, host));
                 let known =
                     may_refuse && message.method == Method::Invite && proxy.knows(&message.server_key());
                 class = class_of(&message, known);
-                if class.is_new() && control.settings().reject_at == RejectAt::Arrival {
-                    let is_ingress = !router.takes_feedback(from);
-                    refused = control.judge(now, is_ingress, class, &message, router.path(&message));
-                }
-                if refused.is_none() {
-                    control.on_request(now, from, class);
-                }
+                rejection = guard.on_request(now, class, &router.way(from, class, &message)).err();
             } else {
-                self.element.control.on_response(now, &message, from, notice);
+                on_response(&mut self.element.guard, now, &message, from, notice);
             }
         }
-        let triage = self.element.control.settings().triage.is_some();
+        let triage = self.element.guard.settings().triage.is_some();
         let key = if triage { key_of(&message) } else { 0 };
         let at = self.messages.insert(message);
-        if let Some(refused) = refused {
-            self.enqueue(now, Priority::P2, class, What::Rejection(at, refused), key);
+        if let Some(rejection) = rejection {
+            self.enqueue(now, Priority::P2, class, What::Rejection(at, rejection), key);
         } else {
             self.enqueue(now, priority(class, triage), class, What::Message(at), key);
         }
@@ -218,7 +209,7 @@ impl Host {
     /// A probe waits like any other request. Answers to probes do not: live they have a thread and sockets of their own.
     fn arrive_probe(&mut self, now: Instant, from: HostId, probe: Message) {
         if probe.is_request() {
-            let triage = self.element.control.settings().triage.is_some();
+            let triage = self.element.guard.settings().triage.is_some();
             let at = self.messages.insert(probe);
             self.enqueue(now, priority(Class::Response, triage), Class::Response, What::Probe(at), 0);
         } else if let Role::Balancer(balancer) = &mut self.element.role
@@ -232,7 +223,7 @@ impl Host {
         let admission = self.cpu.enqueue(now, lane, Job { what, class, key });
         if admission == Admission::Queued {
             if let What::Message(_) = what {
-                self.element.control.on_enqueue(now, class, self.cpu.occupied());
+                self.element.guard.on_enqueue(now, class, self.cpu.occupied());
             }
             return;
         }
@@ -247,7 +238,8 @@ impl Host {
         if let What::Message(at) = what
             && class.is_new()
         {
-            self.element.control.on_lost(now, &self.messages[at]);
+            let message = &self.messages[at];
+            self.element.guard.on_lost(now, message.top().host.server(), message.hop.server());
         }
         self.forget(what);
     }
@@ -292,9 +284,9 @@ impl Host {
                     messages.remove(at);
                     cost
                 }
-                What::Rejection(at, refused) => {
+                What::Rejection(at, rejection) => {
                     element.ledger.charge(Operation::Scan);
-                    let cost = element.reject(&mut work, &messages[at], refused);
+                    let cost = element.reject(&mut work, &messages[at], rejection);
                     messages.remove(at);
                     cost
                 }
@@ -312,34 +304,30 @@ impl Host {
 
     /// A job has left the queue, and stale ones before it.
     fn left(&mut self, now: Instant, served: Option<(Job, Duration)>) {
-        if self.element.control.is_off() {
+        if self.element.guard.is_off() {
             if let Role::Proxy(_, router) = &mut self.element.role {
                 router.forget_settled();
             }
             return;
         }
         for job in core::mem::take(&mut self.cpu.triage().dropped) {
-            self.element.control.on_dequeue(now, job.class, self.cpu.occupied());
+            self.element.guard.on_dequeue(now, job.class, self.cpu.occupied());
             self.lose(now, job.class, job.what);
         }
         if let Some((Job { what: What::Message(_), class, .. }, cost)) = served {
-            self.element.control.on_dequeue(now, class, self.cpu.occupied());
-            self.element.control.on_served(class, cost);
+            self.element.guard.on_dequeue(now, class, self.cpu.occupied());
+            self.element.guard.on_served(class, cost);
         }
         if let Role::Proxy(_, router) = &mut self.element.role {
-            self.element.control.on_settled(now, router.drain_settled());
+            for settled in router.drain_settled() {
+                self.element.guard.on_settled(now, &settled);
+            }
         }
     }
 
-    /// Periods at the end of which [`period`](Self::period) is wanted.
-    pub(crate) fn periods(&self) -> impl Iterator<Item = (Period, Duration)> + use<> {
-        self.element.control.periods()
-    }
-
-    /// A period of a controller is over.
-    pub(crate) fn period(&mut self, now: Instant, which: Period) {
-        let mark = core::mem::replace(&mut self.marks[which as usize], self.cpu.mark(now));
-        self.element.control.on_period(now, which, self.cpu.utilisation(mark, now));
+    /// A period of overload control is over.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        self.element.guard.tick(now, self.cpu.busy(now));
     }
 
     /// A service ends: what it sent leaves.
@@ -435,7 +423,7 @@ impl Host {
             self.forget(job.what);
         }
         self.outs.iter_mut().for_each(Vec::clear);
-        self.element.control.forget();
+        self.element.guard.forget();
     }
 
     /// It is back, with nothing but its role.

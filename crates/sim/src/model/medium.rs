@@ -4,6 +4,7 @@ use super::message::{HostId, Message, Sent, Via};
 use config::scenario::{Feedback, Scenario, Select, Transport};
 use overload::end_to_end::{Path, Target};
 use overload::hop::Outcome;
+use overload::{Class, Settled, Way};
 use proxy::{Medium, Refusal};
 use rand::RngCore;
 use std::ops::Range;
@@ -92,19 +93,7 @@ pub(crate) struct Router {
     /// The stream of the request at hand decides its transport to the agents.
     stream: u16,
     /// What has been answered since the host looked.
-    settled: Vec<Settled>,
-}
-
-/// A next hop has answered a request, or never will.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Settled {
-    pub(crate) hop: HostId,
-    /// Who sent the request here.
-    pub(crate) from: HostId,
-    /// What it said.
-    pub(crate) outcome: Outcome,
-    /// Whether no alternate is tried after it.
-    pub(crate) last: bool,
+    settled: Vec<Settled<HostId>>,
 }
 
 impl Router {
@@ -113,7 +102,7 @@ impl Router {
     }
 
     /// What has been answered since the last look.
-    pub(crate) fn drain_settled(&mut self) -> impl Iterator<Item = Settled> + '_ {
+    pub(crate) fn drain_settled(&mut self) -> impl Iterator<Item = Settled<HostId>> + '_ {
         self.settled.drain(..)
     }
 
@@ -140,15 +129,24 @@ impl Router {
         }
     }
 
-    /// Whether a neighbour takes this host's feedback, and so rejects in its place. Who does says so in its Via (RFC 7339
-    /// §4.1); user agents do not (Overload paper, section III-B).
-    pub(crate) fn takes_feedback(&self, from: HostId) -> bool {
+    /// Between which neighbours a request goes whose next hop is chosen.
+    pub(crate) fn way(&self, from: HostId, class: Class, request: &Message) -> Way<HostId> {
+        Way {
+            from: from.server(),
+            takes_feedback: self.takes_feedback(from),
+            to: request.hop.server(),
+            path: class.is_new().then(|| self.path(request)),
+        }
+    }
+
+    /// Whether a neighbour has the same feedback as this host.
+    fn takes_feedback(&self, from: HostId) -> bool {
         let of = |host: HostId| self.map.feedback[self.map.group_of[host.index()] as usize];
         from != HostId::AGENTS && of(from) == of(self.host)
     }
 
     /// The way of a new call from this host on.
-    pub(crate) fn path(&self, message: &Message) -> Path {
+    fn path(&self, message: &Message) -> Path {
         self.path_after(message, message.stage.into())
     }
 
@@ -261,8 +259,8 @@ impl Medium for Router {
         if request.is_initial_invite()
             && let Ok(hop) = self.next_hop(request, attempt)
         {
-            let outcome = Outcome::of(status);
-            self.settled.push(Settled { hop, from: request.top().host, outcome, last });
+            let (from, to) = (request.top().host.server(), hop.server());
+            self.settled.push(Settled { from, to, outcome: Outcome::of(status), is_last: last });
         }
     }
 

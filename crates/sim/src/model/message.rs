@@ -1,6 +1,7 @@
 //! The small typed message that the fast simulation sends around: what RFC 3261's machines and the proxy's routing
 //! look at, and nothing else.
 
+use overload::Notice;
 use std::ops::Deref;
 use transaction::{Key, ServerKey, Side, Tag};
 use wire::Method;
@@ -12,6 +13,11 @@ pub struct HostId(pub u16);
 impl HostId {
     /// All user agents together.
     pub const AGENTS: Self = Self(u16::MAX);
+
+    /// Itself, if it is not the user agents: a neighbour that takes part in overload control.
+    pub(crate) fn server(self) -> Option<Self> {
+        (self != Self::AGENTS).then_some(self)
+    }
 
     /// Its place in a list of all hosts.
     pub fn index(self) -> usize {
@@ -130,15 +136,6 @@ pub enum Start {
 pub(crate) struct CallId {
     pub(crate) at: u32,
     pub(crate) generation: u32,
-}
-
-/// What a response tells an upstream neighbour about load.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Notice {
-    /// Hop by hop.
-    Hop(overload::hop::Feedback),
-    /// For a target.
-    Target(overload::end_to_end::Report),
 }
 
 /// A message.

@@ -2,7 +2,6 @@
 
 use super::agents::{Agents, Alarm, Out};
 use super::balancer::Balancer;
-use super::control::{Control, Refused};
 use super::measure::HostResults;
 use super::medium::Router;
 use super::message::{HostId, Letter, Message, Sent, Start};
@@ -10,7 +9,7 @@ use super::prices::Prices;
 use base::{Instant, Ledger, Operation};
 use config::scenario::Costs;
 use core::time::Duration;
-use overload::{Class, RejectAt, RejectState};
+use overload::{Class, Guard, RejectState, Rejection};
 use proxy::{Arrived, Fire, Medium, Proxy, Refusal, Sink};
 use transaction::Sending;
 use wire::Method;
@@ -46,7 +45,7 @@ impl Role {
 pub(crate) struct Element {
     pub(crate) id: HostId,
     pub(crate) role: Role,
-    pub(crate) control: Control,
+    pub(crate) guard: Guard<HostId>,
     pub(crate) costs: Costs,
     pub(crate) prices: Option<Prices>,
     /// What was done, but for what the role at hand counts itself.
@@ -94,22 +93,17 @@ impl Element {
     /// Handles it, and says what that costs on the base server.
     pub(crate) fn message(&mut self, work: &mut Work<'_>, class: Class, message: &Message) -> Duration {
         let now = work.now;
-        let Self { id, role, control, costs, ledger, failing, .. } = self;
+        let Self { id, role, guard, costs, ledger, failing, .. } = self;
         match role {
             Role::Proxy(proxy, router) => {
                 ledger.charge(Operation::Scan);
-                let new = class.is_new() && !control.is_off();
-                if new && proxy.knows(&message.server_key()) {
-                    // Two copies waited, and each was new when it came: this one is no second request.
-                    control.on_lost(now, message);
-                } else if new && control.settings().reject_at == RejectAt::Service {
-                    let from = message.top().host;
-                    let is_ingress = !router.takes_feedback(from);
-                    if let Some(refused) =
-                        control.judge(now, is_ingress, class, message, router.path(message))
-                    {
-                        control.on_left(from);
-                        return self.reject(work, message, refused);
+                if class.is_new() && !guard.is_off() {
+                    let way = router.way(message.top().host, class, message);
+                    if proxy.knows(&message.server_key()) {
+                        // Two copies waited, and each was new when it came: this one is no second request.
+                        guard.on_lost(now, way.from, way.to);
+                    } else if let Err(rejection) = guard.on_turn(now, class, &way) {
+                        return self.reject(work, message, rejection);
                     }
                 }
                 let sink = &mut Outgoing { from: *id, letters: work.out };
@@ -150,21 +144,26 @@ impl Element {
     }
 
     /// Answers a new request with a failure.
-    pub(crate) fn reject(&mut self, work: &mut Work<'_>, request: &Message, refused: Refused) -> Duration {
+    pub(crate) fn reject(
+        &mut self,
+        work: &mut Work<'_>,
+        request: &Message,
+        rejection: Rejection,
+    ) -> Duration {
         let Role::Proxy(proxy, router) = &mut self.role else { return Duration::ZERO };
-        let stateful = self.control.settings().reject_state == RejectState::Stateful;
+        let stateful = self.guard.settings().reject_state == RejectState::Stateful;
         let before = work.out.len();
         if stateful {
             let arrived = arrived(request, router);
             let sink = &mut Outgoing { from: self.id, letters: work.out };
-            proxy.refuse(work.now, &arrived, request, Refusal(refused.status), router, sink);
+            proxy.refuse(work.now, &arrived, request, Refusal(rejection.status), router, sink);
         } else {
-            let refusal = router.respond(request, refused.status);
+            let refusal = router.respond(request, rejection.status);
             work.out.extend(refusal.map(|refusal| Letter::new(self.id, refusal)));
             self.ledger.charge(Operation::Reject);
         }
         for letter in &mut work.out[before..] {
-            letter.sent.message.retry_after = refused.retry_after;
+            letter.sent.message.retry_after = rejection.retry_after;
         }
         self.results.rejected.add(work.now, 1.0);
         self.tell(work);
@@ -174,13 +173,13 @@ impl Element {
     /// Lets responses to other hosts say what the host wants to be sent.
     fn tell(&mut self, work: &mut Work<'_>) {
         let Role::Proxy(_, router) = &self.role else { return };
-        if !self.control.gives_notice() {
+        if !self.guard.gives_notice() {
             return;
         }
         for letter in work.out.iter_mut() {
             let Sent { to, message } = &letter.sent;
             if to != &HostId::AGENTS && !message.is_request() {
-                letter.notice = self.control.notice(work.now, router.path_answered(message));
+                letter.notice = self.guard.notice(work.now, router.path_answered(message)).map(Box::new);
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use super::agents::{Agents, Alarm, Out, Party};
 use super::balancer::{Balancer, health_settings, probe_settings};
-use super::control::Period;
 use super::host::{Host, NEVER};
 use super::links::{network, place};
 use super::measure::Results;
@@ -33,8 +32,8 @@ enum Event {
     Call(u16),
     /// An agent's alarm.
     Alarm(u32, Party),
-    /// A period of one of a host's controllers of overload ends.
-    Period(HostId, Period),
+    /// A period of a host's overload control ends.
+    Tick(HostId),
     /// A bin of the time series ends.
     Sample,
     /// A host stops for a while.
@@ -125,9 +124,7 @@ impl<'a> World<'a> {
         for host in 0..self.hosts.len() as u16 {
             self.next_pause(Instant::ZERO, HostId(host));
             self.watch_timers(HostId(host));
-            for (which, length) in self.hosts[host as usize].periods() {
-                self.queue.after(length, Event::Period(HostId(host), which));
-            }
+            self.watch_guard(HostId(host));
         }
         while let Some((now, event)) = self.queue.pop_until(end) {
             self.happen(now, event);
@@ -166,12 +163,9 @@ impl<'a> World<'a> {
                 self.agents.call(now, stream, &mut self.out);
                 self.next_call(stream);
             }
-            Event::Period(host, which) => {
-                let entry = &mut self.hosts[host.index()];
-                entry.period(now, which);
-                for (_, length) in entry.periods().filter(|(each, _)| *each == which) {
-                    self.queue.after(length, Event::Period(host, which));
-                }
+            Event::Tick(host) => {
+                self.hosts[host.index()].tick(now);
+                self.watch_guard(host);
             }
             Event::Alarm(call, party) => self.agents.alarm(now, call, party, &mut self.out),
             Event::Sample => {
@@ -280,6 +274,12 @@ impl<'a> World<'a> {
         {
             entry.timers_at = deadline.max(self.queue.now());
             self.queue.at(entry.timers_at, Event::Timers(host));
+        }
+    }
+
+    fn watch_guard(&mut self, host: HostId) {
+        if let Some(deadline) = self.hosts[host.index()].element.guard.deadline() {
+            self.queue.at(deadline, Event::Tick(host));
         }
     }
 

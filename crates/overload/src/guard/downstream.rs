@@ -1,0 +1,104 @@
+//! What a host knows of those that it sends to.
+
+use crate::hop::Sender;
+use crate::retry_after::Backoff;
+use crate::{NEIGHBOURS_MAX, Settings};
+use base::Instant;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+/// The downstream neighbours about which there is something to know.
+#[derive(Debug)]
+pub(super) struct Downstream<N> {
+    known: BTreeMap<N, Known>,
+    /// When room for new ones may be looked for.
+    sweep_at: Instant,
+}
+
+/// What is known of one.
+#[derive(Default, Debug)]
+pub(super) struct Known {
+    pub(super) backoff: Backoff,
+    /// None until something is sent to it under feedback.
+    pub(super) sender: Option<Sender>,
+}
+
+/// Looking for room goes through all neighbours, so that no request may bring it about.
+const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+
+impl<N> Default for Downstream<N> {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), sweep_at: Instant::ZERO }
+    }
+}
+
+impl<N: Ord + Copy> Downstream<N> {
+    pub(super) fn get(&self, neighbour: N) -> Option<&Known> {
+        self.known.get(&neighbour)
+    }
+
+    pub(super) fn get_mut(&mut self, neighbour: N) -> Option<&mut Known> {
+        self.known.get_mut(&neighbour)
+    }
+
+    /// The neighbour, known from now on; none if there is no room for another one. That one is sent to as if it never
+    /// said anything.
+    pub(super) fn enter(&mut self, now: Instant, neighbour: N) -> Option<&mut Known> {
+        if self.known.len() >= NEIGHBOURS_MAX && !self.known.contains_key(&neighbour) {
+            if now >= self.sweep_at {
+                self.sweep_at = now + SWEEP_PERIOD;
+                self.known.retain(|_, known| !known.is_at_rest(now));
+            }
+            if self.known.len() >= NEIGHBOURS_MAX {
+                return None;
+            }
+        }
+        Some(self.known.entry(neighbour).or_default())
+    }
+
+    /// The client's side of feedback from this neighbour, if feedback is in use and there is room.
+    pub(super) fn sender(&mut self, now: Instant, to: N, settings: &Settings) -> Option<&mut Sender> {
+        if self.get(to).is_none_or(|known| known.sender.is_none()) {
+            let sender = settings.sender()?;
+            self.enter(now, to)?.sender = Some(sender);
+        }
+        self.get_mut(to)?.sender.as_mut()
+    }
+}
+
+impl Known {
+    /// Whether a neighbour of which nothing is known would be treated alike.
+    fn is_at_rest(&self, now: Instant) -> bool {
+        self.backoff.is_open(now) && self.sender.as_ref().is_none_or(|sender| sender.is_at_rest(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retry_after::During;
+
+    #[test]
+    fn room_is_made_by_those_about_which_there_is_nothing_left_to_know() {
+        let at = Instant::from_millis;
+        let mut downstream = Downstream::<usize>::default();
+        for neighbour in 0..NEIGHBOURS_MAX {
+            let known = downstream.enter(at(0), neighbour).expect("there is room");
+            // Every other one asks for a pause.
+            let pause = (neighbour % 2 == 0).then_some(Duration::from_secs(10));
+            known.backoff.on_503(at(0), pause, During::Prolong);
+        }
+        assert!(downstream.enter(at(1), NEIGHBOURS_MAX).is_some());
+        assert_eq!(downstream.known.len(), NEIGHBOURS_MAX / 2 + 1);
+        for neighbour in NEIGHBOURS_MAX..NEIGHBOURS_MAX * 2 {
+            if let Some(known) = downstream.enter(at(2), neighbour) {
+                known.backoff.on_503(at(2), Some(Duration::from_secs(20)), During::Prolong);
+            }
+        }
+        assert_eq!(downstream.known.len(), NEIGHBOURS_MAX);
+        assert!(downstream.enter(at(9_999), usize::MAX).is_none(), "all pauses last");
+        assert!(downstream.enter(at(9_999), 0).is_some(), "who is known stays known");
+        assert!(downstream.enter(at(10_998), usize::MAX).is_none(), "looked for less than a second ago");
+        assert!(downstream.enter(at(10_999), usize::MAX).is_some(), "the first pauses are over");
+    }
+}

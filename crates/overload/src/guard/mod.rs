@@ -1,0 +1,361 @@
+//! The overload control of a host, put together.
+
+mod downstream;
+mod way;
+
+pub use way::{Notice, Rejection, Settled, Way};
+
+use crate::end_to_end::{Path, Targets};
+use crate::hop::{Law, Outcome, Receiver, Sender};
+use crate::local::Controller;
+use crate::signal::{Backlog, Load, Utilisation};
+use crate::{Class, Feedback, RejectAt, Settings, Verdict};
+use base::{Instant, Rng};
+use core::time::Duration;
+use downstream::Downstream;
+
+/// Which requests a host takes, and what it tells its neighbours: the local law, both sides of feedback and the pauses
+/// that neighbours ask for, as [`Settings`] says. `N` is what the host knows a neighbour by.
+///
+/// The host keeps the queue, if it has one, and writes and reads SIP. It tells the guard, in the order of a request's way:
+/// - what comes: [`on_request`](Self::on_request), or [`on_response`](Self::on_response) with the [`Notice`] in it;
+/// - what waits: [`on_enqueue`](Self::on_enqueue), [`on_dequeue`](Self::on_dequeue), or where messages wait in the buffer
+///   of a socket [`on_waited`](Self::on_waited);
+/// - what it works on: [`on_turn`](Self::on_turn), [`on_served`](Self::on_served);
+/// - what became of a new request: [`on_lost`](Self::on_lost) before it was sent on, [`on_settled`](Self::on_settled)
+///   once for each next hop after that;
+/// - the time: [`tick`](Self::tick) at [`deadline`](Self::deadline).
+///
+/// It asks [`is_open`](Self::is_open) where it chooses a next hop, [`may_send`](Self::may_send) before it tries another
+/// one, and [`notice`](Self::notice) for what goes into a response.
+///
+/// Each new request that is taken counts as under way from its neighbour and to its next hop until it is lost or settled:
+/// one that is never reported takes room in a window for ever.
+#[derive(Debug)]
+pub struct Guard<N> {
+    settings: Settings,
+    local: Box<dyn Controller>,
+    receiver: Option<Receiver<N>>,
+    targets: Option<Targets<N>>,
+    downstream: Downstream<N>,
+    backlog: Backlog,
+    /// As it was at first, when nothing was known.
+    unlearned: Backlog,
+    /// When what waits in the buffer of a socket will have been read.
+    read_by: Instant,
+    load: Load,
+    /// Of the periods of the local law.
+    local_meter: Option<Utilisation>,
+    /// Of the periods of the receiver.
+    receiver_meter: Option<Utilisation>,
+    rng: Rng,
+    is_off: bool,
+    is_idle: bool,
+}
+
+impl<N: Ord + Copy> Guard<N> {
+    /// For a host of so many workers (threads, processors) that take about `mean` for a message until that is measured.
+    pub fn new(now: Instant, settings: Settings, workers: u32, mean: Duration, rng: Rng) -> Self {
+        let (local, receiver) = (settings.controller(), settings.receiver());
+        let meter = |period: Option<Duration>| Some(Utilisation::new(now, period?, workers));
+        let is_off = settings == Settings { alternate: settings.alternate, ..Settings::default() };
+        let backlog = Backlog::new(workers, mean);
+        Self {
+            local_meter: meter(local.period()),
+            receiver_meter: meter(receiver.as_ref().map(Receiver::period)),
+            local,
+            receiver,
+            targets: settings.targets(),
+            downstream: Downstream::default(),
+            unlearned: backlog.clone(),
+            backlog,
+            read_by: Instant::ZERO,
+            load: Load::default(),
+            rng,
+            is_off,
+            is_idle: is_off,
+            settings,
+        }
+    }
+
+    /// The host has died: what was counted and learned is gone with its queue and its transactions.
+    pub fn forget(&mut self) {
+        self.local = self.settings.controller();
+        self.receiver = self.settings.receiver();
+        self.targets = self.settings.targets();
+        self.downstream = Downstream::default();
+        self.backlog = self.unlearned.clone();
+        self.read_by = Instant::ZERO;
+        self.load = Load::default();
+        self.is_idle = self.is_off;
+    }
+
+    /// What it was told to do.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether no law and no feedback is in use: then only the pause of a neighbour can refuse anything.
+    pub fn is_off(&self) -> bool {
+        self.is_off
+    }
+
+    /// Whether moreover no neighbour has ever answered 503, so that nothing can be refused now.
+    pub fn is_idle(&self) -> bool {
+        self.is_idle
+    }
+
+    /// A request came. An error is how to answer it; otherwise it is taken, or waits for [`on_turn`](Self::on_turn).
+    pub fn on_request(&mut self, now: Instant, class: Class, way: &Way<N>) -> Result<(), Rejection> {
+        if self.settings.reject_at == RejectAt::Arrival {
+            self.judge(now, class, way)?;
+        }
+        if let Some((receiver, from)) = self.receiver.as_mut().zip(way.from) {
+            receiver.on_arrival(now, from, class);
+        }
+        Ok(())
+    }
+
+    /// The turn of a request has come that waited in the host's queue. An error is how to answer it.
+    pub fn on_turn(&mut self, now: Instant, class: Class, way: &Way<N>) -> Result<(), Rejection> {
+        if self.settings.reject_at == RejectAt::Service {
+            let judged = self.judge(now, class, way);
+            if judged.is_err() && class.is_new() {
+                self.on_left(way.from);
+            }
+            return judged;
+        }
+        Ok(())
+    }
+
+    /// Whether a request of this class may go to another neighbour than the one for which it was taken: an alternate
+    /// after a failure. What may be sent must be sent.
+    pub fn may_send(&mut self, now: Instant, class: Class, to: N) -> bool {
+        (!class.is_new() || self.is_open(now, to)) && self.send(now, class, to, 1.0).is_accept()
+    }
+
+    /// Whether a neighbour has not asked for a pause: RFC 3261 §21.5.4.
+    pub fn is_open(&self, now: Instant, to: N) -> bool {
+        self.downstream.get(to).is_none_or(|known| known.backoff.is_open(now))
+    }
+
+    fn judge(&mut self, now: Instant, class: Class, way: &Way<N>) -> Result<(), Rejection> {
+        if class.is_new() && way.to.is_some_and(|to| !self.is_open(now, to)) {
+            return Err(Rejection::NO_NEXT_HOP);
+        }
+        if self.is_off || !self.settings.scope.counts(class) {
+            return Ok(());
+        }
+        if class.is_new() {
+            Rejection::of(self.judge_here(now, class, way))?;
+        }
+        let Some(to) = way.to else { return Ok(()) };
+        // Section VII-A: at the edge the own f counts together with that of the next hop.
+        let own = match self.settings.feedback {
+            Feedback::Hop(Law::Loss(_)) if class.is_new() && !way.takes_feedback => {
+                self.local.acceptance(&self.load)
+            }
+            _ => 1.0,
+        };
+        Rejection::of(self.send(now, class, to, own))
+    }
+
+    /// What this host itself can take.
+    fn judge_here(&mut self, now: Instant, class: Class, way: &Way<N>) -> Verdict {
+        self.load = self.load_at(now, class);
+        match (self.settings.feedback, &mut self.targets, way) {
+            // Section VII-A: who is told upstream what to send rejects nothing but at the edge.
+            (Feedback::Hop(Law::Loss(_)) | Feedback::EndToEnd(_), _, Way { takes_feedback: true, .. })
+            | (Feedback::Hop(Law::Loss(_)), _, Way { to: Some(_), .. }) => Verdict::Accept,
+            (Feedback::EndToEnd(_), Some(targets), Way { path: Some(path), .. }) => {
+                let own = self.local.acceptance(&self.load);
+                targets.judge(now, *path, class, own, &mut self.rng)
+            }
+            _ => self.local.judge(now, class, &self.load, &mut self.rng),
+        }
+    }
+
+    /// What the next hop can take. `own`: the f of this host.
+    fn send(&mut self, now: Instant, class: Class, to: N, own: f64) -> Verdict {
+        match self.downstream.sender(now, to, &self.settings) {
+            Some(sender) => sender.judge(now, class, own, &mut self.rng),
+            None => Verdict::Accept,
+        }
+    }
+
+    /// A response came from a neighbour that was sent a request. `retry_after`: of a 503.
+    pub fn on_response(
+        &mut self,
+        now: Instant,
+        from: N,
+        status: u16,
+        retry_after: Option<Duration>,
+        notice: Option<&Notice>,
+    ) {
+        let is_unavailable = status == 503;
+        if self.is_off && !is_unavailable {
+            return;
+        }
+        if is_unavailable {
+            self.is_idle = false;
+            if let Some(known) = self.downstream.enter(now, from) {
+                known.backoff.on_503(now, retry_after, self.settings.during);
+            }
+        }
+        if let Some(sender) = self.downstream.get_mut(from).and_then(|known| known.sender.as_mut()) {
+            sender.on_response();
+        }
+        match notice {
+            Some(Notice::Hop(feedback)) => {
+                if let Some(sender) = self.downstream.sender(now, from, &self.settings) {
+                    sender.on_feedback(now, feedback, &mut self.rng);
+                }
+            }
+            Some(Notice::Target(report)) => {
+                if let Some(targets) = &mut self.targets {
+                    targets.on_report(now, from, report);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A message joined the host's queue, in which now so many wait.
+    pub fn on_enqueue(&mut self, now: Instant, class: Class, queue: usize) {
+        if !self.is_off {
+            self.backlog.on_enqueue(now, class);
+            self.on_queue(queue);
+        }
+    }
+
+    /// A message left the host's queue, to be served or because it was stale.
+    pub fn on_dequeue(&mut self, now: Instant, class: Class, queue: usize) {
+        if !self.is_off {
+            self.backlog.on_dequeue(now, class);
+            self.on_queue(queue);
+        }
+    }
+
+    fn on_queue(&mut self, queue: usize) {
+        self.load.queue = queue;
+        self.local.on_queue(queue);
+    }
+
+    /// The message at hand waited so long in the buffer of a socket, where the host cannot count. Then as much waits there
+    /// now, besides what is in the host's own queue, and is worked off in that time unless other messages say more.
+    pub fn on_waited(&mut self, now: Instant, waited: Duration) {
+        self.read_by = now + waited;
+    }
+
+    /// A message took `service` of a worker's time.
+    pub fn on_served(&mut self, class: Class, service: Duration) {
+        if self.is_off {
+            return;
+        }
+        self.backlog.on_served(class, service);
+        if let Some(receiver) = &mut self.receiver {
+            receiver.on_served(class);
+        }
+    }
+
+    /// A new request that was taken does not go on after all: it was lost on the way to the processor, or turned out to be
+    /// a copy.
+    pub fn on_lost(&mut self, now: Instant, from: Option<N>, to: Option<N>) {
+        // Who decides late has not counted it as sent yet.
+        if self.settings.reject_at == RejectAt::Arrival {
+            self.on_sent(now, to, Outcome::NotSent);
+        }
+        self.on_left(from);
+    }
+
+    /// A next hop has answered a new request, or never will. Once for each that was sent.
+    pub fn on_settled(&mut self, now: Instant, settled: &Settled<N>) {
+        self.on_sent(now, settled.to, settled.outcome);
+        if settled.is_last {
+            self.on_left(settled.from);
+        }
+    }
+
+    fn on_sent(&mut self, now: Instant, to: Option<N>, outcome: Outcome) {
+        let known = to.and_then(|to| self.downstream.get_mut(to));
+        if let Some(sender) = known.and_then(|known| known.sender.as_mut()) {
+            sender.on_settled(now, outcome);
+        }
+    }
+
+    /// A new request that was taken is no longer under way here.
+    fn on_left(&mut self, from: Option<N>) {
+        if let Some((receiver, from)) = self.receiver.as_mut().zip(from) {
+            receiver.on_confirmed(from);
+        }
+    }
+
+    /// When [`tick`](Self::tick) is wanted next, if ever.
+    pub fn deadline(&self) -> Option<Instant> {
+        let meters = [&self.local_meter, &self.receiver_meter];
+        meters.into_iter().flatten().map(Utilisation::deadline).min()
+    }
+
+    /// The laws whose period is over take in how busy the host was. `busy`: how long its workers have been busy in all
+    /// since the guard was made.
+    pub fn tick(&mut self, now: Instant, busy: Duration) {
+        if self.deadline().is_none_or(|at| now < at) {
+            return;
+        }
+        self.load = self.load_at(now, Class::NewInvite);
+        let poll = |meter: &mut Option<Utilisation>| meter.as_mut()?.poll(now, busy);
+        if let Some(utilisation) = poll(&mut self.local_meter) {
+            self.load.utilisation = utilisation;
+            self.local.on_period(&self.load);
+        }
+        if let Some((receiver, utilisation)) = self.receiver.as_mut().zip(poll(&mut self.receiver_meter)) {
+            self.load.utilisation = utilisation;
+            receiver.on_period(now, &self.load);
+        }
+    }
+
+    /// Whether responses to upstream neighbours tell anything.
+    pub fn gives_notice(&self) -> bool {
+        self.receiver.is_some() || self.targets.is_some()
+    }
+
+    /// What a response to an upstream neighbour is to tell. `path`: of the request that it answers, if calls go that way.
+    pub fn notice(&mut self, now: Instant, path: Option<Path>) -> Option<Notice> {
+        if let Some(receiver) = &self.receiver {
+            return Some(Notice::Hop(receiver.feedback()));
+        }
+        let own = self.acceptance(now);
+        let (targets, path) = self.targets.as_mut().zip(path)?;
+        Some(Notice::Target(targets.report(now, path, own)))
+    }
+
+    /// The share of new requests that the local law takes now, 0 to 1.
+    pub fn acceptance(&self, now: Instant) -> f64 {
+        self.local.acceptance(&self.load_at(now, Class::NewInvite))
+    }
+
+    /// The load as it is for a message of this class.
+    fn load_at(&self, now: Instant, class: Class) -> Load {
+        let ahead = match self.settings.triage {
+            Some(_) => self.backlog.wait_in_lane(class),
+            None => self.backlog.wait(),
+        };
+        Load { wait: ahead + self.read_by.saturating_since(now), ..self.load }
+    }
+
+    /// Messages in the host's queue.
+    pub fn waiting(&self) -> usize {
+        self.backlog.length()
+    }
+
+    /// New requests of an upstream neighbour that were taken and are neither lost nor settled.
+    pub fn under_way_from(&self, from: N) -> u32 {
+        self.receiver.as_ref().map_or(0, |receiver| receiver.under_way(from))
+    }
+
+    /// New requests for a downstream neighbour that were taken and are neither lost nor settled.
+    pub fn under_way_to(&self, to: N) -> u32 {
+        let sender = self.downstream.get(to).and_then(|known| known.sender.as_ref());
+        sender.map_or(0, Sender::under_way)
+    }
+}

@@ -1,0 +1,391 @@
+//! What a host's guard takes and refuses: each of its controllers alone, and all of them under any sequence of inputs.
+
+mod random;
+
+use base::{Instant, Rng};
+use core::time::Duration;
+use overload::end_to_end::{self, Path, Target};
+use overload::hop::{self, Law, Limit, Outcome, rate};
+use overload::local::{bang_bang, delay, occupancy};
+use overload::retry_after::{self, During};
+use overload::{
+    Class, Feedback, Guard, Local, NEIGHBOURS_MAX, Notice, RejectAt, Rejection, Scope, Settings, Settled, Way,
+};
+
+const MILLI: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const BUSY: Rejection = Rejection { status: 503, retry_after: 0 };
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+fn guard(settings: Settings) -> Guard<u32> {
+    Guard::new(at(0), settings, 1, MILLI, Rng::from_seed(1))
+}
+
+/// From a neighbour to another one, which both take part.
+fn way(from: u32, to: u32) -> Way<u32> {
+    Way { from: Some(from), takes_feedback: true, to: Some(to), path: None }
+}
+
+/// From user agents.
+fn from_agents(to: u32) -> Way<u32> {
+    Way { from: None, takes_feedback: false, to: Some(to), path: None }
+}
+
+fn hop(limit: Option<Limit>, sequence: u64) -> Notice {
+    let validity = limit.map_or(Duration::ZERO, |_| SECOND);
+    Notice::Hop(hop::Feedback { limit, validity, sequence })
+}
+
+/// How many of 1000 new requests at one moment are taken; each is answered at once.
+fn taken(guard: &mut Guard<u32>, now: Instant, way: &Way<u32>) -> usize {
+    let mut take = || {
+        let taken = guard.on_request(now, Class::NewInvite, way).is_ok();
+        if taken {
+            let settled = Settled { from: way.from, to: way.to, outcome: Outcome::Answered, is_last: true };
+            guard.on_settled(now, &settled);
+        }
+        taken
+    };
+    (0..1_000).filter(|_| take()).count()
+}
+
+fn rate() -> Settings {
+    Settings { feedback: Feedback::Hop(Law::Rate(rate::Settings::default())), ..Settings::default() }
+}
+
+fn loss() -> Settings {
+    let law = occupancy::Settings::default();
+    Settings { local: Local::Occupancy(law), feedback: Feedback::Hop(Law::Loss(law)), ..Settings::default() }
+}
+
+#[test]
+fn a_neighbour_that_asks_for_a_pause_gets_no_new_requests_until_it_is_over() {
+    // Also a host without any law heeds it.
+    let mut guard = guard(Settings::default());
+    assert!(guard.is_off() && guard.is_idle());
+    guard.on_response(at(0), 7, 503, None, None);
+    assert!(guard.is_off() && !guard.is_idle());
+    assert_eq!(
+        taken(&mut guard, at(0), &way(1, 7)),
+        1_000,
+        "a 503 without Retry-After is of one request alone"
+    );
+    guard.on_response(at(0), 7, 503, Some(SECOND * 10), None);
+    assert!(!guard.is_open(at(9_999), 7) && guard.is_open(at(9_999), 8));
+    let request = |guard: &mut Guard<u32>, class| guard.on_request(at(9_999), class, &way(1, 7));
+    assert_eq!(request(&mut guard, Class::NewInvite), Err(Rejection::NO_NEXT_HOP));
+    assert_eq!(request(&mut guard, Class::InDialog), Ok(()));
+    assert!(
+        !guard.may_send(at(9_999), Class::NewInvite, 7) && guard.may_send(at(9_999), Class::NewInvite, 8)
+    );
+    assert!(guard.may_send(at(9_999), Class::InDialog, 7));
+    assert_eq!(taken(&mut guard, at(10_000), &way(1, 7)), 1_000);
+}
+
+#[test]
+fn what_a_503_in_a_pause_means_is_a_setting() {
+    for (during, end) in [(During::Prolong, 15_000), (During::Ignore, 10_000)] {
+        let mut guard = guard(Settings { during, ..Settings::default() });
+        guard.on_response(at(0), 7, 503, Some(SECOND * 10), None);
+        guard.on_response(at(5_000), 7, 503, Some(SECOND * 10), None);
+        assert!(!guard.is_open(at(end - 1), 7) && guard.is_open(at(end), 7), "{during:?}");
+    }
+}
+
+#[test]
+fn a_full_queue_is_refused_with_the_pause_of_the_law_and_never_what_is_under_way() {
+    let watermarks = bang_bang::Settings { high: 2, low: 1 };
+    let law = retry_after::Settings { watermarks, pause: SECOND * 10 };
+    let mut guard = guard(Settings { local: Local::RetryAfter(law), ..Settings::default() });
+    for queue in 1..=3 {
+        assert_eq!(guard.on_request(at(0), Class::NewInvite, &from_agents(7)), Ok(()));
+        guard.on_enqueue(at(0), Class::NewInvite, queue);
+    }
+    assert_eq!((guard.waiting(), guard.acceptance(at(0))), (3, 0.0));
+    let busy = Err(Rejection { status: 503, retry_after: 10 });
+    for class in Class::ALL {
+        let expected = if matches!(class, Class::NewInvite | Class::NewOther) { busy } else { Ok(()) };
+        assert_eq!(guard.on_request(at(0), class, &from_agents(7)), expected, "{class:?}");
+    }
+    (0..3).rev().for_each(|queue| guard.on_dequeue(at(1), Class::NewInvite, queue));
+    assert_eq!((guard.waiting(), guard.acceptance(at(0))), (0, 1.0));
+    assert_eq!(guard.on_request(at(1), Class::NewInvite, &from_agents(7)), Ok(()));
+}
+
+#[test]
+fn who_decides_late_takes_a_request_in_and_refuses_it_when_its_turn_comes() {
+    let watermarks = bang_bang::Settings { high: 0, low: 0 };
+    let settings = Settings { local: Local::BangBang(watermarks), ..rate() };
+    let request = Class::NewInvite;
+    let mut late = guard(Settings { reject_at: RejectAt::Service, ..settings });
+    late.on_enqueue(at(0), Class::Response, 1);
+    assert_eq!(late.on_request(at(0), request, &way(1, 7)), Ok(()));
+    assert_eq!((late.under_way_from(1), late.under_way_to(7)), (1, 0), "not sent yet");
+    assert_eq!(late.on_turn(at(1), request, &way(1, 7)), Err(BUSY));
+    assert_eq!((late.under_way_from(1), late.under_way_to(7)), (0, 0));
+    let mut early = guard(settings);
+    assert_eq!(early.on_request(at(0), request, &way(1, 7)), Ok(()));
+    assert_eq!((early.under_way_from(1), early.under_way_to(7)), (1, 1));
+    early.on_enqueue(at(0), request, 1);
+    assert_eq!(early.on_request(at(0), request, &way(1, 7)), Err(BUSY));
+    assert_eq!(early.on_turn(at(1), request, &way(1, 7)), Ok(()), "what was taken is not judged again");
+    assert_eq!((early.under_way_from(1), early.under_way_to(7)), (1, 1));
+}
+
+#[test]
+fn what_is_lost_before_it_was_sent_is_under_way_no_longer() {
+    for reject_at in [RejectAt::Arrival, RejectAt::Service] {
+        let mut guard = guard(Settings { reject_at, ..rate() });
+        // One is sent.
+        guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
+        guard.on_turn(at(0), Class::NewInvite, &way(1, 7)).unwrap();
+        guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
+        guard.on_lost(at(1), Some(1), Some(7));
+        assert_eq!((guard.under_way_from(1), guard.under_way_to(7)), (1, 1), "{reject_at:?}");
+    }
+}
+
+#[test]
+fn a_request_that_is_tried_elsewhere_stays_under_way_here() {
+    let mut guard = guard(rate());
+    guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
+    let mut settled = Settled { from: Some(1), to: Some(7), outcome: Outcome::Refused, is_last: false };
+    assert!(guard.may_send(at(1), Class::NewInvite, 8));
+    guard.on_settled(at(1), &settled);
+    assert_eq!([guard.under_way_from(1), guard.under_way_to(7), guard.under_way_to(8)], [1, 0, 1]);
+    (settled.to, settled.is_last) = (Some(8), true);
+    guard.on_settled(at(2), &settled);
+    assert_eq!([guard.under_way_from(1), guard.under_way_to(8)], [0, 0]);
+}
+
+#[test]
+fn an_alternate_has_a_limit_of_its_own() {
+    let mut guard = guard(rate());
+    guard.on_response(at(0), 7, 200, None, Some(&hop(Some(Limit::Window(1.0)), 1)));
+    assert!(guard.may_send(at(0), Class::NewInvite, 7));
+    assert!(!guard.may_send(at(0), Class::NewInvite, 7) && guard.may_send(at(0), Class::NewInvite, 8));
+}
+
+#[test]
+fn each_downstream_neighbour_has_what_it_asks_for() {
+    let mut guard = guard(rate());
+    guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Loss(0.3)), 1)));
+    guard.on_response(at(0), 8, 180, None, Some(&hop(Some(Limit::Loss(0.0)), 1)));
+    // To a neighbour that says nothing, and to user agents.
+    let to_agents = Way { to: None, ..way(1, 0) };
+    assert_eq!([way(1, 9), to_agents].map(|way| taken(&mut guard, at(0), &way)), [1_000; 2]);
+    assert!(taken(&mut guard, at(0), &way(1, 7)).abs_diff(300) < 50);
+    assert_eq!(taken(&mut guard, at(999), &way(1, 8)), 0);
+    assert_eq!(taken(&mut guard, at(1_000), &way(1, 8)), 1_000, "its validity is over");
+}
+
+#[test]
+fn feedback_that_was_not_asked_for_changes_nothing() {
+    let mut guard =
+        guard(Settings { local: Local::Delay(delay::Settings::default()), ..Settings::default() });
+    guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Loss(0.0)), 1)));
+    assert_eq!(taken(&mut guard, at(0), &way(1, 7)), 1_000);
+    assert!(!guard.gives_notice() && guard.notice(at(0), None).is_none());
+}
+
+#[test]
+fn a_neighbour_that_falls_silent_is_probed_until_it_answers() {
+    let mut guard = guard(rate());
+    for _ in 0..3 {
+        guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
+        let settled = Settled { from: Some(1), to: Some(7), outcome: Outcome::Silent, is_last: true };
+        guard.on_settled(at(0), &settled);
+    }
+    assert_eq!(taken(&mut guard, at(999), &way(1, 7)), 0);
+    assert_eq!(taken(&mut guard, at(999), &way(1, 8)), 1_000, "the others are not");
+    assert_eq!(guard.on_request(at(999), Class::Closing, &way(1, 7)), Ok(()));
+    assert_eq!(taken(&mut guard, at(1_000), &way(1, 7)), 1, "one probe");
+    guard.on_response(at(1_001), 7, 100, None, None);
+    assert_eq!(taken(&mut guard, at(1_001), &way(1, 7)), 1_000);
+}
+
+#[test]
+fn at_the_edge_the_own_fraction_counts_with_that_of_the_next_hop() {
+    // Two seconds of saturation: f is 0.9 and 0.81.
+    let mut guard = guard(loss());
+    guard.tick(at(1_000), SECOND);
+    guard.tick(at(2_000), SECOND * 2);
+    assert!((guard.acceptance(at(0)) - 0.81).abs() < 1e-9);
+    let mut tell = |limit: f64, sequence| {
+        guard.on_response(at(2_000), 7, 180, None, Some(&hop(Some(Limit::Loss(limit)), sequence)));
+        let to_agents = Way { to: None, ..from_agents(0) };
+        [way(1, 7), from_agents(7), to_agents].map(|way| taken(&mut guard, at(2_000), &way))
+    };
+    for (measured, expected) in [(tell(1.0, 1), [1_000, 810, 810]), (tell(0.4, 2), [400, 400, 810])] {
+        for (measured, expected) in measured.iter().zip(expected) {
+            assert!(measured.abs_diff(expected) < 60, "{measured} of {expected}");
+        }
+    }
+}
+
+#[test]
+fn the_own_fraction_is_that_of_the_load_now() {
+    let local = Local::Delay(delay::Settings { onset: MILLI * 20, bound: MILLI * 40 });
+    let mut guard = guard(Settings { local, ..loss() });
+    guard.on_waited(at(0), MILLI * 40);
+    let to_agents = Way { to: None, ..from_agents(0) };
+    assert_eq!([to_agents, from_agents(7)].map(|way| taken(&mut guard, at(0), &way)), [0; 2]);
+    assert_eq!(taken(&mut guard, at(20), &from_agents(7)), 1_000, "half of the wait is over");
+}
+
+#[test]
+fn neighbours_are_told_the_limit_of_the_last_period_and_that_it_is_over() {
+    let mut guard = guard(loss());
+    let told = |guard: &mut Guard<u32>| match guard.notice(at(9_000), None) {
+        Some(Notice::Hop(feedback)) => feedback.limit,
+        other => panic!("{other:?}"),
+    };
+    assert!(guard.gives_notice());
+    assert_eq!(told(&mut guard), None);
+    assert_eq!(guard.deadline(), Some(at(1_000)));
+    guard.tick(at(999), SECOND);
+    assert_eq!(told(&mut guard), None, "no period is over yet");
+    guard.tick(at(1_000), SECOND);
+    assert_eq!(told(&mut guard), Some(Limit::Loss(0.9)));
+    // The host was stopped: one period of four seconds.
+    guard.tick(at(5_000), SECOND * 5);
+    assert_eq!((told(&mut guard), guard.deadline()), (Some(Limit::Loss(0.9 * 0.9)), Some(at(6_000))));
+    guard.tick(at(6_000), SECOND * 5);
+    assert_eq!(told(&mut guard), None);
+}
+
+#[test]
+fn two_periods_of_unlike_length_have_each_its_own_busy_time() {
+    let law = occupancy::Settings::default();
+    let mut guard = guard(Settings { local: Local::Occupancy(law), ..rate() });
+    // Nothing for half a second, then saturation; the receiver's period is 100 ms.
+    let mut deadlines = Vec::new();
+    while let Some(now) = guard.deadline().filter(|now| *now <= at(1_000)) {
+        deadlines.push(now.as_nanos() / 1_000_000);
+        guard.tick(now, now.saturating_since(at(500)));
+        let limit = guard.notice(now, None);
+        let is_limited = matches!(limit, Some(Notice::Hop(hop::Feedback { limit: Some(_), .. })));
+        assert_eq!(is_limited, now > at(500), "{now}");
+    }
+    assert_eq!(deadlines, [100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000]);
+    assert!(guard.acceptance(at(0)) >= 1.0, "half a second of one is below the target");
+    guard.tick(at(2_000), Duration::from_millis(1_500));
+    assert!((guard.acceptance(at(0)) - 0.9).abs() < 1e-9);
+}
+
+#[test]
+fn what_waits_in_a_socket_counts_like_what_waits_in_a_queue() {
+    let law = delay::Settings { onset: MILLI * 20, bound: MILLI * 40 };
+    let mut guard = guard(Settings { local: Local::Delay(law), ..rate() });
+    let mut after = |waited, millis, queued| {
+        (0..queued).for_each(|queue| guard.on_enqueue(at(0), Class::Response, queue + 1));
+        guard.on_waited(at(0), MILLI * waited);
+        let taken = taken(&mut guard, at(millis), &from_agents(7));
+        (0..queued).rev().for_each(|queue| guard.on_dequeue(at(0), Class::Response, queue));
+        taken
+    };
+    assert_eq!([after(20, 0, 0), after(40, 0, 0), after(20, 0, 20)], [1_000, 0, 0]);
+    assert!(after(30, 0, 0).abs_diff(500) < 60 && after(20, 0, 10).abs_diff(500) < 60);
+    // Nothing was read since, so nothing came.
+    assert_eq!(after(60, 40, 0), 1_000);
+    // The rate of the neighbours begins above a wait of 20 ms, and ends a second after it.
+    let limited = |guard: &mut Guard<u32>, millis| {
+        guard.tick(at(millis), Duration::ZERO);
+        let notice = guard.notice(at(millis), None);
+        matches!(notice, Some(Notice::Hop(hop::Feedback { limit: Some(_), .. })))
+    };
+    guard.on_waited(at(100), MILLI * 20);
+    assert!(!limited(&mut guard, 100));
+    guard.on_waited(at(200), MILLI * 21);
+    assert!(limited(&mut guard, 200));
+    assert!((300..=1_100).step_by(100).all(|millis| limited(&mut guard, millis)));
+    assert!(!limited(&mut guard, 1_200));
+}
+
+#[test]
+fn a_triage_queue_counts_only_what_is_served_before() {
+    let law = delay::Settings { onset: MILLI * 20, bound: MILLI * 40 };
+    let mut settings = Settings { local: Local::Delay(law), ..Settings::default() };
+    let taken = |settings, class| {
+        let mut guard = guard(settings);
+        (0..100).for_each(|queue| guard.on_enqueue(at(0), Class::NewInvite, queue + 1));
+        guard.on_request(at(0), class, &from_agents(7)).is_ok()
+    };
+    assert!(!taken(settings, Class::NewInvite) && !taken(settings, Class::Priority));
+    settings.triage = Some(overload::Triage::default());
+    assert!(!taken(settings, Class::NewInvite) && taken(settings, Class::Priority));
+}
+
+#[test]
+fn a_scope_of_all_requests_limits_those_in_dialogs_last() {
+    let passes = |scope, class| {
+        let mut guard = guard(Settings { scope, ..rate() });
+        guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Rate(0.0)), 1)));
+        guard.on_request(at(0), class, &way(1, 7)).is_ok()
+    };
+    assert!(passes(Scope::NewRequests, Class::InDialog) && !passes(Scope::NewRequests, Class::NewInvite));
+    for class in Class::ALL {
+        let tier = class.tier();
+        assert_eq!(passes(Scope::AllRequests, class), tier == overload::Tier::Never, "{class:?}");
+    }
+}
+
+#[test]
+fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
+    let law = occupancy::Settings::default();
+    let feedback = Feedback::EndToEnd(end_to_end::Settings::default());
+    let settings = Settings { local: Local::Occupancy(law), feedback, ..Settings::default() };
+    let [mut ingress, mut core, mut target] = [0; 3].map(|_| guard(settings));
+    // The target has nine tenths, the core all.
+    target.tick(at(1_000), SECOND);
+    let path = |hops| Path { target: Target(5), hops };
+    let notice = target.notice(at(1_000), Some(path(0)));
+    core.on_response(at(1_001), 3, 200, None, notice.as_ref());
+    let notice = core.notice(at(1_001), Some(path(1)));
+    ingress.on_response(at(1_002), 2, 200, None, notice.as_ref());
+    let now = at(1_002);
+    let to = |guard: &mut Guard<u32>, way: Way<u32>, path| taken(guard, now, &Way { path, ..way });
+    assert!(to(&mut ingress, from_agents(2), Some(path(2))).abs_diff(900) < 50);
+    let other = Path { target: Target(6), hops: 2 };
+    assert_eq!(to(&mut ingress, from_agents(2), Some(other)), 1_000);
+    assert_eq!(to(&mut core, way(1, 3), Some(path(1))), 1_000, "further in, what comes is taken");
+    // Where the way is not known, the own law is left; and a response to it tells nothing.
+    assert!(to(&mut target, from_agents(9), None).abs_diff(900) < 50);
+    assert_eq!((target.gives_notice(), target.notice(now, None)), (true, None));
+}
+
+#[test]
+fn a_host_that_died_knows_nothing_and_its_periods_go_on() {
+    let mut guard = guard(Settings { local: loss().local, ..rate() });
+    guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
+    guard.on_enqueue(at(0), Class::NewInvite, 1);
+    guard.on_waited(at(0), SECOND * 100);
+    guard.on_response(at(0), 7, 503, Some(SECOND * 100), Some(&hop(Some(Limit::Rate(0.0)), 1)));
+    guard.tick(at(1_050), SECOND);
+    assert!(guard.acceptance(at(0)) < 1.0);
+    guard.forget();
+    assert_eq!([guard.under_way_from(1), guard.under_way_to(7), guard.waiting() as u32], [0; 3]);
+    assert_eq!((guard.acceptance(at(0)), guard.deadline()), (1.0, Some(at(1_150))));
+    assert_eq!(taken(&mut guard, at(1_051), &way(1, 7)), 1_000);
+    guard.tick(at(1_150), SECOND);
+    assert!(matches!(guard.notice(at(1_150), None), Some(Notice::Hop(hop::Feedback { limit: None, .. }))));
+}
+
+#[test]
+fn neighbours_beyond_the_bound_have_no_share() {
+    let mut guard = guard(rate());
+    let neighbours = NEIGHBOURS_MAX as u32 + 1;
+    for from in 0..neighbours {
+        guard.on_request(at(0), Class::NewInvite, &Way { to: None, ..way(from, 0) }).unwrap();
+    }
+    assert_eq!([neighbours - 2, neighbours - 1].map(|from| guard.under_way_from(from)), [1, 0]);
+    // Who is known stays known, and the others get its place when it has gone.
+    guard.on_request(at(1), Class::NewInvite, &Way { to: None, ..way(0, 0) }).unwrap();
+    assert_eq!(guard.under_way_from(0), 2);
+    guard.tick(at(11_000), Duration::ZERO);
+    guard.on_request(at(11_000), Class::NewInvite, &Way { to: None, ..way(neighbours, 0) }).unwrap();
+    assert_eq!([0, neighbours].map(|from| guard.under_way_from(from)), [0, 1]);
+}

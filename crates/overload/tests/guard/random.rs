@@ -1,0 +1,315 @@
+//! Any inputs in any order: what is under way adds up, and nothing that has happened refuses anything for ever.
+
+use base::{Instant, Rng};
+use core::time::Duration;
+use overload::end_to_end::{self, Path, Report, Target};
+use overload::hop::{self, Law, Limit, Outcome, rate, window};
+use overload::local::{bang_bang, delay, occupancy};
+use overload::retry_after;
+use overload::{Class, Feedback, Guard, Local, Notice, RejectAt, Scope, Settings, Settled, Triage, Way};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Upstream and downstream neighbours are numbered alike: one host may be both.
+const NEIGHBOURS: u8 = 4;
+const QUEUE_MAX: usize = 8;
+const WORKERS: u32 = 2;
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+enum Input {
+    /// A request comes.
+    Request(Class, Way<u8>),
+    /// The first message in the queue has its turn, or is stale.
+    Turn { stale: bool },
+    /// One of the requests that were sent is answered; where it was not taken, another neighbour may be tried.
+    Settle { which: usize, outcome: Outcome, alternate: Option<u8> },
+    /// A response brings a Retry-After in seconds or a notice.
+    Response { from: u8, status: u16, retry_after: Option<u64>, notice: Option<Notice> },
+    /// A message has waited for so many milliseconds in the buffer of a socket.
+    Waited(u64),
+    /// So many milliseconds pass, this share of them busy.
+    Pass { millis: u64, busy: f64 },
+    /// The host dies, and is back at once.
+    Die,
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let watermarks = bang_bang::Settings { high: 5, low: 2 };
+    let pause = Duration::from_secs(10);
+    let law = occupancy::Settings::default();
+    let local = select(vec![
+        Local::None,
+        Local::BangBang(watermarks),
+        Local::RetryAfter(retry_after::Settings { watermarks, pause }),
+        Local::Occupancy(law),
+        Local::Delay(delay::Settings::default()),
+    ]);
+    let feedback = select(vec![
+        Feedback::None,
+        Feedback::Hop(Law::Loss(law)),
+        Feedback::Hop(Law::Rate(rate::Settings::default())),
+        Feedback::Hop(Law::Window(window::Settings::default())),
+        Feedback::EndToEnd(end_to_end::Settings::default()),
+    ]);
+    let scope = select(vec![Scope::NewRequests, Scope::AllRequests]);
+    let reject_at = select(vec![RejectAt::Arrival, RejectAt::Service]);
+    (local, feedback, scope, reject_at, any::<bool>()).prop_map(
+        |(local, feedback, scope, reject_at, triage)| Settings {
+            local,
+            feedback,
+            scope,
+            reject_at,
+            triage: triage.then(Triage::default),
+            ..Settings::default()
+        },
+    )
+}
+
+fn path() -> impl Strategy<Value = Path> {
+    (0..2_u32, 0..3_u8).prop_map(|(target, hops)| Path { target: Target(target), hops })
+}
+
+fn way() -> impl Strategy<Value = Way<u8>> {
+    let neighbour = || proptest::option::weighted(0.8, 0..NEIGHBOURS);
+    (neighbour(), any::<bool>(), neighbour(), proptest::option::of(path())).prop_map(
+        |(from, takes_feedback, to, path)| Way {
+            from,
+            takes_feedback: takes_feedback && from.is_some(),
+            to,
+            path,
+        },
+    )
+}
+
+fn notice() -> impl Strategy<Value = Notice> {
+    let limit = prop_oneof![
+        Just(None),
+        (0.0..1.0).prop_map(|fraction| Some(Limit::Loss(fraction))),
+        (0.0..50.0).prop_map(|rate| Some(Limit::Rate(rate))),
+        (0.0..5.0).prop_map(|window| Some(Limit::Window(window))),
+    ];
+    let feedback = (limit, 0..30_000_u64, any::<u64>()).prop_map(|(limit, validity, sequence)| {
+        Notice::Hop(hop::Feedback { limit, validity: Duration::from_millis(validity), sequence })
+    });
+    let report = (path(), 0.0..1.0, any::<u64>())
+        .prop_map(|(path, acceptance, sequence)| Notice::Target(Report { path, acceptance, sequence }));
+    prop_oneof![3 => feedback, 1 => report]
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    let outcome = select(vec![Outcome::Answered, Outcome::Refused, Outcome::Silent, Outcome::NotSent]);
+    let settle = (any::<usize>(), outcome, proptest::option::weighted(0.3, 0..NEIGHBOURS))
+        .prop_map(|(which, outcome, alternate)| Input::Settle { which, outcome, alternate });
+    let response = (
+        0..NEIGHBOURS,
+        select(vec![100, 180, 200, 486, 503]),
+        proptest::option::weighted(0.2, 0..60_u64),
+        proptest::option::of(notice()),
+    )
+        .prop_map(|(from, status, retry_after, notice)| Input::Response {
+            from,
+            status,
+            retry_after,
+            notice,
+        });
+    let class = select(Class::ALL[2..].to_vec());
+    let invite = select(vec![Class::NewInvite]);
+    prop_oneof![
+        8 => (invite, way()).prop_map(|(class, way)| Input::Request(class, way)),
+        2 => (class, way()).prop_map(|(class, way)| Input::Request(class, way)),
+        8 => proptest::bool::weighted(0.1).prop_map(|stale| Input::Turn { stale }),
+        6 => settle,
+        4 => response,
+        2 => (0..500_u64).prop_map(Input::Waited),
+        6 => (1..40_u64, 0.0..1.0).prop_map(|(millis, busy)| Input::Pass { millis, busy }),
+    ]
+}
+
+/// A host with a queue, that does as its guard says.
+struct Host {
+    now: Instant,
+    busy: Duration,
+    guard: Guard<u8>,
+    queue: Vec<(Class, Way<u8>)>,
+    /// New requests that were sent and not answered.
+    sent: Vec<Way<u8>>,
+}
+
+impl Host {
+    fn new(settings: Settings) -> Self {
+        let guard = Guard::new(Instant::ZERO, settings, WORKERS, Duration::from_millis(1), Rng::from_seed(1));
+        Self { now: Instant::ZERO, busy: Duration::ZERO, guard, queue: Vec::new(), sent: Vec::new() }
+    }
+
+    /// Whether it is taken, as far as can be said on arrival.
+    fn request(&mut self, class: Class, way: Way<u8>) -> bool {
+        if self.guard.on_request(self.now, class, &way).is_err() {
+            return false;
+        }
+        if self.queue.len() < QUEUE_MAX {
+            self.queue.push((class, way));
+            self.guard.on_enqueue(self.now, class, self.queue.len());
+        } else if class.is_new() {
+            self.guard.on_lost(self.now, way.from, way.to);
+        }
+        true
+    }
+
+    /// Whether it is sent on.
+    fn turn(&mut self, stale: bool) -> bool {
+        if self.queue.is_empty() {
+            return false;
+        }
+        let (class, way) = self.queue.remove(0);
+        self.guard.on_dequeue(self.now, class, self.queue.len());
+        if stale {
+            if class.is_new() {
+                self.guard.on_lost(self.now, way.from, way.to);
+            }
+            return false;
+        }
+        let sent = self.guard.on_turn(self.now, class, &way).is_ok();
+        self.guard.on_served(class, Duration::from_millis(2));
+        if sent && class.is_new() {
+            self.sent.push(way);
+        }
+        sent
+    }
+
+    fn settle(&mut self, which: usize, outcome: Outcome, alternate: Option<u8>) {
+        if self.sent.is_empty() {
+            return;
+        }
+        let mut way = self.sent.swap_remove(which % self.sent.len());
+        let alternate = alternate.filter(|_| way.to.is_some() && outcome != Outcome::Answered);
+        let alternate = alternate.filter(|other| self.guard.may_send(self.now, Class::NewInvite, *other));
+        let is_last = alternate.is_none();
+        self.guard.on_settled(self.now, &Settled { from: way.from, to: way.to, outcome, is_last });
+        if !is_last {
+            way.to = alternate;
+            self.sent.push(way);
+        }
+    }
+
+    fn pass(&mut self, length: Duration, busy: f64) {
+        let end = self.now + length;
+        while let Some(deadline) = self.guard.deadline().filter(|deadline| *deadline <= end) {
+            self.busy += ((deadline - self.now) * WORKERS).mul_f64(busy);
+            self.now = deadline;
+            self.guard.tick(self.now, self.busy);
+            assert!(self.guard.deadline() > Some(self.now), "time goes on");
+        }
+        self.busy += ((end - self.now) * WORKERS).mul_f64(busy);
+        self.now = end;
+    }
+
+    fn input(&mut self, input: &Input) {
+        match input {
+            Input::Request(class, way) => drop(self.request(*class, *way)),
+            Input::Turn { stale } => drop(self.turn(*stale)),
+            Input::Settle { which, outcome, alternate } => self.settle(*which, *outcome, *alternate),
+            Input::Response { from, status, retry_after, notice } => {
+                let retry_after = retry_after.map(Duration::from_secs);
+                self.guard.on_response(self.now, *from, *status, retry_after, notice.as_ref());
+            }
+            Input::Waited(millis) => self.guard.on_waited(self.now, Duration::from_millis(*millis)),
+            Input::Pass { millis, busy } => self.pass(Duration::from_millis(*millis), *busy),
+            Input::Die => {
+                self.guard.forget();
+                self.queue.clear();
+                self.sent.clear();
+            }
+        }
+    }
+
+    /// What the guard counts is what there is.
+    fn audit(&self) {
+        let Settings { reject_at, feedback, .. } = *self.guard.settings();
+        let is_hop = matches!(feedback, Feedback::Hop(_));
+        let waiting = || self.queue.iter().filter(|(class, _)| class.is_new()).map(|(_, way)| way);
+        let sent_early = waiting().filter(|_| reject_at == RejectAt::Arrival);
+        let sent: Vec<_> = self.sent.iter().chain(sent_early).collect();
+        let taken: Vec<_> = self.sent.iter().chain(waiting()).collect();
+        for neighbour in (0..NEIGHBOURS).map(Some) {
+            let count = |ways: &[&Way<u8>], of: fn(&Way<u8>) -> Option<u8>| {
+                ways.iter().filter(|way| is_hop && of(way) == neighbour).count() as u32
+            };
+            let neighbour = neighbour.expect("one of them");
+            assert_eq!(
+                self.guard.under_way_from(neighbour),
+                count(&taken, |way| way.from),
+                "from {neighbour}"
+            );
+            assert_eq!(self.guard.under_way_to(neighbour), count(&sent, |way| way.to), "to {neighbour}");
+        }
+        assert_eq!(self.guard.waiting(), if self.guard.is_off() { 0 } else { self.queue.len() });
+    }
+
+    /// Everything that is under way comes to an end.
+    fn drain(&mut self) {
+        while !self.queue.is_empty() {
+            self.turn(false);
+        }
+        while !self.sent.is_empty() {
+            self.settle(0, Outcome::Answered, None);
+        }
+        self.audit();
+    }
+
+    /// Whether a request is taken and sent; it is answered at once, without a word of load.
+    fn completes(&mut self, class: Class, way: Way<u8>) -> bool {
+        let is_sent = self.request(class, way) && self.turn(false);
+        if let Some(to) = way.to.filter(|_| is_sent) {
+            self.guard.on_response(self.now, to, 200, None, None);
+        }
+        if is_sent && class.is_new() {
+            self.settle(0, Outcome::Answered, None);
+        }
+        is_sent
+    }
+}
+
+/// Longer than any pause, validity, period or probe here.
+const QUIET: Duration = Duration::from_mins(2);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 512 } else { 4096 }))]
+
+    /// The inputs take less than the ten seconds after which a silent neighbour is forgotten.
+    #[test]
+    fn what_is_taken_is_under_way_until_it_is_lost_or_settled(
+        settings in settings(),
+        inputs in prop::collection::vec(prop_oneof![60 => input(), 1 => Just(Input::Die)], 1..240),
+    ) {
+        let mut host = Host::new(settings);
+        for input in &inputs {
+            host.input(input);
+            host.audit();
+        }
+    }
+
+    #[test]
+    fn after_quiet_time_everything_is_taken_again(
+        settings in settings(),
+        inputs in prop::collection::vec(input(), 1..240),
+        ways in prop::collection::vec(way(), 1..20),
+    ) {
+        let mut host = Host::new(settings);
+        for input in &inputs {
+            host.input(input);
+        }
+        host.drain();
+        host.pass(QUIET, 0.0);
+        for way in ways {
+            for class in &Class::ALL[2..] {
+                prop_assert!(host.completes(*class, way), "{class:?} {way:?}");
+            }
+            host.pass(Duration::from_millis(50), 0.05);
+        }
+        if let Some(Notice::Hop(feedback)) = host.guard.notice(host.now, None) {
+            prop_assert_eq!(feedback.limit, None);
+        }
+        host.audit();
+    }
+}
