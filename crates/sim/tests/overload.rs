@@ -1,8 +1,7 @@
 //! Overload control between typed messages: what hosts count, and what they forget.
 
-use config::scenario::{
-    Costs, Fault, Feedback, Group, Local, RejectAt, Run, Scenario, Step, Stream, Timers, What,
-};
+use config::scenario::{Costs, Fault, Feedback, Group, Local, Run, Scenario, Step, Stream, Timers, What};
+use overload::RejectAt;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);

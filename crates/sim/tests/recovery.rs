@@ -2,10 +2,9 @@
 //! that had none.
 
 use base::{Instant, Rng};
-use config::scenario::{
-    Costs, Feedback, Group, Local, RejectAt, Run, Scenario, Spread, Step, Stream, Timers,
-};
+use config::scenario::{Costs, Feedback, Group, Local, Run, Scenario, Spread, Step, Stream, Timers};
 use core::time::Duration;
+use overload::RejectAt;
 use rand::Rng as _;
 use sim::stats::sweep;
 

@@ -20,12 +20,14 @@
 mod check;
 mod names;
 mod outlook;
+mod overload;
 mod raw;
 mod reference;
 mod typed;
 
 use std::path::Path;
 
+pub use self::overload::{Feedback, Local, Overload};
 pub use crate::change::Value;
 pub use outlook::Outlook;
 pub use reference::reference;

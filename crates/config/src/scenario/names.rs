@@ -1,8 +1,11 @@
 //! Names that choices have in a scenario.
 
 use super::raw::{Arrivals, ServiceName};
-use super::typed::{DuringPause, Feedback, Local, RejectAt, Select, Transport};
+use super::typed::{Select, Transport};
+use super::{Feedback, Local};
 use crate::kind::Names;
+use ::overload::RejectAt;
+use ::overload::retry_after::During;
 
 /// A role as the file names it. A balancer's policy comes from another key.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +48,7 @@ impl Names for Feedback {
     ];
 }
 
-impl Names for DuringPause {
+impl Names for During {
     const NAMES: &'static [(&'static str, Self)] = &[("prolong", Self::Prolong), ("ignore", Self::Ignore)];
 }
 

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use ::overload::RejectAt;
+use ::overload::retry_after::During;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names::RoleName;
-use super::typed::{DuringPause, Feedback, Local, RejectAt, Select, Transport};
+use super::typed::{Select, Transport};
+use super::{Feedback, Local};
 use crate::kind::{
     CallRate, Capacity, Choice, Count, DAY, Fine, Flag, HOUR, HostName, MINUTE, PolicyName, Ratio, SECOND,
     Seed, Share, Time, Times, Title,
@@ -193,7 +196,7 @@ pub(super) struct RawOverload {
     pub(super) retry_after: Option<Setting<Time<SECOND, HOUR>>>,
     /// What a 503 with Retry-After means that comes while this host spares its sender already: the pause lasts until the later
     /// end (`prolong`), or nothing new (`ignore`).
-    pub(super) during_pause: Setting<Choice<DuringPause>>,
+    pub(super) during_pause: Setting<Choice<During>>,
     /// Of `bang-bang`: share of the buffer in use above which every new INVITE is rejected.
     pub(super) high: Setting<Share<10, 1000>>,
     /// Of `bang-bang`: share of the buffer in use below which none is any more.

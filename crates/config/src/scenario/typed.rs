@@ -1,5 +1,6 @@
 //! A checked scenario: hosts, the calls between them, what they cost and what goes wrong.
 
+use super::Overload;
 use crate::Policy;
 use std::time::Duration;
 
@@ -167,6 +168,9 @@ pub struct Group {
     pub background: f64,
 }
 
+/// Messages that may wait at a host (Overload paper, section IV-A).
+pub(super) const BUFFER: u32 = 1_000;
+
 impl Group {
     /// A group of proxies with everything else as it is by default.
     pub fn proxies(name: &str, count: u16, capacity: f64) -> Self {
@@ -176,7 +180,7 @@ impl Group {
             role: Role::Proxy,
             capacities: vec![capacity; usize::from(count)],
             workers: 1,
-            buffer: 1_000,
+            buffer: BUFFER,
             select: Select::Random,
             transport: Transport::Udp,
             overload: Overload::default(),
@@ -230,128 +234,6 @@ pub enum Transport {
     Udp,
     /// Reliable.
     Tcp,
-}
-
-/// `[host.<name>.overload]`
-#[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "keys of the file that are true or false")]
-pub struct Overload {
-    /// The law by which a host admits new INVITEs.
-    pub local: Local,
-    /// What is told upstream.
-    pub feedback: Feedback,
-    /// When the decision falls.
-    pub reject: RejectAt,
-    /// Whether requests that wait for an early rejection take room in the buffer, and are dropped when it is full.
-    pub buffer_rejections: bool,
-    /// Whether a rejection leaves a transaction behind.
-    pub stateful: bool,
-    /// Whether a request that got 503 is tried at an alternate host.
-    pub retry: bool,
-    /// Retry-After of a 503; `None` = none.
-    pub retry_after: Option<Duration>,
-    /// What a 503 with Retry-After means that comes during a pause.
-    pub during_pause: DuringPause,
-    /// Shares of the buffer above which bang-bang rejects, and below which it no longer does.
-    pub watermarks: (f64, f64),
-    /// The constants of the occupancy algorithm.
-    pub occupancy: Occupancy,
-    /// Expected wait from which on the delay law takes nothing; from half of it on it takes less than everything.
-    pub wait: Duration,
-    /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
-    pub triage: bool,
-}
-
-/// The constants of equations 1 and 2 of the Overload paper.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Occupancy {
-    /// Utilisation aimed at.
-    pub target: f64,
-    /// Least probability of acceptance.
-    pub acceptance_min: f64,
-    /// Largest increase from one period to the next.
-    pub increase_max: f64,
-    /// Length of a period.
-    pub period: Duration,
-    /// Weight of the newest utilisation in a moving average; 1 is no smoothing.
-    pub smoothing: f64,
-}
-
-impl Default for Occupancy {
-    fn default() -> Self {
-        Self {
-            target: 0.9,
-            acceptance_min: 0.02,
-            increase_max: 5.0,
-            period: Duration::from_secs(1),
-            smoothing: 1.0,
-        }
-    }
-}
-
-impl Default for Overload {
-    fn default() -> Self {
-        Self {
-            local: Local::None,
-            feedback: Feedback::None,
-            reject: RejectAt::Arrival,
-            buffer_rejections: false,
-            stateful: false,
-            retry: false,
-            retry_after: None,
-            during_pause: DuringPause::Prolong,
-            watermarks: (0.8, 0.6),
-            occupancy: Occupancy::default(),
-            wait: Duration::from_micros(62_500),
-            triage: false,
-        }
-    }
-}
-
-/// A law of local overload control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Local {
-    /// Everything is admitted; a full buffer drops.
-    None,
-    /// Bang-bang on the queue length (Overload paper, section VI-B).
-    BangBang,
-    /// Occupancy (section VI-B, equations 1 and 2).
-    Occupancy,
-    /// Expected wait.
-    Delay,
-}
-
-/// What a host tells the one upstream, which then rejects in its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feedback {
-    /// Nothing.
-    None,
-    /// Acceptance probability, hop by hop (section VII-A).
-    HopByHop,
-    /// Acceptance probability, the least along the way to each target (section VII-A).
-    EndToEnd,
-    /// A rate (RFC 7415).
-    Rate,
-    /// A window of INVITEs in progress (RFC 6357).
-    Window,
-}
-
-/// What a 503 with Retry-After means to a host that spares its sender already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DuringPause {
-    /// It prolongs the pause (RFC 3261 §21.5.4).
-    Prolong,
-    /// Nothing (Overload paper, section III-A).
-    Ignore,
-}
-
-/// When a request is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RejectAt {
-    /// Before it waits ("early").
-    Arrival,
-    /// When its turn comes ("late").
-    Service,
 }
 
 /// Pauses of a host.

@@ -4,7 +4,8 @@ use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, note}
 use super::topology::core;
 use super::{Effort, Entry, Options, Progress};
 use crate::report::{Axis, Claim, Figure, Plot, Series, Verdict};
-use config::scenario::{Local, RejectAt, Scenario, Service};
+use config::scenario::{Local, Scenario, Service};
+use overload::RejectAt;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -5,8 +5,10 @@ use super::{Entry, Options, Progress, series};
 use crate::model::{self, Results};
 use crate::report::{Axis, Claim, Figure, Series, Style};
 use crate::stats::sweep;
-use config::scenario::{DuringPause, Group, Local, RejectAt};
+use config::scenario::{Group, Local};
 use core::time::Duration;
+use overload::RejectAt;
+use overload::retry_after::During;
 
 /// Goodput and utilisation over time where overloaded servers answer 503 with Retry-After.
 pub(super) const OVERLOAD_9: Entry = Entry {
@@ -49,7 +51,7 @@ fn simulate(times: Times, pause: Duration, seed: u64) -> Results {
         let overload = &mut group.overload;
         overload.local = Local::BangBang;
         overload.retry_after = Some(pause);
-        overload.during_pause = DuringPause::Ignore;
+        overload.during_pause = During::Ignore;
         overload.retry = true;
         overload.reject = RejectAt::Service;
         overload.stateful = true;

@@ -1,7 +1,7 @@
 //! A host: a processor with its queue, and what runs on it.
 
 use super::agents::{Agents, Alarm};
-use super::control::{class_of, guard, on_response};
+use super::control::{class_of, on_response};
 use super::measure::HostResults;
 use super::message::{HostId, Letter, Message, Start};
 use super::prices::Prices;
@@ -10,7 +10,7 @@ use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spre
 use base::{Instant, Ledger, Operation, Slab};
 use config::scenario::{Group, Scenario};
 use core::time::Duration;
-use overload::{Class, Fate, Notice, Rejection};
+use overload::{Class, Fate, Guard, Notice, Rejection};
 use proxy::Fire;
 use wire::Method;
 
@@ -129,7 +129,8 @@ impl Host {
             spread,
             background: group.background,
         };
-        let guard = guard(group, costs.message.div_f64(capacity), rng.fork("control"));
+        let mean = costs.message.div_f64(capacity);
+        let guard = Guard::new(Instant::ZERO, group.guard(), group.workers.into(), mean, rng.fork("control"));
         let lanes = Lanes {
             rules: guard.settings().triage,
             buffers_rejections: group.overload.buffer_rejections,

@@ -4,9 +4,11 @@ use crate::kind::Kind;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::RawOverload;
-use crate::scenario::typed::{Feedback, Local, Occupancy, Overload, RejectAt};
+use crate::scenario::{Feedback, Local, Overload};
 use crate::setting::Setting;
 use crate::structure::join;
+use ::overload::RejectAt;
+use ::overload::local::occupancy;
 
 /// `None` when something is wrong.
 pub(super) fn check(
@@ -87,7 +89,7 @@ fn watermarks(raw: &RawOverload, report: &mut Report<'_>) -> Option<(f64, f64)> 
     Some((high, low))
 }
 
-fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<Occupancy> {
+fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<occupancy::Settings> {
     let target = report.read(&raw.target);
     let acceptance_min = report.read(&raw.acceptance_min);
     let increase_max = report.read(&raw.increase_max);
@@ -97,12 +99,12 @@ fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<Occupancy> {
         report
             .conflict(&raw.increase_max, "expected more than 1: otherwise the probability never rises again");
     }
-    Some(Occupancy {
+    Some(occupancy::Settings {
         target: target?,
         acceptance_min: acceptance_min?,
         increase_max: increase_max?,
         period: period?,
-        smoothing: smoothing?,
+        weight: smoothing?,
     })
 }
 

@@ -1,0 +1,133 @@
+//! Overload control of a host: what the scenario says of it, and what that is to its guard.
+
+use super::typed::{BUFFER, Group};
+use ::overload::hop::{Law, rate, window};
+use ::overload::local::{bang_bang, delay, occupancy};
+use ::overload::retry_after::{self, During};
+use ::overload::{RejectAt, RejectState, Settings, Triage, end_to_end};
+use std::time::Duration;
+
+/// `[host.<name>.overload]`
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "keys of the file that are true or false")]
+pub struct Overload {
+    /// The law by which a host admits new INVITEs.
+    pub local: Local,
+    /// What is told upstream.
+    pub feedback: Feedback,
+    /// When the decision falls.
+    pub reject: RejectAt,
+    /// Whether requests that wait for an early rejection take room in the buffer, and are dropped when it is full.
+    pub buffer_rejections: bool,
+    /// Whether a rejection leaves a transaction behind.
+    pub stateful: bool,
+    /// Whether a request that got 503 is tried at an alternate host.
+    pub retry: bool,
+    /// Retry-After of a 503; `None` = none.
+    pub retry_after: Option<Duration>,
+    /// What a 503 with Retry-After means that comes during a pause.
+    pub during_pause: During,
+    /// Shares of the buffer above which bang-bang rejects, and below which it no longer does.
+    pub watermarks: (f64, f64),
+    /// The constants of the occupancy algorithm.
+    pub occupancy: occupancy::Settings,
+    /// Expected wait from which on the delay law takes nothing; from half of it on it takes less than everything.
+    pub wait: Duration,
+    /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
+    pub triage: bool,
+}
+
+impl Default for Overload {
+    fn default() -> Self {
+        // Those of the paper are of its buffer.
+        let bang_bang::Settings { high, low } = bang_bang::Settings::default();
+        let watermarks = (high as f64 / f64::from(BUFFER), low as f64 / f64::from(BUFFER));
+        Self {
+            local: Local::None,
+            feedback: Feedback::None,
+            reject: RejectAt::default(),
+            buffer_rejections: false,
+            stateful: false,
+            retry: false,
+            retry_after: None,
+            during_pause: During::default(),
+            watermarks,
+            occupancy: occupancy::Settings::default(),
+            wait: delay::Settings::default().bound,
+            triage: false,
+        }
+    }
+}
+
+/// A law of local overload control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Local {
+    /// Everything is admitted; a full buffer drops.
+    None,
+    /// Bang-bang on the queue length (Overload paper, section VI-B).
+    BangBang,
+    /// Occupancy (section VI-B, equations 1 and 2).
+    Occupancy,
+    /// Expected wait.
+    Delay,
+}
+
+/// What a host tells the one upstream, which then rejects in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feedback {
+    /// Nothing.
+    None,
+    /// Acceptance probability, hop by hop (section VII-A).
+    HopByHop,
+    /// Acceptance probability, the least along the way to each target (section VII-A).
+    EndToEnd,
+    /// A rate (RFC 7415).
+    Rate,
+    /// A window of INVITEs in progress (RFC 6357).
+    Window,
+}
+
+impl Group {
+    /// The settings of the guard of each of its hosts.
+    pub fn guard(&self) -> Settings {
+        let Overload { occupancy, during_pause, triage, stateful, retry, .. } = self.overload;
+        Settings {
+            local: self.local(),
+            feedback: match self.overload.feedback {
+                Feedback::None => ::overload::Feedback::None,
+                Feedback::HopByHop => ::overload::Feedback::Hop(Law::Loss(occupancy)),
+                Feedback::EndToEnd => ::overload::Feedback::EndToEnd(end_to_end::Settings::default()),
+                Feedback::Rate => ::overload::Feedback::Hop(Law::Rate(rate::Settings::default())),
+                Feedback::Window => ::overload::Feedback::Hop(Law::Window(window::Settings::default())),
+            },
+            reject_at: self.overload.reject,
+            reject_state: if stateful { RejectState::Stateful } else { RejectState::Stateless },
+            alternate: retry,
+            during: during_pause,
+            triage: triage.then(Triage::default),
+            ..Settings::default()
+        }
+    }
+
+    fn local(&self) -> ::overload::Local {
+        let Overload { local, retry_after, occupancy, wait, .. } = self.overload;
+        match (local, retry_after) {
+            (Local::None, _) => ::overload::Local::None,
+            (Local::BangBang, Some(pause)) => {
+                let watermarks = self.watermarks();
+                ::overload::Local::RetryAfter(retry_after::Settings { pause, watermarks })
+            }
+            (Local::BangBang, None) => ::overload::Local::BangBang(self.watermarks()),
+            (Local::Occupancy, _) => ::overload::Local::Occupancy(occupancy),
+            (Local::Delay, _) => ::overload::Local::Delay(delay::Settings { onset: wait / 2, bound: wait }),
+        }
+    }
+
+    fn watermarks(&self) -> bang_bang::Settings {
+        let (high, low) = self.overload.watermarks;
+        let buffer = f64::from(self.buffer);
+        let [high, low] = [high, low].map(|share| (share * buffer).round() as usize);
+        // A full buffer is above the one, an empty one below the other.
+        bang_bang::Settings { high: high.min(buffer as usize - 1), low: low.max(1) }
+    }
+}
