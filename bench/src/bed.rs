@@ -3,10 +3,10 @@
 use anyhow::{Context, Result, ensure};
 use balance::policy::Tlwl;
 use balance::{Balancer, Cluster, HealthSettings, Member};
-use base::{Instant, Ledger, Outbox};
+use base::{Flow, Instant, Ledger, Outbox, Transport};
 use node::{
-    Event, Input, Key, Listener, NodeAddress, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings,
-    Shard, Tokens, Topology, node_id,
+    Event, Input, Key, Listener, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings, Shard, Tokens,
+    Topology, node_id,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -63,22 +63,22 @@ const fn local(port: u16) -> SocketAddr {
 }
 
 fn topology() -> Topology {
-    Topology::new(vec![Listener::new(ELEMENT)], Vec::new())
+    Topology::new(vec![Listener::udp(ELEMENT)], Vec::new())
 }
 
 fn tokens() -> Tokens {
     Tokens::new(Key([7; 16]), &[], Duration::from_hours(24))
 }
 
-fn nodes() -> impl Iterator<Item = NodeAddress> + Clone {
-    (1..=NODES).map(|n| NodeAddress { address: SocketAddr::from(([127, 0, 1, n as u8], 5080)), listener: 0 })
+fn nodes() -> impl Iterator<Item = Flow> + Clone {
+    (1..=NODES).map(|n| Flow::udp(0, SocketAddr::from(([127, 0, 1, n as u8], 5080))))
 }
 
 /// A shard of the balancer with four members, policy `tlwl`.
 pub fn balancer() -> Shard {
     let settings = HealthSettings { fall: 1, slow_start: Duration::ZERO, ..HealthSettings::default() };
     let mut cluster = Cluster::new(settings);
-    let member = |node: NodeAddress| Member { id: node_id(node.address), capacity: 1.0, max_calls: 0 };
+    let member = |node: Flow| Member { id: node_id(Transport::Udp, node.peer), capacity: 1.0, max_calls: 0 };
     cluster.set_members(Instant::ZERO, &nodes().map(member).collect::<Vec<_>>());
     let mut topology = topology();
     nodes().for_each(|node| {
@@ -122,13 +122,13 @@ impl<E: Element> Bed<E> {
     /// Nothing came of it.
     pub fn pass(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<SocketAddr> {
         self.out.clear();
-        let input = Input::Datagram { listener: 0, from, bytes };
+        let input = Input::Message { flow: Flow::udp(0, from), bytes };
         self.element.handle(self.now, input, &mut self.out);
         let sent = self.out.transmits().last();
         let sent = sent.with_context(|| format!("nothing came of {}", String::from_utf8_lossy(bytes)))?;
         self.last.clear();
-        self.last.extend_from_slice(self.out.datagram(sent));
-        Ok(sent.to)
+        self.last.extend_from_slice(self.out.message(sent));
+        Ok(sent.flow.peer)
     }
 
     /// The server's answer to the request that was forwarded last, which stays the last.

@@ -5,7 +5,7 @@
 //! apart share their time, so that single prices mean little and sums a lot.
 
 use anyhow::Result;
-use base::{Instant, Ledger, Operation, Outbox};
+use base::{Flow, Instant, Ledger, Operation, Outbox};
 use clap::{Parser, ValueEnum};
 use node::{Event, Input};
 use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
@@ -68,7 +68,7 @@ impl<E: Element> Timed<E> {
 
 impl<E: Element> Element for Timed<E> {
     fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
-        if let Input::Datagram { bytes, .. } = input {
+        if let Input::Message { bytes, .. } = input {
             self.scan(bytes);
         }
         let before = self.element.ledger();
@@ -127,7 +127,7 @@ fn round<E: Element>(bed: &mut Bed<Timed<E>>, calls: u64) -> Result<()> {
             "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 127.0.0.1:5060;branch=z9hG4bKforeign{call}\r\nVia: SIP/2.0/UDP {CLIENT}\r\n\
              From: <sip:a@x>;tag=1\r\nTo: <sip:b@x>;tag=2\r\nCall-ID: {call}\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n"
         );
-        let input = Input::Datagram { listener: 0, from: CLIENT, bytes: foreign.as_bytes() };
+        let input = Input::Message { flow: Flow::udp(0, CLIENT), bytes: foreign.as_bytes() };
         bed.element.handle(bed.now, input, &mut bed.out);
     }
     bed.element.kind = "timers";

@@ -53,7 +53,7 @@ struct Way(VecDeque<(SocketAddr, Vec<u8>)>);
 
 impl Way {
     fn take(&mut self, out: &mut Outbox<Event>) {
-        self.0.extend(out.transmits().iter().map(|sent| (sent.to, out.datagram(sent).to_vec())));
+        self.0.extend(out.transmits().iter().map(|sent| (sent.flow.peer, out.message(sent).to_vec())));
         out.clear();
     }
 }

@@ -4,7 +4,7 @@
 use super::Length;
 use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use anyhow::{Result, ensure};
-use base::{Instant, Ledger, Outbox};
+use base::{Flow, Instant, Ledger, Outbox};
 use core::time::Duration;
 use node::{Event, Input};
 use std::hint::black_box;
@@ -31,7 +31,7 @@ struct Notes<E> {
 impl<E: Element> Element for Notes<E> {
     fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         let noted = match input {
-            Input::Datagram { from, bytes, .. } => Noted::Datagram(from, bytes.to_vec()),
+            Input::Message { flow, bytes } => Noted::Datagram(flow.peer, bytes.to_vec()),
             Input::Timer => Noted::Timer,
         };
         self.inputs.push((now, noted));
@@ -81,7 +81,7 @@ impl<E: Element> Bed<Notes<E>> {
         for (now, noted) in inputs {
             out.clear();
             let input = match noted {
-                Noted::Datagram(from, bytes) => Input::Datagram { listener: 0, from: *from, bytes },
+                Noted::Datagram(from, bytes) => Input::Message { flow: Flow::udp(0, *from), bytes },
                 Noted::Timer => Input::Timer,
             };
             passed += u64::from(matches!(noted, Noted::Datagram(..)));

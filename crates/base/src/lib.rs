@@ -1,10 +1,11 @@
-//! What every other crate stands on: time, timers, randomness, effects, and the price list of work.
+//! What every other crate stands on: time, timers, randomness, transports, effects, and the price list of work.
 //!
 //! Pure: no sockets, no clock, no threads, no operating system randomness. Time comes in as an argument of
 //! type [`Instant`]; effects leave through an [`Outbox`]; work done is charged to a [`Ledger`].
 #![forbid(unsafe_code)]
 
 mod bucket;
+mod flow;
 mod lanes;
 mod ledger;
 mod outbox;
@@ -15,6 +16,7 @@ mod time;
 mod wheel;
 
 pub use bucket::{Bucket, Buckets, Rate};
+pub use flow::{Connection, Flow, Transport};
 pub use lanes::{LaneTimer, TimerLanes, shrink_queue};
 pub use ledger::{Ledger, Operation};
 pub use outbox::{Outbox, Transmit};

@@ -1,13 +1,13 @@
-use core::ops::Range;
-use std::net::SocketAddr;
+//! The effects of a step: messages to send, and events to tell.
 
-/// One datagram to be sent: its bytes are a range of [`Outbox::bytes`].
+use crate::Flow;
+use core::ops::Range;
+
+/// One message to be sent: its bytes are a range of [`Outbox::bytes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Index of the local socket it leaves from.
-    pub listener: u16,
-    /// Where it goes.
-    pub to: SocketAddr,
+    /// Where it goes, and how.
+    pub flow: Flow,
     /// Its bytes, as a range of [`Outbox::bytes`].
     pub range: Range<usize>,
 }
@@ -15,9 +15,9 @@ pub struct Transmit {
 /// Bytes of the arena that are kept from batch to batch: a batch of 64 usual messages takes some 100 kB.
 const KEPT: usize = 4 << 20;
 
-/// All effects of a step, in order: datagrams to send and events to tell.
+/// All effects of a step, in order: messages to send and events to tell.
 ///
-/// One byte arena holds every datagram of a batch, so a step allocates nothing once the arena is warm.
+/// One byte arena holds every message of a batch, so a step allocates nothing once the arena is warm.
 #[derive(Debug)]
 pub struct Outbox<E> {
     bytes: Vec<u8>,
@@ -32,24 +32,18 @@ impl<E> Default for Outbox<E> {
 }
 
 impl<E> Outbox<E> {
-    /// Adds a datagram; `write` appends its bytes to the arena.
-    pub fn send(&mut self, listener: u16, to: SocketAddr, write: impl FnOnce(&mut Vec<u8>)) {
-        self.send_at_most(usize::MAX, listener, to, write);
+    /// Adds a message; `write` appends its bytes to the arena.
+    pub fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) {
+        self.send_at_most(usize::MAX, flow, write);
     }
 
-    /// Adds a datagram unless it is longer than `most` bytes; returns whether it was added.
-    pub fn send_at_most(
-        &mut self,
-        most: usize,
-        listener: u16,
-        to: SocketAddr,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> bool {
+    /// Adds a message unless it is longer than `most` bytes; returns whether it was added.
+    pub fn send_at_most(&mut self, most: usize, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let start = self.bytes.len();
         write(&mut self.bytes);
         let fits = self.bytes.len() - start <= most;
         if fits {
-            self.transmits.push(Transmit { listener, to, range: start..self.bytes.len() });
+            self.transmits.push(Transmit { flow, range: start..self.bytes.len() });
         } else {
             self.bytes.truncate(start);
         }
@@ -61,7 +55,7 @@ impl<E> Outbox<E> {
         self.events.push(event);
     }
 
-    /// The datagrams to send, in order.
+    /// The messages to send, in order.
     pub fn transmits(&self) -> &[Transmit] {
         &self.transmits
     }
@@ -71,8 +65,8 @@ impl<E> Outbox<E> {
         &self.bytes
     }
 
-    /// The bytes of one datagram.
-    pub fn datagram(&self, transmit: &Transmit) -> &[u8] {
+    /// The bytes of one message.
+    pub fn message(&self, transmit: &Transmit) -> &[u8] {
         &self.bytes[transmit.range.clone()]
     }
 
@@ -101,16 +95,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_keep_their_order_and_bytes() {
-        let to: SocketAddr = "127.0.0.1:5060".parse().unwrap();
+    fn messages_keep_their_order_and_bytes() {
+        let to = |listener| Flow::udp(listener, "127.0.0.1:5060".parse().unwrap());
         let mut out = Outbox::<u8>::default();
-        out.send(0, to, |b| b.extend(b"one"));
-        out.send(1, to, |b| b.extend(b"three"));
-        let sent: Vec<_> = out.transmits().iter().map(|t| (t.listener, out.datagram(t))).collect();
+        out.send(to(0), |b| b.extend(b"one"));
+        out.send(to(1), |b| b.extend(b"three"));
+        let sent: Vec<_> = out.transmits().iter().map(|t| (t.flow.listener, out.message(t))).collect();
         assert_eq!(sent, [(0, &b"one"[..]), (1, &b"three"[..])]);
-        assert!(!out.send_at_most(3, 2, to, |b| b.extend(b"four")));
-        assert!(out.send_at_most(4, 2, to, |b| b.extend(b"four")));
-        assert_eq!(out.datagram(&out.transmits()[2]), b"four");
+        assert!(!out.send_at_most(3, to(2), |b| b.extend(b"four")));
+        assert!(out.send_at_most(4, to(2), |b| b.extend(b"four")));
+        assert_eq!(out.message(&out.transmits()[2]), b"four");
         out.clear();
         assert!(out.transmits().is_empty() && out.bytes().is_empty());
     }

@@ -1,7 +1,7 @@
 use crate::reply::Halt;
 use crate::{Event, Orphans, Shard};
 use balance::{Decision, NodeId, Request, Verdict};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use std::net::SocketAddr;
 
 /// Where a given request would go, and why.
@@ -40,7 +40,7 @@ impl Shard {
         }
         let before = (self.ledger, self.counters.tokens_refused);
         // Through which listener it came decides nothing but by which it would leave.
-        let facts = self.examine(now, 0, from, &message, out);
+        let facts = self.examine(now, Flow::udp(0, from), &message, out);
         (self.ledger, self.counters.tokens_refused) = before;
         let facts = facts.and_then(|facts| facts.halted().map_or(Ok(facts), Err));
         let facts = facts.map_err(|halt| match halt {

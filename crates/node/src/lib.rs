@@ -40,4 +40,4 @@ pub use rounds::{Ask, Outcome, ProbeSettings, Reason, Rounds, Step};
 pub use shard::{Event, Input, Orphans, Settings, Shard};
 pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
 pub use token::{CallHash, Key, Tokens, shard_of};
-pub use topology::{Listener, NodeAddress, Topology, node_id};
+pub use topology::{Listener, Topology, node_id};

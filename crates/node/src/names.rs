@@ -3,10 +3,10 @@
 use crate::Event;
 use crate::reply::Halt;
 use crate::route::{Target, is_unicast};
-use crate::topology::{NodeAddress, Topology};
+use crate::topology::Topology;
 use crate::validate::refused;
 use balance::CallKey;
-use base::{Instant, Outbox, Recent};
+use base::{Flow, Instant, Outbox, Recent, Transport};
 use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -14,6 +14,8 @@ use std::net::SocketAddr;
 /// A name that a URI gives as the next hop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Name {
+    /// What the request is to go over.
+    pub transport: Transport,
     /// In lower case, without a final dot.
     pub host: String,
     /// As the URI has it. Without one SRV records come first (RFC 3263 §4.2).
@@ -90,14 +92,13 @@ impl Names {
         call: CallKey,
         (topology, preferred): (&Topology, u16),
         out: &mut Outbox<Event>,
-    ) -> Result<NodeAddress, Halt> {
+    ) -> Result<Flow, Halt> {
         let address = match target {
             Target::Address(address) => address,
             Target::OtherTransport => return Err(refused(502, "Next Hop Asks For Another Transport").into()),
             Target::Nowhere => return Err(refused(502, "Next Hop Is No Address").into()),
             Target::Name(host, port) => {
-                let usable =
-                    |to: SocketAddr| is_unicast(to.ip()) && topology.listener_for(preferred, to).is_some();
+                let usable = |to: SocketAddr| is_unicast(to.ip()) && topology.way_to(preferred, to).is_some();
                 let (found, question) = self.find(now, (host, port), call, usable);
                 if let Some(name) = question {
                     out.event(Event::LookUp(name));
@@ -109,9 +110,8 @@ impl Names {
                 }
             }
         };
-        let listener = topology.listener_for(preferred, address);
-        let listener = listener.ok_or(refused(502, "Next Hop Is Of Another Family"))?;
-        Ok(NodeAddress { address, listener })
+        let way = topology.way_to(preferred, address);
+        Ok(way.ok_or(refused(502, "Next Hop Is Of Another Family"))?)
     }
 
     /// Asks for a name that a request will go to later.
@@ -151,7 +151,11 @@ impl Names {
             None if entry.is_whole => Found::Nowhere,
             None => Found::NotYet,
         };
-        let name = || Name { host: String::from_utf8_lossy(host).to_ascii_lowercase(), port };
+        let name = || Name {
+            transport: Transport::Udp,
+            host: String::from_utf8_lossy(host).to_ascii_lowercase(),
+            port,
+        };
         (found, ask.then(name))
     }
 
@@ -218,7 +222,7 @@ mod tests {
     }
 
     fn name(host: &str) -> Name {
-        Name { host: host.to_owned(), port: None }
+        Name { transport: Transport::Udp, host: host.to_owned(), port: None }
     }
 
     fn find(names: &mut Names, now: u64, host: &str) -> (Found, Option<Name>) {
@@ -288,7 +292,7 @@ mod tests {
         find(&mut names, 0, "a.example");
         names.learn(Instant::ZERO, &name("a.example"), &answer(&[(address(1), 1.0)]));
         let with_port = names.find(Instant::ZERO, (b"a.example", Some(5080)), CALL, |_| true);
-        assert_eq!(with_port, (Found::NotYet, Some(Name { host: "a.example".to_owned(), port: Some(5080) })));
+        assert_eq!(with_port, (Found::NotYet, Some(Name { port: Some(5080), ..name("a.example") })));
     }
 
     #[test]

@@ -2,7 +2,7 @@ use crate::Rest;
 use crate::rounds::{Ask, Outcome, ProbeSettings, Rounds, Step};
 use crate::token::keyed_hash;
 use balance::{Effect, Slot};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use core::fmt;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -158,11 +158,13 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 fn send(mark: u64, local: [Option<SocketAddr>; 2], ask: &Ask<SocketAddr>, out: &mut Outbox<Outcome>) {
     let family = usize::from(ask.address.is_ipv6());
     let Some(local) = local[family] else { return };
-    out.send(family as u16, ask.address, |buffer| {
+    let way = Flow::udp(family as u16, ask.address);
+    let via = way.transport.name();
+    out.send(way, |buffer| {
         let mut uri = Vec::new();
         write!(uri, "sip:{}", ask.address).expect("a Vec takes every byte");
         RequestBuilder::new(buffer, "OPTIONS", &uri)
-            .header_fmt("Via", format_args!("SIP/2.0/UDP {local};rport;branch={}", branch(mark)))
+            .header_fmt("Via", format_args!("SIP/2.0/{via} {local};rport;branch={}", branch(mark)))
             .header("Max-Forwards", "70")
             .header_fmt("From", format_args!("<sip:probe@{local}>;tag={mark:x}"))
             .header_fmt("To", format_args!("<sip:{}>", ask.address))
@@ -228,7 +230,7 @@ mod tests {
         for (status, alive) in [(200, true), (404, true), (405, true), (503, false)] {
             let (mut prober, mut out) = prober();
             prober.tick(at(0), &mut out);
-            let probe = out.datagram(&out.transmits()[0]).to_vec();
+            let probe = out.message(&out.transmits()[0]).to_vec();
             prober.receive(member(), &answer(&probe, 100), &mut out);
             assert!(out.events().is_empty(), "a provisional answer says nothing");
             prober.receive(member(), &answer(&probe, status), &mut out);
@@ -259,7 +261,7 @@ mod tests {
         for (status, retry_after, wanted) in cases {
             let (mut prober, mut out) = prober();
             prober.tick(at(0), &mut out);
-            let probe = out.datagram(&out.transmits()[0]).to_vec();
+            let probe = out.message(&out.transmits()[0]).to_vec();
             let headers: Vec<_> = retry_after.map(|seconds| ("Retry-After", seconds)).into_iter().collect();
             prober.receive(member(), &answer_with(&probe, status, &headers), &mut out);
             assert_eq!(out.events()[0].rest, wanted, "{status} {retry_after:?}");
@@ -290,7 +292,7 @@ mod tests {
         assert!(out.transmits().is_empty());
         prober.hurry(at(60_000), Slot(1));
         prober.tick(at(60_000), &mut out);
-        let probe = out.datagram(&out.transmits()[0]).to_vec();
+        let probe = out.message(&out.transmits()[0]).to_vec();
         prober.unreachable(at(60_000), address, &probe, &mut out);
         prober.tick(at(62_000), &mut out);
         assert_eq!(out.transmits().len(), 2, "asked again after the interval");
@@ -298,7 +300,7 @@ mod tests {
         assert_eq!(out.events().last(), Some(&Outcome::failure(Slot(1), Reason::Timeout)));
         prober.tick(at(64_000), &mut out);
         assert_eq!(out.transmits().len(), 3, "silence is no answer");
-        let probe = out.datagram(&out.transmits()[2]).to_vec();
+        let probe = out.message(&out.transmits()[2]).to_vec();
         prober.receive(address, &answer(&probe, 405), &mut out);
         prober.tick(at(90_000), &mut out);
         assert_eq!(out.transmits().len(), 3, "and no more once it answered");
@@ -339,7 +341,7 @@ mod tests {
             prober.tick(at(millis), &mut out);
             if let Some(sent) = out.transmits().get(before) {
                 asked.push(millis);
-                let probe = out.datagram(sent).to_vec();
+                let probe = out.message(sent).to_vec();
                 prober.receive(member(), &answer(&probe, 200), &mut out);
             }
         }
@@ -353,7 +355,7 @@ mod tests {
         prober.hurry(at(50), Slot(0));
         assert_eq!(prober.deadline(), Some(at(100)));
         prober.tick(at(100), &mut out);
-        let sent: Vec<_> = out.transmits().iter().map(|sent| out.datagram(sent)).collect();
+        let sent: Vec<_> = out.transmits().iter().map(|sent| out.message(sent)).collect();
         assert!(sent.len() == 2 && sent[0] == sent[1], "the same transaction");
     }
 
@@ -361,7 +363,7 @@ mod tests {
     fn an_icmp_error_with_the_probe_in_it_fails_at_once() {
         let (mut prober, mut out) = prober();
         prober.tick(at(0), &mut out);
-        let probe = out.datagram(&out.transmits()[0]).to_vec();
+        let probe = out.message(&out.transmits()[0]).to_vec();
         prober.unreachable(at(0), "127.0.0.1:5081".parse().unwrap(), &probe, &mut out);
         assert!(out.events().is_empty(), "another address");
         // RFC 792 has eight bytes of UDP quoted, RFC 1812 §4.3.2.3 as many as fit 576: the branch is among them.
@@ -373,10 +375,10 @@ mod tests {
     fn an_icmp_error_without_the_probe_in_it_is_a_reason_to_ask_at_once() {
         let (mut prober, mut out) = prober();
         prober.tick(at(0), &mut out);
-        let probe = out.datagram(&out.transmits()[0]).to_vec();
+        let probe = out.message(&out.transmits()[0]).to_vec();
         prober.receive(member(), &answer(&probe, 200), &mut out);
         prober.tick(at(2_000), &mut out);
-        let second = out.datagram(&out.transmits()[1]).to_vec();
+        let second = out.message(&out.transmits()[1]).to_vec();
         let asked = |out: &Outbox<Outcome>| out.transmits().len();
         for forged in [&b""[..], &probe, b"OPTIONS sip:127.0.0.1:5080 SIP/2.0\r\n"] {
             prober.unreachable(at(2_000), member(), forged, &mut out);
@@ -402,10 +404,11 @@ mod tests {
             prober.tick(at(round * 2_000), &mut out);
         }
         let ids = |name| {
-            let value = |t| wire::scan(out.datagram(t)).unwrap().header(name).unwrap().to_vec();
+            let value = |t| wire::scan(out.message(t)).unwrap().header(name).unwrap().to_vec();
             out.transmits().iter().map(value).collect::<BTreeSet<_>>()
         };
-        let probes: BTreeSet<_> = out.transmits().iter().map(|t| (t.to, out.datagram(t).to_vec())).collect();
+        let probes: BTreeSet<_> =
+            out.transmits().iter().map(|t| (t.flow.peer, out.message(t).to_vec())).collect();
         assert!(probes.len() > 10, "{}", probes.len());
         for name in ["Call-ID", "Via", "From"] {
             assert_eq!(ids(name).len(), probes.len(), "{name}");
@@ -416,7 +419,7 @@ mod tests {
     fn an_answer_counts_from_the_member_it_is_about_only() {
         let (mut prober, mut out) = prober();
         prober.tick(at(0), &mut out);
-        let probe = out.datagram(&out.transmits()[0]).to_vec();
+        let probe = out.message(&out.transmits()[0]).to_vec();
         let elsewhere = "127.0.0.2:5080".parse().unwrap();
         for status in [200, 503] {
             assert_eq!(prober.receive(elsewhere, &answer(&probe, status), &mut out), Some(member()));

@@ -4,8 +4,7 @@ use crate::token::Tokens;
 use crate::validate::{LARGEST, Refused};
 use crate::{Drop, Topology};
 use balance::CallKey;
-use base::Outbox;
-use std::net::SocketAddr;
+use base::{Flow, Outbox};
 use wire::build::ResponseBuilder;
 use wire::{Message, Method, request_source_target};
 
@@ -100,7 +99,7 @@ pub(crate) fn longest(request: usize) -> usize {
 /// Why there is no answer; an ACK never gets one.
 pub(crate) fn answer<E>(
     message: &Message<'_>,
-    (listener, from): (u16, SocketAddr),
+    flow: Flow,
     own: Own,
     topology: &Topology,
     tokens: &Tokens,
@@ -114,9 +113,10 @@ pub(crate) fn answer<E>(
     if length < ANSWERED_MIN || message.header("CSeq").is_none() {
         return Err(Drop::Unanswerable);
     }
+    let from = flow.peer;
     let to = request_source_target(message.top_via(), from).unwrap_or(from);
     // A Via with `maddr` may lead out of the family of the listener that was asked.
-    let listener = topology.listener_for(listener, to).ok_or(Drop::NoTarget)?;
+    let back = topology.way_to(flow.listener, to).ok_or(Drop::NoTarget)?;
     let tag = own_tag(tokens, message);
     let unsupported = unsupported(message);
     let unsupported = [("Unsupported", &unsupported[..])];
@@ -129,7 +129,7 @@ pub(crate) fn answer<E>(
     };
     let most = longest(length);
     let mut send = |headers: &[(&str, &[u8])]| {
-        out.send_at_most(most, listener, to, |buffer| {
+        out.send_at_most(most, back, |buffer| {
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);
             headers.iter().fold(reply, |reply, (name, value)| reply.header(name, value)).finish(b"");
         })

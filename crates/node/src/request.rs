@@ -7,13 +7,12 @@ use crate::route::{RouteInfo, Target, edit_hop};
 use crate::shard::Orphans;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{Element, Held, RouteToken};
-use crate::topology::NodeAddress;
 use crate::validate::{
     Refused, check_extensions, check_form, check_loop, check_secure, refused, refused_until,
 };
 use crate::{Drop, Event, Shard};
 use balance::{Decision, Direction, Request, Slot, Why};
-use base::{Instant, Operation, Outbox};
+use base::{Flow, Instant, Operation, Outbox};
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
 
@@ -31,7 +30,7 @@ pub(crate) struct Facts<'a> {
     /// branch, with another node that knows nothing of this dialog.
     is_astray: bool,
     /// Where it goes if it comes from the pool.
-    outside: Option<Result<NodeAddress, Halt>>,
+    outside: Option<Result<Flow, Halt>>,
     routing: u32,
 }
 
@@ -58,8 +57,7 @@ impl Shard {
     pub(crate) fn request(
         &mut self,
         now: Instant,
-        listener: u16,
-        from: SocketAddr,
+        flow: Flow,
         message: &Message<'_>,
         out: &mut Outbox<Event>,
     ) {
@@ -67,7 +65,7 @@ impl Shard {
         if acknowledges_us(&self.tokens, message) {
             return self.discard(Drop::Ack);
         }
-        let outcome = self.examine(now, listener, from, message, out);
+        let outcome = self.examine(now, flow, message, out);
         let outcome = outcome.and_then(|facts| match facts.halted() {
             Some(halt) => {
                 // A node that hangs up has done with the call, whoever hears of it.
@@ -76,11 +74,11 @@ impl Shard {
                 }
                 Err(halt)
             }
-            None => Ok(self.assign(now, listener, from, message, &facts, out)?),
+            None => Ok(self.assign(now, flow, message, &facts, out)?),
         });
         match outcome {
             Ok(()) => {}
-            Err(Halt::Answered(own)) => self.answer(message, listener, from, own, out),
+            Err(Halt::Answered(own)) => self.answer(message, flow, own, out),
             Err(Halt::Unresolved) => self.discard(Drop::Unresolved),
         }
     }
@@ -90,18 +88,17 @@ impl Shard {
     pub(crate) fn examine<'a>(
         &mut self,
         now: Instant,
-        listener: u16,
-        from: SocketAddr,
+        flow: Flow,
         message: &Message<'a>,
         out: &mut Outbox<Event>,
     ) -> Result<Facts<'a>, Halt> {
         check_form(message)?;
-        let target = request_source_target(message.top_via(), from).unwrap_or(from);
+        let target = request_source_target(message.top_via(), flow.peer).unwrap_or(flow.peer);
         let route = RouteInfo::new(&self.topology, message, Element::Pool);
         check_secure(message, &route)?;
         let (held, is_astray) = self.route_token(now, message, &route);
-        let slot_at_source = self.topology.slot_at(from);
-        let direction = self.direction(from, held, slot_at_source)?;
+        let slot_at_source = self.topology.slot_at(flow.peer);
+        let direction = self.direction(flow.peer, held, slot_at_source)?;
         // What comes from the pool needs no node: it goes outside.
         let is_astray = is_astray && direction == Direction::ToPool;
         let pinned = held.and_then(|held| self.topology.slot(held.token.node));
@@ -121,7 +118,7 @@ impl Shard {
         let outside = match direction {
             Direction::ToPool => None,
             Direction::FromPool => {
-                let preferred = (&*self.topology, route.far_side.unwrap_or(listener));
+                let preferred = (&*self.topology, route.far_side.unwrap_or(flow.listener));
                 Some(self.names.next_hop(now, route.target(message), key, preferred, out))
             }
         };
@@ -145,7 +142,7 @@ impl Shard {
             }
             (Direction::ToPool, Some(held)) => {
                 // For the time when the node is no member any more.
-                if let Some(refreshed) = self.targets.sender(&self.tokens, message, held, from) {
+                if let Some(refreshed) = self.targets.sender(&self.tokens, message, held, flow.peer) {
                     self.targets.note(refreshed);
                 }
             }
@@ -184,7 +181,7 @@ impl Shard {
             return Ok(Direction::ToPool);
         }
         // What comes from the pool goes wherever its Request-URI says: only the node itself may ask for that.
-        let node = self.topology.slot(held.token.node).map(|slot| self.topology.node(slot).address.ip());
+        let node = self.topology.slot(held.token.node).map(|slot| self.topology.node(slot).peer.ip());
         if node == Some(from.ip()) { Ok(Direction::FromPool) } else { Err(refused(403, "Forbidden")) }
     }
 
@@ -192,8 +189,7 @@ impl Shard {
     fn assign(
         &mut self,
         now: Instant,
-        listener: u16,
-        from: SocketAddr,
+        flow: Flow,
         message: &Message<'_>,
         facts: &Facts<'_>,
         out: &mut Outbox<Event>,
@@ -225,9 +221,9 @@ impl Shard {
                     self.ledger.charge(Operation::Choose);
                     self.ledger.charge(Operation::CreateSession);
                 }
-                self.send_to(now, listener, from, message, facts, slot, false, out);
+                self.send_to(now, flow, message, facts, slot, false, out);
             }
-            Decision::Search => self.search(now, listener, from, message, facts, out)?,
+            Decision::Search => self.search(now, flow, message, facts, out)?,
             Decision::NoRoom => {
                 if let Some(refused) = self.no_room.note(now) {
                     out.event(Event::NoRoom(refused));
@@ -260,8 +256,7 @@ impl Shard {
     pub(crate) fn send_to(
         &mut self,
         now: Instant,
-        listener: u16,
-        from: SocketAddr,
+        flow: Flow,
         message: &Message<'_>,
         facts: &Facts<'_>,
         slot: Slot,
@@ -270,32 +265,31 @@ impl Shard {
     ) {
         // To the pool, always to the node: whatever Route or Request-URI say, no other address can be reached.
         let node = self.topology.node(slot);
-        let NodeAddress { address: to, listener: leaves_by } =
-            facts.outside.and_then(Result::ok).unwrap_or(node);
+        let way = facts.outside.and_then(Result::ok).unwrap_or(node);
         self.edits.clear();
-        edit_hop(message, from, &mut self.edits);
+        edit_hop(message, flow.peer, &mut self.edits);
         facts.route.edit(message, &mut self.edits, &mut self.scratch);
         if wants_record_route(message) {
-            self.record_route(now, message, facts, slot, [listener, leaves_by]);
+            self.record_route(now, message, facts, slot, [flow.listener, way.listener]);
         }
         // Step 8.
         let token = BranchToken {
             node: self.balancer.nodes()[slot.index()].id,
             direction: facts.request.direction,
-            listener: listener as u8,
+            listener: flow.listener as u8,
             routing: facts.routing,
         };
         self.ledger.charge(Operation::MakeToken);
         let transaction = Transaction::new(message, message.top_via(), facts.target);
         self.scratch.clear();
-        self.scratch.extend_from_slice(self.topology.listeners[leaves_by as usize].via.as_bytes());
+        self.scratch.extend_from_slice(self.topology.listeners[usize::from(way.listener)].via.as_bytes());
         let older = self.is_older_than_key(facts.request.key);
         self.tokens.write_branch(token, &transaction, older, &mut self.scratch);
         if search {
             self.scratch.extend_from_slice(branch::SEARCHED);
         }
         self.edits.push_via(message, &self.scratch);
-        self.forward(message, leaves_by, to, out);
+        self.forward(message, way, out);
         self.counters.requests_forwarded += 1;
         if facts.request.direction == Direction::ToPool {
             self.balancer.count_request(slot, facts.request.method);
@@ -336,15 +330,8 @@ impl Shard {
     }
 
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
-    fn answer(
-        &mut self,
-        message: &Message<'_>,
-        listener: u16,
-        from: SocketAddr,
-        own: Own,
-        out: &mut Outbox<Event>,
-    ) {
-        match reply::answer(message, (listener, from), own, &self.topology, &self.tokens, out) {
+    fn answer(&mut self, message: &Message<'_>, flow: Flow, own: Own, out: &mut Outbox<Event>) {
+        match reply::answer(message, flow, own, &self.topology, &self.tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
                 self.failed(Cause::Refused { status: own.status(), reason: own.reason() });

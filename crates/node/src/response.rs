@@ -9,7 +9,7 @@ use crate::token::branch::{BranchToken, SEARCHED, Transaction};
 use crate::token::route::Element;
 use crate::{Drop, Event, Shard};
 use balance::{Direction, Response};
-use base::{Instant, Operation, Outbox};
+use base::{Flow, Instant, Operation, Outbox};
 use std::net::SocketAddr;
 use wire::{Message, Method, response_target};
 
@@ -17,7 +17,7 @@ impl Shard {
     pub(crate) fn response(
         &mut self,
         now: Instant,
-        source: SocketAddr,
+        flow: Flow,
         message: &Message<'_>,
         out: &mut Outbox<Event>,
     ) {
@@ -31,15 +31,15 @@ impl Shard {
                 }
                 // RFC 3261 §18.2.2: responses leave from where the request came in.
                 let asked = u16::from(token.listener);
-                let Some(from) = self.topology.listener_for(asked, to) else {
+                let Some(way) = self.topology.way_to(asked, to) else {
                     return self.discard(Drop::NoTarget);
                 };
                 self.edits.clear();
                 self.edits.pop_via(message);
                 if token.direction == Direction::FromPool {
-                    self.hand_over(now, source, message, out);
+                    self.hand_over(now, flow.peer, message, out);
                 }
-                self.forward(message, from, to, out);
+                self.forward(message, way, out);
                 self.counters.responses_forwarded += 1;
             }
         }

@@ -4,7 +4,7 @@ use crate::request::Facts;
 use crate::validate::{Refused, refused};
 use crate::{Drop, Event, Shard};
 use balance::{CallKey, NodeId, Request, Slot};
-use base::{Bucket, Buckets, Instant, Outbox, Rate};
+use base::{Bucket, Buckets, Flow, Instant, Outbox, Rate};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -155,8 +155,7 @@ impl Shard {
     pub(crate) fn search(
         &mut self,
         now: Instant,
-        listener: u16,
-        from: SocketAddr,
+        flow: Flow,
         message: &Message<'_>,
         facts: &Facts<'_>,
         out: &mut Outbox<Event>,
@@ -170,7 +169,7 @@ impl Shard {
             return Err(refused(481, "Call/Transaction Does Not Exist"));
         }
         // Keyed as calls are, so that nobody can choose whom he meets in a bucket.
-        let CallKey(source) = self.tokens.call_key(&source_of(from));
+        let CallKey(source) = self.tokens.call_key(&source_of(flow.peer));
         let settings = self.balancer.settings();
         let invites_last = settings.invite_timeout + settings.transaction_timeout;
         let may = message.bytes().len() <= LENGTH_MAX
@@ -183,7 +182,7 @@ impl Shard {
             return Ok(());
         }
         for slot in slots {
-            self.send_to(now, listener, from, message, facts, slot, true, out);
+            self.send_to(now, flow, message, facts, slot, true, out);
         }
         if method == Method::Cancel {
             self.searches.asked(Search { call, cseq, branch }, asked);

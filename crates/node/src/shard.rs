@@ -8,8 +8,7 @@ use crate::token::Tokens;
 use crate::validate::{ADDED, LARGEST};
 use crate::{Counters, Drop, Topology};
 use balance::{Balancer, CallKey, Sign};
-use base::{Instant, Ledger, Operation, Outbox};
-use std::net::SocketAddr;
+use base::{Flow, Instant, Ledger, Operation, Outbox};
 use std::sync::Arc;
 use wire::{Edits, Message};
 
@@ -49,12 +48,10 @@ impl Settings {
 /// Something that happened to a shard.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// A datagram came in.
-    Datagram {
-        /// Index of the listener it came in on.
-        listener: u16,
-        /// Who sent it.
-        from: SocketAddr,
+    /// A message came in.
+    Message {
+        /// What it came by.
+        flow: Flow,
         /// Its bytes.
         bytes: &'a [u8],
     },
@@ -62,7 +59,7 @@ pub enum Input<'a> {
     Timer,
 }
 
-/// What a shard asks for besides datagrams.
+/// What a shard asks for besides messages to send.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
     /// What the traffic says about a node.
@@ -105,7 +102,7 @@ pub struct Shard {
     latest: Instant,
     /// When the key of new tokens changed, if it did.
     rekeyed: Option<Instant>,
-    /// What the datagram in work failed of.
+    /// What the message in work failed of.
     pub(crate) failure: Option<Cause>,
     pub(crate) no_server: Throttle,
     pub(crate) no_room: Throttle,
@@ -140,9 +137,9 @@ impl Shard {
     pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.latest = now;
         match input {
-            Input::Datagram { listener, from, bytes } => {
+            Input::Message { flow, bytes } => {
                 self.search_limits.heard(now);
-                self.datagram(now, listener, from, bytes, out);
+                self.message(now, flow, bytes, out);
             }
             Input::Timer => {
                 for _ in 0..self.balancer.expire(now) {
@@ -155,23 +152,16 @@ impl Shard {
         }
     }
 
-    fn datagram(
-        &mut self,
-        now: Instant,
-        listener: u16,
-        from: SocketAddr,
-        bytes: &[u8],
-        out: &mut Outbox<Event>,
-    ) {
+    fn message(&mut self, now: Instant, flow: Flow, bytes: &[u8], out: &mut Outbox<Event>) {
         self.ledger.charge(Operation::Scan);
         let scanned = wire::scan(bytes);
         match &scanned {
             Err(discard) => self.discard(Drop::Unreadable(*discard)),
-            Ok(message) if message.status().is_some() => self.response(now, from, message, out),
-            Ok(message) => self.request(now, listener, from, message, out),
+            Ok(message) if message.status().is_some() => self.response(now, flow, message, out),
+            Ok(message) => self.request(now, flow, message, out),
         }
         if let Some(cause) = self.failure.take() {
-            out.event(Event::Failed(Box::new(Failure::new(scanned.as_ref().ok(), from, cause))));
+            out.event(Event::Failed(Box::new(Failure::new(scanned.as_ref().ok(), flow.peer, cause))));
         }
     }
 
@@ -262,17 +252,11 @@ impl Shard {
         }
     }
 
-    /// Renders the edits collected for `message` into a datagram.
-    pub(crate) fn forward(
-        &mut self,
-        message: &Message<'_>,
-        listener: u16,
-        to: SocketAddr,
-        out: &mut Outbox<Event>,
-    ) {
+    /// Sends `message` with the edits collected for it.
+    pub(crate) fn forward(&mut self, message: &Message<'_>, way: Flow, out: &mut Outbox<Event>) {
         self.ledger.charge(Operation::Forward);
         let edits = &self.edits;
-        out.send(listener, to, |buffer| {
+        out.send(way, |buffer| {
             let start = buffer.len();
             edits.render(message, buffer);
             // A response has lost a Via; a request had to leave room.

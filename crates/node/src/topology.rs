@@ -1,6 +1,7 @@
 //! Which addresses are ours, and where the nodes are.
 
 use balance::{NodeId, Slot};
+use base::{Flow, Transport};
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
@@ -10,6 +11,8 @@ use wire::{Host, SipUri, Via};
 /// A local socket as others see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listener {
+    /// What it listens for.
+    pub transport: Transport,
     /// What we write into Via and Record-Route.
     pub advertised: SocketAddr,
     /// The same as text.
@@ -19,27 +22,26 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// A listener for UDP that is reached at `advertised`.
+    pub fn udp(advertised: SocketAddr) -> Self {
+        Self::new(Transport::Udp, advertised)
+    }
+
     /// A listener that is reached at `advertised`.
-    pub fn new(advertised: SocketAddr) -> Self {
+    pub fn new(transport: Transport, advertised: SocketAddr) -> Self {
         let sent_by = advertised.to_string();
-        let via = format!("SIP/2.0/UDP {sent_by};branch=");
-        Self { advertised, sent_by, via }
+        let via = format!("SIP/2.0/{} {sent_by};branch=", transport.name());
+        Self { transport, advertised, sent_by, via }
     }
 }
 
-/// Where a node is, and the listener that leads there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NodeAddress {
-    /// Its transport address.
-    pub address: SocketAddr,
-    /// Index of the listener that requests to it leave from.
-    pub listener: u16,
-}
-
-/// Identity of the node at an address: the same in every process that talks to it.
-pub fn node_id(address: SocketAddr) -> NodeId {
+/// Identity of the node that is reached over this transport at this address: the same in every process that talks to it.
+pub fn node_id(transport: Transport, address: SocketAddr) -> NodeId {
     let mut hasher = SipHasher13::new();
     hasher.write(address.to_string().as_bytes());
+    if transport != Transport::Udp {
+        hasher.write(transport.name().as_bytes());
+    }
     NodeId(hasher.finish() as u32)
 }
 
@@ -50,7 +52,8 @@ pub struct Topology {
     pub listeners: Vec<Listener>,
     /// Host names (in lower case) that mean us, with a port or for any port.
     pub names: Vec<(String, Option<u16>)>,
-    nodes: Vec<NodeAddress>,
+    /// How each is reached.
+    nodes: Vec<Flow>,
     by_address: BTreeMap<SocketAddr, Slot>,
     by_id: BTreeMap<NodeId, Slot>,
 }
@@ -62,13 +65,13 @@ impl Topology {
     }
 
     /// Adds the node of the next slot.
-    pub fn push_node(&mut self, node: NodeAddress) {
+    pub fn push_node(&mut self, node: Flow) {
         self.nodes.push(node);
         self.find_again(Slot(self.nodes.len() as u16 - 1));
     }
 
     /// Gives a slot to another node.
-    pub fn replace_node(&mut self, slot: Slot, node: NodeAddress) {
+    pub fn replace_node(&mut self, slot: Slot, node: Flow) {
         self.forget(slot);
         self.nodes[slot.index()] = node;
         self.find_again(slot);
@@ -82,18 +85,18 @@ impl Topology {
 
     /// Tokens and its source address lead to this slot.
     pub fn find_again(&mut self, slot: Slot) {
-        let address = self.nodes[slot.index()].address;
-        self.by_address.insert(address, slot);
-        self.by_id.insert(node_id(address), slot);
+        let Flow { transport, peer, .. } = self.nodes[slot.index()];
+        self.by_address.insert(peer, slot);
+        self.by_id.insert(node_id(transport, peer), slot);
     }
 
-    /// Where a node is.
-    pub fn node(&self, slot: Slot) -> NodeAddress {
+    /// The way to a node.
+    pub fn node(&self, slot: Slot) -> Flow {
         self.nodes[slot.index()]
     }
 
     /// All nodes by slot, those that are no longer members included.
-    pub fn nodes(&self) -> &[NodeAddress] {
+    pub fn nodes(&self) -> &[Flow] {
         &self.nodes
     }
 
@@ -126,17 +129,18 @@ impl Topology {
 
     /// Whether one of our listeners wrote this Via, by its sent-by (RFC 3261 §16.3 step 4).
     pub(crate) fn is_our_via(&self, via: &Via<'_>) -> bool {
-        let port = via.port.unwrap_or(via.transport.default_port());
+        let port = via.sent_by_port();
         let address = via.host.ip().map(|ip| SocketAddr::new(ip, port));
         self.listeners.iter().any(|listener| Some(listener.advertised) == address)
     }
 
-    /// The listener to answer from: the one that was asked, or, should it be gone after a restart, one of the family.
-    pub(crate) fn listener_for(&self, preferred: u16, to: SocketAddr) -> Option<u16> {
+    /// The way to an address: from the preferred listener, which was asked, or, should it be gone after a restart, from one
+    /// of the family.
+    pub(crate) fn way_to(&self, preferred: u16, to: SocketAddr) -> Option<Flow> {
         let fits = |listener: &Listener| listener.advertised.is_ipv4() == to.is_ipv4();
-        if self.listeners.get(preferred as usize).is_some_and(fits) {
-            return Some(preferred);
-        }
-        self.listeners.iter().position(fits).map(|index| index as u16)
+        let is_there = self.listeners.get(usize::from(preferred)).is_some_and(fits);
+        let index = if is_there { usize::from(preferred) } else { self.listeners.iter().position(fits)? };
+        let transport = self.listeners[index].transport;
+        Some(Flow { transport, listener: index as u16, peer: to, connection: None })
     }
 }

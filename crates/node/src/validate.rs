@@ -4,7 +4,7 @@ use crate::record::wants_record_route;
 use crate::route::RouteInfo;
 use crate::token::branch::{self, Routing};
 use crate::{Tokens, Topology};
-use base::Instant;
+use base::{Instant, Transport};
 use wire::{Message, Method, Via, scheme_of};
 
 /// URI schemes that whoever is behind us may understand (RFC 3261 §16.3 step 2): the request goes there whatever the URI
@@ -32,7 +32,7 @@ pub(crate) fn refused_until(end: Instant, now: Instant) -> Refused {
 
 /// The longest payload of a UDP datagram over IPv4, in bytes: 65,535 less the headers of IP and UDP. It is the limit for
 /// IPv6 too, since whoever takes a request over the one may forward it over the other.
-pub(crate) const LARGEST: usize = 65_507;
+pub(crate) const LARGEST: usize = Transport::Udp.longest();
 
 /// The most bytes that a request gains on its way through: a Via and two Record-Routes with IPv6 addresses and tokens
 /// are 362, `received`, `rport`, Max-Forwards and Max-Breadth 92, the brackets around a Request-URI that becomes a Route a dozen.

@@ -4,7 +4,7 @@
 mod common;
 
 use allocation_counter::measure;
-use base::Outbox;
+use base::{Flow, Outbox};
 use common::dialog::{Dialog, End};
 use common::text::{Req, answer};
 use common::*;
@@ -28,11 +28,12 @@ impl Scale {
     fn pass(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
         self.out.clear();
         let (shard, now, out) = (&mut self.bed.shard, self.bed.now, &mut self.out);
-        let info = measure(|| shard.handle(now, Input::Datagram { listener, from, bytes }, out));
+        let info =
+            measure(|| shard.handle(now, Input::Message { flow: Flow::udp(listener, from), bytes }, out));
         self.count += info.count_total;
         let [transmit] = self.out.transmits() else { panic!("one in, one out") };
-        let bytes = self.out.datagram(transmit).to_vec();
-        Sent { listener: transmit.listener, to: transmit.to, bytes }
+        let bytes = self.out.message(transmit).to_vec();
+        Sent { listener: transmit.flow.listener, to: transmit.flow.peer, bytes }
     }
 
     /// A request of `from` and its answers.

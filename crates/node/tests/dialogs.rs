@@ -423,7 +423,7 @@ fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     let ok = Resp { contact: "sip:bob@phone.example".to_owned(), ..Resp::new(200, callee()) };
     let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
-    let name = Name { host: "phone.example".to_owned(), port: None };
+    let name = Name { transport: base::Transport::Udp, host: "phone.example".to_owned(), port: None };
     assert_eq!(bed.events, [Event::LookUp(name.clone())]);
     let found = addr("127.0.4.1:5060");
     let answer =
@@ -443,7 +443,7 @@ fn a_name_that_a_party_moves_to_is_asked_for() {
     let again = bed.receive(0, client(), &call.by_caller("INVITE", 2).bytes()).pop().expect("it goes on");
     let ok = Resp { contact: "sip:bob@moved.example:5070".to_owned(), ..Resp::new(200, callee()) };
     assert_eq!(bed.one(callee(), &ok.bytes(&again.bytes)).status(), 200);
-    let name = Name { host: "moved.example".to_owned(), port: Some(5070) };
+    let name = Name { transport: base::Transport::Udp, host: "moved.example".to_owned(), port: Some(5070) };
     assert_eq!(bed.events, [Event::LookUp(name.clone())]);
     let found = addr("127.0.4.1:5070");
     let answer =

@@ -1,6 +1,7 @@
 //! Calls that a node begins.
 mod common;
 
+use base::Transport;
 use common::dialog::Dialog;
 use common::text::Req;
 use common::*;
@@ -8,7 +9,7 @@ use node::{Event, Name, Resolved};
 use std::time::Duration;
 
 fn name(host: &str, port: Option<u16>) -> Name {
-    Name { host: host.to_owned(), port }
+    Name { transport: Transport::Udp, host: host.to_owned(), port }
 }
 
 fn answer(addresses: &[(&str, f64)]) -> Resolved {

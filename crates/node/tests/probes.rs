@@ -56,9 +56,9 @@ proptest! {
         for Move { back, source, status, changed, wait } in moves {
             now += Duration::from_millis(wait);
             prober.tick(now, &mut out);
-            let seen: Vec<_> = out.transmits().iter().filter(|sent| sent.to == member(0)).collect();
+            let seen: Vec<_> = out.transmits().iter().filter(|sent| sent.flow.peer == member(0)).collect();
             let Some(probe) = seen.iter().rev().nth(back) else { continue };
-            let mut probe = out.datagram(probe).to_vec();
+            let mut probe = out.message(probe).to_vec();
             if let Some((at, with)) = changed && let Some(byte) = probe.get_mut(at) {
                 *byte = with;
             }

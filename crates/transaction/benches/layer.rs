@@ -3,7 +3,7 @@
 //! `cargo bench -p sarabande-transaction` prints transactions a second; messages are those of a simulation, or packets of
 //! 400 bytes as they are kept live. Allocations are counted: a live transaction has one for each message that it keeps.
 
-use base::Instant;
+use base::{Flow, Instant};
 use core::time::Duration;
 use divan::counter::ItemsCount;
 use divan::{AllocProfiler, Bencher};
@@ -164,7 +164,7 @@ fn server_non_invite_live(bencher: Bencher<'_, '_>) {
     let to: SocketAddr = "127.0.0.1:5060".parse().expect("an address");
     let bytes = [b'x'; 400];
     let one = |stage: &mut Stage<Packet>| {
-        let response = Packet { bytes: bytes.to_vec().into(), to, listener: 0 };
+        let response = Packet { bytes: bytes.to_vec().into(), flow: Flow::udp(0, to) };
         stage.served(Kind::NonInvite, Class::Success, response);
     };
     let stage = Stage::new(one);

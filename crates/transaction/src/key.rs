@@ -232,5 +232,5 @@ fn put_sent_by(hasher: &mut SipHasher13, via: &Via<'_>) {
         Host::V6(ip) => hasher.write(&ip.octets()),
         Host::Name(name) => put(hasher, name),
     }
-    hasher.write_u16(via.port.unwrap_or(via.transport.default_port()));
+    hasher.write_u16(via.sent_by_port());
 }

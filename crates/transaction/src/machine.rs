@@ -2,6 +2,7 @@
 
 use crate::client;
 use crate::server;
+use base::Transport;
 
 /// Whether the transport below delivers by itself. Decides which timers run (RFC 3261 §17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +11,12 @@ pub enum TransportKind {
     Unreliable,
     /// TCP, TLS, WebSocket, SCTP: whatever is sent arrives, or the connection is lost.
     Reliable,
+}
+
+impl From<Transport> for TransportKind {
+    fn from(transport: Transport) -> Self {
+        if transport.is_reliable() { Self::Reliable } else { Self::Unreliable }
+    }
 }
 
 /// Which pair of machines a request needs.

@@ -3,8 +3,8 @@
 use crate::build;
 use crate::effects::Message;
 use crate::key::Tag;
+use base::Flow;
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::Patch;
 
@@ -13,10 +13,8 @@ use wire::Patch;
 pub struct Packet {
     /// The whole message.
     pub bytes: Bytes,
-    /// Where it goes.
-    pub to: SocketAddr,
-    /// Index of the local socket it leaves from.
-    pub listener: u16,
+    /// Where it goes, and how.
+    pub flow: Flow,
 }
 
 /// Bytes of a message.
@@ -67,13 +65,13 @@ impl Bytes {
 impl Message for Packet {
     type Response<'a> = wire::Message<'a>;
 
-    /// [17.1.1.2-18] To the address that the INVITE went to, from the same socket.
+    /// [17.1.1.2-18] To the address that the INVITE went to, over the same transport, from the same socket.
     fn ack(&self, response: &wire::Message<'_>) -> Option<Self> {
         let invite = self.bytes.whole();
         let invite = wire::scan(&invite).ok()?;
         let mut bytes = Vec::with_capacity(512);
         build::ack_for(&invite, response, &mut bytes);
-        Some(Self { bytes: bytes.into(), to: self.to, listener: self.listener })
+        Some(Self { bytes: bytes.into(), flow: self.flow })
     }
 
     fn to_tag(&self) -> Tag {

@@ -1,6 +1,6 @@
 //! Which transaction a message belongs to, and the requests made from an INVITE, on bytes.
 
-use base::Instant;
+use base::{Flow, Instant};
 use transaction::{
     Class, Effect, Key, Keys, Kind, Layer, New, News, Packet, Sending, ServerKey, Timers, TransportKind,
     ack_for, cancel_for,
@@ -61,7 +61,8 @@ fn response_to(request: &str, status: u16) -> Vec<u8> {
 }
 
 fn packet(bytes: &[u8]) -> Packet {
-    Packet { bytes: bytes.to_vec().into(), to: "192.0.2.7:5060".parse().expect("an address"), listener: 3 }
+    let flow = Flow::udp(3, "192.0.2.7:5060".parse().expect("an address"));
+    Packet { bytes: bytes.to_vec().into(), flow }
 }
 
 #[test]
@@ -250,7 +251,7 @@ fn the_layer_acknowledges_on_the_way_of_the_invite() {
     let [Effect::Send(_, ack, Sending::First), Effect::Tell(_, (), News::Message)] = &out[..] else {
         panic!("{out:?}")
     };
-    assert_eq!((ack.to, ack.listener), (packet(b"").to, 3));
+    assert_eq!(ack.flow, packet(b"").flow);
     assert_eq!(scan(&ack.bytes.whole()).unwrap().method(), Some(Method::Ack));
     // [6026-1] What matches nothing goes nowhere.
     let stray = Key(key.0 ^ 1);

@@ -1,6 +1,6 @@
 //! What a transaction takes. Alone in its process, which is what is measured.
 
-use base::Instant;
+use base::{Flow, Instant};
 use transaction::{Class, Key, Kind, Layer, New, Packet, ServerKey, Side, Tag, Timers, TransportKind};
 use wire::Method;
 
@@ -13,7 +13,7 @@ fn resident() -> usize {
 #[test]
 fn a_completed_server_transaction_takes_400_bytes_and_its_response() {
     const MANY: usize = 200_000;
-    let to = "127.0.0.1:5060".parse().unwrap();
+    let flow = Flow::udp(0, "127.0.0.1:5060".parse().unwrap());
     let bytes = [b'x'; 512];
     let mut layer = Layer::<[u64; 4], Packet>::new(Timers::default());
     let mut out = Vec::new();
@@ -24,7 +24,7 @@ fn a_completed_server_transaction_takes_400_bytes_and_its_response() {
         // The user keeps 32 bytes of its own.
         let new = New { key, kind: Kind::NonInvite, transport: TransportKind::Unreliable, user: [branch; 4] };
         let id = layer.accept(Instant::ZERO, new, &mut out).unwrap();
-        let response = Packet { bytes: bytes.to_vec().into(), to, listener: 0 };
+        let response = Packet { bytes: bytes.to_vec().into(), flow };
         assert!(layer.respond(Instant::ZERO, id, Class::Success, response, &mut out));
         out.clear();
     }

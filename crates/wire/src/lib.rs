@@ -37,7 +37,7 @@ pub use header::call_id::peek_call_id;
 pub use header::cseq::CSeq;
 pub use header::name_addr::NameAddr;
 pub use header::route::RouteValue;
-pub use header::via::{BadVia, Rport, Transport, Via};
+pub use header::via::{BadVia, Rport, Via};
 pub use host::Host;
 pub use message::Message;
 pub use method::Method;

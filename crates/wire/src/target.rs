@@ -15,7 +15,7 @@ use crate::text;
 /// would have to ask the DNS, or an address that no response may be sent to: unspecified, multicast, the IPv4
 /// broadcast address (RFC 4475 §3.3.10).
 pub fn response_target(via: &Via<'_>) -> Option<SocketAddr> {
-    let port = via.port.unwrap_or(via.transport.default_port());
+    let port = via.sent_by_port();
     if let Some(maddr) = via.maddr {
         return unicast(maddr.ip()?, port);
     }
@@ -29,7 +29,7 @@ pub fn response_target(via: &Via<'_>) -> Option<SocketAddr> {
 /// What [`response_target`] will be for a request that came from `source`, once it is marked
 /// ([`crate::Edits::mark_received`]).
 pub fn request_source_target(via: &Via<'_>, source: SocketAddr) -> Option<SocketAddr> {
-    let port = via.port.unwrap_or(via.transport.default_port());
+    let port = via.sent_by_port();
     match (via.maddr, via.rport) {
         (Some(maddr), _) => unicast(maddr.ip()?, port),
         (None, Rport::Absent) => unicast(source.ip().to_canonical(), port),

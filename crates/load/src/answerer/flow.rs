@@ -9,7 +9,7 @@ use super::{Answerer, Job};
 use crate::Event;
 use crate::party::{CalleeAct, CalleeEvent};
 use crate::timers::{NEVER, Timed};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use transaction::{Class, Event as Happening, Kind, Send, Tell};
 use wire::Method;
 
@@ -199,7 +199,7 @@ impl Answerer {
     /// Sends the last response, or the BYE.
     pub(super) fn send(&self, slot: u32, out: &mut Outbox<Event>) {
         let transaction = &self.transactions[slot];
-        out.send(self.config.listener, transaction.to, |bytes| match transaction.status {
+        out.send(Flow::udp(self.config.listener, transaction.to), |bytes| match transaction.status {
             0 => bytes.extend_from_slice(transaction.text.request()),
             _ => self.texts.response(transaction, bytes),
         });

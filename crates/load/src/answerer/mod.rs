@@ -9,7 +9,7 @@ use crate::party::{CalleeEvent, CalleePlan};
 use crate::service::Processor;
 use crate::timers::NEVER;
 use crate::{AnswererResults, COOKIE, Event, Holding, Input, ServiceModel, Timers, WORK_MAX};
-use base::{Instant, Outbox, Rng, Slab};
+use base::{Flow, Instant, Outbox, Rng, Slab};
 use core::time::Duration;
 use dialogs::{DialogId, Dialogs, Owner};
 use std::collections::BTreeMap;
@@ -163,7 +163,7 @@ impl Answerer {
         let to = wire::request_source_target(request.top_via(), from)?;
         if let Some(fault) = request.fault() {
             let tag = self.dialogs.tag_of(0);
-            out.send(self.config.listener, to, |bytes| {
+            out.send(Flow::udp(self.config.listener, to), |bytes| {
                 wire::write_response(&request, from, fault.status, fault.reason, &tag, &[], bytes);
             });
             return Some(());
@@ -243,7 +243,7 @@ impl Answerer {
 
     fn send_trying(&self, incoming: &Incoming<'_>, out: &mut Outbox<Event>) {
         let &Incoming { request, from, to, .. } = incoming;
-        out.send(self.config.listener, to, |bytes| {
+        out.send(Flow::udp(self.config.listener, to), |bytes| {
             wire::write_response(request, from, 100, "Trying", "", &[("Server", &self.config.name)], bytes);
         });
     }

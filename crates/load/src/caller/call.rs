@@ -9,7 +9,7 @@ use crate::dialog::Dialog;
 use crate::party::{self, CallerAct, CallerActs, CallerEvent};
 use crate::timers::{NEVER, Timed};
 use crate::{Event, Outcome, Results};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use transaction::{Class, Event as Happening, Kind, Send, Tell, Timer};
 use wire::{Message, Method};
@@ -30,17 +30,21 @@ impl Step<'_> {
     /// Sends to where calls are sent.
     fn send(&mut self, write: impl FnOnce(&Texts, Token, &mut Vec<u8>)) {
         let (texts, token) = (self.texts, self.token);
-        self.out.send(self.config.listener, self.config.target, |bytes| write(texts, token, bytes));
+        self.out
+            .send(Flow::udp(self.config.listener, self.config.target), |bytes| write(texts, token, bytes));
     }
 
     fn send_ack(&mut self, dialog: &Dialog) {
         let (texts, token) = (self.texts, self.token);
-        self.out.send(self.config.listener, dialog.next_hop, |bytes| texts.ack(token, dialog, bytes));
+        self.out
+            .send(Flow::udp(self.config.listener, dialog.next_hop), |bytes| texts.ack(token, dialog, bytes));
     }
 
     fn send_bye(&mut self, leg: Leg, dialog: &Dialog) {
         let (texts, token) = (self.texts, self.token);
-        self.out.send(self.config.listener, dialog.next_hop, |bytes| texts.bye(token, leg, dialog, bytes));
+        self.out.send(Flow::udp(self.config.listener, dialog.next_hop), |bytes| {
+            texts.bye(token, leg, dialog, bytes);
+        });
     }
 
     fn client(&self, kind: Kind) -> Timed {

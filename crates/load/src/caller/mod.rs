@@ -7,7 +7,7 @@ use crate::alarms::Alarms;
 use crate::arrivals::Arrivals;
 use crate::timers::NEVER;
 use crate::{ArrivalPlan, Event, Holding, Input, Results, Timers, WORK_MAX};
-use base::{Instant, Outbox, Rng, Slab};
+use base::{Flow, Instant, Outbox, Rng, Slab};
 use call::{Call, Step};
 use core::time::Duration;
 use rand_distr::{Distribution, StandardUniform};
@@ -246,7 +246,7 @@ impl Caller {
         let extra = if status == 405 { &allow[..] } else { &[] };
         if let Some(to) = wire::request_source_target(request.top_via(), from) {
             let tag = format!("{:x}", self.agent);
-            out.send(self.config.listener, to, |bytes| {
+            out.send(Flow::udp(self.config.listener, to), |bytes| {
                 wire::write_response(request, from, status, reason, &tag, extra, bytes);
             });
         }

@@ -176,7 +176,7 @@ impl Net {
     fn flush(&mut self, from: SocketAddr, out: &mut Outbox<Event>) {
         self.events.extend(out.drain_events());
         for transmit in out.transmits() {
-            self.transmit(from, transmit.to, out.datagram(transmit));
+            self.transmit(from, transmit.flow.peer, out.message(transmit));
         }
         out.clear();
     }

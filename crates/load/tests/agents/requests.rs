@@ -21,8 +21,8 @@ impl Bench {
         let from = address(30_000);
         let mut out = Outbox::default();
         self.answerer.handle(self.now, Input::Datagram { from, bytes: request.as_bytes() }, &mut out);
-        let text = |transmit| String::from_utf8_lossy(out.datagram(transmit)).into_owned();
-        out.transmits().iter().map(|transmit| (transmit.to, text(transmit))).collect()
+        let text = |transmit| String::from_utf8_lossy(out.message(transmit)).into_owned();
+        out.transmits().iter().map(|transmit| (transmit.flow.peer, text(transmit))).collect()
     }
 }
 

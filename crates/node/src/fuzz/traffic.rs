@@ -136,9 +136,9 @@ fn keep<M>(list: &mut Vec<M>, message: M, at: u8) {
 /// What a step left in the outbox.
 pub(super) fn sent<E>(out: &Outbox<E>) -> Vec<Sent> {
     let sent = |transmit: &base::Transmit| Sent {
-        listener: transmit.listener,
-        to: transmit.to,
-        bytes: out.datagram(transmit).to_vec(),
+        listener: transmit.flow.listener,
+        to: transmit.flow.peer,
+        bytes: out.message(transmit).to_vec(),
     };
     out.transmits().iter().map(sent).collect()
 }

@@ -2,12 +2,11 @@ use super::Sent;
 use super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
 use super::watch::Watch;
 use crate::{
-    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, Settings, Shard, Tokens, Topology,
-    node_id,
+    Counters, Event, Input, Key, Listener, Name, Orphans, Settings, Shard, Tokens, Topology, node_id,
 };
 use balance::policy::{Policy, RoundRobin, Tlwl};
 use balance::{Balancer, Cluster, HealthSettings, Load, Member, Slot, TableCounts};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox, Transport};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -44,10 +43,10 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(super) fn new(data: &'a [u8], tamper: T) -> Self {
         let listeners = LISTENERS.map(addr);
         let mut topology = Topology::default();
-        topology.listeners = listeners.map(Listener::new).to_vec();
+        topology.listeners = listeners.map(Listener::udp).to_vec();
         topology.names = vec![("pool.example".to_owned(), None)];
         for (address, listener) in NODES {
-            topology.push_node(NodeAddress { address: addr(address), listener });
+            topology.push_node(Flow::udp(listener, addr(address)));
         }
         let topology = Arc::new(topology);
         let slow_start = Duration::from_secs(30);
@@ -179,7 +178,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     fn handle(&mut self, received: &Received) -> Vec<Sent> {
         let Received { listener, from, ref bytes } = *received;
         let mut out = Outbox::default();
-        self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
+        self.shard.handle(self.now, Input::Message { flow: Flow::udp(listener, from), bytes }, &mut out);
         for event in out.drain_events() {
             match event {
                 Event::Sign(sign) => self.cluster.sign(self.now, sign),
@@ -221,8 +220,11 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 }
 
 fn members(mask: u8) -> Vec<Member> {
-    let member =
-        |(address, _): (&str, u16)| Member { id: node_id(addr(address)), capacity: 1.0, max_calls: 0 };
+    let member = |(address, _): (&str, u16)| Member {
+        id: node_id(Transport::Udp, addr(address)),
+        capacity: 1.0,
+        max_calls: 0,
+    };
     (0..).zip(NODES).filter(|(at, _)| mask >> at & 1 == 1).map(|(_, node)| member(node)).collect()
 }
 

@@ -9,11 +9,11 @@ use crate::targets::{Refreshed, Side, Targets, refreshes_target};
 use crate::token::Tokens;
 use crate::token::branch::{Transaction, peek_listener};
 use crate::token::route::{Element, RouteToken};
-use crate::topology::{NodeAddress, node_id};
+use crate::topology::node_id;
 use crate::validate::LARGEST;
 use ::proxy::{Medium, Refusal, Sink};
 use balance::{CallKey, NodeId};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,8 +47,8 @@ const UNHEARD_REPEATS: u8 = 2;
 pub(crate) struct Received {
     /// Exactly the message. What is forwarded shares it.
     pub(crate) bytes: Arc<[u8]>,
-    pub(crate) listener: u16,
-    pub(crate) from: SocketAddr,
+    /// What it came by.
+    pub(crate) flow: Flow,
     pub(crate) way: Way,
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
@@ -81,7 +81,7 @@ impl Refresh {
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
     /// Where its Route or Request-URI says, and whether that is known to want it.
-    There(NodeAddress, bool),
+    There(Flow, bool),
     /// To the next hops, beginning with this one.
     Hops(usize),
 }
@@ -96,7 +96,7 @@ impl Received {
 /// A next hop.
 #[derive(Clone, Copy)]
 struct Hop {
-    node: NodeAddress,
+    node: Flow,
     /// Since it has failed.
     rests_until: Instant,
     /// The rest that the other shards know of.
@@ -111,7 +111,7 @@ pub(crate) struct Live {
     pub(crate) now: Instant,
     /// Unix time now, in seconds.
     pub(crate) unix: u32,
-    /// Who sent the datagram in hand.
+    /// Who sent the message in hand.
     pub(crate) source: SocketAddr,
     pub(crate) targets: Targets,
     /// A host name that the requests of a dialog will go to: it is asked for now, since an ACK does not come again.
@@ -136,7 +136,7 @@ pub(crate) struct Out<'a, E>(pub(crate) &'a mut Outbox<E>);
 
 impl<E> Sink<Packet> for Out<'_, E> {
     fn send(&mut self, packet: &Packet, _: Sending) {
-        self.0.send(packet.listener, packet.to, |buffer| {
+        self.0.send(packet.flow, |buffer| {
             let start = buffer.len();
             packet.bytes.write(buffer);
             debug_assert!(buffer.len() - start <= LARGEST, "what does not fit was refused");
@@ -167,9 +167,9 @@ impl Live {
     }
 
     /// Changes the next hops; what is known of those that stay is kept.
-    pub(crate) fn set_hops(&mut self, nodes: &[NodeAddress]) {
-        let hop = |&node: &NodeAddress| {
-            let before = self.hops.iter().find(|hop| hop.node.address == node.address);
+    pub(crate) fn set_hops(&mut self, nodes: &[Flow]) {
+        let hop = |&node: &Flow| {
+            let before = self.hops.iter().find(|hop| hop.node.peer == node.peer);
             let (rests_until, told_until) =
                 before.map_or((Instant::ZERO, Instant::ZERO), |hop| (hop.rests_until, hop.told_until));
             Hop { node, rests_until, told_until }
@@ -177,13 +177,13 @@ impl Live {
         self.hops = nodes.iter().map(hop).collect();
     }
 
-    pub(crate) fn hop_at(&self, address: SocketAddr) -> Option<NodeAddress> {
-        self.hops.iter().map(|hop| hop.node).find(|node| node.address == address)
+    pub(crate) fn hop_at(&self, address: SocketAddr) -> Option<Flow> {
+        self.hops.iter().map(|hop| hop.node).find(|node| node.peer == address)
     }
 
     /// The next hop that a token names.
-    pub(crate) fn hop_of(&self, id: NodeId) -> Option<NodeAddress> {
-        self.hops.iter().map(|hop| hop.node).find(|node| node_id(node.address) == id)
+    pub(crate) fn hop_of(&self, id: NodeId) -> Option<Flow> {
+        self.hops.iter().map(|hop| hop.node).find(|node| node_id(node.transport, node.peer) == id)
     }
 
     pub(crate) fn has_hops(&self) -> bool {
@@ -192,13 +192,13 @@ impl Live {
 
     /// Each next hop, and whether it rests.
     pub(crate) fn hops(&self, now: Instant) -> impl Iterator<Item = (SocketAddr, bool)> {
-        self.hops.iter().map(move |hop| (hop.node.address, hop.rests_until > now))
+        self.hops.iter().map(move |hop| (hop.node.peer, hop.rests_until > now))
     }
 
     /// This one has failed. The other shards hear of it, but not again for each request that finds it so.
     pub(crate) fn rest(&mut self, address: SocketAddr, is_unreachable: bool) {
         let until = self.now + REST;
-        for hop in self.hops.iter_mut().filter(|hop| hop.node.address == address) {
+        for hop in self.hops.iter_mut().filter(|hop| hop.node.peer == address) {
             hop.rests_until = until;
             if until.saturating_since(hop.told_until) >= TELL_EACH {
                 hop.told_until = until;
@@ -213,7 +213,7 @@ impl Live {
 
     /// Another shard has found that this one has failed.
     pub(crate) fn rest_as_told(&mut self, address: SocketAddr, until: Instant) {
-        for hop in self.hops.iter_mut().filter(|hop| hop.node.address == address) {
+        for hop in self.hops.iter_mut().filter(|hop| hop.node.peer == address) {
             hop.rests_until = hop.rests_until.max(until);
             hop.told_until = hop.told_until.max(until);
         }
@@ -235,19 +235,19 @@ impl Live {
     }
 
     /// Records us and a token, which leads the requests of the callee to whom the caller has named.
-    fn record_route(&mut self, message: &Message<'_>, request: &Received, hop: NodeAddress) {
+    fn record_route(&mut self, message: &Message<'_>, request: &Received, hop: Flow) {
         let (target, is_contact) = initiator_target(&self.topology, message, Element::Proxy);
         let token = RouteToken {
-            node: node_id(hop.address),
+            node: node_id(hop.transport, hop.peer),
             outbound: false,
             target: self.tokens.target_hash(&target, false),
-            heard: target.is_at(request.from),
+            heard: target.is_at(request.flow.peer),
             home: self.tokens.home_hash(is_contact.then_some(&target), false),
         };
         let (tokens, unix) = (&self.tokens, self.unix);
         let write = |out: &mut Vec<u8>| tokens.write_route(Element::Proxy, token, message, unix, false, out);
         let (edits, scratch) = (&mut self.edits, &mut self.scratch);
-        let listeners = [request.listener, hop.listener];
+        let listeners = [request.flow.listener, hop.listener];
         record(message, &self.topology, listeners, edits, scratch, (Element::Proxy, write));
     }
 
@@ -293,13 +293,13 @@ impl Medium for Live {
     type Message = Packet;
     type Request = Received;
     type Call = CallKey;
-    type Hop = NodeAddress;
+    type Hop = Flow;
 
     fn call(&self, request: &Received) -> CallKey {
         self.tokens.call_key(wire::peek_call_id(&request.bytes).unwrap_or_default())
     }
 
-    fn next_hop(&mut self, request: &Received, attempt: u8) -> Result<NodeAddress, Refusal> {
+    fn next_hop(&mut self, request: &Received, attempt: u8) -> Result<Flow, Refusal> {
         let first = match request.way {
             Way::There(node, _) => return if attempt == 0 { Ok(node) } else { Err(Refusal(500)) },
             Way::Hops(first) => first,
@@ -310,7 +310,7 @@ impl Medium for Live {
             return Err(Refusal(500));
         }
         if attempt > 0 {
-            self.rest(self.hops[(first + attempt - 1) % count].node.address, false);
+            self.rest(self.hops[(first + attempt - 1) % count].node.peer, false);
         }
         Ok(self.hops[(first + attempt) % count].node)
     }
@@ -319,8 +319,8 @@ impl Medium for Live {
         matches!(request.way, Way::Hops(_)) && usize::from(attempt) + 1 < self.hops.len()
     }
 
-    fn transport(&self, _: NodeAddress) -> TransportKind {
-        TransportKind::Unreliable
+    fn transport(&self, hop: Flow) -> TransportKind {
+        hop.transport.into()
     }
 
     fn most_repeats(&self, request: &Received) -> Option<u8> {
@@ -328,35 +328,35 @@ impl Medium for Live {
     }
 
     /// RFC 3261 §16.6.
-    fn forward(&mut self, request: &Received, hop: NodeAddress, serial: Option<u64>) -> (Packet, Key) {
+    fn forward(&mut self, request: &Received, hop: Flow, serial: Option<u64>) -> (Packet, Key) {
         let message = request.message();
         self.edits.clear();
-        edit_hop(&message, request.from, &mut self.edits);
+        edit_hop(&message, request.flow.peer, &mut self.edits);
         let route = RouteInfo::new(&self.topology, &message, Element::Proxy);
         route.edit(&message, &mut self.edits, &mut self.scratch);
         if wants_record_route(&message) {
             self.record_route(&message, request, hop);
         }
         // Step 8.
-        let via = self.topology.listeners[hop.listener as usize].via.as_bytes();
+        let via = self.topology.listeners[usize::from(hop.listener)].via.as_bytes();
         self.scratch.clear();
         self.scratch.extend_from_slice(via);
-        let target = request_source_target(message.top_via(), request.from).unwrap_or(request.from);
+        let target = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
         let transaction = Transaction::new(&message, message.top_via(), target);
         let of = serial.ok_or(&transaction);
-        self.tokens.write_proxy_branch(request.listener as u8, request.routing, of, &mut self.scratch);
+        self.tokens.write_proxy_branch(request.flow.listener as u8, request.routing, of, &mut self.scratch);
         self.edits.push_via(&message, &self.scratch);
         let name = message.cseq().method_name.of(message.bytes());
         let key = self.keys.client(&self.scratch[via.len()..], message.cseq().method, name);
         let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edits.patch(&message));
-        (Packet { bytes, to: hop.address, listener: hop.listener }, key)
+        (Packet { bytes, flow: hop }, key)
     }
 
     /// §16.7 steps 3, 8 and 9, §18.2.2: by the next Via, from where the request came in.
     fn relay(&mut self, request: Option<&mut Received>, response: &Message<'_>) -> Option<Packet> {
         let to = response_target(&response.second_via()?)?;
         let asked = response.top_via().branch.and_then(peek_listener).unwrap_or_default();
-        let listener = self.topology.listener_for(asked.into(), to)?;
+        let flow = self.topology.way_to(asked.into(), to)?;
         self.edits.clear();
         self.edits.pop_via(response);
         let of = (&*self.topology, &self.tokens);
@@ -370,14 +370,14 @@ impl Medium for Live {
         }
         let mut bytes = Vec::with_capacity(response.bytes().len());
         self.edits.render(response, &mut bytes);
-        Some(Packet { bytes: bytes.into(), to, listener })
+        Some(Packet { bytes: bytes.into(), flow })
     }
 
     fn respond(&mut self, request: &Received, status: u16) -> Option<Packet> {
         let message = request.message();
         let tag = own_tag(&self.tokens, &message);
         let mut bytes = Vec::with_capacity(request.bytes.len());
-        wire::write_response(&message, request.from, status, reason(status), &tag, &[], &mut bytes);
+        wire::write_response(&message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
         if bytes.len() > reply::longest(request.bytes.len()) {
             self.too_long += u64::from(status >= 200);
             return None;
@@ -387,15 +387,12 @@ impl Medium for Live {
         }
         if status >= 300 && self.tell_failures {
             let cause = Cause::Refused { status, reason: reason(status) };
-            self.failures.push(Failure::new(Some(&message), request.from, cause));
+            self.failures.push(Failure::new(Some(&message), request.flow.peer, cause));
         }
-        let to = request_source_target(message.top_via(), request.from).unwrap_or(request.from);
-        let (listener, to) = match self.topology.listener_for(request.listener, to) {
-            Some(listener) => (listener, to),
-            // A Via with `maddr` may lead out of every family that there is.
-            None => (request.listener, request.from),
-        };
-        Some(Packet { bytes: bytes.into(), to, listener })
+        let to = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
+        // A Via with `maddr` may lead out of every family that there is.
+        let flow = self.topology.way_to(request.flow.listener, to).unwrap_or(request.flow);
+        Some(Packet { bytes: bytes.into(), flow })
     }
 
     fn memory(request: &Received) -> usize {
@@ -409,7 +406,7 @@ impl Medium for Live {
         transaction::cancel_for(&message, &mut bytes);
         let branch = message.top_via().branch.unwrap_or_default();
         let key = self.keys.client(branch, Method::Cancel, b"");
-        (Packet { bytes: bytes.into(), to: invite.to, listener: invite.listener }, key)
+        (Packet { bytes: bytes.into(), flow: invite.flow }, key)
     }
 }
 

@@ -6,18 +6,17 @@ use crate::route::{RouteInfo, Target};
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Routing;
 use crate::token::route::{Element, Held};
-use crate::topology::NodeAddress;
 use crate::validate::{
     Refused, check_extensions, check_form, check_from_tag, check_loop, check_secure, refused, refused_until,
 };
 use crate::{Counters, Drop, Event, Input, Settings, Tokens, Topology};
 use ::proxy::{Arrived, Proxy};
 use balance::{CallKey, Direction};
-use base::{Instant, Ledger, Operation, Outbox, Recent};
+use base::{Flow, Instant, Ledger, Operation, Outbox, Recent};
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transaction::{Keys, Packet, TransportKind};
+use transaction::{Keys, Packet};
 use wire::{Message, Method, SipUri};
 
 /// How a shard of the proxy behaves, beyond [`Settings`].
@@ -124,7 +123,7 @@ pub struct ProxyShard {
     ledger: Ledger,
     /// How many requests calls have begun out of the reserve, and since when.
     reserved: Recent<CallKey, (Instant, u8)>,
-    /// What the datagram in work failed of.
+    /// What the message in work failed of.
     failure: Option<Cause>,
 }
 
@@ -154,7 +153,7 @@ impl ProxyShard {
     pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
         self.set_now(now);
         match input {
-            Input::Datagram { listener, from, bytes } => self.datagram(now, listener, from, bytes, out),
+            Input::Message { flow, bytes } => self.message(now, flow, bytes, out),
             Input::Timer => self.proxy.expire(now, &mut self.live, &mut Out(out)),
         }
         self.tell(out);
@@ -175,7 +174,10 @@ impl ProxyShard {
     pub fn unreachable(&mut self, now: Instant, to: SocketAddr, quoted: &[u8], out: &mut Outbox<Event>) {
         self.set_now(now);
         let Some(key) = quoted_key(&self.live.keys, quoted) else { return };
-        let went_there = |packet: &Packet| (packet.to.ip(), packet.to.port()) == (to.ip(), to.port());
+        let went_there = |packet: &Packet| {
+            let peer = packet.flow.peer;
+            (peer.ip(), peer.port()) == (to.ip(), to.port())
+        };
         if self.proxy.unreachable(now, key, went_there, &mut self.live, &mut Out(out)) {
             self.live.rest(to, true);
         }
@@ -214,24 +216,17 @@ impl ProxyShard {
         self.proxy.limit_memory(with_reserve(self.limits.memory));
     }
 
-    fn datagram(
-        &mut self,
-        now: Instant,
-        listener: u16,
-        from: SocketAddr,
-        bytes: &[u8],
-        out: &mut Outbox<Event>,
-    ) {
+    fn message(&mut self, now: Instant, flow: Flow, bytes: &[u8], out: &mut Outbox<Event>) {
         self.ledger.charge(Operation::Scan);
-        self.live.source = from;
+        self.live.source = flow.peer;
         let scanned = wire::scan(bytes);
         match &scanned {
             Err(discard) => self.discard(Drop::Unreadable(*discard)),
             Ok(message) if message.status().is_some() => self.response(now, message, out),
-            Ok(message) => self.request(now, listener, from, message, out),
+            Ok(message) => self.request(now, flow, message, out),
         }
         if let Some(cause) = self.failure.take() {
-            out.event(Event::Failed(Box::new(Failure::new(scanned.as_ref().ok(), from, cause))));
+            out.event(Event::Failed(Box::new(Failure::new(scanned.as_ref().ok(), flow.peer, cause))));
         }
     }
 
@@ -255,14 +250,7 @@ impl ProxyShard {
         }
     }
 
-    fn request(
-        &mut self,
-        now: Instant,
-        listener: u16,
-        from: SocketAddr,
-        message: &Message<'_>,
-        out: &mut Outbox<Event>,
-    ) {
+    fn request(&mut self, now: Instant, flow: Flow, message: &Message<'_>, out: &mut Outbox<Event>) {
         self.counters.requests += 1;
         let key = self.live.keys.request(message);
         if message.fault().is_none() && self.proxy.absorb(now, &key, &mut Out(out)) {
@@ -275,13 +263,13 @@ impl ProxyShard {
         if message.bytes().len() < reply::ANSWERED_MIN && message.method() != Some(Method::Ack) {
             return self.discard(Drop::Unanswerable);
         }
-        match self.examine(listener, from, message, out) {
-            Err(Halt::Answered(own)) => self.answer(message, listener, from, own, out),
+        match self.examine(flow, message, out) {
+            Err(Halt::Answered(own)) => self.answer(message, flow, own, out),
             Err(Halt::Unresolved) => self.discard(Drop::Unresolved),
             Ok(received) => {
                 let method = message.method().unwrap_or(Method::Other);
                 let cancels = (method == Method::Cancel).then(|| self.live.keys.cancelled(message));
-                let arrived = Arrived { method, key, cancels, transport: TransportKind::Unreliable };
+                let arrived = Arrived { method, key, cancels, transport: flow.transport.into() };
                 self.proxy.take(now, &arrived, received, &mut self.live, &mut Out(out));
             }
         }
@@ -290,8 +278,7 @@ impl ProxyShard {
     /// §16.3 to §16.5. What is not to be forwarded is answered at once, without a transaction.
     fn examine(
         &mut self,
-        listener: u16,
-        from: SocketAddr,
+        flow: Flow,
         message: &Message<'_>,
         out: &mut Outbox<Event>,
     ) -> Result<Received, Halt> {
@@ -316,14 +303,14 @@ impl ProxyShard {
             return Err(Halt::Answered(Own::Capabilities));
         }
         let way = match held {
-            Some(held) => self.way_within(listener, message, &route, &held, out)?,
+            Some(held) => self.way_within(flow.listener, message, &route, &held, out)?,
             None => self.way(message, &route)?,
         };
         let refresh = match held {
-            Some(held) => self.refresh(from, message, &route, &held),
+            Some(held) => self.refresh(flow.peer, message, &route, &held),
             None => Refresh::of(true),
         };
-        Ok(Received { bytes: message.bytes().into(), listener, from, way, routing, refresh })
+        Ok(Received { bytes: message.bytes().into(), flow, way, routing, refresh })
     }
 
     /// Whether it is an OPTIONS about this proxy itself, whose URI has no user part (RFC 3261 §11): who asks whether we
@@ -379,7 +366,7 @@ impl ProxyShard {
         let call = live.tokens.call_key(message.call_id());
         let preferred = (&*live.topology, route.far_side.unwrap_or(listener));
         let node = self.names.next_hop(live.now, target, call, preferred, out)?;
-        Ok(Way::There(node, heard || live.hop_at(node.address).is_some()))
+        Ok(Way::There(node, heard || live.hop_at(node.peer).is_some()))
     }
 
     /// Where all other requests go: to the next hops. One that has a token which does not fit, and that names another
@@ -454,16 +441,9 @@ impl ProxyShard {
     }
 
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
-    fn answer(
-        &mut self,
-        message: &Message<'_>,
-        listener: u16,
-        from: SocketAddr,
-        own: Own,
-        out: &mut Outbox<Event>,
-    ) {
+    fn answer(&mut self, message: &Message<'_>, flow: Flow, own: Own, out: &mut Outbox<Event>) {
         let Live { topology, tokens, .. } = &self.live;
-        match reply::answer(message, (listener, from), own, topology, tokens, out) {
+        match reply::answer(message, flow, own, topology, tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
                 self.failed(Cause::Refused { status: own.status(), reason: own.reason() });
@@ -501,7 +481,7 @@ impl ProxyShard {
     }
 
     /// Changes the next hops.
-    pub fn set_hops(&mut self, hops: &[NodeAddress]) {
+    pub fn set_hops(&mut self, hops: &[Flow]) {
         self.live.set_hops(hops);
     }
 

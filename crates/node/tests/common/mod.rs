@@ -7,8 +7,8 @@ pub(crate) mod text;
 
 use balance::policy::RoundRobin;
 use balance::{Balancer, Cluster, HealthSettings, Load, Member, Slot, TableCounts};
-use base::{Instant, Outbox};
-use node::{Event, Input, Key, Listener, NodeAddress, Orphans, Settings, Shard, Tokens, Topology, node_id};
+use base::{Flow, Instant, Outbox, Transport};
+use node::{Event, Input, Key, Listener, Orphans, Settings, Shard, Tokens, Topology, node_id};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,10 +104,10 @@ pub(crate) struct Bed {
 impl Bed {
     pub(crate) fn new(site: Site) -> Self {
         let mut topology = Topology::default();
-        topology.listeners = site.listeners.iter().map(|text| Listener::new(addr(text))).collect();
+        topology.listeners = site.listeners.iter().map(|text| Listener::udp(addr(text))).collect();
         topology.names = vec![("pool.example".to_owned(), None)];
         for &(address, listener) in &site.nodes {
-            topology.push_node(NodeAddress { address: addr(address), listener });
+            topology.push_node(Flow::udp(listener, addr(address)));
         }
         let slow_start = Duration::ZERO;
         let cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
@@ -135,11 +135,14 @@ impl Bed {
     /// A datagram comes in; what goes out, in order.
     pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         let mut out = Outbox::default();
-        self.shard.handle(self.now, Input::Datagram { listener, from, bytes }, &mut out);
+        self.shard.handle(self.now, Input::Message { flow: Flow::udp(listener, from), bytes }, &mut out);
         self.events.extend(out.drain_events());
         assert_eq!(self.shard.balancer().audit(), Ok(()));
-        let sent =
-            |t: &base::Transmit| Sent { listener: t.listener, to: t.to, bytes: out.datagram(t).to_vec() };
+        let sent = |t: &base::Transmit| Sent {
+            listener: t.flow.listener,
+            to: t.flow.peer,
+            bytes: out.message(t).to_vec(),
+        };
         out.transmits().iter().map(sent).collect()
     }
 
@@ -190,7 +193,7 @@ impl Bed {
 
     /// Sets which of the nodes are members.
     pub(crate) fn set_members(&mut self, slots: &[usize]) {
-        let id = |slot: &usize| node_id(addr(self.site.nodes[*slot].0));
+        let id = |slot: &usize| node_id(Transport::Udp, addr(self.site.nodes[*slot].0));
         let members: Vec<_> =
             slots.iter().map(|slot| Member { id: id(slot), capacity: 1.0, max_calls: 0 }).collect();
         self.cluster.set_members(self.now, &members);

@@ -3,10 +3,9 @@
 use super::dialog::Dialog;
 use super::text::{Req, answer};
 use super::{KEY, LIFETIME, Sent, addr};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use node::{
-    Event, Input, Listener, NodeAddress, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings, Tokens,
-    Topology,
+    Event, Input, Listener, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings, Tokens, Topology,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ impl ProxyBed {
     }
 
     pub(crate) fn with_tokens(listeners: &[&str], hops: &[(&str, u16)], tokens: Tokens) -> Self {
-        let listeners = listeners.iter().map(|text| Listener::new(addr(text))).collect();
+        let listeners = listeners.iter().map(|text| Listener::udp(addr(text))).collect();
         let topology = Topology::new(listeners, vec![("proxy.example".to_owned(), None)]);
         let settings = Settings {
             orphans: Orphans::Reject,
@@ -43,7 +42,7 @@ impl ProxyBed {
         };
         let limits = ProxySettings { core: proxy::Settings::default(), limits: LIMITS };
         let mut shard = ProxyShard::new(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
-        let hop = |&(address, listener): &(&str, u16)| NodeAddress { address: addr(address), listener };
+        let hop = |&(address, listener): &(&str, u16)| Flow::udp(listener, addr(address));
         shard.set_hops(&hops.iter().map(hop).collect::<Vec<_>>());
         Self { shard, now: Instant::from_millis(1_000), events: Vec::new() }
     }
@@ -54,7 +53,9 @@ impl ProxyBed {
     }
 
     pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.step(|shard, now, out| shard.handle(now, Input::Datagram { listener, from, bytes }, out))
+        self.step(|shard, now, out| {
+            shard.handle(now, Input::Message { flow: Flow::udp(listener, from), bytes }, out);
+        })
     }
 
     pub(crate) fn step(
@@ -64,8 +65,11 @@ impl ProxyBed {
         let mut out = Outbox::default();
         run(&mut self.shard, self.now, &mut out);
         self.events.extend(out.drain_events());
-        let sent =
-            |t: &base::Transmit| Sent { listener: t.listener, to: t.to, bytes: out.datagram(t).to_vec() };
+        let sent = |t: &base::Transmit| Sent {
+            listener: t.flow.listener,
+            to: t.flow.peer,
+            bytes: out.message(t).to_vec(),
+        };
         out.transmits().iter().map(sent).collect()
     }
 

@@ -134,7 +134,8 @@ impl<A: Agent> Driver<A> {
     }
 
     fn flush(&mut self) {
-        let transmits = self.out.transmits().iter().map(|transmit| (transmit.range.clone(), transmit.to));
+        let transmits =
+            self.out.transmits().iter().map(|transmit| (transmit.range.clone(), transmit.flow.peer));
         let report = self.send.send(&self.socket, self.out.bytes(), transmits);
         self.figures.sent += report.sent as u64;
         self.figures.send_failed += report.dropped as u64;

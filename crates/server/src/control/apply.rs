@@ -6,9 +6,9 @@ use crate::shards::{self, Command};
 use crate::token_time::TokenTime;
 use balance::policy::by_name;
 use balance::{HealthSettings, OutlierSettings, Policy, Weights};
-use base::Instant;
+use base::{Flow, Instant};
 use config::{Config, Listen, Orphans, Proxy};
-use node::{Key, NodeAddress, ProxyLimits, ProxySettings, Tokens};
+use node::{Key, ProxyLimits, ProxySettings, Tokens};
 use std::sync::Arc;
 use wire::Method;
 
@@ -136,7 +136,7 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
 
 impl Control {
     /// The next hops of a proxy, and the listeners that lead there.
-    pub(crate) fn hops(&self) -> Vec<NodeAddress> {
+    pub(crate) fn hops(&self) -> Vec<Flow> {
         let next = self.config.proxy().map_or(&[][..], |proxy| &proxy.next);
         next.iter().filter_map(|&address| toward(&self.binds, address)).collect()
     }

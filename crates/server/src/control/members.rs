@@ -10,7 +10,7 @@ use super::resolver::Resolver;
 use super::{Control, Remark, Tenure};
 use crate::shards::{Command, ask_each, listen::toward};
 use balance::{Member, Slot};
-use base::Instant;
+use base::{Instant, Transport};
 use node::{Topology, node_id};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Control {
         let mut members: Vec<_> = resolved
             .iter()
             .map(|member| Member {
-                id: node_id(member.address),
+                id: node_id(Transport::Udp, member.address),
                 capacity: member.capacity,
                 max_calls: member.max_calls,
             })
@@ -47,7 +47,7 @@ impl Control {
         self.settle(now, &resolved);
         let nodes = self.cluster.nodes().iter().zip(self.topology.nodes()).enumerate();
         let asked = nodes.filter(|(_, (node, _))| node.member);
-        let targets: Vec<_> = asked.map(|(slot, (_, node))| (Slot(slot as u16), node.address)).collect();
+        let targets: Vec<_> = asked.map(|(slot, (_, node))| (Slot(slot as u16), node.peer)).collect();
         self.probes.set_targets(now, &targets);
     }
 
@@ -69,7 +69,7 @@ impl Control {
         let mut topology = Topology::clone(&self.topology);
         for member in resolved {
             let (address, name) = (member.address, member.name.clone());
-            let Some(slot) = self.cluster.slot(node_id(address)) else { continue };
+            let Some(slot) = self.cluster.slot(node_id(Transport::Udp, address)) else { continue };
             let Some(node) = toward(&self.binds, address) else { continue };
             let fresh = Remark {
                 name: name.clone(),

@@ -82,8 +82,8 @@ impl Probes {
         self.prober.tick(now, &mut self.out);
         for (family, socket) in self.sockets.iter().enumerate() {
             let Some(socket) = socket else { continue };
-            let transmits = self.out.transmits().iter().filter(|t| t.listener as usize == family);
-            let messages = transmits.map(|t| (t.range.clone(), t.to));
+            let transmits = self.out.transmits().iter().filter(|t| t.flow.listener as usize == family);
+            let messages = transmits.map(|t| (t.range.clone(), t.flow.peer));
             self.send.send(socket.get_ref(), self.out.bytes(), messages);
         }
         self.outcomes()

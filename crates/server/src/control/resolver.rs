@@ -1,6 +1,7 @@
 //! Questions to the DNS: addresses, SRV records (RFC 2782), and which of the two counts (RFC 3263 §4.2).
 
 use crate::shards::listen::Bind;
+use base::Transport;
 use hickory_resolver::config::{
     NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
 };
@@ -85,9 +86,9 @@ pub(super) enum Question {
     Addresses { name: String, port: u16 },
     /// The SRV records of a name.
     Services(String),
-    /// Where a name takes requests over UDP: SRV records come first, and A and AAAA records, with this port, count only
-    /// where there is no SRV record (RFC 3263 §4.2). NAPTR (§4.1) would choose among transports, and there is one.
-    Sip { name: String, port: u16 },
+    /// Where a name takes requests over this transport: SRV records come first, and A and AAAA records, with its default
+    /// port, count only where there is no SRV record (RFC 3263 §4.2). NAPTR (§4.1) would choose among transports.
+    Sip { transport: Transport, name: String },
 }
 
 /// Asks the DNS. It remembers no answers: who asks keeps them, and asks again when it wants to know.
@@ -182,16 +183,29 @@ struct LookUp {
     deadline: Instant,
 }
 
+/// What SRV records are called of servers that take SIP over a transport (RFC 3263 §4.2).
+fn service(transport: Transport) -> Option<&'static str> {
+    match transport {
+        Transport::Udp => Some("_sip._udp"),
+        Transport::Tcp => Some("_sip._tcp"),
+        Transport::Tls => Some("_sips._tcp"),
+        Transport::Ws | Transport::Wss => None,
+    }
+}
+
 impl LookUp {
     async fn answer(&self, question: Question) -> Result<Found, String> {
         let absent = self.absent(&question);
         let targets = match question {
             Question::Addresses { name, port } => vec![(name, port, 1.0)],
             Question::Services(name) => self.services(&name).await?.unwrap_or_default(),
-            Question::Sip { name, port } => match self.services(&format!("_sip._udp.{name}")).await? {
-                Some(targets) => targets,
-                None => vec![(name, port, 1.0)],
-            },
+            Question::Sip { transport, name } => {
+                let records = match service(transport) {
+                    Some(service) => self.services(&format!("{service}.{name}")).await?,
+                    None => None,
+                };
+                records.unwrap_or_else(|| vec![(name, transport.default_port(), 1.0)])
+            }
         };
         let hosts = self.hosts(targets.iter().map(|(host, ..)| host.clone()).collect()).await;
         let target = |(host, port, share)| {
@@ -430,7 +444,7 @@ pub(super) mod tests {
     }
 
     fn sip(name: &str) -> Question {
-        Question::Sip { name: name.to_owned(), port: 5060 }
+        Question::Sip { transport: Transport::Udp, name: name.to_owned() }
     }
 
     #[tokio::test]

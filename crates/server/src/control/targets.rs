@@ -1,7 +1,6 @@
 //! Host names in the URIs of requests that leave the site: looked up for the shards.
 
 use super::resolver::{self, Question, Resolver};
-use config::SIP_PORT;
 use node::{Name, Resolved};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +36,7 @@ impl Targets {
         let host = format!("{}.", name.host);
         let question = match name.port {
             Some(port) => Question::Addresses { name: host, port },
-            None => Question::Sip { name: host, port: SIP_PORT },
+            None => Question::Sip { transport: name.transport, name: host },
         };
         let task = self.look_ups.spawn(resolver.ask(question));
         self.under_way.insert(task.id(), name);
@@ -85,6 +84,7 @@ impl Targets {
 mod tests {
     use super::*;
     use crate::control::resolver::tests::{a, asking, failing, server};
+    use base::Transport;
     use hickory_resolver::proto::rr::RecordType;
     use std::net::{Ipv4Addr, UdpSocket};
 
@@ -92,7 +92,7 @@ mod tests {
     async fn what_is_asked_for_is_asked_of_the_next_resolver() {
         let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut targets = Targets::default();
-        let name = Name { host: "host.test".to_owned(), port: Some(5080) };
+        let name = Name { transport: Transport::Udp, host: "host.test".to_owned(), port: Some(5080) };
         targets.look_up(name.clone(), &mut asking(silent.local_addr().unwrap()));
         targets.start_over(&mut asking(server(vec![("host.test.", a(1))]).await));
         let (answered, resolved) = Targets::learn(targets.answered().await.unwrap(), Duration::from_mins(1));
@@ -111,7 +111,7 @@ mod tests {
             (vec![("host.test.", RecordType::AAAA), ("host.test.", RecordType::A)], 0, true, AGAIN),
         ] {
             let mut resolver = asking(failing(records.clone(), fails).await);
-            let name = Name { host: "host.test".to_owned(), port: Some(5080) };
+            let name = Name { transport: Transport::Udp, host: "host.test".to_owned(), port: Some(5080) };
             let mut targets = Targets::default();
             targets.look_up(name, &mut resolver);
             let (_, resolved) = Targets::learn(targets.answered().await.unwrap(), refresh);
@@ -126,7 +126,8 @@ mod tests {
         let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut resolver = asking(silent.local_addr().unwrap());
         let mut targets = Targets::default();
-        let name = |index: usize| Name { host: format!("host{index}.test"), port: None };
+        let name =
+            |index: usize| Name { transport: Transport::Udp, host: format!("host{index}.test"), port: None };
         for index in (0..MOST).chain(0..MOST) {
             targets.look_up(name(index), &mut resolver);
         }

@@ -3,7 +3,7 @@
 use super::handover::Handed;
 use super::worker::Traffic;
 use crate::takeover::owned::{Fate, Predecessor};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use node::{Event, Input, Role};
 
 /// Takes what belongs to this shard, unless it is about a call of the process before.
@@ -28,7 +28,7 @@ pub(super) fn take(
     }
     match *handed {
         Handed::Datagram { listener, from, bytes } => {
-            role.handle(now, Input::Datagram { listener, from, bytes }, out);
+            role.handle(now, Input::Message { flow: Flow::udp(listener, from), bytes }, out);
         }
         Handed::Unreachable { to, quoted } => {
             if let Some(proxy) = role.proxy_mut() {

@@ -1,8 +1,9 @@
 //! From the configured addresses to sockets: a wildcard becomes one listener for each address of the machine.
 
 use crate::socket::{UdpSocket, local_addresses, source_address_for};
+use base::Flow;
 use config::UdpListener;
-use node::{Listener, NodeAddress};
+use node::Listener;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -83,17 +84,17 @@ pub(crate) fn cannot_listen(address: SocketAddr, error: &io::Error, taken: &str)
 
 /// The listeners as the core knows them.
 pub(crate) fn listeners(binds: &[Bind]) -> Vec<Listener> {
-    binds.iter().map(|bind| Listener::new(bind.advertised)).collect()
+    binds.iter().map(|bind| Listener::udp(bind.advertised)).collect()
 }
 
 /// Which listener leads to a node: the one with the source address that the kernel would use, else any of the
 /// family; `None` if there is no listener of the family.
-pub(crate) fn toward(binds: &[Bind], address: SocketAddr) -> Option<NodeAddress> {
+pub(crate) fn toward(binds: &[Bind], address: SocketAddr) -> Option<Flow> {
     let source = source_address_for(address).ok();
     let by_source = binds.iter().position(|bind| Some(bind.address.ip()) == source);
     let by_family = || binds.iter().position(|bind| bind.address.is_ipv4() == address.is_ipv4());
     let listener = by_source.or_else(by_family)? as u16;
-    Some(NodeAddress { address, listener })
+    Some(Flow::udp(listener, address))
 }
 
 #[cfg(test)]

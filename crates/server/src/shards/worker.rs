@@ -9,10 +9,10 @@ use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use crate::takeover::owned::{Inlet, Predecessor, digest};
 use arrayvec::ArrayVec;
 use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
-use base::{Instant, Ledger, Outbox};
+use base::{Flow, Instant, Ledger, Outbox};
 use node::{
-    Counters, Event, Explanation, Failure, HopFailure, Input, Name, NodeAddress, ProxyLimits, ProxyReport,
-    Resolved, Role, Shard, Tokens, Topology,
+    Counters, Event, Explanation, Failure, HopFailure, Input, Name, ProxyLimits, ProxyReport, Resolved, Role,
+    Shard, Tokens, Topology,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Other secrets.
     Tokens(Box<Tokens>),
     /// Other next hops, and other limits, of a proxy.
-    Hops(Arc<[NodeAddress]>, ProxyLimits),
+    Hops(Arc<[Flow]>, ProxyLimits),
     /// A next hop of a proxy has failed, as another shard found.
     HopFailed(HopFailure),
     /// Where a name leads that a shard asked for.
@@ -393,9 +393,12 @@ impl Worker {
         let transmits = self.out.transmits();
         if !transmits.is_empty() {
             for (index, socket) in self.sockets[..self.listeners].iter().enumerate() {
-                let of_socket = transmits.iter().filter(|transmit| transmit.listener as usize == index);
-                let report =
-                    self.send.send(socket, self.out.bytes(), of_socket.map(|t| (t.range.clone(), t.to)));
+                let of_socket = transmits.iter().filter(|transmit| transmit.flow.listener as usize == index);
+                let report = self.send.send(
+                    socket,
+                    self.out.bytes(),
+                    of_socket.map(|t| (t.range.clone(), t.flow.peer)),
+                );
                 self.traffic.sent += report.sent as u64;
                 self.traffic.send_failed += report.dropped as u64;
             }

@@ -2,54 +2,13 @@
 
 use std::net::IpAddr;
 
+use base::Transport;
+
 use crate::Span;
 use crate::chars::{self, HOST, LWS, TOKEN};
 use crate::cursor::{Cursor, Malformed, Param};
 use crate::host::{self, Host};
 use crate::uri;
-
-/// The transport that a Via names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// UDP.
-    Udp,
-    /// TCP.
-    Tcp,
-    /// TLS over TCP.
-    Tls,
-    /// SCTP.
-    Sctp,
-    /// `WebSocket` (RFC 7118).
-    Ws,
-    /// `WebSocket` over TLS (RFC 7118).
-    Wss,
-    /// Anything else.
-    Other,
-}
-
-impl Transport {
-    fn parse(token: &[u8]) -> Self {
-        let known = [
-            (&b"UDP"[..], Self::Udp),
-            (b"TCP", Self::Tcp),
-            (b"TLS", Self::Tls),
-            (b"SCTP", Self::Sctp),
-            (b"WS", Self::Ws),
-            (b"WSS", Self::Wss),
-        ];
-        known.iter().find(|(name, _)| token.eq_ignore_ascii_case(name)).map_or(Self::Other, |&(_, t)| t)
-    }
-
-    /// The port of an address without one (RFC 3261 §18.2.2, RFC 7118 §5.3).
-    pub fn default_port(self) -> u16 {
-        match self {
-            Self::Tls => 5061,
-            Self::Ws => 80,
-            Self::Wss => 443,
-            Self::Udp | Self::Tcp | Self::Sctp | Self::Other => 5060,
-        }
-    }
-}
 
 /// The `rport` parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +26,8 @@ pub enum Rport {
 pub struct Via<'a> {
     /// The whole value, without commas and white space around it.
     pub value: Span,
-    /// From the sent-protocol. Protocol name and version may be any tokens.
-    pub transport: Transport,
+    /// From the sent-protocol, if it is one that we know. Protocol name and version may be any tokens.
+    pub transport: Option<Transport>,
     /// Host of the sent-by.
     pub host: Host<'a>,
     /// Port of the sent-by.
@@ -141,12 +100,12 @@ pub(crate) fn parse_strict(bytes: &[u8], span: Span) -> Result<(Via<'_>, Option<
 pub struct BadVia;
 
 /// `SIP/2.0/UDP` and the white space behind it.
-fn sent_protocol(cursor: &mut Cursor<'_>) -> Result<Transport, Malformed> {
+fn sent_protocol(cursor: &mut Cursor<'_>) -> Result<Option<Transport>, Malformed> {
     // What nearly every Via starts with.
     if cursor.bytes[cursor.pos..cursor.end].starts_with(b"SIP/2.0/UDP ") {
         cursor.pos += 12;
         cursor.skip_lws();
-        return Ok(Transport::Udp);
+        return Ok(Some(Transport::Udp));
     }
     for _ in 0..2 {
         cursor.token()?;
@@ -174,6 +133,11 @@ fn sent_by_host<'a>(cursor: &mut Cursor<'a>) -> Result<Host<'a>, Malformed> {
 }
 
 impl<'a> Via<'a> {
+    /// The port of the sent-by, or else that of its transport (RFC 3261 §18.2.2); of one that we do not know, 5060.
+    pub fn sent_by_port(&self) -> u16 {
+        self.port.unwrap_or(self.transport.unwrap_or_default().default_port())
+    }
+
     /// Port and parameters.
     fn rest(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         if cursor.eat_spaced(b':') {
@@ -235,7 +199,7 @@ mod tests {
         let via = strict(
             "SIP/2.0/TLS a.example.com:5071;branch=z9hG4bKx;received=192.0.2.1;RPORT=99;maddr=[::1];ttl=16;oc;x=\",;\"",
         );
-        assert_eq!(via.transport, Transport::Tls);
+        assert_eq!(via.transport, Some(Transport::Tls));
         assert_eq!((via.host, via.port), (Host::Name(b"a.example.com"), Some(5071)));
         assert_eq!(via.branch, Some(&b"z9hG4bKx"[..]));
         assert_eq!(via.received, Some("192.0.2.1".parse().unwrap()));
@@ -249,11 +213,14 @@ mod tests {
         // RFC 4475 §3.1.1.1.
         let text = "SIP  / 2.0  / TCP     spindle.example.com : 5 ;\r\n  branch  =   z9 ,\r\n SIP  /    2.0   / UDP  1.2.3.4   ; rport";
         let (first, next) = parse_strict(text.as_bytes(), Span::new(0, text.len())).unwrap();
-        assert_eq!((first.transport, first.port, first.branch), (Transport::Tcp, Some(5), Some(&b"z9"[..])));
+        assert_eq!(
+            (first.transport, first.port, first.branch),
+            (Some(Transport::Tcp), Some(5), Some(&b"z9"[..]))
+        );
         assert!(text[..first.value.end as usize].ends_with("z9"));
         let second = Span::new(next.unwrap() as usize, text.len());
         let (second, next) = parse_strict(text.as_bytes(), second).unwrap();
-        assert_eq!((second.transport, second.rport, next), (Transport::Udp, Rport::Flag, None));
+        assert_eq!((second.transport, second.rport, next), (Some(Transport::Udp), Rport::Flag, None));
     }
 
     #[test]

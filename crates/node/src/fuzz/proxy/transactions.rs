@@ -37,7 +37,7 @@ impl ServerId {
             Some(ip) => ip.to_string(),
             None => format!("{:?}", via.host).to_ascii_lowercase(),
         };
-        let sent_by = format!("{host} {}", via.port.unwrap_or(via.transport.default_port()));
+        let sent_by = format!("{host} {}", via.sent_by_port());
         Some(Self { branch, sent_by, method: method.to_vec() })
     }
 

@@ -144,7 +144,7 @@ impl ProxyWatch {
     /// What answers nothing of the proxy's is dropped (RFC 6026 §8.9), and what has another's Via on top (§18.1.2).
     fn response(&mut self, response: &Message<'_>, sent: &[Sent]) {
         let via = response.top_via();
-        let port = via.port.unwrap_or(via.transport.default_port());
+        let port = via.sent_by_port();
         let is_own = via.host.ip().is_some_and(|ip| self.listeners.contains(&SocketAddr::new(ip, port)));
         let branch = via.branch.unwrap_or_default().to_ascii_lowercase();
         let id = (branch, method_of(response).to_vec());

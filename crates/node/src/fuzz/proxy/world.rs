@@ -2,10 +2,10 @@ use super::super::Sent;
 use super::super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
 use super::watch::{Cause, ProxyWatch};
 use crate::{
-    Counters, Event, Input, Key, Listener, Name, NodeAddress, Orphans, ProxyLimits, ProxySettings,
-    ProxyShard, Settings, Tokens, Topology,
+    Counters, Event, Input, Key, Listener, Name, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings,
+    Tokens, Topology,
 };
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ fn tokens(key: u8) -> Tokens {
     Tokens::new(Key([key; 16]), &[Key([key.wrapping_sub(1); 16])], TOKEN_LIFETIME)
 }
 
-fn hops(mask: u8) -> Vec<NodeAddress> {
-    let node = |(_, (address, listener)): (u8, (&str, u16))| NodeAddress { address: addr(address), listener };
+fn hops(mask: u8) -> Vec<Flow> {
+    let node = |(_, (address, listener)): (u8, (&str, u16))| Flow::udp(listener, addr(address));
     (0..).zip(HOPS).filter(|(at, _)| mask >> at & 1 == 1).map(node).collect()
 }
 
@@ -56,7 +56,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(in super::super) fn new(data: &'a [u8], tamper: T) -> Self {
         let listeners = LISTENERS.map(addr);
         let names = vec![("pool.example".to_owned(), None)];
-        let topology = Arc::new(Topology::new(listeners.map(Listener::new).to_vec(), names));
+        let topology = Arc::new(Topology::new(listeners.map(Listener::udp).to_vec(), names));
         let settings = Settings {
             orphans: Orphans::Reject,
             epoch_unix: 1_800_000_000,
@@ -85,7 +85,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     fn set_hops(&mut self) {
         let hops = hops(self.hops);
         self.shard.set_hops(&hops);
-        self.watch.set_hops(hops.iter().map(|hop| hop.address));
+        self.watch.set_hops(hops.iter().map(|hop| hop.peer));
     }
 
     /// Carries out one operation; `false` when there are no more.
@@ -192,8 +192,9 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 
     fn deliver(&mut self, received: Received) {
         let Received { listener, from, ref bytes } = received;
-        let sent =
-            self.run(|shard, now, out| shard.handle(now, Input::Datagram { listener, from, bytes }, out));
+        let sent = self.run(|shard, now, out| {
+            shard.handle(now, Input::Message { flow: Flow::udp(listener, from), bytes }, out);
+        });
         self.watch.check(self.now, Cause::Datagram { from, bytes }, &sent);
         for name in core::mem::take(&mut self.asked) {
             self.shard.learn(self.now, &name, &resolved(&name));

@@ -4,9 +4,9 @@ use super::super::plan::{BalancerPlan, probe_address};
 use super::{EPOCH_UNIX, taken, tokens, topology};
 use balance::policy::by_name;
 use balance::{Balancer, Cluster, Health, Load, Member, Node, Policy, Slot, TableCounts};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox, Transport};
 use node::fuzz::Sent;
-use node::{Event, Input, NodeAddress, Orphans, Outcome, Prober, Settings, Shard, Topology, node_id};
+use node::{Event, Input, Orphans, Outcome, Prober, Settings, Shard, Topology, node_id};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl BalancerProcess {
 
     fn set_members(&mut self, now: Instant) {
         let member = |member: &super::super::Member| Member {
-            id: node_id(member.party.address()),
+            id: node_id(Transport::Udp, member.party.address()),
             capacity: member.capacity,
             max_calls: 0,
         };
@@ -121,13 +121,13 @@ impl BalancerProcess {
         for member in &self.config.members {
             let address = member.party.address();
             if topology.slot_at(address).is_none() {
-                topology.push_node(NodeAddress { address, listener: 0 });
+                topology.push_node(Flow::udp(0, address));
             }
         }
         self.topology = Arc::new(topology);
         let all = (0..).map(Slot).zip(self.cluster.nodes().iter().zip(self.topology.nodes()));
         let asked = all.filter(|(_, (node, _))| node.member);
-        let targets: Vec<_> = asked.map(|(slot, (_, node))| (slot, node.address)).collect();
+        let targets: Vec<_> = asked.map(|(slot, (_, node))| (slot, node.peer)).collect();
         self.prober.set_targets(now, &targets);
     }
 
@@ -193,7 +193,7 @@ impl BalancerProcess {
         from: SocketAddr,
         bytes: &[u8],
     ) -> Vec<Sent> {
-        self.run(now, shard, Input::Datagram { listener: 0, from, bytes });
+        self.run(now, shard, Input::Message { flow: Flow::udp(0, from), bytes });
         let sent = taken(&self.events);
         self.heed(now);
         sent
@@ -288,7 +288,7 @@ impl BalancerProcess {
     /// Addresses by slot, and whether each is a member's or a former one's.
     pub(in super::super) fn addresses(&self) -> impl Iterator<Item = (SocketAddr, bool)> {
         let nodes = self.topology.nodes().iter().zip(self.cluster.nodes());
-        nodes.map(|(node, state)| (node.address, state.member))
+        nodes.map(|(node, state)| (node.peer, state.member))
     }
 
     /// The slot of the node at an address.

@@ -49,7 +49,7 @@ fn tokens(key: u8) -> Tokens {
 }
 
 fn topology(site: u16) -> Arc<Topology> {
-    Arc::new(Topology::new(vec![Listener::new(site_address(site))], Vec::new()))
+    Arc::new(Topology::new(vec![Listener::udp(site_address(site))], Vec::new()))
 }
 
 impl Process {
@@ -146,9 +146,9 @@ impl Process {
 
 fn taken<E>(out: &Outbox<E>) -> Vec<Sent> {
     let sent = |transmit: &base::Transmit| Sent {
-        listener: transmit.listener,
-        to: transmit.to,
-        bytes: out.datagram(transmit).to_vec(),
+        listener: transmit.flow.listener,
+        to: transmit.flow.peer,
+        bytes: out.message(transmit).to_vec(),
     };
     out.transmits().iter().map(sent).collect()
 }

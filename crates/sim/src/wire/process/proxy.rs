@@ -2,9 +2,9 @@
 
 use super::super::plan::ProxyPlan;
 use super::{EPOCH_UNIX, taken, tokens, topology};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use node::fuzz::Sent;
-use node::{Event, Input, NodeAddress, Orphans, ProxyReport, ProxySettings, ProxyShard, Settings};
+use node::{Event, Input, Orphans, ProxyReport, ProxySettings, ProxyShard, Settings};
 use std::net::SocketAddr;
 
 pub(in super::super) struct ProxyProcess {
@@ -31,7 +31,7 @@ impl ProxyProcess {
     }
 
     fn set_hops(&mut self, plan: &ProxyPlan) {
-        let hop = |party: &super::super::Party| NodeAddress { address: party.address(), listener: 0 };
+        let hop = |party: &super::super::Party| Flow::udp(0, party.address());
         self.shard.set_hops(&plan.hops.iter().map(hop).collect::<Vec<_>>());
     }
 
@@ -42,7 +42,7 @@ impl ProxyProcess {
     }
 
     pub(super) fn datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.step(|shard, out| shard.handle(now, Input::Datagram { listener: 0, from, bytes }, out))
+        self.step(|shard, out| shard.handle(now, Input::Message { flow: Flow::udp(0, from), bytes }, out))
     }
 
     pub(super) fn tick(&mut self, now: Instant) -> Vec<Sent> {

@@ -90,8 +90,8 @@ impl<W: Wrapper> World<W> {
             None => caller_address(host as usize),
         };
         for transmit in told.transmits() {
-            let bytes = told.datagram(transmit).to_vec();
-            let mut one = Sent { listener: transmit.listener, to: transmit.to, bytes };
+            let bytes = told.message(transmit).to_vec();
+            let mut one = Sent { listener: transmit.flow.listener, to: transmit.flow.peer, bytes };
             if host >= answerers {
                 self.wrapper.answers(&mut one);
                 if let Ok(message) = wire::scan(&one.bytes) {

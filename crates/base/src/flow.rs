@@ -1,0 +1,105 @@
+//! How messages are carried, and the way between this process and a peer.
+
+use core::num::NonZeroU32;
+use std::net::SocketAddr;
+
+/// What carries messages (RFC 3261 §18, RFC 7118).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Transport {
+    /// UDP.
+    #[default]
+    Udp,
+    /// TCP.
+    Tcp,
+    /// TLS over TCP.
+    Tls,
+    /// `WebSocket` (RFC 7118).
+    Ws,
+    /// `WebSocket` over TLS (RFC 7118).
+    Wss,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
+
+    /// As a Via names it (RFC 3261 §20.42, RFC 7118 §5.2).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+            Self::Tls => "TLS",
+            Self::Ws => "WS",
+            Self::Wss => "WSS",
+        }
+    }
+
+    /// The one that a Via or a `transport` parameter names; in a URI, TLS is said by the scheme as well.
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|transport| name.eq_ignore_ascii_case(transport.name().as_bytes()))
+    }
+
+    /// The port of an address without one (RFC 3261 §19.1.2, RFC 7118 §5.3).
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Udp | Self::Tcp => 5060,
+            Self::Tls => 5061,
+            Self::Ws => 80,
+            Self::Wss => 443,
+        }
+    }
+
+    /// Whether what is sent arrives, or the sender learns that it did not: nothing is sent again (RFC 3261 §17).
+    pub const fn is_reliable(self) -> bool {
+        !matches!(self, Self::Udp)
+    }
+
+    /// The longest message, in bytes. Of UDP the payload of a datagram over IPv4: 65,535 less the headers of IP and UDP. It
+    /// is the limit for IPv6 too, since whoever takes a request over the one may forward it over the other. The others
+    /// have the same, since they may have to forward over UDP.
+    pub const fn longest(self) -> usize {
+        65_507
+    }
+}
+
+/// A connection of this process, among those that it has at the time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Connection(pub NonZeroU32);
+
+/// The way of a message between this process and a peer: what it came by, or leaves by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Flow {
+    /// What carries it.
+    pub transport: Transport,
+    /// Index of the local listener: its address is ours.
+    pub listener: u16,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// The connection that it came by, or has to leave by: a response goes back by the one of its request (RFC 3261
+    /// §18.2.2). Transports without connections have none.
+    pub connection: Option<Connection>,
+}
+
+impl Flow {
+    /// One over UDP.
+    pub const fn udp(listener: u16, peer: SocketAddr) -> Self {
+        Self { transport: Transport::Udp, listener, peer, connection: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transport_is_known_by_its_name_in_any_case() {
+        for transport in Transport::ALL {
+            let name = transport.name();
+            assert_eq!(Transport::parse(name.to_ascii_lowercase().as_bytes()), Some(transport));
+            assert_eq!(Transport::parse(name.as_bytes()), Some(transport));
+        }
+        for unknown in ["", "SCTP", "UD", "UDPX"] {
+            assert_eq!(Transport::parse(unknown.as_bytes()), None, "{unknown}");
+        }
+    }
+}
