@@ -5,6 +5,7 @@ use crate::record::{initiator_target, record, wants_record_route};
 use crate::reply::{self, Halt, Own, acknowledges_us};
 use crate::route::{RouteInfo, Target, edit_hop};
 use crate::shard::Orphans;
+use crate::targets::Refreshed;
 use crate::token::branch::{self, BranchToken, Routing, Transaction};
 use crate::token::route::{Element, Held, RouteToken};
 use crate::validate::{
@@ -32,6 +33,8 @@ pub(crate) struct Facts<'a> {
     /// Where it goes if it comes from the pool.
     outside: Option<Result<Flow, Halt>>,
     routing: u32,
+    /// Where its sender is reached from now on, for the time when the node is no member any more.
+    refreshed: Option<Refreshed>,
 }
 
 impl Facts<'_> {
@@ -110,7 +113,7 @@ impl Shard {
             direction,
             from_tag: message.from_tag().unwrap_or_default(),
             uri: message.uri().unwrap_or_default(),
-            next: route.next.unwrap_or_default(),
+            next: route.next.or(route.last).unwrap_or_default(),
         };
         let older = self.is_older_than_key(key);
         let routing = check_loop(&self.topology, &self.tokens, message, (&routing, older))?;
@@ -136,20 +139,16 @@ impl Shard {
             branch: self.tokens.mark(&transaction, direction, routing),
             dialog: if in_dialog { self.tokens.dialog(message) } else { 0 },
         };
-        match (direction, &held) {
+        let refreshed = match (direction, &held) {
             (Direction::FromPool, held) => {
                 self.check_removed(now, message, (&route, held.as_ref()), &request)?;
+                None
             }
-            (Direction::ToPool, Some(held)) => {
-                // For the time when the node is no member any more.
-                if let Some(refreshed) = self.targets.sender(&self.tokens, message, held, flow.peer) {
-                    self.targets.note(refreshed);
-                }
-            }
-            (Direction::ToPool, None) => {}
-        }
+            (Direction::ToPool, Some(held)) => self.targets.sender(&self.tokens, message, held, flow.peer),
+            (Direction::ToPool, None) => None,
+        };
         let token = held.map(|held| held.token);
-        Ok(Facts { route, token, request, target, is_astray, outside, routing })
+        Ok(Facts { route, token, request, target, is_astray, outside, routing, refreshed })
     }
 
     /// Verifies the token, if there is one, of a request within a dialog; and whether it ties the dialog to a node that is
@@ -220,6 +219,9 @@ impl Shard {
                 if why == Why::Policy || why == Why::Moved {
                     self.ledger.charge(Operation::Choose);
                     self.ledger.charge(Operation::CreateSession);
+                }
+                if let Some(refreshed) = facts.refreshed {
+                    self.targets.note(refreshed);
                 }
                 self.send_to(now, flow, message, facts, slot, false, out);
             }

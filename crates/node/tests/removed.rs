@@ -196,6 +196,26 @@ fn what_it_had_begun_ends_in_order() {
     bed.assert_idle();
 }
 
+/// A strict router has our address in the Request-URI and the target behind the Route: it is part of what was begun, too.
+#[test]
+fn what_it_had_begun_behind_a_strict_router_goes_nowhere_else() {
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::outbound(&mut bed, "outbound", 0, outside());
+    let strict = |target: SocketAddr| {
+        let mut info = call.by_caller("INFO", 2);
+        let ours = info.routes.remove(0);
+        info.uri = ours.trim_matches(['<', '>']).to_owned();
+        info.routes.push(format!("<sip:bob@{target}>"));
+        info
+    };
+    let node = call.caller.at;
+    assert_eq!(bed.one(0, node, &strict(outside()).bytes()).to, outside());
+    take_out(&mut bed, 0);
+    assert_eq!(bed.one(0, node, &strict(outside()).bytes()).to, outside(), "a repetition");
+    let elsewhere = bed.one(0, node, &strict(addr(VICTIM)).bytes());
+    assert_eq!((elsewhere.to, elsewhere.status()), (node, 403));
+}
+
 /// Each side of a call that a node began sees its own token, and a response that begins no call shows none.
 #[test]
 fn a_node_is_given_the_token_of_the_initiator() {

@@ -50,7 +50,7 @@ impl Dialogs {
     }
 
     /// Whether a Route or Record-Route value is the element's.
-    fn is_own(&self, uri: &[u8]) -> bool {
+    pub(super) fn is_own(&self, uri: &[u8]) -> bool {
         let Ok(parsed) = SipUri::parse(uri) else { return false };
         let is_sisters = self.element == Element::Pool && self.token_of(uri).is_some();
         is_sisters || address_of(&parsed).is_some_and(|at| self.listeners.contains(&at))

@@ -23,7 +23,7 @@ pub struct Watch {
     resolved: BTreeSet<SocketAddr>,
     /// Where the tokens of Record-Route may lead.
     dialogs: Dialogs,
-    /// What members have begun.
+    /// What nodes have begun.
     begun: BTreeSet<Begun>,
 }
 
@@ -149,18 +149,19 @@ impl Watch {
     fn may_name(&mut self, from: SocketAddr, request: &Message<'_>, to: SocketAddr) -> bool {
         let is = |member: bool| self.nodes.iter().any(|(node, is)| node.ip() == from.ip() && *is == member);
         let branch = request.top_via().branch.unwrap_or_default().to_vec();
-        let routes = request.routes().map(|route| route.uri);
+        // Ours lead nowhere.
+        let routes = request.routes().map(|route| route.uri).filter(|uri| !self.dialogs.is_own(uri));
         let leads = request.uri().into_iter().chain(routes).map(<[u8]>::to_vec).collect();
         let begun = (from, request.call_id().to_vec(), request.cseq().number, branch, leads);
         let by_name = || self.resolved.contains(&to) && uris(request).any(|uri| is_name(uri.host));
         if !names(request).any(|named| named == to) && !by_name() {
             return false;
         }
-        if is(true) {
+        let may = is(true) || is(false) && (self.begun.contains(&begun) || self.dialogs.may_go(request, to));
+        if may {
             self.begun.insert(begun);
-            return true;
         }
-        is(false) && (self.begun.contains(&begun) || self.dialogs.may_go(request, to))
+        may
     }
 }
 

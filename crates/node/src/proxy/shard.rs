@@ -295,7 +295,7 @@ impl ProxyShard {
             direction: Direction::ToPool,
             from_tag: message.from_tag().unwrap_or_default(),
             uri: message.uri().unwrap_or_default(),
-            next: route.next.unwrap_or_default(),
+            next: route.next.or(route.last).unwrap_or_default(),
         };
         let routing = check_loop(&self.live.topology, &self.live.tokens, message, (&routing, false))?;
         check_extensions(message)?;

@@ -148,7 +148,7 @@ pub(crate) struct Routing<'a> {
     pub(crate) direction: Direction,
     pub(crate) from_tag: &'a [u8],
     pub(crate) uri: &'a [u8],
-    /// The next Route value; empty if there is none.
+    /// The next Route value, or the one that a strict router has put last in place of the Request-URI; empty if there is none.
     pub(crate) next: &'a [u8],
 }
 
