@@ -3,10 +3,11 @@ use crate::evidence::Evidence;
 use crate::node::HALF_OPEN;
 use crate::plan::{Picture, carry_out, take_place};
 use crate::policy::{Candidate, Candidates};
+use crate::session::NOBODY;
 use crate::transaction::{Success, TransactionId};
 use crate::{
     CallKey, EndReason, Health, Load, LoadCell, Node, NodeStats, Places, Policy, Refusal, SessionView, Slot,
-    TableCounts, Tally, Weights,
+    TableCounts, Tags, Tally, Weights,
 };
 use base::Instant;
 use core::time::Duration;
@@ -81,9 +82,21 @@ pub struct Request<'a> {
     /// A hash of what the client's Via calls the transaction (its branch). A request that was forked upstream comes
     /// several times with one CSeq and differs in this.
     pub branch: u32,
-    /// A keyed hash of its From and To tags, whichever way round they are; never 0 of a request within a dialog. Nobody
-    /// without the key may be able to make two dialogs meet: what ends a call in the books is told by it.
-    pub dialog: u32,
+    /// Its tags. With the Call-ID, that of who began it is what a call is known by.
+    pub tags: Tags,
+}
+
+impl Request<'_> {
+    /// Key of the session that it begins, should it be in none.
+    pub(crate) fn begins(&self) -> CallKey {
+        let of_call = self.in_dialog || matches!(self.method, Method::Invite | Method::Ack | Method::Cancel);
+        self.key.begun_by(if of_call { self.tags.from } else { NOBODY })
+    }
+
+    /// Its dialog, 0 if it is in none: what ends a call in the books is told by it.
+    pub(crate) fn dialog(&self) -> u32 {
+        if self.in_dialog { self.tags.dialog() } else { 0 }
+    }
 }
 
 /// The facts of a response that balancing needs.
@@ -101,8 +114,8 @@ pub struct Response {
     pub direction: Direction,
     /// [`Request::branch`] of its request.
     pub branch: u32,
-    /// As [`Request::dialog`]. Needed of a 2xx to an INVITE only: another To tag is another dialog (RFC 3261 §13.2.2.4).
-    pub dialog: u32,
+    /// Its tags. Another To tag in a 2xx to an INVITE is another dialog (RFC 3261 §13.2.2.4).
+    pub tags: Tags,
 }
 
 /// Why a request goes to its node.
@@ -420,12 +433,17 @@ impl Balancer {
 
     /// Whether the node that a request comes from has begun the transaction that it is part of, and it is open.
     pub fn is_open(&self, request: &Request<'_>) -> bool {
-        let Some(at) = self.books.table.find(request.key) else { return false };
+        let Some(at) = self.books.session_of(request) else { return false };
         let open = self.books.find(at, &TransactionId::served_by(request));
         open.is_some_and(|key| Some(self.books.slot_of(key)) == request.pinned)
     }
 
-    /// The session of a call.
+    /// The session of a request.
+    pub fn session_of(&self, request: &Request<'_>) -> Option<SessionView> {
+        self.books.session_of(request).map(|at| self.books.view(self.books.table.get(at)))
+    }
+
+    /// The session with this key ([`CallKey::begun_by`]).
     pub fn session(&self, key: CallKey) -> Option<SessionView> {
         self.books.table.find(key).map(|at| self.books.view(self.books.table.get(at)))
     }

@@ -5,9 +5,7 @@ use crate::lease::{CallLease, Lease, Leases};
 use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
 use crate::transaction::{Success, Transaction, TransactionId};
-use crate::{
-    CallKey, Direction, EndReason, NodeStats, Request, Response, SessionView, Settings, Sign, Slot, State,
-};
+use crate::{Direction, EndReason, NodeStats, Request, Response, SessionView, Settings, Sign, Slot, State};
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
 use wire::Method;
@@ -76,6 +74,15 @@ impl Books {
             .map(|key| (key, &self.transactions[key]))
     }
 
+    /// The session of a request.
+    pub(crate) fn session_of(&self, request: &Request<'_>) -> Option<u32> {
+        if !request.in_dialog {
+            return self.table.find(request.begins());
+        }
+        let has_dialog = |at| self.table.get(at).has_dialog(request.dialog());
+        self.table.find_of(request.key, request.tags, has_dialog)
+    }
+
     /// The open transaction of a session with this identity.
     pub(crate) fn find(&self, at: u32, id: &TransactionId) -> Option<u32> {
         self.open_of(at).find(|(_, open)| open.id == *id).map(|(key, _)| key)
@@ -100,9 +107,9 @@ impl Books {
         &self.transactions[key]
     }
 
-    /// Enters a session that is not in the table.
-    pub(crate) fn enter(&mut self, now: Instant, key: CallKey, slot: Slot) -> u32 {
-        self.table.insert(now, key, slot, self.settings.call_lifetime)
+    /// Enters the session that a request begins.
+    pub(crate) fn enter(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> u32 {
+        self.table.insert(now, request.begins(), slot, self.settings.call_lifetime)
     }
 
     /// Gives the session a call lease on its node unless it holds a live one there: `place`, if one was taken.
@@ -161,7 +168,7 @@ impl Books {
 
     /// Whether a request is the BYE of one of the call's dialogs: nobody but the parties knows its tags.
     pub(crate) fn hangs_up(&self, at: u32, request: &Request<'_>) -> bool {
-        request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog)
+        request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog())
     }
 
     /// Whether no transaction may be opened for a request: its session has as many as it may have, or all together are as
@@ -194,7 +201,7 @@ impl Books {
             next: session.first,
             timer: NONE,
             id: request.into(),
-            dialog: request.dialog,
+            dialog: request.dialog(),
             begins: request.method == Method::Invite && !request.in_dialog,
             fresh: request.direction == Direction::ToPool && !request.in_dialog,
             unanswered,
@@ -250,8 +257,10 @@ impl Books {
     /// Takes note of a response: a provisional one keeps an INVITE waiting, a final one ends its transaction.
     /// Returns what succeeded.
     pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<Success> {
-        let at = self.table.find(response.key)?;
-        let Some(key) = self.find(at, &response.into()) else {
+        let id = response.into();
+        let is_open = |at| self.find(at, &id).is_some();
+        let at = self.table.find_of(response.key, response.tags, is_open)?;
+        let Some(key) = self.find(at, &id) else {
             self.revive(now, at, response);
             return None;
         };
@@ -292,7 +301,7 @@ impl Books {
         }
         self.table.get_mut(at).challenged = matches!(response.status, 401 | 407);
         if begins && success {
-            self.answer(now, at, response.dialog);
+            self.answer(now, at, response.tags.dialog());
         } else {
             self.advance(now, at, (response.method, dialog), response.status);
         }
@@ -330,7 +339,7 @@ impl Books {
     fn revive(&mut self, now: Instant, at: u32, response: &Response) {
         let success = response.method == Method::Invite && (200..300).contains(&response.status);
         if success && self.table.get(at).was_never_answered() {
-            self.answer(now, at, response.dialog);
+            self.answer(now, at, response.tags.dialog());
         }
     }
 

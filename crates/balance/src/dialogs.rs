@@ -14,7 +14,7 @@ impl Session {
         self.dialog != 0
     }
 
-    /// Whether that is a dialog of the call: [`crate::Request::dialog`].
+    /// Whether that is a dialog of the call: [`crate::Tags::dialog`].
     pub(crate) fn has_dialog(&self, dialog: u32) -> bool {
         let is_other = || self.other_dialogs.as_ref().is_some_and(|others| others.contains(&dialog));
         dialog != 0 && (self.dialog == dialog || is_other())

@@ -30,6 +30,6 @@ pub use node::{Health, Node, NodeId, Refusal, Slot};
 pub use outlier::{OutlierSettings, Tally};
 pub use places::Places;
 pub use policy::{Candidate, Policy};
-pub use session::{CallKey, SessionView, State, TableCounts};
+pub use session::{CallKey, SessionView, State, TableCounts, Tags};
 pub use stats::{EndReason, NodeStats, StatusCounts};
 pub use weights::Weights;

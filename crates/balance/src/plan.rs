@@ -60,7 +60,7 @@ pub(crate) struct Picture<'a> {
 impl Picture<'_> {
     /// The digest's Fig. 4, lines 1 to 13: find the session, else select a node.
     pub(crate) fn plan(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Plan {
-        let session = self.books.table.find(request.key);
+        let session = self.books.session_of(request);
         let open = session.and_then(|at| self.books.find(at, &TransactionId::served_by(request)));
         let known = self.known_node(request, session, open);
         let forward = |slot, why, step| Plan { decision: Decision::Forward { slot, why }, session, step };
@@ -246,7 +246,7 @@ fn open(
     (slot, why): (Slot, Why),
     place: Option<CallLease>,
 ) {
-    let at = session.unwrap_or_else(|| books.enter(now, request.key, slot));
+    let at = session.unwrap_or_else(|| books.enter(now, request, slot));
     let hangs_up = books.hangs_up(at, request);
     if matches!(why, Why::Policy | Why::Moved) {
         books.stats[slot.index()].assigned += 1;
@@ -275,9 +275,9 @@ fn open(
         entry.proven = false;
     }
     if over && state == State::Confirmed {
-        entry.add_dialog(request.dialog);
+        entry.add_dialog(request.dialog());
     }
-    let is_of_call = !request.in_dialog || entry.has_dialog(request.dialog);
+    let is_of_call = !request.in_dialog || entry.has_dialog(request.dialog());
     books.set_state(now, at, state);
     if is_of_call && matches!(state, State::Invited | State::Confirmed) {
         books.take_call(at, place);
@@ -300,7 +300,7 @@ fn acknowledge(books: &mut Books, now: Instant, request: &Request<'_>, session: 
             adopt(books, now, at, request, slot);
         }
         None if is_proof => {
-            let at = books.enter(now, request.key, slot);
+            let at = books.enter(now, request, slot);
             adopt(books, now, at, request, slot);
         }
         _ => {}
@@ -311,7 +311,7 @@ fn acknowledge(books: &mut Books, now: Instant, request: &Request<'_>, session: 
 fn adopt(books: &mut Books, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
     let session = books.table.get_mut(at);
     session.slot = slot;
-    session.add_dialog(request.dialog);
+    session.add_dialog(request.dialog());
     books.set_state(now, at, State::Confirmed);
     books.take_call(at, None);
 }

@@ -10,6 +10,42 @@ use hashbrown::HashTable;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallKey(pub u128);
 
+impl CallKey {
+    /// Key of the session that was begun by the party with this tag ([`Tags`]). Anybody may begin as many calls as he likes
+    /// with one Call-ID, and each of them counts.
+    #[must_use]
+    pub fn begun_by(self, tag: u64) -> Self {
+        Self(self.0 ^ u128::from(tag))
+    }
+
+    /// What all sessions of a Call-ID have in common. Only the lower half tells of the tag.
+    pub fn call_id(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+}
+
+/// Who begins what is no call: requests outside of any dialog other than INVITE share the session of their Call-ID. There are
+/// clients that change their tag between a REGISTER and the same one with credentials, which has to find who asked for
+/// them, and no call is counted there.
+pub(crate) const NOBODY: u64 = 0;
+
+/// Keyed hashes of the tags of a message, 0 for none. Nobody without the key may be able to make two of them meet: by them
+/// sessions are found, and calls ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tags {
+    /// From tag.
+    pub from: u64,
+    /// To tag.
+    pub to: u64,
+}
+
+impl Tags {
+    /// What a dialog is known by within its call: both tags, whichever party a message comes from (RFC 3261 §12). Never 0.
+    pub fn dialog(self) -> u32 {
+        (self.from.wrapping_add(self.to) as u32).max(1)
+    }
+}
+
 /// Where a session stands (the digest's `STATUS_...`, Fig. 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -59,7 +95,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// What the API shows of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionView {
-    /// Its call.
+    /// Its key: of its call, begun by a party of it.
     pub key: CallKey,
     /// Its node.
     pub slot: Slot,
@@ -98,7 +134,7 @@ const SHORT: usize = 64;
 /// Parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
 const PARTS: usize = 256;
 
-/// The session table: active and expired entries (digest, section V), found by [`CallKey`].
+/// The session table: active and expired entries (digest, section V), found by [`CallKey::begun_by`].
 #[derive(Debug)]
 pub(crate) struct SessionTable {
     sessions: Slab<Session>,
@@ -116,16 +152,31 @@ impl Default for SessionTable {
     }
 }
 
-/// The key is a hash already: its low half selects the bucket, its top byte the part.
+/// The key is a hash already. Its low half selects the bucket, and the part by bits that the bucket does not need: sessions of
+/// one Call-ID differ in that half only.
 fn hash_of(key: CallKey) -> u64 {
     key.0 as u64
 }
 
 fn part_of(key: CallKey) -> usize {
-    (key.0 >> 120) as usize
+    (key.0 >> 40) as u8 as usize
 }
 
 impl SessionTable {
+    /// The session of a message that has both tags: begun by its sender, by the other side, or by nobody in particular.
+    /// Of several it is the first for which `is_it` holds, else the first.
+    pub(crate) fn find_of(&self, key: CallKey, tags: Tags, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut first = None;
+        for tag in [tags.from, tags.to, NOBODY] {
+            let at = self.find(key.begun_by(tag));
+            if at.is_some_and(&is_it) {
+                return at;
+            }
+            first = first.or(at);
+        }
+        first
+    }
+
     pub(crate) fn find(&self, key: CallKey) -> Option<u32> {
         self.index[part_of(key)].find(hash_of(key), |&at| self.sessions[at].key == key).copied()
     }
@@ -226,5 +277,25 @@ impl SessionTable {
 
     pub(crate) fn iter_from(&self, at: u32) -> impl Iterator<Item = (u32, &Session)> {
         self.sessions.iter_from(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever sends many requests with one Call-ID makes no part of the index larger than the others.
+    #[test]
+    fn sessions_of_one_call_id_are_spread() {
+        const SESSIONS: u64 = 100_000;
+        let mut table = SessionTable::default();
+        let call = CallKey(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        for tag in 1..=SESSIONS {
+            let key = call.begun_by(tag.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            assert_eq!(key.call_id(), call.call_id());
+            table.insert(Instant::ZERO, key, Slot(0), Duration::from_secs(1));
+        }
+        let mean = SESSIONS as usize / PARTS;
+        assert!(table.index.iter().all(|part| part.len() < 2 * mean));
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Transaction {
     pub(crate) next: u32,
     pub(crate) timer: u32,
     pub(crate) id: TransactionId,
-    /// [`Request::dialog`] of its request.
+    /// [`Request::dialog()`] of its request.
     pub(crate) dialog: u32,
     /// An INVITE that is to begin a dialog.
     pub(crate) begins: bool,

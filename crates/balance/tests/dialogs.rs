@@ -37,7 +37,7 @@ fn branch(branch: u32) -> Request<'static> {
 
 /// The answer to it, by the party whose tag is that number.
 fn answer(branch: u32, status: u16) -> Response {
-    Response { branch, dialog: branch, ..response(1, Method::Invite, 1, status) }
+    Response { branch, tags: tags(branch), ..response(1, Method::Invite, 1, status) }
 }
 
 fn forked() -> Balancer {
@@ -54,7 +54,7 @@ fn bye(balancer: &mut Balancer, cseq: u32) {
 }
 
 fn bye_in(balancer: &mut Balancer, dialog: u32, cseq: u32) {
-    balancer.request(seconds(9), &Request { dialog, ..in_dialog(1, Method::Bye, cseq) });
+    balancer.request(seconds(9), &Request { tags: tags(dialog), ..in_dialog(1, Method::Bye, cseq) });
     balancer.response(seconds(9), &response(1, Method::Bye, cseq, 200));
 }
 
@@ -97,7 +97,7 @@ fn a_forked_call_that_is_answered_twice_ends_with_the_second_bye() {
     balancer.response(seconds(1), &answer(2, 200));
     assert_eq!(load(&balancer), (1, 0));
     balancer.request(seconds(2), &in_dialog(1, Method::Bye, 2));
-    balancer.request(seconds(2), &Request { dialog: 2, ..in_dialog(1, Method::Bye, 3) });
+    balancer.request(seconds(2), &Request { tags: tags(2), ..in_dialog(1, Method::Bye, 3) });
     balancer.response(seconds(2), &response(1, Method::Bye, 2, 200));
     assert_eq!(load(&balancer), (1, 1));
     balancer.response(seconds(2), &response(1, Method::Bye, 3, 200));
@@ -119,7 +119,7 @@ fn a_forked_call_that_is_answered_twice_ends_with_the_second_bye() {
 fn a_call_that_passes_twice_is_one_dialog() {
     let mut balancer = forked();
     for n in [1, 2] {
-        balancer.response(seconds(1), &Response { dialog: 7, ..answer(n, 200) });
+        balancer.response(seconds(1), &Response { tags: tags(7), ..answer(n, 200) });
     }
     bye_in(&mut balancer, 7, 2);
     assert_eq!(load(&balancer), (0, 0));
@@ -288,7 +288,7 @@ fn answered() -> Balancer {
 }
 
 fn with_invented_tags(method: Method, cseq: u32) -> Request<'static> {
-    Request { dialog: INVENTED, ..in_dialog(1, method, cseq) }
+    Request { tags: tags(INVENTED), ..in_dialog(1, method, cseq) }
 }
 
 /// A stranger who has seen the Call-ID: the node answers 481, and the call goes on.

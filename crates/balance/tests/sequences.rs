@@ -21,7 +21,7 @@ enum Step {
         pinned: Option<u16>,
         by_token: bool,
         branch: u32,
-        dialog: u32,
+        tags: Tags,
     },
     Response {
         call: u64,
@@ -30,7 +30,7 @@ enum Step {
         status: u16,
         from_pool: bool,
         branch: u32,
-        dialog: u32,
+        tags: Tags,
     },
     Restart,
     Advance {
@@ -119,8 +119,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 500, 503, 504, 603]);
     let (call, cseq, slot) = (0..CALLS, 0..4_u32, 0..NODES);
     let pinned = prop::option::weighted(0.2, 0..NODES);
-    // Of a branch and of a dialog; one dialog is more than a session tells apart.
-    let tags = (0..3_u32, 1..10_u32);
+    // Of a branch and of a dialog; one dialog is more than a session tells apart. Two parties begin calls with each Call-ID,
+    // and their requests within dialogs come from either side.
+    let tags = (0..2_u64, 1..10_u64, any::<bool>()).prop_map(|(initiator, callee, swapped)| {
+        let (from, to) = if swapped { (callee, initiator) } else { (initiator, callee) };
+        Tags { from: tag(from), to: tag(to) }
+    });
+    let tags = (0..3_u32, tags);
     let request =
         (call.clone(), method(), cseq.clone(), any::<(bool, bool)>(), from_pool(), pinned, tags.clone())
             .prop_map(|(call, method, cseq, (in_dialog, token), from_pool, pinned, tags)| Step::Request {
@@ -132,17 +137,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 pinned,
                 by_token: token && pinned.is_some(),
                 branch: tags.0,
-                dialog: if in_dialog { tags.1 } else { 0 },
+                tags: tags.1,
             });
     let response = (call, method(), cseq, status, from_pool(), tags).prop_map(
-        |(call, method, cseq, status, from_pool, (branch, dialog))| Step::Response {
+        |(call, method, cseq, status, from_pool, (branch, tags))| Step::Response {
             call,
             method,
             cseq,
             status,
             from_pool,
             branch,
-            dialog,
+            tags,
         },
     );
     let outcomes = [Outcome::Answered, Outcome::Unanswered, Outcome::Refused, Outcome::Closed];
@@ -267,20 +272,25 @@ fn ask(balancer: &mut Balancer, now: Instant, call: u64, facts: &Request<'_>) {
     assert!(node.member && !node.draining && node.health != Health::Closed);
 }
 
-/// The sessions of all calls but one.
-fn sessions(balancer: &Balancer, but: u64) -> Vec<(u64, SessionView)> {
-    let others = (0..CALLS).filter(|&call| call != but);
-    others.filter_map(|call| Some((call, balancer.session(key(call))?))).collect()
+/// The sessions of all Call-IDs but one.
+fn sessions(balancer: &Balancer, but: u64) -> Vec<SessionView> {
+    let mut others = Vec::new();
+    balancer.sessions(0, usize::MAX, |session| {
+        if session.key.call_id() != key(but).call_id() {
+            others.push(session);
+        }
+    });
+    others
 }
 
 /// A request has been taken: there are no more sessions than may be, and no call had to go that had been answered.
-fn assert_room(balancer: &Balancer, before: TableCounts, others: &[(u64, SessionView)], decision: Decision) {
+fn assert_room(balancer: &Balancer, before: TableCounts, others: &[SessionView], decision: Decision) {
     let all = |counts: TableCounts| counts.active + counts.expired;
     let most = balancer.settings().max_sessions;
     assert!(all(balancer.counts()) <= most.max(all(before)));
-    for (call, session) in others {
+    for session in others {
         let may_go = matches!(session.state, State::Plain | State::Invited | State::Expired);
-        assert!(may_go || balancer.session(key(*call)) == Some(*session), "{session:?}");
+        assert!(may_go || balancer.session(session.key) == Some(*session), "{session:?}");
     }
     if decision == Decision::NoRoom {
         assert!(all(before) >= most && before.expired == 0, "{before:?}");
@@ -290,21 +300,21 @@ fn assert_room(balancer: &Balancer, before: TableCounts, others: &[(u64, Session
 fn apply(bed: &mut Bed, step: &Step) {
     let Bed { balancer, cluster, now, .. } = bed;
     match *step {
-        Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch, dialog } => {
+        Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch, tags } => {
             let facts = Request {
                 in_dialog,
                 direction: direction(from_pool),
                 pinned: pinned.map(Slot),
                 by_token,
                 branch,
-                dialog,
+                tags,
                 ..request(call, method, cseq)
             };
             ask(balancer, *now, call, &facts);
         }
-        Step::Response { call, method, cseq, status, from_pool, branch, dialog } => {
+        Step::Response { call, method, cseq, status, from_pool, branch, tags } => {
             let direction = direction(from_pool);
-            let facts = Response { direction, branch, dialog, ..response(call, method, cseq, status) };
+            let facts = Response { direction, branch, tags, ..response(call, method, cseq, status) };
             balancer.response(*now, &facts);
         }
         Step::Advance { millis } => {

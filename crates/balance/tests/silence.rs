@@ -150,7 +150,7 @@ fn one_answer_shows_that_it_has_kept_them() {
     bed.probed(9, true);
     for (call, status) in [(0, 200), (1, 481), (2, 481), (3, 481), (4, 481)] {
         // A stranger's requests say nothing.
-        let invented = Request { dialog: 77, ..in_dialog(4, Method::Info, 2 + call as u32) };
+        let invented = Request { tags: tags(77), ..in_dialog(4, Method::Info, 2 + call as u32) };
         bed.balancer.request(seconds(10), &invented);
         bed.balancer.response(seconds(10), &response(4, Method::Info, invented.cseq, 481));
         bed.ask(seconds(10), call, Method::Info, status);

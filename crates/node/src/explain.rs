@@ -63,7 +63,7 @@ impl Shard {
             decision,
             orphans,
             token: facts.token.map(|token| token.node),
-            known: self.balancer.session(facts.request.key).is_some(),
+            known: self.balancer.session_of(&facts.request).is_some(),
             policy: self.balancer.policy_name(),
             verdicts,
         })

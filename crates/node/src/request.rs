@@ -107,37 +107,37 @@ impl Shard {
         let pinned = held.and_then(|held| self.topology.slot(held.token.node));
         let pinned = pinned.or(slot_at_source.filter(|_| direction == Direction::FromPool));
         let key = self.tokens.call_key(message.call_id());
+        let mut request = Request {
+            key,
+            call_id: message.call_id(),
+            method: message.method().unwrap_or(Method::Other),
+            cseq: message.cseq().number,
+            in_dialog: message.to_tag().is_some(),
+            direction,
+            pinned,
+            by_token: held.is_some(),
+            branch: 0,
+            tags: self.tokens.tags(message),
+        };
         let routing = Routing {
             call_id: message.call_id(),
-            cseq: message.cseq().number,
+            cseq: request.cseq,
             direction,
             from_tag: message.from_tag().unwrap_or_default(),
             uri: message.uri().unwrap_or_default(),
             next: route.next.or(route.last).unwrap_or_default(),
         };
-        let older = self.is_older_than_key(key);
+        let older = self.is_older_than_key(&request);
         let routing = check_loop(&self.topology, &self.tokens, message, (&routing, older))?;
         check_extensions(message)?;
+        let transaction = Transaction::new(message, message.top_via(), target);
+        request.branch = self.tokens.mark(&transaction, direction, routing);
         let outside = match direction {
             Direction::ToPool => None,
             Direction::FromPool => {
                 let preferred = (&*self.topology, route.far_side.unwrap_or(flow.listener));
                 Some(self.names.next_hop(now, route.target(message), key, preferred, out))
             }
-        };
-        let transaction = Transaction::new(message, message.top_via(), target);
-        let in_dialog = message.to_tag().is_some();
-        let request = Request {
-            key,
-            call_id: message.call_id(),
-            method: message.method().unwrap_or(Method::Other),
-            cseq: message.cseq().number,
-            in_dialog,
-            direction,
-            pinned,
-            by_token: held.is_some(),
-            branch: self.tokens.mark(&transaction, direction, routing),
-            dialog: if in_dialog { self.tokens.dialog(message) } else { 0 },
         };
         let refreshed = match (direction, &held) {
             (Direction::FromPool, held) => {
@@ -247,7 +247,7 @@ impl Shard {
         !request.in_dialog
             && request.pinned.is_none()
             && !matches!(request.method, Method::Ack | Method::Cancel)
-            && self.balancer.session(request.key).is_none()
+            && self.balancer.session_of(request).is_none()
     }
 
     /// RFC 3261 §16.6: the edits of a forwarded request.
@@ -285,7 +285,7 @@ impl Shard {
         let transaction = Transaction::new(message, message.top_via(), facts.target);
         self.scratch.clear();
         self.scratch.extend_from_slice(self.topology.listeners[usize::from(way.listener)].via.as_bytes());
-        let older = self.is_older_than_key(facts.request.key);
+        let older = self.is_older_than_key(&facts.request);
         self.tokens.write_branch(token, &transaction, older, &mut self.scratch);
         if search {
             self.scratch.extend_from_slice(branch::SEARCHED);
@@ -309,9 +309,8 @@ impl Shard {
     ) {
         self.ledger.charge(Operation::MakeToken);
         // §16.11: the same in a retransmission, so nothing of this moment may be in it.
-        let call = facts.request.key;
-        let begun = self.balancer.session(call).map_or(now, |session| session.created);
-        let (unix, older) = (self.unix(begun), self.is_older_than_key(call));
+        let begun = self.balancer.session_of(&facts.request).map_or(now, |session| session.created);
+        let (unix, older) = (self.unix(begun), self.is_older_than_key(&facts.request));
         let outbound = facts.request.direction == Direction::FromPool;
         // Towards a node its token leads, whatever the target.
         let nowhere = (Target::Nowhere, false);

@@ -105,7 +105,6 @@ impl Shard {
     fn note(&mut self, now: Instant, message: &Message<'_>, token: BranchToken, branch: u32) {
         let (Some(status), cseq) = (message.status(), message.cseq()) else { return };
         self.ledger.charge(Operation::Lookup);
-        let answers_a_call = cseq.method == Method::Invite && (200..300).contains(&status);
         let response = Response {
             key: self.tokens.call_key(message.call_id()),
             method: cseq.method,
@@ -113,7 +112,7 @@ impl Shard {
             status,
             direction: token.direction,
             branch,
-            dialog: if answers_a_call { self.tokens.dialog(message) } else { 0 },
+            tags: self.tokens.tags(message),
         };
         self.balancer.response(now, &response);
         self.note_failure(now, token.node, &response);

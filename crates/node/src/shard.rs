@@ -7,7 +7,7 @@ use crate::targets::Targets;
 use crate::token::Tokens;
 use crate::validate::{ADDED, LARGEST};
 use crate::{Counters, Drop, Topology};
-use balance::{Balancer, CallKey, Sign};
+use balance::{Balancer, Request, Sign};
 use base::{Flow, Instant, Ledger, Operation, Outbox};
 use std::sync::Arc;
 use wire::{Edits, Message};
@@ -194,9 +194,9 @@ impl Shard {
         self.tokens = self.tokens.rekeyed(tokens);
     }
 
-    pub(crate) fn is_older_than_key(&self, call: CallKey) -> bool {
+    pub(crate) fn is_older_than_key(&self, request: &Request<'_>) -> bool {
         // One that is not in the table yet begins now.
-        let created = || self.balancer.session(call).map_or(self.latest, |session| session.created);
+        let created = || self.balancer.session_of(request).map_or(self.latest, |session| session.created);
         self.rekeyed.is_some_and(|rekeyed| created() <= rekeyed)
     }
 

@@ -57,19 +57,37 @@ pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> 
         pinned: None,
         by_token: false,
         branch: 0,
-        dialog: 0,
+        tags: Tags::default(),
     }
 }
 
-/// The tags of a call that was answered once.
+/// The hash of a tag, spread as it would be.
+pub(crate) fn tag(number: u64) -> u64 {
+    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The tag of who answered a call that was answered once.
 pub(crate) const DIALOG: u32 = 1;
 
+/// Tags of a dialog: the caller has none, and who answers is that number.
+pub(crate) fn tags(callee: u32) -> Tags {
+    Tags { from: 0, to: callee.into() }
+}
+
 pub(crate) fn in_dialog(call: u64, method: Method, cseq: u32) -> Request<'static> {
-    Request { in_dialog: true, dialog: DIALOG, ..request(call, method, cseq) }
+    Request { in_dialog: true, tags: tags(DIALOG), ..request(call, method, cseq) }
 }
 
 pub(crate) fn response(call: u64, method: Method, cseq: u32, status: u16) -> Response {
-    Response { key: key(call), method, cseq, status, direction: Direction::ToPool, branch: 0, dialog: DIALOG }
+    Response {
+        key: key(call),
+        method,
+        cseq,
+        status,
+        direction: Direction::ToPool,
+        branch: 0,
+        tags: tags(DIALOG),
+    }
 }
 
 /// What the traffic said of the health of nodes, without what became of new requests.

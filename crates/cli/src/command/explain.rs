@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
     /// Method of the request made up.
     #[arg(long, default_value = "INVITE", conflicts_with = "file", value_parser = word)]
     method: String,
+    /// From tag of the request made up: a call is known by its Call-ID and the tag of who began it [default: of a new call].
+    #[arg(long, conflicts_with = "file", value_parser = word)]
+    tag: Option<String>,
     /// Where the request comes from [default: 127.0.0.1:5060].
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
     from: Option<SocketAddr>,
@@ -31,11 +34,18 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
+/// From tag of a request made up for no call in particular.
+const NEW_TAG: &str = "caller";
+
 /// Asks where a request would go. Fails with exit code 4 when to no member.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let request = match (&arguments.file, &arguments.call_id) {
         (Some(file), _) => with_line_ends(read(file)?),
-        (None, call_id) => made_up(&arguments.method, call_id.as_deref().unwrap_or_default()).into_bytes(),
+        (None, call_id) => {
+            let call_id = call_id.as_deref().unwrap_or_default();
+            let tag = arguments.tag.as_deref().unwrap_or(NEW_TAG);
+            made_up(&arguments.method, call_id, tag).into_bytes()
+        }
     };
     let from = arguments.from.map(|from| format!("?from={}", escape(&from.to_string())));
     let path = format!("/api/explain{}", from.unwrap_or_default());
@@ -44,6 +54,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         print::line(serde_json::to_string_pretty(&explanation)?)?;
     } else {
         print::line(text(&explanation))?;
+        if arguments.call_id.is_some() && arguments.tag.is_none() && !explanation.known {
+            print::line("Of a call that goes on, name the tag of who began it, too: --tag TAG.")?;
+        }
     }
     if explanation.member.is_none() && !is_searched(&explanation) {
         return Err(Exit::no(format!("the request would go to no member: {}", explanation.why)));
@@ -88,7 +101,7 @@ fn with_line_ends(bytes: Vec<u8>) -> Vec<u8> {
     message
 }
 
-fn made_up(method: &str, call_id: &str) -> String {
+fn made_up(method: &str, call_id: &str, tag: &str) -> String {
     // These belong to a dialog (RFC 3261 §12.2, 3262, 3311, 6086), which a To tag shows.
     let in_dialog = ["ACK", "BYE", "PRACK", "UPDATE", "INFO"].contains(&method);
     let to_tag = if in_dialog { ";tag=callee" } else { "" };
@@ -96,7 +109,7 @@ fn made_up(method: &str, call_id: &str) -> String {
         "{method} sip:callee@example.invalid SIP/2.0\r\n\
          Via: SIP/2.0/UDP caller.example.invalid;branch=z9hG4bK-explain\r\n\
          Max-Forwards: 70\r\n\
-         From: <sip:caller@example.invalid>;tag=caller\r\n\
+         From: <sip:caller@example.invalid>;tag={tag}\r\n\
          To: <sip:callee@example.invalid>{to_tag}\r\n\
          Call-ID: {call_id}\r\n\
          CSeq: 1 {method}\r\n\
@@ -197,8 +210,8 @@ mod tests {
 
     #[test]
     fn requests_made_up_are_in_a_dialog_when_their_method_is() {
-        assert!(made_up("BYE", "x").contains(";tag=callee\r\n"));
-        assert!(!made_up("INVITE", "x").contains(";tag=callee"));
+        assert!(made_up("BYE", "x", "a").contains(";tag=callee\r\n"));
+        assert!(!made_up("INVITE", "x", "a").contains(";tag=callee"));
         assert!(word("a b").is_err() && word("a\r\nb").is_err() && word("").is_err());
     }
 }

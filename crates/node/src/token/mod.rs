@@ -13,7 +13,7 @@ pub(crate) mod clock;
 pub(crate) mod route;
 mod text;
 
-use balance::CallKey;
+use balance::{CallKey, Tags};
 use core::hash::Hasher;
 use core::time::Duration;
 use siphasher::sip::SipHasher13;
@@ -169,12 +169,16 @@ impl Tokens {
         self.call
     }
 
-    /// What a dialog of a call is known by: its tags, whichever party this comes from (RFC 3261 §12). Never 0.
-    pub(crate) fn dialog(&self, message: &Message<'_>) -> u32 {
-        let [from, to] = [message.from_tag(), message.to_tag()].map(Option::unwrap_or_default);
-        let (low, high) = if from <= to { (from, to) } else { (to, from) };
-        let hash = keyed_hash(self.kept, &[&(low.len() as u32).to_le_bytes(), low, high]);
-        (hash as u32).max(1)
+    /// What the tags of a message are known by in memory.
+    pub(crate) fn tags(&self, message: &Message<'_>) -> Tags {
+        let hash = |tag: Option<&[u8]>| {
+            tag.map_or(0, |tag| {
+                let mut hasher = self.kept_hasher();
+                hasher.write(tag);
+                hasher.finish().max(1)
+            })
+        };
+        Tags { from: hash(message.from_tag()), to: hash(message.to_tag()) }
     }
 
     /// For hashes that stay the same when a reload changes the secret.

@@ -6,7 +6,7 @@ use super::listen::MOST;
 use super::wake::Waker;
 use crate::clock::Clock;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
-use crate::takeover::owned::{Inlet, Predecessor, digest};
+use crate::takeover::owned::{Inlet, Predecessor};
 use arrayvec::ArrayVec;
 use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
 use base::{Flow, Instant, Ledger, Outbox};
@@ -476,8 +476,7 @@ impl Worker {
             Command::OldestCalls(reply) => drop(reply.send(self.oldest_calls())),
             Command::SlotsInUse(reply) => drop(reply.send(self.slots_in_use())),
             Command::Session(call_id, reply) => {
-                let key = self.role.tokens().call_key(&call_id);
-                let _ = reply.send(self.role.balancer().and_then(|shard| shard.balancer().session(key)));
+                let _ = reply.send(self.session(&call_id));
             }
             Command::Explain(from, bytes, reply) => {
                 let shards = self.peers.senders.len();
@@ -502,7 +501,7 @@ impl Worker {
                     self.flush();
                 }
                 let mut calls = Vec::new();
-                self.role.calls(|key| calls.push(digest(key)));
+                self.role.calls(|key| calls.push(key.call_id()));
                 let _ = reply.send(calls);
             }
             Command::Inlet(inlet) => self.inlet = inlet,
@@ -567,6 +566,20 @@ impl Worker {
             }
         });
         oldest
+    }
+
+    /// The session with this Call-ID; of several the one that began first.
+    fn session(&mut self, call_id: &[u8]) -> Option<SessionView> {
+        let key = self.role.tokens().call_key(call_id);
+        let mut first: Option<SessionView> = None;
+        self.walk(|session| {
+            if session.key.call_id() == key.call_id()
+                && first.is_none_or(|first| session.created < first.created)
+            {
+                first = Some(session);
+            }
+        });
+        first
     }
 
     fn slots_in_use(&mut self) -> Vec<bool> {

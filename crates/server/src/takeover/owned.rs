@@ -25,6 +25,7 @@ const LARGEST: usize = 65_535;
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     hash: CallHash,
+    /// By [`balance::CallKey::call_id`].
     calls: HashSet<u64>,
     /// To each of its threads.
     ways: Vec<OwnedFd>,
@@ -123,7 +124,7 @@ impl Predecessor {
         let Some(key) = wire::peek_call_id(bytes).map(|call_id| self.hash.call_key(call_id)) else {
             return Fate::Ours;
         };
-        if !whatever && !self.calls.contains(&digest(key)) {
+        if !whatever && !self.calls.contains(&key.call_id()) {
             return Fate::Ours;
         }
         let head = match *handed {
@@ -161,11 +162,6 @@ impl Predecessor {
         self.end();
         Fate::Ours
     }
-}
-
-/// A call, as the predecessor names it; two of its calls with the same digest are both its.
-pub(crate) fn digest(balance::CallKey(key): balance::CallKey) -> u64 {
-    key as u64
 }
 
 /// Where a thread of the predecessor gets what the successor hands it.
@@ -218,7 +214,7 @@ mod tests {
     fn predecessor() -> (Predecessor, [Inlet; 2]) {
         let hash = Tokens::new(Key([1; 16]), &[], Duration::from_hours(1)).call_hash();
         let ((first, one), (second, two)) = (pair(), pair());
-        let calls = HashSet::from([digest(hash.call_key(b"its"))]);
+        let calls = HashSet::from([hash.call_key(b"its").call_id()]);
         let predecessor = Predecessor::new(hash, calls, vec![first, second], vec![7], Clock::start());
         (predecessor, [one, two])
     }

@@ -4,7 +4,7 @@
 use super::message::{CallId, HostId, Letter, Message, Route, Sent, Start, Via, Vias};
 use balance::{
     CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, OutlierSettings, Request,
-    Response, Settings, Slot, Why,
+    Response, Settings, Slot, Tags, Why,
 };
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
@@ -123,7 +123,7 @@ impl Balancer {
             status,
             direction,
             branch: next.branch(),
-            dialog: 1,
+            tags: Tags::default(),
         };
         self.core.response(now, &response);
         self.ledger.charge(Operation::Forward);
@@ -149,7 +149,7 @@ impl Balancer {
             pinned,
             by_token: pinned.is_some(),
             // Nobody invents tags here, and no call is answered twice.
-            dialog: u32::from(message.is_in_dialog()),
+            tags: Tags::default(),
             branch: message.top().branch(),
         };
         match self.core.request(now, &request) {

@@ -169,7 +169,13 @@ impl BalancerProcess {
     /// The shards that have this call in their tables.
     pub(in super::super) fn shards_with(&self, call_id: &[u8]) -> impl Iterator<Item = usize> {
         let call = self.shards[0].tokens().call_key(call_id);
-        let there = move |shard: &Shard| shard.balancer().session(call).is_some();
+        let there = move |shard: &Shard| {
+            let mut there = false;
+            shard
+                .balancer()
+                .sessions(0, usize::MAX, |session| there |= session.key.call_id() == call.call_id());
+            there
+        };
         self.shards.iter().enumerate().filter(move |(_, shard)| there(shard)).map(|(number, _)| number)
     }
 
