@@ -32,7 +32,7 @@ the file, for editors.
 
 - **Durations** are text, a whole number and a unit: `ms`, `s`, `m`, `h`, `d`. `"500ms"`, `"30s"`, `"4h"`. A bare number is
   an error.
-- **Sizes** are a number of bytes, or text with `KiB` or `MiB`: `65536`, `"4MiB"`.
+- **Sizes** are a number of bytes, or text with `KiB`, `MiB` or `GiB`: `65536`, `"4MiB"`.
 - **Addresses** are `IPv4:port` or `[IPv6]:port`.
 - A key **without a default** must be there.
 "#;

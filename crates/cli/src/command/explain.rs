@@ -53,10 +53,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.json {
         print::line(serde_json::to_string_pretty(&explanation)?)?;
     } else {
-        print::line(text(&explanation))?;
         if arguments.call_id.is_some() && arguments.tag.is_none() && !explanation.known {
-            print::line("Of a call that goes on, name the tag of who began it, too: --tag TAG.")?;
+            print::line(
+                "As a new call. For a call in progress name the From tag of who began it: --tag TAG.\n",
+            )?;
         }
+        print::line(text(&explanation))?;
     }
     if explanation.member.is_none() && !is_searched(&explanation) {
         return Err(Exit::no(format!("the request would go to no member: {}", explanation.why)));
