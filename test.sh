@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need, then runs all of them. Without arguments everything; else the steps named:
-#   ./test.sh packages format lints docs unit swarm live instructions deny fuzz
+#   ./test.sh packages format lints docs unit swarm live instructions deny
+# What takes long and finds something once in many nights is a step of its own:
+#   ./test.sh nightly    (fuzzing, a swarm ten times as large, all figures of the papers)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -33,7 +35,11 @@ packages() {
 
 format() { cargo fmt --all --check; }
 
-lints() { cargo clippy --workspace --all-targets --locked -- -D warnings; }
+lints() {
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    # The fuzz targets are a workspace of their own, and have to compile with every change.
+    cargo check --manifest-path fuzz/Cargo.toml --target-dir target --locked
+}
 
 docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked; }
 
@@ -59,13 +65,13 @@ instructions() {
 
 # Advisories would need a database from the net; what can be judged from the lock file alone is.
 deny() {
-    have cargo-deny || cargo install --locked cargo-deny
+    have cargo-deny || cargo install --locked --debug cargo-deny
     cargo deny check bans licenses sources
 }
 
 # Coverage needs options that a stable compiler keeps to itself; this one is told that it may.
 fuzz() {
-    have cargo-fuzz || cargo install --locked cargo-fuzz
+    have cargo-fuzz || cargo install --locked --debug cargo-fuzz
     export RUSTC_BOOTSTRAP=1
     local host targets=(scan element proxy) target seeds
     host=$(rustc -vV | sed -n 's/^host: //p')
@@ -85,8 +91,17 @@ fuzz() {
     rm -rf fuzz/artifacts/canary
 }
 
+# The seeds of the fuzz targets, and random operations on what they drive, are part of `unit`.
+nightly() {
+    FUZZ_SECONDS=600
+    SWARM_SEEDS=5000
+    fuzz
+    swarm
+    target/release/sarabande sim figures --out target/figures
+}
+
 steps=("$@")
-[ $# -gt 0 ] || steps=(packages format lints docs unit swarm live instructions deny fuzz)
+[ $# -gt 0 ] || steps=(packages format lints docs unit swarm live instructions deny)
 for step in "${steps[@]}"; do
     printf '\n== %s\n' "$step"
     start=$SECONDS

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use crate::endpoint::Endpoint;
-use crate::text::{self, SDP, Start};
+use crate::text::{self, SDP, StartLine};
 
 /// To this user an INVITE is not answered, by any server.
 pub const SILENT: &str = "silence";
 
 /// One answering server. Its number is in the To tag of every dialog it takes part in.
-pub struct Answerer {
+pub struct BenchAnswerer {
     /// Where it listens.
     pub endpoint: Endpoint,
     number: usize,
@@ -22,7 +22,7 @@ pub struct Answerer {
     pub misrouted: u64,
 }
 
-impl Answerer {
+impl BenchAnswerer {
     /// A server of this `number` behind `endpoint`.
     pub fn new(number: usize, endpoint: Endpoint) -> Self {
         let tag = format!("s{number}").into_bytes();
@@ -39,7 +39,7 @@ impl Answerer {
     /// 200. Responses go to where the
     /// request came from, as a top Via with `rport` asks (RFC 3581 §4).
     pub fn handle(&mut self, datagram: &[u8], from: SocketAddr) {
-        let Some(Start::Request(method)) = text::start(datagram) else { return };
+        let Some(StartLine::Request(method)) = text::start(datagram) else { return };
         let to_tag = text::header(datagram, "To").and_then(text::tag);
         if to_tag.is_some_and(|tag| tag != self.tag) {
             self.misrouted += 1;
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn silence_is_not_answered() {
-        let mut server = Answerer::new(2, Endpoint::bind().expect("bind"));
+        let mut server = BenchAnswerer::new(2, Endpoint::bind().expect("bind"));
         let from = server.endpoint.address;
         server.handle(b"INVITE sip:silence@h SIP/2.0\r\nTo: <sip:t>\r\n\r\n", from);
         assert_eq!(server.invites, 0);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_request_of_another_servers_dialog_is_noticed() {
-        let mut server = Answerer::new(2, Endpoint::bind().expect("bind"));
+        let mut server = BenchAnswerer::new(2, Endpoint::bind().expect("bind"));
         let from = server.endpoint.address;
         server.handle(b"BYE sip:a SIP/2.0\r\nTo: <sip:t>;tag=s2\r\n\r\n", from);
         assert_eq!(server.misrouted, 0);

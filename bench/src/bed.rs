@@ -2,11 +2,11 @@
 
 use anyhow::{Context, Result, ensure};
 use balance::policy::Tlwl;
-use balance::{Balancer, Cluster, HealthSettings, Member};
+use balance::{Balancer, Cluster, ClusterMember, HealthSettings, Members, Pool, PoolId, Slot};
 use base::{Flow, Instant, Ledger, Outbox, Transport};
 use node::{
-    Event, Input, Key, Listener, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings, Shard, Tokens,
-    Topology, node_id,
+    Listener, Orphans, PipelineSettings, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput, TokenKey,
+    Tokens, Topology, node_id,
 };
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -17,13 +17,17 @@ pub const CLIENT: SocketAddr = local(5070);
 /// The element.
 const ELEMENT: SocketAddr = local(5060);
 const NODES: u16 = 4;
-const SETTINGS: Settings =
-    Settings { orphans: Orphans::Reject, epoch_unix: 1_800_000_000, stopping: None, tell_failures: false };
+const SETTINGS: PipelineSettings = PipelineSettings {
+    orphans: Orphans::Reject,
+    epoch_unix: 1_800_000_000,
+    stopping: None,
+    tell_failures: false,
+};
 
 /// What takes datagrams.
 pub trait Element {
     /// One step.
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>);
+    fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>);
     /// When a timer is due.
     fn deadline(&self) -> Option<Instant>;
     /// What it counted.
@@ -31,21 +35,7 @@ pub trait Element {
 }
 
 impl Element for Shard {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
-        self.handle(now, input, out);
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.deadline()
-    }
-
-    fn ledger(&self) -> Ledger {
-        *self.ledger()
-    }
-}
-
-impl Element for ProxyShard {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+    fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
         self.handle(now, input, out);
     }
 
@@ -67,34 +57,51 @@ fn topology() -> Topology {
 }
 
 fn tokens() -> Tokens {
-    Tokens::new(Key([7; 16]), &[], Duration::from_hours(24))
+    Tokens::new(TokenKey([7; 16]), &[], Duration::from_hours(24))
 }
 
-fn nodes() -> impl Iterator<Item = Flow> + Clone {
-    (1..=NODES).map(|n| Flow::udp(0, SocketAddr::from(([127, 0, 1, n as u8], 5080))))
+fn nodes(count: u16) -> impl Iterator<Item = Flow> + Clone {
+    (1..=count).map(|n| Flow::udp(0, SocketAddr::from(([127, 0, (n >> 8) as u8 + 1, n as u8], 5080))))
 }
 
 /// A shard of the balancer with four members, policy `tlwl`.
 pub fn balancer() -> Shard {
+    balancer_of(1, NODES)
+}
+
+/// The same with so many pools of so many members each.
+pub fn balancer_of(pools: u16, members: u16) -> Shard {
+    let nodes = || nodes(pools * members);
     let settings = HealthSettings { fall: 1, slow_start: Duration::ZERO, ..HealthSettings::default() };
     let mut cluster = Cluster::new(settings);
-    let member = |node: Flow| Member { id: node_id(Transport::Udp, node.peer), capacity: 1.0, max_calls: 0 };
+    let member = |node: Flow| ClusterMember {
+        id: node_id(Transport::Udp, node.peer),
+        capacity: 1.0,
+        max_calls: 0,
+        pool: PoolId::default(),
+    };
     cluster.set_members(Instant::ZERO, &nodes().map(member).collect::<Vec<_>>());
     let mut topology = topology();
     nodes().for_each(|node| {
         topology.push_node(node);
     });
-    let mut balancer = Balancer::new(balance::Settings::default(), Box::new(Tlwl::new(0)));
+    let mut balancer = Balancer::new(balance::SessionSettings::default(), Box::new(Tlwl::new(0)));
     balancer.set_nodes(cluster.nodes());
-    Shard::new(balancer, Arc::new(topology), tokens(), SETTINGS)
+    if pools > 1 {
+        let slots = |pool: u16| (pool * members..(pool + 1) * members).map(Slot);
+        let pool = |pool| Pool { policy: Box::new(Tlwl::new(0)), members: Members::of(slots(pool)) };
+        balancer.set_pools((0..pools).map(pool).collect());
+    }
+    Shard::pool(balancer, Arc::new(topology), tokens(), SETTINGS)
 }
 
 /// A shard of the proxy with four next hops.
-pub fn proxy() -> ProxyShard {
+pub fn proxy() -> Shard {
+    let settings = PipelineSettings { orphans: Orphans::Balance, ..SETTINGS };
     let all = ProxyLimits { transactions: usize::MAX, memory: usize::MAX };
-    let limits = ProxySettings { core: proxy::Settings::default(), limits: all };
-    let mut shard = ProxyShard::new(Arc::new(topology()), tokens(), SETTINGS, limits, ([9; 16], 1));
-    shard.set_hops(&nodes().collect::<Vec<_>>());
+    let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: all };
+    let mut shard = Shard::proxy(Arc::new(topology()), tokens(), settings, limits, ([9; 16], 1));
+    shard.set_hops(&nodes(NODES).collect::<Vec<_>>());
     shard
 }
 
@@ -103,7 +110,7 @@ pub struct Bed<E> {
     /// What takes the datagrams.
     pub element: E,
     /// What it did in the last step.
-    pub out: Outbox<Event>,
+    pub out: Outbox<ShardEvent>,
     /// The time.
     pub now: Instant,
     /// Forwarded in the last step.
@@ -122,7 +129,7 @@ impl<E: Element> Bed<E> {
     /// Nothing came of it.
     pub fn pass(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<SocketAddr> {
         self.out.clear();
-        let input = Input::Message { flow: Flow::udp(0, from), bytes };
+        let input = ShardInput::Message { flow: Flow::udp(0, from), bytes };
         self.element.handle(self.now, input, &mut self.out);
         let sent = self.out.transmits().last();
         let sent = sent.with_context(|| format!("nothing came of {}", String::from_utf8_lossy(bytes)))?;
@@ -144,6 +151,25 @@ impl<E: Element> Bed<E> {
         ensure!(to == CLIENT, "a response went to {to}");
         self.last = request;
         Ok(())
+    }
+
+    /// The 200 of a server that the INVITE was forwarded to last, with its route and a Contact; returns the route as the caller
+    /// gets it.
+    ///
+    /// # Errors
+    /// It does not pass.
+    pub fn accept(&mut self, node: SocketAddr) -> Result<Vec<u8>> {
+        let (request, route) = (self.last.clone(), self.route()?);
+        let scanned = wire::scan(&request).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
+        let (route, contact) = (String::from_utf8(route)?, format!("<sip:bob@{node}>"));
+        let mut response = Vec::new();
+        let headers = [("Record-Route", &route[..]), ("Contact", &contact[..])];
+        wire::write_response(&scanned, ELEMENT, 200, "OK", "callee", &headers, &mut response);
+        let to = self.pass(node, &response)?;
+        ensure!(to == CLIENT, "a response went to {to}");
+        let route = self.route();
+        self.last = request;
+        route
     }
 
     /// The Record-Route URI of the request that was forwarded last: the Route of the caller's later requests.

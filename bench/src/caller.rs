@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use hdrhistogram::Histogram;
 
 use crate::endpoint::Endpoint;
-use crate::text::{self, SDP, Start};
+use crate::text::{self, SDP, StartLine};
 
 /// What became of the calls of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Calls started.
     pub started: u64,
     /// Calls that had a 200 to the INVITE and a 200 to the BYE.
@@ -30,7 +30,7 @@ pub struct Outcome {
     pub late_ns_max: u64,
 }
 
-impl Default for Outcome {
+impl Default for RunOutcome {
     fn default() -> Self {
         // A minute at most: no run waits longer for an answer.
         let round_trips = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are in order");
@@ -47,7 +47,7 @@ impl Default for Outcome {
     }
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Calls that did not complete.
     pub fn failed(&self) -> u64 {
         self.started - self.completed
@@ -86,18 +86,18 @@ pub struct Habit {
 }
 
 /// All calls of one run. Time is in nanoseconds since any start.
-pub struct Caller {
+pub struct BenchCaller {
     habit: Habit,
     calls: Vec<Call>,
     holding: VecDeque<Hold>,
     /// The run so far.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
-impl Caller {
+impl BenchCaller {
     /// No calls yet.
     pub fn new(habit: Habit) -> Self {
-        Self { habit, calls: Vec::new(), holding: VecDeque::new(), outcome: Outcome::default() }
+        Self { habit, calls: Vec::new(), holding: VecDeque::new(), outcome: RunOutcome::default() }
     }
 
     /// When the next call is to be ended.
@@ -154,7 +154,7 @@ impl Caller {
         endpoints: &mut [Endpoint],
         targets: &[SocketAddr],
     ) {
-        let Some(Start::Response(status)) = text::start(datagram) else { return };
+        let Some(StartLine::Response(status)) = text::start(datagram) else { return };
         let Some(call) = text::header(datagram, "Call-ID").and_then(|id| self.number_of(id)) else { return };
         let of_invite = text::header(datagram, "CSeq").is_some_and(|cseq| cseq.ends_with(b"INVITE"));
         match (self.calls[call].stage, status, of_invite) {

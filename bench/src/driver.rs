@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use server::socket::{ReceiveBatch, SendBatch};
 
-use crate::answerer::Answerer;
-use crate::caller::{Caller, Habit, Outcome};
+use crate::answerer::BenchAnswerer;
+use crate::caller::{BenchCaller, Habit, RunOutcome};
 use crate::endpoint::Endpoint;
 
 /// How long after the last call was due its answers are waited for.
@@ -17,7 +17,7 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// One run: calls at a constant rate, whatever becomes of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct RunPlan {
     /// Calls a second.
     pub rate: f64,
     /// For how long calls are started.
@@ -33,7 +33,7 @@ pub struct Plan {
 /// Callers and servers, as many of the one as of the other.
 pub struct Driver {
     callers: Vec<Endpoint>,
-    answerers: Vec<Answerer>,
+    answerers: Vec<BenchAnswerer>,
     receiving: ReceiveBatch,
     sending: SendBatch,
     epoch: Instant,
@@ -45,7 +45,7 @@ impl Driver {
     pub fn new(pairs: usize) -> io::Result<Self> {
         let callers = (0..pairs).map(|_| Endpoint::bind()).collect::<io::Result<_>>()?;
         let answerers = (0..pairs)
-            .map(|number| Ok(Answerer::new(number, Endpoint::bind()?)))
+            .map(|number| Ok(BenchAnswerer::new(number, Endpoint::bind()?)))
             .collect::<io::Result<_>>()?;
         let (receiving, sending) = (ReceiveBatch::new(), SendBatch::new());
         Ok(Self { callers, answerers, receiving, sending, epoch: Instant::now(), runs: 0 })
@@ -63,11 +63,11 @@ impl Driver {
 
     /// Plays `plan`; caller `i` sends to `targets[i]`. Returns when every call is over, or a second after the last
     /// should have been.
-    pub fn run(&mut self, targets: &[SocketAddr], plan: &Plan) -> io::Result<Outcome> {
+    pub fn run(&mut self, targets: &[SocketAddr], plan: &RunPlan) -> io::Result<RunOutcome> {
         self.runs += 1;
         // Starts from nothing left over: late datagrams of an earlier run are ignored, by their Call-ID.
         let habit = Habit { run: std::process::id() ^ self.runs << 22, hold_ns: nanos(plan.hold) };
-        let mut caller = Caller::new(habit);
+        let mut caller = BenchCaller::new(habit);
         let before: Vec<(u64, u64)> = self.answerers.iter().map(|a| (a.invites, a.misrouted)).collect();
         let mut pace = Pace::new(self.now(), plan);
         loop {
@@ -93,7 +93,7 @@ impl Driver {
         nanos(self.epoch.elapsed())
     }
 
-    fn start_due(&mut self, pace: &mut Pace, caller: &mut Caller, targets: &[SocketAddr]) {
+    fn start_due(&mut self, pace: &mut Pace, caller: &mut BenchCaller, targets: &[SocketAddr]) {
         let now_ns = self.now();
         let late_ns_max = &mut caller.outcome.late_ns_max;
         *late_ns_max = (*late_ns_max).max(pace.next_ns().map_or(0, |due_ns| now_ns.saturating_sub(due_ns)));
@@ -113,7 +113,7 @@ impl Driver {
     /// has any.
     fn receive(
         &mut self,
-        caller: &mut Caller,
+        caller: &mut BenchCaller,
         targets: &[SocketAddr],
         wake_ns: Option<u64>,
     ) -> io::Result<()> {
@@ -159,7 +159,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(start_ns: u64, plan: &Plan) -> Self {
+    fn new(start_ns: u64, plan: &RunPlan) -> Self {
         let total = (plan.rate * plan.duration.as_secs_f64()).round().max(1.0) as u64;
         let end_ns = start_ns + nanos(plan.duration);
         Self { start_ns, end_ns, burst_ns: nanos(plan.burst).max(1), rate: plan.rate, taken: 0, total }
@@ -187,9 +187,9 @@ fn nanos(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn plan(rate: f64, burst: Duration) -> Plan {
+    fn plan(rate: f64, burst: Duration) -> RunPlan {
         let (duration, hold) = (Duration::from_millis(100), Duration::from_millis(10));
-        Plan { rate, duration, hold, burst, spin: false }
+        RunPlan { rate, duration, hold, burst, spin: false }
     }
 
     #[test]

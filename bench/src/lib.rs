@@ -7,6 +7,7 @@
 pub mod answerer;
 pub mod bed;
 pub mod caller;
+pub mod callgrind;
 pub mod driver;
 pub mod endpoint;
 pub mod hot;

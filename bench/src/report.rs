@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use crate::caller::Outcome;
+use crate::caller::RunOutcome;
 use crate::process::processors;
 
 /// The middle one of `values` (the mean of the two, of an even number); NaN of none.
@@ -23,7 +23,7 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// What became of the calls of a run.
-pub fn outcome(outcome: &Outcome) -> Value {
+pub fn outcome(outcome: &RunOutcome) -> Value {
     json!({
         "calls_started": outcome.started,
         "calls_completed": outcome.completed,

@@ -1,7 +1,8 @@
 //! Simulated models whose speed is measured.
 
-use config::scenario::{Costs, Group, Run, Scenario, Stream, Timers};
+use config::scenario::{Costs, Group, RunSettings, Scenario, Stream};
 use core::time::Duration;
+use proxy::ProxyTimers;
 
 /// Calls a second that the base server carries.
 const BASE: f64 = 160.0;
@@ -22,9 +23,13 @@ pub fn topology_3(seconds: u64, rate: f64) -> Scenario {
 fn scenario(seconds: u64, groups: Vec<Group>, path: Vec<usize>, rate: f64) -> Scenario {
     Scenario {
         title: "speed".to_owned(),
-        run: Run { duration: Duration::from_secs(seconds), warm_up: Duration::ZERO, ..Run::default() },
+        run: RunSettings {
+            duration: Duration::from_secs(seconds),
+            warm_up: Duration::ZERO,
+            ..RunSettings::default()
+        },
         costs: Costs { base_capacity: BASE, ..Costs::default() },
-        timers: Timers::default(),
+        timers: ProxyTimers::default(),
         groups,
         streams: vec![Stream::of_paper("calls", path, rate)],
         links: Vec::new(),

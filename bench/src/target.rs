@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::driver::{Driver, Plan};
+use crate::driver::{Driver, RunPlan};
 use crate::process::{self, Program, Usage, tie_to};
 
 /// Callers and servers of every measurement.
@@ -25,7 +25,7 @@ const KAMAILIO_PROXY_CONFIG: &str = include_str!("../kamailio/proxy.cfg");
 
 /// What stands between callers and servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Kind {
+pub enum TargetKind {
     /// The blind relay: the floor.
     Relay,
     /// Sarabande, policy tlwl, tokens on.
@@ -38,7 +38,7 @@ pub enum Kind {
     KamailioTm,
 }
 
-impl Kind {
+impl TargetKind {
     /// As printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -53,10 +53,10 @@ impl Kind {
 
 /// Where the programs are and how they run.
 #[derive(Args, Clone, Debug)]
-pub struct Setup {
+pub struct BenchSetup {
     /// What to measure, in turn.
     #[arg(long = "targets", value_delimiter = ',', default_values = ["relay", "sarabande", "kamailio"])]
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<TargetKind>,
     /// The program under test; by default, as the relay, the one beside this benchmark.
     #[arg(long)]
     pub sarabande: Option<PathBuf>,
@@ -75,32 +75,32 @@ pub struct Setup {
 }
 
 /// A balancer that calls pass through.
-pub struct Target {
+pub struct BenchTarget {
     program: Program,
     address: SocketAddr,
     /// Its configuration and its log.
     scratch: PathBuf,
 }
 
-impl Drop for Target {
+impl Drop for BenchTarget {
     fn drop(&mut self) {
         // Left behind, it would do no harm.
         let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
-impl Setup {
+impl BenchSetup {
     /// Starts `kind` in front of the driver's servers and waits until a call gets through.
-    pub fn start(&self, kind: Kind, driver: &mut Driver) -> Result<Target> {
+    pub fn start(&self, kind: TargetKind, driver: &mut Driver) -> Result<BenchTarget> {
         let address = free_port()?;
         let scratch = std::env::temp_dir().join(format!("sarabande-bench-{}", std::process::id()));
         fs::create_dir_all(&scratch)?;
         let mut command = match kind {
-            Kind::Relay => self.relay(address, driver)?,
-            Kind::Sarabande => self.sarabande(address, &(pool(driver) + &self.keys), &scratch)?,
-            Kind::Kamailio => self.kamailio(address, driver, &scratch)?,
-            Kind::Proxy => self.sarabande(address, &(proxy(driver) + &self.keys), &scratch)?,
-            Kind::KamailioTm => self.kamailio_tm(address, driver, &scratch)?,
+            TargetKind::Relay => self.relay(address, driver)?,
+            TargetKind::Sarabande => self.sarabande(address, &(pool(driver) + &self.keys), &scratch)?,
+            TargetKind::Kamailio => self.kamailio(address, driver, &scratch)?,
+            TargetKind::Proxy => self.sarabande(address, &(proxy(driver) + &self.keys), &scratch)?,
+            TargetKind::KamailioTm => self.kamailio_tm(address, driver, &scratch)?,
         };
         let log = scratch.join(format!("{}.log", kind.name()));
         let output = File::create(&log)?;
@@ -113,7 +113,7 @@ impl Setup {
         if let Some([_, of_driver]) = tied {
             tie_to(of_driver)?;
         }
-        let mut target = Target { program, address, scratch };
+        let mut target = BenchTarget { program, address, scratch };
         let said = || fs::read_to_string(&log).unwrap_or_default();
         target.await_calls(driver).with_context(|| format!("{} said: {}", kind.name(), said()))?;
         Ok(target)
@@ -176,7 +176,7 @@ impl Setup {
     }
 }
 
-impl Target {
+impl BenchTarget {
     /// Where each caller sends.
     pub fn addresses(&self) -> [SocketAddr; SERVERS] {
         [self.address; SERVERS]
@@ -194,7 +194,7 @@ impl Target {
 
     fn await_calls(&mut self, driver: &mut Driver) -> Result<()> {
         let (duration, hold) = (Duration::from_millis(100), Duration::ZERO);
-        let one = Plan { rate: 10.0, duration, hold, burst: Duration::ZERO, spin: false };
+        let one = RunPlan { rate: 10.0, duration, hold, burst: Duration::ZERO, spin: false };
         let start = Instant::now();
         while driver.run(&self.addresses(), &one)?.completed == 0 {
             ensure!(!self.program.ended()?, "ended before any call got through");

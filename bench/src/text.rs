@@ -2,7 +2,7 @@
 
 /// The start line: of a request its method, of a response its status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Start<'a> {
+pub enum StartLine<'a> {
     /// A request and its method.
     Request(&'a [u8]),
     /// A response and its status code.
@@ -10,14 +10,14 @@ pub enum Start<'a> {
 }
 
 /// The start line of `datagram`; `None` when it is not SIP.
-pub fn start(datagram: &[u8]) -> Option<Start<'_>> {
+pub fn start(datagram: &[u8]) -> Option<StartLine<'_>> {
     let line = datagram.split(|octet| *octet == b'\r').next()?;
     let mut words = line.split(|octet| *octet == b' ');
     let (first, second) = (words.next()?, words.next()?);
     if first != b"SIP/2.0" {
-        return line.ends_with(b" SIP/2.0").then_some(Start::Request(first));
+        return line.ends_with(b" SIP/2.0").then_some(StartLine::Request(first));
     }
-    std::str::from_utf8(second).ok()?.parse().ok().map(Start::Response)
+    std::str::from_utf8(second).ok()?.parse().ok().map(StartLine::Response)
 }
 
 /// The user in the Request-URI of `datagram`.
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn start_lines_tell_requests_from_responses() {
-        assert_eq!(start(RESPONSE), Some(Start::Response(180)));
-        assert_eq!(start(b"BYE sip:u@h SIP/2.0\r\n\r\n"), Some(Start::Request(b"BYE")));
+        assert_eq!(start(RESPONSE), Some(StartLine::Response(180)));
+        assert_eq!(start(b"BYE sip:u@h SIP/2.0\r\n\r\n"), Some(StartLine::Request(b"BYE")));
         assert_eq!(start(b"hello world\r\n"), None);
         assert_eq!(start(b""), None);
     }

@@ -1,8 +1,12 @@
 //! The ledger: a host of the model counts, for a call, exactly the operations that the server counts on its datagrams.
 
+use balance::PolicyKind;
 use base::{Instant, Ledger, Operation, Outbox};
-use config::scenario::{Costs, Group, Role, Run, Scenario, Spread, Step, Stream, Timers};
-use node::Input;
+use config::scenario::{BalancerSettings, Costs, Group, HostRole, RunSettings, Scenario, Stream};
+use load::RandomTime;
+use load::RateStep;
+use node::ShardInput;
+use proxy::ProxyTimers;
 use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +24,7 @@ fn counted_live<E: Element>(element: E) -> anyhow::Result<Ledger> {
     let server = bed.pass(CLIENT, &request(1, "BYE", 2, Some(&route)))?;
     bed.answer(server, 200)?;
     while let Some(due) = bed.element.deadline() {
-        bed.element.handle(due, Input::Timer, &mut Outbox::default());
+        bed.element.handle(due, ShardInput::Timer, &mut Outbox::default());
     }
     Ok(bed.element.ledger())
 }
@@ -29,13 +33,17 @@ fn counted_live<E: Element>(element: E) -> anyhow::Result<Ledger> {
 fn counted_in_the_model(groups: Vec<Group>) -> Ledger {
     let path = (0..groups.len()).collect();
     let mut stream = Stream::of_paper("calls", path, 1.0);
-    stream.holding = Spread::Fixed(Duration::from_secs(1));
-    stream.load.push(Step { at: Duration::from_secs(100), rate: 0.0, ramp: false });
+    stream.holding = RandomTime::Fixed(Duration::from_secs(1));
+    stream.load.push(RateStep { at: Duration::from_secs(100), rate: 0.0, ramp: false });
     let scenario = Scenario {
         title: "ledger".to_owned(),
-        run: Run { duration: Duration::from_secs(500), warm_up: Duration::ZERO, ..Run::default() },
+        run: RunSettings {
+            duration: Duration::from_secs(500),
+            warm_up: Duration::ZERO,
+            ..RunSettings::default()
+        },
         costs: Costs { operations: vec![("scan", Duration::from_nanos(1))], ..Costs::default() },
-        timers: Timers::default(),
+        timers: ProxyTimers::default(),
         groups,
         streams: vec![stream],
         links: Vec::new(),
@@ -64,8 +72,12 @@ fn shown(ledger: &Ledger) -> BTreeMap<&'static str, u64> {
 #[test]
 fn a_balancer_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 1e6) };
-    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: false, outlier: true };
-    let model = counted_in_the_model(vec![group("balancer", policy), group("server", Role::Server)]);
+    let policy = HostRole::Balancer(BalancerSettings {
+        policy: PolicyKind::RoundRobin,
+        probes: false,
+        ..BalancerSettings::default()
+    });
+    let model = counted_in_the_model(vec![group("balancer", policy), group("server", HostRole::Server)]);
     assert_eq!(shown(&model), shown(&counted_live(balancer())?));
     assert_eq!(model[Operation::Forward], 6);
     Ok(())

@@ -5,8 +5,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::message::{respond, status, value};
+use crate::message::respond;
 use crate::worker::{GLANCE, Worker};
+use testkit::{status, value};
 
 /// How long an answer may take. Generous: it bounds a hang.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -66,14 +67,14 @@ impl Agent {
 
 /// A server that answers some requests by itself and hands the rest to the test.
 #[derive(Debug)]
-pub struct Answerer {
+pub struct AnsweringAgent {
     rest: Receiver<Vec<u8>>,
     _worker: Worker,
 }
 
-impl Answerer {
+impl AnsweringAgent {
     /// Serves at `address`: a request that `answers` accepts gets 200 at once (an ACK nothing); everything
-    /// else comes out of [`Answerer::next`].
+    /// else comes out of [`AnsweringAgent::next`].
     pub fn start(address: SocketAddr, answers: impl Fn(&[u8]) -> bool + Send + 'static) -> Self {
         Self::saying(address, move |message| answers(message).then_some("200 OK"))
     }
@@ -106,16 +107,16 @@ impl Answerer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Field, Request};
+    use crate::{AgentRequest, TestSite};
 
     #[test]
     fn an_answerer_answers_what_it_should_and_hands_over_the_rest() {
-        let field = Field::new("answerer");
-        let server = Answerer::start(field.sip(1), |message| message.starts_with(b"OPTIONS "));
+        let field = TestSite::new("answerer");
+        let server = AnsweringAgent::start(field.sip(1), |message| message.starts_with(b"OPTIONS "));
         let agent = Agent::bind(field.sip(2));
-        let info = Request::new("INFO", "passed-on").bytes(agent.address());
+        let info = AgentRequest::new("INFO", "passed-on").bytes(agent.address());
         agent.send(field.sip(1), &info);
-        agent.send(field.sip(1), &Request::new("OPTIONS", "answered").bytes(agent.address()));
+        agent.send(field.sip(1), &AgentRequest::new("OPTIONS", "answered").bytes(agent.address()));
         let answer = agent.final_response("answered");
         assert_eq!(status(&answer), Some(200));
         assert!(

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::child::Child;
-use crate::field::Field;
+use crate::field::TestSite;
 use crate::http::{self, Reply};
 use crate::process::Process;
 use crate::wait::{until, within};
@@ -23,7 +23,7 @@ const LEASES_END: Duration = Duration::from_mins(1);
 
 /// What a configuration file is made from; tests change fields before they start a balancer.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct TestSettings {
     /// Where it listens; the first is where tests send to.
     pub listen: Vec<SocketAddr>,
     /// Where the admin interface listens.
@@ -50,13 +50,15 @@ pub struct Settings {
     pub log: Vec<&'static str>,
     /// Further lines of `[admin]`.
     pub admin_more: Vec<String>,
+    /// Further tables: other pools, routes, `[access]`.
+    pub tables: String,
     /// Name of the folder for its file and logs.
     pub name: &'static str,
 }
 
-impl Settings {
+impl TestSettings {
     /// A balancer at host 1 of the field for members at the given hosts, with quick probes and no slow start.
-    pub fn new(field: &Field, members: &[u8]) -> Self {
+    pub fn new(field: &TestSite, members: &[u8]) -> Self {
         Self {
             listen: vec![field.sip(1)],
             admin: SocketAddr::new(field.ip(1), 8060),
@@ -71,6 +73,7 @@ impl Settings {
             dns: Vec::new(),
             log: Vec::new(),
             admin_more: Vec::new(),
+            tables: String::new(),
             name: "balancer",
         }
     }
@@ -81,7 +84,7 @@ impl Settings {
         format!(
             "[listen]\nudp = [{}]\nnames = [{}]\nthreads = {}\n[pool.servers]\nmembers = [{}]\n{}\n\
              [pool.servers.probe]\n{}\n[timers]\n{}\n[token]\nkey = \"{}\"\n{}\n[dns]\n{}\n[log]\n{}\n\
-             [admin]\nlisten = \"{}\"\n{}\n[stop]\nwait = \"60s\"\n",
+             [admin]\nlisten = \"{}\"\n{}\n[stop]\nwait = \"60s\"\n{}\n",
             listen.join(", "),
             names.join(", "),
             self.threads,
@@ -95,6 +98,7 @@ impl Settings {
             self.log.join("\n"),
             self.admin,
             self.admin_more.join("\n"),
+            self.tables,
         )
     }
 }
@@ -106,7 +110,7 @@ pub fn quoted(value: &impl ToString) -> String {
 
 /// One member as the admin interface shows it.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct ShownMember {
     /// Its address.
     pub address: SocketAddr,
     /// "up", "down", "draining", ...
@@ -125,27 +129,27 @@ pub struct Member {
 
 /// A running balancer.
 #[derive(Debug)]
-pub struct Balancer {
-    settings: Settings,
+pub struct RunningBalancer {
+    settings: TestSettings,
     file: PathBuf,
     child: Child,
 }
 
-impl Balancer {
+impl RunningBalancer {
     /// Writes the file, starts the program and waits until it is healthy and every member takes calls.
-    pub fn start(field: &Field, settings: Settings) -> Self {
+    pub fn start(field: &TestSite, settings: TestSettings) -> Self {
         let balancer = Self::launch(field, settings);
         until("every member takes calls", || balancer.members().iter().all(|m| m.accepting).then_some(()));
         balancer
     }
 
-    /// As [`Balancer::start`], whatever state the members are in.
-    pub fn launch(field: &Field, settings: Settings) -> Self {
+    /// As [`RunningBalancer::start`], whatever state the members are in.
+    pub fn launch(field: &TestSite, settings: TestSettings) -> Self {
         Self::launch_with_log_to(field, settings, None)
     }
 
-    /// As [`Balancer::launch`], with the log somewhere else than in its folder.
-    pub fn launch_with_log_to(field: &Field, settings: Settings, log: Option<Stdio>) -> Self {
+    /// As [`RunningBalancer::launch`], with the log somewhere else than in its folder.
+    pub fn launch_with_log_to(field: &TestSite, settings: TestSettings, log: Option<Stdio>) -> Self {
         let folder = field.folder().join(settings.name);
         fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let file = folder.join("sarabande.toml");
@@ -201,13 +205,13 @@ impl Balancer {
     }
 
     /// Rewrites the file and sends SIGHUP.
-    pub fn reload(&mut self, change: impl FnOnce(&mut Settings)) {
+    pub fn reload(&mut self, change: impl FnOnce(&mut TestSettings)) {
         self.rewrite(change);
         self.child.signal(Signal::HUP);
     }
 
     /// Rewrites the file for the next process.
-    pub fn set(&mut self, change: impl FnOnce(&mut Settings)) {
+    pub fn set(&mut self, change: impl FnOnce(&mut TestSettings)) {
         self.rewrite(change);
     }
 
@@ -222,14 +226,14 @@ impl Balancer {
     }
 
     /// Rewrites the file and asks the admin interface to read it.
-    pub fn reload_by_request(&mut self, change: impl FnOnce(&mut Settings)) {
+    pub fn reload_by_request(&mut self, change: impl FnOnce(&mut TestSettings)) {
         self.rewrite(change);
         self.post("/api/reload");
     }
 
     /// Rewrites the file with an error in it: the admin interface must refuse it. Returns what it says, and
     /// takes the error out again.
-    pub fn refuse_reload(&mut self, spoil: impl FnOnce(&mut Settings)) -> String {
+    pub fn refuse_reload(&mut self, spoil: impl FnOnce(&mut TestSettings)) -> String {
         let good = self.settings.clone();
         self.rewrite(spoil);
         let reply = http::request(good.admin, "POST", "/api/reload").expect("the admin interface answers");
@@ -238,7 +242,7 @@ impl Balancer {
         reply.body
     }
 
-    fn rewrite(&mut self, change: impl FnOnce(&mut Settings)) {
+    fn rewrite(&mut self, change: impl FnOnce(&mut TestSettings)) {
         change(&mut self.settings);
         fs::write(&self.file, self.settings.text()).expect("the scratch folder can be written");
     }
@@ -281,7 +285,7 @@ impl Balancer {
     }
 
     /// Every member.
-    pub fn members(&self) -> Vec<Member> {
+    pub fn members(&self) -> Vec<ShownMember> {
         let body = self.get("/api/members");
         let value: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
         value["members"]
@@ -293,7 +297,7 @@ impl Balancer {
     }
 
     /// The member at `address`, if there is one.
-    pub fn member(&self, address: SocketAddr) -> Option<Member> {
+    pub fn member(&self, address: SocketAddr) -> Option<ShownMember> {
         self.members().into_iter().find(|member| member.address == address)
     }
 
@@ -306,7 +310,7 @@ impl Balancer {
     pub fn wait_until_idle(&self) {
         within(LEASES_END, "calls, transactions and work return to zero", || {
             let members = self.members();
-            let idle = |m: &Member| m.calls == 0 && m.transactions == 0 && m.work.abs() < 1e-9;
+            let idle = |m: &ShownMember| m.calls == 0 && m.transactions == 0 && m.work.abs() < 1e-9;
             members.iter().all(idle).then_some(())
         });
         let sessions: Value = serde_json::from_str(&self.get("/api/sessions")).expect("sessions are JSON");
@@ -373,10 +377,10 @@ impl Balancer {
     }
 }
 
-fn member(value: &Value) -> Member {
+fn member(value: &Value) -> ShownMember {
     let number = |key: &str| value[key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {value}"));
     let text = |key: &str| value[key].as_str().unwrap_or_else(|| panic!("text {key:?} in {value}"));
-    Member {
+    ShownMember {
         address: text("address").parse().unwrap_or_else(|error| panic!("{error}: {value}")),
         state: text("state").to_owned(),
         accepting: value["accepting"].as_bool().unwrap_or_else(|| panic!("flag \"accepting\" in {value}")),
@@ -396,7 +400,7 @@ pub struct Tool;
 
 impl Tool {
     /// Runs one in the field's folder to its end; its exit status, and what it printed to standard output.
-    pub fn run(field: &Field, arguments: &[&str]) -> (ExitStatus, String) {
+    pub fn run(field: &TestSite, arguments: &[&str]) -> (ExitStatus, String) {
         let folder = field.folder().join("tool");
         let mut child = Child::start("tool", &folder, Command::new(binary()).args(arguments));
         let status = child.wait_within(TOOL_ENDS);
@@ -404,7 +408,7 @@ impl Tool {
     }
 
     /// Starts one that goes on until it is dropped. `name` is that of its log.
-    pub fn start(field: &Field, name: &str, arguments: &[&str]) -> RunningTool {
+    pub fn start(field: &TestSite, name: &str, arguments: &[&str]) -> RunningTool {
         let folder = field.folder().join("tool");
         RunningTool { _child: Child::start(name, &folder, Command::new(binary()).args(arguments)) }
     }

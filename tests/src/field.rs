@@ -17,13 +17,13 @@ const CLAIM_PORT: u16 = 9009;
 /// The block is claimed by binding a socket in it, so that tests of one process, and of several at once,
 /// never share one.
 #[derive(Debug)]
-pub struct Field {
+pub struct TestSite {
     block: [u8; 2],
     folder: PathBuf,
     _claim: UdpSocket,
 }
 
-impl Field {
+impl TestSite {
     /// Claims a block and makes the folder for the test called `name`.
     pub fn new(name: &str) -> Self {
         // 127.0.y.z is left to the rest of the machine.
@@ -60,7 +60,7 @@ impl Field {
     }
 }
 
-impl Drop for Field {
+impl Drop for TestSite {
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!("logs are kept in {}", self.folder.display());

@@ -1,7 +1,7 @@
 //! Harness of the live tests: it starts the real `sarabande` binary, real SIPp callers and servers, and
 //! small UDP agents of its own, each test on loopback addresses that no other test uses.
 //!
-//! A test reads top down: a [`Field`] hands out addresses and a scratch folder, [`Balancer`], [`Server`] and [`Caller`]
+//! A test reads top down: a [`TestSite`] hands out addresses and a scratch folder, [`RunningBalancer`], [`SippServer`] and [`SippCaller`]
 //! run on them, [`Agent`] speaks SIP where SIPp cannot (foreign Vias, garbage, forged tokens). Everything
 //! started is killed when its value is dropped, also when the test panics; the scratch folder with every
 //! log is then kept and named.
@@ -23,15 +23,16 @@ mod torture;
 mod wait;
 mod worker;
 
-pub use agent::{Agent, Answerer};
-pub use balancer::{Balancer, Member, RunningTool, Settings, Tool, quoted};
+pub use agent::{Agent, AnsweringAgent};
+pub use balancer::{RunningBalancer, RunningTool, ShownMember, TestSettings, Tool, quoted};
 pub use dns::{Data, NameServer};
-pub use field::Field;
-pub use link::Link;
-pub use message::{Request, header, respond, show, status, value};
+pub use field::TestSite;
+pub use link::LossyLink;
+pub use message::{AgentRequest, respond, show};
 pub use process::Process;
-pub use proxy::Proxy;
-pub use sipp::{Caller, Load, Server};
+pub use proxy::RunningProxy;
+pub use sipp::{CallLoad, SippCaller, SippServer};
 pub use stats::Stats;
-pub use torture::{Case, Verdict, cases};
+pub use testkit::{header, status, value};
+pub use torture::{Case, TortureVerdict, cases};
 pub use wait::{until, within};

@@ -11,12 +11,12 @@ use crate::worker::{GLANCE, Worker};
 
 /// Relays datagrams between two addresses through one socket of its own and loses some of them.
 #[derive(Debug)]
-pub struct Link {
+pub struct LossyLink {
     lost: Arc<AtomicU64>,
     _worker: Worker,
 }
 
-impl Link {
+impl LossyLink {
     /// Relays at `address`: what `near` sends goes to `far`, anything else goes to `near`. Of every thousand
     /// datagrams `loss` are lost, each way; which ones follows from `seed`.
     pub fn start(address: SocketAddr, near: SocketAddr, far: SocketAddr, loss: u64, seed: u64) -> Self {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::balancer::{binary, quoted};
 use crate::child::Child;
-use crate::field::Field;
+use crate::field::TestSite;
 use crate::http;
 use crate::process::Process;
 use crate::wait::{until, within};
@@ -20,21 +20,21 @@ const REQUESTS_END: Duration = Duration::from_mins(2);
 
 /// A running proxy at a host of the field.
 #[derive(Debug)]
-pub struct Proxy {
+pub struct RunningProxy {
     address: SocketAddr,
     admin: SocketAddr,
     child: Child,
     file: PathBuf,
 }
 
-impl Proxy {
+impl RunningProxy {
     /// Starts one at `host` that sends to `next`; `more` are further lines of its file, from within `[proxy]` on.
-    pub fn start(field: &Field, host: u8, next: &[SocketAddr], more: &str) -> Self {
+    pub fn start(field: &TestSite, host: u8, next: &[SocketAddr], more: &str) -> Self {
         Self::with_threads(field, host, next, 0, more)
     }
 
     /// The same with so many threads; 0 is one a core.
-    pub fn with_threads(field: &Field, host: u8, next: &[SocketAddr], threads: usize, more: &str) -> Self {
+    pub fn with_threads(field: &TestSite, host: u8, next: &[SocketAddr], threads: usize, more: &str) -> Self {
         let (address, admin) = (field.sip(host), SocketAddr::new(field.ip(host), 8060));
         let next: Vec<String> = next.iter().map(quoted).collect();
         let text = format!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::child::Child;
-use crate::field::Field;
+use crate::field::TestSite;
 use crate::stats::Stats;
 use crate::wait::until;
 
@@ -20,7 +20,7 @@ const LAST_CALLS: Duration = Duration::from_mins(1);
 
 /// How many calls, how fast, how long.
 #[derive(Debug, Clone, Copy)]
-pub struct Load {
+pub struct CallLoad {
     /// Calls in all.
     pub calls: u64,
     /// Calls begun a second.
@@ -31,14 +31,14 @@ pub struct Load {
 
 /// A SIPp that answers calls, and the address it listens at.
 #[derive(Debug)]
-pub struct Server {
+pub struct SippServer {
     address: SocketAddr,
     child: Child,
 }
 
 /// A SIPp that makes a bounded number of calls.
 #[derive(Debug)]
-pub struct Caller {
+pub struct SippCaller {
     calls: u64,
     child: Child,
 }
@@ -47,7 +47,7 @@ pub struct Caller {
 const STOCK: [&str; 2] = ["uas", "uac"];
 
 /// Options that every SIPp of these tests is started with.
-fn sipp(field: &Field, scenario: &str, address: SocketAddr, linger_ms: u64) -> Command {
+fn sipp(field: &TestSite, scenario: &str, address: SocketAddr, linger_ms: u64) -> Command {
     let mut command = Command::new("sipp");
     if STOCK.contains(&scenario) {
         command.args(["-sn", scenario]);
@@ -71,10 +71,10 @@ fn control_port(address: SocketAddr) -> u16 {
     address.port() + 3000
 }
 
-impl Server {
+impl SippServer {
     /// Starts a server at `address` that runs `scenarios/SCENARIO.xml`, or SIPp's own `uas`, and waits until it listens. An ended
     /// call is remembered for `linger_ms`, to answer retransmissions.
-    pub fn start(field: &Field, scenario: &str, address: SocketAddr, linger_ms: u64) -> Self {
+    pub fn start(field: &TestSite, scenario: &str, address: SocketAddr, linger_ms: u64) -> Self {
         let folder = fresh(field, &format!("server-{address}"));
         let mut command = sipp(field, scenario, address, linger_ms);
         // A retransmission is told by From, To, Call-ID and CSeq. By default it would have to be the same to the
@@ -88,13 +88,13 @@ impl Server {
         Self { address, child }
     }
 
-    /// A server for plain calls; see [`Server::start`].
-    pub fn plain(field: &Field, host: u8) -> Self {
+    /// A server for plain calls; see [`SippServer::start`].
+    pub fn plain(field: &TestSite, host: u8) -> Self {
         Self::start(field, "uas_call", field.sip(host), 500)
     }
 
     /// A server as SIPp has it with it: its answers have no Record-Route, and it answers no OPTIONS.
-    pub fn stock(field: &Field, host: u8) -> Self {
+    pub fn stock(field: &TestSite, host: u8) -> Self {
         Self::start(field, STOCK[0], field.sip(host), 0)
     }
 
@@ -125,7 +125,7 @@ impl Server {
         self.stats()
     }
 
-    /// As [`Server::finish`], and insists that no call failed: every call that it was given was complete,
+    /// As [`SippServer::finish`], and insists that no call failed: every call that it was given was complete,
     /// and no message came for a call that was not its own.
     pub fn finish_clean(mut self) -> Stats {
         self.child.signal(Signal::USR1);
@@ -139,14 +139,14 @@ impl Server {
     }
 }
 
-impl Caller {
+impl SippCaller {
     /// Starts the calls of `load`, by `scenarios/SCENARIO.xml` or SIPp's own `uac`, from `from` to `to`. `extra` are further
     /// options of SIPp.
     pub fn start(
-        field: &Field,
+        field: &TestSite,
         scenario: &str,
         (from, to): (SocketAddr, SocketAddr),
-        load: Load,
+        load: CallLoad,
         extra: &[&str],
     ) -> Self {
         let folder = fresh(field, &format!("caller-{from}"));
@@ -160,8 +160,8 @@ impl Caller {
         Self { calls: load.calls, child: Child::start("sipp", &folder, &mut command) }
     }
 
-    /// Plain calls; see [`Caller::start`].
-    pub fn plain(field: &Field, ends: (SocketAddr, SocketAddr), load: Load) -> Self {
+    /// Plain calls; see [`SippCaller::start`].
+    pub fn plain(field: &TestSite, ends: (SocketAddr, SocketAddr), load: CallLoad) -> Self {
         Self::start(field, "uac_call", ends, load, &[])
     }
 
@@ -180,7 +180,7 @@ impl Caller {
         self.wait()
     }
 
-    /// As [`Caller::finish`], and insists that every call succeeded.
+    /// As [`SippCaller::finish`], and insists that every call succeeded.
     pub fn finish_clean(mut self) -> Stats {
         let stats = self.wait();
         if (stats.successful, stats.failed) != (self.calls, 0) {
@@ -190,6 +190,13 @@ impl Caller {
         stats
     }
 
+    /// Begins no more calls, waits for those that run, insists that every one succeeded, and returns how many there were.
+    pub fn end_clean(mut self) -> u64 {
+        self.child.signal(Signal::USR1);
+        self.calls = self.wait().created;
+        self.finish_clean().successful
+    }
+
     fn wait(&mut self) -> Stats {
         self.child.wait_within(LIMIT + Duration::from_secs(20));
         self.stats()
@@ -197,7 +204,7 @@ impl Caller {
 }
 
 /// A new folder: a server that is started again at the same address must not read its predecessor's files.
-fn fresh(field: &Field, name: &str) -> PathBuf {
+fn fresh(field: &TestSite, name: &str) -> PathBuf {
     let name = name.replace(['[', ']', ':'], "_");
     let path = |n: u32| field.folder().join(format!("{name}-{n}"));
     (0..100).map(path).find(|path| !path.exists()).expect("a test starts less than 100 SIPp at one address")

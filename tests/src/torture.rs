@@ -5,7 +5,8 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use crate::message::{body, head, header, is_own_line, top_via_hop};
+use crate::message::{is_own_line, top_via_hop};
+use testkit::{body, head, header};
 
 /// One message and what may become of it.
 #[derive(Debug)]
@@ -15,12 +16,12 @@ pub struct Case {
     /// The datagram.
     pub bytes: Vec<u8>,
     /// What is right; one of them must happen.
-    pub expected: Vec<Verdict>,
+    pub expected: Vec<TortureVerdict>,
 }
 
 /// What becomes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TortureVerdict {
     /// Sent on to a member, nothing changed but what RFC 3261 §16.6 changes.
     Forwarded,
     /// Sent on to a member, with its fault removed.
@@ -31,7 +32,7 @@ pub enum Verdict {
     Dropped,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for TortureVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forwarded => f.write_str("forwarded"),
@@ -65,19 +66,21 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-fn verdict(word: &str) -> Verdict {
+fn verdict(word: &str) -> TortureVerdict {
     match word {
-        "forward" => Verdict::Forwarded,
-        "forward-fixed" => Verdict::Mended,
-        "drop" => Verdict::Dropped,
-        status => Verdict::Answered(status.parse().unwrap_or_else(|_| panic!("{status:?} is no verdict"))),
+        "forward" => TortureVerdict::Forwarded,
+        "forward-fixed" => TortureVerdict::Mended,
+        "drop" => TortureVerdict::Dropped,
+        status => {
+            TortureVerdict::Answered(status.parse().unwrap_or_else(|_| panic!("{status:?} is no verdict")))
+        }
     }
 }
 
 impl Case {
     /// What became of the message, judged by the copy that arrived at a member: `balancer` is the sent-by that
     /// must stand on top. An error says what is wrong with the copy.
-    pub fn judge(&self, copy: &[u8], balancer: &str) -> Result<Verdict, String> {
+    pub fn judge(&self, copy: &[u8], balancer: &str) -> Result<TortureVerdict, String> {
         if top_via_hop(copy).as_deref() != Some(balancer) {
             return Err("the topmost Via is not the balancer's".to_owned());
         }
@@ -94,8 +97,8 @@ impl Case {
         let start_line = usize::from(self.strictly_routed(&copied));
         let missing = lines.iter().skip(start_line).find(|line| !kept(line));
         match missing {
-            None => Ok(Verdict::Forwarded),
-            Some(_) if clean_request_line(&copied) => Ok(Verdict::Mended),
+            None => Ok(TortureVerdict::Forwarded),
+            Some(_) if clean_request_line(&copied) => Ok(TortureVerdict::Mended),
             Some(line) => Err(format!("a line has changed, and the fault is still there: {line:?}")),
         }
     }
@@ -155,10 +158,10 @@ mod tests {
 
     #[test]
     fn a_careful_copy_counts_as_forwarded() {
-        for case in cases().iter().filter(|case| case.expected[0] == Verdict::Forwarded) {
+        for case in cases().iter().filter(|case| case.expected[0] == TortureVerdict::Forwarded) {
             // Names and parameters in lines may hold bytes that are no UTF-8; the copy is made from text here.
             if std::str::from_utf8(&case.bytes).is_ok() {
-                assert_eq!(case.judge(&copy(case), US), Ok(Verdict::Forwarded), "{}", case.name);
+                assert_eq!(case.judge(&copy(case), US), Ok(TortureVerdict::Forwarded), "{}", case.name);
             }
         }
     }
@@ -185,12 +188,12 @@ mod tests {
         let (good, text) = (copy(&case), String::from_utf8(copy(&case)).unwrap());
         assert_eq!(
             case.judge(&good, US),
-            Ok(Verdict::Forwarded),
+            Ok(TortureVerdict::Forwarded),
             "with the fault: not what the index asks for"
         );
-        assert!(!case.expected.contains(&Verdict::Forwarded));
+        assert!(!case.expected.contains(&TortureVerdict::Forwarded));
         let uri = text.split(' ').nth(1).unwrap();
         let mended = text.replacen(uri, uri.split('?').next().unwrap(), 1);
-        assert_eq!(case.judge(mended.as_bytes(), US), Ok(Verdict::Mended));
+        assert_eq!(case.judge(mended.as_bytes(), US), Ok(TortureVerdict::Mended));
     }
 }

@@ -1,18 +1,18 @@
 //! The SIPp scenarios against each other, with no balancer in between: what fails here is a fault of a
 //! scenario, and what fails only in `live` is one of the balancer.
 
-use sarabande_tests::{Caller, Field, Link, Load, Server};
+use sarabande_tests::{CallLoad, LossyLink, SippCaller, SippServer, TestSite};
 
-const FEW: Load = Load { calls: 10, rate: 50, hold_ms: 200 };
+const FEW: CallLoad = CallLoad { calls: 10, rate: 50, hold_ms: 200 };
 
 /// Runs `uac_NAME` against `uas_NAME`; every call must succeed at both ends.
 fn pair(name: &str) {
-    let field = Field::new(&format!("pair_{name}"));
-    let server = Server::start(&field, &format!("uas_{name}"), field.sip(11), 500);
+    let field = TestSite::new(&format!("pair_{name}"));
+    let server = SippServer::start(&field, &format!("uas_{name}"), field.sip(11), 500);
     let at = server.address();
     let sister = [at.ip().to_string(), at.port().to_string()];
     let keys = ["-key", "sister_ip", &sister[0], "-key", "sister_port", &sister[1]];
-    Caller::start(&field, &format!("uac_{name}"), (field.sip(2), at), FEW, &keys).finish_clean();
+    SippCaller::start(&field, &format!("uac_{name}"), (field.sip(2), at), FEW, &keys).finish_clean();
     assert_eq!(server.finish_clean().successful, FEW.calls);
 }
 
@@ -25,21 +25,21 @@ fn each_scenario_fits_its_counterpart() {
 
 #[test]
 fn exponential_holding_times_end() {
-    let field = Field::new("pair_hold");
-    let server = Server::plain(&field, 11);
-    Caller::start(&field, "uac_hold", (field.sip(2), server.address()), FEW, &[]).finish_clean();
+    let field = TestSite::new("pair_hold");
+    let server = SippServer::plain(&field, 11);
+    SippCaller::start(&field, "uac_hold", (field.sip(2), server.address()), FEW, &[]).finish_clean();
     server.finish_clean();
 }
 
 /// SIPp retransmits well enough to carry every call over a link that loses 5 % each way.
 #[test]
 fn a_lossy_link_is_survived_without_a_balancer() {
-    let field = Field::new("pair_loss");
-    let server = Server::start(&field, "uas_direct", field.sip(11), 20_000);
+    let field = TestSite::new("pair_loss");
+    let server = SippServer::start(&field, "uas_direct", field.sip(11), 20_000);
     let (caller, link) = (field.sip(2), field.sip(3));
-    let lossy = Link::start(link, caller, server.address(), 50, 3);
-    let load = Load { calls: 200, rate: 50, hold_ms: 2000 };
-    Caller::plain(&field, (caller, link), load).finish_clean();
+    let lossy = LossyLink::start(link, caller, server.address(), 50, 3);
+    let load = CallLoad { calls: 200, rate: 50, hold_ms: 2000 };
+    SippCaller::plain(&field, (caller, link), load).finish_clean();
     assert_eq!(server.finish_clean().successful, load.calls);
     assert!(lossy.lost() > 0, "nothing was lost");
 }

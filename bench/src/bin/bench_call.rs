@@ -6,18 +6,18 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use comfy_table::Table;
-use sarabande_bench::caller::Outcome;
-use sarabande_bench::driver::{Driver, Plan};
+use sarabande_bench::caller::RunOutcome;
+use sarabande_bench::driver::{Driver, RunPlan};
 use sarabande_bench::process::{Others, Usage};
 use sarabande_bench::report::{self, median};
-use sarabande_bench::target::{Kind, SERVERS, Setup};
+use sarabande_bench::target::{BenchSetup, SERVERS, TargetKind};
 use serde_json::{Value, json};
 
 /// Measures the processor time (user + system, whole process) of a balanced call.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
-    setup: Setup,
+    setup: BenchSetup,
     /// Calls a second offered to each target.
     #[arg(long, default_value_t = 5_000.0)]
     rate: f64,
@@ -39,10 +39,10 @@ struct Arguments {
 }
 
 struct Sample {
-    kind: Kind,
+    kind: TargetKind,
     round: usize,
     usage: Usage,
-    outcome: Outcome,
+    outcome: RunOutcome,
     /// Processors busy with other work meanwhile.
     others: f64,
 }
@@ -76,8 +76,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn measure(arguments: &Arguments, kind: Kind, round: usize, driver: &mut Driver) -> Result<Sample> {
-    let plan = Plan {
+fn measure(arguments: &Arguments, kind: TargetKind, round: usize, driver: &mut Driver) -> Result<Sample> {
+    let plan = RunPlan {
         rate: arguments.rate,
         duration: Duration::from_secs(arguments.seconds),
         hold: Duration::from_millis(arguments.hold_ms),
@@ -85,7 +85,7 @@ fn measure(arguments: &Arguments, kind: Kind, round: usize, driver: &mut Driver)
         spin: false,
     };
     let target = arguments.setup.start(kind, driver)?;
-    driver.run(&target.addresses(), &Plan { duration: Duration::from_secs(1), ..plan })?;
+    driver.run(&target.addresses(), &RunPlan { duration: Duration::from_secs(1), ..plan })?;
     let (before, watch) = (target.usage()?, Others::watch()?);
     let outcome = driver.run(&target.addresses(), &plan)?;
     let usage = target.usage()?.since(before);
@@ -93,7 +93,7 @@ fn measure(arguments: &Arguments, kind: Kind, round: usize, driver: &mut Driver)
 }
 
 /// Processor time of `kind` as a multiple of that of `base`: the median of the rounds' own ratios.
-fn ratio(samples: &[Sample], kind: Kind, base: Kind) -> f64 {
+fn ratio(samples: &[Sample], kind: TargetKind, base: TargetKind) -> f64 {
     let of = |round, wanted| samples.iter().find(|s: &&Sample| s.round == round && s.kind == wanted);
     let pairs = samples.iter().filter(|sample| sample.kind == kind);
     let ratios: Vec<f64> =
@@ -127,17 +127,17 @@ fn table(arguments: &Arguments, samples: &[Sample]) -> Table {
         let (least, most) = times.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), t| (l.min(*t), m.max(*t)));
         let user: Vec<f64> = own.iter().map(|sample| sample.usage.user_share()).collect();
         let total =
-            |count: fn(&Outcome) -> u64| own.iter().map(|s| count(&s.outcome)).sum::<u64>().to_string();
+            |count: fn(&RunOutcome) -> u64| own.iter().map(|s| count(&s.outcome)).sum::<u64>().to_string();
         table.add_row([
             kind.name().to_owned(),
             format!("{:.2}", median(&times)),
             format!("{least:.2} - {most:.2}"),
             format!("{:.0} %", 100.0 * median(&user)),
-            multiple(ratio(samples, *kind, Kind::Relay)),
-            multiple(ratio(samples, *kind, Kind::Sarabande)),
-            multiple(ratio(samples, *kind, Kind::Proxy)),
+            multiple(ratio(samples, *kind, TargetKind::Relay)),
+            multiple(ratio(samples, *kind, TargetKind::Sarabande)),
+            multiple(ratio(samples, *kind, TargetKind::Proxy)),
             total(|outcome| outcome.started),
-            total(Outcome::failed),
+            total(RunOutcome::failed),
             total(|outcome| outcome.misrouted),
             own.last().map_or_else(String::new, |sample| format!("{:?}", sample.outcome.invites)),
         ]);
@@ -158,11 +158,11 @@ fn json(arguments: &Arguments, samples: &[Sample]) -> Value {
         })
     };
     let ratios: Vec<Value> = [
-        (Kind::Sarabande, Kind::Relay),
-        (Kind::Kamailio, Kind::Relay),
-        (Kind::Kamailio, Kind::Sarabande),
-        (Kind::Proxy, Kind::Relay),
-        (Kind::KamailioTm, Kind::Proxy),
+        (TargetKind::Sarabande, TargetKind::Relay),
+        (TargetKind::Kamailio, TargetKind::Relay),
+        (TargetKind::Kamailio, TargetKind::Sarabande),
+        (TargetKind::Proxy, TargetKind::Relay),
+        (TargetKind::KamailioTm, TargetKind::Proxy),
     ]
     .into_iter()
     .filter(|(kind, base)| arguments.setup.kinds.contains(kind) && arguments.setup.kinds.contains(base))

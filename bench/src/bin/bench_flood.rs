@@ -12,18 +12,18 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use sarabande_bench::answerer::SILENT;
-use sarabande_bench::caller::Outcome;
-use sarabande_bench::driver::{Driver, Plan};
+use sarabande_bench::caller::RunOutcome;
+use sarabande_bench::driver::{Driver, RunPlan};
 use sarabande_bench::endpoint::Endpoint;
 use sarabande_bench::report::micros;
-use sarabande_bench::target::{Kind, SERVERS, Setup, Target};
+use sarabande_bench::target::{BenchSetup, BenchTarget, SERVERS, TargetKind};
 use server::socket::SendBatch;
 
 /// Measures memory before, during and after a flood of INVITEs that nobody answers, with lawful calls beside it.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
-    setup: Setup,
+    setup: BenchSetup,
     /// INVITEs of the flood.
     #[arg(long, default_value_t = 4_000)]
     invites: u32,
@@ -46,8 +46,8 @@ const STEP: Duration = Duration::from_secs(5);
 
 struct Run {
     driver: Driver,
-    target: Target,
-    plan: Plan,
+    target: BenchTarget,
+    plan: RunPlan,
     table: Table,
     peak: u64,
 }
@@ -58,7 +58,7 @@ impl Run {
         let outcome = self.driver.run(&self.target.addresses(), &self.plan)?;
         let resident = self.target.resident().context("the program has ended")?;
         self.peak = self.peak.max(resident);
-        let Outcome { started, completed, refused, .. } = outcome;
+        let RunOutcome { started, completed, refused, .. } = outcome;
         let quantile = |share| format!("{:.2}", micros(outcome.round_trips.value_at_quantile(share)) / 1e3);
         self.table.add_row([
             name.to_owned(),
@@ -106,16 +106,20 @@ fn invite(n: u32, from: SocketAddr, length: usize, out: &mut Vec<u8>) {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     for &kind in &arguments.setup.kinds {
-        ensure!(matches!(kind, Kind::Sarabande | Kind::Proxy), "{} is not flooded here", kind.name());
+        ensure!(
+            matches!(kind, TargetKind::Sarabande | TargetKind::Proxy),
+            "{} is not flooded here",
+            kind.name()
+        );
         measure(kind, &arguments)?;
     }
     Ok(())
 }
 
-fn measure(kind: Kind, arguments: &Arguments) -> Result<()> {
+fn measure(kind: TargetKind, arguments: &Arguments) -> Result<()> {
     let mut driver = Driver::new(SERVERS)?;
     let target = arguments.setup.start(kind, &mut driver)?;
-    let plan = Plan {
+    let plan = RunPlan {
         rate: arguments.calls,
         duration: STEP,
         hold: Duration::from_millis(500),

@@ -5,14 +5,14 @@
 //! million. The tolerance is for what changes them without anybody's fault: what the compiler inlines after a change
 //! elsewhere, and which `memcpy` the C library picks for the processor.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
-use sarabande_bench::hot::{Length, Path};
+use sarabande_bench::callgrind::{self, name};
+use sarabande_bench::hot::{HotPath, Length};
 use std::env::consts::ARCH;
-use std::env::{current_exe, var_os};
+use std::env::var_os;
 use std::fmt::Write as _;
 use std::process::Command;
-use std::thread::scope;
 use toml::{Table, Value};
 
 /// Counts the instructions of the hot paths, and fails where they have become more than those on record. With
@@ -21,7 +21,7 @@ use toml::{Table, Value};
 struct Arguments {
     /// Only does the work of this path, to be counted from outside, and prints how many units that were.
     #[arg(long, requires = "length")]
-    path: Option<Path>,
+    path: Option<HotPath>,
     /// How much of it.
     #[arg(long, requires = "path")]
     length: Option<Length>,
@@ -31,38 +31,9 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
 const TOLERANCE_PERCENT: f64 = 5.0;
 const HOW_TO_RECORD: &str = "UPDATE_INSTRUCTIONS=1 ./test.sh instructions";
 
-fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
-}
-
-/// Instructions of a whole run, and units that it did.
-fn count(path: Path, length: Length) -> Result<(u64, u64)> {
-    // Without the variables of whoever calls: they would move the stack.
-    let output = Command::new("valgrind")
-        .env_clear()
-        .envs(var_os("PATH").map(|path| ("PATH", path)))
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(current_exe()?)
-        .args(["--path", &name(&path), "--length", &name(&length)])
-        .output()
-        .context("valgrind cannot be run; `./test.sh packages` installs it")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} failed under valgrind: {told}", name(&path));
-    let counted = told.lines().find_map(|line| line.split_once("Collected : "));
-    let (_, counted) = counted.with_context(|| format!("valgrind told no count: {told}"))?;
-    Ok((counted.trim().parse()?, String::from_utf8(output.stdout)?.trim().parse()?))
-}
-
 /// Instructions a unit.
-fn measure(path: Path) -> Result<i64> {
-    let (short, long) = scope(|threads| {
-        let short = threads.spawn(|| count(path, Length::Short));
-        let long = count(path, Length::Long);
-        (short.join().expect("it returns its errors"), long)
-    });
-    let ((less, few), (more, many)) = (short?, long?);
-    ensure!(more > less && many > few, "{}: the long run did no more than the short one", name(&path));
-    Ok(((more - less) / (many - few)) as i64)
+fn measure(path: HotPath) -> Result<i64> {
+    callgrind::measure(&["--path".to_owned(), name(&path)])
 }
 
 /// What compiles here, as `rustc 1.95.0 (...)`.
@@ -71,7 +42,7 @@ fn compiler() -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-fn record(measured: &[(Path, i64)]) -> Result<()> {
+fn record(measured: &[(HotPath, i64)]) -> Result<()> {
     let mut text = format!(
         "# Instructions a unit of the hot paths, made by {HOW_TO_RECORD}\narch = \"{ARCH}\"\ncompiler = \"{}\"\n\n\
          [instructions]\n",
@@ -84,7 +55,7 @@ fn record(measured: &[(Path, i64)]) -> Result<()> {
 }
 
 /// Prints all, and returns what is wrong.
-fn compare(recorded: &Table, measured: &[(Path, i64)]) -> Result<Vec<String>> {
+fn compare(recorded: &Table, measured: &[(HotPath, i64)]) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for &(path, now) in measured {
         let (name, unit) = (name(&path), path.unit());
@@ -107,7 +78,7 @@ fn main() -> Result<()> {
         println!("{}", path.run(length)?);
         return Ok(());
     }
-    let measured = Path::value_variants().iter().map(|&path| Ok((path, measure(path)?)));
+    let measured = HotPath::value_variants().iter().map(|&path| Ok((path, measure(path)?)));
     let measured = measured.collect::<Result<Vec<_>>>()?;
     if var_os("UPDATE_INSTRUCTIONS").is_some() {
         return record(&measured);

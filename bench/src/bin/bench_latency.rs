@@ -9,19 +9,19 @@ use anyhow::Result;
 use clap::Parser;
 use comfy_table::Table;
 use hdrhistogram::Histogram;
-use sarabande_bench::caller::Outcome;
-use sarabande_bench::driver::{Driver, Plan};
+use sarabande_bench::caller::RunOutcome;
+use sarabande_bench::driver::{Driver, RunPlan};
 use sarabande_bench::pauses::Pauses;
 use sarabande_bench::process::{Others, Stolen};
 use sarabande_bench::report::{self, QUANTILES, micros};
-use sarabande_bench::target::{Kind, SERVERS, Setup};
+use sarabande_bench::target::{BenchSetup, SERVERS, TargetKind};
 use serde_json::{Value, json};
 
 /// Finds the saturation rate of each target, then measures round trips at half of it, through the target and without.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
-    setup: Setup,
+    setup: BenchSetup,
     /// Calls a second to measure at, the same for all targets, in place of half of each one's saturation rate.
     #[arg(long)]
     rate: Option<f64>,
@@ -59,7 +59,7 @@ struct Saturation {
 
 /// A target and all its rounds.
 struct Measured {
-    kind: Kind,
+    kind: TargetKind,
     rate: f64,
     saturation: Option<Saturation>,
     rounds: Vec<Round>,
@@ -67,8 +67,8 @@ struct Measured {
 
 /// One run through the target, and the same calls without it.
 struct Round {
-    through: Outcome,
-    direct: Outcome,
+    through: RunOutcome,
+    direct: RunOutcome,
     /// Processors busy with other work meanwhile.
     others: f64,
     /// Of the target's and the driver's processor, where they have one each.
@@ -106,7 +106,7 @@ fn main() -> Result<()> {
 }
 
 /// Finds the rate for `kind` where none is given.
-fn prepare(arguments: &Arguments, kind: Kind, driver: &mut Driver) -> Result<Measured> {
+fn prepare(arguments: &Arguments, kind: TargetKind, driver: &mut Driver) -> Result<Measured> {
     let (rate, saturation) = if let Some(rate) = arguments.rate {
         (rate, None)
     } else {
@@ -158,12 +158,12 @@ fn saturate(targets: &[SocketAddr], driver: &mut Driver) -> Result<Saturation> {
 }
 
 /// Evenly spaced calls from a driver that never sleeps: what it measures is not its own waking up.
-fn spinning(rate: f64, duration: Duration) -> Plan {
-    Plan { rate, duration, hold: Duration::from_millis(200), burst: Duration::ZERO, spin: true }
+fn spinning(rate: f64, duration: Duration) -> RunPlan {
+    RunPlan { rate, duration, hold: Duration::from_millis(200), burst: Duration::ZERO, spin: true }
 }
 
 /// A round in a line.
-fn line(kind: Kind, round: &Round) -> String {
+fn line(kind: TargetKind, round: &Round) -> String {
     let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| micros(round.through.round_trips.value_at_quantile(q)));
     let (name, failed, others) = (kind.name(), round.through.failed(), round.others);
     let weather = round.weather.as_ref().map(|Weather { pauses: [pauses, _], stolen: [stolen, _] }| {
@@ -205,8 +205,8 @@ fn print(measured: &Measured) {
 }
 
 /// The round trips of all rounds, through the target or without it.
-fn all(measured: &Measured, way: fn(&Round) -> &Outcome) -> Histogram<u64> {
-    let mut all = Outcome::default().round_trips;
+fn all(measured: &Measured, way: fn(&Round) -> &RunOutcome) -> Histogram<u64> {
+    let mut all = RunOutcome::default().round_trips;
     for round in &measured.rounds {
         all.add(&way(round).round_trips).expect("histograms of the same bounds");
     }

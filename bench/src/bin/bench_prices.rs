@@ -7,7 +7,7 @@
 use anyhow::Result;
 use base::{Flow, Instant, Ledger, Operation, Outbox};
 use clap::{Parser, ValueEnum};
-use node::{Event, Input};
+use node::{ShardEvent, ShardInput};
 use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use sarabande_bench::report::median;
 use std::collections::BTreeMap;
@@ -67,8 +67,8 @@ impl<E: Element> Timed<E> {
 }
 
 impl<E: Element> Element for Timed<E> {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
-        if let Input::Message { bytes, .. } = input {
+    fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
+        if let ShardInput::Message { bytes, .. } = input {
             self.scan(bytes);
         }
         let before = self.element.ledger();
@@ -127,14 +127,14 @@ fn round<E: Element>(bed: &mut Bed<Timed<E>>, calls: u64) -> Result<()> {
             "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 127.0.0.1:5060;branch=z9hG4bKforeign{call}\r\nVia: SIP/2.0/UDP {CLIENT}\r\n\
              From: <sip:a@x>;tag=1\r\nTo: <sip:b@x>;tag=2\r\nCall-ID: {call}\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n"
         );
-        let input = Input::Message { flow: Flow::udp(0, CLIENT), bytes: foreign.as_bytes() };
+        let input = ShardInput::Message { flow: Flow::udp(0, CLIENT), bytes: foreign.as_bytes() };
         bed.element.handle(bed.now, input, &mut bed.out);
     }
     bed.element.kind = "timers";
     while let Some(due) = bed.element.deadline() {
         bed.now = due;
         bed.out.clear();
-        bed.element.handle(due, Input::Timer, &mut bed.out);
+        bed.element.handle(due, ShardInput::Timer, &mut bed.out);
     }
     Ok(())
 }

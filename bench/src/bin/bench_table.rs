@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
-use node::{Input, Shard};
+use node::{Shard, ShardInput};
 use sarabande_bench::bed::{Bed, CLIENT, balancer, request};
 
 /// Measures memory and time a call on one shard, from a thousand calls to the given number.
@@ -105,7 +105,7 @@ fn release(bed: &mut Bed<Shard>, sampled: &[(u64, Vec<u8>)]) -> Result<()> {
     let begun = std::time::Instant::now();
     let left = bed.element.balancer().counts();
     while let Some(deadline) = bed.element.deadline() {
-        bed.element.handle(deadline, Input::Timer, &mut bed.out);
+        bed.element.handle(deadline, ShardInput::Timer, &mut bed.out);
     }
     let total = (left.active + left.expired) as f64;
     println!("expiry: {:.2} us a call", begun.elapsed().as_secs_f64() * 1e6 / total);

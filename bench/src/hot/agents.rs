@@ -5,8 +5,8 @@ use anyhow::{Result, ensure};
 use base::{Instant, Outbox, Rng};
 use core::time::Duration;
 use load::{
-    Answerer, AnswererConfig, ArrivalPlan, Caller, CallerConfig, Event, Holding, Input, Process,
-    ServiceModel, Timers,
+    AgentEvent, AgentInput, Answerer, AnswererConfig, ArrivalPlan, ArrivalProcess, Caller, CallerConfig,
+    RandomTime, ServiceModel, Timers,
 };
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -26,8 +26,11 @@ fn caller(calls: u64) -> Caller {
         target: ANSWERER.into(),
         outbound: false,
         uri: "sip:service@127.0.0.1:5080".to_owned(),
-        arrivals: ArrivalPlan { calls_max: Some(calls), ..ArrivalPlan::steady(Process::Poisson, RATE) },
-        holding: Holding::Fixed(Duration::from_secs(5)),
+        arrivals: ArrivalPlan {
+            calls_max: Some(calls),
+            ..ArrivalPlan::steady(ArrivalProcess::Poisson, RATE)
+        },
+        holding: RandomTime::Fixed(Duration::from_secs(5)),
         answer_wait: Duration::from_mins(3),
         timers: Timers::default(),
     };
@@ -39,7 +42,7 @@ fn answerer() -> Answerer {
         listener: 0,
         local: ANSWERER.into(),
         name: "answerer".to_owned(),
-        ring: Holding::Fixed(Duration::ZERO),
+        ring: RandomTime::Fixed(Duration::ZERO),
         trying: false,
         service: ServiceModel::default(),
         timers: Timers::default(),
@@ -52,7 +55,7 @@ fn answerer() -> Answerer {
 struct Way(VecDeque<(SocketAddr, Vec<u8>)>);
 
 impl Way {
-    fn take(&mut self, out: &mut Outbox<Event>) {
+    fn take(&mut self, out: &mut Outbox<AgentEvent>) {
         self.0.extend(out.transmits().iter().map(|sent| (sent.flow.peer, out.message(sent).to_vec())));
         out.clear();
     }
@@ -66,15 +69,15 @@ pub(super) fn calls(length: Length) -> Result<u64> {
     while let Some(now) =
         Instant::earliest(caller.deadline(), answerer.deadline()).filter(|_| !caller.finished())
     {
-        caller.handle(now, Input::Tick, &mut out);
+        caller.handle(now, AgentInput::Tick, &mut out);
         way.take(&mut out);
-        answerer.handle(now, Input::Tick, &mut out);
+        answerer.handle(now, AgentInput::Tick, &mut out);
         way.take(&mut out);
         while let Some((to, bytes)) = way.0.pop_front() {
             if to == CALLER.into() {
-                caller.handle(now, Input::Datagram { from: ANSWERER.into(), bytes: &bytes }, &mut out);
+                caller.handle(now, AgentInput::Datagram { from: ANSWERER.into(), bytes: &bytes }, &mut out);
             } else {
-                answerer.handle(now, Input::Datagram { from: CALLER.into(), bytes: &bytes }, &mut out);
+                answerer.handle(now, AgentInput::Datagram { from: CALLER.into(), bytes: &bytes }, &mut out);
             }
             way.take(&mut out);
         }

@@ -6,7 +6,7 @@ use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use anyhow::{Result, ensure};
 use base::{Flow, Instant, Ledger, Outbox};
 use core::time::Duration;
-use node::{Event, Input};
+use node::{ShardEvent, ShardInput};
 use std::hint::black_box;
 use std::net::SocketAddr;
 
@@ -23,16 +23,16 @@ enum Noted {
 }
 
 /// An element, and all that it was given.
-struct Notes<E> {
+pub(super) struct Notes<E> {
     element: E,
     inputs: Vec<(Instant, Noted)>,
 }
 
 impl<E: Element> Element for Notes<E> {
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+    fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
         let noted = match input {
-            Input::Message { flow, bytes } => Noted::Datagram(flow.peer, bytes.to_vec()),
-            Input::Timer => Noted::Timer,
+            ShardInput::Message { flow, bytes } => Noted::Datagram(flow.peer, bytes.to_vec()),
+            ShardInput::Timer => Noted::Timer,
         };
         self.inputs.push((now, noted));
         self.element.handle(now, input, out);
@@ -48,13 +48,18 @@ impl<E: Element> Element for Notes<E> {
 }
 
 impl<E: Element> Bed<Notes<E>> {
-    fn noting(element: E) -> Self {
+    pub(super) fn noting(element: E) -> Self {
         Self::new(Notes { element, inputs: Vec::new() })
     }
 
     /// One call's INVITE, 180, 200 and ACK; returns its route.
     fn establish(&mut self, call: u64) -> Result<Vec<u8>> {
-        let node = self.pass(CLIENT, &request(call, "INVITE", 1, None))?;
+        self.establish_with(call, &request(call, "INVITE", 1, None))
+    }
+
+    /// The same with an INVITE of one's own.
+    pub(super) fn establish_with(&mut self, call: u64, invite: &[u8]) -> Result<Vec<u8>> {
+        let node = self.pass(CLIENT, invite)?;
         let route = self.route()?;
         self.answer(node, 180)?;
         self.answer(node, 200)?;
@@ -62,7 +67,7 @@ impl<E: Element> Bed<Notes<E>> {
         Ok(route)
     }
 
-    fn transaction(&mut self, call: u64, method: &str, cseq: u32, route: &[u8]) -> Result<()> {
+    pub(super) fn transaction(&mut self, call: u64, method: &str, cseq: u32, route: &[u8]) -> Result<()> {
         let node = self.pass(CLIENT, &request(call, method, cseq, Some(route)))?;
         self.answer(node, 200)
     }
@@ -70,19 +75,24 @@ impl<E: Element> Bed<Notes<E>> {
     fn run_timers(&mut self) {
         while let Some(due) = self.element.deadline().filter(|due| *due <= self.now) {
             self.out.clear();
-            self.element.handle(due, Input::Timer, &mut self.out);
+            self.element.handle(due, ShardInput::Timer, &mut self.out);
         }
     }
 
+    /// How many inputs were noted so far.
+    pub(super) fn noted(&self) -> usize {
+        self.element.inputs.len()
+    }
+
     /// Passes all that was noted, or the first `short` of it, to `element`; returns how many datagrams that were.
-    fn replay(&self, mut element: E, short: usize, length: Length) -> Result<u64> {
+    pub(super) fn replay(&self, mut element: E, short: usize, length: Length) -> Result<u64> {
         let (mut out, mut passed) = (Outbox::default(), 0);
         let inputs = &self.element.inputs[..length.pick(short, self.element.inputs.len())];
         for (now, noted) in inputs {
             out.clear();
             let input = match noted {
-                Noted::Datagram(from, bytes) => Input::Message { flow: Flow::udp(0, *from), bytes },
-                Noted::Timer => Input::Timer,
+                Noted::Datagram(from, bytes) => ShardInput::Message { flow: Flow::udp(0, *from), bytes },
+                Noted::Timer => ShardInput::Timer,
             };
             passed += u64::from(matches!(noted, Noted::Datagram(..)));
             element.handle(*now, input, &mut out);
@@ -97,7 +107,7 @@ impl<E: Element> Bed<Notes<E>> {
 pub(super) fn balanced(length: Length) -> Result<u64> {
     let mut bed = Bed::noting(balancer());
     let routes = (0..CALLS).map(|call| bed.establish(call)).collect::<Result<Vec<_>>>()?;
-    let short = bed.element.inputs.len();
+    let short = bed.noted();
     for cseq in 2..5 {
         for (call, route) in (0..).zip(&routes) {
             bed.transaction(call, "INVITE", cseq, route)?;
@@ -112,11 +122,14 @@ pub(super) fn proxied(length: Length) -> Result<u64> {
     let (mut bed, mut short) = (Bed::noting(proxy()), 0);
     for call in 0..WARM_UP + CALLS {
         if call == WARM_UP {
-            short = bed.element.inputs.len();
+            short = bed.noted();
         }
         bed.now += BETWEEN;
         bed.run_timers();
-        let route = bed.establish(call)?;
+        let hop = bed.pass(CLIENT, &request(call, "INVITE", 1, None))?;
+        bed.answer(hop, 180)?;
+        let route = bed.accept(hop)?;
+        bed.pass(CLIENT, &request(call, "ACK", 1, Some(&route)))?;
         bed.transaction(call, "BYE", 2, &route)?;
     }
     bed.replay(proxy(), short, length)

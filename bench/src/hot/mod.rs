@@ -5,6 +5,7 @@
 
 mod agents;
 mod datagrams;
+pub mod routes;
 mod transactions;
 
 use crate::scenarios::topology_3;
@@ -13,7 +14,7 @@ use clap::ValueEnum;
 
 /// A hot path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Path {
+pub enum HotPath {
     /// Scanning the messages of a call.
     Scan,
     /// A message of an established call through the balancer: scanned, assigned, edited.
@@ -47,7 +48,7 @@ impl Length {
     }
 }
 
-impl Path {
+impl HotPath {
     /// What is counted, in the singular.
     pub const fn unit(self) -> &'static str {
         match self {

@@ -6,8 +6,8 @@ use base::Instant;
 use core::time::Duration;
 use std::hint::black_box;
 use transaction::{
-    Class, Effects, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Side, Tag, Timers,
-    TransportKind,
+    Effects, Id, KeptMessage, Layer, New, Sending, ServerKey, Side, StatusClass, Tag, Timers, TransactionKey,
+    TransactionKind, TransactionNews, TransportKind,
 };
 use wire::Method;
 
@@ -19,7 +19,7 @@ const ROUNDS: u64 = 3_000;
 /// A message of no size.
 struct Blank;
 
-impl Message for Blank {
+impl KeptMessage for Blank {
     type Response<'a> = Self;
 
     fn ack(&self, _: &Self) -> Option<Self> {
@@ -39,7 +39,7 @@ impl Effects<(), Blank> for Ignore {
         black_box(id);
     }
 
-    fn tell(&mut self, id: Id, (): &mut (), _: News) {
+    fn tell(&mut self, id: Id, (): &mut (), _: TransactionNews) {
         black_box(id);
     }
 
@@ -49,22 +49,28 @@ impl Effects<(), Blank> for Ignore {
 }
 
 /// A transaction of either side that is answered with `class`.
-fn live(layer: &mut Layer<(), Blank>, now: Instant, serial: u64, kind: Kind, class: Class) -> Result<()> {
-    let method = if kind == Kind::Invite { Method::Invite } else { Method::Bye };
+fn live(
+    layer: &mut Layer<(), Blank>,
+    now: Instant,
+    serial: u64,
+    kind: TransactionKind,
+    class: StatusClass,
+) -> Result<()> {
+    let method = if kind == TransactionKind::Invite { Method::Invite } else { Method::Bye };
     let transport = TransportKind::Unreliable;
 
-    let key = Key::from_numbers(Side::Server, serial, method);
+    let key = TransactionKey::from_numbers(Side::Server, serial, method);
     let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
     let new = New { key, kind, transport, user: () };
     let id = layer.accept(now, new, &mut Ignore).context("a transaction of this key is there")?;
     layer.respond(now, id, class, Blank, &mut Ignore);
-    if kind == Kind::Invite {
+    if kind == TransactionKind::Invite {
         layer
             .received(now, &ServerKey { is_ack: true, ..key }, &mut Ignore)
             .context("the ACK is not known")?;
     }
 
-    let key = Key::from_numbers(Side::Client, serial, method);
+    let key = TransactionKey::from_numbers(Side::Client, serial, method);
     let new = New { key, kind, transport, user: () };
     layer.request(now, new, Blank, &mut Ignore).context("a transaction of this key is there")?;
     layer.response(now, key, class, &Blank, &mut Ignore).context("the response is not known")?;
@@ -80,8 +86,8 @@ pub(super) fn lives(length: Length) -> Result<u64> {
         while layer.deadline().is_some_and(|due| due <= now) {
             layer.expire(now, &mut Ignore);
         }
-        live(&mut layer, now, serial, Kind::Invite, Class::Failure)?;
-        live(&mut layer, now, serial, Kind::NonInvite, Class::Success)?;
+        live(&mut layer, now, serial, TransactionKind::Invite, StatusClass::Failure)?;
+        live(&mut layer, now, serial, TransactionKind::NonInvite, StatusClass::Success)?;
     }
     Ok(4 * rounds)
 }

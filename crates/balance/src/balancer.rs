@@ -1,22 +1,25 @@
-use crate::books::Books;
+//! One shard's balancer: what a request or a response means for sessions, leases and pools.
+
+use crate::assignment::{Assignment, Picture, carry_out, take_call};
 use crate::evidence::Evidence;
 use crate::node::HALF_OPEN;
-use crate::plan::{Picture, carry_out, take_place};
-use crate::policy::{Candidate, Candidates};
+use crate::policy::Candidate;
+use crate::pool::{Pool, PoolId, Pools};
 use crate::session::NOBODY;
+use crate::store::SessionStore;
 use crate::transaction::{Success, TransactionId};
 use crate::{
-    CallKey, EndReason, Health, Load, LoadCell, Node, NodeStats, Places, Policy, Refusal, SessionView, Slot,
-    TableCounts, Tags, Tally, Weights,
+    CallKey, CallLimits, EndReason, Health, Load, LoadCell, Node, NodeRefusal, NodeStats, OutcomeTally,
+    Policy, SessionView, Slot, TableCounts, Tags, Weights,
 };
 use base::Instant;
 use core::time::Duration;
 use std::sync::Arc;
 use wire::Method;
 
-/// Times and weights of the books.
-#[derive(Clone, Debug)]
-pub struct Settings {
+/// Times and weights of the session store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionSettings {
     /// Work of a transaction by method.
     pub weights: Weights,
     /// An unanswered transaction ends after this: 64*T1 (RFC 3261 §17.1.1.2, §17.1.2.2).
@@ -28,7 +31,7 @@ pub struct Settings {
     pub call_lifetime: Duration,
     /// How long an ended session is kept after its last request, for later ones.
     pub linger: Duration,
-    /// The longest rest after a 503, whatever Retry-After says.
+    /// The longest pause after a 503, whatever Retry-After says.
     pub max_rest: Duration,
     /// Whether an INVITE that its node fails keeps its lease for as long as one takes that succeeds.
     pub hold_failures: bool,
@@ -36,7 +39,7 @@ pub struct Settings {
     pub max_sessions: usize,
 }
 
-impl Default for Settings {
+impl Default for SessionSettings {
     fn default() -> Self {
         Self {
             weights: Weights::default(),
@@ -48,6 +51,17 @@ impl Default for Settings {
             hold_failures: true,
             max_sessions: usize::MAX,
         }
+    }
+}
+
+impl SessionSettings {
+    /// Most sessions of a pool whose configuration says nothing of them.
+    pub const MAX_SESSIONS: usize = 1_000_000;
+
+    /// The settings of one of so many shards.
+    #[must_use]
+    pub fn share(self, shards: usize) -> Self {
+        Self { max_sessions: self.max_sessions.div_ceil(shards.max(1)), ..self }
     }
 }
 
@@ -67,6 +81,8 @@ pub struct Request<'a> {
     pub key: CallKey,
     /// Its Call-ID, for the policies that hash it.
     pub call_id: &'a [u8],
+    /// Where it goes if it is new.
+    pub pool: PoolId,
     /// Its method.
     pub method: Method,
     /// Its CSeq number.
@@ -88,12 +104,12 @@ pub struct Request<'a> {
 
 impl Request<'_> {
     /// Key of the session that it begins, should it be in none.
-    pub(crate) fn begins(&self) -> CallKey {
+    pub(crate) fn session_key(&self) -> CallKey {
         let of_call = self.in_dialog || matches!(self.method, Method::Invite | Method::Ack | Method::Cancel);
         self.key.begun_by(if of_call { self.tags.from } else { NOBODY })
     }
 
-    /// Its dialog, 0 if it is in none: what ends a call in the books is told by it.
+    /// Its dialog, 0 if it is in none: what ends a call in the session store is told by it.
     pub(crate) fn dialog(&self) -> u32 {
         if self.in_dialog { self.tags.dialog() } else { 0 }
     }
@@ -181,7 +197,7 @@ pub enum Sign {
         /// The node.
         slot: Slot,
     },
-    /// It answered 503 and rests for a while.
+    /// It answered 503 and pauses for a while.
     Pause {
         /// The node.
         slot: Slot,
@@ -190,12 +206,19 @@ pub enum Sign {
         /// Whether it named the time itself (Retry-After).
         asked: bool,
     },
+    /// The network said that a request to it did not arrive (ICMP): it is the last to be asked for a while.
+    Unreachable {
+        /// The node.
+        slot: Slot,
+        /// Until when.
+        until: Instant,
+    },
     /// What became of new requests since the last time.
     Tally {
         /// The node.
         slot: Slot,
         /// Outcomes.
-        tally: Tally,
+        tally: OutcomeTally,
     },
     /// It is back, and has answered a request of a call from before.
     Memory {
@@ -204,7 +227,7 @@ pub enum Sign {
         /// Whether it knows the call; it does not if it says 481.
         knows: bool,
     },
-    /// It rested, got a call all the same, and answered it.
+    /// It paused, got a call all the same, and answered it.
     Recovered {
         /// The node.
         slot: Slot,
@@ -213,108 +236,156 @@ pub enum Sign {
 
 /// A candidate as `explain` shows it.
 #[derive(Clone, Copy, Debug)]
-pub struct Verdict {
+pub struct CandidateVerdict {
     /// The node with its load and present capacity.
     pub candidate: Candidate,
     /// Why it does not take the request as a new one, if it does not.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<NodeRefusal>,
 }
 
-/// One shard's balancer: sessions, leases and the policy.
+/// One shard's balancer: sessions, leases, and pools with their policies.
 ///
-/// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_policy`](Self::set_policy),
-///   [`set_peers`](Self::set_peers), [`set_places`](Self::set_places), [`set_others`](Self::set_others).
+/// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_pools`](Self::set_pools), [`set_policy`](Self::set_policy),
+///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
-///   [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
+///   [`again`](Self::again), [`pick`](Self::pick), [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
 /// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
 ///   [`audit`](Self::audit).
 #[derive(Debug)]
 pub struct Balancer {
-    books: Books,
+    store: SessionStore,
     nodes: Vec<Node>,
-    policy: Box<dyn Policy>,
+    pools: Pools,
 }
 
 impl Balancer {
-    /// A balancer without nodes.
-    pub fn new(settings: Settings, policy: Box<dyn Policy>) -> Self {
-        Self { books: Books::new(settings), nodes: Vec::new(), policy }
+    /// A balancer without nodes, and with one pool of whatever nodes there will be.
+    pub fn new(settings: SessionSettings, policy: Box<dyn Policy>) -> Self {
+        let pools = Pools::new(vec![Pool::of_all(policy)]);
+        Self { store: SessionStore::new(settings), nodes: Vec::new(), pools }
     }
 
     /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose their transactions, and those
     /// whose calls are lost their calls.
     pub fn set_nodes(&mut self, nodes: &[Node]) {
-        self.books.leases.grow(nodes.len());
-        let count = self.books.stats.len().max(nodes.len());
-        self.books.stats.resize_with(count, NodeStats::default);
-        self.books.evidence.resize_with(count, Evidence::default);
+        self.store.leases.grow(nodes.len());
+        let count = self.store.stats.len().max(nodes.len());
+        self.store.stats.resize_with(count, NodeStats::default);
+        self.store.evidence.resize_with(count, Evidence::default);
         for (index, node) in nodes.iter().enumerate() {
-            self.books.leases.set_limit(Slot(index as u16), node.max_calls);
-            let ended = self.books.leases.set_deaths(Slot(index as u16), node.deaths, node.lost);
-            self.books.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended);
+            self.store.leases.set_limit(Slot(index as u16), node.max_calls);
+            let ended = self.store.leases.set_deaths(Slot(index as u16), node.deaths, node.lost);
+            self.store.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended);
             if node.is_up() && node.deaths != 0 {
-                self.books.evidence[index].returns(node.since);
+                self.store.evidence[index].returns(node.since);
             }
         }
         let before = core::mem::replace(&mut self.nodes, nodes.to_vec());
         for (index, (node, before)) in self.nodes.iter_mut().zip(before).enumerate() {
             if node.id != before.id {
-                self.books.stats[index] = NodeStats::default();
-                self.books.evidence[index] = Evidence::default();
+                self.store.stats[index] = NodeStats::default();
+                self.store.evidence[index] = Evidence::default();
             } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
-                // A rest that was seen here may not have come round yet; one from before a death is over.
-                node.rest_as(&before);
+                // A pause that was seen here may not have come round yet; one from before a death is over.
+                node.pause_as(&before);
             }
         }
-        self.policy.on_nodes(&self.nodes);
+        self.pools.on_nodes(&self.nodes);
+    }
+
+    /// Changes the pools, of which there is at least one; sessions and leases stay.
+    pub fn set_pools(&mut self, pools: Vec<Pool>) {
+        self.pools = Pools::new(pools);
+        self.pools.on_nodes(&self.nodes);
+    }
+
+    /// Takes the pools out, so that their policies may go on in others: [`set_pools`](Self::set_pools) is to follow.
+    pub fn take_pools(&mut self) -> Vec<Pool> {
+        self.pools.take()
     }
 
     /// Changes the times and weights; what is open keeps those it was opened with.
-    pub fn set_settings(&mut self, settings: Settings) {
-        self.books.settings = settings;
+    pub fn set_settings(&mut self, settings: SessionSettings) {
+        self.store.settings = settings;
     }
 
     /// The times and weights.
-    pub fn settings(&self) -> &Settings {
-        &self.books.settings
+    pub fn settings(&self) -> &SessionSettings {
+        &self.store.settings
     }
 
-    /// Changes the policy; sessions and leases stay.
-    pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
-        self.policy = policy;
-        self.policy.on_nodes(&self.nodes);
+    /// Changes the policy of a pool; sessions and leases stay.
+    pub fn set_policy(&mut self, pool: PoolId, policy: Box<dyn Policy>) {
+        self.pools.get_mut(pool).policy = policy;
+        self.pools.on_nodes(&self.nodes);
     }
 
     /// How many other shards share the nodes.
     pub fn set_peers(&mut self, peers: u32) {
-        self.books.leases.set_peers(peers);
+        self.store.leases.set_peers(peers);
     }
 
     /// What all shards share of the nodes with a limit, before the first call.
-    pub fn set_places(&mut self, places: Arc<Places>) {
-        self.books.leases.set_places(places);
+    pub fn set_call_limits(&mut self, call_limits: Arc<CallLimits>) {
+        self.store.leases.set_call_limits(call_limits);
     }
 
     /// What the other shards have on a node.
     pub fn set_others(&mut self, slot: Slot, load: Load) {
-        self.books.leases.set_others(slot, load);
+        self.store.leases.set_others(slot, load);
     }
 
     /// Decides where a request goes and takes note of it.
     pub fn request(&mut self, now: Instant, request: &Request<'_>) -> Decision {
+        self.carry_out(now, request, |picture, policy| picture.assignment(request, policy))
+    }
+
+    /// A node has failed a request, which is tried with another one, none of these. What is open of it there is taken back.
+    pub fn again(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
+        self.carry_out(now, request, |picture, policy| picture.again(request, except, policy))
+    }
+
+    /// Chooses a node, none of these, for a request that nothing is remembered of: that is no call here, and no load.
+    pub fn pick(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
+        let Pool { policy, members } = self.pools.get_mut(request.pool);
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let why = if except.is_empty() { Why::Policy } else { Why::Moved };
+        let Some(slot) = picture.choose(request, except, why, &mut **policy) else {
+            return Decision::NoServer;
+        };
+        let decision = Decision::Forward { slot, why };
+        self.note_trial(now, decision);
+        decision
+    }
+
+    /// A node has left a request quite unanswered that was sent to it `since`; `noted` if that was taken note of.
+    pub fn unanswered(&mut self, now: Instant, slot: Slot, since: Instant, noted: Option<&Request<'_>>) {
+        match noted {
+            Some(request) => self.store.unanswered(now, request),
+            None => self.store.no_answer(slot, since),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        mut assignment: impl FnMut(&Picture<'_>, &mut dyn Policy) -> Assignment,
+    ) -> Decision {
         // Chosen again when another shard was faster: it has got on meanwhile, so this does not go round for long.
         for _ in 0..=self.nodes.len() {
-            let picture = Picture { now, nodes: &self.nodes, books: &self.books };
-            let plan = picture.plan(request, &mut *self.policy);
-            if !self.books.has_room(&plan) {
-                return plan.without_room();
+            let Pool { policy, members } = self.pools.get_mut(request.pool);
+            let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+            let assignment = assignment(&picture, &mut **policy);
+            if !self.store.has_room(&assignment) {
+                return assignment.without_room();
             }
-            self.books.make_room(&plan);
-            if let Ok(place) = take_place(&mut self.books, request, plan) {
-                self.note_trial(now, plan.decision);
-                carry_out(&mut self.books, now, request, plan, place);
-                return plan.decision;
+            self.store.make_room(&assignment);
+            if let Ok(place) = take_call(&mut self.store, request, assignment) {
+                self.note_trial(now, assignment.decision);
+                carry_out(&mut self.store, now, request, assignment, place);
+                return assignment.decision;
             }
         }
         Decision::NoServer
@@ -326,78 +397,99 @@ impl Balancer {
             && let node = &self.nodes[slot.index()]
             && let Some(since) = node.tried_since(now)
         {
-            let shards = self.books.leases.shards();
-            self.books.evidence[slot.index()].trial.begin(now, since, shards);
+            let shards = self.store.leases.shards();
+            self.store.evidence[slot.index()].trial.begin(now, since, shards);
         }
     }
 
     /// Takes note of a response.
     pub fn response(&mut self, now: Instant, response: &Response) {
-        let Some(Success { slot, started, begins }) = self.books.respond(now, response) else { return };
-        self.policy.on_response(slot, response.method, now.saturating_since(started));
+        let Some(Success { slot, started, begins }) = self.store.respond(now, response) else { return };
+        for pool in self.pools.with(slot) {
+            pool.policy.on_response(slot, response.method, now.saturating_since(started));
+        }
         let node = &mut self.nodes[slot.index()];
-        // Only a trial begins as late in a rest.
-        if begins && now < node.asked_until && started >= node.rests_since + HALF_OPEN {
+        // Only a trial begins as late in a pause.
+        if begins && now < node.asked_until && started >= node.paused_since + HALF_OPEN {
             node.wake();
-            self.books.signs.push(Sign::Recovered { slot });
+            self.store.signs.push(Sign::Recovered { slot });
         }
     }
 
     /// A node has answered a request, whoever has its lease by now. One in doubt lives, here at once and elsewhere by the
     /// sign, of which there are a few a second at most.
     pub fn answered(&mut self, now: Instant, slot: Slot) {
-        let evidence = &mut self.books.evidence[slot.index()];
+        let evidence = &mut self.store.evidence[slot.index()];
         evidence.answers(now);
         let node = &mut self.nodes[slot.index()];
         if node.doubted && evidence.is_to_be_told(now) {
             if node.health == Health::Silent {
                 node.health = Health::Up;
             }
-            self.books.signs.push(Sign::Answer { slot });
+            self.store.signs.push(Sign::Answer { slot });
         }
     }
 
     /// A request is sent to a node, again perhaps.
     pub fn count_request(&mut self, slot: Slot, method: Method) {
-        self.books.stats[slot.index()].requests[method as usize] += 1;
+        self.store.stats[slot.index()].requests[method as usize] += 1;
     }
 
     /// A response came from a node.
     pub fn count_response(&mut self, slot: Slot, status: u16) {
-        self.books.stats[slot.index()].responses.count(status);
+        self.store.stats[slot.index()].responses.count(status);
     }
 
-    /// A node answered 503: it rests until then, here at once and elsewhere by the sign. If it asked for the time
+    /// A node answered 503: it pauses until then, here at once and elsewhere by the sign. If it asked for the time
     /// (Retry-After) it gets no new calls at all; if not, only when no other node takes any.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
-        let until = until.min(now + self.books.settings.max_rest);
+        let until = until.min(now + self.store.settings.max_rest);
         if self.nodes[slot.index()].pause(now, until, asked) {
-            self.books.signs.push(Sign::Pause { slot, until, asked });
+            self.store.signs.push(Sign::Pause { slot, until, asked });
+        }
+    }
+
+    /// The network said that a request to a node did not arrive: until then it gets new calls only when no other node takes
+    /// any.
+    pub fn unreachable(&mut self, now: Instant, slot: Slot, until: Instant) {
+        if self.nodes[slot.index()].pause(now, until, false) {
+            self.store.signs.push(Sign::Unreachable { slot, until });
         }
     }
 
     /// Ends leases and sessions whose time is over; returns how many. Bounded work a call.
     pub fn expire(&mut self, now: Instant) -> usize {
-        self.books.expire(now)
+        self.store.expire(now)
     }
 
     /// When [`expire`](Self::expire) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        self.books.deadline()
+        self.store.deadline()
     }
 
     /// What the traffic said about the health of nodes since the last time.
     pub fn drain_signs(&mut self) -> impl Iterator<Item = Sign> + '_ {
-        self.books.signs.drain(..)
+        self.store.signs.drain(..)
     }
 
-    /// What [`request`](Self::request) would decide, and how every member stands. Changes nothing.
-    pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<Verdict>) {
-        let picture = Picture { now, nodes: &self.nodes, books: &self.books };
-        let plan = picture.plan(request, &mut *self.policy.clone_box());
-        let candidates = Candidates::takers(now, &self.nodes, &self.books, request.method);
-        let decision = if picture.books.has_room(&plan) { plan.decision } else { plan.without_room() };
-        let verdicts = candidates.all().map(|(candidate, refusal)| Verdict { candidate, refusal }).collect();
+    /// Whether some node of a request's pool would take it as a new one, but for its limit of calls.
+    pub fn is_full(&self, now: Instant, request: &Request<'_>) -> bool {
+        let members = &self.pools.get(request.pool).members;
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let candidates = picture.candidates(request.method);
+        candidates.all().any(|(_, refusal)| refusal == Some(NodeRefusal::Full))
+    }
+
+    /// What [`request`](Self::request) would decide, and how every member of its pool stands. Changes nothing.
+    pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<CandidateVerdict>) {
+        let Pool { policy, members } = self.pools.get(request.pool);
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let assignment = picture.assignment(request, &mut *policy.clone_box());
+        let candidates = picture.candidates(request.method);
+        let decision =
+            if picture.store.has_room(&assignment) { assignment.decision } else { assignment.without_room() };
+        let verdicts =
+            candidates.all().map(|(candidate, refusal)| CandidateVerdict { candidate, refusal }).collect();
         (decision, verdicts)
     }
 
@@ -406,54 +498,88 @@ impl Balancer {
         &self.nodes
     }
 
-    /// Name of the policy.
-    pub fn policy_name(&self) -> &'static str {
-        self.policy.name()
+    /// The members of a pool as the configuration has them, whether they take anything or not.
+    pub fn members(&self, pool: PoolId) -> impl Iterator<Item = Slot> + '_ {
+        let Pool { members, .. } = self.pools.get(pool);
+        let nodes = (0..).map(Slot).zip(&self.nodes);
+        nodes.filter(|(slot, node)| node.member && members.has(*slot)).map(|(slot, _)| slot)
+    }
+
+    /// The nodes of a pool, those included that left.
+    pub fn nodes_of(&self, pool: PoolId) -> impl Iterator<Item = Slot> + '_ {
+        let Pool { members, .. } = self.pools.get(pool);
+        (0..self.nodes.len()).map(|index| Slot(index as u16)).filter(|&slot| members.has(slot))
+    }
+
+    /// Whether a member of a pool, none of `except`, takes a new request of this method as one that is known to live, or gets it
+    /// as a trial. Where none does, those of the last resort may get it all the same.
+    pub fn takes(&self, now: Instant, pool: PoolId, method: Method, except: &[Slot]) -> bool {
+        let members = &self.pools.get(pool).members;
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        picture.candidates(method).except(except).with_trials().iter().next().is_some()
+    }
+
+    /// Whether the transaction of a request is open already.
+    pub fn has_open(&self, request: &Request<'_>) -> bool {
+        let at = self.store.session_of(request);
+        at.is_some_and(|at| self.store.find(at, &TransactionId::served_by(request)).is_some())
+    }
+
+    /// An INVITE was cancelled whose CANCEL is not this balancer's affair: it has until a transaction time-out to end.
+    pub fn cancelled(&mut self, now: Instant, invite: &Request<'_>) {
+        if let Some(at) = self.store.session_of(invite) {
+            self.store.cancel(now, at, invite);
+        }
+    }
+
+    /// Name of a pool's policy.
+    pub fn policy_name(&self, pool: PoolId) -> &'static str {
+        self.pools.get(pool).policy.name()
     }
 
     /// Load of a node: own leases, and what the other shards said.
     pub fn load(&self, slot: Slot) -> LoadCell {
-        self.books.leases.cell(slot)
+        self.store.leases.cell(slot)
     }
 
     /// What a node did.
     pub fn stats(&self, slot: Slot) -> &NodeStats {
-        &self.books.stats[slot.index()]
+        &self.store.stats[slot.index()]
     }
 
     /// Entries in the session table.
     pub fn counts(&self) -> TableCounts {
-        self.books.table.counts()
+        self.store.table.counts()
     }
 
     /// Transactions in progress.
     pub fn open_transactions(&self) -> usize {
-        self.books.open_transactions()
+        self.store.open_transactions()
     }
 
     /// Whether the node that a request comes from has begun the transaction that it is part of, and it is open.
     pub fn is_open(&self, request: &Request<'_>) -> bool {
-        let Some(at) = self.books.session_of(request) else { return false };
-        let open = self.books.find(at, &TransactionId::served_by(request));
-        open.is_some_and(|key| Some(self.books.slot_of(key)) == request.pinned)
+        let Some(at) = self.store.session_of(request) else { return false };
+        let open = self.store.find(at, &TransactionId::served_by(request));
+        open.is_some_and(|key| Some(self.store.slot_of(key)) == request.pinned)
     }
 
     /// The session of a request.
     pub fn session_of(&self, request: &Request<'_>) -> Option<SessionView> {
-        self.books.session_of(request).map(|at| self.books.view(self.books.table.get(at)))
+        self.store.session_of(request).map(|at| self.store.view(self.store.table.get(at)))
     }
 
     /// The session with this key ([`CallKey::begun_by`]).
     pub fn session(&self, key: CallKey) -> Option<SessionView> {
-        self.books.table.find(key).map(|at| self.books.view(self.books.table.get(at)))
+        self.store.table.find(key).map(|at| self.store.view(self.store.table.get(at)))
     }
 
     /// Up to `budget` sessions from key `from` on, and the key to go on with: for walks over a large table
     /// that must not hold up the traffic.
     pub fn sessions(&self, from: u32, budget: usize, mut visit: impl FnMut(SessionView)) -> Option<u32> {
-        let mut walk = self.books.table.iter_from(from);
+        let mut walk = self.store.table.iter_from(from);
         for (_, session) in walk.by_ref().take(budget) {
-            visit(self.books.view(session));
+            visit(self.store.view(session));
         }
         walk.next().map(|(key, _)| key)
     }
@@ -463,6 +589,6 @@ impl Balancer {
     /// # Errors
     /// Says which node's load differs, and how.
     pub fn audit(&self) -> Result<(), String> {
-        self.books.audit()
+        self.store.audit()
     }
 }

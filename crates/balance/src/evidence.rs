@@ -1,6 +1,6 @@
 //! What a shard has seen of a node in its own traffic.
 
-use crate::outlier::{Outcome, ROW, Tally};
+use crate::outlier::{Outcome, OutcomeTally, ROW};
 use crate::trial::Trial;
 use base::Instant;
 use core::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Evidence {
     told: Option<Instant>,
     pub(crate) trial: Trial,
     /// Outcomes of new requests that the cluster has not been told of.
-    tally: Tally,
+    tally: OutcomeTally,
     /// When it was last told of some.
     tallied: Option<Instant>,
     /// When the node last came back from the dead.
@@ -51,7 +51,7 @@ impl Evidence {
 
     /// What became of a new request; `progressed`: it had been answered provisionally. Returns what the cluster is to be
     /// told now.
-    pub(crate) fn ends(&mut self, now: Instant, outcome: Outcome, progressed: bool) -> Option<Tally> {
+    pub(crate) fn ends(&mut self, now: Instant, outcome: Outcome, progressed: bool) -> Option<OutcomeTally> {
         self.tally.count(outcome, progressed);
         let due = self.tallied.is_none_or(|tallied| now >= tallied + TALLY_GAP);
         if !due && self.tally.row < ROW {

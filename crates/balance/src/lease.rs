@@ -1,4 +1,6 @@
-use crate::{Places, Slot};
+//! Leases: what a node has to do for as long as they live. A node's load is the sum over them.
+
+use crate::{CallLimits, Slot};
 use core::ops::{Add, AddAssign};
 use std::sync::Arc;
 
@@ -127,7 +129,7 @@ pub(crate) struct Leases {
     /// Of each node, the most calls that it may have; 0 for no limit.
     limits: Vec<u32>,
     /// What the shards share of the nodes with a limit; `None` for the only shard.
-    places: Option<Arc<Places>>,
+    call_limits: Option<Arc<CallLimits>>,
 }
 
 impl Leases {
@@ -145,42 +147,45 @@ impl Leases {
     }
 
     /// Shares the places on nodes with a limit. Only while no call is there.
-    pub(crate) fn set_places(&mut self, places: Arc<Places>) {
-        self.places = Some(places);
+    pub(crate) fn set_call_limits(&mut self, call_limits: Arc<CallLimits>) {
+        self.call_limits = Some(call_limits);
     }
 
     /// The shared places, if the node has a limit.
-    fn places(&self, slot: Slot) -> Option<&Places> {
-        self.places.as_deref().filter(|_| self.limits[slot.index()] != 0)
+    fn call_limits(&self, slot: Slot) -> Option<&CallLimits> {
+        self.call_limits.as_deref().filter(|_| self.limits[slot.index()] != 0)
     }
 
     /// The most calls that a node may have; 0 for no limit.
     pub(crate) fn set_limit(&mut self, slot: Slot, limit: u32) {
         let calls = self.cells[slot.index()].own.calls;
         let before = core::mem::replace(&mut self.limits[slot.index()], limit);
-        match (&self.places, before, limit) {
-            (Some(places), 0, 1..) => places.add(slot, calls),
-            (Some(places), 1.., 0) => places.give(slot, calls),
+        match (&self.call_limits, before, limit) {
+            (Some(call_limits), 0, 1..) => call_limits.add(slot, calls),
+            (Some(call_limits), 1.., 0) => call_limits.give(slot, calls),
             _ => {}
         }
     }
 
     /// The calls on a node that its limit is compared with.
     pub(crate) fn calls(&self, slot: Slot) -> u32 {
-        self.places(slot).map_or_else(|| self.cell(slot).total().calls, |places| places.calls(slot))
+        self.call_limits(slot)
+            .map_or_else(|| self.cell(slot).total().calls, |call_limits| call_limits.calls(slot))
     }
 
     /// A call that is on its node whatever the limit.
     pub(crate) fn call(&mut self, slot: Slot) -> CallLease {
-        if let Some(places) = self.places(slot) {
-            places.add(slot, 1);
+        if let Some(call_limits) = self.call_limits(slot) {
+            call_limits.add(slot, 1);
         }
         self.counted_call(slot)
     }
 
     /// A call that takes one of the places on its node; `None` if another shard took the last one.
     pub(crate) fn new_call(&mut self, slot: Slot) -> Option<CallLease> {
-        let taken = self.places(slot).is_none_or(|places| places.take(slot, self.limits[slot.index()]));
+        let taken = self
+            .call_limits(slot)
+            .is_none_or(|call_limits| call_limits.take(slot, self.limits[slot.index()]));
         taken.then(|| self.counted_call(slot))
     }
 
@@ -213,8 +218,8 @@ impl Leases {
         if !self.is_call_live(&lease) {
             return;
         }
-        if let Some(places) = self.places(lease.slot) {
-            places.give(lease.slot, 1);
+        if let Some(call_limits) = self.call_limits(lease.slot) {
+            call_limits.give(lease.slot, 1);
         }
         let age = &mut self.ages[lease.slot.index()];
         age.before -= u32::from(lease.deaths != age.deaths);
@@ -257,8 +262,8 @@ impl Leases {
             (ended.transactions, own.transactions, own.work) = (own.transactions, 0, 0);
             (age.deaths, age.before) = (deaths, own.calls);
         }
-        if let Some(places) = self.places(slot) {
-            places.give(slot, ended.calls);
+        if let Some(call_limits) = self.call_limits(slot) {
+            call_limits.give(slot, ended.calls);
         }
         ended.transactions
     }

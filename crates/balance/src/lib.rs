@@ -5,31 +5,35 @@
 //! and asks a [`Policy`] when a call is new. A process has one cluster and a balancer for each shard.
 #![forbid(unsafe_code)]
 
+mod assignment;
 mod balancer;
-mod books;
 mod cluster;
 mod dialogs;
 mod evidence;
 mod lease;
+mod limits;
 mod node;
 mod outlier;
-mod places;
-mod plan;
 pub mod policy;
+mod pool;
 mod room;
 mod session;
 mod stats;
+mod store;
 mod transaction;
 mod trial;
 mod weights;
 
-pub use balancer::{Balancer, Decision, Direction, Request, Response, Settings, Sign, Verdict, Why};
-pub use cluster::{Cause, Cluster, Effect, HealthSettings, Member, News, Outlier};
+pub use balancer::{
+    Balancer, CandidateVerdict, Decision, Direction, Request, Response, SessionSettings, Sign, Why,
+};
+pub use cluster::{Cluster, ClusterMember, HealthCause, HealthEffect, HealthNews, HealthSettings, Outlier};
 pub use lease::{Load, LoadCell};
-pub use node::{Health, Node, NodeId, Refusal, Slot};
-pub use outlier::{OutlierSettings, Tally};
-pub use places::Places;
-pub use policy::{Candidate, Policy};
-pub use session::{CallKey, SessionView, State, TableCounts, Tags};
+pub use limits::CallLimits;
+pub use node::{Health, Node, NodeId, NodeRefusal, Slot};
+pub use outlier::{OutcomeTally, OutlierSettings};
+pub use policy::{Candidate, Policy, PolicyKind};
+pub use pool::{Members, Pool, PoolId};
+pub use session::{CallKey, SessionState, SessionView, TableCounts, Tags};
 pub use stats::{EndReason, NodeStats, StatusCounts};
 pub use weights::Weights;

@@ -1,5 +1,6 @@
 //! A node as the balancer sees it: who it is, how much it can take, and why it may take no new calls.
 
+use crate::PoolId;
 use base::Instant;
 use core::fmt;
 use core::time::Duration;
@@ -29,7 +30,7 @@ impl Slot {
 
 /// Why a node takes no new calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum NodeRefusal {
     /// It was taken out of the configuration; the calls it has go on.
     Removed,
     /// It does not answer.
@@ -38,13 +39,13 @@ pub enum Refusal {
     Draining,
     /// It fails what the others do not.
     Ejected,
-    /// It rests after a 503.
+    /// It pauses after a 503.
     Paused,
     /// It has as many calls as it may have.
     Full,
 }
 
-impl Refusal {
+impl NodeRefusal {
     /// The word used in metrics, in the API and by `explain`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,6 +80,8 @@ pub struct Node {
     pub capacity: f64,
     /// Most calls at a time; 0 for no limit.
     pub max_calls: u32,
+    /// The pool in which its health is judged.
+    pub pool: PoolId,
     /// Whether the configuration (still) names it.
     pub member: bool,
     /// Whether it is there.
@@ -92,13 +95,13 @@ pub struct Node {
     pub draining: bool,
     /// Whether it has left something unanswered: the shards tell of its next answers.
     pub doubted: bool,
-    /// It rests until this instant after a 503: new calls go elsewhere.
+    /// It pauses until this instant after a 503: new calls go elsewhere.
     pub paused_until: Instant,
-    /// So much of the rest it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes any.
+    /// So much of the pause it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes any.
     pub asked_until: Instant,
-    /// When the present rest began, however often it has been prolonged.
-    pub rests_since: Instant,
-    /// How often a rest was ended before its time.
+    /// When the present pause began, however often it has been prolonged.
+    pub paused_since: Instant,
+    /// How often a pause was ended before its time.
     pub wakes: u16,
     /// It is ejected as an outlier until then.
     pub ejected_until: Instant,
@@ -119,11 +122,39 @@ pub struct Node {
 /// Share of its capacity that a node starts with after it came back.
 const SLOW_START_SHARE: f64 = 0.1;
 
-/// So long a rest that was asked for is kept to without exception (RFC 3261 §21.5.4). Whoever names a longer time has often
+/// So long a pause that was asked for is kept to without exception (RFC 3261 §21.5.4). Whoever names a longer time has often
 /// named it once for all, and when all members do, calls would be refused although they could be answered.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 
 impl Node {
+    /// A member of the first pool of which nothing is known: it is up until a probe says otherwise, since a balancer that starts
+    /// must not refuse the first calls.
+    pub fn new(id: NodeId) -> Self {
+        Self {
+            id,
+            capacity: 1.0,
+            max_calls: 0,
+            pool: PoolId::default(),
+            member: true,
+            health: Health::Up,
+            since: Instant::ZERO,
+            answers_probes: None,
+            draining: false,
+            doubted: false,
+            paused_until: Instant::ZERO,
+            asked_until: Instant::ZERO,
+            paused_since: Instant::ZERO,
+            wakes: 0,
+            ejected_until: Instant::ZERO,
+            ejections: 0,
+            expected_until: Instant::ZERO,
+            joined: Instant::ZERO,
+            ramp: Duration::ZERO,
+            deaths: 0,
+            lost: 0,
+        }
+    }
+
     /// Capacity at `now`: ramps linearly from 10 % to all of it in the slow start.
     pub fn capacity_at(&self, now: Instant) -> f64 {
         let since = now.saturating_since(self.joined);
@@ -134,10 +165,10 @@ impl Node {
         self.capacity * (SLOW_START_SHARE + (1.0 - SLOW_START_SHARE) * share)
     }
 
-    /// It answered 503 and rests until then. `asked`: it named the time (Retry-After). Returns whether that is news.
+    /// It answered 503 and pauses until then. `asked`: it named the time (Retry-After). Returns whether that is news.
     pub(crate) fn pause(&mut self, now: Instant, until: Instant, asked: bool) -> bool {
         if now >= self.paused_until {
-            self.rests_since = now;
+            self.paused_since = now;
         }
         let longer = self.paused_until < until || (asked && self.asked_until < until);
         self.paused_until = self.paused_until.max(until);
@@ -147,16 +178,16 @@ impl Node {
         longer
     }
 
-    /// Takes over what another copy of this node knows of its rest.
-    pub(crate) fn rest_as(&mut self, other: &Self) {
+    /// Takes over what another copy of this node knows of its pause.
+    pub(crate) fn pause_as(&mut self, other: &Self) {
         if self.paused_until < other.paused_until {
-            self.rests_since = other.rests_since;
+            self.paused_since = other.paused_since;
         }
         self.paused_until = self.paused_until.max(other.paused_until);
         self.asked_until = self.asked_until.max(other.asked_until);
     }
 
-    /// Its rest is over. Whoever falls silent comes back as another process, or at least of another mind, than the one
+    /// Its pause is over. Whoever falls silent comes back as another process, or at least of another mind, than the one
     /// that asked for it.
     pub(crate) fn wake(&mut self) {
         (self.paused_until, self.asked_until) = (Instant::ZERO, Instant::ZERO);
@@ -180,7 +211,7 @@ impl Node {
         } else if self.is_on_trial() {
             Some(self.since)
         } else {
-            self.is_half_open(now).then_some(self.rests_since)
+            self.is_half_open(now).then_some(self.paused_since)
         }
     }
 
@@ -190,10 +221,10 @@ impl Node {
         self.is_only_silent() && now < self.expected_until && now >= self.asked_until
     }
 
-    /// Whether it has rested for long because it asked for that: where no member takes calls, it gets one now and then.
+    /// Whether it has paused for long because it asked for that: where no member takes calls, it gets one now and then.
     pub fn is_half_open(&self, now: Instant) -> bool {
         let serves = self.member && self.is_up() && !self.draining;
-        serves && now < self.asked_until && now >= self.rests_since + HALF_OPEN
+        serves && now < self.asked_until && now >= self.paused_since + HALF_OPEN
     }
 
     fn is_only_silent(&self) -> bool {
@@ -201,40 +232,40 @@ impl Node {
     }
 
     /// Why it takes no new call now, or `None` if it does. `calls` is what it has on all shards.
-    pub fn refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
+    pub fn refusal(&self, now: Instant, calls: u32) -> Option<NodeRefusal> {
         if !self.member {
-            Some(Refusal::Removed)
+            Some(NodeRefusal::Removed)
         } else if !self.is_up() {
-            Some(Refusal::Unreachable)
+            Some(NodeRefusal::Unreachable)
         } else if self.draining {
-            Some(Refusal::Draining)
+            Some(NodeRefusal::Draining)
         } else if self.is_ejected(now) {
-            Some(Refusal::Ejected)
+            Some(NodeRefusal::Ejected)
         } else if now < self.paused_until {
-            Some(Refusal::Paused)
+            Some(NodeRefusal::Paused)
         } else {
             self.full(calls)
         }
     }
 
-    /// The same where no other node takes calls (the panic threshold of other load balancers, here at none): a rest that
+    /// The same where no other node takes calls (the panic threshold of other load balancers, here at none): a pause that
     /// it did not ask for is over then. A 503 without Retry-After may be about one destination behind the node; to refuse
     /// all calls for it would be worse, and so it would for what an outlier fails. One that is dead for silence alone gets
     /// them too: it may not know OPTIONS, and what it is sent shows whether it lives.
-    pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<Refusal> {
+    pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<NodeRefusal> {
         match self.refusal(now, calls) {
-            Some(Refusal::Unreachable)
+            Some(NodeRefusal::Unreachable)
                 if self.health == Health::Silent && !self.draining && now >= self.asked_until =>
             {
                 self.full(calls)
             }
-            Some(Refusal::Paused | Refusal::Ejected) if now >= self.asked_until => self.full(calls),
+            Some(NodeRefusal::Paused | NodeRefusal::Ejected) if now >= self.asked_until => self.full(calls),
             other => other,
         }
     }
 
-    pub(crate) fn full(&self, calls: u32) -> Option<Refusal> {
-        (self.max_calls != 0 && calls >= self.max_calls).then_some(Refusal::Full)
+    pub(crate) fn full(&self, calls: u32) -> Option<NodeRefusal> {
+        (self.max_calls != 0 && calls >= self.max_calls).then_some(NodeRefusal::Full)
     }
 }
 
@@ -245,26 +276,10 @@ mod tests {
     #[test]
     fn capacity_ramps_up_after_it_joined() {
         let node = Node {
-            id: NodeId(1),
             capacity: 2.0,
-            max_calls: 0,
-            member: true,
-            health: Health::Up,
-            since: Instant::ZERO,
-            answers_probes: None,
-            draining: false,
-            doubted: false,
-            paused_until: Instant::ZERO,
-            asked_until: Instant::ZERO,
-            rests_since: Instant::ZERO,
-            wakes: 0,
-            ejected_until: Instant::ZERO,
-            ejections: 0,
-            expected_until: Instant::ZERO,
             joined: Instant::from_millis(10_000),
             ramp: Duration::from_secs(30),
-            deaths: 0,
-            lost: 0,
+            ..Node::new(NodeId(1))
         };
         let at = |seconds: u64| node.capacity_at(Instant::from_millis(seconds * 1_000));
         assert!((at(10) - 0.2).abs() < 1e-9);

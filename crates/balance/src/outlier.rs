@@ -7,7 +7,7 @@
 //! - *By share*: in an interval it fails more than half, and more than three times the share of all others together and ten
 //!   points. What every member gives, such as a 404 or a 486, is no sign.
 //!
-//! 503 does not count: who sends it rests, which is another mechanism.
+//! 503 does not count: who sends it pauses, which is another mechanism.
 
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -73,7 +73,7 @@ impl Outcome {
 
 /// Outcomes of new requests, counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct OutcomeTally {
     /// How many were answered provisionally.
     pub progressed: u32,
     /// How many of these ended.
@@ -86,7 +86,7 @@ pub struct Tally {
     pub row: u32,
 }
 
-impl Tally {
+impl OutcomeTally {
     /// `progressed`: it had been answered provisionally.
     pub(crate) fn count(&mut self, outcome: Outcome, progressed: bool) {
         self.resolved += u32::from(outcome != Outcome::Progress && progressed);
@@ -117,7 +117,7 @@ impl Tally {
     }
 }
 
-impl AddAssign for Tally {
+impl AddAssign for OutcomeTally {
     /// The row is that of the later one.
     fn add_assign(&mut self, later: Self) {
         self.progressed += later.progressed;
@@ -132,14 +132,14 @@ impl AddAssign for Tally {
 mod tests {
     use super::*;
 
-    fn tally(ended: u32, failed: u32) -> Tally {
-        Tally { ended, failed, ..Tally::default() }
+    fn tally(ended: u32, failed: u32) -> OutcomeTally {
+        OutcomeTally { ended, failed, ..OutcomeTally::default() }
     }
 
     #[test]
     fn what_every_member_gives_is_no_sign() {
         let settings = OutlierSettings::default();
-        let judge = |own: Tally, others: Tally| own.stands_out(&others, &settings);
+        let judge = |own: OutcomeTally, others: OutcomeTally| own.stands_out(&others, &settings);
         assert!(!judge(tally(20, 20), tally(100, 100)));
         assert!(!judge(tally(20, 20), tally(100, 40)), "all have trouble");
         assert!(judge(tally(20, 20), tally(100, 20)));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_row_ends_with_any_other_answer() {
-        let mut tally = Tally::default();
+        let mut tally = OutcomeTally::default();
         for (status, row) in [(500, 1), (580, 2), (503, 2), (180, 2), (404, 0), (502, 1), (504, 2), (200, 0)]
         {
             if let Some(outcome) = Outcome::of(status) {

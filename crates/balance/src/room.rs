@@ -1,25 +1,25 @@
 //! What goes when there is no room for more sessions or transactions.
 //!
 //! First the ended session that was last heard of longest ago. Then the oldest session that nobody has answered: a flood of
-//! INVITEs to nobody consists of these, and what becomes of a lawful one is little. Its repetitions may go to another node,
-//! its CANCEL is searched for, and its 2xx goes its way by the token. A session whose call rings or was answered never goes.
+//! INVITEs that nobody answers consists of these. If an honest one is among them, little is lost: its repetitions may go to
+//! another node, its CANCEL is searched for, and its 2xx goes its way by the token. A session whose call rings or was answered never goes.
 //! Each step takes constant time, since timers of one length are in the order in which they were set.
 
 use crate::EndReason;
-use crate::books::Books;
-use crate::plan::Plan;
-use crate::session::State;
+use crate::assignment::Assignment;
+use crate::session::SessionState;
+use crate::store::SessionStore;
 
-impl Books {
+impl SessionStore {
     /// Whether there is room for what is planned, or can be made.
-    pub(crate) fn has_room(&self, plan: &Plan) -> bool {
-        self.table.len() < self.settings.max_sessions || !plan.enters() || self.oldest().is_some()
+    pub(crate) fn has_room(&self, assignment: &Assignment) -> bool {
+        self.table.len() < self.settings.max_sessions || !assignment.enters() || self.oldest().is_some()
     }
 
     /// Makes room for what is planned, as far as it can be.
-    pub(crate) fn make_room(&mut self, plan: &Plan) {
+    pub(crate) fn make_room(&mut self, assignment: &Assignment) {
         let most = self.settings.max_sessions;
-        if plan.enters() {
+        if assignment.enters() {
             // Two for one, since there may be more than the limit after it was lowered.
             for _ in 0..2 {
                 if self.table.len() < most {
@@ -28,8 +28,8 @@ impl Books {
                 self.evict(self.oldest());
             }
         }
-        if plan.opens() && self.open_transactions() >= most {
-            self.evict(self.oldest_unanswered().filter(|&at| plan.session != Some(at)));
+        if assignment.opens() && self.open_transactions() >= most {
+            self.evict(self.oldest_unanswered().filter(|&at| assignment.session != Some(at)));
         }
     }
 
@@ -51,6 +51,9 @@ impl Books {
 
     /// Whether no call of the session is under way that was answered.
     pub(crate) fn may_go(&self, at: u32) -> bool {
-        matches!(self.table.get(at).state, State::Plain | State::Invited | State::Expired)
+        matches!(
+            self.table.get(at).state,
+            SessionState::Plain | SessionState::Invited | SessionState::Expired
+        )
     }
 }

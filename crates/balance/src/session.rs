@@ -1,3 +1,5 @@
+//! What is kept of a session, and the keys that sessions are found by.
+
 use crate::Slot;
 use crate::dialogs::OTHERS;
 use crate::lease::CallLease;
@@ -48,7 +50,7 @@ impl Tags {
 
 /// Where a session stands (the digest's `STATUS_...`, Fig. 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum SessionState {
     /// Not a call: REGISTER, OPTIONS, MESSAGE, SUBSCRIBE and the like. It lives as long as its transactions.
     Plain,
     /// INVITE forwarded, no final response yet.
@@ -75,7 +77,7 @@ pub(crate) struct Session {
     pub(crate) first: u32,
     timer: u32,
     pub(crate) slot: Slot,
-    pub(crate) state: State,
+    pub(crate) state: SessionState,
     /// The last answer asked for credentials: the request comes again, and has to find who asked.
     pub(crate) challenged: bool,
     /// A 2xx of the call has been seen, so there is or was one.
@@ -100,7 +102,7 @@ pub struct SessionView {
     /// Its node.
     pub slot: Slot,
     /// Where it stands.
-    pub state: State,
+    pub state: SessionState,
     /// When it began.
     pub created: Instant,
     /// Whether it holds a call lease.
@@ -110,7 +112,7 @@ pub struct SessionView {
 impl Session {
     /// Whether there is no call, and none has been answered: its INVITE was given up, or only requests without one came.
     pub(crate) fn was_never_answered(&self) -> bool {
-        matches!(self.state, State::Plain | State::Expired) && !self.proven
+        matches!(self.state, SessionState::Plain | SessionState::Expired) && !self.proven
     }
 
     /// `is_call`: whether its call lease is live.
@@ -198,7 +200,7 @@ impl SessionTable {
             first: NONE,
             timer: NONE,
             slot,
-            state: State::Plain,
+            state: SessionState::Plain,
             challenged: false,
             proven: false,
             dialog: 0,
@@ -212,11 +214,11 @@ impl SessionTable {
     }
 
     /// Moves a session to another state and gives it that long to live without a message.
-    pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: State, lifetime: Duration) {
+    pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: SessionState, lifetime: Duration) {
         let session = &mut self.sessions[at];
         let before = core::mem::replace(&mut session.state, state);
         let timer = session.timer;
-        let [from, to] = [before, state].map(|state| state == State::Expired);
+        let [from, to] = [before, state].map(|state| state == SessionState::Expired);
         if from == to {
             self.wheel(to).reset(timer, now + lifetime);
         } else {
@@ -238,7 +240,7 @@ impl SessionTable {
     /// A session before its time, taken out of the table.
     pub(crate) fn remove(&mut self, at: u32) -> Session {
         let session = &self.sessions[at];
-        let (has_ended, timer) = (session.state == State::Expired, session.timer);
+        let (has_ended, timer) = (session.state == SessionState::Expired, session.timer);
         self.wheel(has_ended).cancel(timer);
         self.take_out(at)
     }

@@ -1,3 +1,5 @@
+//! What has happened at each node, as counters and response times.
+
 use core::time::Duration;
 use hdrhistogram::Histogram;
 use wire::Method;

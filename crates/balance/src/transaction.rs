@@ -51,7 +51,7 @@ pub(crate) struct Transaction {
     pub(crate) begins: bool,
     /// A request outside of any dialog, to a node: what becomes of it tells how the node does.
     pub(crate) fresh: bool,
-    /// Its session may go for want of room: its timer is in `Books::unanswered`.
+    /// Its session may go for want of room: its timer is in `SessionStore::unanswered`.
     pub(crate) unanswered: bool,
     /// Whether any response came.
     pub(crate) answered: bool,

@@ -1,12 +1,17 @@
+//! What a transaction of each method weighs in the load of a node.
+
 use wire::Method;
 
 /// Work of a transaction by method, in thousandths: integers, so that sums return to exactly zero.
 ///
-/// Source: TLWL paper, section III A 3: an INVITE costs 1.75 times a BYE.
+/// Source: TLWL paper, section III A 3: an INVITE costs more than a BYE ([`Weights::INVITE`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Weights([u32; Method::ALL.len()]);
 
 impl Weights {
+    /// Work of an INVITE where nothing else is said: TLWL-1.75, which the paper found to be the best.
+    pub const INVITE: f64 = 1.75;
+
     /// Every method weighs 1 but INVITE, which weighs `ratio` times as much.
     pub fn invite(ratio: f64) -> Self {
         let mut weights = Self([1_000; Method::ALL.len()]);
@@ -26,8 +31,7 @@ impl Weights {
 }
 
 impl Default for Weights {
-    /// TLWL-1.75, which the paper found to be the best.
     fn default() -> Self {
-        Self::invite(1.75)
+        Self::invite(Self::INVITE)
     }
 }

@@ -241,8 +241,12 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
         balancer.response(seconds(1), &response(call, Method::Invite, 1, 486));
     }
     assert_eq!(balancer.stats(Slot(1)).assigned, 1);
-    let [stays, new] =
-        [cluster.nodes()[0].id, NodeId(u32::MAX)].map(|id| Member { id, capacity: 1.0, max_calls: 0 });
+    let [stays, new] = [cluster.nodes()[0].id, NodeId(u32::MAX)].map(|id| ClusterMember {
+        id,
+        capacity: 1.0,
+        max_calls: 0,
+        pool: PoolId::default(),
+    });
     cluster.pause(seconds(1), Slot(1), seconds(60), false);
     cluster.set_members(seconds(2), &[stays]);
     balancer.set_nodes(cluster.nodes());
@@ -289,7 +293,7 @@ fn the_answers_of_a_node_in_doubt_are_told() {
     cluster.probed(Instant::ZERO, Slot(0), false);
     assert_eq!(cluster.version(), version, "the shards know");
     balancer.set_nodes(cluster.nodes());
-    assert_eq!(balancer.nodes()[0].refusal(Instant::ZERO, 0), Some(Refusal::Unreachable));
+    assert_eq!(balancer.nodes()[0].refusal(Instant::ZERO, 0), Some(NodeRefusal::Unreachable));
     let mut told = 0;
     for millis in 1_000..2_000 {
         balancer.answered(Instant::from_millis(millis), Slot(0));

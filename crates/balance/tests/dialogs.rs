@@ -303,7 +303,7 @@ fn what_has_other_tags_ends_no_call() {
                 None => expire(&mut balancer, 40),
             }
             assert_eq!(load(&balancer), (1, 0), "{method:?} {status:?}");
-            assert_eq!(balancer.session(key(1)).map(|session| session.state), Some(State::Confirmed));
+            assert_eq!(balancer.session(key(1)).map(|session| session.state), Some(SessionState::Confirmed));
             bye(&mut balancer, 2);
             assert_eq!(load(&balancer), (0, 0), "its own BYE does, although it has a lower CSeq");
         }

@@ -32,8 +32,8 @@ fn health(cluster: &Cluster) -> Vec<Health> {
     cluster.nodes().iter().map(|node| node.health).collect()
 }
 
-fn news(cluster: &mut Cluster) -> Vec<News> {
-    let news = |effect| if let Effect::Note(news) = effect { Some(news) } else { None };
+fn news(cluster: &mut Cluster) -> Vec<HealthNews> {
+    let news = |effect| if let HealthEffect::Note(news) = effect { Some(news) } else { None };
     cluster.drain_effects().filter_map(news).collect()
 }
 
@@ -44,13 +44,13 @@ struct Deaf {
     /// Those that answer calls.
     alive: BTreeSet<Slot>,
     calls: u64,
-    news: Vec<News>,
+    news: Vec<HealthNews>,
 }
 
 impl Deaf {
     fn new(policy: Box<dyn Policy>, nodes: usize) -> Self {
         let cluster = pool(nodes);
-        let mut balancer = Balancer::new(Settings::default(), policy);
+        let mut balancer = Balancer::new(SessionSettings::default(), policy);
         balancer.set_nodes(cluster.nodes());
         Self { alive: slots(&cluster).collect(), cluster, balancer, calls: 0, news: Vec::new() }
     }
@@ -101,7 +101,8 @@ fn members_that_answer_calls_but_no_probes_are_recognised_and_never_die() {
             }
             assert_eq!(health(&pool.cluster), [Health::Up; 3], "{name} after {tenth} tenths of a second");
         }
-        let recognised = slots(&pool.cluster).map(|slot| News::IgnoresProbes { slot }).collect::<Vec<_>>();
+        let recognised =
+            slots(&pool.cluster).map(|slot| HealthNews::IgnoresProbes { slot }).collect::<Vec<_>>();
         assert_eq!(pool.news, recognised, "{name}");
         assert!(pool.cluster.nodes().iter().all(|node| node.answers_probes == Some(false)), "{name}");
     }
@@ -115,7 +116,7 @@ fn where_all_are_silent_calls_go_on_to_them_and_each_comes_back_by_its_first_ans
     assert_eq!(pool.news, []);
     pool.probes_fail(seconds(4));
     assert_eq!(health(&pool.cluster), [Health::Silent; 4]);
-    assert_eq!(pool.news.last(), Some(&News::NoneAlive { silent: true }));
+    assert_eq!(pool.news.last(), Some(&HealthNews::NoneAlive { pool: PoolId::default(), silent: true }));
     pool.alive.remove(&Slot(3));
     let mut used = BTreeSet::new();
     for second in 10..20 {
@@ -140,7 +141,7 @@ fn the_first_member_back_does_not_get_all_calls() {
         pool.cluster.probed(seconds(5), Slot(2), true);
         let asked: Vec<_> = pool.cluster.drain_effects().collect();
         for slot in [0, 1, 3].map(Slot) {
-            assert!(asked.contains(&Effect::Ask { slot, at: seconds(5) }), "{name}: {asked:?}");
+            assert!(asked.contains(&HealthEffect::Ask { slot, at: seconds(5) }), "{name}: {asked:?}");
         }
         pool.heed(seconds(5));
         let others = (0..90).filter(|_| pool.call(seconds(5)).is_none()).count();
@@ -163,11 +164,11 @@ fn where_all_ports_are_closed_nobody_gets_calls() {
     let mut pool = Deaf::new(Box::new(Tlwl::new(0)), 2);
     slots(&pool.cluster).for_each(|slot| pool.cluster.unreachable(seconds(1), slot));
     pool.heed(seconds(1));
-    assert_eq!(pool.news.last(), Some(&News::NoneAlive { silent: false }));
+    assert_eq!(pool.news.last(), Some(&HealthNews::NoneAlive { pool: PoolId::default(), silent: false }));
     assert_eq!(pool.call(seconds(60)), None);
     pool.cluster.drain_effects().for_each(drop);
     pool.cluster.none_took(seconds(60));
-    let asks = slots(&pool.cluster).map(|slot| Effect::Ask { slot, at: seconds(60) });
+    let asks = slots(&pool.cluster).map(|slot| HealthEffect::Ask { slot, at: seconds(60) });
     assert_eq!(pool.cluster.drain_effects().collect::<Vec<_>>(), asks.collect::<Vec<_>>());
     assert_eq!(pool.balancer.request(seconds(60), &request(9, Method::Invite, 1)), Decision::NoServer);
 }
@@ -186,7 +187,7 @@ fn a_member_that_ignores_probes_comes_back_by_a_trial() {
     let came = (60..120).find(|&second| pool.call(seconds(second)) == Some(Slot(1)));
     assert!(came.is_some_and(|second| second < 70), "{came:?}");
     assert!(pool.cluster.nodes()[1].is_up());
-    let back = News::Back { slot: Slot(1), cause: Cause::RequestAnswered };
+    let back = HealthNews::Back { slot: Slot(1), cause: HealthCause::RequestAnswered };
     assert_eq!(pool.news.last(), Some(&back));
 }
 
@@ -241,7 +242,7 @@ fn of_one_that_ignores_probes_unanswered_requests_tell_that_it_is_dead() {
     pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: true });
     assert!(pool.cluster.nodes()[0].is_up(), "it answered in between");
     pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: true });
-    let lost = News::Lost { slot: Slot(0), cause: Cause::RequestsUnanswered };
+    let lost = HealthNews::Lost { slot: Slot(0), cause: HealthCause::RequestsUnanswered };
     assert_eq!(news(&mut pool.cluster), [lost]);
 }
 
@@ -273,7 +274,7 @@ fn late_answers_of_a_process_that_is_gone_are_no_life() {
     cluster.unreachable(seconds(1), Slot(0));
     cluster.sign(Instant::from_millis(1_200), Sign::Answer { slot: Slot(0) });
     assert_eq!(health(&cluster), [Health::Closed]);
-    let asks = cluster.drain_effects().any(|effect| matches!(effect, Effect::Ask { .. }));
+    let asks = cluster.drain_effects().any(|effect| matches!(effect, HealthEffect::Ask { .. }));
     assert!(asks, "a probe tells");
     cluster.sign(seconds(5), Sign::Answer { slot: Slot(0) });
     assert_eq!(health(&cluster), [Health::Up]);
@@ -284,14 +285,14 @@ fn the_operator_brings_a_member_back() {
     let mut cluster = pool(2);
     (1..3).for_each(|second| cluster.probed(seconds(second), Slot(0), false));
     cluster.pause(seconds(5), Slot(1), seconds(50), true);
-    let mut balancer = Balancer::new(Settings::default(), Box::new(Tlwl::new(0)));
+    let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
     balancer.set_nodes(cluster.nodes());
     news(&mut cluster);
     slots(&cluster).for_each(|slot| cluster.raise(seconds(5), slot));
     assert!(cluster.nodes().iter().all(|node| node.refusal(seconds(5), 0).is_none()));
     balancer.set_nodes(cluster.nodes());
     assert_eq!(balancer.nodes()[1].refusal(seconds(5), 0), None, "a shard that knows of the rest");
-    assert_eq!(news(&mut cluster), [News::Back { slot: Slot(0), cause: Cause::Operator }]);
+    assert_eq!(news(&mut cluster), [HealthNews::Back { slot: Slot(0), cause: HealthCause::Operator }]);
 }
 
 /// Its 503 says that it wants no calls; that it answers those that it has says nothing else.

@@ -56,7 +56,7 @@ struct Bed {
 impl Bed {
     fn new(call_of: fn(u64) -> u64) -> Self {
         let mut cluster = cluster(&[1.0; 3]);
-        let limited = members(&[1.0; 3]).into_iter().map(|member| Member { max_calls: 1, ..member });
+        let limited = members(&[1.0; 3]).into_iter().map(|member| ClusterMember { max_calls: 1, ..member });
         cluster.set_members(Instant::ZERO, &limited.collect::<Vec<_>>());
         let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0; 3]);
         balancer.set_nodes(cluster.nodes());
@@ -177,7 +177,7 @@ fn a_call_begun_with_the_tag_of_a_callee_does_not_take_his_place() {
         Response { direction: Direction::FromPool, tags: bye.tags, ..response(1, Method::Bye, 9, 200) };
     balancer.response(Instant::ZERO, &answer);
     let session = balancer.session(key(1).begun_by(tag(0))).expect("it is kept for a while");
-    assert_eq!((session.state, session.is_call), (State::Expired, false));
+    assert_eq!((session.state, session.is_call), (SessionState::Expired, false));
     assert_eq!(loads(balancer).iter().map(|load| load.calls).sum::<u32>(), 1);
     assert_eq!(balancer.audit(), Ok(()));
 }

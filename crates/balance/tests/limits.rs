@@ -10,9 +10,9 @@ use wire::Method;
 /// One node that may have one call, and has it.
 fn full(policy: Box<dyn Policy>) -> Balancer {
     let mut cluster = cluster(&[1.0]);
-    let limited: Vec<_> = members(&[1.0]).into_iter().map(|m| Member { max_calls: 1, ..m }).collect();
+    let limited: Vec<_> = members(&[1.0]).into_iter().map(|m| ClusterMember { max_calls: 1, ..m }).collect();
     cluster.set_members(Instant::ZERO, &limited);
-    let mut balancer = Balancer::new(Settings::default(), policy);
+    let mut balancer = Balancer::new(SessionSettings::default(), policy);
     balancer.set_nodes(cluster.nodes());
     slot_of(balancer.request(Instant::ZERO, &request(0, Method::Invite, 1)));
     balancer
@@ -34,7 +34,7 @@ fn a_node_full_of_calls_takes_what_is_no_call() {
         }
         let call = request(1, Method::Invite, 1);
         let (explained, verdicts) = balancer.explain(Instant::ZERO, &call);
-        assert_eq!((explained, verdicts[0].refusal), (Decision::NoServer, Some(Refusal::Full)));
+        assert_eq!((explained, verdicts[0].refusal), (Decision::NoServer, Some(NodeRefusal::Full)));
         assert_eq!(balancer.request(Instant::ZERO, &call), Decision::NoServer);
     }
 }

@@ -20,7 +20,7 @@ struct Pool {
     /// Answers under way: when, which call.
     under_way: BTreeMap<(Instant, u64), Slot>,
     given: Vec<u32>,
-    news: Vec<News>,
+    news: Vec<HealthNews>,
 }
 
 const AT_ONCE: Duration = Duration::ZERO;
@@ -30,7 +30,7 @@ impl Pool {
     fn new(policy: Box<dyn Policy>, members: &[(u16, Duration)], settings: HealthSettings) -> Self {
         let mut cluster = Cluster::new(settings);
         cluster.set_members(Instant::ZERO, &common::members(&vec![1.0; members.len()]));
-        let mut balancer = Balancer::new(Settings::default(), policy);
+        let mut balancer = Balancer::new(SessionSettings::default(), policy);
         balancer.set_nodes(cluster.nodes());
         let given = vec![0; members.len()];
         let (under_way, news) = (BTreeMap::new(), Vec::new());
@@ -66,7 +66,7 @@ impl Pool {
 
     fn heed(&mut self, now: Instant) {
         self.balancer.drain_signs().for_each(|sign| self.cluster.sign(now, sign));
-        let news = |effect| if let Effect::Note(news) = effect { Some(news) } else { None };
+        let news = |effect| if let HealthEffect::Note(news) = effect { Some(news) } else { None };
         self.news.extend(self.cluster.drain_effects().filter_map(news));
         self.balancer.set_nodes(self.cluster.nodes());
         assert_eq!(self.balancer.audit(), Ok(()));
@@ -97,8 +97,9 @@ fn one_that_fails_at_once_gets_few_calls_under_every_policy() {
         let mut pool = Pool::new(policy, &ONE_FAILS, HealthSettings::default());
         pool.run(0, 120);
         assert!(pool.share(1) < 0.05, "{name}: {:?}", pool.given);
-        let ejected =
-            |news: &News| matches!(news, News::Ejected { slot: Slot(1), outlier: Outlier::InARow, .. });
+        let ejected = |news: &HealthNews| {
+            matches!(news, HealthNews::Ejected { slot: Slot(1), outlier: Outlier::InARow, .. })
+        };
         assert!(!pool.news.is_empty() && pool.news.iter().all(ejected), "{name}: {:?}", pool.news);
     }
 }
@@ -154,7 +155,7 @@ fn one_that_refuses_far_more_than_the_others_is_ejected_too() {
     pool.run(0, 20);
     let first = pool.news.first();
     assert!(
-        matches!(first, Some(News::Ejected { slot: Slot(1), outlier: Outlier::ByShare, .. })),
+        matches!(first, Some(HealthNews::Ejected { slot: Slot(1), outlier: Outlier::ByShare, .. })),
         "{first:?}"
     );
 }
@@ -164,8 +165,8 @@ fn ejections_grow_while_it_fails_and_begin_anew_once_it_works() {
     let settings = HealthSettings { slow_start: Duration::ZERO, ..HealthSettings::default() };
     let mut pool = Pool::new(Box::new(RoundRobin::new(0)), &ONE_FAILS, settings);
     let lengths = |pool: &Pool| {
-        let length = |news: &News| match *news {
-            News::Ejected { until, .. } => until,
+        let length = |news: &HealthNews| match *news {
+            HealthNews::Ejected { until, .. } => until,
             _ => panic!("{news:?}"),
         };
         pool.news.iter().map(length).collect::<Vec<_>>()
@@ -212,7 +213,7 @@ fn an_ejected_member_gets_calls_where_no_other_takes_any() {
     let mut pool = Pool::new(Box::new(Tlwl::new(0)), &ONE_FAILS, HealthSettings::default());
     pool.run(0, 3);
     let now = Instant::from_millis(3_000);
-    assert_eq!(pool.balancer.nodes()[1].refusal(now, 0), Some(Refusal::Ejected));
+    assert_eq!(pool.balancer.nodes()[1].refusal(now, 0), Some(NodeRefusal::Ejected));
     for slot in [0, 2, 3].map(Slot) {
         pool.cluster.drain(slot, true);
     }

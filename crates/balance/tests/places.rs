@@ -11,7 +11,8 @@ use wire::Method;
 #[test]
 fn max_calls_counts_the_calls_of_other_shards_too() {
     let mut cluster = cluster(&[1.0; 2]);
-    let limited: Vec<_> = members(&[1.0; 2]).into_iter().map(|m| Member { max_calls: 3, ..m }).collect();
+    let limited: Vec<_> =
+        members(&[1.0; 2]).into_iter().map(|m| ClusterMember { max_calls: 3, ..m }).collect();
     cluster.set_members(Instant::ZERO, &limited);
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
     balancer.set_nodes(cluster.nodes());
@@ -22,24 +23,24 @@ fn max_calls_counts_the_calls_of_other_shards_too() {
 }
 
 /// Two shards of `nodes` that share the places, and hear nothing else of each other.
-fn sharing(nodes: &[Node]) -> ([Balancer; 2], Arc<Places>) {
+fn sharing(nodes: &[Node]) -> ([Balancer; 2], Arc<CallLimits>) {
     sharing_by(&Tlwl::new(0), nodes)
 }
 
-fn sharing_by(policy: &dyn Policy, nodes: &[Node]) -> ([Balancer; 2], Arc<Places>) {
-    let places = Arc::new(Places::default());
+fn sharing_by(policy: &dyn Policy, nodes: &[Node]) -> ([Balancer; 2], Arc<CallLimits>) {
+    let call_limits = Arc::new(CallLimits::default());
     let shards = [0, 1].map(|_| {
-        let mut balancer = Balancer::new(Settings::default(), policy.clone_box());
-        balancer.set_places(Arc::clone(&places));
+        let mut balancer = Balancer::new(SessionSettings::default(), policy.clone_box());
+        balancer.set_call_limits(Arc::clone(&call_limits));
         balancer.set_peers(1);
         balancer.set_nodes(nodes);
         balancer
     });
-    (shards, places)
+    (shards, call_limits)
 }
 
-fn limited_members(max_calls: u32) -> Vec<Member> {
-    members(&[1.0; 2]).into_iter().map(|m| Member { max_calls, ..m }).collect()
+fn limited_members(max_calls: u32) -> Vec<ClusterMember> {
+    members(&[1.0; 2]).into_iter().map(|m| ClusterMember { max_calls, ..m }).collect()
 }
 
 fn limited(max_calls: u32) -> Cluster {
@@ -55,12 +56,12 @@ fn max_calls_holds_in_a_burst_on_two_shards() {
     let policies: [&dyn Policy; 2] = [&Tlwl::new(0), &Hash];
     let orders = [|call: u64| usize::from(call >= 15), |call: u64| call as usize % 2];
     for (policy, shard_of) in policies.into_iter().flat_map(|policy| orders.map(|order| (policy, order))) {
-        let (mut shards, places) = sharing_by(policy, limited(10).nodes());
+        let (mut shards, call_limits) = sharing_by(policy, limited(10).nodes());
         let decide = |call| shards[shard_of(call)].request(Instant::ZERO, &request(call, Method::Invite, 1));
         let decisions: Vec<_> = (0..160).map(decide).collect();
         for slot in [0, 1].map(Slot) {
             assert_eq!(shards.each_ref().map(|shard| shard.load(slot).own.calls).iter().sum::<u32>(), 10);
-            assert_eq!(places.calls(slot), 10);
+            assert_eq!(call_limits.calls(slot), 10);
         }
         assert!(
             decisions[..20].iter().all(|d| matches!(d, Decision::Forward { .. })),
@@ -84,10 +85,10 @@ fn max_calls_holds_in_a_burst_on_two_shards() {
 /// The process before keeps its calls when another one takes over.
 #[test]
 fn calls_of_another_process_take_places_of_their_own() {
-    let (mut shards, places) = sharing(limited(10).nodes());
+    let (mut shards, call_limits) = sharing(limited(10).nodes());
     for slot in [0, 1].map(Slot) {
-        places.set_elsewhere(slot, 7);
-        assert_eq!(places.calls(slot), 7);
+        call_limits.set_elsewhere(slot, 7);
+        assert_eq!(call_limits.calls(slot), 7);
     }
     let mut taken = |calls: core::ops::Range<u64>| {
         let is_taken = |decision| matches!(decision, Decision::Forward { .. });
@@ -97,44 +98,44 @@ fn calls_of_another_process_take_places_of_their_own() {
     };
     assert_eq!(taken(0..20), 2 * 3);
     // Its calls end.
-    places.set_elsewhere(Slot(0), 5);
+    call_limits.set_elsewhere(Slot(0), 5);
     assert_eq!(taken(20..40), 2);
-    assert_eq!([0, 1].map(|slot| places.calls(Slot(slot))), [10, 10]);
+    assert_eq!([0, 1].map(|slot| call_limits.calls(Slot(slot))), [10, 10]);
 }
 
 #[test]
 fn places_follow_the_limit_and_the_death_of_a_member() {
     let mut cluster = limited(0);
-    let ([mut one, mut other], places) = sharing(cluster.nodes());
+    let ([mut one, mut other], call_limits) = sharing(cluster.nodes());
     for call in 0..6 {
         one.request(Instant::ZERO, &request(call, Method::Invite, 1));
         other.request(Instant::ZERO, &request(100 + call, Method::Invite, 1));
     }
-    let taken = |places: &Places| [0, 1].map(|slot| places.calls(Slot(slot)));
-    assert_eq!(taken(&places), [0, 0], "no limit, nothing to share");
+    let taken = |call_limits: &CallLimits| [0, 1].map(|slot| call_limits.calls(Slot(slot)));
+    assert_eq!(taken(&call_limits), [0, 0], "no limit, nothing to share");
     cluster.set_members(Instant::ZERO, limited_members(7).as_slice());
     one.set_nodes(cluster.nodes());
     other.set_nodes(cluster.nodes());
-    assert_eq!(taken(&places), [6, 6]);
+    assert_eq!(taken(&call_limits), [6, 6]);
     // What a token ties to its node counts there, limit or not.
     for call in 200..203 {
         let pinned = Request { pinned: Some(Slot(0)), by_token: true, ..in_dialog(call, Method::Invite, 2) };
         other.request(Instant::ZERO, &pinned);
     }
-    assert_eq!(taken(&places), [9, 6]);
+    assert_eq!(taken(&call_limits), [9, 6]);
     cluster.probed(Instant::ZERO, Slot(0), false);
     one.set_nodes(cluster.nodes());
     other.set_nodes(cluster.nodes());
-    assert_eq!(taken(&places), [9, 6], "it may come back with its calls");
+    assert_eq!(taken(&call_limits), [9, 6], "it may come back with its calls");
     cluster.unreachable(Instant::ZERO, Slot(0));
     one.set_nodes(cluster.nodes());
     other.set_nodes(cluster.nodes());
-    assert_eq!(taken(&places), [0, 6]);
+    assert_eq!(taken(&call_limits), [0, 6]);
     cluster.set_members(Instant::ZERO, limited_members(0).as_slice());
     one.set_nodes(cluster.nodes());
-    assert_eq!(taken(&places), [0, 3], "the other shard has not heard of it");
+    assert_eq!(taken(&call_limits), [0, 3], "the other shard has not heard of it");
     run_out(&mut other);
-    assert_eq!(taken(&places), [0, 0]);
+    assert_eq!(taken(&call_limits), [0, 0]);
 }
 
 /// Chooses the first candidate, but lets another shard take a call before it says so: the worst moment there is.
@@ -164,11 +165,11 @@ impl Policy for Slow {
 #[test]
 fn max_calls_holds_where_another_shard_takes_the_last_place_between_choice_and_booking() {
     let nodes = limited(10);
-    let ([mut one, other], places) = sharing(nodes.nodes());
-    one.set_policy(Box::new(Slow { other, calls: 0 }));
+    let ([mut one, other], call_limits) = sharing(nodes.nodes());
+    one.set_policy(PoolId::default(), Box::new(Slow { other, calls: 0 }));
     let decide = |call| one.request(Instant::ZERO, &request(call, Method::Invite, 1));
     let taken = (0..40).map(decide).filter(|d| matches!(d, Decision::Forward { .. })).count() as u32;
-    assert_eq!([0, 1].map(|slot| places.calls(Slot(slot))), [10, 10]);
+    assert_eq!([0, 1].map(|slot| call_limits.calls(Slot(slot))), [10, 10]);
     assert_eq!(loads(&one).iter().map(|load| load.calls).sum::<u32>(), taken);
     assert_eq!(one.audit(), Ok(()));
 }
@@ -179,7 +180,7 @@ fn max_calls_holds_where_another_shard_takes_the_last_place_between_choice_and_b
 fn a_branch_that_moves_to_the_node_of_its_call_takes_no_second_place() {
     for answered in [false, true] {
         let mut cluster = limited(5);
-        let ([mut shard, _], places) = sharing(cluster.nodes());
+        let ([mut shard, _], call_limits) = sharing(cluster.nodes());
         let first = slot_of(shard.request(Instant::ZERO, &request(1, Method::Invite, 1)));
         let other = Slot(1 - first.0);
         let branch = Request { branch: 1, ..request(1, Method::Invite, 1) };
@@ -192,7 +193,7 @@ fn a_branch_that_moves_to_the_node_of_its_call_takes_no_second_place() {
         shard.set_nodes(cluster.nodes());
         let moved = Decision::Forward { slot: first, why: Why::Moved };
         assert_eq!(shard.request(Instant::ZERO, &branch), moved);
-        assert_eq!(places.calls(first), 1);
+        assert_eq!(call_limits.calls(first), 1);
         assert_eq!(shard.audit(), Ok(()));
     }
 }
@@ -201,18 +202,18 @@ fn a_branch_that_moves_to_the_node_of_its_call_takes_no_second_place() {
 #[test]
 fn max_calls_holds_between_threads() {
     const LIMIT: u32 = 4;
-    let (shards, places) = sharing(limited(LIMIT).nodes());
+    let (shards, call_limits) = sharing(limited(LIMIT).nodes());
     let start = Barrier::new(2);
     std::thread::scope(|scope| {
         for (shard, mut balancer) in shards.into_iter().enumerate() {
-            let (places, start) = (&places, &start);
+            let (call_limits, start) = (&call_limits, &start);
             scope.spawn(move || {
                 start.wait();
                 for round in 0..2_000 {
                     let calls = (round * 8..round * 8 + 8).map(|call| 2 * call + shard as u64);
                     for call in calls.clone() {
                         balancer.request(Instant::ZERO, &request(call, Method::Invite, 1));
-                        assert!((0..2).all(|slot| places.calls(Slot(slot)) <= LIMIT));
+                        assert!((0..2).all(|slot| call_limits.calls(Slot(slot)) <= LIMIT));
                     }
                     calls.for_each(|call| {
                         balancer.response(Instant::ZERO, &response(call, Method::Invite, 1, 486));
@@ -222,5 +223,5 @@ fn max_calls_holds_between_threads() {
             });
         }
     });
-    assert_eq!([0, 1].map(|slot| places.calls(Slot(slot))), [0, 0]);
+    assert_eq!([0, 1].map(|slot| call_limits.calls(Slot(slot))), [0, 0]);
 }

@@ -136,7 +136,7 @@ fn hash_moves_only_the_calls_of_the_member_that_leaves() {
         let mut before = balancer(policy(), &[1.0; 5]);
         let was = assign(&mut before, 0..10_000);
         cluster.unreachable(Instant::ZERO, Slot(2));
-        let mut after = Balancer::new(Settings::default(), policy());
+        let mut after = Balancer::new(SessionSettings::default(), policy());
         after.set_nodes(cluster.nodes());
         let is = assign(&mut after, 0..10_000);
         assert!(!is.contains(&2));
@@ -157,7 +157,7 @@ fn hash_is_the_same_on_every_shard_and_whatever_the_order_of_the_members() {
     let mut members = members(&[1.0; 5]);
     members.reverse();
     reversed.set_members(Instant::ZERO, &members);
-    let mut other = Balancer::new(Settings::default(), Box::new(Hash));
+    let mut other = Balancer::new(SessionSettings::default(), Box::new(Hash));
     other.set_nodes(reversed.nodes());
     for call in 0..1_000 {
         let here = assign(&mut one, call..call + 1)[0];

@@ -10,9 +10,9 @@ use wire::Method;
 
 const MOST: usize = 100;
 
-fn full(settings: &Settings) -> Balancer {
+fn full(settings: &SessionSettings) -> Balancer {
     let mut balancer =
-        Balancer::new(Settings { max_sessions: MOST, ..settings.clone() }, Box::new(Cjsq::new(0)));
+        Balancer::new(SessionSettings { max_sessions: MOST, ..settings.clone() }, Box::new(Cjsq::new(0)));
     balancer.set_nodes(cluster(&[1.0; 2]).nodes());
     balancer
 }
@@ -36,7 +36,7 @@ fn has(balancer: &Balancer, call: u64) -> bool {
 
 #[test]
 fn ended_sessions_go_first_then_unanswered_ones_the_oldest_of_each() {
-    let mut balancer = full(&Settings::default());
+    let mut balancer = full(&SessionSettings::default());
     for n in 0..MOST as u64 {
         let statuses: &[u16] = match n % 5 {
             0 => &[],
@@ -72,7 +72,7 @@ fn ended_sessions_go_first_then_unanswered_ones_the_oldest_of_each() {
 /// Nobody hears of a call in the table that is full: its requests have to go on.
 #[test]
 fn what_is_in_a_dialog_goes_on_without_room() {
-    let mut balancer = full(&Settings::default());
+    let mut balancer = full(&SessionSettings::default());
     for n in 0..MOST as u64 {
         call(&mut balancer, at(0), n, &[200]);
     }
@@ -84,7 +84,7 @@ fn what_is_in_a_dialog_goes_on_without_room() {
     assert!(!has(&balancer, 5_000));
     // Within a call that is known all is as ever.
     balancer.request(at(1), &in_dialog(3, Method::Bye, 2));
-    assert_eq!(balancer.session(key(3)).map(|session| session.state), Some(State::Closing));
+    assert_eq!(balancer.session(key(3)).map(|session| session.state), Some(SessionState::Closing));
     run_out(&mut balancer);
     assert_eq!(loads(&balancer), [Load::default(); 2]);
 }
@@ -92,7 +92,7 @@ fn what_is_in_a_dialog_goes_on_without_room() {
 /// The memory of a flood is bounded, and lawful calls go on beside it.
 #[test]
 fn a_flood_does_not_disturb_calls() {
-    let mut balancer = full(&Settings::default());
+    let mut balancer = full(&SessionSettings::default());
     let mut answered = 0;
     for n in 0..20_000_u64 {
         let now = at(n);
@@ -104,7 +104,10 @@ fn a_flood_does_not_disturb_calls() {
         if n >= 2_000 && n % 400 == 0 {
             let lawful = n - 2_000;
             balancer.response(now, &response(lawful, Method::Invite, 1, 200));
-            assert_eq!(balancer.session(key(lawful)).map(|session| session.state), Some(State::Answered));
+            assert_eq!(
+                balancer.session(key(lawful)).map(|session| session.state),
+                Some(SessionState::Answered)
+            );
             answered += 1;
         }
         let counts = balancer.counts();
@@ -123,7 +126,7 @@ fn a_flood_does_not_disturb_calls() {
 #[test]
 fn transactions_are_bounded_with_the_sessions() {
     let mut balancer =
-        full(&Settings { transaction_timeout: Duration::from_hours(1), ..Settings::default() });
+        full(&SessionSettings { transaction_timeout: Duration::from_hours(1), ..SessionSettings::default() });
     for n in 0..20 {
         for cseq in 0..60 {
             balancer.request(at(n), &request(n, Method::Options, cseq));
@@ -138,11 +141,11 @@ fn transactions_are_bounded_with_the_sessions() {
 /// A lower limit after a reload is reached soon.
 #[test]
 fn a_lower_limit_is_reached_two_for_one() {
-    let mut balancer = full(&Settings::default());
+    let mut balancer = full(&SessionSettings::default());
     for n in 0..MOST as u64 {
         call(&mut balancer, at(n), n, &[]);
     }
-    balancer.set_settings(Settings { max_sessions: 10, ..Settings::default() });
+    balancer.set_settings(SessionSettings { max_sessions: 10, ..SessionSettings::default() });
     for n in 0..90 {
         call(&mut balancer, at(200), 1_000 + n, &[]);
     }

@@ -40,7 +40,7 @@ enum Step {
         slot: u16,
         outcome: Outcome,
     },
-    /// A node answers a request that is no longer in the books.
+    /// A node answers a request that is no longer in the session store.
     Answered {
         slot: u16,
     },
@@ -68,7 +68,12 @@ enum Step {
         max_sessions: usize,
     },
     Policy {
+        pool: u16,
         policy: usize,
+    },
+    /// Of each pool the slots of its nodes, and its policy.
+    Pools {
+        pools: [(u8, usize); POOLS],
     },
     Others {
         slot: u16,
@@ -99,6 +104,7 @@ impl Outcome {
 const NODES: u16 = 4;
 const CALLS: u64 = 6;
 const POLICIES: usize = 7;
+const POOLS: usize = 3;
 
 fn method() -> impl Strategy<Value = Method> {
     prop_oneof![
@@ -169,10 +175,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(mask, capacity, max_calls)| Step::Members { mask, capacity, max_calls }),
         2 => (0.001..4.0, [1..60_000_u64, 1..300_000, 1..20_000_000, 1..60_000], 1..7_usize)
             .prop_map(|(invite, millis, max_sessions)| Step::Settings { invite, millis, max_sessions }),
-        1 => (0..POLICIES).prop_map(|policy| Step::Policy { policy }),
+        1 => (0..POOLS as u16, 0..POLICIES).prop_map(|(pool, policy)| Step::Policy { pool, policy }),
+        1 => pools().prop_map(|pools| Step::Pools { pools }),
         1 => (slot, 0..50_u32).prop_map(|(slot, calls)| Step::Others { slot, calls }),
     ];
     prop::collection::vec(step, 1..400)
+}
+
+fn pools() -> impl Strategy<Value = [(u8, usize); POOLS]> {
+    prop::array::uniform3((0..1_u8 << NODES, 0..POLICIES))
+}
+
+/// Each call is for one of the pools.
+fn pool_of(call: u64) -> PoolId {
+    PoolId((call % POOLS as u64) as u16)
+}
+
+fn is_in((mask, _): (u8, usize), slot: Slot) -> bool {
+    mask >> slot.0 & 1 == 1
 }
 
 fn direction(from_pool: bool) -> Direction {
@@ -185,32 +205,39 @@ fn policy(index: usize) -> Box<dyn Policy> {
 
 /// One shard of several, as far as the places go.
 struct Bed {
-    /// Index of the policy that a process starts with.
-    first: usize,
+    pools: [(u8, usize); POOLS],
     balancer: Balancer,
-    places: Arc<Places>,
+    call_limits: Arc<CallLimits>,
     cluster: Cluster,
     now: Instant,
 }
 
 impl Bed {
-    fn new(first: usize) -> Self {
+    fn new(pools: [(u8, usize); POOLS]) -> Self {
         let mut bed = Self {
-            first,
-            balancer: Balancer::new(Settings::default(), policy(first)),
-            places: Arc::new(Places::default()),
+            pools,
+            balancer: Balancer::new(SessionSettings::default(), policy(0)),
+            call_limits: Arc::new(CallLimits::default()),
             cluster: cluster(&[1.0; NODES as usize]),
             now: Instant::ZERO,
         };
-        bed.balancer.set_places(Arc::clone(&bed.places));
+        bed.balancer.set_call_limits(Arc::clone(&bed.call_limits));
         bed.balancer.set_nodes(bed.cluster.nodes());
+        bed.set_pools(pools);
         bed
+    }
+
+    fn set_pools(&mut self, pools: [(u8, usize); POOLS]) {
+        self.pools = pools;
+        let members = |pool| Members::of((0..NODES).map(Slot).filter(|slot| is_in(pool, *slot)));
+        let make = |pool: (u8, usize)| Pool { policy: policy(pool.1), members: members(pool) };
+        self.balancer.set_pools(pools.map(make).into());
     }
 
     /// The process dies and comes back: the tokens are all that is left.
     fn restart(&mut self) {
-        let fresh = Self::new(self.first);
-        (self.balancer, self.places) = (fresh.balancer, fresh.places);
+        let fresh = Self::new(self.pools);
+        (self.balancer, self.call_limits) = (fresh.balancer, fresh.call_limits);
     }
 
     /// What the control task does between two steps.
@@ -236,19 +263,21 @@ impl Bed {
         assert_eq!(self.balancer.audit(), Ok(()));
         self.balancer.sessions(0, usize::MAX, |session| {
             assert!(
-                !session.is_call || !matches!(session.state, State::Plain | State::Expired),
+                !session.is_call || !matches!(session.state, SessionState::Plain | SessionState::Expired),
                 "{session:?}"
             );
         });
         for (slot, node) in (0..).map(Slot).zip(self.balancer.nodes()) {
             let calls = if node.max_calls == 0 { 0 } else { self.balancer.load(slot).own.calls };
-            assert_eq!(self.places.calls(slot), calls, "places of {slot:?}");
+            assert_eq!(self.call_limits.calls(slot), calls, "places of {slot:?}");
         }
     }
 }
 
 /// A request comes in: what `explain` says of it holds, and a new one goes where it may.
-fn ask(balancer: &mut Balancer, now: Instant, call: u64, facts: &Request<'_>) {
+fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
+    let Bed { balancer, now, pools, .. } = bed;
+    let (now, pool) = (*now, pools[facts.pool.index()]);
     let others = sessions(balancer, call);
     let count = balancer.counts();
     let (foretold, verdicts) = balancer.explain(now, facts);
@@ -257,12 +286,15 @@ fn ask(balancer: &mut Balancer, now: Instant, call: u64, facts: &Request<'_>) {
     assert_eq!(foretold, decision, "explain tells what request does");
     assert_room(balancer, count, &others, decision);
     let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision else { return };
+    assert!(is_in(pool, slot), "a new call goes to a node of its pool");
+    let all_in = verdicts.iter().map(|verdict| verdict.candidate.slot);
+    assert!(all_in.eq((0..NODES).map(Slot).filter(|slot| is_in(pool, *slot))), "explain shows the pool");
     let node = &balancer.nodes()[slot.index()];
     // A limit is one of calls.
     let calls = if facts.method == Method::Invite { loads[slot.index()].calls } else { 0 };
-    let refuses = |verdict: &Verdict| verdict.refusal.is_some();
+    let refuses = |verdict: &CandidateVerdict| verdict.refusal.is_some();
     assert!(
-        !refuses(&verdicts[slot.index()])
+        !verdicts.iter().any(|verdict| verdict.candidate.slot == slot && refuses(verdict))
             || node.is_on_trial()
             || node.is_expected(now)
             || verdicts.iter().all(refuses) && node.is_half_open(now)
@@ -289,7 +321,8 @@ fn assert_room(balancer: &Balancer, before: TableCounts, others: &[SessionView],
     let most = balancer.settings().max_sessions;
     assert!(all(balancer.counts()) <= most.max(all(before)));
     for session in others {
-        let may_go = matches!(session.state, State::Plain | State::Invited | State::Expired);
+        let may_go =
+            matches!(session.state, SessionState::Plain | SessionState::Invited | SessionState::Expired);
         assert!(may_go || balancer.session(session.key) == Some(*session), "{session:?}");
     }
     if decision == Decision::NoRoom {
@@ -298,20 +331,24 @@ fn assert_room(balancer: &Balancer, before: TableCounts, others: &[SessionView],
 }
 
 fn apply(bed: &mut Bed, step: &Step) {
+    if let Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch, tags } = *step
+    {
+        let facts = Request {
+            pool: pool_of(call),
+            in_dialog,
+            direction: direction(from_pool),
+            pinned: pinned.map(Slot),
+            by_token,
+            branch,
+            tags,
+            ..request(call, method, cseq)
+        };
+        ask(bed, call, &facts);
+        return bed.heed();
+    }
     let Bed { balancer, cluster, now, .. } = bed;
     match *step {
-        Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch, tags } => {
-            let facts = Request {
-                in_dialog,
-                direction: direction(from_pool),
-                pinned: pinned.map(Slot),
-                by_token,
-                branch,
-                tags,
-                ..request(call, method, cseq)
-            };
-            ask(balancer, *now, call, &facts);
-        }
+        Step::Request { .. } => {}
         Step::Response { call, method, cseq, status, from_pool, branch, tags } => {
             let direction = direction(from_pool);
             let facts = Response { direction, branch, tags, ..response(call, method, cseq, status) };
@@ -333,24 +370,25 @@ fn apply(bed: &mut Bed, step: &Step) {
         Step::Members { mask, capacity, max_calls } => {
             let all = members(&[capacity; NODES as usize]);
             let some = all.into_iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, m)| m);
-            let some: Vec<_> = some.map(|member| Member { max_calls, ..member }).collect();
+            let some: Vec<_> = some.map(|member| ClusterMember { max_calls, ..member }).collect();
             cluster.set_members(*now, &some);
         }
         Step::Settings { invite, millis, max_sessions } => {
             let [transaction_timeout, invite_timeout, call_lifetime, linger] =
                 millis.map(Duration::from_millis);
             let weights = Weights::invite(invite);
-            balancer.set_settings(Settings {
+            balancer.set_settings(SessionSettings {
                 weights,
                 transaction_timeout,
                 invite_timeout,
                 call_lifetime,
                 linger,
                 max_sessions,
-                ..Settings::default()
+                ..SessionSettings::default()
             });
         }
-        Step::Policy { policy: index } => balancer.set_policy(policy(index)),
+        Step::Policy { pool, policy: index } => balancer.set_policy(PoolId(pool), policy(index)),
+        Step::Pools { pools } => bed.set_pools(pools),
         Step::Others { slot, calls } => {
             let load = Load { calls, transactions: calls, work: u64::from(calls) * 1_750 };
             balancer.set_others(Slot(slot), load);
@@ -363,8 +401,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn loads_equal_live_leases_and_return_to_zero(steps in steps(), first in 0..POLICIES) {
-        let mut bed = Bed::new(first);
+    fn loads_equal_live_leases_and_return_to_zero(steps in steps(), pools in pools()) {
+        let mut bed = Bed::new(pools);
         for step in &steps {
             apply(&mut bed, step);
             bed.check();

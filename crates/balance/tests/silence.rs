@@ -22,8 +22,11 @@ impl Bed {
     /// A member with a limit of five, that has five calls and an INVITE in a dialog under way.
     fn full() -> Self {
         let mut cluster = Cluster::new(HealthSettings { fall: 1, ..HealthSettings::default() });
-        cluster.set_members(Instant::ZERO, &[Member { id: NodeId(1), capacity: 1.0, max_calls: 5 }]);
-        let mut balancer = Balancer::new(Settings::default(), Box::new(Cjsq::new(0)));
+        cluster.set_members(
+            Instant::ZERO,
+            &[ClusterMember { id: NodeId(1), capacity: 1.0, max_calls: 5, pool: PoolId::default() }],
+        );
+        let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Cjsq::new(0)));
         balancer.set_nodes(cluster.nodes());
         let mut bed = Self { cluster, balancer };
         for call in 0..5 {
@@ -198,4 +201,18 @@ fn without_a_death_it_is_each_call_for_itself() {
         bed.ask(seconds(3), call, Method::Info, 481);
     }
     assert_eq!(bed.load().0, 1);
+}
+
+#[test]
+fn a_node_that_was_dead_in_the_process_before_is_dead_until_it_answers() {
+    let mut bed = Bed::full();
+    bed.cluster.was_dead(seconds(3), SLOT);
+    let asked = HealthEffect::Ask { slot: SLOT, at: seconds(3) };
+    assert!(bed.cluster.drain_effects().any(|effect| effect == asked), "a probe is sent at once");
+    assert!(!bed.cluster.nodes()[0].is_up());
+    bed.cluster.was_dead(seconds(3), SLOT);
+    assert_eq!(bed.cluster.nodes()[0].deaths, 1, "it has died once");
+    bed.probed(4, true);
+    bed.probed(5, true);
+    assert!(bed.cluster.nodes()[0].is_up());
 }

@@ -1,3 +1,5 @@
+//! A token bucket: a rate with a burst.
+
 use crate::Instant;
 use core::time::Duration;
 
@@ -36,6 +38,13 @@ impl Bucket {
     /// Takes so many units, whether they are there or not.
     pub fn take(&mut self, now: Instant, rate: Rate, units: u32) {
         self.full_at = self.full_at.max(now) + rate.time_of(units);
+    }
+
+    /// Takes one unit, whether it is there or not, and owes no more than that one: for a bucket that has several takers, of
+    /// whom some may take although it is empty.
+    pub fn take_one(&mut self, now: Instant, rate: Rate) {
+        let one = rate.time_of(1);
+        self.full_at = (self.full_at.max(now) + one).min(now + rate.time_of(rate.burst) + one);
     }
 }
 
@@ -89,6 +98,18 @@ mod tests {
         assert_eq!(passes(&mut bucket, 0, 50), 1);
         assert_eq!(passes(&mut bucket, 3_000, 50), 0, "30 are owed");
         assert_eq!(passes(&mut bucket, 3_001, 50), 1);
+    }
+
+    #[test]
+    fn what_is_taken_one_by_one_leaves_one_to_make_up_for() {
+        let mut bucket = Bucket::default();
+        let now = Instant::from_millis(1_000);
+        (0..100).for_each(|_| bucket.take_one(now, RATE));
+        assert!(!bucket.has_some(Instant::from_millis(1_100), RATE), "one is owed");
+        assert_eq!(passes(&mut bucket, 1_200, 1), 1);
+        let mut other = Bucket::default();
+        (0..19).for_each(|_| other.take_one(now, RATE));
+        assert_eq!(passes(&mut other, 1_000, 1), 1);
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! Operations that cost processor time: counted live, priced in simulations.
+
 use core::ops::{Add, AddAssign, Index, Sub};
 
 /// The operations that cost something. Live they are counted; a simulator prices them as service time.

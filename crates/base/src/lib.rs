@@ -6,22 +6,22 @@
 
 mod bucket;
 mod flow;
-mod lanes;
 mod ledger;
 mod outbox;
 mod recent;
 mod rng;
 mod slab;
 mod time;
+mod timer_queues;
 mod wheel;
 
 pub use bucket::{Bucket, Buckets, Rate};
 pub use flow::{Connection, Flow, Transport};
-pub use lanes::{LaneTimer, TimerLanes, shrink_queue};
 pub use ledger::{Ledger, Operation};
 pub use outbox::{Outbox, Transmit};
 pub use recent::Recent;
 pub use rng::Rng;
 pub use slab::Slab;
 pub use time::Instant;
+pub use timer_queues::{LaneTimer, TimerQueues, shrink_queue};
 pub use wheel::TimerWheel;

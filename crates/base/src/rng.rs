@@ -1,3 +1,5 @@
+//! A seeded random generator with named forks.
+
 use core::hash::Hasher;
 use rand::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;

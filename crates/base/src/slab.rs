@@ -1,3 +1,5 @@
+//! Storage with stable number keys, which grows and shrinks without moving anything.
+
 use core::ops::{Index, IndexMut};
 
 /// Entries a chunk. A power of two; small enough that a new chunk is a matter of microseconds.

@@ -1,3 +1,5 @@
+//! Time as the pure crates know it: an argument, never a clock.
+
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;

@@ -1,3 +1,5 @@
+//! A timer wheel for deadlines of any length.
+
 use crate::{Instant, Slab};
 use core::time::Duration;
 

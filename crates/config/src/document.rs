@@ -15,6 +15,12 @@ use crate::{structure, syntax};
 /// What [`Spanned`](toml::Spanned) parts of the file are called here.
 pub(crate) type Node<'t> = toml::Spanned<DeValue<'t>>;
 
+/// What a kind of file may hold.
+pub(crate) trait FileKind: DeserializeOwned + JsonSchema {
+    /// Its [`schema`], made once.
+    fn schema() -> &'static Value;
+}
+
 /// The text of a file.
 pub(crate) fn text(path: &Path) -> Result<String, Errors> {
     let unreadable = |position, remedy| Errors {
@@ -31,7 +37,7 @@ pub(crate) fn text(path: &Path) -> Result<String, Errors> {
 }
 
 /// What `check` makes of the raw form of `text`, with `change` in it, or every problem found.
-pub(crate) fn parse<R: DeserializeOwned + JsonSchema, T>(
+pub(crate) fn parse<R: FileKind, T>(
     text: &str,
     file: &str,
     change: Option<Change<'_>>,
@@ -47,23 +53,19 @@ pub(crate) fn parse<R: DeserializeOwned + JsonSchema, T>(
     }
 }
 
-fn raw<R: DeserializeOwned + JsonSchema>(
-    text: &str,
-    change: Option<Change<'_>>,
-    report: &mut Report<'_>,
-) -> Option<R> {
+fn raw<R: FileKind>(text: &str, change: Option<Change<'_>>, report: &mut Report<'_>) -> Option<R> {
     let (document, mistakes) = DeTable::parse_recoverable(text);
     if !mistakes.is_empty() {
         syntax::report_mistakes(text, &mistakes, report);
         return None;
     }
-    let schema = schema::<R>();
+    let schema = R::schema();
     let (span, mut table) = (document.span(), document.into_inner());
     // With the file blank, the places in the line behind it are right.
     let behind = change.map(|change| format!("{}\n{}", " ".repeat(text.len()), change.line()));
     if let (Some(change), Some(behind)) = (change, &behind) {
         let line = DeTable::parse(behind).expect("a value that was read is written as TOML").into_inner();
-        match change.apply(table, line, &schema) {
+        match change.apply(table, line, schema) {
             Ok(changed) => table = changed,
             Err((key, remedy)) => {
                 report.refused_change(key, remedy);
@@ -71,7 +73,7 @@ fn raw<R: DeserializeOwned + JsonSchema>(
             }
         }
     }
-    let table = structure::prune(table, &schema, report);
+    let table = structure::prune(table, schema, report);
     let deserializer = toml::de::Deserializer::from(toml::Spanned::new(span, table));
     // Whatever serde could refuse has been taken out.
     match R::deserialize(deserializer) {

@@ -48,6 +48,9 @@ pub use problem::{Errors, Problem};
 pub use reference::reference;
 pub use typed::*;
 
+use balance::{PolicyKind, Weights};
+use control::Address;
+use kind::{Choice, Kind, MemberAddress, PolicyName};
 use raw::RawConfig;
 
 /// Reads and checks a file.
@@ -65,6 +68,19 @@ pub fn load(path: &Path) -> Result<Config, Errors> {
 pub fn parse(text: &str, file: &str) -> Result<Config, Errors> {
     let directory = Path::new(file).parent().unwrap_or(Path::new(""));
     document::parse(text, file, None, |raw: &RawConfig, report| check::check(raw, directory, report))
+}
+
+/// The policy that a name stands for in a file, and the weights that go with it: `tlwl-2` is `tlwl` with an INVITE of 2.
+pub fn policy(name: &str) -> Option<(PolicyKind, Weights)> {
+    Choice::<PolicyName>::read(&name.into()).ok().map(PolicyName::meaning)
+}
+
+/// Where a member is that is named in any form that a file may have it in.
+///
+/// # Errors
+/// Says what is expected.
+pub fn member_address(text: &str) -> Result<Address, String> {
+    MemberAddress::read(&text.into()).map_err(|refusal| refusal.expected)
 }
 
 /// JSON schema (draft 2020-12) of the file, for editors: the text of `docs/schema.json`.

@@ -3,18 +3,33 @@
 //! Parser, JSON schema and reference are all made from these structs: field names are the keys, documentation
 //! comments are the reference, `Default` holds the defaults. Text that a user should not read is a `//` comment.
 
+mod routes;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::OnceLock;
 
+use crate::document::{self, FileKind};
 use crate::kind::{
     AdminListen, Advertised, BearerText, Bound, Choice, Count, DAY, DnsServer, Flag, GIB, HOUR, HopAddress,
-    KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, PolicyName, Ratio, SECOND, ServedName, Size, Time,
-    YEAR,
+    KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio, SECOND, ServedName,
+    Size, Time, YEAR,
 };
 use crate::setting::{Entry, Setting};
-use crate::typed::{Level, LogFormat, Orphans};
+use crate::typed::{Level, LogFormat};
+use ::route::{Dialogs, Forward};
+use balance::{HealthSettings, OutlierSettings, Weights};
+use control::ProbeSettings;
+use node::{Orphans, ProxySettings};
+pub(crate) use routes::*;
+
+/// As a file has them.
+pub(crate) fn usual_weights() -> String {
+    format!("{{ INVITE = {}, BYE = 1.0 }}", Weights::INVITE)
+}
 
 /// One datagram of the largest size must fit, and the kernel takes the size as a signed 32-bit number and doubles it.
 type SocketBuffer = Size<{ 64 * KIB }, { 1023 * MIB }>;
@@ -22,16 +37,19 @@ type SocketBuffer = Size<{ 64 * KIB }, { 1023 * MIB }>;
 /// A complete configuration file of Sarabande.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(title = "Sarabande configuration", extend("required" = ["listen"], "oneOf" = [{ "required": ["pool"] }, { "required": ["proxy"] }]))]
+#[schemars(title = "Sarabande configuration", extend("required" = ["listen"], "anyOf" = [{ "required": ["pool"] }, { "required": ["proxy"] }, { "required": ["route"] }]))]
 pub(crate) struct RawConfig {
     pub(crate) listen: RawListen,
-    // Every table below `pool` is a pool; today there is one.
+    // Every table below `pool` is a pool.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 1, "propertyNames" = { "pattern": "^[-_0-9A-Za-z]+$" }))]
+    #[schemars(extend("minProperties" = 1, "propertyNames" = { "pattern": "^[-_0-9A-Za-z]+$" }))]
     pub(crate) pool: BTreeMap<String, RawPool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RawProxy")]
     pub(crate) proxy: Option<RawProxy>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) route: Vec<RawRoute>,
+    pub(crate) access: RawAccess,
     pub(crate) timers: RawTimers,
     pub(crate) token: RawToken,
     pub(crate) admin: RawAdmin,
@@ -79,10 +97,14 @@ pub(crate) struct RawListener {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Advertised>", extend("x-default" = "the local address"))]
     pub(crate) advertise: Option<Setting<Advertised>>,
+    /// Networks that may begin anything here, instead of those of `[access]`; with `deny`, of which the same holds.
+    pub(crate) allow: Vec<Setting<NetworkText>>,
+    /// Networks that may not.
+    pub(crate) deny: Vec<Setting<NetworkText>>,
 }
 
 /// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and is the
-/// label `pool` of the members' metrics. A file has exactly one pool, or a `[proxy]` instead.
+/// label `pool` of the members' metrics. One pool gets all requests; of several, each `[[route]]` says which.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["members"]))]
@@ -97,12 +119,21 @@ pub(crate) struct RawPool {
     #[schemars(extend("minItems" = 1))]
     pub(crate) members: Vec<Entry<MemberAddress, RawMember>>,
     /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is not
-    /// named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
+    /// named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own. The same in all
+    /// pools with policy `tlwl`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
+    #[schemars(extend("x-default" = usual_weights()))]
     pub(crate) weights: BTreeMap<String, Setting<Ratio>>,
+    /// How requests are forwarded: `"stateless"`, where the two parties repeat what is lost; or `"transaction"`, where this
+    /// process answers 100, repeats, and tries another member when one fails, within the limits of `[proxy]`.
+    pub(crate) forward: Setting<Choice<Forward>>,
+    /// Where requests within dialogs go: to the `"member"` that the dialog began with, or, with a transaction, where their
+    /// `"route"` leads, for servers that may take themselves out of the way. With `"route"` members are next hops: what they
+    /// send is treated as anybody's, and `policy = "hash"` without `max_calls` remembers nothing of calls.
+    pub(crate) dialogs: Setting<Choice<Dialogs>>,
     /// What happens to a request inside a dialog that has neither a valid token nor a session: `"481"` answers
-    /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, `"drop"` does not answer.
+    /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, `"drop"` does not answer. The same in
+    /// all pools.
     pub(crate) orphans: Setting<Choice<Orphans>>,
     /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
     pub(crate) slow_start: Setting<Time<0, DAY>>,
@@ -119,7 +150,8 @@ pub(crate) struct RawPool {
     pub(crate) max_calls: Setting<Count<0, { u32::MAX }>>,
     /// Most sessions, over all threads. A call takes some 120 bytes, and 100 more while it is not
     /// answered. Beyond it the oldest sessions go that have ended and are kept for late messages, then the oldest that
-    /// nobody has answered. A call that rings or was answered stays; where there is nothing else, new ones get 503.
+    /// nobody has answered. A call that rings or was answered stays; where there is nothing else, new ones get 503. The same
+    /// in all pools, which have one table.
     pub(crate) max_sessions: Setting<Count<1000, { u32::MAX }>>,
     pub(crate) probe: RawProbe,
     pub(crate) outlier: RawOutlier,
@@ -127,16 +159,19 @@ pub(crate) struct RawPool {
 
 impl Default for RawPool {
     fn default() -> Self {
+        let HealthSettings { slow_start, max_rest, forget_after, .. } = HealthSettings::default();
         Self {
-            policy: "tlwl".into(),
+            policy: Setting::of(PolicyName::default()),
             members: Vec::new(),
             weights: BTreeMap::new(),
-            orphans: "481".into(),
-            slow_start: "30s".into(),
-            max_rest: "1m".into(),
-            forget_after: "5m".into(),
+            forward: Setting::of(Forward::default()),
+            dialogs: Setting::of(Dialogs::default()),
+            orphans: Setting::of(Orphans::default()),
+            slow_start: Setting::of(slow_start),
+            max_rest: Setting::of(max_rest),
+            forget_after: Setting::of(forget_after),
             max_calls: 0.into(),
-            max_sessions: 1_000_000.into(),
+            max_sessions: Setting::of(balance::SessionSettings::MAX_SESSIONS as u32),
             probe: RawProbe::default(),
             outlier: RawOutlier::default(),
         }
@@ -166,17 +201,18 @@ impl Default for RawMember {
     }
 }
 
-/// A transaction-stateful, record-routing proxy, instead of a pool: it answers 100 at once, repeats lost messages, cancels
-/// what rings too long, and tries another next hop when one fails.
+/// A transaction-stateful, record-routing proxy: it answers 100 at once, repeats lost messages, cancels what rings too
+/// long, and tries another next hop when one fails. Without `[[route]]` it stands in place of a pool. With routes, its next
+/// hops are the pool `proxy`, and its other keys hold for all that is forwarded with transactions.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["next"]))]
 pub(crate) struct RawProxy {
-    /// Where requests go that do not belong to a dialog of this proxy, one to 64; the port is 5060 where none is given. A
-    /// call's Call-ID decides where its requests go first; the others follow, in this order, when one answers 503, is
-    /// unreachable, or lets an INVITE run out of time. One that failed is the last to be asked for 64 * 500 ms.
+    /// Where requests go that do not belong to a dialog of this proxy, one to 64, or none where there are routes; the port is
+    /// 5060 where none is given. A call's Call-ID decides where its requests go first; others follow when one answers 503, is
+    /// unreachable, or lets an INVITE run out of time. One that is unreachable is the last to be asked for 64 * 500 ms, one that
+    /// answered 503 for as long as its Retry-After says, or 2 s.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("minItems" = 1, "maxItems" = 64))]
+    #[schemars(extend("maxItems" = 64, "x-default" = "none, with routes"))]
     pub(crate) next: Vec<Setting<HopAddress>>,
     /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes.
     pub(crate) timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>>,
@@ -193,11 +229,12 @@ pub(crate) struct RawProxy {
 
 impl Default for RawProxy {
     fn default() -> Self {
+        let ProxySettings { timers, limits } = ProxySettings::default();
         Self {
             next: Vec::new(),
-            timer_c: "181s".into(),
-            max_transactions: 1_000_000.into(),
-            max_memory: "256MiB".into(),
+            timer_c: Setting::of(timers.c),
+            max_transactions: Setting::of(limits.transactions as u32),
+            max_memory: Setting::of(limits.memory),
         }
     }
 }
@@ -224,12 +261,14 @@ pub(crate) struct RawProbe {
 
 impl Default for RawProbe {
     fn default() -> Self {
+        let HealthSettings { regular, fall, rise, .. } = HealthSettings::default();
+        let ProbeSettings { interval, timeout, .. } = ProbeSettings::default();
         Self {
-            enabled: true.into(),
-            interval: "2s".into(),
-            timeout: "1500ms".into(),
-            fall: 2.into(),
-            rise: 1.into(),
+            enabled: Setting::of(regular),
+            interval: Setting::of(interval),
+            timeout: Setting::of(timeout),
+            fall: Setting::of(fall),
+            rise: Setting::of(rise),
         }
     }
 }
@@ -255,12 +294,14 @@ pub(crate) struct RawOutlier {
 
 impl Default for RawOutlier {
     fn default() -> Self {
+        let OutlierSettings { enabled, interval, min_answers, ejection, max_ejection } =
+            OutlierSettings::default();
         Self {
-            enabled: true.into(),
-            interval: "5s".into(),
-            min_answers: 20.into(),
-            ejection: "10s".into(),
-            max_ejection: "5m".into(),
+            enabled: Setting::of(enabled),
+            interval: Setting::of(interval),
+            min_answers: Setting::of(min_answers),
+            ejection: Setting::of(ejection),
+            max_ejection: Setting::of(max_ejection),
         }
     }
 }
@@ -285,7 +326,13 @@ pub(crate) struct RawTimers {
 
 impl Default for RawTimers {
     fn default() -> Self {
-        Self { t1: "500ms".into(), invite: "181s".into(), call: "4h".into(), linger: None }
+        let sessions = balance::SessionSettings::default();
+        Self {
+            t1: Setting::of(transaction::Timers::default().t1),
+            invite: Setting::of(sessions.invite_timeout),
+            call: Setting::of(sessions.call_lifetime),
+            linger: None,
+        }
     }
 }
 
@@ -386,5 +433,12 @@ pub(crate) struct RawDns {
 impl Default for RawDns {
     fn default() -> Self {
         Self { refresh: "30s".into(), servers: Vec::new() }
+    }
+}
+
+impl FileKind for RawConfig {
+    fn schema() -> &'static Value {
+        static SCHEMA: OnceLock<Value> = OnceLock::new();
+        SCHEMA.get_or_init(document::schema::<Self>)
     }
 }

@@ -60,6 +60,11 @@ fn section(text: &mut String, path: &str, table: &Value) {
     if let Some(any) = table.get("additionalProperties").filter(|any| is_table(any)) {
         return section(text, &format!("{path}.<name>"), any);
     }
+    // What is inside of an array's tables is named without the brackets of their headers.
+    let inside =
+        path.strip_prefix('[').and_then(|path| path.split_once(']')).filter(|(_, key)| !key.is_empty());
+    let inside = inside.map(|(table, key)| format!("{table}{key}"));
+    let path = inside.as_deref().unwrap_or(path);
     let heading = match path.strip_suffix("[]") {
         Some(array) => format!("Items of `{array}`"),
         None => format!("`[{path}]`"),
@@ -84,7 +89,8 @@ fn section(text: &mut String, path: &str, table: &Value) {
 
 /// The tables that may be items of an array.
 fn tables(array: &Value) -> impl Iterator<Item = &Value> {
-    array.get("items").map(shapes).unwrap_or_default().into_iter().filter(|item| is_table(item))
+    let items = shapes(array).into_iter().filter_map(|shape| shape.get("items"));
+    items.flat_map(shapes).filter(|item| is_table(item))
 }
 
 fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {

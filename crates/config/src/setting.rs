@@ -13,7 +13,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Written};
 
 /// A TOML value that is neither array nor table.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +69,13 @@ impl<K> Setting<K> {
     }
 }
 
+impl<K: Written> Setting<K> {
+    /// A default that something else than this file owns.
+    pub(crate) fn of(value: K::Value) -> Self {
+        K::written(value).into()
+    }
+}
+
 /// A default value.
 impl<K, L: Into<Leaf>> From<L> for Setting<K> {
     fn from(leaf: L) -> Self {
@@ -90,6 +97,15 @@ pub(crate) enum Entry<K, T> {
 pub(crate) enum Several<K, I = K> {
     One(Setting<K>),
     Many(Vec<Setting<I>>),
+}
+
+/// One value, an array of values, or a table that says more.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged, bound(serialize = "T: Serialize, I: Serialize"))]
+pub(crate) enum Listed<K, T, I = Setting<K>> {
+    One(Setting<K>),
+    Many(Vec<I>),
+    Table(T),
 }
 
 impl<'de, K> Deserialize<'de> for Setting<K> {
@@ -213,6 +229,18 @@ impl<'de, K, I> Deserialize<'de> for Several<K, I> {
     }
 }
 
+impl<'de, K, T: Deserialize<'de>, I: Deserialize<'de>> Deserialize<'de> for Listed<K, T, I> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = toml::Spanned::<Item<T, Vec<I>>>::deserialize(deserializer)?;
+        let span = spanned.span();
+        Ok(match spanned.into_inner() {
+            Item::Plain(leaf) => Self::One(Setting::new(leaf, span)),
+            Item::Array(items) => Self::Many(items),
+            Item::Table(table) => Self::Table(table),
+        })
+    }
+}
+
 /// Only defaults are ever written: into the schema.
 impl<K> Serialize for Setting<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -251,6 +279,22 @@ impl<K: Kind, T: JsonSchema> JsonSchema for Entry<K, T> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         schemars::json_schema!({ "anyOf": [K::schema(), generator.subschema_for::<T>()] })
+    }
+}
+
+impl<K: Kind, T: JsonSchema, I: JsonSchema> JsonSchema for Listed<K, T, I> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Listed".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let items = generator.subschema_for::<I>();
+        let array = schemars::json_schema!({ "type": "array", "minItems": 1, "items": items });
+        schemars::json_schema!({ "anyOf": [K::schema(), array, generator.subschema_for::<T>()] })
     }
 }
 

@@ -3,12 +3,12 @@
 //! Every value here is legal: ranges, families, duplicates and references between keys have been checked by
 //! [`crate::parse`], so that readers need no second look.
 
-use crate::kind::{Kind, MemberAddress};
-use crate::setting::Leaf;
-use std::collections::BTreeMap;
+use balance::{HealthSettings, PolicyKind};
+use control::{Address, MemberSettings, ProbeSettings};
+use node::{Orphans, ProxySettings};
+use route::{Access, Dialogs, Forward, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Port of SIP over UDP where an address names none (RFC 3261 §19.1.2).
@@ -19,10 +19,19 @@ pub const SIP_PORT: u16 = 5060;
 pub struct Config {
     /// Sockets and the names of this balancer.
     pub listen: Listen,
-    /// What the process is.
-    pub role: Role,
-    /// How long leases and sessions live.
-    pub timers: Timers,
+    /// All pools, by the index that routes name them by: those of the file in its order, then that of `[proxy]`, then those
+    /// of the next hops of routes.
+    pub pools: Vec<PoolConfig>,
+    /// `[proxy]`, where it has next hops.
+    pub proxy: Option<ProxyConfig>,
+    /// Timers and limits of all that is forwarded with transactions.
+    pub transactions: ProxySettings,
+    /// `[[route]]`s in order; without any, all requests go to the one pool or to the proxy.
+    pub routes: Vec<Rule>,
+    /// Who may begin anything at each listener of [`Listen::udp`], by its index there.
+    pub access: Vec<Access>,
+    /// Limits of what each source may begin, over all threads.
+    pub rates: RateSettings,
     /// Keys of the tokens in Record-Route and Via.
     pub token: Token,
     /// The admin HTTP listener.
@@ -35,49 +44,46 @@ pub struct Config {
     pub dns: Dns,
 }
 
-/// What a process is: a file has either table.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Role {
-    /// `[pool.<name>]`: a balancer in front of servers.
-    Pool(Pool),
-    /// `[proxy]`: a transaction-stateful proxy.
-    Proxy(Proxy),
-}
-
 impl Config {
-    /// The pool, if this is a balancer.
-    pub fn pool(&self) -> Option<&Pool> {
-        match &self.role {
-            Role::Pool(pool) => Some(pool),
-            Role::Proxy(_) => None,
-        }
+    /// The pool, if this is a balancer; the first one, if there are several.
+    pub fn pool(&self) -> Option<&PoolConfig> {
+        self.pools.iter().find(|pool| pool.origin == PoolOrigin::Table)
+    }
+
+    /// The pools that are `[pool.<name>]`s, in the order of the file: routes name them by their places.
+    pub fn table_pools(&self) -> impl Iterator<Item = &PoolConfig> {
+        self.pools.iter().filter(|pool| pool.origin == PoolOrigin::Table)
     }
 
     /// The proxy's table, if this is one.
-    pub fn proxy(&self) -> Option<&Proxy> {
-        match &self.role {
-            Role::Pool(_) => None,
-            Role::Proxy(proxy) => Some(proxy),
-        }
+    pub fn proxy(&self) -> Option<&ProxyConfig> {
+        self.proxy.as_ref()
     }
 
-    /// The members of the pool; a proxy has none.
-    pub fn members(&self) -> &[Member] {
+    /// The members of [`pool`](Self::pool); a proxy has none.
+    pub fn members(&self) -> &[MemberSettings] {
         self.pool().map_or(&[], |pool| &pool.members)
     }
 
     /// In a few words, for people.
     pub fn summary(&self) -> String {
-        match &self.role {
-            Role::Pool(pool) => format!("{}, policy {}", members(&pool.members), pool.policy),
-            Role::Proxy(proxy) if proxy.next.len() == 1 => format!("proxy, next hop {}", proxy.next[0]),
-            Role::Proxy(proxy) => format!("proxy, {} next hops", proxy.next.len()),
+        let counted =
+            |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        match (&self.proxy, self.pool()) {
+            _ if !self.routes.is_empty() => {
+                let pools = self.pools.iter().filter(|pool| pool.origin != PoolOrigin::Route).count();
+                format!("{}, {}", counted(self.routes.len(), "route"), counted(pools, "pool"))
+            }
+            (Some(proxy), _) if proxy.next.len() == 1 => format!("proxy, next hop {}", proxy.next[0]),
+            (Some(proxy), _) => format!("proxy, {} next hops", proxy.next.len()),
+            (None, Some(pool)) => format!("{}, policy {}", members(&pool.members), pool.policy),
+            (None, None) => "nothing".to_owned(),
         }
     }
 }
 
 /// How many members are in the file: a name may stand for several, or for none.
-fn members(members: &[Member]) -> String {
+fn members(members: &[MemberSettings]) -> String {
     let names = members.iter().filter(|member| !matches!(member.address, Address::Socket(_))).count();
     let counted = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),
@@ -94,15 +100,11 @@ fn members(members: &[Member]) -> String {
 
 /// `[proxy]`
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proxy {
+pub struct ProxyConfig {
     /// Where requests go; at least one, no two alike.
     pub next: Vec<SocketAddr>,
-    /// Timer C; more than three minutes.
-    pub timer_c: Duration,
-    /// Most transactions at a time.
-    pub max_transactions: usize,
-    /// Most bytes of memory for them and their messages.
-    pub max_memory: usize,
+    /// Timers, and limits over all threads.
+    pub settings: ProxySettings,
 }
 
 /// `[listen]`
@@ -127,175 +129,40 @@ pub struct UdpListener {
     pub advertise: Option<SocketAddr>,
 }
 
-/// `[pool.<name>]`
+/// What made a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolOrigin {
+    /// `[pool.<name>]`.
+    Table,
+    /// `next` of `[proxy]`.
+    Proxy,
+    /// `next` of a `[[route]]`.
+    Route,
+}
+
+/// `[pool.<name>]`, or next hops as a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pool {
-    /// The `<name>` of the table.
+pub struct PoolConfig {
+    /// The `<name>` of the table; `proxy`; or `route.` and the name of the route.
     pub name: String,
+    /// What made it.
+    pub origin: PoolOrigin,
+    /// How requests are forwarded.
+    pub forward: Forward,
+    /// Where requests within dialogs go.
+    pub dialogs: Dialogs,
     /// Who gets the next call.
-    pub policy: Policy,
+    pub policy: PolicyKind,
     /// At least one; no two alike; in the order of the file.
-    pub members: Vec<Member>,
+    pub members: Vec<MemberSettings>,
     /// What happens to in-dialog requests out of nowhere.
     pub orphans: Orphans,
-    /// Time in which a server that came back ramps up from 10 % of its capacity; zero = off.
-    pub slow_start: Duration,
-    /// Longest rest after a 503.
-    pub max_rest: Duration,
-    /// The calls of a member that has been silent for so long are lost.
-    pub forget_after: Duration,
-    /// Most sessions.
-    pub max_sessions: usize,
+    /// When members count as dead and as back, and who is ejected.
+    pub health: HealthSettings,
     /// OPTIONS probes.
-    pub probe: Probe,
-    /// Ejection of members that fail what the others do not.
-    pub outlier: Outlier,
-}
-
-/// Work per method; methods that it does not name weigh 1.0. Names are upper-case SIP methods.
-pub type Weights = BTreeMap<String, f64>;
-
-/// The assignment policy with its settings.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Policy {
-    /// One after the other.
-    RoundRobin,
-    /// By Call-ID, with least disruption when a member leaves.
-    Hash,
-    /// By FNV hash of the Call-ID, modulo the number of members.
-    FnvHash,
-    /// Call-join-shortest-queue.
-    Cjsq,
-    /// Transaction-join-shortest-queue.
-    Tjsq,
-    /// Transaction-least-work-left.
-    Tlwl {
-        /// Always holds INVITE and BYE.
-        weights: Weights,
-    },
-    /// Response-time weighted moving average.
-    Rwma,
-}
-
-impl Policy {
-    /// The name as the file has it; `tlwl` for every set of weights.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::RoundRobin => "round-robin",
-            Self::Hash => "hash",
-            Self::FnvHash => "fnv-hash",
-            Self::Cjsq => "cjsq",
-            Self::Tjsq => "tjsq",
-            Self::Tlwl { .. } => "tlwl",
-            Self::Rwma => "rwma",
-        }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// One server, or one name that stands for several.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Member {
-    /// Where it is.
-    pub address: Address,
-    /// Relative capacity, 0.001 to 1,000,000; 1.0 unless set.
-    pub capacity: f64,
-    /// Most calls at a time; 0 = no limit.
-    pub max_calls: u32,
-}
-
-/// Where a member is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Address {
-    /// An address, the port filled in.
-    Socket(SocketAddr),
-    /// A name with A and AAAA records.
-    Host {
-        /// Lower-case, without a final dot.
-        name: String,
-        /// Port, where the file gives one; otherwise [`SIP_PORT`].
-        port: Option<u16>,
-    },
-    /// A name with SRV records (RFC 2782), lower-case: `_sip._udp.example.com`.
-    Srv(String),
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    /// From any form that a file may have it in; the error says what is expected.
-    fn from_str(text: &str) -> Result<Self, String> {
-        MemberAddress::read(&Leaf::Text(text.to_owned())).map_err(|refusal| refusal.expected)
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Socket(socket) => write!(f, "{socket}"),
-            Self::Host { name, port: Some(port) } => write!(f, "{name}:{port}"),
-            Self::Host { name, port: None } | Self::Srv(name) => f.write_str(name),
-        }
-    }
-}
-
-/// In-dialog requests that carry no token and belong to no session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Orphans {
-    /// Answered with 481 (Call/Transaction Does Not Exist).
-    Reject481,
-    /// Given to the policy as if they opened a call.
-    Balance,
-    /// Not answered.
-    Drop,
-}
-
-/// `[pool.<name>.probe]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
-    /// Whether OPTIONS probes are sent.
-    pub enabled: bool,
-    /// Time between two probes of a server.
-    pub interval: Duration,
-    /// Longest wait for an answer; at most `interval`.
-    pub timeout: Duration,
-    /// Probes in a row without a good answer that mark a server dead; at least 1.
-    pub fall: u32,
-    /// Good answers in a row that bring it back; at least 1.
-    pub rise: u32,
-}
-
-/// `[pool.<name>.outlier]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outlier {
-    /// Whether outliers are ejected.
-    pub enabled: bool,
-    /// Time over which shares of failures are counted.
-    pub interval: Duration,
-    /// Fewest final answers from which a share is judged.
-    pub min_answers: u32,
-    /// Length of the first ejection.
-    pub ejection: Duration,
-    /// Longest ejection.
-    pub max_ejection: Duration,
-}
-
-/// `[timers]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timers {
-    /// Round-trip time estimate of RFC 3261 §17.1.1.1.
-    pub t1: Duration,
-    /// Lease of an INVITE that has a provisional answer; more than 64 * `t1`.
-    pub invite: Duration,
-    /// Lease of a call in which no message passes.
-    pub call: Duration,
-    /// How long an ended session is remembered; at least 64 * `t1`.
-    pub linger: Duration,
+    pub probes: ProbeSettings,
+    /// Weights, times and limit of sessions, over all threads.
+    pub sessions: balance::SessionSettings,
 }
 
 /// `[token]`

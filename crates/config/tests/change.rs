@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sarabande_config::scenario::{Local, Scenario, Value, parse, parse_with};
+use sarabande_config::scenario::{Scenario, ScenarioLocal, Value, parse, parse_with};
 
 const TEXT: &str = r#"[run]
 duration = "2m"
@@ -153,7 +153,11 @@ fn every_example_takes_a_load() {
 
 #[test]
 fn a_law_of_any_name_is_swept_like_a_number() {
-    for (name, law) in [("none", Local::None), ("delay", Local::Delay), ("bang-bang", Local::BangBang)] {
+    for (name, law) in [
+        ("none", ScenarioLocal::None),
+        ("delay", ScenarioLocal::Delay),
+        ("bang-bang", ScenarioLocal::BangBang),
+    ] {
         let scenario = with("host.core.overload.local", name).expect("a right scenario");
         assert_eq!(scenario.groups[1].overload.local, law);
     }

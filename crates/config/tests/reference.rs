@@ -56,3 +56,43 @@ fn the_example_of_the_reference_is_a_complete_file() {
     let config = sarabande_config::parse(example, "reference.toml").unwrap();
     assert_eq!(config.members().len(), 3);
 }
+
+/// What stands before a piece of the page about routes to make a file of it.
+const AROUND: &str = "[listen]\nudp = [\"0.0.0.0:5060\", \"10.0.0.1:5070\"]\n\
+    [pool]\n\
+    core = { members = [\"10.0.0.1\"] }\n\
+    spare = { members = [\"10.0.0.2\"] }\n\
+    cheap = { members = [\"10.0.0.3\"], forward = \"transaction\" }\n\
+    usual = { members = [\"10.0.0.4\"], forward = \"transaction\" }\n\
+    expensive = { members = [\"10.0.0.5\"], forward = \"transaction\" }\n";
+
+#[test]
+fn the_page_about_routes_says_what_is_right() {
+    let page = std::fs::read_to_string(docs("routes.md")).expect("a page of the repository");
+    let blocks = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let blocks = blocks.map(|block| match block {
+        _ if block.starts_with("[access") => format!("[[route]]\npool = \"core\"\n{block}"),
+        _ if block.starts_with("[route.") => format!("[[route]]\npool = [\"cheap\", \"usual\"]\n{block}"),
+        _ if block.starts_with('[') => block.to_owned(),
+        _ => format!("[[route]]\n{block}"),
+    });
+    // And what stands in a line or a table as a key with its value.
+    let pieces =
+        page.split('`').skip(1).step_by(2).filter(|piece| piece.contains(" = ") && !piece.contains('\n'));
+    let pieces = pieces.filter(|piece| !piece.contains("..."));
+    let is_target = |piece: &str| {
+        ["pool =", "next =", "request_uri =", "answer ="].iter().any(|key| piece.starts_with(key))
+    };
+    let pieces = pieces.filter(|piece| !piece.starts_with("forward =")).map(|piece| {
+        let target = if is_target(piece) { "" } else { "\npool = \"core\"" };
+        let target = if piece.starts_with("request_uri") { "\nfrom = \"members\"" } else { target };
+        format!("[[route]]\n{piece}{target}\n")
+    });
+    let mut count = 0;
+    for text in blocks.chain(pieces) {
+        let file = format!("{AROUND}{text}");
+        sarabande_config::parse(&file, "routes.md").unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+        count += 1;
+    }
+    assert!(count > 30, "{count} pieces");
+}

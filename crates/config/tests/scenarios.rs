@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use proxy::ProxyTimers;
 use sarabande_config::scenario::{
-    Costs, Group, Overload, Run, Service, Stream, Timers, is_configuration, is_scenario, load, parse, schema,
+    Costs, Group, Overload, RunSettings, Service, Stream, is_configuration, is_scenario, load, parse, schema,
 };
 
 mod keys;
@@ -23,9 +24,9 @@ fn files(directory: &str) -> Vec<PathBuf> {
 fn six_lines_are_enough_and_the_rest_is_as_figures_have_it() {
     let scenario = load(Path::new("tests/scenarios/right/minimal.toml")).expect("a right file");
     assert_eq!(scenario.title, "minimal");
-    assert_eq!(scenario.run, Run::default());
+    assert_eq!(scenario.run, RunSettings::default());
     assert_eq!(scenario.costs, Costs::default());
-    assert_eq!(scenario.timers, Timers::default());
+    assert_eq!(scenario.timers, ProxyTimers::default());
     assert_eq!(scenario.groups, [Group::proxies("proxy", 1, 160.0)]);
     assert_eq!(scenario.groups[0].overload, Overload::default());
     assert_eq!(scenario.streams, [Stream::of_paper("main", vec![0], 100.0)]);

@@ -1,3 +1,5 @@
+//! The alarms of an agent's calls, in exact order.
+
 use base::Instant;
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

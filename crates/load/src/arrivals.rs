@@ -5,7 +5,7 @@ use rand_distr::{Distribution, Exp1, StandardUniform};
 
 /// How the gaps between calls are spread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Process {
+pub enum ArrivalProcess {
     /// Exponential gaps: many independent callers.
     Poisson,
     /// Equal gaps (at a steady rate), with a random phase so that several agents do not start in step.
@@ -14,7 +14,7 @@ pub enum Process {
 
 /// From when on calls start at which rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Step {
+pub struct RateStep {
     /// Time since the start of the plan; that of a step is after that of the one before.
     pub at: Duration,
     /// Calls a second; nothing starts at zero.
@@ -27,9 +27,9 @@ pub struct Step {
 #[derive(Clone, PartialEq, Debug)]
 pub struct ArrivalPlan {
     /// How the gaps are spread.
-    pub process: Process,
+    pub process: ArrivalProcess,
     /// The rate; zero before the first step.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RateStep>,
     /// At most so many calls; `None`: no limit.
     pub calls_max: Option<u64>,
     /// Calls start during this time only; `None`: no limit.
@@ -38,8 +38,8 @@ pub struct ArrivalPlan {
 
 impl ArrivalPlan {
     /// Calls at this rate for ever.
-    pub fn steady(process: Process, rate: f64) -> Self {
-        let steps = vec![Step { at: Duration::ZERO, rate, ramp: false }];
+    pub fn steady(process: ArrivalProcess, rate: f64) -> Self {
+        let steps = vec![RateStep { at: Duration::ZERO, rate, ramp: false }];
         Self { process, steps, calls_max: None, duration: None }
     }
 }
@@ -64,8 +64,8 @@ impl Arrivals {
         let phase: f64 = StandardUniform.sample(&mut rng);
         let mut arrivals = Self { plan, start, rng, step: 0, at: 0.0, taken: 0, next: None };
         let mass = match arrivals.plan.process {
-            Process::Poisson => arrivals.gap(),
-            Process::Constant => phase,
+            ArrivalProcess::Poisson => arrivals.gap(),
+            ArrivalProcess::Constant => phase,
         };
         arrivals.next = arrivals.instant(mass);
         arrivals
@@ -91,8 +91,8 @@ impl Arrivals {
     /// How many calls are expected from one start to the next: a process of rate 1, which the plan's rate stretches.
     fn gap(&mut self) -> f64 {
         match self.plan.process {
-            Process::Poisson => Exp1.sample(&mut self.rng),
-            Process::Constant => 1.0,
+            ArrivalProcess::Poisson => Exp1.sample(&mut self.rng),
+            ArrivalProcess::Constant => 1.0,
         }
     }
 
@@ -158,12 +158,12 @@ fn solve(rate: f64, slope: f64, mass: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn plan(process: Process) -> ArrivalPlan {
+    fn plan(process: ArrivalProcess) -> ArrivalPlan {
         ArrivalPlan::steady(process, 100.0)
     }
 
-    fn step(at: u64, rate: f64, ramp: bool) -> Step {
-        Step { at: Duration::from_secs(at), rate, ramp }
+    fn step(at: u64, rate: f64, ramp: bool) -> RateStep {
+        RateStep { at: Duration::from_secs(at), rate, ramp }
     }
 
     fn times(plan: ArrivalPlan, seed: u64) -> Vec<f64> {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
-        let at = times(ArrivalPlan { calls_max: Some(100_000), ..plan(Process::Poisson) }, 1);
+        let at = times(ArrivalPlan { calls_max: Some(100_000), ..plan(ArrivalProcess::Poisson) }, 1);
         let gaps: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn constant_gaps_do_not_drift() {
-        let at = times(ArrivalPlan { calls_max: Some(100_000), ..plan(Process::Constant) }, 2);
+        let at = times(ArrivalPlan { calls_max: Some(100_000), ..plan(ArrivalProcess::Constant) }, 2);
         assert!((at[99_999] - at[0] - 999.99).abs() < 1e-6);
         assert!(at[0] < 0.01, "the phase is within the first gap");
     }
@@ -192,7 +192,7 @@ mod tests {
     fn a_ramp_climbs_linearly_and_a_duration_ends_the_run() {
         let steps = vec![step(0, 0.0, true), step(10, 100.0, false)];
         let duration = Some(Duration::from_secs(20));
-        let at = times(ArrivalPlan { steps, duration, ..plan(Process::Constant) }, 3);
+        let at = times(ArrivalPlan { steps, duration, ..plan(ArrivalProcess::Constant) }, 3);
         let until = |seconds: f64| at.iter().filter(|&&time| time < seconds).count();
         // The integral of 10 t is 5 t^2: 125 calls after 5 s, 500 after 10 s, then 100 a second.
         assert!(until(5.0).abs_diff(125) <= 1 && until(10.0).abs_diff(500) <= 1);
@@ -202,10 +202,11 @@ mod tests {
     #[test]
     fn a_ramp_to_zero_ends() {
         let steps = vec![step(0, 100.0, true), step(10, 0.0, false)];
-        let at = times(ArrivalPlan { steps, ..plan(Process::Constant) }, 4);
+        let at = times(ArrivalPlan { steps, ..plan(ArrivalProcess::Constant) }, 4);
         assert!(at.len().abs_diff(500) <= 1 && at.iter().all(|&time| time <= 10.0));
         assert!(
-            times(ArrivalPlan { steps: vec![step(0, 0.0, false)], ..plan(Process::Poisson) }, 1).is_empty()
+            times(ArrivalPlan { steps: vec![step(0, 0.0, false)], ..plan(ArrivalProcess::Poisson) }, 1)
+                .is_empty()
         );
     }
 
@@ -213,7 +214,7 @@ mod tests {
     fn as_many_calls_start_as_the_steps_add_up_to() {
         let steps =
             [step(0, 10.0, false), step(100, 0.0, false), step(200, 0.0, true), step(300, 40.0, false)];
-        for (process, slack) in [(Process::Constant, 0.0), (Process::Poisson, 4.0)] {
+        for (process, slack) in [(ArrivalProcess::Constant, 0.0), (ArrivalProcess::Poisson, 4.0)] {
             let duration = Some(Duration::from_secs(400));
             let at = times(ArrivalPlan { steps: steps.to_vec(), duration, ..plan(process) }, 1);
             for (from, to, expected) in

@@ -1,3 +1,5 @@
+//! A dialog, as an agent needs it to send requests within it (RFC 3261 §12).
+
 use std::net::{IpAddr, SocketAddr};
 use wire::{Host, Message, NameAddr, SipUri};
 

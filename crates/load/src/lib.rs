@@ -17,25 +17,25 @@ mod answerer;
 mod arrivals;
 mod caller;
 mod dialog;
-mod holding;
-pub mod party;
+mod random_time;
 mod results;
 mod service;
 mod timers;
+pub mod user_agent;
 
 pub use answerer::{Answerer, AnswererConfig};
-pub use arrivals::{ArrivalPlan, Arrivals, Process, Step};
+pub use arrivals::{ArrivalPlan, ArrivalProcess, Arrivals, RateStep};
 pub use caller::{Caller, CallerConfig};
-pub use holding::{Holding, HoldingError};
-pub use results::{AnswererResults, Results, Times};
-pub use service::ServiceModel;
+pub use random_time::{RandomTime, RandomTimeError};
+pub use results::{AnswererResults, CallResults, Times};
+pub use service::{INVITE_WORK, ServiceModel};
 pub use transaction::Timers;
 
 use std::net::SocketAddr;
 
 /// What an agent is told.
 #[derive(Clone, Copy, Debug)]
-pub enum Input<'a> {
+pub enum AgentInput<'a> {
     /// A datagram came in.
     Datagram {
         /// Its source.
@@ -49,13 +49,13 @@ pub enum Input<'a> {
 
 /// What an agent tells besides its results.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum AgentEvent {
     /// A caller's call is over.
     CallEnded {
         /// Its number, counted from zero in the order of scheduled starts.
         call: u64,
         /// How it ended.
-        outcome: Outcome,
+        outcome: CallOutcome,
     },
     /// A message of a call met another server than the call belongs to.
     WrongServer {
@@ -66,7 +66,7 @@ pub enum Event {
 
 /// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// Answered, held, and hung up by either side.
     Completed,
     /// Final response of this status, 300 or more, to the INVITE.

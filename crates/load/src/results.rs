@@ -79,7 +79,7 @@ impl Serialize for Times {
 /// Each started call ends in exactly one of `calls_completed`, `calls_refused`, `calls_abandoned`,
 /// `calls_answered_late`, `invite_timeouts`, `bye_timeouts` and `bye_refused`, or is still in `calls_in_progress`.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Results {
+pub struct CallResults {
     /// Calls whose INVITE was sent.
     pub calls_started: u64,
     /// Calls that are set up, talking or being ended.
@@ -121,7 +121,7 @@ pub struct Results {
     pub bye_response: Times,
 }
 
-impl Results {
+impl CallResults {
     /// Adds what another caller measured: counts and times add up, `start_lag_max_us` is the larger one.
     pub fn merge(&mut self, other: &Self) {
         self.calls_started += other.calls_started;
@@ -245,8 +245,8 @@ impl AnswererResults {
 mod tests {
     use super::*;
 
-    fn some(milliseconds: impl Iterator<Item = u64>) -> Results {
-        let mut results = Results { calls_started: 3, wrong_server: 1, ..Results::default() };
+    fn some(milliseconds: impl Iterator<Item = u64>) -> CallResults {
+        let mut results = CallResults { calls_started: 3, wrong_server: 1, ..CallResults::default() };
         results.calls_refused.insert(486, 2);
         milliseconds.for_each(|ms| results.invite_response.record(Duration::from_millis(ms)));
         results
@@ -267,7 +267,7 @@ mod tests {
         let mut times = Times::default();
         times.record(Duration::from_millis(7));
         let counts = BTreeMap::from([(486, 3)]);
-        let caller = Results {
+        let caller = CallResults {
             calls_started: 1,
             calls_in_progress: 2,
             calls_answered: 3,
@@ -288,7 +288,7 @@ mod tests {
             refusal_response: times.clone(),
             bye_response: times,
         };
-        let mut sum = Results::default();
+        let mut sum = CallResults::default();
         sum.merge(&caller);
         assert_eq!(serde_json::to_value(&sum).unwrap(), serde_json::to_value(&caller).unwrap());
         let answerer = AnswererResults {

@@ -8,8 +8,8 @@ use wire::Method;
 /// How long requests take to serve.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ServiceModel {
-    /// Time of one unit of work; zero answers at once. An INVITE is 1.75 units, every other request one
-    /// (the ratio that the TLWL paper measured); ACKs and retransmissions are free.
+    /// Time of one unit of work; zero answers at once. An INVITE is [`INVITE_WORK`] units, every other
+    /// request one; ACKs and retransmissions are free.
     pub service_per_work: Duration,
     /// Draw the service time from an exponential distribution around the work's time, rather than use it.
     pub exponential: bool,
@@ -26,8 +26,9 @@ impl Default for ServiceModel {
     }
 }
 
-/// Work of an INVITE in units of a BYE's.
-const INVITE_WORK: f64 = 1.75;
+/// Work of an INVITE in units of a BYE's (TLWL paper, section III A 3): what it really is at a server, whatever a policy takes
+/// it to be.
+pub const INVITE_WORK: f64 = 1.75;
 
 /// A single first-in first-out server; `T` is what is to be done once the work is.
 #[derive(Debug)]

@@ -4,7 +4,9 @@
 //! its own branches and tags say, and can write each of its messages anew.
 use base::Instant;
 use core::time::Duration;
-use transaction::{Event, Kind, Life, Machine, Pace, Step, Timer, Timers, TransportKind};
+use transaction::{
+    Life, Machine, MachineStep, Pace, Timer, Timers, TransactionEvent, TransactionKind, TransportKind,
+};
 
 /// What does not happen.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
@@ -26,7 +28,7 @@ pub(crate) struct Timed {
 
 impl Timed {
     /// That of a request which is sent now.
-    pub(crate) fn client(now: Instant, kind: Kind, timers: &Timers) -> Self {
+    pub(crate) fn client(now: Instant, kind: TransactionKind, timers: &Timers) -> Self {
         let step = Machine::client(kind, TRANSPORT);
         let mut timed = Self::idle(step.next);
         timed.follow(now, step, timers);
@@ -35,13 +37,15 @@ impl Timed {
 
     /// That of a request which came. No timer reminds of the 100 that is due in the end: an answerer sends it at once
     /// or never, as it is told to.
-    pub(crate) fn server(kind: Kind) -> Self {
+    pub(crate) fn server(kind: TransactionKind) -> Self {
         Self::idle(Machine::server(kind).next)
     }
 
     /// One that is over.
     pub(crate) fn over() -> Self {
-        Self::idle(Machine::ClientNonInvite(transaction::client::non_invite::State::Terminated))
+        Self::idle(Machine::ClientNonInvite(
+            transaction::client::non_invite::ClientNonInviteState::Terminated,
+        ))
     }
 
     fn idle(machine: Machine) -> Self {
@@ -59,26 +63,31 @@ impl Timed {
     }
 
     /// The timer that fires now, to be told to [`on`](Self::on). Giving up goes before sending again.
-    pub(crate) fn due(&mut self, now: Instant) -> Option<Event> {
+    pub(crate) fn due(&mut self, now: Instant) -> Option<TransactionEvent> {
         if now >= self.life_at {
             self.life_at = NEVER;
-            Some(Event::Timer(self.life))
+            Some(TransactionEvent::Timer(self.life))
         } else if now >= self.resend_at {
             self.resend_at = NEVER;
-            Some(Event::Timer(self.machine.pace_timer()))
+            Some(TransactionEvent::Timer(self.machine.pace_timer()))
         } else {
             None
         }
     }
 
     /// What an event leads to. The timers are seen to, what is to be sent and told is the owner's.
-    pub(crate) fn on(&mut self, now: Instant, event: Event, timers: &Timers) -> Step<Machine> {
+    pub(crate) fn on(
+        &mut self,
+        now: Instant,
+        event: TransactionEvent,
+        timers: &Timers,
+    ) -> MachineStep<Machine> {
         let step = self.machine.on(event, TRANSPORT);
         self.follow(now, step, timers);
         step
     }
 
-    fn follow(&mut self, now: Instant, step: Step<Machine>, timers: &Timers) {
+    fn follow(&mut self, now: Instant, step: MachineStep<Machine>, timers: &Timers) {
         self.machine = step.next;
         if self.is_over() {
             (self.life_at, self.resend_at) = (NEVER, NEVER);
@@ -104,10 +113,10 @@ impl Timed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transaction::{Class, Send, Tell};
+    use transaction::{Send, StatusClass, Tell};
 
     /// The seconds at which a request is sent again, and given up.
-    fn schedule(kind: Kind) -> Vec<f64> {
+    fn schedule(kind: TransactionKind) -> Vec<f64> {
         let timers = Timers::default();
         let mut request = Timed::client(Instant::ZERO, kind, &timers);
         let mut seconds = Vec::new();
@@ -125,21 +134,21 @@ mod tests {
     #[test]
     fn intervals_double_as_timers_a_and_e_do() {
         // RFC 3261 §17.1.1.2 and §17.1.2.2, with the default values.
-        assert_eq!(schedule(Kind::Invite), [0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 32.0]);
+        assert_eq!(schedule(TransactionKind::Invite), [0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 32.0]);
         let capped = [0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5, 31.5, 32.0];
-        assert_eq!(schedule(Kind::NonInvite), capped);
+        assert_eq!(schedule(TransactionKind::NonInvite), capped);
     }
 
     #[test]
     fn a_response_moves_the_timers() {
         let (timers, now) = (Timers::default(), Instant::from_millis(100));
-        let mut invite = Timed::client(Instant::ZERO, Kind::Invite, &timers);
-        invite.on(now, Event::Response(Class::Provisional), &timers);
+        let mut invite = Timed::client(Instant::ZERO, TransactionKind::Invite, &timers);
+        invite.on(now, TransactionEvent::Response(StatusClass::Provisional), &timers);
         assert_eq!((invite.deadline(), invite.due(now + timers.t1 * 100)), (NEVER, None));
-        invite.on(now, Event::Response(Class::Failure), &timers);
+        invite.on(now, TransactionEvent::Response(StatusClass::Failure), &timers);
         assert_eq!(invite.deadline(), now + timers.value(Timer::D));
-        let mut bye = Timed::client(Instant::ZERO, Kind::NonInvite, &timers);
-        bye.on(now, Event::Response(Class::Trying), &timers);
+        let mut bye = Timed::client(Instant::ZERO, TransactionKind::NonInvite, &timers);
+        bye.on(now, TransactionEvent::Response(StatusClass::Trying), &timers);
         let fires = bye.deadline();
         assert_eq!(fires, Instant::ZERO + timers.t1);
         let event = bye.due(fires).unwrap();

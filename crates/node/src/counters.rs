@@ -1,3 +1,5 @@
+//! What a shard counts: messages forwarded, answered and dropped, with the reasons.
+
 use balance::Why;
 use std::collections::BTreeMap;
 use wire::Discard;
@@ -28,13 +30,15 @@ pub enum Drop {
     TooLong,
     /// A request to be refused without CSeq, to which no answer could be matched, or so short that it is none.
     Unanswerable,
+    /// A rule, an access list or a limit has it that its sender hears nothing.
+    Silenced,
     /// It goes to a host name that is being asked for: its repetition will find the address.
     Unresolved,
 }
 
 impl Drop {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Unreadable(Discard::Empty),
         Self::Unreadable(Discard::KeepAlive),
         Self::Unreadable(Discard::NotSip),
@@ -50,6 +54,7 @@ impl Drop {
         Self::NoTarget,
         Self::TooLong,
         Self::Unanswerable,
+        Self::Silenced,
         Self::Unresolved,
     ];
 
@@ -66,6 +71,7 @@ impl Drop {
             Self::NoTarget => "no_target",
             Self::TooLong => "too_long",
             Self::Unanswerable => "unanswerable",
+            Self::Silenced => "silenced",
             Self::Unresolved => "unresolved",
         }
     }
@@ -73,7 +79,7 @@ impl Drop {
 
 /// What a shard did.
 #[derive(Clone, Debug, Default)]
-pub struct Counters {
+pub struct ShardCounters {
     /// Requests received that could be read.
     pub requests: u64,
     /// Responses received that could be read.
@@ -92,9 +98,13 @@ pub struct Counters {
     pub decisions: [u64; Why::ALL.len()],
 }
 
-impl Counters {
+impl ShardCounters {
     pub(crate) fn dropped(&mut self, drop: Drop) {
         *self.drops.entry(drop.reason()).or_default() += 1;
+    }
+
+    pub(crate) fn replied(&mut self, status: u16, reason: &'static str) {
+        *self.replies.entry((status, reason)).or_default() += 1;
     }
 
     /// Adds what another shard did.

@@ -1,8 +1,10 @@
+//! Where a request would go, worked out without sending it.
+
+use crate::assign::{choose, first_pool};
 use crate::reply::Halt;
-use crate::{Event, Orphans, Shard};
-use balance::{Decision, NodeId, Request, Verdict};
+use crate::{Drop, Orphans, Shard, ShardEvent};
+use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request};
 use base::{Flow, Instant, Outbox};
-use std::net::SocketAddr;
 
 /// Where a given request would go, and why.
 #[derive(Clone, Debug)]
@@ -15,14 +17,33 @@ pub struct Explanation {
     pub token: Option<NodeId>,
     /// Whether its call is in the session table.
     pub known: bool,
-    /// The policy in force.
+    /// The route that it goes by.
+    pub route: Option<RouteTaken>,
+    /// The way out, of what a member sends to others than a pool; the decision is then who sends it.
+    pub outside: Option<Flow>,
+    /// The pool that was asked last.
+    pub pool: PoolId,
+    /// Its policy.
     pub policy: &'static str,
-    /// Every member with its load, and why it would take no new call.
-    pub verdicts: Vec<Verdict>,
+    /// Every member of the pool with its load, and why it would take no new call.
+    pub verdicts: Vec<CandidateVerdict>,
+}
+
+/// The route of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouteTaken {
+    /// Its index.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// What it does to the request first, a line each.
+    pub actions: Vec<String>,
+    /// The Request-URI that comes of it, where that is another one.
+    pub uri: Option<String>,
 }
 
 impl Shard {
-    /// What would happen to this request if `from` sent it now. Changes nothing; a host name that it goes to may be asked
+    /// What would happen to this request if it came by this flow now. Changes nothing; a host name that it goes to may be asked
     /// for.
     ///
     /// # Errors
@@ -30,32 +51,45 @@ impl Shard {
     pub fn explain(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        flow: Flow,
         bytes: &[u8],
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<ShardEvent>,
     ) -> Result<Explanation, String> {
         let message = wire::scan(bytes).map_err(|discard| format!("dropped: {}", discard.reason()))?;
         if message.status().is_some() {
             return Err("this is a response; responses follow their Via".to_owned());
         }
-        let before = (self.ledger, self.counters.tokens_refused);
-        // Through which listener it came decides nothing but by which it would leave.
-        let facts = self.examine(now, Flow::udp(0, from), &message, out);
-        (self.ledger, self.counters.tokens_refused) = before;
+        self.edge.now = now;
+        let before = (self.edge.ledger, self.edge.counters.tokens_refused);
+        let facts = self.examine(flow, &message, out);
+        (self.edge.ledger, self.edge.counters.tokens_refused) = before;
         let facts = facts.and_then(|facts| facts.halted().map_or(Ok(facts), Err));
         let facts = facts.map_err(|halt| match halt {
-            Halt::Answered(own) => format!("refused: {} {}", own.status(), own.reason()),
-            Halt::Unresolved => {
+            Halt::Answered(own) => format!("refused: {} {}", own.status(), own.label()),
+            Halt::ByRule(rule) => self.edge.routes.refusal(rule),
+            Halt::Dropped(Drop::Silenced) => {
+                "dropped: a route or an access list lets it go unanswered".to_owned()
+            }
+            Halt::Dropped(Drop::Unresolved) => {
                 "dropped: the next hop is a host name that is being looked up; ask again".to_owned()
             }
+            Halt::Dropped(drop) => format!("dropped: {}", drop.reason()),
         })?;
         let request = &facts.request;
-        if self.settings.stopping.is_some() && self.is_new(request) {
+        if self.edge.settings.stopping.is_some() && self.is_new(request) {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
         }
-        let (decision, mut verdicts) = self.balancer.explain(now, request);
-        let mut decision = facts.decide(|| decision);
-        let orphans = self.settings.orphans;
+        let (mut verdicts, mut pool, mut decision) = (Vec::new(), request.pool, Decision::Orphan);
+        if !facts.is_astray {
+            let first = first_pool(&self.edge.routes, &facts, &self.balancer, now);
+            (decision, pool) = choose(&self.edge.routes, &facts, first, |request| {
+                let decision;
+                (decision, verdicts) = self.balancer.explain(now, request);
+                (decision, self.balancer.is_full(now, request))
+            });
+            decision = facts.without_search(decision);
+        }
+        let orphans = self.edge.settings.orphans;
         if (decision, orphans) == (Decision::Orphan, Orphans::Balance) {
             (decision, verdicts) = self.balancer.explain(now, &Request { in_dialog: false, ..*request });
         }
@@ -64,8 +98,23 @@ impl Shard {
             orphans,
             token: facts.token.map(|token| token.node),
             known: self.balancer.session_of(&facts.request).is_some(),
-            policy: self.balancer.policy_name(),
+            route: facts.rule.map(|index| self.route_taken(index, facts.route.uri(&message))),
+            outside: facts.outside.and_then(Result::ok),
+            pool,
+            policy: self.balancer.policy_name(pool),
             verdicts,
         })
+    }
+
+    fn route_taken(&self, index: usize, uri: &[u8]) -> RouteTaken {
+        let rule = self.edge.routes.rule(index);
+        let mut rewritten = Vec::new();
+        let is_other = rule.actions.uri(uri, &mut rewritten);
+        RouteTaken {
+            index,
+            name: rule.name.clone(),
+            actions: rule.actions.describe(),
+            uri: is_other.then(|| String::from_utf8_lossy(&rewritten).into_owned()),
+        }
     }
 }

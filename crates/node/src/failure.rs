@@ -17,12 +17,12 @@ pub struct Failure {
     /// Who sent the message.
     pub from: SocketAddr,
     /// What happened.
-    pub cause: Cause,
+    pub cause: FailureCause,
 }
 
 /// Why a request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cause {
+pub enum FailureCause {
     /// It got an answer of ours; the reason phrase names the rule.
     Refused {
         /// Status code.
@@ -39,7 +39,7 @@ pub enum Cause {
     },
 }
 
-impl Display for Cause {
+impl Display for FailureCause {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { status, reason } => write!(f, "answered here: {status} {reason}"),
@@ -49,7 +49,7 @@ impl Display for Cause {
     }
 }
 
-impl Cause {
+impl FailureCause {
     /// The failure that a response means: of an INVITE, and neither a challenge (401, 407) nor the end of a call that was
     /// cancelled (487).
     pub(crate) fn of_response(response: &Message<'_>) -> Option<Self> {
@@ -68,7 +68,7 @@ impl Cause {
 const LONGEST: usize = 128;
 
 impl Failure {
-    pub(crate) fn new(message: Option<&Message<'_>>, from: SocketAddr, cause: Cause) -> Self {
+    pub(crate) fn new(message: Option<&Message<'_>>, from: SocketAddr, cause: FailureCause) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]).into();
         let method = |message: &Message<'_>| text(message.cseq().method_name.of(message.bytes()));
         Self {

@@ -1,43 +1,40 @@
-//! One shard's pipeline: a datagram in, datagrams out. The only crate that knows all roles.
+//! One shard's pipeline: a datagram in, datagrams out. The only crate that knows all ways of forwarding.
 //!
 //! Pure: sockets, clock and threads are the caller's. A [`Shard`] owns the calls whose Call-ID hashes to it;
 //! [`Topology`] says which addresses are ours and where the nodes are; [`Tokens`] are the keyed marks by which
 //! messages find their way without a table.
 #![forbid(unsafe_code)]
 
+mod assign;
 mod counters;
+mod edge;
+mod examine;
 mod explain;
 mod failure;
-pub mod fuzz;
+mod forward;
 mod names;
-mod prober;
-mod proxy;
+mod pause;
 mod record;
-mod removed;
 mod reply;
-mod request;
-mod response;
-mod rest;
-mod role;
-mod rounds;
 mod route;
-mod search;
+mod routes;
+mod setup;
 mod shard;
 mod targets;
 mod token;
 mod topology;
 mod validate;
 
-pub use counters::{Counters, Drop};
-pub use explain::Explanation;
-pub use failure::{Cause, Failure};
-pub use names::{Name, Resolved};
-pub use prober::Prober;
-pub use proxy::{HopFailure, ProxyLimits, ProxyReport, ProxySettings, ProxyShard};
-pub use rest::Rest;
-pub use role::Role;
-pub use rounds::{Ask, Outcome, ProbeSettings, Reason, Rounds, Step};
-pub use shard::{Event, Input, Orphans, Settings, Shard};
+pub use counters::{Drop, ShardCounters};
+pub use explain::{Explanation, RouteTaken};
+pub use failure::{Failure, FailureCause};
+pub use forward::stateful::{ProxyLimits, ProxyReport, ProxySettings};
+pub use names::{HopName, Resolved};
+pub use pause::Pause;
+pub use routes::Routes;
+pub use setup::{PoolMode, PoolSetup, Setup};
+pub use shard::{Orphans, PipelineSettings, Shard, ShardEvent, ShardInput};
 pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
-pub use token::{CallHash, Key, Tokens, shard_of};
+pub use token::route::TokenOwner;
+pub use token::{CallHash, TokenKey, Tokens, keyed_hash, shard_of};
 pub use topology::{Listener, Topology, node_id};

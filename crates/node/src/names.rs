@@ -1,10 +1,10 @@
 //! Host names in the URIs of requests that leave the site (RFC 3263 §4): asked for outside, remembered here.
 
-use crate::Event;
 use crate::reply::Halt;
 use crate::route::{Target, is_unicast};
 use crate::topology::Topology;
 use crate::validate::refused;
+use crate::{Drop, ShardEvent};
 use balance::CallKey;
 use base::{Flow, Instant, Outbox, Recent, Transport};
 use core::fmt;
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 /// A name that a URI gives as the next hop.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Name {
+pub struct HopName {
     /// What the request is to go over.
     pub transport: Transport,
     /// In lower case, without a final dot.
@@ -22,7 +22,7 @@ pub struct Name {
     pub port: Option<u16>,
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for HopName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.port {
             Some(port) => write!(f, "{}:{port}", self.host),
@@ -91,7 +91,7 @@ impl Names {
         target: Target<'_>,
         call: CallKey,
         (topology, preferred): (&Topology, u16),
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<ShardEvent>,
     ) -> Result<Flow, Halt> {
         let address = match target {
             Target::Address(address) => address,
@@ -101,12 +101,12 @@ impl Names {
                 let usable = |to: SocketAddr| is_unicast(to.ip()) && topology.way_to(preferred, to).is_some();
                 let (found, question) = self.find(now, (host, port), call, usable);
                 if let Some(name) = question {
-                    out.event(Event::LookUp(name));
+                    out.event(ShardEvent::LookUp(name));
                 }
                 match found {
                     Found::Address(address) => address,
                     Found::Nowhere => return Err(refused(502, "Next Hop Has No Address").into()),
-                    Found::NotYet => return Err(Halt::Unresolved),
+                    Found::NotYet => return Err(Halt::Dropped(Drop::Unresolved)),
                 }
             }
         };
@@ -115,10 +115,10 @@ impl Names {
     }
 
     /// Asks for a name that a request will go to later.
-    pub(crate) fn prepare(&mut self, now: Instant, name: (&[u8], Option<u16>), out: &mut Outbox<Event>) {
+    pub(crate) fn prepare(&mut self, now: Instant, name: (&[u8], Option<u16>), out: &mut Outbox<ShardEvent>) {
         let (_, question) = self.find(now, name, CallKey(0), |_| true);
         if let Some(name) = question {
-            out.event(Event::LookUp(name));
+            out.event(ShardEvent::LookUp(name));
         }
     }
 
@@ -131,7 +131,7 @@ impl Names {
         (host, port): (&[u8], Option<u16>),
         call: CallKey,
         usable: impl Fn(SocketAddr) -> bool,
-    ) -> (Found, Option<Name>) {
+    ) -> (Found, Option<HopName>) {
         let host = host.strip_suffix(b".").unwrap_or(host);
         if host.len() > LONGEST {
             return (Found::Nowhere, None);
@@ -151,7 +151,7 @@ impl Names {
             None if entry.is_whole => Found::Nowhere,
             None => Found::NotYet,
         };
-        let name = || Name {
+        let name = || HopName {
             transport: Transport::Udp,
             host: String::from_utf8_lossy(host).to_ascii_lowercase(),
             port,
@@ -161,7 +161,7 @@ impl Names {
 
     /// Takes an answer. A failure does not undo an earlier success: the last good answer stays, and where one address
     /// family of a partial answer is empty, that family's.
-    pub(crate) fn learn(&mut self, now: Instant, name: &Name, answer: &Resolved) {
+    pub(crate) fn learn(&mut self, now: Instant, name: &HopName, answer: &Resolved) {
         self.set_key(name.host.as_bytes(), name.port);
         // Not in use: another shard asked, or it was forgotten.
         let Some(entry) = self.known.get_mut(&self.key) else { return };
@@ -221,11 +221,11 @@ mod tests {
         Resolved { addresses: addresses.to_vec(), partial: false, fresh_for: Duration::from_secs(30) }
     }
 
-    fn name(host: &str) -> Name {
-        Name { transport: Transport::Udp, host: host.to_owned(), port: None }
+    fn name(host: &str) -> HopName {
+        HopName { transport: Transport::Udp, host: host.to_owned(), port: None }
     }
 
-    fn find(names: &mut Names, now: u64, host: &str) -> (Found, Option<Name>) {
+    fn find(names: &mut Names, now: u64, host: &str) -> (Found, Option<HopName>) {
         names.find(Instant::from_millis(now), (host.as_bytes(), None), CALL, |_| true)
     }
 
@@ -292,7 +292,7 @@ mod tests {
         find(&mut names, 0, "a.example");
         names.learn(Instant::ZERO, &name("a.example"), &answer(&[(address(1), 1.0)]));
         let with_port = names.find(Instant::ZERO, (b"a.example", Some(5080)), CALL, |_| true);
-        assert_eq!(with_port, (Found::NotYet, Some(Name { port: Some(5080), ..name("a.example") })));
+        assert_eq!(with_port, (Found::NotYet, Some(HopName { port: Some(5080), ..name("a.example") })));
     }
 
     #[test]

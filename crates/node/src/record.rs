@@ -3,7 +3,7 @@
 use crate::Topology;
 use crate::route::{Own, Target};
 use crate::token::Tokens;
-use crate::token::route::{Element, is_peers};
+use crate::token::route::{TokenOwner, is_peers};
 use std::net::SocketAddr;
 use wire::{Edits, Message, Method};
 
@@ -21,7 +21,7 @@ pub(crate) fn record(
     listeners: [u16; 2],
     edits: &mut Edits,
     scratch: &mut Vec<u8>,
-    (element, write): (Element, impl Fn(&mut Vec<u8>)),
+    (element, write): (TokenOwner, impl Fn(&mut Vec<u8>)),
 ) {
     let sides = if listeners[0] == listeners[1] { &listeners[..1] } else { &listeners[..] };
     for &side in sides {
@@ -42,7 +42,7 @@ pub(crate) fn record(
 pub(crate) fn initiator_target<'a>(
     topology: &Topology,
     request: &Message<'a>,
-    element: Element,
+    element: TokenOwner,
 ) -> (Target<'a>, bool) {
     let others = |uri: &&[u8]| Own::of(topology, uri, element).is_none();
     let next = request.record_routes().map(|value| value.uri).find(others);
@@ -56,7 +56,7 @@ pub(crate) fn initiator_target<'a>(
 pub(crate) fn hand_over<'a>(
     response: &Message<'a>,
     source: SocketAddr,
-    element: Element,
+    element: TokenOwner,
     (topology, tokens): (&Topology, &Tokens),
     (edits, scratch): (&mut Edits, &mut Vec<u8>),
 ) -> Option<Target<'a>> {

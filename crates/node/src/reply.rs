@@ -30,32 +30,51 @@ pub(crate) fn acknowledges_us(tokens: &Tokens, message: &Message<'_>) -> bool {
 
 /// What a request gets from us in place of being forwarded.
 #[derive(Clone, Copy)]
-pub(crate) enum Own {
+pub(crate) enum Own<'a> {
     /// A failure.
     Refused(Refused),
     /// 200 to an OPTIONS about ourselves.
     Capabilities,
+    /// What a rule says.
+    ByRule(&'a ::route::Answer),
 }
 
-impl Own {
+impl<'a> Own<'a> {
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::Refused(refusal) => refusal.status,
             Self::Capabilities => 200,
+            Self::ByRule(answer) => answer.status(),
         }
     }
 
-    pub(crate) fn reason(self) -> &'static str {
+    fn reason(self) -> &'a str {
+        match self {
+            Self::ByRule(answer) => answer.reason(),
+            other => other.label(),
+        }
+    }
+
+    /// What it is counted as: the reason phrase, unless that is a rule's.
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Refused(refusal) => refusal.reason,
             Self::Capabilities => "OK",
+            Self::ByRule(_) => "By Rule",
+        }
+    }
+
+    fn contact(self) -> Option<String> {
+        match self {
+            Self::ByRule(answer) => answer.contact(),
+            Self::Refused(_) | Self::Capabilities => None,
         }
     }
 
     fn retry_after(self) -> Option<u64> {
         match self {
             Self::Refused(refusal) => refusal.retry_after,
-            Self::Capabilities => None,
+            Self::Capabilities | Self::ByRule(_) => None,
         }
     }
 }
@@ -64,9 +83,11 @@ impl Own {
 #[derive(Clone, Copy)]
 pub(crate) enum Halt {
     /// It gets an answer of ours.
-    Answered(Own),
-    /// Where it goes is not known yet. It is dropped, and its repetition finds the address.
-    Unresolved,
+    Answered(Own<'static>),
+    /// It gets the answer of the rule with this index.
+    ByRule(usize),
+    /// It gets nothing.
+    Dropped(Drop),
 }
 
 impl From<Refused> for Halt {
@@ -100,7 +121,7 @@ pub(crate) fn longest(request: usize) -> usize {
 pub(crate) fn answer<E>(
     message: &Message<'_>,
     flow: Flow,
-    own: Own,
+    own: Own<'_>,
     topology: &Topology,
     tokens: &Tokens,
     out: &mut Outbox<E>,
@@ -122,7 +143,10 @@ pub(crate) fn answer<E>(
     let unsupported = [("Unsupported", &unsupported[..])];
     let seconds = own.retry_after().map(|seconds| seconds.to_string());
     let retry_after = seconds.as_ref().map(|seconds| ("Retry-After", seconds.as_bytes()));
+    let contact = own.contact().map(String::into_bytes);
+    let contact = contact.as_deref().map(|contact| ("Contact", contact));
     let headers: &[(&str, &[u8])] = match own {
+        Own::ByRule(_) => contact.as_slice(),
         Own::Capabilities => &CAPABILITIES,
         Own::Refused(refusal) if refusal.status == 420 => &unsupported,
         Own::Refused(_) => retry_after.as_slice(),
@@ -134,8 +158,9 @@ pub(crate) fn answer<E>(
             headers.iter().fold(reply, |reply, (name, value)| reply.header(name, value)).finish(b"");
         })
     };
-    // What it SHOULD or MAY have comes after the bound.
-    let is_needless = matches!(own, Own::Capabilities) || retry_after.is_some();
+    // What it SHOULD or MAY have comes after the bound, and so do the Contacts of a redirection (§8.1.3.4): whoever wrote a
+    // request that short knows at least that it is refused, and a forged source gets no more than of other answers.
+    let is_needless = matches!(own, Own::Capabilities) || retry_after.is_some() || contact.is_some();
     let sent = send(headers) || (is_needless && send(&[]));
     sent.then_some(()).ok_or(Drop::TooLong)
 }

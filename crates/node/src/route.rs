@@ -1,7 +1,7 @@
-//! The Route of a request: what of it is ours (RFC 3261 §16.4), and what becomes of it (§16.6 step 6).
+//! The header field Route (not the rules, which are in `routes.rs`): what of it is ours (RFC 3261 §16.4), and what becomes of it (§16.6 step 6).
 
 use crate::Topology;
-use crate::token::route::Element;
+use crate::token::route::TokenOwner;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,13 +22,29 @@ pub(crate) struct Own<'a> {
 
 impl<'a> Own<'a> {
     /// By its address; of a pool also a sister's, by the parameter with the token.
-    pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: Element) -> Option<Self> {
+    pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
         let token = uri.param(element.param()).flatten();
         let listener = topology.listener_named(&uri);
-        let is_sisters = element == Element::Pool && token.is_some();
+        let is_sisters = element == TokenOwner::Pool && token.is_some();
         (listener.is_some() || is_sisters || topology.is_ours(&uri)).then_some(Self { token, listener })
     }
+}
+
+/// Whose token is in the first URI of ours that has one: in the Route, or where a strict router has put it.
+pub(crate) fn named_element(topology: &Topology, message: &Message<'_>) -> Option<TokenOwner> {
+    let element = |uri| {
+        let parsed = SipUri::parse(uri).ok()?;
+        let is_in = |owner: TokenOwner| parsed.param(owner.param()).flatten().is_some();
+        if is_in(TokenOwner::Pool) {
+            // Ours or a sister's.
+            return Some(TokenOwner::Pool);
+        }
+        let is_ours = || topology.listener_named(&parsed).is_some() || topology.is_ours(&parsed);
+        (is_in(TokenOwner::Proxy) && is_ours()).then_some(TokenOwner::Proxy)
+    };
+    let uri = message.uri().filter(|uri| uri.contains(&b';'));
+    uri.into_iter().chain(message.routes().map(|value| value.uri)).find_map(element)
 }
 
 /// What the Route header and the Request-URI say about where a request goes (RFC 3261 §16.4).
@@ -48,7 +64,7 @@ pub(crate) struct RouteInfo<'a> {
 
 impl<'a> RouteInfo<'a> {
     /// §16.4: which Route values are ours, and what the next one is.
-    pub(crate) fn new(topology: &Topology, message: &Message<'a>, element: Element) -> Self {
+    pub(crate) fn new(topology: &Topology, message: &Message<'a>, element: TokenOwner) -> Self {
         let uri = message.uri().unwrap_or_default();
         let mut info = Self::default();
         let mut left = usize::MAX;
@@ -76,6 +92,11 @@ impl<'a> RouteInfo<'a> {
         info
     }
 
+    /// The Request-URI, wherever it stands.
+    pub(crate) fn uri(&self, message: &Message<'a>) -> &'a [u8] {
+        self.last.or(message.uri()).unwrap_or_default()
+    }
+
     /// Where the request goes by itself: to the next Route value, else the Request-URI (§16.6 step 7).
     pub(crate) fn target(&self, message: &Message<'a>) -> Target<'a> {
         Target::of(self.next.or(self.last).or(message.uri()).unwrap_or_default())
@@ -87,18 +108,25 @@ impl<'a> RouteInfo<'a> {
         self.next.is_none() && uri.is_some_and(|uri| uri.param("maddr").is_none() && topology.is_ours(&uri))
     }
 
-    /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served.
-    pub(crate) fn edit(&self, message: &Message<'_>, edits: &mut Edits, scratch: &mut Vec<u8>) {
+    /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served. The Request-URI
+    /// becomes `rewritten`, if there is that.
+    pub(crate) fn edit(
+        &self,
+        message: &Message<'_>,
+        rewritten: Option<&[u8]>,
+        edits: &mut Edits,
+        scratch: &mut Vec<u8>,
+    ) {
         if self.ours > 0 {
             edits.pop_route(message, self.ours);
         }
         let uri = match self.last {
             Some(last) => {
-                edits.set_uri(message, last);
+                edits.set_uri(message, rewritten.unwrap_or(last));
                 edits.pop_last_route(message);
                 last
             }
-            None => message.uri().unwrap_or_default(),
+            None => rewritten.or(message.uri()).unwrap_or_default(),
         };
         let strict = |next: &[u8]| SipUri::parse(next).is_ok_and(|next| next.param("lr").is_none());
         if let Some(next) = self.next.filter(|next| self.last.is_none() && strict(next)) {
@@ -109,6 +137,8 @@ impl<'a> RouteInfo<'a> {
             edits.append_route(message, scratch);
             edits.set_uri(message, next);
             edits.pop_route(message, 1);
+        } else if let (Some(uri), None) = (rewritten, self.last) {
+            edits.set_uri(message, uri);
         }
     }
 }

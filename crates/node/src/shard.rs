@@ -1,16 +1,21 @@
-use crate::failure::{Cause, Failure, Throttle};
-use crate::names::{Name, Names, Resolved};
-use crate::proxy::HopFailure;
-use crate::removed::Unacknowledged;
-use crate::search::{SearchLimits, Searches};
-use crate::targets::Targets;
+//! A shard: what comes in goes to the way of forwarding that it belongs to.
+
+use crate::edge::Edge;
+use crate::failure::{Failure, Throttle};
+use crate::forward::stateful::{Lent, ProxyLimits, ProxyReport, ProxySettings, Stateful};
+use crate::forward::{SearchLimits, Searches, Unacknowledged};
+use crate::names::{HopName, Resolved};
+use crate::routes::Routes;
+use crate::setup::{PoolMode, Setup};
 use crate::token::Tokens;
 use crate::validate::{ADDED, LARGEST};
-use crate::{Counters, Drop, Topology};
-use balance::{Balancer, Request, Sign};
+use crate::{Drop, ShardCounters, Topology};
+use ::route::{Dialogs, Forward, RateSettings};
+use balance::{Balancer, CallKey, Members, PolicyKind, PoolId, Request, Sign, Slot};
 use base::{Flow, Instant, Ledger, Operation, Outbox};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use wire::{Edits, Message};
+use wire::Message;
 
 /// What a request of an unknown dialog gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,18 +31,18 @@ pub enum Orphans {
 
 /// How the pipeline behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct PipelineSettings {
     /// What a request of an unknown dialog gets.
     pub orphans: Orphans,
     /// Unix time of [`Instant::ZERO`], in seconds: tokens outlive the process.
     pub epoch_unix: u64,
     /// New calls are refused with 503: the process is about to stop, by then at the latest.
     pub stopping: Option<Instant>,
-    /// Whether requests that failed are told of one by one ([`Event::Failed`]), which costs memory for each.
+    /// Whether requests that failed are told of one by one ([`ShardEvent::Failed`]), which costs memory for each.
     pub tell_failures: bool,
 }
 
-impl Settings {
+impl PipelineSettings {
     /// Unix time in seconds; it fits 32 bits until 2106.
     pub(crate) fn unix(&self, now: Instant) -> u32 {
         let seconds = self.epoch_unix + now.saturating_since(Instant::ZERO).as_secs();
@@ -47,7 +52,7 @@ impl Settings {
 
 /// Something that happened to a shard.
 #[derive(Clone, Copy, Debug)]
-pub enum Input<'a> {
+pub enum ShardInput<'a> {
     /// A message came in.
     Message {
         /// What it came by.
@@ -61,158 +66,297 @@ pub enum Input<'a> {
 
 /// What a shard asks for besides messages to send.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Event {
+pub enum ShardEvent {
     /// What the traffic says about a node.
     Sign(Sign),
     /// The address of this name; the answer goes to `learn`.
-    LookUp(Name),
-    /// A request failed; only where [`Settings::tell_failures`] says so.
+    LookUp(HopName),
+    /// A request failed; only where [`PipelineSettings::tell_failures`] says so.
     Failed(Box<Failure>),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
     NoServer(u64),
     /// The session table had no room: so many new calls were refused since the last time, at most once a second.
     NoRoom(u64),
-    /// A next hop has failed: the other shards are to know of it.
-    HopFailed(HopFailure),
 }
 
-/// One shard of the balancer: the stateless proxy of RFC 3261 §16.11 with session-aware request assignment on top.
+/// One shard: messages in, messages out. Each pool is forwarded to statelessly (RFC 3261 §16.11) or with a transaction for each
+/// request (§16), both with session-aware assignment of calls.
 ///
-/// - Setting up: [`new`](Self::new), [`set_topology`](Self::set_topology), [`balancer_mut`](Self::balancer_mut),
-///   [`set_settings`](Self::set_settings), [`set_tokens`](Self::set_tokens).
-/// - Running: [`handle`](Self::handle), [`learn`](Self::learn), [`deadline`](Self::deadline).
-/// - Looking: [`explain`](Self::explain), [`balancer`](Self::balancer), [`counters`](Self::counters),
-///   [`ledger`](Self::ledger).
+/// - Setting up: [`pool`](Self::pool), [`proxy`](Self::proxy), [`with_transactions`](Self::with_transactions),
+///   [`set_up`](Self::set_up), or one by one: [`set_topology`](Self::set_topology), [`balancer_mut`](Self::balancer_mut),
+///   [`set_modes`](Self::set_modes), [`set_routes`](Self::set_routes), [`set_rates`](Self::set_rates),
+///   [`set_settings`](Self::set_settings), [`set_limits`](Self::set_limits), [`set_tokens`](Self::set_tokens).
+/// - Running: [`handle`](Self::handle), [`unreachable`](Self::unreachable), [`learn`](Self::learn),
+///   [`deadline`](Self::deadline).
+/// - Looking: [`explain`](Self::explain), [`balancer`](Self::balancer), [`proxy_report`](Self::proxy_report),
+///   [`counters`](Self::counters), [`ledger`](Self::ledger).
 pub struct Shard {
+    pub(crate) edge: Edge,
     pub(crate) balancer: Balancer,
-    pub(crate) topology: Arc<Topology>,
-    pub(crate) tokens: Tokens,
-    pub(crate) settings: Settings,
-    pub(crate) counters: Counters,
-    pub(crate) ledger: Ledger,
-    pub(crate) names: Names,
     pub(crate) searches: Searches,
     pub(crate) search_limits: SearchLimits,
-    pub(crate) targets: Targets,
     pub(crate) unacknowledged: Unacknowledged,
-    pub(crate) edits: Edits,
-    /// Texts of the headers being added, kept for their memory.
-    pub(crate) scratch: Vec<u8>,
-    /// The time of the last input.
-    latest: Instant,
     /// When the key of new tokens changed, if it did.
     rekeyed: Option<Instant>,
-    /// What the message in work failed of.
-    pub(crate) failure: Option<Cause>,
     pub(crate) no_server: Throttle,
     pub(crate) no_room: Throttle,
+    /// How each pool is forwarded to, by its number; beyond the end without transactions.
+    modes: Vec<PoolMode>,
+    /// The nodes that are in no pool to whose members dialogs belong: what they send is as anybody's.
+    hops: Members,
+    /// What it was set up with last.
+    pub(crate) setup: Option<Arc<Setup>>,
+    pub(crate) stateful: Option<Box<Stateful>>,
 }
 
 impl Shard {
-    /// A shard; the balancer must have as many nodes as the topology.
-    pub fn new(balancer: Balancer, topology: Arc<Topology>, tokens: Tokens, settings: Settings) -> Self {
+    /// A shard in front of a pool; the balancer must have as many nodes as the topology.
+    pub fn pool(
+        balancer: Balancer,
+        topology: Arc<Topology>,
+        tokens: Tokens,
+        settings: PipelineSettings,
+    ) -> Self {
         Self {
+            edge: Edge::new(topology, tokens, settings),
             balancer,
-            topology,
-            tokens,
-            settings,
-            counters: Counters::default(),
-            ledger: Ledger::default(),
-            names: Names::default(),
             searches: Searches::default(),
             search_limits: SearchLimits::default(),
-            targets: Targets::default(),
             unacknowledged: Unacknowledged::default(),
-            edits: Edits::new(),
-            scratch: Vec::new(),
-            latest: Instant::ZERO,
             rekeyed: None,
-            failure: None,
             no_server: Throttle::default(),
             no_room: Throttle::default(),
+            modes: Vec::new(),
+            hops: Members::default(),
+            setup: None,
+            stateful: None,
         }
     }
 
+    /// A shard in front of next hops, of which there are none yet: a pool with transactions. The two random values are of this
+    /// process and shard alone: a secret, and the number that its branches begin at.
+    pub fn proxy(
+        topology: Arc<Topology>,
+        tokens: Tokens,
+        settings: PipelineSettings,
+        proxy: ProxySettings,
+        random: ([u8; 16], u64),
+    ) -> Self {
+        let hops = Balancer::new(balance::SessionSettings::default(), PolicyKind::Hash.make(0));
+        let mut shard = Self::pool(hops, topology, tokens, settings).with_transactions(proxy, random);
+        let hops = PoolMode { forward: Forward::Transaction, dialogs: Dialogs::Route, is_sessionless: true };
+        shard.set_modes(vec![hops], Members::All);
+        shard
+    }
+
+    /// The same shard, which can forward with transactions as well.
+    #[must_use]
+    pub fn with_transactions(mut self, proxy: ProxySettings, random: ([u8; 16], u64)) -> Self {
+        let mut stateful = Stateful::new(proxy, random);
+        stateful.set_members(self.edge.topology.nodes());
+        self.stateful = Some(Box::new(stateful));
+        self
+    }
+
     /// One bounded step; all its effects are in `out` when it returns.
-    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
-        self.latest = now;
+    pub fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
+        self.set_now(now);
         match input {
-            Input::Message { flow, bytes } => {
-                self.search_limits.heard(now);
-                self.message(now, flow, bytes, out);
-            }
-            Input::Timer => {
+            ShardInput::Message { flow, bytes } => self.message(flow, bytes, out),
+            ShardInput::Timer => {
+                // Transactions first: what they find unanswered they can try elsewhere.
+                if let Some((stateful, mut lent)) = self.transactions(out) {
+                    stateful.expire(&mut lent);
+                }
                 for _ in 0..self.balancer.expire(now) {
-                    self.ledger.charge(Operation::Expire);
+                    self.edge.ledger.charge(Operation::Expire);
                 }
             }
         }
         for sign in self.balancer.drain_signs() {
-            out.event(Event::Sign(sign));
+            out.event(ShardEvent::Sign(sign));
+        }
+        if let Some(stateful) = &mut self.stateful {
+            stateful.tell(out);
         }
     }
 
-    fn message(&mut self, now: Instant, flow: Flow, bytes: &[u8], out: &mut Outbox<Event>) {
-        self.ledger.charge(Operation::Scan);
-        let scanned = wire::scan(bytes);
-        match &scanned {
-            Err(discard) => self.discard(Drop::Unreadable(*discard)),
-            Ok(message) if message.status().is_some() => self.response(now, flow, message, out),
-            Ok(message) => self.request(now, flow, message, out),
-        }
-        if let Some(cause) = self.failure.take() {
-            out.event(Event::Failed(Box::new(Failure::new(scanned.as_ref().ok(), flow.peer, cause))));
+    fn set_now(&mut self, now: Instant) {
+        self.edge.now = now;
+        if let Some(stateful) = &mut self.stateful {
+            stateful.limit_memory();
         }
     }
 
-    /// Takes the answer to [`Event::LookUp`].
-    pub fn learn(&mut self, now: Instant, name: &Name, answer: &Resolved) {
-        self.names.learn(now, name, answer);
+    /// The transactions, if there may be any, and what they work with.
+    pub(crate) fn transactions<'a>(
+        &'a mut self,
+        out: &'a mut Outbox<ShardEvent>,
+    ) -> Option<(&'a mut Stateful, Lent<'a>)> {
+        let Self { edge, balancer, stateful, .. } = self;
+        let stateful = stateful.as_deref_mut().filter(|stateful| stateful.is_in_use())?;
+        Some((stateful, Lent { edge, balancer, out }))
     }
 
-    /// When [`Input::Timer`] is due.
+    fn message(&mut self, flow: Flow, bytes: &[u8], out: &mut Outbox<ShardEvent>) {
+        self.search_limits.heard(self.edge.now);
+        let message = self.edge.read(bytes);
+        if let Some(message) = &message
+            && !self.is_of_transactions(flow, message, out)
+        {
+            if message.status().is_some() {
+                self.response(flow, message, out);
+            } else {
+                self.request(flow, message, out);
+            }
+        }
+        self.edge.tell(flow, message.as_ref(), out);
+    }
+
+    /// Whether a message belongs to a transaction, or to a dialog that began with one and is not its member's alone. If so it
+    /// has been dealt with.
+    fn is_of_transactions(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) -> bool {
+        let Some((stateful, mut lent)) = self.transactions(out) else { return false };
+        if stateful.takes(&mut lent, flow, message) {
+            return true;
+        }
+        if message.status().is_some() || message.fault().is_some() {
+            return false;
+        }
+        stateful.within(&mut lent, flow, message).unwrap_or_else(|halt| {
+            lent.edge.halt(flow, message, halt, lent.out);
+            true
+        })
+    }
+
+    /// How the pools are forwarded to, by their number.
+    pub(crate) fn modes(&self) -> &[PoolMode] {
+        &self.modes
+    }
+
+    /// How a pool is forwarded to.
+    pub(crate) fn mode(&self, pool: PoolId) -> PoolMode {
+        self.modes.get(pool.index()).copied().unwrap_or_default()
+    }
+
+    /// The member at an address, unless that is a next hop only: it may be anybody's, and is a caller as any other.
+    pub(crate) fn member_at(&self, address: SocketAddr) -> Option<Slot> {
+        let slot = self.edge.topology.slot_at(address)?;
+        (!self.has_hops() || !self.hops.has(slot)).then_some(slot)
+    }
+
+    fn has_hops(&self) -> bool {
+        self.modes.iter().any(|mode| mode.dialogs == Dialogs::Route)
+    }
+
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9).
+    pub fn unreachable(&mut self, now: Instant, to: SocketAddr, quoted: &[u8], out: &mut Outbox<ShardEvent>) {
+        self.set_now(now);
+        if let Some((stateful, mut lent)) = self.transactions(out) {
+            stateful.unreachable(&mut lent, to, quoted);
+        }
+        for sign in self.balancer.drain_signs() {
+            out.event(ShardEvent::Sign(sign));
+        }
+    }
+
+    /// Whether it forwards with transactions and has none that this answers, or says of that it did not arrive.
+    pub fn is_stray(&self, bytes: &[u8]) -> bool {
+        self.stateful.as_ref().is_some_and(|stateful| stateful.is_stray(bytes))
+    }
+
+    /// Takes the answer to [`ShardEvent::LookUp`].
+    pub fn learn(&mut self, now: Instant, name: &HopName, answer: &Resolved) {
+        self.edge.names.learn(now, name, answer);
+    }
+
+    /// When [`ShardInput::Timer`] is due.
     pub fn deadline(&self) -> Option<Instant> {
-        self.balancer.deadline()
+        let stateful = self.stateful.as_ref().and_then(|stateful| stateful.deadline());
+        Instant::earliest(self.balancer.deadline(), stateful)
     }
 
     /// Takes over addresses; the balancer must be given the nodes of the same moment.
     pub fn set_topology(&mut self, topology: Arc<Topology>) {
-        self.topology = topology;
+        self.edge.topology = topology;
+        if let Some(stateful) = &mut self.stateful {
+            stateful.set_members(self.edge.topology.nodes());
+        }
+    }
+
+    /// Changes how pools are forwarded to, after pools and nodes; `hops` are the nodes that are in no pool to whose members
+    /// dialogs belong.
+    pub fn set_modes(&mut self, modes: Vec<PoolMode>, hops: Members) {
+        if let Some(stateful) = &mut self.stateful {
+            let has_pool = modes.iter().any(|mode| mode.forward == Forward::Transaction);
+            let of_hops = || (0..).map(PoolId).zip(&modes).filter(|(_, mode)| mode.dialogs == Dialogs::Route);
+            let named = of_hops().flat_map(|(pool, _)| self.balancer.members(pool));
+            // Those that left may have calls.
+            let counted = of_hops().filter(|(_, mode)| !mode.is_sessionless);
+            let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
+            stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
+        }
+        (self.modes, self.hops) = (modes, hops);
     }
 
     /// Changes the behaviour.
-    pub fn set_settings(&mut self, settings: Settings) {
-        self.settings = settings;
+    pub fn set_settings(&mut self, settings: PipelineSettings) {
+        self.edge.settings = settings;
+    }
+
+    /// Changes the routes and access lists, of one of so many shards.
+    pub fn set_routes(&mut self, routes: Arc<Routes>, shards: usize) {
+        if let Some(stateful) = &mut self.stateful {
+            stateful.set_routes(&routes, shards);
+        }
+        self.edge.routes = routes;
+    }
+
+    /// Changes how much each source may begin, at this shard.
+    pub fn set_rates(&mut self, rates: RateSettings) {
+        self.edge.rates.configure(rates);
+    }
+
+    /// Changes how much the transactions may hold.
+    pub fn set_limits(&mut self, limits: ProxyLimits) {
+        if let Some(stateful) = &mut self.stateful {
+            stateful.set_limits(limits);
+        }
     }
 
     /// Changes the secrets of new tokens. The calls in the table keep the branches that they began with: a CANCEL
     /// or a retransmission has to match what its node knows (RFC 3261 §16.11).
     pub fn set_tokens(&mut self, tokens: &Tokens) {
-        if !self.tokens.same_key(tokens) {
-            self.rekeyed = Some(self.latest);
+        if !self.edge.tokens.same_key(tokens) {
+            self.rekeyed = Some(self.edge.now);
         }
-        self.tokens = self.tokens.rekeyed(tokens);
+        self.edge.tokens = self.edge.tokens.rekeyed(tokens);
     }
 
     pub(crate) fn is_older_than_key(&self, request: &Request<'_>) -> bool {
         // One that is not in the table yet begins now.
-        let created = || self.balancer.session_of(request).map_or(self.latest, |session| session.created);
+        let created = || self.balancer.session_of(request).map_or(self.edge.now, |session| session.created);
         self.rekeyed.is_some_and(|rekeyed| created() <= rekeyed)
     }
 
     /// The addresses in use.
     pub fn topology(&self) -> &Topology {
-        &self.topology
+        &self.edge.topology
     }
 
     /// How the pipeline behaves.
-    pub fn settings(&self) -> Settings {
-        self.settings
+    pub fn settings(&self) -> PipelineSettings {
+        self.edge.settings
     }
 
     /// The tokens in use.
     pub fn tokens(&self) -> &Tokens {
-        &self.tokens
+        &self.edge.tokens
     }
 
     /// Sessions, leases and the policy.
@@ -226,36 +370,56 @@ impl Shard {
     }
 
     /// What was done so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> ShardCounters {
+        let mut counters = self.edge.counters.clone();
+        if let Some(stateful) = &self.stateful {
+            let core = stateful.counters();
+            counters.requests_forwarded += core.forwarded + core.retried + core.stateless;
+            counters.responses_forwarded += core.relayed;
+            if core.stray > 0 {
+                *counters.drops.entry(Drop::ForeignResponse.reason()).or_default() += core.stray;
+            }
+        }
+        counters
     }
 
     /// What it cost so far.
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+    pub fn ledger(&self) -> Ledger {
+        let stateful = self.stateful.as_ref().map(|stateful| stateful.ledger());
+        self.edge.ledger + stateful.unwrap_or_default()
     }
 
-    /// As [`Settings::unix`].
-    pub(crate) fn unix(&self, now: Instant) -> u32 {
-        self.settings.unix(now)
+    /// What is kept of transactions, if a pool is forwarded to with them.
+    pub fn proxy_report(&self) -> Option<ProxyReport> {
+        self.stateful.as_ref().filter(|stateful| stateful.is_in_use()).map(|stateful| stateful.report())
     }
 
-    pub(crate) fn discard(&mut self, drop: Drop) {
-        self.ledger.charge(Operation::Discard);
-        self.counters.dropped(drop);
-        self.failed(Cause::Dropped(drop));
+    /// Transactions without a final response. Of those that are kept and counted for a member as well, both know.
+    pub fn open_transactions(&self) -> usize {
+        let (noted, kept) =
+            (self.balancer.open_transactions(), self.proxy_report().map_or(0, |kept| kept.unanswered));
+        let are_both =
+            self.modes.iter().any(|mode| mode.forward == Forward::Transaction && !mode.is_sessionless);
+        if are_both { noted.max(kept) } else { noted + kept }
     }
 
-    pub(crate) fn failed(&mut self, cause: Cause) {
-        if self.settings.tell_failures && cause.is_news() {
-            self.failure = Some(cause);
+    /// The calls and transactions that are kept here, some more than once.
+    pub fn calls(&self, mut visit: impl FnMut(CallKey)) {
+        self.balancer.sessions(0, usize::MAX, |session| visit(session.key));
+        if let Some(stateful) = &self.stateful {
+            stateful.calls(&self.edge).for_each(visit);
         }
     }
 
+    /// Whether it keeps transactions, which are to hear of datagrams that did not arrive ([`Self::unreachable`]).
+    pub fn has_transactions(&self) -> bool {
+        self.stateful.as_ref().is_some_and(|stateful| stateful.is_in_use())
+    }
+
     /// Sends `message` with the edits collected for it.
-    pub(crate) fn forward(&mut self, message: &Message<'_>, way: Flow, out: &mut Outbox<Event>) {
-        self.ledger.charge(Operation::Forward);
-        let edits = &self.edits;
+    pub(crate) fn forward(&mut self, message: &Message<'_>, way: Flow, out: &mut Outbox<ShardEvent>) {
+        self.edge.ledger.charge(Operation::Forward);
+        let edits = &self.edge.edits;
         out.send(way, |buffer| {
             let start = buffer.len();
             edits.render(message, buffer);

@@ -135,26 +135,24 @@ pub(crate) fn refreshes_target(method: Method) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Key;
-    use crate::token::route::{Element, RouteToken};
+    use crate::TokenKey;
+    use crate::token::route::{RouteToken, TokenOwner};
     use balance::NodeId;
     use core::time::Duration;
+    use testkit::TestRequest;
 
     const NOW: u32 = 1_800_000_000;
 
     fn request(method: &str, to_tag: &str, contact: &str) -> String {
-        format!(
-            "{method} sip:b@h SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@h>;tag=a\r\n\
-             To: <sip:b@h>{to_tag}\r\nCall-ID: c\r\nCSeq: 1 {method}\r\nContact: <sip:{contact}>\r\n\
-             Content-Length: 0\r\n\r\n"
-        )
+        let at = contact.parse().expect("an address");
+        TestRequest { to_tag: Some(to_tag.to_owned()), ..TestRequest::new(method, "c", at) }.text()
     }
 
     /// A side that does not move takes no entry, however often it refreshes: else 20,000 calls with session timers
     /// (RFC 4028) push out who has moved.
     #[test]
     fn who_stays_where_the_token_says_is_not_noted() {
-        let tokens = Tokens::new(Key([1; 16]), &[], Duration::from_hours(1));
+        let tokens = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1));
         let (home, elsewhere) = ("192.0.2.1:5060", "192.0.2.2:5060");
         let from = home.parse().expect("an address");
         for by_route in [false, true] {
@@ -169,7 +167,7 @@ mod tests {
                 home: tokens.home_hash(contact.as_ref(), false),
             };
             let mut text = Vec::new();
-            tokens.write_route(Element::Pool, token, &begins, NOW, false, &mut text);
+            tokens.write_route(TokenOwner::Pool, token, &begins, NOW, false, &mut text);
             let mut targets = Targets::default();
             // By method and place: whether it is noted.
             for (method, contact, is_noted) in [
@@ -179,9 +177,9 @@ mod tests {
                 ("UPDATE", elsewhere, !by_route),
                 ("INVITE", home, !by_route),
             ] {
-                let refresh = request(method, ";tag=b", contact);
+                let refresh = request(method, "b", contact);
                 let refresh = wire::scan(refresh.as_bytes()).expect("a request");
-                let held = tokens.read_route(Element::Pool, &text, &refresh, NOW).expect("its token");
+                let held = tokens.read_route(TokenOwner::Pool, &text, &refresh, NOW).expect("its token");
                 let noted = targets.sender(&tokens, &refresh, &held, from);
                 assert_eq!(noted.is_some(), is_noted, "{method} {contact}");
                 if let Some(noted) = noted {

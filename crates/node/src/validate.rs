@@ -1,4 +1,4 @@
-//! Is a request valid (RFC 3261 §16.3)? The same for every role.
+//! Is a request valid (RFC 3261 §16.3)? The same for every way of forwarding.
 
 use crate::record::wants_record_route;
 use crate::route::RouteInfo;
@@ -38,15 +38,19 @@ pub(crate) const LARGEST: usize = Transport::Udp.longest();
 /// are 362, `received`, `rport`, Max-Forwards and Max-Breadth 92, the brackets around a Request-URI that becomes a Route a dozen.
 pub(crate) const ADDED: usize = 512;
 
+/// Whether there is room for what forwarding adds, and so many bytes beside (§21.5.14).
+pub(crate) fn check_room(message: &Message<'_>, beside: usize) -> Result<(), Refused> {
+    let fits = message.bytes().len() + beside <= LARGEST - ADDED;
+    if fits { Ok(()) } else { Err(refused(513, "Message Too Large")) }
+}
+
 /// Steps 1 to 3: syntax, scheme, Max-Forwards; and RFC 5393 §5.3.3: Max-Breadth, of which each branch needs one. And that
 /// there is room for what forwarding adds (§21.5.14): a datagram that cannot be sent would be waited for in vain.
 pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if let Some(fault) = message.fault() {
         return Err(refused(fault.status, fault.reason));
     }
-    if message.bytes().len() > LARGEST - ADDED {
-        return Err(refused(513, "Message Too Large"));
-    }
+    check_room(message, 0)?;
     // Step 2.
     let known = |scheme: &[u8]| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known));
     if !scheme_of(message.uri().unwrap_or_default()).is_some_and(known) {

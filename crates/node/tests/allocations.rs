@@ -8,13 +8,13 @@ use base::{Flow, Outbox};
 use common::dialog::{Dialog, End};
 use common::text::{Req, answer};
 use common::*;
-use node::{Event, Input};
+use node::{ShardEvent, ShardInput};
 use std::net::SocketAddr;
 
 /// A bed whose messages are measured.
 struct Scale {
     bed: Bed,
-    out: Outbox<Event>,
+    out: Outbox<ShardEvent>,
     /// Allocations so far.
     count: u64,
 }
@@ -28,8 +28,9 @@ impl Scale {
     fn pass(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
         self.out.clear();
         let (shard, now, out) = (&mut self.bed.shard, self.bed.now, &mut self.out);
-        let info =
-            measure(|| shard.handle(now, Input::Message { flow: Flow::udp(listener, from), bytes }, out));
+        let info = measure(|| {
+            shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
+        });
         self.count += info.count_total;
         let [transmit] = self.out.transmits() else { panic!("one in, one out") };
         let bytes = self.out.message(transmit).to_vec();

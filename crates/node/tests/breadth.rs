@@ -61,7 +61,7 @@ fn none_left_is_refused() {
     let at_node = bed.one(0, client(), &ringing.bytes());
     let cancel = ringing.same_branch("CANCEL", None).with("Max-Breadth", "0");
     assert_eq!(bed.one(0, client(), &cancel.bytes()).to, at_node.to);
-    assert_eq!(proxy.shard.report().transactions, 0);
+    assert_eq!(proxy.shard.proxy_report().expect("it has next hops").transactions, 0);
 }
 
 /// "All proxied requests MUST contain a single Max-Breadth header field value."

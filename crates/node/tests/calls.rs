@@ -5,7 +5,7 @@ use balance::{Sign, Slot};
 use common::dialog::Dialog;
 use common::text::{Req, answer, answer_with, record_routes, replaced};
 use common::*;
-use node::Event;
+use node::ShardEvent;
 use std::time::Duration;
 
 const LB: &str = "127.0.0.1:5060";
@@ -252,7 +252,7 @@ fn lost_messages_end_every_lease_in_time() {
     assert_eq!((bed.load().calls, bed.load().transactions), (3, 2));
     bed.wait(Duration::from_secs(33));
     assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
-    let unanswered = |event: &&Event| matches!(event, Event::Sign(Sign::NoAnswer { .. }));
+    let unanswered = |event: &&ShardEvent| matches!(event, ShardEvent::Sign(Sign::NoAnswer { .. }));
     assert_eq!(bed.events.iter().filter(unanswered).count(), 2, "two requests got no answer");
     bed.assert_forgets();
 }
@@ -287,6 +287,6 @@ fn an_answer_is_a_sign_of_the_node_that_gave_it() {
     }
     let signs: Vec<_> =
         slots(&bed, &[&first, &second]).into_iter().map(|slot| Sign::Answer { slot }).collect();
-    bed.events.retain(|event| !matches!(event, Event::Sign(Sign::Tally { .. })));
-    assert_eq!(bed.events, signs.into_iter().map(Event::Sign).collect::<Vec<_>>());
+    bed.events.retain(|event| !matches!(event, ShardEvent::Sign(Sign::Tally { .. })));
+    assert_eq!(bed.events, signs.into_iter().map(ShardEvent::Sign).collect::<Vec<_>>());
 }

@@ -1,7 +1,7 @@
-//! What strangers send with the Call-ID of a call: it goes on in the books until one of its parties ends it.
+//! What strangers send with the Call-ID of a call: it goes on in the session store until one of its parties ends it.
 mod common;
 
-use balance::Member;
+use balance::{ClusterMember, PoolId};
 use common::dialog::Dialog;
 use common::text::{self, Req, answer};
 use common::*;
@@ -79,7 +79,12 @@ fn invite(party: usize) -> Req {
 fn calls_with_one_call_id_count_one_by_one() {
     let mut bed = Bed::new(Site::plain());
     let id = |&(address, _): &(&str, u16)| node_id(base::Transport::Udp, addr(address));
-    let limited = bed.site.nodes.iter().map(|node| Member { id: id(node), capacity: 1.0, max_calls: 5 });
+    let limited = bed.site.nodes.iter().map(|node| ClusterMember {
+        id: id(node),
+        capacity: 1.0,
+        max_calls: 5,
+        pool: PoolId::default(),
+    });
     bed.cluster.set_members(bed.now, &limited.collect::<Vec<_>>());
     bed.shard.balancer_mut().set_nodes(bed.cluster.nodes());
     let mut taken = Vec::new();
@@ -111,7 +116,7 @@ fn calls_with_one_call_id_count_one_by_one() {
             to_tag: ok.message().to_tag().map(text::string),
             routes: text::record_routes(&ok.bytes),
             uri: format!("sip:{}", again.to),
-            ..Req { method: "BYE", ..invite(*party) }
+            ..Req { method: "BYE".to_owned(), ..invite(*party) }
         };
         let (from, bye) = if at % 2 == 0 {
             (client(), bye)
@@ -173,7 +178,7 @@ fn a_caller_without_a_tag_is_one_all_the_same() {
     let call = bed.shard.balancer().counts();
     let bye = Req { from_tag: "bob".to_owned(), uri: format!("sip:{}", client()), ..invite.clone() };
     let via = format!("SIP/2.0/UDP {};branch=z9hG4bK-bye;rport", sent.to);
-    let bye = bed.one(0, sent.to, &Req { method: "BYE", ..bye }.via(&via).bytes());
+    let bye = bed.one(0, sent.to, &Req { method: "BYE".to_owned(), ..bye }.via(&via).bytes());
     assert_eq!(bye.to, client());
     bed.one(0, client(), &answer(&bye.bytes, here, 200, client()));
     assert_eq!(bed.shard.balancer().counts(), call, "it is of the same session");

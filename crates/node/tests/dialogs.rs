@@ -5,7 +5,7 @@ use common::dialog::{Dialog, End};
 use common::proxy::{HOPS, PROXY, ProxyBed, client};
 use common::text::{Req, Resp, record_routes, replaced, string};
 use common::{KEY, LIFETIME, Sent, addr};
-use node::{Event, Key, Name, Resolved, Tokens};
+use node::{HopName, Resolved, ShardEvent, TokenKey, Tokens};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -214,10 +214,10 @@ fn the_key_changes_in_a_call() {
     let mut call = bed.call("call");
     call.caller.at = addr("127.0.9.2:7000");
     caller_asks(&mut bed, &call, "UPDATE", 2);
-    bed.shard.set_tokens(&Tokens::new(Key([8; 16]), &[KEY], LIFETIME));
+    bed.shard.set_tokens(&Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
     talk(&mut bed, &call);
     assert_eq!(bed.shard.counters().tokens_refused, 0);
-    bed.shard.set_tokens(&Tokens::new(Key([9; 16]), &[], LIFETIME));
+    bed.shard.set_tokens(&Tokens::new(TokenKey([9; 16]), &[], LIFETIME));
     let victim = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
     assert_eq!(bed.one(call.caller.at, &victim.bytes()).status(), 403);
     assert_eq!(bed.shard.counters().tokens_refused, 1);
@@ -423,8 +423,8 @@ fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     let ok = Resp { contact: "sip:bob@phone.example".to_owned(), ..Resp::new(200, callee()) };
     let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
-    let name = Name { transport: base::Transport::Udp, host: "phone.example".to_owned(), port: None };
-    assert_eq!(bed.events, [Event::LookUp(name.clone())]);
+    let name = HopName { transport: base::Transport::Udp, host: "phone.example".to_owned(), port: None };
+    assert_eq!(bed.events, [ShardEvent::LookUp(name.clone())]);
     let found = addr("127.0.4.1:5060");
     let answer =
         Resolved { addresses: vec![(found, 1.0)], partial: false, fresh_for: Duration::from_secs(9) };
@@ -443,8 +443,9 @@ fn a_name_that_a_party_moves_to_is_asked_for() {
     let again = bed.receive(0, client(), &call.by_caller("INVITE", 2).bytes()).pop().expect("it goes on");
     let ok = Resp { contact: "sip:bob@moved.example:5070".to_owned(), ..Resp::new(200, callee()) };
     assert_eq!(bed.one(callee(), &ok.bytes(&again.bytes)).status(), 200);
-    let name = Name { transport: base::Transport::Udp, host: "moved.example".to_owned(), port: Some(5070) };
-    assert_eq!(bed.events, [Event::LookUp(name.clone())]);
+    let name =
+        HopName { transport: base::Transport::Udp, host: "moved.example".to_owned(), port: Some(5070) };
+    assert_eq!(bed.events, [ShardEvent::LookUp(name.clone())]);
     let found = addr("127.0.4.1:5070");
     let answer =
         Resolved { addresses: vec![(found, 1.0)], partial: false, fresh_for: Duration::from_secs(9) };

@@ -3,7 +3,7 @@ mod common;
 
 use common::text::{Req, answer};
 use common::*;
-use node::{Cause, Drop, Event, Failure};
+use node::{Drop, Failure, FailureCause, ShardEvent};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ fn client() -> SocketAddr {
 /// A bed that tells.
 fn bed() -> Bed {
     let mut bed = Bed::new(Site::plain());
-    bed.shard.set_settings(node::Settings { tell_failures: true, ..bed.shard.settings() });
+    bed.shard.set_settings(node::PipelineSettings { tell_failures: true, ..bed.shard.settings() });
     bed
 }
 
 /// What was told since the last time, as method, Call-ID, source and cause.
-fn told(bed: &mut Bed) -> Vec<(String, String, SocketAddr, Cause)> {
+fn told(bed: &mut Bed) -> Vec<(String, String, SocketAddr, FailureCause)> {
     let failure = |event| match event {
-        Event::Failed(failure) => {
+        ShardEvent::Failed(failure) => {
             let Failure { method, call_id, from, cause } = *failure;
             Some((method.into(), call_id.into(), from, cause))
         }
@@ -43,7 +43,7 @@ fn what_a_member_refuses_is_told_and_what_it_accepts_or_challenges_is_not() {
     ] {
         let sent = bed.one(0, client(), &Req::new("INVITE", call, client()).bytes());
         bed.receive(sent.listener, sent.to, &answer(&sent.bytes, addr("127.0.0.1:5060"), status, sent.to));
-        let wanted = ("INVITE".to_owned(), call.to_owned(), sent.to, Cause::Answered { status });
+        let wanted = ("INVITE".to_owned(), call.to_owned(), sent.to, FailureCause::Answered { status });
         assert_eq!(told(&mut bed), Vec::from_iter(is_told.then_some(wanted)), "{status}");
     }
 }
@@ -53,10 +53,10 @@ fn what_is_refused_or_dropped_here_is_told_with_the_rule() {
     let mut bed = bed();
     let late = Req { max_forwards: Some(0), ..Req::new("INVITE", "late", client()) };
     bed.receive(0, client(), &late.bytes());
-    let refused = Cause::Refused { status: 483, reason: "Too Many Hops" };
+    let refused = FailureCause::Refused { status: 483, reason: "Too Many Hops" };
     assert_eq!(told(&mut bed), [("INVITE".to_owned(), "late".to_owned(), client(), refused)]);
     bed.receive(0, client(), b"nonsense");
-    let unreadable = Cause::Dropped(Drop::Unreadable(wire::Discard::NotSip));
+    let unreadable = FailureCause::Dropped(Drop::Unreadable(wire::Discard::NotSip));
     assert_eq!(told(&mut bed), [(String::new(), String::new(), client(), unreadable)]);
     bed.receive(0, client(), b"\r\n\r\n");
     assert_eq!(told(&mut bed), [], "a keep-alive is no failure");
@@ -78,9 +78,9 @@ fn an_exhausted_pool_is_told_once_a_second() {
         assert_eq!(bed.one(0, client(), &Req::new("INVITE", call, client()).bytes()).status(), 503);
         core::mem::take(&mut bed.events)
     };
-    assert_eq!(invite(&mut bed, "1"), [Event::NoServer(1)]);
+    assert_eq!(invite(&mut bed, "1"), [ShardEvent::NoServer(1)]);
     assert_eq!(invite(&mut bed, "2"), []);
     assert_eq!(invite(&mut bed, "3"), []);
     bed.now += Duration::from_secs(1);
-    assert_eq!(invite(&mut bed, "4"), [Event::NoServer(3)]);
+    assert_eq!(invite(&mut bed, "4"), [ShardEvent::NoServer(3)]);
 }

@@ -1,15 +1,16 @@
 //! What one shard of a proxy finds out about a next hop, all of them know.
 mod common;
 
+use balance::{Sign, Slot};
 use common::addr;
 use common::proxy::{HOPS, ProxyBed, client};
 use common::text::Req;
-use node::{Event, HopFailure};
+use node::ShardEvent;
 use std::time::Duration;
 
-fn failures(bed: &mut ProxyBed) -> Vec<HopFailure> {
-    let failure = |event| if let Event::HopFailed(failure) = event { Some(failure) } else { None };
-    bed.events.drain(..).filter_map(failure).collect()
+fn signs(bed: &mut ProxyBed) -> Vec<Sign> {
+    let sign = |event| if let ShardEvent::Sign(sign) = event { Some(sign) } else { None };
+    bed.events.drain(..).filter_map(sign).collect()
 }
 
 #[test]
@@ -24,14 +25,16 @@ fn a_failure_is_told_once_and_heeded_by_the_others() {
         let moved = bed.step(|shard, now, out| shard.unreachable(now, dead, &sent.bytes, out));
         assert_eq!((moved.len(), moved[0].to), (1, addr(HOPS[1])));
     }
-    let told = failures(&mut bed);
     let until = bed.now + Duration::from_secs(32);
-    assert_eq!(told, [HopFailure { hop: dead, until, is_unreachable: true }], "{} found it so", lost.len());
+    let told: Vec<_> =
+        signs(&mut bed).into_iter().filter(|sign| matches!(sign, Sign::Unreachable { .. })).collect();
+    assert_eq!(told, [Sign::Unreachable { slot: Slot(0), until }], "{} found it so", lost.len());
 
     let mut other = ProxyBed::new(&["127.0.0.1:5060"], &hops);
-    other.shard.rest_hop(&told[0]);
+    let nodes = bed.shard.balancer().nodes().to_vec();
+    other.shard.balancer_mut().set_nodes(&nodes);
     assert!((0..20).all(|n| other.invite(&invite(n)).to == addr(HOPS[1])));
-    assert_eq!(failures(&mut other), [], "what it was told it tells nobody");
+    assert_eq!(signs(&mut other), [], "what it was told it tells nobody");
     other.wait(Duration::from_secs(33));
     assert!((20..40).any(|n| other.invite(&invite(n)).to == dead), "it comes back at the same time");
 }

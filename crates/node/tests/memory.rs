@@ -5,7 +5,7 @@ use common::dialog::Dialog;
 use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed, client};
 use common::text::{Req, answer, record_routes};
 use common::{Bed, Site, addr};
-use node::{Event, ProxyLimits};
+use node::{ProxyLimits, ShardEvent};
 use std::time::Duration;
 
 /// A request that is about as long as that, by its body or by a header field.
@@ -23,7 +23,7 @@ fn long(method: &'static str, call: &str, length: usize, by_body: bool) -> Vec<u
 }
 
 fn memory(bed: &ProxyBed) -> usize {
-    bed.shard.report().memory
+    bed.shard.proxy_report().expect("it has next hops").memory
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn cancels_take_no_more_memory_than_there_is() {
 
 fn pool(max_sessions: usize) -> Bed {
     let mut bed = Bed::new(Site::plain());
-    let settings = balance::Settings { max_sessions, ..balance::Settings::default() };
+    let settings = balance::SessionSettings { max_sessions, ..balance::SessionSettings::default() };
     bed.shard.balancer_mut().set_settings(settings);
     bed
 }
@@ -127,8 +127,8 @@ fn a_pool_full_of_calls_says_when_to_try_again() {
     let calls = ["a", "b"].map(|call| Dialog::inbound(&mut bed, call, client(), 0));
     let refused = bed.one(0, client(), &Req::new("INVITE", "c", client()).bytes());
     assert_eq!((refused.status(), refused.message().header("Retry-After")), (503, Some(&b"10"[..])));
-    let told: Vec<_> = bed.events.iter().filter(|event| !matches!(event, Event::Sign(_))).collect();
-    assert_eq!(told, [&Event::NoRoom(1)]);
+    let told: Vec<_> = bed.events.iter().filter(|event| !matches!(event, ShardEvent::Sign(_))).collect();
+    assert_eq!(told, [&ShardEvent::NoRoom(1)]);
     calls[0].caller_asks(&mut bed, "BYE", 2);
     Dialog::inbound(&mut bed, "c", client(), 0);
     calls[1].caller_asks(&mut bed, "BYE", 2);

@@ -5,11 +5,11 @@ use base::Transport;
 use common::dialog::Dialog;
 use common::text::Req;
 use common::*;
-use node::{Event, Name, Resolved};
+use node::{HopName, Resolved, ShardEvent};
 use std::time::Duration;
 
-fn name(host: &str, port: Option<u16>) -> Name {
-    Name { transport: Transport::Udp, host: host.to_owned(), port }
+fn name(host: &str, port: Option<u16>) -> HopName {
+    HopName { transport: Transport::Udp, host: host.to_owned(), port }
 }
 
 fn answer(addresses: &[(&str, f64)]) -> Resolved {
@@ -60,7 +60,7 @@ fn a_node_calls_a_name() {
     bed.dropped(0, node, &invite.bytes(), "unresolved");
     bed.dropped(0, node, &invite.bytes(), "unresolved");
     let asked = name("example.com", Some(5080));
-    assert_eq!(bed.events, [Event::LookUp(asked.clone())], "asked for once");
+    assert_eq!(bed.events, [ShardEvent::LookUp(asked.clone())], "asked for once");
     assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "nothing began");
     // The listener is of IPv4, so the other address is of no use.
     bed.shard.learn(bed.now, &asked, &answer(&[("[2001:db8::7]:5080", 1.0), ("127.0.7.7:5080", 1.0)]));
@@ -70,7 +70,7 @@ fn a_node_calls_a_name() {
     // When the answer is stale, the old one serves until the new one is there.
     bed.now += Duration::from_secs(31);
     assert_eq!(bed.one(0, node, &invite.bytes()), first, "a repetition goes the same way");
-    assert_eq!(bed.events[1..], [Event::LookUp(asked)]);
+    assert_eq!(bed.events[1..], [ShardEvent::LookUp(asked)]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use common::dialog::Dialog;
 use common::text::{Req, answer, answer_with, replaced, string};
 use common::*;
-use node::{Event, Orphans};
+use node::{Orphans, ShardEvent};
 use std::time::Duration;
 
 const LB: &str = "127.0.0.1:5060";
@@ -255,7 +255,7 @@ fn a_503_pauses_the_node_at_once() {
         assert!(!goes_there(&mut bed), "{header:?}");
         bed.wait(Duration::from_millis(1));
         assert!(goes_there(&mut bed), "{header:?}");
-        let is_pause = |event: &&Event| matches!(event, Event::Sign(balance::Sign::Pause { .. }));
+        let is_pause = |event: &&ShardEvent| matches!(event, ShardEvent::Sign(balance::Sign::Pause { .. }));
         let pauses = bed.events.iter().filter(is_pause).count();
         assert_eq!(pauses, 1, "the other shards are told");
     }
@@ -295,7 +295,10 @@ fn while_stopping_only_new_calls_are_refused() {
     let ringing = Req::new("INVITE", "ringing", client());
     let at_node = bed.one(0, client(), &ringing.bytes());
     let settings = bed.shard.settings();
-    bed.shard.set_settings(node::Settings { stopping: Some(bed.now + Duration::from_secs(20)), ..settings });
+    bed.shard.set_settings(node::PipelineSettings {
+        stopping: Some(bed.now + Duration::from_secs(20)),
+        ..settings
+    });
     for method in ["INVITE", "REGISTER", "OPTIONS", "SUBSCRIBE"] {
         let request = Req::new(method, method, client()).bytes();
         let foretold = bed.explain(client(), &request).unwrap_err();

@@ -185,7 +185,7 @@ fn what_it_had_begun_ends_in_order() {
         to_victim(ack.clone()),
         Req { cseq: 2, ..ack.clone() },
         ack.clone().via(&other_branch),
-        Req { method: "INFO", ..ack.clone() },
+        Req { method: "INFO".to_owned(), ..ack.clone() },
     ] {
         let sent = bed.receive(0, node, &attack.bytes());
         assert!(sent.iter().all(|sent| sent.to == node && sent.status() == 403), "{sent:?}");

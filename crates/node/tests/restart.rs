@@ -4,7 +4,7 @@ mod common;
 use common::dialog::Dialog;
 use common::text::{Req, answer};
 use common::*;
-use node::{Key, Tokens};
+use node::{TokenKey, Tokens};
 use std::time::Duration;
 
 const LB: &str = "127.0.0.1:5060";
@@ -234,7 +234,7 @@ fn cancel_of_a_re_invite_follows_its_token() {
     }
 }
 
-const NEW: Key = Key([8; 16]);
+const NEW: TokenKey = TokenKey([8; 16]);
 
 #[test]
 fn the_key_changes_in_the_middle_of_a_call() {

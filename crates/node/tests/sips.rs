@@ -10,7 +10,8 @@ const SIPS: &str = "sips:bob@pool.example";
 
 /// The refusals of both roles that were given for a reason.
 fn refused(bed: &Bed, proxy: &ProxyBed, status: u16, reason: &'static str) -> [u64; 2] {
-    let of = |counters: node::Counters| counters.replies.get(&(status, reason)).copied().unwrap_or_default();
+    let of =
+        |counters: node::ShardCounters| counters.replies.get(&(status, reason)).copied().unwrap_or_default();
     [of(bed.shard.counters().clone()), of(proxy.shard.counters())]
 }
 
@@ -28,7 +29,7 @@ fn a_sips_request_uri_is_refused() {
         assert_eq!(proxy.receive(0, client(), &ack.bytes()), []);
     }
     bed.assert_idle();
-    assert_eq!(proxy.shard.report().transactions, 0);
+    assert_eq!(proxy.shard.proxy_report().expect("it has next hops").transactions, 0);
 }
 
 /// A strict router before us has put our URI into the Request-URI, and that of the request last (RFC 3261 §16.4).

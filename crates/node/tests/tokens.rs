@@ -4,7 +4,7 @@ mod common;
 use common::dialog::Dialog;
 use common::text::{Req, answer, replaced};
 use common::*;
-use node::Key;
+use node::TokenKey;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ fn call() -> Dialog {
 fn assert_refused(bed: &mut Bed, request: &Req, what: &str) {
     let before = bed.shard.counters().tokens_refused;
     for method in ["BYE", "INVITE", "INFO", "CANCEL"] {
-        let request = Req { method, ..request.clone() };
-        let charged = *bed.shard.ledger();
+        let request = Req { method: method.to_owned(), ..request.clone() };
+        let charged = bed.shard.ledger();
         let foretold = bed.explain(client(), &request.bytes()).expect("well formed");
-        assert_eq!(*bed.shard.ledger(), charged, "asking costs the traffic nothing");
+        assert_eq!(bed.shard.ledger(), charged, "asking costs the traffic nothing");
         assert_eq!((foretold.decision, foretold.token), (balance::Decision::Orphan, None));
         let sent = bed.one(0, client(), &request.bytes());
         assert_eq!((sent.to, sent.status()), (client(), 481), "{what}: {method}");
     }
-    bed.dropped(0, client(), &Req { method: "ACK", ..request.clone() }.bytes(), "refused_ack");
+    bed.dropped(0, client(), &Req { method: "ACK".to_owned(), ..request.clone() }.bytes(), "refused_ack");
     assert_eq!(bed.shard.counters().tokens_refused, before + 5, "{what}");
     bed.assert_idle();
 }
@@ -77,7 +77,7 @@ fn of_another_call() {
 
 #[test]
 fn of_another_site() {
-    let mut bed = Bed::new(Site { key: Key([9; 16]), ..Site::plain() });
+    let mut bed = Bed::new(Site { key: TokenKey([9; 16]), ..Site::plain() });
     assert_refused(&mut bed, &call().by_caller("BYE", 2), "another key");
 }
 

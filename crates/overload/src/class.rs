@@ -1,10 +1,12 @@
+//! Classes of messages, in the order in which an overloaded server serves them.
+
 use wire::Method;
 
 /// What a message is to a server with more work than time. Declared in the order of service: what
 /// finishes work that has begun comes before what begins new work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-pub enum Class {
+pub enum MessageClass {
     /// A timer of a transaction: without it state is never cleared.
     Timer,
     /// A response: the work behind it is already done.
@@ -50,7 +52,7 @@ pub enum Tier {
     Never,
 }
 
-impl Class {
+impl MessageClass {
     /// Every class, in the order of service.
     pub const ALL: [Self; 8] = [
         Self::Timer,
@@ -114,15 +116,15 @@ mod tests {
 
     #[test]
     fn what_finishes_work_is_never_shed_and_served_before_what_begins_it() {
-        assert_eq!(Class::of(INVITE), Class::NewInvite);
-        assert_eq!(Class::of(Facts { priority: true, ..INVITE }), Class::Priority);
-        assert_eq!(Class::of(Facts { repeat: true, priority: true, ..INVITE }), Class::Repeat);
-        assert_eq!(Class::of(Facts { in_dialog: true, ..INVITE }), Class::InDialog);
-        assert_eq!(Class::of(Facts { method: Method::Register, ..INVITE }), Class::NewOther);
+        assert_eq!(MessageClass::of(INVITE), MessageClass::NewInvite);
+        assert_eq!(MessageClass::of(Facts { priority: true, ..INVITE }), MessageClass::Priority);
+        assert_eq!(MessageClass::of(Facts { repeat: true, priority: true, ..INVITE }), MessageClass::Repeat);
+        assert_eq!(MessageClass::of(Facts { in_dialog: true, ..INVITE }), MessageClass::InDialog);
+        assert_eq!(MessageClass::of(Facts { method: Method::Register, ..INVITE }), MessageClass::NewOther);
         for method in [Method::Ack, Method::Cancel, Method::Bye] {
-            assert_eq!(Class::of(Facts { method, ..INVITE }).tier(), Tier::Never);
+            assert_eq!(MessageClass::of(Facts { method, ..INVITE }).tier(), Tier::Never);
         }
-        let lanes = Class::ALL.map(Class::lane);
-        assert!(lanes.is_sorted() && lanes[7] == Class::LANES - 1);
+        let lanes = MessageClass::ALL.map(MessageClass::lane);
+        assert!(lanes.is_sorted() && lanes[7] == MessageClass::LANES - 1);
     }
 }

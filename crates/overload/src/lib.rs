@@ -1,13 +1,13 @@
 //! Which requests a busy server takes, and what it asks of those who send them.
 //!
 //! Pure: time, load and randomness are arguments; queues and SIP text belong to the host. A host
-//! - puts each message in a [`Class`] and, if it likes, serves its queue by the rules of [`Triage`];
-//! - feeds the meters of [`signal`] and gives a [`signal::Load`] to its [`local::Controller`] at each period;
+//! - puts each message in a [`MessageClass`] and, if it likes, serves its queue by the rules of [`Triage`];
+//! - feeds the meters of [`signal`] and gives a [`signal::HostLoad`] to its [`local::Controller`] at each period;
 //! - as a server answers with the [`hop::Feedback`] of a [`hop::Receiver`]; as a client keeps a [`hop::Sender`]
 //!   and a [`retry_after::Backoff`] for each downstream neighbour, and asks them before it forwards;
 //! - or keeps an [`end_to_end::Targets`] where feedback travels the whole path.
 //!
-//! [`Settings`] says which of these a host runs, and a [`Guard`] puts them together.
+//! [`OverloadSettings`] says which of these a host runs, and a [`Guard`] puts them together.
 #![forbid(unsafe_code)]
 
 mod class;
@@ -22,9 +22,9 @@ pub mod signal;
 mod triage;
 mod verdict;
 
-pub use class::{Class, Facts, Tier};
+pub use class::{Facts, MessageClass, Tier};
 pub use guard::{Guard, Notice, Rejection, Settled, Way};
-pub use settings::{Feedback, Local, Settings};
+pub use settings::{FeedbackLaw, LocalLaw, OverloadSettings};
 pub use shed::{Mix, Scope};
 pub use triage::{Fate, Triage};
 pub use verdict::{RejectAt, RejectState, Verdict};

@@ -2,24 +2,24 @@
 
 use crate::local::Controller;
 use crate::local::bang_bang::{self, Hysteresis};
-use crate::signal::Load;
-use crate::{Class, Verdict};
+use crate::signal::HostLoad;
+use crate::{MessageClass, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
 
 /// When a server sends a 503 with Retry-After, and for how long it asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct RetryAfterSettings {
     /// Where it starts and where it stops.
-    pub watermarks: bang_bang::Settings,
+    pub watermarks: bang_bang::BangBangSettings,
     /// How long it asks its neighbour to stay away. The header counts whole seconds.
     pub pause: Duration,
 }
 
-impl Default for Settings {
+impl Default for RetryAfterSettings {
     /// 800, 600 and 10 s (Overload paper, IV-A and V-C).
     fn default() -> Self {
-        Self { watermarks: bang_bang::Settings::default(), pause: Duration::from_secs(10) }
+        Self { watermarks: bang_bang::BangBangSettings::default(), pause: Duration::from_secs(10) }
     }
 }
 
@@ -33,7 +33,7 @@ pub struct RetryAfter {
 
 impl RetryAfter {
     /// Accepts everything at first.
-    pub const fn new(settings: Settings) -> Self {
+    pub const fn new(settings: RetryAfterSettings) -> Self {
         Self { state: Hysteresis::new(settings.watermarks), pause: settings.pause }
     }
 }
@@ -43,7 +43,7 @@ impl Controller for RetryAfter {
         "retry-after"
     }
 
-    fn judge(&mut self, _: Instant, class: Class, _: &Load, _: &mut Rng) -> Verdict {
+    fn judge(&mut self, _: Instant, class: MessageClass, _: &HostLoad, _: &mut Rng) -> Verdict {
         if self.state.rejects(class) {
             Verdict::Reject { retry_after: Some(self.pause) }
         } else {
@@ -55,7 +55,7 @@ impl Controller for RetryAfter {
         self.state.on_queue(queue);
     }
 
-    fn acceptance(&self, _: &Load) -> f64 {
+    fn acceptance(&self, _: &HostLoad) -> f64 {
         self.state.acceptance()
     }
 }
@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn asks_for_a_pause_between_the_watermarks() {
-        let mut law = RetryAfter::new(Settings::default());
+        let mut law = RetryAfter::new(RetryAfterSettings::default());
         let mut rng = Rng::from_seed(1);
         let mut at = |queue| {
             law.on_queue(queue);
-            law.judge(Instant::ZERO, Class::NewInvite, &Load::default(), &mut rng)
+            law.judge(Instant::ZERO, MessageClass::NewInvite, &HostLoad::default(), &mut rng)
         };
         let pause = Verdict::Reject { retry_after: Some(Duration::from_secs(10)) };
         assert_eq!([800, 801, 600, 599].map(&mut at), [Verdict::Accept, pause, pause, Verdict::Accept]);

@@ -1,3 +1,5 @@
+//! All that a host can be told about overload control.
+
 use crate::end_to_end::{self, Targets};
 use crate::hop::{Law, Receiver, Sender, SenderSettings};
 use crate::local::{BangBang, Controller, Delay, None as NoControl, Occupancy, bang_bang, delay, occupancy};
@@ -6,21 +8,21 @@ use crate::{RejectAt, RejectState, Scope, Triage};
 
 /// The local law of a host, with its constants.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub enum Local {
+pub enum LocalLaw {
     /// Nothing is rejected.
     #[default]
     None,
     /// Watermarks of the queue.
-    BangBang(bang_bang::Settings),
+    BangBang(bang_bang::BangBangSettings),
     /// Watermarks of the queue, and a pause for the neighbour.
-    RetryAfter(retry_after::Settings),
+    RetryAfter(retry_after::RetryAfterSettings),
     /// Utilisation.
-    Occupancy(occupancy::Settings),
+    Occupancy(occupancy::OccupancySettings),
     /// Expected wait.
-    Delay(delay::Settings),
+    Delay(delay::DelaySettings),
 }
 
-impl Local {
+impl LocalLaw {
     /// A controller of this law.
     pub(crate) fn controller(&self) -> Box<dyn Controller> {
         match *self {
@@ -35,27 +37,27 @@ impl Local {
 
 /// What a host tells those who send to it, and takes from those that it sends to.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub enum Feedback {
+pub enum FeedbackLaw {
     /// Nothing.
     #[default]
     None,
     /// Each neighbour a fraction, a rate or a window.
     Hop(Law),
     /// The f of the local law for each target, along the path.
-    EndToEnd(end_to_end::Settings),
+    EndToEnd(end_to_end::EndToEndSettings),
 }
 
 /// Everything about overload that a host can be told. The default is no control at all.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Settings {
+pub struct OverloadSettings {
     /// What it decides on its own.
-    pub local: Local,
+    pub local: LocalLaw,
     /// When it decides.
     pub reject_at: RejectAt,
     /// How it rejects.
     pub reject_state: RejectState,
     /// What travels between neighbours.
-    pub feedback: Feedback,
+    pub feedback: FeedbackLaw,
     /// What fractions and rates count; the same in all of a network.
     pub scope: Scope,
     /// Whether a request that a downstream neighbour rejected with a 503 is tried at another one (Overload paper,
@@ -67,7 +69,7 @@ pub struct Settings {
     pub triage: Option<Triage>,
 }
 
-impl Settings {
+impl OverloadSettings {
     /// The local controller.
     pub(crate) fn controller(&self) -> Box<dyn Controller> {
         self.local.controller()
@@ -76,21 +78,22 @@ impl Settings {
     /// The server's side of hop-by-hop feedback, if there is any.
     pub(crate) fn receiver<N: Ord + Copy>(&self) -> Option<Receiver<N>> {
         match self.feedback {
-            Feedback::Hop(law) => Some(Receiver::new(law, self.scope)),
-            Feedback::None | Feedback::EndToEnd(_) => None,
+            FeedbackLaw::Hop(law) => Some(Receiver::new(law, self.scope)),
+            FeedbackLaw::None | FeedbackLaw::EndToEnd(_) => None,
         }
     }
 
     /// The client's side of hop-by-hop feedback, for one downstream neighbour, if there is any.
     pub(crate) fn sender(&self) -> Option<Sender> {
-        matches!(self.feedback, Feedback::Hop(_)).then(|| Sender::new(SenderSettings { scope: self.scope }))
+        matches!(self.feedback, FeedbackLaw::Hop(_))
+            .then(|| Sender::new(SenderSettings { scope: self.scope }))
     }
 
     /// The table of end-to-end feedback, if there is any.
     pub(crate) fn targets<N: Ord + Copy>(&self) -> Option<Targets<N>> {
         match self.feedback {
-            Feedback::EndToEnd(settings) => Some(Targets::new(settings)),
-            Feedback::None | Feedback::Hop(_) => None,
+            FeedbackLaw::EndToEnd(settings) => Some(Targets::new(settings)),
+            FeedbackLaw::None | FeedbackLaw::Hop(_) => None,
         }
     }
 }
@@ -102,15 +105,18 @@ mod tests {
     #[test]
     fn a_host_has_the_side_of_the_feedback_that_it_was_told() {
         let of = |feedback| {
-            let settings = Settings { feedback, ..Settings::default() };
+            let settings = OverloadSettings { feedback, ..OverloadSettings::default() };
             [
                 settings.receiver::<u32>().is_some(),
                 settings.sender().is_some(),
                 settings.targets::<u32>().is_some(),
             ]
         };
-        assert_eq!(of(Feedback::None), [false; 3]);
-        assert_eq!(of(Feedback::Hop(Law::Loss(occupancy::Settings::default()))), [true, true, false]);
-        assert_eq!(of(Feedback::EndToEnd(end_to_end::Settings::default())), [false, false, true]);
+        assert_eq!(of(FeedbackLaw::None), [false; 3]);
+        assert_eq!(
+            of(FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default()))),
+            [true, true, false]
+        );
+        assert_eq!(of(FeedbackLaw::EndToEnd(end_to_end::EndToEndSettings::default())), [false, false, true]);
     }
 }

@@ -1,4 +1,6 @@
-use crate::{Class, Tier};
+//! Which requests are rejected, by a fraction or by a rate.
+
+use crate::{MessageClass, Tier};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
@@ -15,10 +17,12 @@ pub enum Scope {
 
 impl Scope {
     /// Whether messages of this class are counted. Retransmissions never are (RFC 6357 §9.1).
-    pub const fn counts(self, class: Class) -> bool {
+    pub const fn counts(self, class: MessageClass) -> bool {
         match self {
             Self::NewRequests => class.is_new(),
-            Self::AllRequests => !matches!(class, Class::Timer | Class::Response | Class::Repeat),
+            Self::AllRequests => {
+                !matches!(class, MessageClass::Timer | MessageClass::Response | MessageClass::Repeat)
+            }
         }
     }
 }
@@ -44,7 +48,7 @@ impl Mix {
     }
 
     /// Notes a request, whether or not anything is being shed: the mix has to be known when shedding starts.
-    pub fn note(&mut self, now: Instant, class: Class) {
+    pub fn note(&mut self, now: Instant, class: MessageClass) {
         let halvings = now.saturating_since(self.aged).as_nanos() / HALF_LIFE.as_nanos();
         if halvings > 0 {
             let keep = 0.5_f64.powi(halvings.min(64) as i32);
@@ -72,7 +76,7 @@ impl Mix {
     }
 
     /// Notes a request that asks to be sent, and draws whether it is accepted.
-    pub fn draw(&mut self, now: Instant, class: Class, acceptance: f64, rng: &mut Rng) -> bool {
+    pub fn draw(&mut self, now: Instant, class: MessageClass, acceptance: f64, rng: &mut Rng) -> bool {
         self.note(now, class);
         let keep = if self.scope.counts(class) { self.keep(class.tier(), acceptance) } else { 1.0 };
         // A draw is made whatever the fraction, so that two runs with one seed differ only where the laws do.
@@ -85,7 +89,7 @@ impl Mix {
 mod tests {
     use super::*;
 
-    fn mix(counts: &[(Class, usize)]) -> Mix {
+    fn mix(counts: &[(MessageClass, usize)]) -> Mix {
         let mut mix = Mix::new(Scope::AllRequests);
         for &(class, count) in counts {
             (0..count).for_each(|_| mix.note(Instant::ZERO, class));
@@ -97,10 +101,10 @@ mod tests {
     fn lower_tiers_are_shed_first_and_the_total_is_what_was_asked_for() {
         // The example of RFC 7339 §7.2: 10 % less of all, 40 % may be shed: 25 % of those.
         let mix = mix(&[
-            (Class::NewInvite, 39),
-            (Class::Priority, 20),
-            (Class::InDialog, 20),
-            (Class::Closing, 20),
+            (MessageClass::NewInvite, 39),
+            (MessageClass::Priority, 20),
+            (MessageClass::InDialog, 20),
+            (MessageClass::Closing, 20),
         ]);
         let keep = |f| [Tier::First, Tier::Later, Tier::Last, Tier::Never].map(|tier| mix.keep(tier, f));
         assert_eq!(keep(1.0), [1.0; 4]);
@@ -113,9 +117,9 @@ mod tests {
 
     #[test]
     fn the_mix_follows_the_traffic() {
-        let mut mix = mix(&[(Class::Priority, 1_000)]);
+        let mut mix = mix(&[(MessageClass::Priority, 1_000)]);
         let later = Instant::ZERO + HALF_LIFE * 20;
-        (0..100).for_each(|_| mix.note(later, Class::NewInvite));
+        (0..100).for_each(|_| mix.note(later, MessageClass::NewInvite));
         assert!((mix.keep(Tier::First, 0.5) - 0.5).abs() < 1e-3 && mix.keep(Tier::Later, 0.5) > 0.99);
     }
 }

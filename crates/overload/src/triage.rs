@@ -1,7 +1,9 @@
-use crate::{Class, T1};
+//! The order in which an overloaded host serves what waits, and what it rejects instead.
+
+use crate::{MessageClass, T1};
 use core::time::Duration;
 
-/// The rules of a triage queue; the queue itself is the host's. Lanes are [`Class::lane`], first come first
+/// The rules of a triage queue; the queue itself is the host's. Lanes are [`MessageClass::lane`], first come first
 /// served within a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Triage {
@@ -33,12 +35,12 @@ pub enum Fate {
 
 impl Triage {
     /// What becomes of a message that waited for `age`.
-    pub fn fate(&self, class: Class, age: Duration) -> Fate {
+    pub fn fate(&self, class: MessageClass, age: Duration) -> Fate {
         match class {
             _ if !class.is_new() => Fate::Serve,
             _ if age >= self.drop_after => Fate::Drop,
             // An emergency call is late rather than refused.
-            Class::Priority => Fate::Serve,
+            MessageClass::Priority => Fate::Serve,
             _ if age >= self.reject_after => Fate::Reject,
             _ => Fate::Serve,
         }
@@ -46,8 +48,8 @@ impl Triage {
 
     /// Whether a copy of a message that is still queued (same transaction, same method or status) can be
     /// dropped: the first one's answer answers both. Two firings of a timer are two events, not copies.
-    pub const fn coalesces(class: Class) -> bool {
-        !matches!(class, Class::Timer)
+    pub const fn coalesces(class: MessageClass) -> bool {
+        !matches!(class, MessageClass::Timer)
     }
 }
 
@@ -59,15 +61,21 @@ mod tests {
     fn only_new_requests_grow_stale() {
         let triage = Triage::default();
         let at = |class, millis| triage.fate(class, Duration::from_millis(millis));
-        assert_eq!(at(Class::NewInvite, 499), Fate::Serve);
-        assert_eq!(at(Class::NewInvite, 500), Fate::Reject);
-        assert_eq!(at(Class::Priority, 500), Fate::Serve);
-        for class in [Class::NewInvite, Class::NewOther, Class::Priority] {
+        assert_eq!(at(MessageClass::NewInvite, 499), Fate::Serve);
+        assert_eq!(at(MessageClass::NewInvite, 500), Fate::Reject);
+        assert_eq!(at(MessageClass::Priority, 500), Fate::Serve);
+        for class in [MessageClass::NewInvite, MessageClass::NewOther, MessageClass::Priority] {
             assert_eq!(at(class, 32_000), Fate::Drop);
         }
-        for class in [Class::Timer, Class::Response, Class::Closing, Class::InDialog, Class::Repeat] {
+        for class in [
+            MessageClass::Timer,
+            MessageClass::Response,
+            MessageClass::Closing,
+            MessageClass::InDialog,
+            MessageClass::Repeat,
+        ] {
             assert_eq!(at(class, 99_000), Fate::Serve);
         }
-        assert!(Triage::coalesces(Class::Repeat) && !Triage::coalesces(Class::Timer));
+        assert!(Triage::coalesces(MessageClass::Repeat) && !Triage::coalesces(MessageClass::Timer));
     }
 }

@@ -1,3 +1,5 @@
+//! What becomes of a request at an overloaded host.
+
 use core::time::Duration;
 
 /// What becomes of a request.

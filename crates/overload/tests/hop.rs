@@ -2,10 +2,10 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Feedback, Law, Limit, Outcome, Receiver, Sender, SenderSettings};
+use overload::hop::{Feedback, Law, Limit, Receiver, RequestOutcome, Sender, SenderSettings};
 use overload::local::occupancy;
-use overload::signal::Load;
-use overload::{Class, Scope};
+use overload::signal::HostLoad;
+use overload::{MessageClass, Scope};
 use rand::Rng as _;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,9 +26,9 @@ fn feedback(limit: Option<Limit>, sequence: u64) -> Feedback {
 fn sent(sender: &mut Sender, now: Instant, rng: &mut Rng) -> usize {
     (0..1_000)
         .filter(|_| {
-            let sent = sender.judge(now, Class::NewInvite, 1.0, rng).is_accept();
+            let sent = sender.judge(now, MessageClass::NewInvite, 1.0, rng).is_accept();
             if sent {
-                sender.on_settled(now, Outcome::Answered);
+                sender.on_settled(now, RequestOutcome::Answered);
             }
             sent
         })
@@ -76,7 +76,9 @@ fn at_the_edge_the_smaller_of_the_two_fractions_counts() {
     let mut sender = sender(Scope::NewRequests);
     sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.5)), 1), &mut rng);
     let mut taken = |own| {
-        (0..10_000).filter(|_| sender.judge(at(0), Class::NewInvite, own, &mut rng).is_accept()).count()
+        (0..10_000)
+            .filter(|_| sender.judge(at(0), MessageClass::NewInvite, own, &mut rng).is_accept())
+            .count()
     };
     assert!(taken(1.0).abs_diff(5_000) < 200 && taken(0.8).abs_diff(5_000) < 200);
     assert!(taken(0.2).abs_diff(2_000) < 200);
@@ -91,11 +93,11 @@ fn what_a_limit_counts_is_the_scope() {
         let mut invites = 0_usize;
         for millis in 0..900 {
             let now = at(millis);
-            if sender.judge(now, Class::NewInvite, 1.0, &mut rng).is_accept() {
+            if sender.judge(now, MessageClass::NewInvite, 1.0, &mut rng).is_accept() {
                 invites += 1;
                 // Each INVITE is followed by its ACK and BYE, which pass whatever the limit says.
                 for _ in 0..2 {
-                    assert!(sender.judge(now, Class::Closing, 1.0, &mut rng).is_accept());
+                    assert!(sender.judge(now, MessageClass::Closing, 1.0, &mut rng).is_accept());
                 }
             }
         }
@@ -108,7 +110,7 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
     let mut rng = Rng::from_seed(1);
     let mut sender = sender(Scope::NewRequests);
     let burst = |sender: &mut Sender, rng: &mut Rng| {
-        (0..1_000).filter(|_| sender.judge(at(1), Class::NewInvite, 1.0, rng).is_accept()).count()
+        (0..1_000).filter(|_| sender.judge(at(1), MessageClass::NewInvite, 1.0, rng).is_accept()).count()
     };
     sender.on_feedback(at(0), &feedback(Some(Limit::Window(2.0)), 1), &mut rng);
     assert_eq!(burst(&mut sender, &mut rng), 1, "from nothing under way it starts with one");
@@ -116,13 +118,13 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
     let mut under_way = 1;
     let mut bursts = Vec::new();
     for _ in 0..7 {
-        (0..under_way).for_each(|_| sender.on_settled(at(1), Outcome::Answered));
+        (0..under_way).for_each(|_| sender.on_settled(at(1), RequestOutcome::Answered));
         under_way = burst(&mut sender, &mut rng);
         bursts.push(under_way);
     }
     assert_eq!(bursts, [2, 4, 8, 16, 32, 50, 50]);
     sender.on_feedback(at(2), &feedback(Some(Limit::Window(3.0)), 3), &mut rng);
-    (0..47).for_each(|_| sender.on_settled(at(2), Outcome::Answered));
+    (0..47).for_each(|_| sender.on_settled(at(2), RequestOutcome::Answered));
     assert_eq!((burst(&mut sender, &mut rng), sender.under_way()), (0, 3), "a smaller one counts at once");
 }
 
@@ -130,21 +132,22 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
 fn a_server_that_never_answers_is_left_alone() {
     let mut rng = Rng::from_seed(1);
     let mut sender = sender(Scope::NewRequests);
-    (0..3).for_each(|_| sender.on_settled(at(0), Outcome::Silent));
+    (0..3).for_each(|_| sender.on_settled(at(0), RequestOutcome::Silent));
     assert_eq!(sent(&mut sender, at(500), &mut rng), 0);
     assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1, "one probe");
-    assert!(sender.judge(at(1_000), Class::Closing, 1.0, &mut rng).is_accept());
+    assert!(sender.judge(at(1_000), MessageClass::Closing, 1.0, &mut rng).is_accept());
     sender.on_response();
     assert_eq!(sent(&mut sender, at(1_100), &mut rng), 1_000);
 }
 
 #[test]
 fn the_receivers_numbers_grow_and_its_control_ends_with_validity_zero() {
-    let mut receiver = Receiver::<u8>::new(Law::Loss(occupancy::Settings::default()), Scope::NewRequests);
+    let mut receiver =
+        Receiver::<u8>::new(Law::Loss(occupancy::OccupancySettings::default()), Scope::NewRequests);
     let mut last = receiver.feedback();
     assert_eq!((last.limit, last.validity), (None, Duration::ZERO));
     for (second, utilisation) in (1..).zip([1.0, 1.0, 0.9, 0.0]) {
-        receiver.on_period(at(second * 1_000), &Load { utilisation, ..Load::default() });
+        receiver.on_period(at(second * 1_000), &HostLoad { utilisation, ..HostLoad::default() });
         let feedback = receiver.feedback();
         assert!(feedback.sequence > last.sequence);
         assert_eq!(feedback.limit.is_some(), second < 4);
@@ -155,17 +158,18 @@ fn the_receivers_numbers_grow_and_its_control_ends_with_validity_zero() {
 
 #[test]
 fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
-    let mut receiver = Receiver::new(Law::Rate(overload::hop::rate::Settings::default()), Scope::NewRequests);
-    let busy = Load { utilisation: 1.0, queue: 20, wait: Duration::from_millis(20) };
+    let mut receiver =
+        Receiver::new(Law::Rate(overload::hop::rate::RateLawSettings::default()), Scope::NewRequests);
+    let busy = HostLoad { utilisation: 1.0, queue: 20, wait: Duration::from_millis(20) };
     let mut shares = Vec::new();
     for period in 1..=300_u64 {
         for _ in 0..8 {
-            receiver.on_arrival(at(period * 100), 1, Class::NewInvite);
+            receiver.on_arrival(at(period * 100), 1, MessageClass::NewInvite);
             if period <= 100 {
-                receiver.on_arrival(at(period * 100), 2, Class::NewInvite);
+                receiver.on_arrival(at(period * 100), 2, MessageClass::NewInvite);
             }
         }
-        (0..16).for_each(|_| receiver.on_served(Class::NewInvite));
+        (0..16).for_each(|_| receiver.on_served(MessageClass::NewInvite));
         receiver.on_period(at(period * 100), &busy);
         assert_eq!(
             receiver.neighbours(),
@@ -189,10 +193,10 @@ fn refused(sender: &mut Sender, rng: &mut Rng) -> usize {
         }
         // More calls wait than are ever let through, and the 503 comes at once.
         for _ in 0..10 {
-            if sender.judge(at(millis), Class::NewInvite, 1.0, rng).is_accept() {
+            if sender.judge(at(millis), MessageClass::NewInvite, 1.0, rng).is_accept() {
                 asked += 1;
                 sender.on_response();
-                sender.on_settled(at(millis), Outcome::Refused);
+                sender.on_settled(at(millis), RequestOutcome::Refused);
             }
         }
     }
@@ -208,18 +212,19 @@ fn refusals_do_not_clock_a_window_and_a_closed_window_opens_again() {
     assert_eq!(sender.under_way(), 0);
     // A second later at the latest one is let in, and what it brings opens the window for good.
     sender.on_feedback(at(10_000), &feedback(Some(Limit::Window(8.0)), 10_001), &mut rng);
-    let now = (10_000..11_001).find(|ms| sender.judge(at(*ms), Class::NewInvite, 1.0, &mut rng).is_accept());
+    let now =
+        (10_000..11_001).find(|ms| sender.judge(at(*ms), MessageClass::NewInvite, 1.0, &mut rng).is_accept());
     let now = at(now.expect("a window opens again"));
-    sender.on_settled(now, Outcome::Answered);
+    sender.on_settled(now, RequestOutcome::Answered);
     assert_eq!(sent(&mut sender, now, &mut rng), 1_000);
 }
 
 /// The three laws as a server runs them.
 fn laws() -> [Law; 3] {
     [
-        Law::Loss(occupancy::Settings::default()),
-        Law::Rate(overload::hop::rate::Settings::default()),
-        Law::Window(overload::hop::window::Settings::default()),
+        Law::Loss(occupancy::OccupancySettings::default()),
+        Law::Rate(overload::hop::rate::RateLawSettings::default()),
+        Law::Window(overload::hop::window::WindowLawSettings::default()),
     ]
 }
 
@@ -228,29 +233,29 @@ fn storm(receiver: &mut Receiver<u8>, senders: &mut [Sender; 4], rng: &mut Rng) 
     for millis in (0..30_000).step_by(10) {
         let now = at(millis);
         for (sender, number) in senders.iter_mut().zip(0..) {
-            if !sender.judge(now, Class::NewInvite, 1.0, rng).is_accept() {
+            if !sender.judge(now, MessageClass::NewInvite, 1.0, rng).is_accept() {
                 continue;
             }
             let from = number;
             let outcome = match rng.random_range(0..4) {
-                0 => Outcome::Refused,
-                1 => Outcome::Silent,
-                2 => Outcome::NotSent,
-                _ => Outcome::Answered,
+                0 => RequestOutcome::Refused,
+                1 => RequestOutcome::Silent,
+                2 => RequestOutcome::NotSent,
+                _ => RequestOutcome::Answered,
             };
-            if outcome != Outcome::Refused {
-                receiver.on_arrival(now, from, Class::NewInvite);
+            if outcome != RequestOutcome::Refused {
+                receiver.on_arrival(now, from, MessageClass::NewInvite);
                 receiver.on_confirmed(from);
             }
             if rng.random_bool(0.5) {
-                receiver.on_served(Class::NewInvite);
+                receiver.on_served(MessageClass::NewInvite);
             }
             sender.on_feedback(now, &receiver.feedback(), rng);
             sender.on_settled(now, outcome);
         }
         if now.as_nanos().is_multiple_of(receiver.period().as_nanos() as u64) {
             let (utilisation, wait) = (rng.random_range(0.5..1.0), rng.random_range(0..1_000));
-            receiver.on_period(now, &Load { utilisation, queue: 0, wait: Duration::from_millis(wait) });
+            receiver.on_period(now, &HostLoad { utilisation, queue: 0, wait: Duration::from_millis(wait) });
         }
     }
 }
@@ -268,17 +273,17 @@ fn no_law_has_a_dead_end() {
             let now = at(millis);
             for (sender, free) in senders.iter_mut().zip(&mut free) {
                 let sent = (0..10)
-                    .filter(|_| sender.judge(now, Class::NewInvite, 1.0, &mut rng).is_accept())
+                    .filter(|_| sender.judge(now, MessageClass::NewInvite, 1.0, &mut rng).is_accept())
                     .count();
                 for _ in 0..sent {
                     sender.on_feedback(now, &receiver.feedback(), &mut rng);
                     sender.on_response();
-                    sender.on_settled(now, Outcome::Answered);
+                    sender.on_settled(now, RequestOutcome::Answered);
                 }
                 *free = if sent == 10 { free.or(Some(millis)) } else { None };
             }
             if now.as_nanos().is_multiple_of(receiver.period().as_nanos() as u64) {
-                receiver.on_period(now, &Load::default());
+                receiver.on_period(now, &HostLoad::default());
             }
         }
         // A probe of a silent server waits for 32 s at most.

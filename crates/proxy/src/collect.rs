@@ -2,28 +2,28 @@
 
 use crate::medium::Sink;
 use crate::table::Leg;
-use transaction::{Effects, Id, Message, News, Sending};
+use transaction::{Effects, Id, KeptMessage, Sending, TransactionNews};
 
 /// Passes on what is sent and collects the news: the layer can't be used while it runs.
-pub(crate) struct Collect<'a, S> {
-    sink: &'a mut S,
+pub(crate) struct Collect<'a, M> {
+    sink: &'a mut dyn Sink<M>,
     /// A step tells one thing at most, and ends one transaction.
-    pub(crate) news: Option<(Id, Leg, News)>,
+    pub(crate) news: Option<(Id, Leg, TransactionNews)>,
     pub(crate) ended: Option<(Id, Leg)>,
 }
 
-impl<'a, S> Collect<'a, S> {
-    pub(crate) fn new(sink: &'a mut S) -> Self {
+impl<'a, M> Collect<'a, M> {
+    pub(crate) fn new(sink: &'a mut dyn Sink<M>) -> Self {
         Self { sink, news: None, ended: None }
     }
 }
 
-impl<M: Message, S: Sink<M>> Effects<Leg, M> for Collect<'_, S> {
+impl<M: KeptMessage> Effects<Leg, M> for Collect<'_, M> {
     fn send(&mut self, _: Id, _: &Leg, message: &M, why: Sending) {
         self.sink.send(message, why);
     }
 
-    fn tell(&mut self, id: Id, leg: &mut Leg, news: News) {
+    fn tell(&mut self, id: Id, leg: &mut Leg, news: TransactionNews) {
         self.news = Some((id, *leg, news));
     }
 

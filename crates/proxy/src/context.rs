@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 
 /// What happens to a proxied request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum ProxyEvent {
     /// A response came from the next hop.
     Response(u16),
     /// The client transaction timed out (Timer B or F).
@@ -40,11 +40,11 @@ pub enum Action {
 }
 
 /// The actions of one step, in order.
-pub type Actions = ArrayVec<Action, 3>;
+pub type ActionList = ArrayVec<Action, 3>;
 
 /// Cheaper than collecting them: how many there are is known.
-fn list<const N: usize>(actions: [Action; N]) -> Actions {
-    let mut list = Actions::new();
+fn list<const N: usize>(actions: [Action; N]) -> ActionList {
+    let mut list = ActionList::new();
     for action in actions {
         list.push(action);
     }
@@ -86,25 +86,25 @@ impl Context {
     }
 
     /// One bounded step.
-    pub fn on(&mut self, event: Event) -> Actions {
+    pub fn on(&mut self, event: ProxyEvent) -> ActionList {
         match event {
-            Event::Response(100..=199) if self.finished => Actions::new(),
-            Event::Response(status @ 100..=199) => self.provisional(status),
-            Event::Response(200..=299) => self.success(),
-            _ if self.finished => Actions::new(),
-            Event::Response(503) | Event::Unreachable => self.unavailable(),
-            Event::Response(_) => self.finish(Action::Relay),
-            Event::Timeout => self.timeout(),
-            Event::TimerC => self.timer_c(),
-            Event::Cancelled => self.cancel(),
+            ProxyEvent::Response(100..=199) if self.finished => ActionList::new(),
+            ProxyEvent::Response(status @ 100..=199) => self.provisional(status),
+            ProxyEvent::Response(200..=299) => self.success(),
+            _ if self.finished => ActionList::new(),
+            ProxyEvent::Response(503) | ProxyEvent::Unreachable => self.unavailable(),
+            ProxyEvent::Response(_) => self.finish(Action::Relay),
+            ProxyEvent::Timeout => self.timeout(),
+            ProxyEvent::TimerC => self.timer_c(),
+            ProxyEvent::Cancelled => self.cancel(),
         }
     }
 
     /// §16.7 steps 2 and 5: a provisional response other than 100 goes back at once and restarts Timer C. 100 is only
     /// for the next hop (§16.7 step 3, note; §17.1.1.1).
-    fn provisional(&mut self, status: u16) -> Actions {
+    fn provisional(&mut self, status: u16) -> ActionList {
         let first = !core::mem::replace(&mut self.provisional, true);
-        let mut actions = Actions::new();
+        let mut actions = ActionList::new();
         if status > 100 {
             actions.push(Action::Relay);
         }
@@ -121,18 +121,18 @@ impl Context {
     }
 
     /// §16.7 step 5: every 2xx to an INVITE goes back at once, also a second one; to other requests there is one.
-    fn success(&mut self) -> Actions {
+    fn success(&mut self) -> ActionList {
         let first = !core::mem::replace(&mut self.finished, true);
         match (first, self.invite) {
             (true, true) => list([Action::Relay, Action::StopTimerC]),
             (true, false) | (false, true) => list([Action::Relay]),
-            (false, false) => Actions::new(),
+            (false, false) => ActionList::new(),
         }
     }
 
     /// §16.7 step 6: a 503 speaks of the next hop, not of this proxy, and goes back as 500; §16.9: a next hop that
     /// can't be reached counts as one that answered 503. First the alternates are tried (RFC 3263 §4.3).
-    fn unavailable(&mut self) -> Actions {
+    fn unavailable(&mut self) -> ActionList {
         if self.alternate && !self.cancelled {
             self.provisional = false;
             return list([Action::TryNext]);
@@ -143,7 +143,7 @@ impl Context {
     /// RFC 3263 §4.3: a next hop that does not answer at all has failed as one that answers 503 has.
     /// §16.8: an INVITE without an answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come
     /// too late to be of use, and must not be sent.
-    fn timeout(&mut self) -> Actions {
+    fn timeout(&mut self) -> ActionList {
         match (self.invite, self.alternate && !self.cancelled) {
             (true, true) => list([Action::TryNext]),
             (true, false) => self.finish(Action::Respond(408)),
@@ -153,7 +153,7 @@ impl Context {
 
     /// §16.8: an INVITE that keeps ringing is cancelled; one that nobody answered at all counts as answered 408. The
     /// client transaction gives a cancelled INVITE up after another 64*T1 (§9.1).
-    fn timer_c(&mut self) -> Actions {
+    fn timer_c(&mut self) -> ActionList {
         if !self.provisional {
             self.finished = true;
             return list([Action::Respond(408), Action::Abandon]);
@@ -164,15 +164,15 @@ impl Context {
 
     /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled. §9.2: on requests other
     /// than INVITE it has no effect.
-    fn cancel(&mut self) -> Actions {
+    fn cancel(&mut self) -> ActionList {
         let first = self.invite && !core::mem::replace(&mut self.cancelled, true);
         match (first, self.provisional) {
             (true, true) => list([Action::Cancel, Action::StopTimerC]),
-            (true, false) | (false, _) => Actions::new(),
+            (true, false) | (false, _) => ActionList::new(),
         }
     }
 
-    fn finish(&mut self, action: Action) -> Actions {
+    fn finish(&mut self, action: Action) -> ActionList {
         self.finished = true;
         let mut actions = list([action]);
         if self.invite {

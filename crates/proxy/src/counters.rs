@@ -2,7 +2,7 @@
 
 /// What a proxy did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct ProxyCounters {
     /// Requests that began a transaction and were forwarded.
     pub forwarded: u64,
     /// Requests sent to an alternate after a 503.
@@ -17,7 +17,7 @@ pub struct Counters {
     pub refused: u64,
 }
 
-impl Counters {
+impl ProxyCounters {
     /// Adds what another proxy did.
     pub fn merge(&mut self, other: &Self) {
         self.forwarded += other.forwarded;

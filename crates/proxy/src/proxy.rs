@@ -1,31 +1,33 @@
+//! The proxy: requests, responses and timers, tied to the transactions below.
+
 mod kept;
 
 use crate::collect::Collect;
-use crate::context::{Action, Context, Event};
-use crate::counters::Counters;
-use crate::medium::{Medium, Refusal, Sink};
+use crate::context::{Action, Context, ProxyEvent};
+use crate::counters::ProxyCounters;
+use crate::medium::{Form, Medium, ProxyRefusal, ProxyStep, Router, Sink};
 use crate::table::{Leg, Proxied, Table};
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
-use transaction::client::invite::State;
+use transaction::client::invite::ClientInviteState;
 use transaction::{
-    Class, Due, Id, Key, Kind, Layer, Machine, Message, New, News, Sending, ServerKey, Timer, Timers,
-    TransportKind,
+    DueTimer, Id, KeptMessage, Layer, Machine, New, Sending, ServerKey, StatusClass, Timer, Timers,
+    TransactionKey, TransactionKind, TransactionNews, TransportKind,
 };
 use wire::Method;
 
-/// How a proxy behaves.
+/// Timers of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Timers of the transactions.
-    pub timers: Timers,
-    /// How long an INVITE may ring (Timer C, RFC 3261 §16.6 step 11: more than 3 minutes).
-    pub timer_c: Duration,
+pub struct ProxyTimers {
+    /// Those of its transactions.
+    pub transaction: Timers,
+    /// Timer C: how long an INVITE may ring (RFC 3261 §16.6 step 11: more than 3 minutes).
+    pub c: Duration,
 }
 
-impl Default for Settings {
+impl Default for ProxyTimers {
     fn default() -> Self {
-        Self { timers: Timers::default(), timer_c: Duration::from_secs(181) }
+        Self { transaction: Timers::default(), c: Duration::from_secs(181) }
     }
 }
 
@@ -51,13 +53,13 @@ pub struct Arrived {
 /// - Memory: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory).
 /// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
-pub struct Proxy<D: Medium> {
-    layer: Layer<Leg, D::Message>,
-    table: Table<D::Request, D::Call>,
-    settings: Settings,
+pub struct Proxy<F: Form> {
+    layer: Layer<Leg, F::Message>,
+    table: Table<F::Request, F::Call>,
+    timers: ProxyTimers,
     /// [`Proxy::limit_memory`].
     most_memory: usize,
-    counters: Counters,
+    counters: ProxyCounters,
     ledger: Ledger,
     /// The number of the next branch.
     serial: u64,
@@ -69,7 +71,7 @@ pub struct Fire(Which);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Which {
-    Transaction(Due),
+    Transaction(DueTimer),
     TimerC { at: u32, server: Id },
 }
 
@@ -88,57 +90,43 @@ impl Fire {
     }
 }
 
-fn kind_of(method: Method) -> Kind {
-    if method == Method::Invite { Kind::Invite } else { Kind::NonInvite }
+fn kind_of(method: Method) -> TransactionKind {
+    if method == Method::Invite { TransactionKind::Invite } else { TransactionKind::NonInvite }
 }
 
-impl<D: Medium> Proxy<D> {
+impl<F: Form> Proxy<F> {
     /// A proxy without transactions. `serial` is where its branches begin: unlike what it used before a restart.
-    pub fn new(settings: Settings, serial: u64) -> Self {
+    pub fn new(timers: ProxyTimers, serial: u64) -> Self {
         Self {
-            layer: Layer::new(settings.timers),
+            layer: Layer::new(timers.transaction),
             table: Table::default(),
-            settings,
+            timers,
             most_memory: usize::MAX,
-            counters: Counters::default(),
+            counters: ProxyCounters::default(),
             ledger: Ledger::default(),
             serial,
         }
     }
 
     /// A request came in (§16.2 to §16.6).
-    pub fn request(
-        &mut self,
-        now: Instant,
-        arrived: &Arrived,
-        request: D::Request,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
-        if !self.absorb(now, &arrived.key, sink) {
-            self.take(now, arrived, request, medium, sink);
+    pub fn request(&mut self, arrived: &Arrived, request: F::Request, step: &mut ProxyStep<'_, F>) {
+        if !self.absorb(step.now, &arrived.key, step.sink) {
+            self.take(arrived, request, step);
         }
     }
 
     /// A request that [`absorb`](Self::absorb) has left is new.
-    pub fn take(
-        &mut self,
-        now: Instant,
-        arrived: &Arrived,
-        request: D::Request,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    pub fn take(&mut self, arrived: &Arrived, mut request: F::Request, step: &mut ProxyStep<'_, F>) {
         match arrived.method {
             // An ACK to a 2xx has no transaction.
-            Method::Ack => self.forward_stateless(&request, medium, sink),
-            Method::Cancel => self.cancel(now, arrived, &request, medium, sink),
-            _ => self.begin(now, arrived, request, medium, sink),
+            Method::Ack => self.forward_stateless(&mut request, step),
+            Method::Cancel => self.cancel(arrived, &mut request, step),
+            _ => self.begin(arrived, request, step),
         }
     }
 
     /// Whether it repeats a request of a transaction, or acknowledges a failure: the transaction has dealt with it.
-    pub fn absorb(&mut self, now: Instant, key: &ServerKey, sink: &mut impl Sink<D::Message>) -> bool {
+    pub fn absorb(&mut self, now: Instant, key: &ServerKey, sink: &mut dyn Sink<F::Message>) -> bool {
         let mut collect = Collect::new(sink);
         let matched = self.layer.received(now, key, &mut collect).is_some();
         // The ACK to a 2xx has a branch of its own, but not every client knows that: what is for us is not absorbed.
@@ -150,37 +138,33 @@ impl<D: Medium> Proxy<D> {
         absorbed
     }
 
-    /// Whether a request belongs to a transaction that is there. Changes nothing.
-    pub fn knows(&self, key: &ServerKey) -> bool {
-        self.layer.find(key).is_some()
+    /// Whether the request is there that a CANCEL is about, by [`Arrived::cancels`].
+    pub fn knows(&self, cancels: &ServerKey) -> bool {
+        self.layer.find(cancels).or_else(|| self.layer.find_other_method(cancels)).is_some()
     }
 
     /// Answers a new request with a failure, with a transaction that repeats the answer until the ACK.
     pub fn refuse(
         &mut self,
-        now: Instant,
         arrived: &Arrived,
-        request: &D::Request,
-        refusal: Refusal,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
+        request: &F::Request,
+        refusal: ProxyRefusal,
+        step: &mut ProxyStep<'_, F>,
     ) {
-        self.answer_alone(now, arrived, request, refusal.0, medium, sink);
+        self.answer_alone(arrived, request, refusal.0, step);
     }
 
     /// Answers a new request with a transaction that nothing else hangs on.
     fn answer_alone(
         &mut self,
-        now: Instant,
         arrived: &Arrived,
-        request: &D::Request,
+        request: &F::Request,
         status: u16,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
+        step: &mut ProxyStep<'_, F>,
     ) {
         let new = Self::server(arrived, Leg::Alone);
-        if let Some(id) = self.layer.accept(now, new, &mut Collect::new(sink)) {
-            self.answer(now, id, request, status, medium, sink);
+        if let Some(id) = self.layer.accept(step.now, new, &mut Collect::new(step.sink)) {
+            self.answer(id, request, status, step);
         }
     }
 
@@ -188,19 +172,17 @@ impl<D: Medium> Proxy<D> {
         New { key: arrived.key, kind: kind_of(arrived.method), transport: arrived.transport, user }
     }
 
-    fn answer(
-        &mut self,
-        now: Instant,
-        server: Id,
-        request: &D::Request,
-        status: u16,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    fn answer(&mut self, server: Id, request: &F::Request, status: u16, step: &mut ProxyStep<'_, F>) {
         self.counters.refused += u64::from(status >= 300);
-        match medium.respond(request, status) {
+        match step.medium.respond(request, status) {
             Some(response) => {
-                self.layer.respond(now, server, Class::of(status), response, &mut Collect::new(sink));
+                self.layer.respond(
+                    step.now,
+                    server,
+                    StatusClass::of(status),
+                    response,
+                    &mut Collect::new(step.sink),
+                );
             }
             // It would wait for its answer for ever.
             None if status >= 200 => self.layer.forget(server),
@@ -208,117 +190,95 @@ impl<D: Medium> Proxy<D> {
         }
     }
 
-    fn forward_stateless(&mut self, request: &D::Request, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+    fn forward_stateless(&mut self, request: &mut F::Request, step: &mut ProxyStep<'_, F>) {
         // An ACK is never answered: what can't be forwarded is dropped.
-        if let Ok(hop) = medium.next_hop(request, 0) {
+        if let Ok(hop) = step.router.next_hop(request, 0) {
             self.counters.stateless += 1;
             self.ledger.charge(Operation::Forward);
-            let (message, _) = medium.forward(request, hop, None);
-            sink.send(&message, Sending::First);
+            let (message, _) = step.medium.forward(request, hop, None);
+            step.sink.send(&message, Sending::First);
         }
     }
 
-    fn begin(
-        &mut self,
-        now: Instant,
-        arrived: &Arrived,
-        request: D::Request,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    fn begin(&mut self, arrived: &Arrived, mut request: F::Request, step: &mut ProxyStep<'_, F>) {
         let invite = arrived.method == Method::Invite;
         let new = Self::server(arrived, Leg::Alone);
-        let Some(server) = self.layer.accept(now, new, &mut Collect::new(sink)) else { return };
-        let hop = match medium.next_hop(&request, 0) {
+        let Some(server) = self.layer.accept(step.now, new, &mut Collect::new(step.sink)) else { return };
+        let hop = match step.router.next_hop(&mut request, 0) {
             Ok(hop) => hop,
-            Err(refusal) => return self.answer(now, server, &request, refusal.0, medium, sink),
+            Err(refusal) => return self.answer(server, &request, refusal.0, step),
         };
         if invite {
             // §16.2: at once, so that the previous hop stops sending. [17.2.1-2]
-            self.answer(now, server, &request, 100, medium, sink);
+            self.answer(server, &request, 100, step);
         }
-        let context = Context::new(invite, medium.has_alternate(&request, 0));
-        let (call, memory) = (medium.call(&request), D::memory(&request));
+        let context = Context::new(invite, step.router.has_alternate(&request, 0));
+        let (call, memory) = (step.medium.call(&request), step.medium.memory(&request));
         let at = self.table.insert(Proxied::new(context, server, request, call, memory));
         *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
         self.counters.forwarded += 1;
-        self.send_on(now, at, hop, medium, sink);
+        self.send_on(at, hop, step);
     }
 
     /// §16.6 steps 8 to 11.
-    fn send_on(
-        &mut self,
-        now: Instant,
-        at: u32,
-        hop: D::Hop,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    fn send_on(&mut self, at: u32, hop: F::Hop, step: &mut ProxyStep<'_, F>) {
         self.ledger.charge(Operation::Forward);
         let entry = &mut self.table[at];
         let request = entry.request.as_ref().expect("it is kept until it is answered");
-        let (message, key) = medium.forward(request, hop, Some(self.serial));
+        let (message, key) = step.medium.forward(request, hop, Some(self.serial));
         self.serial += 1;
-        let kind = if entry.context.is_invite() { Kind::Invite } else { Kind::NonInvite };
-        let most_repeats = medium.most_repeats(request);
-        let new = New { key, kind, transport: medium.transport(hop), user: Leg::Client(at) };
-        let client = self.layer.request(now, new, message, &mut Collect::new(sink));
+        let kind =
+            if entry.context.is_invite() { TransactionKind::Invite } else { TransactionKind::NonInvite };
+        let most_repeats = step.router.most_repeats(request);
+        let new = New { key, kind, transport: step.medium.transport(request, hop), user: Leg::Client(at) };
+        let client = self.layer.request(step.now, new, message, &mut Collect::new(step.sink));
         if let (Some(client), Some(most)) = (client, most_repeats) {
             self.layer.limit_repeats(client, most);
         }
         self.table[at].client = client;
-        if kind == Kind::Invite {
-            self.set_timer_c(now, at);
+        if kind == TransactionKind::Invite {
+            self.set_timer_c(step.now, at);
         }
     }
 
     /// §16.10: the CANCEL is answered, and what it is about is cancelled if it is an INVITE (§9.2: on others it has no
     /// effect). Without a context it goes on as it is.
-    fn cancel(
-        &mut self,
-        now: Instant,
-        arrived: &Arrived,
-        request: &D::Request,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
-    ) {
+    fn cancel(&mut self, arrived: &Arrived, request: &mut F::Request, step: &mut ProxyStep<'_, F>) {
         let found = |key| self.layer.find(&key).or_else(|| self.layer.find_other_method(&key));
         let Some(server) = arrived.cancels.and_then(found) else {
-            return self.forward_stateless(request, medium, sink);
+            return self.forward_stateless(request, step);
         };
         if self.has_memory() {
-            self.answer_alone(now, arrived, request, 200, medium, sink);
-        } else if let Some(answer) = medium.respond(request, 200) {
+            self.answer_alone(arrived, request, 200, step);
+        } else if let Some(answer) = step.medium.respond(request, 200) {
             // What it frees is not to wait for memory. Repetitions are answered in the same way.
-            sink.send(&answer, Sending::First);
+            step.sink.send(&answer, Sending::First);
         }
         if let Some(&Leg::Server(at)) = self.layer.user(server)
             && self.table.of_server(at, server).is_some()
         {
-            self.feed(now, at, Event::Cancelled, None, medium, sink);
+            self.feed(at, ProxyEvent::Cancelled, None, step);
         }
     }
 
     /// A response came in (§16.7).
     pub fn response(
         &mut self,
-        now: Instant,
-        key: Key,
+        key: TransactionKey,
         status: u16,
-        response: &<D::Message as Message>::Response<'_>,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
+        response: &<F::Message as KeptMessage>::Response<'_>,
+        step: &mut ProxyStep<'_, F>,
     ) {
-        let mut collect = Collect::new(sink);
-        let matched = self.layer.response(now, key, Class::of(status), response, &mut collect);
+        let mut collect = Collect::new(step.sink);
+        let matched = self.layer.response(step.now, key, StatusClass::of(status), response, &mut collect);
         self.counters.stray += u64::from(matched.is_none());
         let Collect { news, ended, .. } = collect;
-        if let Some((id, leg, News::Message)) = news
+        if let Some((id, leg, TransactionNews::Message)) = news
             && let Some(at) = self.table.of_client(id, leg)
         {
-            self.feed(now, at, Event::Response(status), Some(response), medium, sink);
+            self.feed(at, ProxyEvent::Response(status), Some(response), step);
         } else if (200..300).contains(&status) && matched.is_some_and(|id| self.has_failed(id)) {
-            self.relay_late(response, medium, sink);
+            self.relay_late(response, step);
         }
         if let Some((id, leg)) = ended {
             self.table.ended(id, leg);
@@ -327,7 +287,7 @@ impl<D: Medium> Proxy<D> {
 
     /// Whether this is the client transaction of an INVITE to which a failure has come, which went back.
     fn has_failed(&self, id: Id) -> bool {
-        self.layer.machine(id) == Some(Machine::ClientInvite(State::Completed))
+        self.layer.machine(id) == Some(Machine::ClientInvite(ClientInviteState::Completed))
             && self.layer.user(id).is_some_and(|&leg| self.table.of_client(id, leg).is_some())
     }
 
@@ -335,22 +295,35 @@ impl<D: Medium> Proxy<D> {
     /// it goes without one.
     fn relay_late(
         &mut self,
-        response: &<D::Message as Message>::Response<'_>,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
+        response: &<F::Message as KeptMessage>::Response<'_>,
+        step: &mut ProxyStep<'_, F>,
     ) {
-        if let Some(message) = medium.relay(None, response) {
+        if let Some(message) = step.medium.relay(None, response) {
             self.counters.relayed += 1;
             self.ledger.charge(Operation::Forward);
-            sink.send(&message, Sending::First);
+            step.sink.send(&message, Sending::First);
         }
     }
 
+    /// The request of a server transaction, until it has its final response.
+    pub fn received(&self, key: &ServerKey) -> Option<&F::Request> {
+        let id = self.layer.find(key)?;
+        let &Leg::Server(at) = self.layer.user(id)? else { return None };
+        self.table.of_server(at, id)?.request.as_ref()
+    }
+
+    /// What a client transaction has sent last, and the request that it serves, until that has its final response.
+    pub fn sent(&self, key: TransactionKey) -> Option<(&F::Message, Option<&F::Request>)> {
+        let id = self.layer.find_client(key)?;
+        let at = self.layer.user(id).and_then(|&leg| self.table.of_client(id, leg));
+        Some((self.layer.message(id)?, at.and_then(|at| self.table[at].request.as_ref())))
+    }
+
     /// Runs the timers that are due, a bounded number of them; [`deadline`](Self::deadline) tells whether some are left.
-    pub fn expire(&mut self, now: Instant, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+    pub fn expire(&mut self, step: &mut ProxyStep<'_, F>) {
         for _ in 0..transaction::EXPIRE_MAX {
-            let Some(timer) = self.due(now) else { return };
-            self.fire(now, timer, medium, sink);
+            let Some(timer) = self.due(step.now) else { return };
+            self.fire(timer, step);
         }
     }
 
@@ -382,22 +355,22 @@ impl<D: Medium> Proxy<D> {
     }
 
     /// Does what a timer asks for, unless something else has settled it by now.
-    pub fn fire(&mut self, now: Instant, timer: Fire, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+    pub fn fire(&mut self, timer: Fire, step: &mut ProxyStep<'_, F>) {
         match timer.0 {
             Which::TimerC { at, server } => {
                 if self.table.of_server(at, server).is_some() {
-                    self.feed(now, at, Event::TimerC, None, medium, sink);
+                    self.feed(at, ProxyEvent::TimerC, None, step);
                 }
             }
             Which::Transaction(due) => {
-                let mut collect = Collect::new(sink);
-                self.layer.fire(now, due, &mut collect);
+                let mut collect = Collect::new(step.sink);
+                self.layer.fire(step.now, due, &mut collect);
                 let Collect { news, ended, .. } = collect;
                 match news {
-                    Some((id, Leg::Server(at), News::TryingDue)) => self.late(now, at, id, medium, sink),
-                    Some((id, leg, News::Timeout(_))) => {
+                    Some((id, Leg::Server(at), TransactionNews::TryingDue)) => self.late(at, id, step),
+                    Some((id, leg, TransactionNews::Timeout(_))) => {
                         if let Some(at) = self.table.of_client(id, leg) {
-                            self.feed(now, at, Event::Timeout, None, medium, sink);
+                            self.feed(at, ProxyEvent::Timeout, None, step);
                         }
                     }
                     _ => {}
@@ -413,23 +386,21 @@ impl<D: Medium> Proxy<D> {
     /// message.
     pub fn unreachable(
         &mut self,
-        now: Instant,
-        key: Key,
-        is_it: impl FnOnce(&D::Message) -> bool,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
+        key: TransactionKey,
+        is_it: impl FnOnce(&F::Message) -> bool,
+        step: &mut ProxyStep<'_, F>,
     ) -> bool {
         let Some(id) = self.layer.find_client(key) else { return false };
         if !self.layer.message(id).is_some_and(is_it) {
             return false;
         }
-        let mut collect = Collect::new(sink);
-        self.layer.transport_error(now, id, &mut collect);
+        let mut collect = Collect::new(step.sink);
+        self.layer.transport_error(step.now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
-        if let Some((id, leg, News::TransportError)) = news
+        if let Some((id, leg, TransactionNews::TransportError)) = news
             && let Some(at) = self.table.of_client(id, leg)
         {
-            self.feed(now, at, Event::Unreachable, None, medium, sink);
+            self.feed(at, ProxyEvent::Unreachable, None, step);
         }
         if let Some((id, leg)) = ended {
             self.table.ended(id, leg);
@@ -438,61 +409,65 @@ impl<D: Medium> Proxy<D> {
     }
 
     /// RFC 4320 §4.1: a request other than INVITE that is still unanswered when its client has slowed down gets a 100.
-    fn late(&mut self, now: Instant, at: u32, server: Id, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+    fn late(&mut self, at: u32, server: Id, step: &mut ProxyStep<'_, F>) {
         let Some(entry) = self.table.of_server(at, server) else { return };
         let Some(request) = entry.request.as_ref() else { return };
-        if let Some(response) = medium.respond(request, 100) {
-            self.layer.respond(now, server, Class::Trying, response, &mut Collect::new(sink));
+        if let Some(response) = step.medium.respond(request, 100) {
+            self.layer.respond(step.now, server, StatusClass::Trying, response, &mut Collect::new(step.sink));
         }
     }
 
     /// Gives an event to a response context and does what it says.
     fn feed(
         &mut self,
-        now: Instant,
         at: u32,
-        event: Event,
-        response: Option<&<D::Message as Message>::Response<'_>>,
-        medium: &mut D,
-        sink: &mut impl Sink<D::Message>,
+        event: ProxyEvent,
+        response: Option<&<F::Message as KeptMessage>::Response<'_>>,
+        step: &mut ProxyStep<'_, F>,
     ) {
         let entry = &mut self.table[at];
         let server = entry.server;
         let actions = entry.context.on(event);
         if !entry.settled
-            && !matches!(event, Event::Response(100) | Event::Cancelled)
-            && let Some(request) = entry.request.as_ref()
+            && !matches!(event, ProxyEvent::Response(100) | ProxyEvent::Cancelled)
+            && let Some(request) = entry.request.as_mut()
         {
             let last = !actions.contains(&Action::TryNext);
             entry.settled = true;
-            let status = if let Event::Response(status) = event { Some(status) } else { None };
-            medium.settled(request, entry.attempt, status, last);
+            step.router.settled(request, entry.attempt, event, last);
         }
         for action in actions {
             match action {
                 Action::Relay => {
-                    let Event::Response(status) = event else { continue };
+                    let ProxyEvent::Response(status) = event else { continue };
                     let request = self.table[at].request.as_mut();
-                    if let Some(message) = response.and_then(|response| medium.relay(request, response)) {
+                    if let Some(message) = response.and_then(|response| step.medium.relay(request, response))
+                    {
                         self.counters.relayed += 1;
                         self.ledger.charge(Operation::Forward);
-                        self.layer.respond(now, server, Class::of(status), message, &mut Collect::new(sink));
+                        self.layer.respond(
+                            step.now,
+                            server,
+                            StatusClass::of(status),
+                            message,
+                            &mut Collect::new(step.sink),
+                        );
                     } else if status >= 200
                         && let Some(request) = self.table.take_request(at)
                     {
                         // A final response without a way back: the previous hop is not left waiting.
-                        self.answer(now, server, &request, 500, medium, sink);
+                        self.answer(server, &request, 500, step);
                     }
                 }
                 Action::Respond(status) => {
                     if let Some(request) = self.table.take_request(at) {
-                        self.answer(now, server, &request, status, medium, sink);
+                        self.answer(server, &request, status, step);
                     }
                 }
-                Action::Cancel => self.send_cancel(now, at, medium, sink),
-                Action::SetTimerC => self.set_timer_c(now, at),
+                Action::Cancel => self.send_cancel(at, step),
+                Action::SetTimerC => self.set_timer_c(step.now, at),
                 Action::StopTimerC => self.table.stop_timer_c(at),
-                Action::TryNext => self.try_next(now, at, medium, sink),
+                Action::TryNext => self.try_next(at, event, step),
                 Action::Abandon => self.table[at].client = None,
                 Action::GiveUp => {}
             }
@@ -500,47 +475,49 @@ impl<D: Medium> Proxy<D> {
         self.table.settle(at);
     }
 
-    fn send_cancel(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+    fn send_cancel(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let Some(client) = self.table[at].client else { return };
-        if !self.layer.cancel(now, client, &mut Collect::new(sink)) {
+        if !self.layer.cancel(step.now, client, &mut Collect::new(step.sink)) {
             return;
         }
         let Some(invite) = self.layer.message(client) else { return };
-        let (message, key) = medium.cancel(invite);
+        let (message, key) = step.medium.cancel(invite);
         if !self.has_memory() {
-            return sink.send(&message, Sending::First);
+            return step.sink.send(&message, Sending::First);
         }
         let transport = self.layer.transport(client).unwrap_or(TransportKind::Unreliable);
-        let new = New { key, kind: Kind::NonInvite, transport, user: Leg::Alone };
-        self.layer.request(now, new, message, &mut Collect::new(sink));
+        let new = New { key, kind: TransactionKind::NonInvite, transport, user: Leg::Alone };
+        self.layer.request(step.now, new, message, &mut Collect::new(step.sink));
     }
 
-    fn try_next(&mut self, now: Instant, at: u32, medium: &mut D, sink: &mut impl Sink<D::Message>) {
+    /// RFC 3263 §4.3. `failure` is what happened to the attempt before.
+    fn try_next(&mut self, at: u32, failure: ProxyEvent, step: &mut ProxyStep<'_, F>) {
         let has_memory = self.has_memory();
         let entry = &mut self.table[at];
         entry.attempt += 1;
         entry.settled = false;
-        let (attempt, request) = (entry.attempt, entry.request.as_ref());
+        let (attempt, request) = (entry.attempt, entry.request.as_mut());
         let request = request.expect("it is kept until it is answered");
-        let hop = medium.next_hop(request, attempt).ok().filter(|_| has_memory);
-        let alternate = medium.has_alternate(request, attempt);
+        // Nobody is chosen for what is not sent.
+        let hop = if has_memory { step.router.next_hop(request, attempt).ok() } else { None };
+        let alternate = step.router.has_alternate(request, attempt);
         entry.context.set_alternate(alternate && hop.is_some());
         match hop {
             Some(hop) => {
                 self.counters.retried += 1;
-                self.send_on(now, at, hop, medium, sink);
+                self.send_on(at, hop, step);
             }
-            // No alternate after all: the 503 stands.
-            None => self.feed(now, at, Event::Unreachable, None, medium, sink),
+            // No alternate after all: what happened stands.
+            None => self.feed(at, failure, None, step),
         }
     }
 
     fn set_timer_c(&mut self, now: Instant, at: u32) {
-        self.table.set_timer_c(at, now + self.settings.timer_c);
+        self.table.set_timer_c(at, now + self.timers.c);
     }
 
     /// What was done so far.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &ProxyCounters {
         &self.counters
     }
 

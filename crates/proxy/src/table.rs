@@ -1,3 +1,5 @@
+//! The requests that a proxy has in hand.
+
 use crate::context::Context;
 use base::{Instant, Slab, TimerWheel};
 use core::ops::{Index, IndexMut};
@@ -54,7 +56,7 @@ pub(crate) enum Leg {
 /// All requests on their way, each with its Timer C. An entry is there until it is finished and its client transaction over.
 pub(crate) struct Table<R, C> {
     entries: Slab<Proxied<R, C>>,
-    /// Timer C of all INVITEs. No lane: nearly all are called off early, and each provisional response sets one anew.
+    /// Timer C of all INVITEs. No queue: nearly all are called off early, and each provisional response sets one anew.
     timers_c: TimerWheel,
     /// Requests without a final response.
     unanswered: usize,

@@ -220,7 +220,7 @@ fn a_2xx_of_a_hop_that_was_passed_by_ends_here() {
 fn a_cancel_changes_nothing_for_other_requests() {
     let mut context = proxy::Context::new(false, true);
     let before = context;
-    assert!(context.on(proxy::Event::Cancelled).is_empty());
+    assert!(context.on(proxy::ProxyEvent::Cancelled).is_empty());
     assert_eq!(context, before);
 }
 

@@ -1,23 +1,23 @@
 //! The response context as a table, compared with the one in the repository: a change of behaviour is a diff to read.
 
-use proxy::{Context, Event};
+use proxy::{Context, ProxyEvent};
 use std::fmt::Write;
 
 const UPDATE: &str = "UPDATE_DOCS";
 
-const EVENTS: [Event; 12] = [
-    Event::Response(100),
-    Event::Response(180),
-    Event::Response(200),
-    Event::Response(302),
-    Event::Response(408),
-    Event::Response(486),
-    Event::Response(503),
-    Event::Response(600),
-    Event::Timeout,
-    Event::Unreachable,
-    Event::TimerC,
-    Event::Cancelled,
+const EVENTS: [ProxyEvent; 12] = [
+    ProxyEvent::Response(100),
+    ProxyEvent::Response(180),
+    ProxyEvent::Response(200),
+    ProxyEvent::Response(302),
+    ProxyEvent::Response(408),
+    ProxyEvent::Response(486),
+    ProxyEvent::Response(503),
+    ProxyEvent::Response(600),
+    ProxyEvent::Timeout,
+    ProxyEvent::Unreachable,
+    ProxyEvent::TimerC,
+    ProxyEvent::Cancelled,
 ];
 
 /// What holds of a context, in words.
@@ -75,7 +75,7 @@ fn what_is_finished_stays_finished_and_only_a_2xx_passes() {
             let mut after = context;
             let actions = after.on(event);
             assert!(after.is_finished());
-            let passes = context.is_invite() && event == Event::Response(200);
+            let passes = context.is_invite() && event == ProxyEvent::Response(200);
             assert_eq!(actions.is_empty(), !passes, "{context:?} {event:?}: {actions:?}");
         }
     }

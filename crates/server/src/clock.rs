@@ -1,3 +1,5 @@
+//! The real clocks: the only file that reads them.
+
 use base::Instant;
 use node::Reading;
 use rustix::time::{ClockId, clock_gettime};

@@ -1,7 +1,9 @@
+//! How the rest of the process asks and commands a running server.
+
 use crate::control::{Ask, View};
 use crate::report::{self, ExplainReport, Figures, SessionReport, Standing};
 use crate::shards::{self, Command, Explained, WorkerHandle};
-use base::Instant;
+use base::{Flow, Instant};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tokio::sync::{mpsc, oneshot};
@@ -39,7 +41,7 @@ impl Handle {
         let view = self.view().await?;
         let snapshots: Vec<_> = self.ask_each(Command::Snapshot).await?;
         let oldest = if oldest_calls { self.oldest_calls().await? } else { BTreeMap::new() };
-        Ok(report::figures(view, &snapshots, &oldest))
+        Ok(report::figures(&view, &snapshots, &oldest))
     }
 
     /// The session of a Call-ID, if it is in the table.
@@ -102,15 +104,23 @@ impl Handle {
         let _ = self.ask(Ask::Stop);
     }
 
-    /// Where a request from `from` would go now, and why.
+    /// Where a request from `from` would go now, and why, if it came to this listener; without one, to the first of the
+    /// sender's address family.
     ///
     /// # Errors
-    /// How it would be refused, or why it is no request.
-    pub async fn explain(&self, from: SocketAddr, request: Vec<u8>) -> Result<ExplainReport, String> {
+    /// How it would be refused, why it is no request, or which listeners there are.
+    pub async fn explain(
+        &self,
+        from: SocketAddr,
+        listener: Option<SocketAddr>,
+        request: Vec<u8>,
+    ) -> Result<ExplainReport, String> {
+        let view = self.view().await?;
+        let flow = Flow::udp(view.listener(from, listener)?, from);
         let mut shard = 0;
         loop {
             let (reply, answer) = oneshot::channel();
-            self.workers[shard].send(Command::Explain(from, request.clone(), reply));
+            self.workers[shard].send(Command::Explain(flow, request.clone(), reply));
             match answer.await.map_err(|_| GONE)? {
                 Explained::Elsewhere(owner) => shard = owner,
                 Explained::Here(explanation) => {

@@ -23,6 +23,7 @@ pub use clock::Clock;
 pub use handle::Handle;
 pub use key::check as check_kept_secrets;
 pub use report::{
-    ExplainReport, Figures, MemberReport, MemberStanding, SessionReport, ShardTotals, Standing, Totals,
+    ExplainReport, Figures, MemberReport, MemberStanding, PoolName, SessionReport, ShardTotals, Standing,
+    Totals,
 };
 pub use run::{Server, StartError};

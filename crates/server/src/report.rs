@@ -1,13 +1,13 @@
 //! What a [`Handle`](crate::Handle) answers, put together from what the control task and the shards say.
 
-use crate::admin::view::{Member, Name, Occupancy, Sessions, Shard, Times, ended, work};
-use crate::control::dns::NameView;
-use crate::control::{MemberView, View};
+use crate::admin::view::{MemberView, NameView, OccupancyView, Sessions, ShardView, TimesView, ended, work};
+use crate::control::View;
 use crate::log::{self, Unwritten};
 use crate::shards::{ShardCounts, ShardSnapshot};
-use balance::{Decision, Load, NodeId, NodeStats, Refusal, Slot, State};
+use balance::{Decision, Load, NodeId, NodeRefusal, NodeStats, SessionState, Slot, Why};
 use base::{Instant, Ledger};
-use node::{Counters, Explanation, Orphans, ProxyReport};
+use control::{ListedMember, MemberName, PoolSettings};
+use node::{Explanation, Orphans, ProxyReport, RouteTaken, ShardCounters};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 pub struct Standing {
     /// Seconds since the start.
     pub uptime_seconds: f64,
-    /// Name of the policy.
-    pub policy: &'static str,
+    /// The pools: those of the file in its order, then next hops.
+    pub pools: Vec<PoolName>,
     /// Whether a stop was asked for.
     pub stopping: bool,
     /// What the process before still has, calls or requests of a proxy; `None`: there is none.
@@ -28,22 +28,43 @@ pub struct Standing {
     pub members: Vec<MemberStanding>,
     /// Names in the configuration that stand for no address.
     pub unresolved: Vec<String>,
-    /// What a proxy has to do; `None` of a balancer.
+    /// Whether there are next hops only, and no pool in the configuration.
+    pub is_proxy: bool,
+    /// What is kept of transactions; `None` where no pool is forwarded to with them.
     pub proxy: Option<ProxyReport>,
+    /// The next hops, and whether each rests since it has failed.
+    pub hops: Vec<(SocketAddr, bool)>,
+}
+
+/// A pool, and who gets its next call.
+#[derive(Clone, Debug)]
+pub struct PoolName {
+    /// As the configuration names it.
+    pub name: String,
+    /// Name of its policy.
+    pub policy: &'static str,
+}
+
+impl From<&PoolSettings> for PoolName {
+    fn from(pool: &PoolSettings) -> Self {
+        Self { name: pool.name.clone(), policy: pool.policy.name() }
+    }
 }
 
 /// Whether a member takes new calls.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MemberStanding {
     /// Where it is.
     pub address: SocketAddr,
+    /// The names of the pools that it is in.
+    pub pools: Vec<String>,
     /// Whether the configuration names it.
     pub member: bool,
     /// Whether it takes new calls now.
     pub accepting: bool,
     /// Whether it gets new calls where no member takes any.
     pub last_resort: bool,
-    /// One word, as [`Member::state`].
+    /// One word, as [`MemberView::state`].
     pub state: &'static str,
 }
 
@@ -52,19 +73,17 @@ pub struct MemberStanding {
 pub struct Figures {
     /// Of the whole process.
     pub totals: Totals,
-    /// Name of the pool that the members are of; empty for a proxy.
-    pub pool: String,
     /// Every member and former member.
     pub members: Vec<MemberReport>,
     /// How the names stand that the configuration has as members.
-    pub names: Vec<Name>,
+    pub names: Vec<NameView>,
 }
 
 /// A member or former member with all its figures, over all shards.
 #[derive(Clone, Debug)]
 pub struct MemberReport {
     /// As the API shows it.
-    pub shown: Member,
+    pub shown: MemberView,
     /// What it did, in full.
     pub stats: NodeStats,
 }
@@ -74,12 +93,12 @@ pub struct MemberReport {
 pub struct Totals {
     /// Seconds since the start.
     pub uptime_seconds: f64,
-    /// Name of the policy.
-    pub policy: &'static str,
+    /// The pools: those of the file in its order, then next hops.
+    pub pools: Vec<PoolName>,
     /// Whether a stop was asked for.
     pub stopping: bool,
     /// What the pipelines did.
-    pub counters: Counters,
+    pub counters: ShardCounters,
     /// What it cost.
     pub ledger: Ledger,
     /// Names in requests that were not looked up because too many others were.
@@ -88,15 +107,17 @@ pub struct Totals {
     pub unwritten: Unwritten,
     /// By shard.
     pub shards: Vec<ShardTotals>,
-    /// What a proxy has to do; `None` of a balancer.
+    /// What is kept of transactions; `None` where no pool is forwarded to with them.
     pub proxy: Option<ProxyReport>,
+    /// The next hops, and whether each rests since it has failed.
+    pub hops: Vec<(SocketAddr, bool)>,
 }
 
 /// Figures of one shard.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardTotals {
     /// What it has to do.
-    pub table: Shard,
+    pub table: ShardView,
     /// Datagrams received.
     pub received: u64,
     /// Datagrams sent.
@@ -117,7 +138,7 @@ pub struct SessionReport {
     /// Address of its node.
     pub node: SocketAddr,
     /// Where it stands.
-    pub state: State,
+    pub state: SessionState,
     /// Seconds since it began.
     pub age_seconds: f64,
     /// Whether it counts as a call.
@@ -129,9 +150,15 @@ pub struct SessionReport {
 pub struct ExplainReport {
     /// The node, if it would be forwarded to one.
     pub node: Option<SocketAddr>,
-    /// `policy`, `session`, `token` or `moved`, or what else would happen: `search`, `rejected`, `dropped`,
+    /// `policy`, `session`, `token` or `moved`, or what else would happen: `outside`, `search`, `rejected`, `dropped`,
     /// `unavailable`.
     pub why: &'static str,
+    /// Where it would go that a member sends to others than a pool.
+    pub outside: Option<SocketAddr>,
+    /// The route that it goes by.
+    pub route: Option<RouteTaken>,
+    /// The pool that was asked, if one was.
+    pub pool: Option<String>,
     /// The policy in force.
     pub policy: &'static str,
     /// Whether its call is in the session table.
@@ -142,31 +169,45 @@ pub struct ExplainReport {
     pub candidates: Vec<(SocketAddr, Load, f64, Option<&'static str>)>,
 }
 
-impl From<&ShardCounts> for Shard {
+impl From<&ShardCounts> for ShardView {
     fn from(counts: &ShardCounts) -> Self {
         Self { active: counts.table.active, expired: counts.table.expired, transactions: counts.transactions }
     }
 }
 
 pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
-    let member = |member: &MemberView| {
+    let member = |member: &ListedMember| {
         let load = load(member, counts);
         let accepting = member.node.refusal(view.now, load.calls).is_none();
         let last_resort = member.node.last_resort_refusal(view.now, load.calls).is_none();
         let state = state(member, view.now, load);
-        MemberStanding { address: member.address, member: member.node.member, accepting, last_resort, state }
+        MemberStanding {
+            address: member.address,
+            pools: view.named(&member.pools),
+            member: member.node.member,
+            accepting,
+            last_resort,
+            state,
+        }
     };
     let unresolved = view.names.iter().filter(|name| name.addresses == 0);
     Standing {
         uptime_seconds: view.now.as_secs_f64(),
-        policy: view.policy,
+        pools: view.pools.clone(),
         stopping: view.stopping,
         predecessor_calls: view.predecessor_calls,
-        sessions: counts.iter().map(Shard::from).collect(),
+        sessions: counts.iter().map(ShardView::from).collect(),
         members: view.members.iter().map(member).collect(),
         unresolved: unresolved.map(|name| name.name.clone()).collect(),
+        is_proxy: view.is_proxy,
         proxy: proxy(counts),
+        hops: hops(view),
     }
+}
+
+fn hops(view: &View) -> Vec<(SocketAddr, bool)> {
+    let members = view.hops.iter().filter_map(|&slot| view.at(slot)).filter(|hop| hop.node.member);
+    members.map(|hop| (hop.address, !hop.node.is_up() || hop.node.paused_until > view.now)).collect()
 }
 
 /// Over all shards.
@@ -178,20 +219,25 @@ fn proxy(counts: &[ShardCounts]) -> Option<ProxyReport> {
 }
 
 /// `oldest` has the beginning of the oldest call by slot, where that was asked for.
-pub(crate) fn figures(view: View, snapshots: &[ShardSnapshot], oldest: &BTreeMap<usize, Instant>) -> Figures {
+pub(crate) fn figures(
+    view: &View,
+    snapshots: &[ShardSnapshot],
+    oldest: &BTreeMap<usize, Instant>,
+) -> Figures {
     let mut totals = Totals {
         uptime_seconds: view.now.as_secs_f64(),
-        policy: view.policy,
+        pools: view.pools.clone(),
         stopping: view.stopping,
         look_ups_forgotten: view.look_ups_forgotten,
         unwritten: log::unwritten(),
+        hops: hops(view),
         ..Totals::default()
     };
     for snapshot in snapshots {
         totals.counters.merge(&snapshot.counters);
         totals.ledger += snapshot.ledger;
         totals.shards.push(ShardTotals {
-            table: Shard::from(&snapshot.counts),
+            table: ShardView::from(&snapshot.counts),
             received: snapshot.traffic.received,
             sent: snapshot.traffic.sent,
             send_failed: snapshot.traffic.send_failed,
@@ -202,18 +248,23 @@ pub(crate) fn figures(view: View, snapshots: &[ShardSnapshot], oldest: &BTreeMap
     }
     let counts: Vec<_> = snapshots.iter().map(|snapshot| snapshot.counts.clone()).collect();
     totals.proxy = proxy(&counts);
-    let report = |member: MemberView| {
+    let report = |member: &ListedMember| {
         let (slot, id) = (member.slot.index(), member.node.id);
         let mut stats = NodeStats::default();
         for snapshot in snapshots.iter().filter(|snapshot| is_at(&snapshot.counts, slot, id)) {
             stats.merge(&snapshot.stats[slot]);
         }
         let age = oldest.get(&slot).map(|began| view.now.saturating_since(*began).as_secs_f64());
-        MemberReport { shown: shown(&member, view.now, load(&member, &counts), &stats, age), stats }
+        let shown = MemberView {
+            pools: view.named(&member.pools),
+            oldest_call_seconds: age,
+            ..shown(member, view.now, load(member, &counts), &stats)
+        };
+        MemberReport { shown, stats }
     };
-    let name = |NameView { name, addresses, error }| Name { name, addresses, error };
-    let names = view.names.into_iter().map(name).collect();
-    Figures { totals, pool: view.pool, members: view.members.into_iter().map(report).collect(), names }
+    let name = |MemberName { name, addresses, error }: MemberName| NameView { name, addresses, error };
+    let names = view.names.iter().cloned().map(name).collect();
+    Figures { totals, members: view.members.iter().map(report).collect(), names }
 }
 
 /// Whether the shard knows this node in this slot; it hears of changes a moment later than the control task.
@@ -222,33 +273,29 @@ fn is_at(counts: &ShardCounts, slot: usize, id: NodeId) -> bool {
 }
 
 /// Load over all shards.
-fn load(member: &MemberView, counts: &[ShardCounts]) -> Load {
+fn load(member: &ListedMember, counts: &[ShardCounts]) -> Load {
     let (slot, id) = (member.slot.index(), member.node.id);
     let here = counts.iter().filter(|counts| is_at(counts, slot, id));
-    here.fold(Load::default(), |sum, counts| sum + counts.loads[slot].1)
+    here.fold(member.before, |sum, counts| sum + counts.loads[slot].1)
 }
 
-fn state(member: &MemberView, now: Instant, load: Load) -> &'static str {
+fn state(member: &ListedMember, now: Instant, load: Load) -> &'static str {
     let node = &member.node;
     match node.refusal(now, load.calls) {
-        Some(Refusal::Unreachable) => "down",
+        Some(NodeRefusal::Unreachable) => "down",
         Some(refusal) => refusal.name(),
         None if node.capacity_at(now) < node.capacity => "slow-start",
         None => "up",
     }
 }
 
-fn shown(
-    member: &MemberView,
-    now: Instant,
-    load: Load,
-    stats: &NodeStats,
-    oldest_call_seconds: Option<f64>,
-) -> Member {
+/// Without what others know of it: the names of its pools, and its oldest call.
+fn shown(member: &ListedMember, now: Instant, load: Load, stats: &NodeStats) -> MemberView {
     let node = &member.node;
-    Member {
+    MemberView {
         name: member.name.clone(),
         address: member.address,
+        pools: Vec::new(),
         state: state(member, now, load).to_owned(),
         member: node.member,
         reachable: node.is_up(),
@@ -267,18 +314,20 @@ fn shown(
         assigned_total: stats.assigned,
         transactions_total: stats.transactions,
         ended: ended(stats).map(|(reason, count)| (reason.to_owned(), count)).collect(),
-        invite_ms: Times::from(&stats.invite_micros),
-        bye_ms: Times::from(&stats.bye_micros),
-        occupancy: Occupancy::from(&stats.occupancy),
-        oldest_call_seconds,
-        last_probe: member.last_probe.map(|reason| reason.to_string()),
+        invite_ms: TimesView::from(&stats.invite_micros),
+        bye_ms: TimesView::from(&stats.bye_micros),
+        occupancy: OccupancyView::from(&stats.occupancy),
+        oldest_call_seconds: None,
+        last_probe: member.last_probe.map(|result| result.to_string()),
         since_change_seconds: now.saturating_since(member.last_change).as_secs_f64(),
     }
 }
 
 pub(crate) fn explained(view: &View, explanation: &Explanation) -> ExplainReport {
     let address = |slot: Slot| view.at(slot).map(|member| member.address);
+    let outside = explanation.outside.map(|way| way.peer);
     let (node, why) = match (explanation.decision, explanation.orphans) {
+        _ if outside.is_some() => (None, "outside"),
         (Decision::Forward { slot, why }, _) => (address(slot), why.name()),
         (Decision::Search, _) => (None, "search"),
         (Decision::Orphan, Orphans::Reject | Orphans::Balance) => (None, "rejected"),
@@ -287,13 +336,22 @@ pub(crate) fn explained(view: &View, explanation: &Explanation) -> ExplainReport
     };
     let candidates = explanation.verdicts.iter().filter_map(|verdict| {
         let candidate = verdict.candidate;
-        let refusal = verdict.refusal.map(Refusal::name);
+        let refusal = verdict.refusal.map(NodeRefusal::name);
         Some((address(candidate.slot)?, candidate.load, candidate.capacity, refusal))
     });
+    let is_asked = outside.is_none()
+        && match explanation.decision {
+            Decision::Forward { why, .. } => matches!(why, Why::Policy | Why::Moved),
+            Decision::NoServer | Decision::NoRoom => true,
+            Decision::Search | Decision::Orphan => false,
+        };
     let named = |id| view.members.iter().find(|member| member.node.id == id).map(|member| member.address);
     ExplainReport {
         node,
         why,
+        outside,
+        route: explanation.route.clone(),
+        pool: is_asked.then(|| view.named(&[explanation.pool]).pop()).flatten(),
         policy: explanation.policy,
         known: explanation.known,
         token: explanation.token.and_then(named),

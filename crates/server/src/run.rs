@@ -1,24 +1,24 @@
+//! Starts a server: opens sockets, starts threads, and ends them.
+
 use crate::admin::{self, Interface};
 use crate::clock::Clock;
-use crate::control::dns::{self, Names};
-use crate::control::resolver::Resolver;
-use crate::control::{Ask, Control, apply};
+use crate::control::{Ask, Control};
 use crate::handle::Handle;
 use crate::key;
 use crate::opened::Opened;
 use crate::shards::alarm::Alarm;
 use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
-use crate::shards::listen::{Bind, expand};
+use crate::shards::listen::expand;
 use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
-use balance::{Balancer, Places};
+use balance::{Balancer, CallLimits, PolicyKind};
 use base::Outbox;
 use config::Config;
-use node::{ProxyShard, Role, Shard, Tokens};
+use node::{Setup, Shard};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub enum StartError {
 
 /// A server with all its sockets open.
 pub struct Server {
-    control: Control,
+    control: Box<Control>,
     threads: Vec<JoinHandle<()>>,
     reports: mpsc::UnboundedReceiver<Report>,
     asks: mpsc::UnboundedReceiver<Ask>,
@@ -69,32 +69,30 @@ impl Server {
             threads => threads,
         };
         let token = admin::token::required(&config.admin, path.as_deref())?;
-        let (names, resolver) = resolve(&config, &binds).await;
         let secret = secret(&config, path.as_deref())?;
         let token_time = TokenTime::start(path.as_deref(), config.token.lifetime);
-        let tokens = apply::tokens(&config, secret, &token_time);
+        // One column more than threads, for the process before.
+        let board = Arc::new(Board::new(count + 1));
+        let kept = (secret, token_time);
+        let mut control =
+            Control::start(clock, path.clone(), config.clone(), binds.clone(), kept, Arc::clone(&board))
+                .await?;
         // Nothing slow from here on: another process may wait.
         let claim = match &path {
             Some(path) => takeover::claim::claim(path, &binds)?,
             None => None,
         };
         let mut opened = Opened::new(&config, &binds, count, claim)?;
-        // One column more than threads, for the process before.
-        let board = Arc::new(Board::new(count + 1));
-        let kept = (secret, token_time);
-        let lists = (names, resolver);
-        let mut control =
-            Control::new(clock, path.clone(), config.clone(), binds, lists, kept, Arc::clone(&board))?;
         let (reports_in, reports) = mpsc::unbounded_channel();
         // The only shard counts its calls itself.
-        let places = (count > 1).then(Arc::<Places>::default);
+        let call_limits = (count > 1).then(Arc::<CallLimits>::default);
         let (mut workers, mut handles) = (Vec::new(), Vec::new());
         let copies = opened.copies();
         for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
-            let role = role(&control, &config, &tokens, places.as_ref(), index, count)?;
+            let shard = shard(control.setup(), &config, call_limits.as_ref(), index, count)?;
             let sockets = (sockets, opened.listeners.len());
-            workers.push(worker(index, clock, sockets, role, peers, commands, reports_in.clone())?);
+            workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
         let (asks_in, asks) = mpsc::unbounded_channel();
@@ -104,7 +102,7 @@ impl Server {
         for worker in &mut workers {
             worker.predecessor.clone_from(&predecessor);
         }
-        control.follows(bound, places);
+        control.follows(bound, call_limits);
         let threads = spawn(workers, &handles)?;
         control.attach(handles.clone());
         control.announce();
@@ -118,7 +116,7 @@ impl Server {
                     .map(|listener| listener.as_fd().try_clone_to_owned())
                     .transpose()?,
                 workers: handles.clone(),
-                hash: tokens.call_hash(),
+                hash: control.setup().tokens.call_hash(),
                 predecessor,
             };
             takeover::offer::start(path, holdings, asks_in.clone());
@@ -148,19 +146,6 @@ impl Server {
         }
         outcome
     }
-}
-
-/// Asks for the names of members.
-async fn resolve(config: &Config, binds: &[Bind]) -> (Names, Resolver) {
-    let mut names = Names::default();
-    let (answers_in, mut answers) = mpsc::unbounded_channel();
-    let mut resolver = Resolver::new(&config.dns.servers, binds);
-    dns::look_up(names.ask(config.members()), &mut resolver, &answers_in);
-    drop(answers_in);
-    while let Some(answer) = answers.recv().await {
-        names.learn(answer);
-    }
-    (names, resolver)
 }
 
 fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
@@ -227,39 +212,33 @@ fn connect(count: usize, board: &Arc<Board>) -> io::Result<Vec<Peers>> {
         .collect())
 }
 
-fn role(
-    control: &Control,
+fn shard(
+    setup: &Arc<Setup>,
     config: &Config,
-    tokens: &Tokens,
-    places: Option<&Arc<Places>>,
+    call_limits: Option<&Arc<CallLimits>>,
     index: usize,
     count: usize,
-) -> io::Result<Role> {
-    let settings = apply::pipeline(config, control.epoch_unix, None);
-    if let Some(proxy) = config.proxy() {
-        let (_, topology) = control.start();
-        let core = apply::proxy(config, proxy, count);
-        // Branches begin at another number after each start, and in each shard.
-        let random = (key::random()?, rand::random());
-        let mut shard = ProxyShard::new(topology, tokens.clone(), settings, core, random);
-        shard.set_hops(&control.hops());
-        return Ok(Role::Proxy(Box::new(shard)));
+) -> io::Result<Shard> {
+    let (topology, tokens) = (Arc::clone(&setup.topology), setup.tokens.as_ref().clone());
+    // Its pools come with the set-up.
+    let mut balancer = Balancer::new(setup.sessions.clone().share(count), PolicyKind::RoundRobin.make(0));
+    if let Some(call_limits) = call_limits {
+        balancer.set_call_limits(Arc::clone(call_limits));
     }
-    let mut balancer = Balancer::new(apply::books(config, count), apply::policy(config, index, count));
-    let (nodes, topology) = control.start();
-    if let Some(places) = places {
-        balancer.set_places(Arc::clone(places));
-    }
-    balancer.set_nodes(&nodes);
     balancer.set_peers(count as u32 - 1);
-    Ok(Role::Balancer(Box::new(Shard::new(balancer, topology, tokens.clone(), settings))))
+    // Branches begin at another number after each start, and in each shard.
+    let random = (key::random()?, rand::random());
+    let mut shard = Shard::pool(balancer, topology, tokens, setup.settings)
+        .with_transactions(config.transactions, random);
+    shard.set_up(setup, (index, count));
+    Ok(shard)
 }
 
 fn worker(
     index: usize,
     clock: Clock,
     (sockets, listeners): (Vec<UdpSocket>, usize),
-    role: Role,
+    shard: Shard,
     peers: Peers,
     commands: CommandReceiver<Command>,
     reports: mpsc::UnboundedSender<Report>,
@@ -273,7 +252,7 @@ fn worker(
         quiet: Vec::new(),
         inlet: None,
         predecessor: None,
-        role,
+        shard,
         peers,
         commands,
         reports,

@@ -3,10 +3,10 @@
 
 use base::Rng;
 use load::{
-    AnswererConfig, AnswererResults, ArrivalPlan, CallerConfig, Holding, Process, Results, ServiceModel,
-    Timers,
+    AnswererConfig, AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime,
+    ServiceModel, Timers,
 };
-use server::admin::view::Member;
+use server::admin::view::MemberView;
 use server::agents::{self, Running, Snapshot};
 use server::{Handle, Server, socket::UdpSocket};
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ fn answerer(name: &str) -> Running<AnswererResults> {
         listener: 0,
         local,
         name: name.to_owned(),
-        ring: Holding::Fixed(Duration::from_millis(5)),
+        ring: RandomTime::Fixed(Duration::from_millis(5)),
         trying: false,
         service: ServiceModel::default(),
         timers: Timers::default(),
@@ -42,7 +42,7 @@ fn answerers() -> Vec<Running<AnswererResults>> {
     ["a", "b", "c"].map(answerer).into()
 }
 
-fn caller(target: SocketAddr, calls: u64) -> Running<Results> {
+fn caller(target: SocketAddr, calls: u64) -> Running<CallResults> {
     let (socket, local) = bind();
     let config = CallerConfig {
         listener: 0,
@@ -50,15 +50,18 @@ fn caller(target: SocketAddr, calls: u64) -> Running<Results> {
         target,
         outbound: false,
         uri: format!("sip:service@{target}"),
-        arrivals: ArrivalPlan { calls_max: Some(calls), ..ArrivalPlan::steady(Process::Poisson, 400.0) },
-        holding: Holding::Exponential(Duration::from_millis(30)),
+        arrivals: ArrivalPlan {
+            calls_max: Some(calls),
+            ..ArrivalPlan::steady(ArrivalProcess::Poisson, 400.0)
+        },
+        holding: RandomTime::Exponential(Duration::from_millis(30)),
         answer_wait: Duration::from_secs(20),
         timers: Timers::default(),
     };
     agents::start_caller(socket, config, Rng::from_seed(2)).unwrap()
 }
 
-async fn finish(caller: Running<Results>) -> Snapshot<Results> {
+async fn finish(caller: Running<CallResults>) -> Snapshot<CallResults> {
     let ended = async {
         while !caller.is_finished() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -99,7 +102,7 @@ async fn four_hundred_calls() {
     assert_eq!(results.calls_by_server.len(), 3, "every server got calls: {:?}", results.calls_by_server);
     assert_eq!((results.invite_response.count(), results.bye_response.count()), (400, 400));
     for member in handle.figures(true).await.unwrap().members {
-        let Member { calls, transactions, name, .. } = &member.shown;
+        let MemberView { calls, transactions, name, .. } = &member.shown;
         assert_eq!((*calls, *transactions), (0, 0), "{name}");
         assert_eq!(member.shown.oldest_call_seconds, None);
     }

@@ -5,14 +5,8 @@
 //! [`stats::sweep`] runner, where whole runs are independent of each other.
 //!
 //! [`model`] is SIP on the engine: the server's own machines on virtual hosts.
-//! [`wire`] is the whole node on real bytes, in a network with faults, watched from outside.
-//! [`figures`] makes the figures of the papers, with their statements as checks; [`report`] writes them.
 #![forbid(unsafe_code)]
 
 pub mod engine;
-pub mod figures;
 pub mod model;
-pub mod report;
 pub mod stats;
-pub mod survey;
-pub mod wire;

@@ -1,14 +1,21 @@
 //! The typed model: calls through real machines on virtual hosts.
 
-use config::scenario::{Costs, Group, Link, Role, Run, Scenario, Spread, Stream, Timers};
+use balance::PolicyKind;
+use config::scenario::{BalancerSettings, Costs, Group, HostRole, LinkFaults, RunSettings, Scenario, Stream};
+use load::RandomTime;
+use proxy::ProxyTimers;
 use std::time::Duration;
 
 fn topology_1(capacity: f64, rate: f64, seconds: u64) -> Scenario {
     Scenario {
         title: "topology 1".to_owned(),
-        run: Run { duration: Duration::from_secs(seconds), warm_up: Duration::ZERO, ..Run::default() },
+        run: RunSettings {
+            duration: Duration::from_secs(seconds),
+            warm_up: Duration::ZERO,
+            ..RunSettings::default()
+        },
         costs: Costs::default(),
-        timers: Timers::default(),
+        timers: ProxyTimers::default(),
         groups: vec![Group::proxies("server", 1, capacity)],
         streams: vec![Stream::of_paper("calls", vec![0], rate)],
         links: Vec::new(),
@@ -19,11 +26,7 @@ fn topology_1(capacity: f64, rate: f64, seconds: u64) -> Scenario {
 #[test]
 fn a_light_load_completes_every_call_and_leaves_nothing() {
     let mut scenario = topology_1(160.0, 20.0, 2_000);
-    scenario.streams[0].load.push(config::scenario::Step {
-        at: Duration::from_secs(500),
-        rate: 0.0,
-        ramp: false,
-    });
+    scenario.streams[0].load.push(load::RateStep { at: Duration::from_secs(500), rate: 0.0, ramp: false });
     let results = sim::model::run(&scenario, 1);
     let stream = &results.streams[0];
     assert_eq!(stream.outcomes.completed, stream.calls);
@@ -40,12 +43,15 @@ fn a_light_load_completes_every_call_and_leaves_nothing() {
 fn a_link_to_the_servers_carries_their_answers_too() {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
     let mut scenario = topology_1(160.0, 5.0, 100);
-    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: true, outlier: true };
-    scenario.groups = vec![group("balancer", policy), group("server", Role::Server)];
+    let policy = HostRole::Balancer(BalancerSettings {
+        policy: PolicyKind::RoundRobin,
+        ..BalancerSettings::default()
+    });
+    scenario.groups = vec![group("balancer", policy), group("server", HostRole::Server)];
     scenario.streams[0].path = vec![0, 1];
     let answered_after = |delay: u64| {
         let mut scenario = scenario.clone();
-        scenario.links.push(Link {
+        scenario.links.push(LinkFaults {
             from: Some(0),
             to: Some(1),
             since: Duration::ZERO,
@@ -68,16 +74,20 @@ fn a_link_to_the_servers_carries_their_answers_too() {
 fn answers_to_what_a_callee_asks_are_work_for_its_server() {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
     let mut scenario = topology_1(160.0, 5.0, 100);
-    let policy = Role::Balancer { policy: config::Policy::RoundRobin, probes: false, outlier: true };
-    scenario.groups = vec![group("balancer", policy), group("server", Role::Server)];
+    let policy = HostRole::Balancer(BalancerSettings {
+        policy: PolicyKind::RoundRobin,
+        probes: false,
+        ..BalancerSettings::default()
+    });
+    scenario.groups = vec![group("balancer", policy), group("server", HostRole::Server)];
     let stream = &mut scenario.streams[0];
     (stream.path, stream.answer) = (vec![0, 1], Duration::from_secs(2));
-    stream.holding = Spread::Fixed(Duration::from_secs(1));
-    stream.load.push(config::scenario::Step { at: Duration::from_secs(10), rate: 0.0, ramp: false });
+    stream.holding = RandomTime::Fixed(Duration::from_secs(1));
+    stream.load.push(load::RateStep { at: Duration::from_secs(10), rate: 0.0, ramp: false });
     // Callers hear and say nothing from the middle of that on, and have given up when it ends: what the server has to do
     // then is for the BYEs of its callees.
     let (since, heals) = (Duration::from_secs(5), Duration::from_mins(1));
-    scenario.links.push(Link {
+    scenario.links.push(LinkFaults {
         from: None,
         to: Some(0),
         since,

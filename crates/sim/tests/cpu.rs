@@ -1,6 +1,8 @@
 //! The processor and its buffer, step by step.
 use base::{Instant, Rng};
-use sim::engine::{Admission, Cpu, CpuConfig, Due, Finish, Plain, Priority, StallConfig, Stalls, Triage};
+use sim::engine::{
+    Admission, BegunService, Cpu, CpuConfig, Finish, Plain, Priority, QueueTriage, StallConfig, Stalls,
+};
 use sim::engine::{QuantileTable, Spread};
 use std::time::Duration;
 
@@ -12,17 +14,17 @@ const fn at(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
 
-fn cpu<T: Triage<u32>>(config: CpuConfig, triage: T) -> Cpu<u32, T> {
+fn cpu<T: QueueTriage<u32>>(config: CpuConfig, triage: T) -> Cpu<u32, T> {
     Cpu::with_triage(config, triage, Rng::from_seed(1))
 }
 
 /// Starts a service of 10 ms on the base server.
-fn start<T: Triage<u32>>(cpu: &mut Cpu<u32, T>, now: Instant) -> Option<Due> {
+fn start<T: QueueTriage<u32>>(cpu: &mut Cpu<u32, T>, now: Instant) -> Option<BegunService> {
     cpu.start(now, |_| ms(10))
 }
 
 /// Runs a service to its end and returns its job.
-fn serve<T: Triage<u32>>(cpu: &mut Cpu<u32, T>, now: Instant) -> Option<u32> {
+fn serve<T: QueueTriage<u32>>(cpu: &mut Cpu<u32, T>, now: Instant) -> Option<u32> {
     let due = start(cpu, now)?;
     match cpu.finish(due.at, due.ticket) {
         Finish::Done(served) => Some(served.job),
@@ -63,7 +65,7 @@ fn a_full_buffer_drops_messages_and_keeps_timers() {
 /// Jobs from 100 on wait without a limit.
 struct Apart;
 
-impl Triage<u32> for Apart {
+impl QueueTriage<u32> for Apart {
     fn is_bounded(&self, _: Priority, job: &u32) -> bool {
         *job < 100
     }
@@ -146,7 +148,7 @@ fn a_failure_loses_everything_and_voids_its_tickets() {
 /// Jobs of one tens digit are the same; those that have waited for 100 ms are stale.
 struct Rules;
 
-impl Triage<u32> for Rules {
+impl QueueTriage<u32> for Rules {
     fn key(&self, job: &u32) -> Option<u64> {
         (*job >= 10).then(|| u64::from(*job / 10))
     }

@@ -1,6 +1,6 @@
 //! Links and the rules of their faults.
 use base::{Instant, Rng};
-use sim::engine::{Effect, LinkConfig, Network, Reliable, Rule};
+use sim::engine::{FaultEffect, FaultRule, LinkConfig, Reliable, SimNetwork};
 use std::time::Duration;
 
 const DELAY: Duration = Duration::from_millis(5);
@@ -12,17 +12,17 @@ const fn at(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
 
-fn network(config: LinkConfig, rules: &[Rule]) -> Network {
-    Network::new(3, config, rules.to_vec(), &Rng::from_seed(9))
+fn network(config: LinkConfig, rules: &[FaultRule]) -> SimNetwork {
+    SimNetwork::new(3, config, rules.to_vec(), &Rng::from_seed(9))
 }
 
 /// When the copies of a message from 0 to 1 arrive.
-fn send(network: &mut Network, ms: u64) -> Vec<Instant> {
+fn send(network: &mut SimNetwork, ms: u64) -> Vec<Instant> {
     network.send(at(ms), 0, 1).into_iter().collect()
 }
 
 /// How many copies of 10,000 messages, one a millisecond, arrive.
-fn arrived(network: &mut Network) -> usize {
+fn arrived(network: &mut SimNetwork) -> usize {
     (0..10_000).map(|ms| send(network, ms).len()).sum()
 }
 
@@ -39,7 +39,7 @@ fn without_rules_a_message_takes_the_delay() {
 
 #[test]
 fn a_rule_holds_for_its_link_and_time_only() {
-    let rule = Rule { from: Some(0), to: Some(1), when: at(100)..at(200), what: Effect::Partition };
+    let rule = FaultRule { from: Some(0), to: Some(1), when: at(100)..at(200), what: FaultEffect::Partition };
     let mut network = network(DATAGRAMS, &[rule]);
     for (ms, copies) in [(99, 1), (100, 0), (199, 0), (200, 1)] {
         assert_eq!(send(&mut network, ms).len(), copies, "at {ms}");
@@ -52,12 +52,14 @@ fn a_rule_holds_for_its_link_and_time_only() {
 #[test]
 fn loss_and_duplication_have_their_probabilities() {
     // 4 sigma of 10,000 trials: 4 sqrt(10,000 p (1 - p)).
-    let lost = 10_000 - arrived(&mut network(DATAGRAMS, &[Rule::everywhere(Effect::Loss(0.05))]));
+    let lost = 10_000 - arrived(&mut network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Loss(0.05))]));
     assert!((412..=588).contains(&lost), "{lost}");
-    let doubled = arrived(&mut network(DATAGRAMS, &[Rule::everywhere(Effect::Duplicate(0.1))])) - 10_000;
+    let doubled =
+        arrived(&mut network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Duplicate(0.1))])) - 10_000;
     assert!((880..=1_120).contains(&doubled), "{doubled}");
     // The copies of a datagram are lost one by one: 2 x 0.5 arrive.
-    let rules = [Rule::everywhere(Effect::Duplicate(1.0)), Rule::everywhere(Effect::Loss(0.5))];
+    let rules =
+        [FaultRule::everywhere(FaultEffect::Duplicate(1.0)), FaultRule::everywhere(FaultEffect::Loss(0.5))];
     let both = arrived(&mut network(DATAGRAMS, &rules));
     assert!((9_717..=10_283).contains(&both), "{both}");
 }
@@ -65,13 +67,13 @@ fn loss_and_duplication_have_their_probabilities() {
 #[test]
 fn delay_jitter_and_reordering_move_arrivals() {
     let more = Duration::from_millis(30);
-    let mut slow = network(DATAGRAMS, &[Rule::everywhere(Effect::Delay(more))]);
+    let mut slow = network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Delay(more))]);
     assert_eq!(send(&mut slow, 0), [at(35)]);
-    let mut jittery = network(DATAGRAMS, &[Rule::everywhere(Effect::Jitter(more))]);
+    let mut jittery = network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Jitter(more))]);
     let arrivals: Vec<_> = (0..1_000).flat_map(|_| send(&mut jittery, 0)).collect();
     let (first, last) = (arrivals.iter().min().unwrap(), arrivals.iter().max().unwrap());
     assert!(*first >= at(5) && *first < at(6) && *last > at(34) && *last <= at(35), "{first} {last}");
-    let mut unordered = network(DATAGRAMS, &[Rule::everywhere(Effect::Reorder(0.25, more))]);
+    let mut unordered = network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Reorder(0.25, more))]);
     let arrivals: Vec<_> = (0..10_000).flat_map(|ms| send(&mut unordered, ms)).collect();
     let held = (0..).zip(&arrivals).filter(|(ms, arrival)| **arrival == at(ms + 35)).count();
     assert!((2_327..=2_673).contains(&held), "{held}");
@@ -80,14 +82,14 @@ fn delay_jitter_and_reordering_move_arrivals() {
 
 #[test]
 fn a_stream_keeps_everything_in_order_and_pays_with_time() {
-    let rules =
-        [Effect::Loss(0.2), Effect::Duplicate(0.5), Effect::Reorder(0.3, DELAY)].map(Rule::everywhere);
+    let rules = [FaultEffect::Loss(0.2), FaultEffect::Duplicate(0.5), FaultEffect::Reorder(0.3, DELAY)]
+        .map(FaultRule::everywhere);
     let mut stream = network(STREAM, &rules);
     let arrivals: Vec<_> = (0..10_000).flat_map(|ms| send(&mut stream, ms)).collect();
     assert_eq!(arrivals.len(), 10_000);
     assert!(arrivals.is_sorted());
     // Cut off from 0 to 1 s: sent again after 0.2, 0.4, 0.8 s, so at 1.4 s it gets through, and holds up the next.
-    let cut = Rule { when: at(0)..at(1_000), ..Rule::everywhere(Effect::Partition) };
+    let cut = FaultRule { when: at(0)..at(1_000), ..FaultRule::everywhere(FaultEffect::Partition) };
     let mut stream = network(STREAM, &[cut]);
     assert_eq!(send(&mut stream, 0), [at(1_405)]);
     assert_eq!(send(&mut stream, 1_000), [at(1_405)]);
@@ -96,14 +98,14 @@ fn a_stream_keeps_everything_in_order_and_pays_with_time() {
 
 #[test]
 fn a_stream_that_never_gets_through_gives_up() {
-    let mut stream = network(STREAM, &[Rule::everywhere(Effect::Loss(1.0))]);
+    let mut stream = network(STREAM, &[FaultRule::everywhere(FaultEffect::Loss(1.0))]);
     assert_eq!(send(&mut stream, 0), []);
 }
 
 #[test]
 fn a_fault_of_one_link_changes_nothing_on_another() {
-    let jitter = Rule::everywhere(Effect::Jitter(DELAY));
-    let loss = Rule { from: Some(0), to: Some(1), ..Rule::everywhere(Effect::Loss(0.5)) };
+    let jitter = FaultRule::everywhere(FaultEffect::Jitter(DELAY));
+    let loss = FaultRule { from: Some(0), to: Some(1), ..FaultRule::everywhere(FaultEffect::Loss(0.5)) };
     let (mut with, mut without) =
         (network(DATAGRAMS, &[loss, jitter.clone()]), network(DATAGRAMS, &[jitter]));
     for ms in 0..100 {

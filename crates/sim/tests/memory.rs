@@ -1,6 +1,8 @@
 //! What a run takes does not grow with the time that it simulates. Alone in its process, which is what is measured.
 
-use config::scenario::{Costs, Group, Run, Scenario, Spread, Stream, Timers};
+use config::scenario::{Costs, Group, RunSettings, Scenario, Stream};
+use load::RandomTime;
+use proxy::ProxyTimers;
 use std::time::Duration;
 
 /// The most resident bytes that this process ever had.
@@ -13,12 +15,16 @@ fn peak() -> usize {
 /// Topology 3 of the Overload paper, with calls short enough to be in balance soon.
 fn scenario(seconds: u64) -> Scenario {
     let mut calls = Stream::of_paper("calls", vec![0, 1, 0], 100.0);
-    calls.holding = Spread::Fixed(Duration::from_secs(10));
+    calls.holding = RandomTime::Fixed(Duration::from_secs(10));
     Scenario {
         title: "topology 3".to_owned(),
-        run: Run { duration: Duration::from_secs(seconds), warm_up: Duration::ZERO, ..Run::default() },
+        run: RunSettings {
+            duration: Duration::from_secs(seconds),
+            warm_up: Duration::ZERO,
+            ..RunSettings::default()
+        },
         costs: Costs::default(),
-        timers: Timers::default(),
+        timers: ProxyTimers::default(),
         groups: vec![Group::proxies("edge", 8, 160.0), Group::proxies("core", 2, 160.0)],
         streams: vec![calls],
         links: Vec::new(),

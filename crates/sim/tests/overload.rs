@@ -1,26 +1,35 @@
 //! Overload control between typed messages: what hosts count, and what they forget.
 
-use config::scenario::{Costs, Fault, Feedback, Group, Local, Run, Scenario, Step, Stream, Timers, What};
+use config::scenario::{
+    Costs, Group, HostFault, RunSettings, Scenario, ScenarioFeedback, ScenarioLocal, Stream, What,
+};
+use load::RateStep;
 use overload::RejectAt;
+use proxy::ProxyTimers;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Four neighbours whose work is free, and behind them a server of 167 calls/s with a law of its own.
-fn network(local: Local, feedback: Feedback, load: &[(u32, f64)], seconds: u32) -> Scenario {
+fn network(local: ScenarioLocal, feedback: ScenarioFeedback, load: &[(u32, f64)], seconds: u32) -> Scenario {
     let mut neighbours = Group::proxies("neighbour", 4, 0.0);
     neighbours.capacities.clear();
     let mut server = Group::proxies("server", 1, 160.0);
     (neighbours.overload.feedback, server.overload.feedback) = (feedback, feedback);
     server.overload.local = local;
     let mut calls = Stream::of_paper("calls", vec![0, 1], 0.0);
-    calls.holding = config::scenario::Spread::Exponential(SECOND * 2);
-    calls.load = load.iter().map(|&(at, rate)| Step { at: SECOND * at, rate, ramp: false }).collect();
+    calls.holding = load::RandomTime::Exponential(SECOND * 2);
+    calls.load = load.iter().map(|&(at, rate)| RateStep { at: SECOND * at, rate, ramp: false }).collect();
     Scenario {
         title: "overload".to_owned(),
-        run: Run { duration: SECOND * seconds, warm_up: Duration::ZERO, bin: SECOND, ..Run::default() },
+        run: RunSettings {
+            duration: SECOND * seconds,
+            warm_up: Duration::ZERO,
+            bin: SECOND,
+            ..RunSettings::default()
+        },
         costs: Costs::default(),
-        timers: Timers::default(),
+        timers: ProxyTimers::default(),
         groups: vec![neighbours, server],
         streams: vec![calls],
         links: Vec::new(),
@@ -38,7 +47,7 @@ fn goodput(scenario: &Scenario, seed: u64, from: u64, to: u64) -> f64 {
 /// at rejecting.
 #[test]
 fn a_window_beside_a_law_of_the_server_holds_ten_times_the_load() {
-    let scenario = network(Local::Delay, Feedback::Window, &[(0, 140.0), (3, 1_667.0)], 14);
+    let scenario = network(ScenarioLocal::Delay, ScenarioFeedback::Window, &[(0, 140.0), (3, 1_667.0)], 14);
     for seed in 1..=4 {
         let goodput = goodput(&scenario, seed, 8, 14);
         assert!(goodput > 0.95 * 167.0, "{seed}: {goodput}");
@@ -48,9 +57,10 @@ fn a_window_beside_a_law_of_the_server_holds_ten_times_the_load() {
 /// A queue that died with its server counts no more.
 #[test]
 fn a_server_that_dies_in_overload_takes_calls_when_it_is_back() {
-    for feedback in [Feedback::None, Feedback::Rate, Feedback::Window] {
-        let mut scenario = network(Local::Delay, feedback, &[(0, 400.0), (10, 100.0)], 60);
-        scenario.faults = vec![Fault { group: 1, host: 0, at: SECOND * 5, what: What::Restart(SECOND * 2) }];
+    for feedback in [ScenarioFeedback::None, ScenarioFeedback::Rate, ScenarioFeedback::Window] {
+        let mut scenario = network(ScenarioLocal::Delay, feedback, &[(0, 400.0), (10, 100.0)], 60);
+        scenario.faults =
+            vec![HostFault { group: 1, host: 0, at: SECOND * 5, what: What::Restart(SECOND * 2) }];
         let goodput = goodput(&scenario, 1, 45, 60);
         assert!(goodput > 90.0, "{feedback:?}: {goodput}");
     }
@@ -61,11 +71,12 @@ fn a_server_that_dies_in_overload_takes_calls_when_it_is_back() {
 #[test]
 fn copies_that_waited_together_keep_no_place_of_a_window() {
     for reject in [RejectAt::Arrival, RejectAt::Service] {
-        let mut scenario = network(Local::None, Feedback::Window, &[(0, 50.0), (15, 200.0)], 40);
+        let mut scenario =
+            network(ScenarioLocal::None, ScenarioFeedback::Window, &[(0, 50.0), (15, 200.0)], 40);
         scenario.groups[0].count = 2;
         scenario.groups[0].capacities = vec![320.0; 2];
         scenario.groups[0].overload.reject = reject;
-        let stall = |host| Fault { group: 0, host, at: SECOND * 5, what: What::Stall(SECOND * 3) };
+        let stall = |host| HostFault { group: 0, host, at: SECOND * 5, what: What::Stall(SECOND * 3) };
         scenario.faults = [0, 1].map(stall).into();
         let goodput = goodput(&scenario, 1, 25, 40);
         assert!(goodput > 0.9 * 167.0, "{reject:?}: {goodput}");
@@ -77,21 +88,21 @@ fn copies_that_waited_together_keep_no_place_of_a_window() {
 fn stalled(buffer_rejections: bool) -> [u64; 3] {
     let length = Duration::from_millis(480);
     let mut server = Group { buffer: 10, ..Group::proxies("server", 1, 160.0) };
-    server.overload.local = Local::BangBang;
+    server.overload.local = ScenarioLocal::BangBang;
     server.overload.buffer_rejections = buffer_rejections;
     let mut calls = Stream::of_paper("calls", vec![0], 500.0);
-    calls.load = vec![Step { at: Duration::ZERO, rate: 500.0, ramp: false }];
+    calls.load = vec![RateStep { at: Duration::ZERO, rate: 500.0, ramp: false }];
     let scenario = Scenario {
-        run: Run { duration: length, warm_up: Duration::ZERO, bin: length, ..Run::default() },
+        run: RunSettings { duration: length, warm_up: Duration::ZERO, bin: length, ..RunSettings::default() },
         groups: vec![server],
         streams: vec![calls],
-        faults: vec![Fault {
+        faults: vec![HostFault {
             group: 0,
             host: 0,
             at: Duration::ZERO,
             what: What::Stall(Duration::from_millis(400)),
         }],
-        ..network(Local::None, Feedback::None, &[], 1)
+        ..network(ScenarioLocal::None, ScenarioFeedback::None, &[], 1)
     };
     let results = sim::model::run(&scenario, 1);
     let count = |series: &sim::stats::Series| {

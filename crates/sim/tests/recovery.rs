@@ -2,9 +2,12 @@
 //! that had none.
 
 use base::{Instant, Rng};
-use config::scenario::{Costs, Feedback, Group, Local, Run, Scenario, Spread, Step, Stream, Timers};
+use config::scenario::{Costs, Group, RunSettings, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
 use core::time::Duration;
+use load::RandomTime;
+use load::RateStep;
 use overload::RejectAt;
+use proxy::ProxyTimers;
 use rand::Rng as _;
 use sim::stats::sweep;
 
@@ -29,11 +32,11 @@ const NETWORKS: u64 = 32;
 const ENOUGH: f64 = 0.9;
 
 /// Feedback, with the law of the server itself that goes with it.
-const LAWS: [(Local, Feedback); 4] = [
-    (Local::Occupancy, Feedback::HopByHop),
-    (Local::Occupancy, Feedback::EndToEnd),
-    (Local::Delay, Feedback::Rate),
-    (Local::Delay, Feedback::Window),
+const LAWS: [(ScenarioLocal, ScenarioFeedback); 4] = [
+    (ScenarioLocal::Occupancy, ScenarioFeedback::HopByHop),
+    (ScenarioLocal::Occupancy, ScenarioFeedback::EndToEnd),
+    (ScenarioLocal::Delay, ScenarioFeedback::Rate),
+    (ScenarioLocal::Delay, ScenarioFeedback::Window),
 ];
 
 /// Groups of one to three hosts, and ways of calls through them: any group may stand anywhere on a way, and more than
@@ -47,7 +50,7 @@ fn network(rng: &mut Rng) -> (Vec<Group>, Vec<Stream>) {
     let groups: Vec<Group> = (0..rng.random_range(1..=4)).map(|index| group(index, rng)).collect();
     let stream = |index: usize, rng: &mut Rng| {
         let path = (0..rng.random_range(1..=5)).map(|_| rng.random_range(0..groups.len())).collect();
-        let holding = Spread::Exponential(SECOND * 2);
+        let holding = RandomTime::Exponential(SECOND * 2);
         Stream { holding, ..Stream::of_paper(&format!("stream {index}"), path, 0.0) }
     };
     let streams = (0..rng.random_range(1..=3)).map(|index| stream(index, rng)).collect();
@@ -97,9 +100,14 @@ fn scenario(seed: u64) -> Scenario {
     let warm_up = SECOND * (BEFORE + OVERLOAD + after);
     Scenario {
         title: format!("network {seed}"),
-        run: Run { duration: warm_up + SECOND * COUNT, warm_up, bin: SECOND, ..Run::default() },
+        run: RunSettings {
+            duration: warm_up + SECOND * COUNT,
+            warm_up,
+            bin: SECOND,
+            ..RunSettings::default()
+        },
         costs,
-        timers: Timers::default(),
+        timers: ProxyTimers::default(),
         groups,
         streams,
         links: Vec::new(),
@@ -107,8 +115,8 @@ fn scenario(seed: u64) -> Scenario {
     }
 }
 
-fn steps(steps: &[(u32, f64)]) -> Vec<Step> {
-    steps.iter().map(|&(at, rate)| Step { at: SECOND * at, rate, ramp: false }).collect()
+fn steps(steps: &[(u32, f64)]) -> Vec<RateStep> {
+    steps.iter().map(|&(at, rate)| RateStep { at: SECOND * at, rate, ramp: false }).collect()
 }
 
 /// Part of the calls offered after the warm-up that are completed.
@@ -145,15 +153,20 @@ fn after_an_overload_any_network_completes_what_it_did_before() {
 #[test]
 fn edges_that_are_entry_and_exit_take_calls_again_after_an_overload() {
     for (local, feedback) in LAWS {
-        let mut groups = vec![Group::proxies("edge", 4, 160.0), Group::proxies("core", 2, 160.0)];
+        let mut groups = vec![Group::proxies("edge", 2, 160.0), Group::proxies("core", 1, 160.0)];
         for group in &mut groups {
             (group.overload.local, group.overload.feedback) = (local, feedback);
         }
         let mut calls = Stream::of_paper("calls", vec![0, 1, 0], 0.0);
-        calls.holding = Spread::Exponential(SECOND * 10);
-        calls.load = steps(&[(0, 200.0), (20, 800.0), (120, 200.0)]);
+        calls.holding = RandomTime::Exponential(SECOND * 10);
+        calls.load = steps(&[(0, 100.0), (20, 400.0), (120, 100.0)]);
         let scenario = Scenario {
-            run: Run { duration: SECOND * 260, warm_up: SECOND * 220, bin: SECOND, ..Run::default() },
+            run: RunSettings {
+                duration: SECOND * 260,
+                warm_up: SECOND * 220,
+                bin: SECOND,
+                ..RunSettings::default()
+            },
             groups,
             streams: vec![calls],
             ..scenario(0)

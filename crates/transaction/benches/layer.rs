@@ -9,8 +9,8 @@ use divan::counter::ItemsCount;
 use divan::{AllocProfiler, Bencher};
 use std::net::SocketAddr;
 use transaction::{
-    Class, Effects, Id, Key, Kind, Layer, Message, New, News, Packet, Sending, ServerKey, Side, Tag, Timers,
-    TransportKind,
+    Effects, Id, KeptMessage, Layer, New, Packet, Sending, ServerKey, Side, StatusClass, Tag, Timers,
+    TransactionKey, TransactionKind, TransactionNews, TransportKind,
 };
 use wire::Method;
 
@@ -28,7 +28,7 @@ const BETWEEN: Duration = Duration::from_micros(320);
 #[derive(Clone, Copy)]
 struct Small(#[expect(dead_code, reason = "a message has a size")] u64);
 
-impl Message for Small {
+impl KeptMessage for Small {
     type Response<'a> = Self;
 
     fn ack(&self, _: &Self) -> Option<Self> {
@@ -49,7 +49,7 @@ impl<M> Effects<u32, M> for Count {
         self.0 += u64::from(*user);
     }
 
-    fn tell(&mut self, _: Id, _: &mut u32, _: News) {
+    fn tell(&mut self, _: Id, _: &mut u32, _: TransactionNews) {
         self.0 += 1;
     }
 
@@ -66,7 +66,7 @@ struct Stage<M> {
     out: Count,
 }
 
-impl<M: Message> Stage<M> {
+impl<M: KeptMessage> Stage<M> {
     /// Brought to its steady state by `one`.
     fn new(one: impl Fn(&mut Self)) -> Self {
         let layer = Layer::new(Timers::default());
@@ -87,24 +87,24 @@ impl<M: Message> Stage<M> {
     }
 
     /// A server transaction: created, answered, in time expired.
-    fn served(&mut self, kind: Kind, class: Class, message: M) {
-        let method = if kind == Kind::Invite { Method::Invite } else { Method::Bye };
-        let key = Key::from_numbers(Side::Server, self.step(), method);
+    fn served(&mut self, kind: TransactionKind, class: StatusClass, message: M) {
+        let method = if kind == TransactionKind::Invite { Method::Invite } else { Method::Bye };
+        let key = TransactionKey::from_numbers(Side::Server, self.step(), method);
         let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
         assert!(self.layer.received(self.now, &key, &mut self.out).is_none());
         let new = New { key, kind, transport: TransportKind::Unreliable, user: 1 };
         let id = self.layer.accept(self.now, new, &mut self.out).expect("a new key");
         self.layer.respond(self.now, id, class, message, &mut self.out);
-        if class == Class::Failure {
+        if class == StatusClass::Failure {
             let ack = ServerKey { is_ack: true, ..key };
             assert!(self.layer.received(self.now, &ack, &mut self.out).is_some());
         }
     }
 
     /// A client transaction: created, answered, in time expired.
-    fn asked(&mut self, kind: Kind, class: Class, message: M, response: &M::Response<'_>) {
-        let method = if kind == Kind::Invite { Method::Invite } else { Method::Bye };
-        let key = Key::from_numbers(Side::Client, self.step(), method);
+    fn asked(&mut self, kind: TransactionKind, class: StatusClass, message: M, response: &M::Response<'_>) {
+        let method = if kind == TransactionKind::Invite { Method::Invite } else { Method::Bye };
+        let key = TransactionKey::from_numbers(Side::Client, self.step(), method);
         let new = New { key, kind, transport: TransportKind::Unreliable, user: 1 };
         self.layer.request(self.now, new, message, &mut self.out).expect("a new key");
         assert!(self.layer.response(self.now, key, class, response, &mut self.out).is_some());
@@ -125,35 +125,40 @@ fn measure<M>(bencher: Bencher<'_, '_>, mut stage: Stage<M>, one: impl Fn(&mut S
 
 #[divan::bench]
 fn server_non_invite(bencher: Bencher<'_, '_>) {
-    let one = |stage: &mut Stage<Small>| stage.served(Kind::NonInvite, Class::Success, Small(1));
+    let one =
+        |stage: &mut Stage<Small>| stage.served(TransactionKind::NonInvite, StatusClass::Success, Small(1));
     let stage = Stage::new(one);
     measure(bencher, stage, one);
 }
 
 #[divan::bench]
 fn server_invite_accepted(bencher: Bencher<'_, '_>) {
-    let one = |stage: &mut Stage<Small>| stage.served(Kind::Invite, Class::Success, Small(1));
+    let one =
+        |stage: &mut Stage<Small>| stage.served(TransactionKind::Invite, StatusClass::Success, Small(1));
     let stage = Stage::new(one);
     measure(bencher, stage, one);
 }
 
 #[divan::bench]
 fn server_invite_refused(bencher: Bencher<'_, '_>) {
-    let one = |stage: &mut Stage<Small>| stage.served(Kind::Invite, Class::Failure, Small(1));
+    let one =
+        |stage: &mut Stage<Small>| stage.served(TransactionKind::Invite, StatusClass::Failure, Small(1));
     let stage = Stage::new(one);
     measure(bencher, stage, one);
 }
 
 #[divan::bench]
 fn client_non_invite(bencher: Bencher<'_, '_>) {
-    let one = |s: &mut Stage<Small>| s.asked(Kind::NonInvite, Class::Success, Small(1), &Small(2));
+    let one =
+        |s: &mut Stage<Small>| s.asked(TransactionKind::NonInvite, StatusClass::Success, Small(1), &Small(2));
     let stage = Stage::new(one);
     measure(bencher, stage, one);
 }
 
 #[divan::bench]
 fn client_invite_refused(bencher: Bencher<'_, '_>) {
-    let one = |s: &mut Stage<Small>| s.asked(Kind::Invite, Class::Failure, Small(1), &Small(2));
+    let one =
+        |s: &mut Stage<Small>| s.asked(TransactionKind::Invite, StatusClass::Failure, Small(1), &Small(2));
     let stage = Stage::new(one);
     measure(bencher, stage, one);
 }
@@ -165,7 +170,7 @@ fn server_non_invite_live(bencher: Bencher<'_, '_>) {
     let bytes = [b'x'; 400];
     let one = |stage: &mut Stage<Packet>| {
         let response = Packet { bytes: bytes.to_vec().into(), flow: Flow::udp(0, to) };
-        stage.served(Kind::NonInvite, Class::Success, response);
+        stage.served(TransactionKind::NonInvite, StatusClass::Success, response);
     };
     let stage = Stage::new(one);
     measure(bencher, stage, one);

@@ -1,3 +1,5 @@
+//! A table of transactions whose keys count up.
+
 use base::shrink_queue;
 use std::collections::VecDeque;
 

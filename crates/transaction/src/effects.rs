@@ -5,7 +5,7 @@ use crate::machine::Timer;
 use crate::store::Id;
 
 /// A message as the layer keeps it to send it again: bytes with an address live, a few numbers in a simulation.
-pub trait Message: Sized {
+pub trait KeptMessage: Sized {
     /// A response as it comes in.
     type Response<'a>;
 
@@ -35,7 +35,7 @@ pub enum Sending {
 
 /// What the user is told, and why it is woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum News {
+pub enum TransactionNews {
     /// The message that was handed to the layer in this step is for the user.
     Message,
     /// The request has no response yet: a 100 is due unless something better is at hand.
@@ -51,32 +51,32 @@ pub trait Effects<T, M> {
     /// This message is to be sent now.
     fn send(&mut self, id: Id, user: &T, message: &M, why: Sending);
     /// The user is to know this.
-    fn tell(&mut self, id: Id, user: &mut T, news: News);
+    fn tell(&mut self, id: Id, user: &mut T, news: TransactionNews);
     /// The transaction is over and `id` names nothing any more.
     fn ended(&mut self, id: Id, user: T);
 }
 
 /// One effect, for those who collect them in a `Vec`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Effect<T, M> {
+pub enum TransactionEffect<T, M> {
     /// See [`Effects::send`].
     Send(Id, M, Sending),
     /// See [`Effects::tell`].
-    Tell(Id, T, News),
+    Tell(Id, T, TransactionNews),
     /// See [`Effects::ended`].
     Ended(Id, T),
 }
 
-impl<T: Clone, M: Clone> Effects<T, M> for Vec<Effect<T, M>> {
+impl<T: Clone, M: Clone> Effects<T, M> for Vec<TransactionEffect<T, M>> {
     fn send(&mut self, id: Id, _: &T, message: &M, why: Sending) {
-        self.push(Effect::Send(id, message.clone(), why));
+        self.push(TransactionEffect::Send(id, message.clone(), why));
     }
 
-    fn tell(&mut self, id: Id, user: &mut T, news: News) {
-        self.push(Effect::Tell(id, user.clone(), news));
+    fn tell(&mut self, id: Id, user: &mut T, news: TransactionNews) {
+        self.push(TransactionEffect::Tell(id, user.clone(), news));
     }
 
     fn ended(&mut self, id: Id, user: T) {
-        self.push(Effect::Ended(id, user));
+        self.push(TransactionEffect::Ended(id, user));
     }
 }

@@ -7,7 +7,7 @@ use wire::{Host, Message, Method, Via};
 /// The key of a transaction: a keyed 127-bit hash of what it is matched by, so that tables are flat and strangers
 /// cannot make transactions meet. A simulation makes its keys from numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Key(pub u128);
+pub struct TransactionKey(pub u128);
 
 /// The bit of a key that is counted rather than hashed.
 const COUNTED: u128 = 1 << 127;
@@ -21,7 +21,7 @@ pub enum Side {
     Server,
 }
 
-impl Key {
+impl TransactionKey {
     /// The key of a transaction that is told apart by numbers alone; different arguments give different keys.
     ///
     /// `branch` stands for the branch and the sent-by. The ACK to a failure has the method of its INVITE here.
@@ -91,7 +91,7 @@ impl Tag {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerKey {
     /// Of the transaction; an ACK has that of its INVITE.
-    pub key: Key,
+    pub key: TransactionKey,
     /// The To tag of the request, from an RFC 2543 peer.
     pub tag: Tag,
     /// Whether it is an ACK, whose tag is that of the response (§17.2.3).
@@ -120,17 +120,17 @@ impl Keys {
 
     /// The key of a client transaction: the branch of the Via that is pushed onto its request, and its method;
     /// `name` is looked at where the method is [`Method::Other`].
-    pub fn client(&self, branch: &[u8], method: Method, name: &[u8]) -> Key {
+    pub fn client(&self, branch: &[u8], method: Method, name: &[u8]) -> TransactionKey {
         let mut hasher = self.hasher(Side::Client);
         put(&mut hasher, branch);
         put_method(&mut hasher, method, name);
-        Key::hashed(&hasher)
+        TransactionKey::hashed(&hasher)
     }
 
     /// The key of the client transaction that a response answers. Without a branch there is none of ours.
     ///
     /// [17.1.3-1] The branch of the topmost Via [17.1.3-2] and the method of the CSeq decide.
-    pub fn response(&self, response: &Message<'_>) -> Option<Key> {
+    pub fn response(&self, response: &Message<'_>) -> Option<TransactionKey> {
         let cseq = response.cseq();
         let name = cseq.method_name.of(response.bytes());
         Some(self.client(response.top_via().branch?, cseq.method, name))
@@ -176,7 +176,7 @@ impl Keys {
             Method::Other => self.method_hash(name),
             known => known as u64,
         };
-        ServerKey { key: Key::hashed(&hasher).of_method(method), tag, is_ack }
+        ServerKey { key: TransactionKey::hashed(&hasher).of_method(method), tag, is_ack }
     }
 
     fn method_hash(&self, name: &[u8]) -> u64 {

@@ -1,9 +1,12 @@
 //! All transactions of an element: their matching, their timers, and what they keep.
 
-use crate::effects::{Effects, Message, News, Sending};
-use crate::key::{Key, ServerKey, Tag};
-use crate::lanes::{Lanes, Purpose};
-use crate::machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
+use crate::effects::{Effects, KeptMessage, Sending, TransactionNews};
+use crate::key::{ServerKey, Tag, TransactionKey};
+use crate::machine::{
+    Life, Machine, MachineStep, Pace, Send, StatusClass, Tell, Timer, TransactionEvent, TransactionKind,
+    TransportKind,
+};
+use crate::queues::{Purpose, Queues};
 use crate::store::{Entry, Id, Messages, NEVER, Store, UNLIMITED};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
@@ -26,7 +29,7 @@ pub const EXPIRE_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Layer<T, M> {
     store: Store<T, M>,
-    lanes: Lanes,
+    queues: Queues,
     ledger: Ledger,
     /// A key that [`Layer::received`] has just not found: the look-up before a transaction is entered has been made.
     absent: Option<ServerKey>,
@@ -35,10 +38,10 @@ pub struct Layer<T, M> {
 /// A transaction to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct New<K, T> {
-    /// What its messages will be known by: a [`Key`] on the client's side, a [`ServerKey`] on the server's.
+    /// What its messages will be known by: a [`TransactionKey`] on the client's side, a [`ServerKey`] on the server's.
     pub key: K,
     /// Of its request.
-    pub kind: Kind,
+    pub kind: TransactionKind,
     /// What carries its messages.
     pub transport: TransportKind,
     /// What the user keeps with it.
@@ -47,16 +50,16 @@ pub struct New<K, T> {
 
 /// A timer that is due, and the transaction that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Due {
+pub struct DueTimer {
     id: Id,
     /// Which timer it is.
     pub timer: Timer,
 }
 
-impl<T, M: Message> Layer<T, M> {
+impl<T, M: KeptMessage> Layer<T, M> {
     /// A layer without transactions.
     pub fn new(timers: Timers) -> Self {
-        Self { store: Store::default(), lanes: Lanes::new(timers), ledger: Ledger::default(), absent: None }
+        Self { store: Store::default(), queues: Queues::new(timers), ledger: Ledger::default(), absent: None }
     }
 
     /// Begins a client transaction and sends its request; `None`, and nothing is sent, when there is one of this key.
@@ -64,7 +67,7 @@ impl<T, M: Message> Layer<T, M> {
     pub fn request(
         &mut self,
         now: Instant,
-        new: New<Key, T>,
+        new: New<TransactionKey, T>,
         request: M,
         out: &mut impl Effects<T, M>,
     ) -> Option<Id> {
@@ -99,14 +102,14 @@ impl<T, M: Message> Layer<T, M> {
     pub fn response(
         &mut self,
         now: Instant,
-        key: Key,
-        class: Class,
+        key: TransactionKey,
+        class: StatusClass,
         response: &M::Response<'_>,
         out: &mut impl Effects<T, M>,
     ) -> Option<Id> {
         self.ledger.charge(Operation::Match);
         let id = self.store.find(&ServerKey { key, tag: Tag::NONE, is_ack: false })?;
-        let decide = |entry: &Entry<T>| entry.machine.on(Event::Response(class), entry.transport);
+        let decide = |entry: &Entry<T>| entry.machine.on(TransactionEvent::Response(class), entry.transport);
         let step = self.carry_out(now, id, Sending::Repeat, out, decide, |step, entry, messages, out| {
             if step.send == Send::Ack {
                 acknowledge(entry, messages, id, response, out)
@@ -124,7 +127,7 @@ impl<T, M: Message> Layer<T, M> {
     /// it may, [9.1-7] the INVITE has 64*T1 to be answered, then it is given up.
     pub fn cancel(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) -> bool {
         let Some(before) = self.machine(id) else { return false };
-        self.feed(now, id, Event::Cancel, Sending::First, out);
+        self.feed(now, id, TransactionEvent::Cancel, Sending::First, out);
         self.machine(id) != Some(before)
     }
 
@@ -138,7 +141,7 @@ impl<T, M: Message> Layer<T, M> {
             self.absent = Some(*key);
             return None;
         };
-        let event = if key.is_ack { Event::Ack } else { Event::Request };
+        let event = if key.is_ack { TransactionEvent::Ack } else { TransactionEvent::Request };
         let step = self.feed(now, id, event, Sending::Repeat, out);
         self.note_absorbed(step);
         Some(id)
@@ -163,11 +166,11 @@ impl<T, M: Message> Layer<T, M> {
         &mut self,
         now: Instant,
         id: Id,
-        class: Class,
+        class: StatusClass,
         response: M,
         out: &mut impl Effects<T, M>,
     ) -> bool {
-        let decide = |entry: &Entry<T>| entry.machine.on(Event::Respond(class), entry.transport);
+        let decide = |entry: &Entry<T>| entry.machine.on(TransactionEvent::Respond(class), entry.transport);
         let step = self.carry_out(now, id, Sending::First, out, decide, |step, entry, messages, out| {
             if entry.tag != Tag::NONE && class.is_final() {
                 // [17.2.3-6] By this tag the ACK will be known.
@@ -179,7 +182,7 @@ impl<T, M: Message> Layer<T, M> {
     }
 
     /// The client transaction of this key.
-    pub fn find_client(&self, key: Key) -> Option<Id> {
+    pub fn find_client(&self, key: TransactionKey) -> Option<Id> {
         self.store.find(&ServerKey { key, tag: Tag::NONE, is_ack: false })
     }
 
@@ -201,7 +204,7 @@ impl<T, M: Message> Layer<T, M> {
 
     /// What this transaction sent could not be delivered.
     pub fn transport_error(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
-        self.feed(now, id, Event::TransportError, Sending::First, out);
+        self.feed(now, id, TransactionEvent::TransportError, Sending::First, out);
     }
 
     /// Runs the timers that are due, at most [`EXPIRE_MAX`] of them; [`deadline`](Self::deadline) tells whether some are left.
@@ -214,9 +217,9 @@ impl<T, M: Message> Layer<T, M> {
 
     /// The next timer that is due. It acts when it is given to [`fire`](Self::fire): at once, or when a processor
     /// gets round to it.
-    pub fn due(&mut self, now: Instant) -> Option<Due> {
-        let Self { store, lanes, ledger, .. } = self;
-        let (timer, purpose) = lanes.pop(now, |timer, purpose| store.waits(timer, purpose))?;
+    pub fn due(&mut self, now: Instant) -> Option<DueTimer> {
+        let Self { store, queues, ledger, .. } = self;
+        let (timer, purpose) = queues.pop(now, |timer, purpose| store.waits(timer, purpose))?;
         ledger.charge(Operation::TimerFire);
         let id = Id { at: timer.place, generation: timer.generation };
         let entry = store.get_mut(id).expect("only what lives waits for a timer");
@@ -230,13 +233,13 @@ impl<T, M: Message> Layer<T, M> {
                 entry.machine.pace_timer()
             }
         };
-        Some(Due { id, timer })
+        Some(DueTimer { id, timer })
     }
 
     /// Lets a timer act. One that its transaction no longer waits for does nothing.
-    pub fn fire(&mut self, now: Instant, due: Due, out: &mut impl Effects<T, M>) {
-        let Due { id, timer } = due;
-        self.feed(now, id, Event::Timer(timer), Sending::Timer(timer), out);
+    pub fn fire(&mut self, now: Instant, due: DueTimer, out: &mut impl Effects<T, M>) {
+        let DueTimer { id, timer } = due;
+        self.feed(now, id, TransactionEvent::Timer(timer), Sending::Timer(timer), out);
     }
 
     /// Ends the transactions whose timers D and I to M are due: they have done their duty, so nobody notices. When that
@@ -246,30 +249,30 @@ impl<T, M: Message> Layer<T, M> {
     #[must_use]
     pub fn clear_away(&mut self, now: Instant, ended: impl FnMut(Id, T)) -> bool {
         // Asked before each message, and mostly for nothing.
-        self.lanes.unnoticed_is_due(now) && self.end_unnoticed(now, ended)
+        self.queues.unnoticed_is_due(now) && self.end_unnoticed(now, ended)
     }
 
     #[inline(never)]
     fn end_unnoticed(&mut self, now: Instant, mut ended: impl FnMut(Id, T)) -> bool {
-        let Self { store, lanes, ledger, .. } = self;
+        let Self { store, queues, ledger, .. } = self;
         for _ in 0..EXPIRE_MAX {
             let Some((timer, life)) =
-                lanes.pop_unnoticed(now, |timer, life| store.waits(timer, Purpose::Life(life)))
+                queues.pop_unnoticed(now, |timer, life| store.waits(timer, Purpose::Life(life)))
             else {
                 break;
             };
             let id = Id { at: timer.place, generation: timer.generation };
             let entry = store.remove(id);
             debug_assert_eq!(
-                entry.machine.on(Event::Timer(life), entry.transport),
-                Step::to(entry.machine.terminated()),
+                entry.machine.on(TransactionEvent::Timer(life), entry.transport),
+                MachineStep::to(entry.machine.terminated()),
                 "it would do more than end"
             );
             ledger.charge(Operation::TimerFire);
             ledger.charge(Operation::ExpireTransaction);
             ended(id, entry.user);
         }
-        lanes.unnoticed_deadline().is_some_and(|due| due <= now)
+        queues.unnoticed_deadline().is_some_and(|due| due <= now)
     }
 
     /// Ends a transaction without a word, as the death of its process does.
@@ -281,13 +284,13 @@ impl<T, M: Message> Layer<T, M> {
 
     /// When [`expire`](Self::expire) is to be called next; a lower bound.
     pub fn deadline(&self) -> Option<Instant> {
-        self.lanes.deadline()
+        self.queues.deadline()
     }
 
     /// The same for whoever calls [`clear_away`](Self::clear_away) before each message, and need not wake up for
     /// those.
     pub fn noticed_deadline(&self) -> Option<Instant> {
-        self.lanes.noticed_deadline()
+        self.queues.noticed_deadline()
     }
 
     /// What the user keeps with a transaction; `None` when it is over.
@@ -361,7 +364,7 @@ impl<T, M: Message> Layer<T, M> {
         Some(self.store.insert(key.key, key.tag, machine, transport, user))
     }
 
-    fn note_absorbed(&mut self, step: Option<Step<Machine>>) {
+    fn note_absorbed(&mut self, step: Option<MachineStep<Machine>>) {
         if step.is_some_and(|step| step.tell == Tell::Nothing) {
             self.ledger.charge(Operation::Absorb);
         }
@@ -372,10 +375,10 @@ impl<T, M: Message> Layer<T, M> {
         &mut self,
         now: Instant,
         id: Id,
-        event: Event,
+        event: TransactionEvent,
         why: Sending,
         out: &mut impl Effects<T, M>,
-    ) -> Option<Step<Machine>> {
+    ) -> Option<MachineStep<Machine>> {
         let decide = |entry: &Entry<T>| entry.machine.on(event, entry.transport);
         self.carry_out(now, id, why, out, decide, |step, entry, messages, out| {
             send_again(entry, messages, id, (step, why), out)
@@ -391,10 +394,10 @@ impl<T, M: Message> Layer<T, M> {
         id: Id,
         why: Sending,
         out: &mut E,
-        decide: impl FnOnce(&Entry<T>) -> Step<Machine>,
-        send: impl FnOnce(Step<Machine>, &mut Entry<T>, &mut Messages<M>, &mut E) -> bool,
-    ) -> Option<Step<Machine>> {
-        let Self { store, lanes, ledger, .. } = self;
+        decide: impl FnOnce(&Entry<T>) -> MachineStep<Machine>,
+        send: impl FnOnce(MachineStep<Machine>, &mut Entry<T>, &mut Messages<M>, &mut E) -> bool,
+    ) -> Option<MachineStep<Machine>> {
+        let Self { store, queues, ledger, .. } = self;
         let (entry, messages) = store.open(id)?;
         let step = decide(entry);
         if send(step, entry, messages, out) {
@@ -414,17 +417,17 @@ impl<T, M: Message> Layer<T, M> {
         if !step.next.keeps_message() {
             messages.forget(&mut entry.kept);
         }
-        set_timers(entry, lanes, now, id, step);
+        set_timers(entry, queues, now, id, step);
         Some(step)
     }
 }
 
 /// Sends what was sent before, if the step asks for it. Whether it did.
-fn send_again<T, M: Message>(
+fn send_again<T, M: KeptMessage>(
     entry: &Entry<T>,
     messages: &Messages<M>,
     id: Id,
-    (step, why): (Step<Machine>, Sending),
+    (step, why): (MachineStep<Machine>, Sending),
     out: &mut impl Effects<T, M>,
 ) -> bool {
     if step.send == Send::Again
@@ -438,7 +441,7 @@ fn send_again<T, M: Message>(
 
 /// Sends a message of the user, and keeps it if it may be sent again.
 #[inline(always)]
-fn send_new<T, M: Message>(
+fn send_new<T, M: KeptMessage>(
     entry: &mut Entry<T>,
     messages: &mut Messages<M>,
     id: Id,
@@ -456,7 +459,7 @@ fn send_new<T, M: Message>(
 }
 
 /// Acknowledges a failure response, and keeps the ACK in place of the INVITE.
-fn acknowledge<T, M: Message>(
+fn acknowledge<T, M: KeptMessage>(
     entry: &mut Entry<T>,
     messages: &mut Messages<M>,
     id: Id,
@@ -474,35 +477,41 @@ fn acknowledge<T, M: Message>(
 
 /// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
 #[inline(always)]
-fn set_timers<T>(entry: &mut Entry<T>, lanes: &mut Lanes, now: Instant, id: Id, step: Step<Machine>) {
+fn set_timers<T>(
+    entry: &mut Entry<T>,
+    queues: &mut Queues,
+    now: Instant,
+    id: Id,
+    step: MachineStep<Machine>,
+) {
     let place = (id.at, id.generation);
     if step.pace == Pace::Stop {
         entry.resend_at = NEVER;
-    } else if let Some(interval) = lanes.paced(entry.interval, step.pace) {
+    } else if let Some(interval) = queues.paced(entry.interval, step.pace) {
         entry.interval = interval;
         match entry.repeats {
             0 => entry.resend_at = NEVER,
             left => {
                 entry.repeats -= u8::from(left != UNLIMITED);
-                entry.resend_at = lanes.resend(now, interval, place);
+                entry.resend_at = queues.resend(now, interval, place);
             }
         }
     }
     match step.life {
         Life::Keep => {}
-        Life::Set(timer) => (entry.life, entry.life_at) = (timer, lanes.live(now, timer, place)),
+        Life::Set(timer) => (entry.life, entry.life_at) = (timer, queues.live(now, timer, place)),
         Life::Clear => entry.life_at = NEVER,
     }
 }
 
 /// What a machine tells, with the timer that made it.
-fn news(tell: Tell, why: Sending) -> Option<News> {
+fn news(tell: Tell, why: Sending) -> Option<TransactionNews> {
     match (tell, why) {
         (Tell::Nothing, _) => None,
-        (Tell::Message, _) => Some(News::Message),
-        (Tell::TryingDue, _) => Some(News::TryingDue),
-        (Tell::Timeout, Sending::Timer(timer)) => Some(News::Timeout(timer)),
+        (Tell::Message, _) => Some(TransactionNews::Message),
+        (Tell::TryingDue, _) => Some(TransactionNews::TryingDue),
+        (Tell::Timeout, Sending::Timer(timer)) => Some(TransactionNews::Timeout(timer)),
         (Tell::Timeout, _) => unreachable!("only a timer brings a timeout"),
-        (Tell::TransportError, _) => Some(News::TransportError),
+        (Tell::TransportError, _) => Some(TransactionNews::TransportError),
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Pure: time is an argument, effects go into the caller's [`Effects`], nothing is read from outside.
 //!
-//! - [`Machine`]: the four state machines of [`client`] and [`server`]. They decide on typed [`Event`]s; [`table()`] prints them whole.
+//! - [`Machine`]: the four state machines of [`client`] and [`server`]. They decide on typed [`TransactionEvent`]s; [`table()`] prints them whole.
 //! - [`Timers`]: the profile that gives their timers values.
-//! - [`Keys`], [`Key`], [`ServerKey`]: which transaction a message belongs to.
-//! - [`Layer`]: all transactions of an element, generic over the [`Message`]s it keeps to send again, and over what
+//! - [`Keys`], [`TransactionKey`], [`ServerKey`]: which transaction a message belongs to.
+//! - [`Layer`]: all transactions of an element, generic over the [`KeptMessage`]s it keeps to send again, and over what
 //!   the transaction user wants to find there.
 //! - [`Packet`], [`ack_for`], [`cancel_for`]: the live representation of a message. Simulations have their own.
 //!
@@ -24,20 +24,23 @@ pub mod client;
 mod counted;
 mod effects;
 mod key;
-mod lanes;
 mod layer;
 mod machine;
 mod packet;
 mod print;
+mod queues;
 pub mod server;
 mod store;
 mod timers;
 
 pub use build::{ack_for, cancel_for};
-pub use effects::{Effect, Effects, Message, News, Sending};
-pub use key::{Key, Keys, ServerKey, Side, Tag};
-pub use layer::{Due, EXPIRE_MAX, Layer, New};
-pub use machine::{Class, Event, Kind, Life, Machine, Pace, Send, Step, Tell, Timer, TransportKind};
+pub use effects::{Effects, KeptMessage, Sending, TransactionEffect, TransactionNews};
+pub use key::{Keys, ServerKey, Side, Tag, TransactionKey};
+pub use layer::{DueTimer, EXPIRE_MAX, Layer, New};
+pub use machine::{
+    Life, Machine, MachineStep, Pace, Send, StatusClass, Tell, Timer, TransactionEvent, TransactionKind,
+    TransportKind,
+};
 pub use packet::{Bytes, Packet};
 pub use print::table;
 pub use store::Id;

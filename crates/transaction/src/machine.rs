@@ -21,7 +21,7 @@ impl From<Transport> for TransportKind {
 
 /// Which pair of machines a request needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TransactionKind {
     /// INVITE.
     Invite,
     /// Everything else but ACK, which makes no transaction (RFC 3261 §17.1).
@@ -30,7 +30,7 @@ pub enum Kind {
 
 /// Status codes, as far as the machines tell them apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
+pub enum StatusClass {
     /// 100.
     Trying,
     /// 101 to 199.
@@ -43,7 +43,7 @@ pub enum Class {
     Timeout,
 }
 
-impl Class {
+impl StatusClass {
     /// Every class, in the order of the codes.
     pub const ALL: [Self; 5] = [Self::Trying, Self::Provisional, Self::Success, Self::Failure, Self::Timeout];
 
@@ -133,9 +133,9 @@ impl Timer {
 
 /// What can happen to a transaction. Never a message: live messages are bytes, simulated ones a few numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum TransactionEvent {
     /// Client: a response that matches.
-    Response(Class),
+    Response(StatusClass),
     /// Client: the user sends a CANCEL for this INVITE.
     Cancel,
     /// Server: the request again.
@@ -143,7 +143,7 @@ pub enum Event {
     /// Server: an ACK that matches.
     Ack,
     /// Server: the user answers.
-    Respond(Class),
+    Respond(StatusClass),
     /// A timer fires.
     Timer(Timer),
     /// What was sent could not be delivered.
@@ -210,7 +210,7 @@ pub enum Life {
 
 /// The outcome of one event: the next state, and what is to be done, in the order of the fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step<S> {
+pub struct MachineStep<S> {
     /// The state from now on.
     pub next: S,
     /// What is sent.
@@ -223,7 +223,7 @@ pub struct Step<S> {
     pub life: Life,
 }
 
-impl<S> Step<S> {
+impl<S> MachineStep<S> {
     /// To a state, with nothing to do.
     pub(crate) const fn to(next: S) -> Self {
         Self { next, send: Send::Nothing, tell: Tell::Nothing, pace: Pace::Keep, life: Life::Keep }
@@ -257,9 +257,9 @@ impl<S> Step<S> {
         Self { pace: Pace::Stop, life: Life::Clear, ..self }
     }
 
-    fn map<R>(self, wrap: impl FnOnce(S) -> R) -> Step<R> {
+    fn map<R>(self, wrap: impl FnOnce(S) -> R) -> MachineStep<R> {
         let Self { next, send, tell, pace, life } = self;
-        Step { next: wrap(next), send, tell, pace, life }
+        MachineStep { next: wrap(next), send, tell, pace, life }
     }
 }
 
@@ -267,35 +267,35 @@ impl<S> Step<S> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Machine {
     /// RFC 3261 §17.1.1.
-    ClientInvite(client::invite::State),
+    ClientInvite(client::invite::ClientInviteState),
     /// RFC 3261 §17.1.2.
-    ClientNonInvite(client::non_invite::State),
+    ClientNonInvite(client::non_invite::ClientNonInviteState),
     /// RFC 3261 §17.2.1.
-    ServerInvite(server::invite::State),
+    ServerInvite(server::invite::ServerInviteState),
     /// RFC 3261 §17.2.2.
-    ServerNonInvite(server::non_invite::State),
+    ServerNonInvite(server::non_invite::ServerNonInviteState),
 }
 
 impl Machine {
     /// A client transaction begins: its user passes the request.
-    pub fn client(kind: Kind, transport: TransportKind) -> Step<Self> {
+    pub fn client(kind: TransactionKind, transport: TransportKind) -> MachineStep<Self> {
         match kind {
-            Kind::Invite => client::invite::start(transport).map(Self::ClientInvite),
-            Kind::NonInvite => client::non_invite::start(transport).map(Self::ClientNonInvite),
+            TransactionKind::Invite => client::invite::start(transport).map(Self::ClientInvite),
+            TransactionKind::NonInvite => client::non_invite::start(transport).map(Self::ClientNonInvite),
         }
     }
 
     /// A server transaction begins: its user has got the request already.
-    pub fn server(kind: Kind) -> Step<Self> {
+    pub fn server(kind: TransactionKind) -> MachineStep<Self> {
         match kind {
-            Kind::Invite => server::invite::start().map(Self::ServerInvite),
-            Kind::NonInvite => server::non_invite::start().map(Self::ServerNonInvite),
+            TransactionKind::Invite => server::invite::start().map(Self::ServerInvite),
+            TransactionKind::NonInvite => server::non_invite::start().map(Self::ServerNonInvite),
         }
     }
 
     /// What an event leads to.
     #[inline(always)]
-    pub fn on(self, event: Event, transport: TransportKind) -> Step<Self> {
+    pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {
         match self {
             Self::ClientInvite(state) => state.on(event, transport).map(Self::ClientInvite),
             Self::ClientNonInvite(state) => state.on(event, transport).map(Self::ClientNonInvite),
@@ -307,10 +307,14 @@ impl Machine {
     /// This machine when it is over.
     pub(crate) fn terminated(self) -> Self {
         match self {
-            Self::ClientInvite(_) => Self::ClientInvite(client::invite::State::Terminated),
-            Self::ClientNonInvite(_) => Self::ClientNonInvite(client::non_invite::State::Terminated),
-            Self::ServerInvite(_) => Self::ServerInvite(server::invite::State::Terminated),
-            Self::ServerNonInvite(_) => Self::ServerNonInvite(server::non_invite::State::Terminated),
+            Self::ClientInvite(_) => Self::ClientInvite(client::invite::ClientInviteState::Terminated),
+            Self::ClientNonInvite(_) => {
+                Self::ClientNonInvite(client::non_invite::ClientNonInviteState::Terminated)
+            }
+            Self::ServerInvite(_) => Self::ServerInvite(server::invite::ServerInviteState::Terminated),
+            Self::ServerNonInvite(_) => {
+                Self::ServerNonInvite(server::non_invite::ServerNonInviteState::Terminated)
+            }
         }
     }
 

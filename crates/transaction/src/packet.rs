@@ -1,7 +1,7 @@
 //! A live message as the layer keeps it.
 
 use crate::build;
-use crate::effects::Message;
+use crate::effects::KeptMessage;
 use crate::key::Tag;
 use base::Flow;
 use std::borrow::Cow;
@@ -62,7 +62,7 @@ impl Bytes {
     }
 }
 
-impl Message for Packet {
+impl KeptMessage for Packet {
     type Response<'a> = wire::Message<'a>;
 
     /// [17.1.1.2-18] To the address that the INVITE went to, over the same transport, from the same socket.

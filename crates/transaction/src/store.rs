@@ -1,8 +1,10 @@
+//! Where transactions and their kept messages are stored.
+
 use crate::counted::Counted;
-use crate::effects::Message;
-use crate::key::{Key, ServerKey, Tag};
-use crate::lanes::{Interval, Purpose};
+use crate::effects::KeptMessage;
+use crate::key::{ServerKey, Tag, TransactionKey};
 use crate::machine::{Machine, Timer, TransportKind};
+use crate::queues::{Interval, Purpose};
 use base::{Instant, LaneTimer, Slab};
 use hashbrown::HashTable;
 
@@ -31,7 +33,7 @@ pub(crate) struct Messages<M> {
     most: usize,
 }
 
-impl<M: Message> Messages<M> {
+impl<M: KeptMessage> Messages<M> {
     pub(crate) fn get(&self, kept: Kept) -> Option<&M> {
         self.kept.get(kept.0)
     }
@@ -99,8 +101,8 @@ impl<T> Entry<T> {
         self.life_at.min(self.resend_at) != NEVER
     }
 
-    fn key(&self) -> Key {
-        Key::from_halves(self.key)
+    fn key(&self) -> TransactionKey {
+        TransactionKey::from_halves(self.key)
     }
 
     fn matches(&self, wanted: &ServerKey) -> bool {
@@ -135,15 +137,15 @@ impl<T, M> Default for Store<T, M> {
 }
 
 /// The key is a hash already: its low half selects the bucket, a byte in the middle of that the part.
-fn hash_of(key: Key) -> u64 {
+fn hash_of(key: TransactionKey) -> u64 {
     key.0 as u64
 }
 
-fn part_of(key: Key) -> usize {
+fn part_of(key: TransactionKey) -> usize {
     (key.0 >> 40) as u8 as usize
 }
 
-impl<T, M: Message> Store<T, M> {
+impl<T, M: KeptMessage> Store<T, M> {
     pub(crate) fn find(&self, wanted: &ServerKey) -> Option<Id> {
         if let Some(number) = wanted.key.number() {
             let at = self.counted.get(number)?;
@@ -182,7 +184,7 @@ impl<T, M: Message> Store<T, M> {
     /// Enters a transaction without timers and messages.
     pub(crate) fn insert(
         &mut self,
-        key: Key,
+        key: TransactionKey,
         tag: Tag,
         machine: Machine,
         transport: TransportKind,

@@ -1,3 +1,5 @@
+//! Timer values of transactions (RFC 3261 table 4).
+
 use crate::machine::Timer;
 use core::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use base::{Flow, Instant};
 use transaction::{
-    Class, Effect, Key, Keys, Kind, Layer, New, News, Packet, Sending, ServerKey, Timers, TransportKind,
-    ack_for, cancel_for,
+    Keys, Layer, New, Packet, Sending, ServerKey, StatusClass, Timers, TransactionEffect, TransactionKey,
+    TransactionKind, TransactionNews, TransportKind, ack_for, cancel_for,
 };
 use wire::build::ResponseBuilder;
 use wire::{Message, Method, scan};
@@ -129,11 +129,11 @@ fn requests_of_rfc_2543_match_by_what_they_have() {
 fn answered(text: &str, status: u16) -> Layer<(), Packet> {
     let mut layer = Layer::new(Timers::default());
     let key = request_key(text);
-    let new = New { key, kind: Kind::Invite, transport: TransportKind::Unreliable, user: () };
+    let new = New { key, kind: TransactionKind::Invite, transport: TransportKind::Unreliable, user: () };
     let mut out = Vec::new();
     let id = layer.accept(Instant::ZERO, new, &mut out).expect("a new key");
     let response = packet(&response_to(text, status));
-    assert!(layer.respond(Instant::ZERO, id, Class::of(status), response, &mut out));
+    assert!(layer.respond(Instant::ZERO, id, StatusClass::of(status), response, &mut out));
     layer
 }
 
@@ -153,7 +153,7 @@ fn the_ack_of_an_rfc_2543_peer_is_known_by_the_tag_of_the_response() {
     let mut layer = answered(OLD_INVITE, 200);
     assert!(layer.received(Instant::ZERO, &request_key(&foreign), &mut out).is_none());
     let id = layer.received(Instant::ZERO, &request_key(&ack), &mut out).unwrap();
-    assert_eq!(out, [Effect::Tell(id, (), News::Message)]);
+    assert_eq!(out, [TransactionEffect::Tell(id, (), TransactionNews::Message)]);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn requests_that_match_go_to_their_transaction_and_others_to_the_user() {
     let other = INVITE.replace("kjshdyff", "other");
     assert!(layer.received(Instant::ZERO, &request_key(&other), &mut out).is_none() && out.is_empty());
     let id = layer.received(Instant::ZERO, &request_key(INVITE), &mut out).unwrap();
-    let [Effect::Send(sent, message, Sending::Repeat)] = &out[..] else { panic!("{out:?}") };
+    let [TransactionEffect::Send(sent, message, Sending::Repeat)] = &out[..] else { panic!("{out:?}") };
     assert_eq!((*sent, &message.bytes.whole()[..]), (id, &response_to(INVITE, 486)[..]));
 }
 
@@ -240,22 +240,26 @@ fn the_layer_acknowledges_on_the_way_of_the_invite() {
     // [17.1.1.2-17] [17.1.1.2-18] [18.1.2-1]
     let mut layer = Layer::new(Timers::default());
     let key = keys().client(b"z9hG4bKkjshdyff", Method::Invite, b"");
-    let new = New { key, kind: Kind::Invite, transport: TransportKind::Unreliable, user: () };
+    let new = New { key, kind: TransactionKind::Invite, transport: TransportKind::Unreliable, user: () };
     let mut out = Vec::new();
     layer.request(Instant::ZERO, new, packet(INVITE.as_bytes()), &mut out).unwrap();
     let bytes = response_to(INVITE, 486);
     let response = scan(&bytes).unwrap();
     let key = keys().response(&response).unwrap();
     out.clear();
-    assert!(layer.response(Instant::ZERO, key, Class::Failure, &response, &mut out).is_some());
-    let [Effect::Send(_, ack, Sending::First), Effect::Tell(_, (), News::Message)] = &out[..] else {
+    assert!(layer.response(Instant::ZERO, key, StatusClass::Failure, &response, &mut out).is_some());
+    let [
+        TransactionEffect::Send(_, ack, Sending::First),
+        TransactionEffect::Tell(_, (), TransactionNews::Message),
+    ] = &out[..]
+    else {
         panic!("{out:?}")
     };
     assert_eq!(ack.flow, packet(b"").flow);
     assert_eq!(scan(&ack.bytes.whole()).unwrap().method(), Some(Method::Ack));
     // [6026-1] What matches nothing goes nowhere.
-    let stray = Key(key.0 ^ 1);
-    assert!(layer.response(Instant::ZERO, stray, Class::Success, &response, &mut out).is_none());
+    let stray = TransactionKey(key.0 ^ 1);
+    assert!(layer.response(Instant::ZERO, stray, StatusClass::Success, &response, &mut out).is_none());
     assert_eq!(out.len(), 2);
 }
 

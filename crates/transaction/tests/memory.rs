@@ -1,7 +1,10 @@
 //! What a transaction takes. Alone in its process, which is what is measured.
 
 use base::{Flow, Instant};
-use transaction::{Class, Key, Kind, Layer, New, Packet, ServerKey, Side, Tag, Timers, TransportKind};
+use transaction::{
+    Layer, New, Packet, ServerKey, Side, StatusClass, Tag, Timers, TransactionKey, TransactionKind,
+    TransportKind,
+};
 use wire::Method;
 
 /// Resident bytes of this process.
@@ -19,13 +22,18 @@ fn a_completed_server_transaction_takes_400_bytes_and_its_response() {
     let mut out = Vec::new();
     let before = resident();
     for branch in 0..MANY as u64 {
-        let key = Key::from_numbers(Side::Server, branch, Method::Bye);
+        let key = TransactionKey::from_numbers(Side::Server, branch, Method::Bye);
         let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
         // The user keeps 32 bytes of its own.
-        let new = New { key, kind: Kind::NonInvite, transport: TransportKind::Unreliable, user: [branch; 4] };
+        let new = New {
+            key,
+            kind: TransactionKind::NonInvite,
+            transport: TransportKind::Unreliable,
+            user: [branch; 4],
+        };
         let id = layer.accept(Instant::ZERO, new, &mut out).unwrap();
         let response = Packet { bytes: bytes.to_vec().into(), flow };
-        assert!(layer.respond(Instant::ZERO, id, Class::Success, response, &mut out));
+        assert!(layer.respond(Instant::ZERO, id, StatusClass::Success, response, &mut out));
         out.clear();
     }
     let each = (resident() - before) / MANY;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use crate::Span;
 use crate::header::Name;
+use crate::line::Lines;
 use crate::message::Message;
 use crate::start::Start;
 use crate::target;
@@ -174,6 +175,29 @@ impl Edits {
                 self.splice(old, new, false);
             }
             None => self.insert_line(m.fields.via_line.start, name, number),
+        }
+    }
+
+    /// Adds a header field behind all others. Line ends within the value become spaces.
+    pub fn add_header(&mut self, m: &Message<'_>, name: &str, value: &[u8]) {
+        let start = self.text.len();
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b": ");
+        text::push_unfolded(value, &mut self.text);
+        self.text.extend_from_slice(b"\r\n");
+        let line = Span::new(start, self.text.len());
+        // The empty line: in front of it, the first one added has to stay first.
+        let at = m.body - 2;
+        let splice = Splice { at, deleted: 0, inserted: line, is_route: false };
+        let index = self.splices.partition_point(|s| (s.at, s.deleted > 0) <= (at, false));
+        self.splices.insert(index, splice);
+    }
+
+    /// Removes every header field for whose name, as it is written, `is_unwanted` says so; not those that other edits
+    /// are about.
+    pub fn remove_headers(&mut self, m: &Message<'_>, is_unwanted: impl Fn(&[u8]) -> bool) {
+        for line in Lines::new(m.bytes, m.header).filter(|line| is_unwanted(line.name.of(m.bytes))) {
+            self.splice(line.whole(), Span::default(), false);
         }
     }
 

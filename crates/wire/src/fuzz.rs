@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use crate::{
-    Edits, Message, RouteValue, Span, Start, peek_call_id, request_source_target, response_target, scan,
-    write_response,
+    Edits, Message, RouteValue, Span, Start, is_header, peek_call_id, request_source_target, response_target,
+    scan, write_response,
 };
 
 /// Sources of messages: an IPv4, an IPv6, and an IPv4 client of a socket for both.
@@ -30,6 +30,7 @@ pub fn message(data: &[u8]) {
         let source = source.parse().expect("the constants are addresses");
         answer(&m, source);
         if m.fault().is_none() {
+            find_fields(&m);
             forward_request(&m, source);
         }
     }
@@ -128,6 +129,15 @@ fn answer(m: &Message<'_>, source: SocketAddr) {
     }
 }
 
+/// Fields that are looked for by how they begin are those that a look at each finds.
+fn find_fields(m: &Message<'_>) {
+    for letter in [b's', b'x', b'v', b'c'] {
+        let is_wanted = |first: u8| first | 0x20 == letter;
+        let is_it = |(name, _): &(&[u8], _)| name.first().is_some_and(|first| is_wanted(*first));
+        assert!(m.fields_beginning(is_wanted).filter(is_it).eq(m.fields().filter(is_it)));
+    }
+}
+
 /// All edits of a proxy at once: each does its own, and nothing else changes.
 fn forward_request(m: &Message<'_>, source: SocketAddr) {
     let Start::Request { method_span, .. } = *m.start() else { return };
@@ -140,6 +150,8 @@ fn forward_request(m: &Message<'_>, source: SocketAddr) {
     edits.pop_route(m, 1);
     edits.append_route(m, b"<sip:last>");
     edits.set_uri(m, b"sip:new@198.51.100.2");
+    edits.remove_headers(m, |name| is_header(name, "Subject"));
+    edits.add_header(m, "X-Fuzzed", b"a\r\nEvil: b");
     let out = rendered(&edits, m);
     let after = scan(&out).expect("an edited message is one");
     assert_eq!(after.fault(), None);
@@ -163,6 +175,9 @@ fn forward_request(m: &Message<'_>, source: SocketAddr) {
     expected.push(b"sip:last".to_vec());
     assert_eq!(uris(&mut after.routes()), expected);
     assert_eq!((after.from(), after.to(), after.call_id()), (m.from(), m.to(), m.call_id()));
+    assert_eq!(after.header("Subject"), None);
+    let added = after.fields().last().expect("one was added");
+    assert_eq!(added, (&b"X-Fuzzed"[..], &b"a  Evil: b"[..]));
     // Removing the routes from both ends leaves none, and no trace of them.
     edits.clear();
     edits.pop_last_route(m);

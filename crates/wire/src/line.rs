@@ -113,6 +113,12 @@ pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
     Next::Field(Line { start: pos as u32, name, field, value, next: end.next as u32, strict: end.strict })
 }
 
+/// Where the line behind the field that starts at `pos` begins; the field itself is not read.
+#[inline]
+pub(crate) fn pass(bytes: &[u8], pos: usize) -> Option<usize> {
+    logical_end(bytes, pos).map(|end| end.next)
+}
+
 /// The name at `pos`, in any spelling: what it names, where it ends, and where its colon should be.
 fn spelled_out(bytes: &[u8], pos: usize) -> (Name, usize, usize) {
     let mut name_end = pos;

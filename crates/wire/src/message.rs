@@ -219,6 +219,34 @@ impl<'a> Message<'a> {
         self.headers(name).next()
     }
 
+    /// All header fields, each with its name as it is written and its value as [`header`](Self::header) gives it.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let bytes = self.bytes;
+        Lines::new(bytes, self.header).map(move |line| (line.name.of(bytes), line.trimmed(bytes).of(bytes)))
+    }
+
+    /// The same of the header fields whose names begin with a byte that `is_wanted` takes, which costs less: the others are
+    /// only passed.
+    pub fn fields_beginning(
+        &self,
+        is_wanted: impl Fn(u8) -> bool,
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let bytes = self.bytes;
+        let mut pos = self.header as usize;
+        core::iter::from_fn(move || {
+            loop {
+                let first = *bytes.get(pos)?;
+                if !is_wanted(first) && !matches!(first, b'\r' | b'\n') {
+                    pos = line::pass(bytes, pos)?;
+                    continue;
+                }
+                let line::Next::Field(line) = line::next(bytes, pos) else { return None };
+                pos = line.next as usize;
+                return Some((line.name.of(bytes), line.trimmed(bytes).of(bytes)));
+            }
+        })
+    }
+
     /// The values of all header fields called `name`, as [`header`](Self::header) gives the first.
     pub fn headers<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         let bytes = self.bytes;

@@ -153,7 +153,7 @@ fn is_escaped(key: &[u8], name: &str) -> bool {
 }
 
 /// The bytes with each `%HH` decoded, once.
-fn unescape(text: &[u8]) -> impl Iterator<Item = u8> {
+pub fn unescape(text: &[u8]) -> impl Iterator<Item = u8> {
     let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
     let mut i = 0;
     std::iter::from_fn(move || {

@@ -224,6 +224,31 @@ fn all_at_once_and_reused() {
 }
 
 #[test]
+fn headers_are_added_behind_all_others_and_removed_by_name() {
+    let text =
+        format!("INVITE sip:b@x SIP/2.0\r\n{VIA}s: one\r\nX-A: 1,\r\n 2\r\nSubject: two\r\nx-a: 3\r\n{TAIL}");
+    let m = scan(text.as_bytes()).unwrap();
+    let mut edits = Edits::new();
+    edits.remove_headers(&m, |name| wire::is_header(name, "Subject"));
+    edits.add_header(&m, "X-B", b"first");
+    edits.add_header(&m, "X-B", b"sec\r\nond");
+    edits.push_record_route(&m, b"<sip:1;lr>");
+    edits.push_via(&m, b"SIP/2.0/UDP p");
+    let (mut out, mut again) = (Vec::new(), Vec::new());
+    edits.render(&m, &mut out);
+    edits.patch(&m).apply(m.bytes(), &mut again);
+    assert_eq!(again, out);
+    let tail = TAIL.replace("3\r\n\r\n", "3\r\nX-B: first\r\nX-B: sec  ond\r\n\r\n");
+    let expected = format!(
+        "INVITE sip:b@x SIP/2.0\r\nVia: SIP/2.0/UDP p\r\nRecord-Route: <sip:1;lr>\r\n{VIA}X-A: 1,\r\n 2\r\nx-a: 3\r\n{tail}"
+    );
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+    let m = scan(again.as_slice()).unwrap();
+    let fields: Vec<_> = m.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"x-a")).collect();
+    assert_eq!(fields, [(&b"X-A"[..], &b"1,\r\n 2"[..]), (b"x-a", b"3")]);
+}
+
+#[test]
 fn the_version_is_sent_in_upper_case() {
     for start in ["INVITE sip:b@x sip/2.0", "Sip/2.0 200 sip/2.0"] {
         let text = format!("{start}\r\n{VIA}{TAIL}");

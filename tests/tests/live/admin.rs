@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
 use sarabande_tests::http::{Reply, request, request_with};
-use sarabande_tests::{Balancer, Field, Server, Settings, Tool, until};
+use sarabande_tests::{RunningBalancer, SippServer, TestSettings, TestSite, Tool, until};
 
 /// A port that no other process has on any address, to listen on a wildcard.
 fn free_port() -> u16 {
@@ -15,10 +15,10 @@ fn free_port() -> u16 {
 }
 
 /// A balancer that other machines could ask, with these lines more in `[admin]`.
-fn exposed(field: &Field, listen: &str, more: &[&str]) -> Balancer {
+fn exposed(field: &TestSite, listen: &str, more: &[&str]) -> RunningBalancer {
     let admin = format!("{listen}:{}", free_port()).parse().expect("an address");
     let admin_more = more.iter().map(ToString::to_string).collect();
-    Balancer::launch(field, Settings { admin, admin_more, ..Settings::new(field, &[11]) })
+    RunningBalancer::launch(field, TestSettings { admin, admin_more, ..TestSettings::new(field, &[11]) })
 }
 
 fn status_of(reply: std::io::Result<Reply>) -> u16 {
@@ -26,7 +26,7 @@ fn status_of(reply: std::io::Result<Reply>) -> u16 {
 }
 
 /// Whether `sarabande status` with these arguments shows the member.
-fn shows(field: &Field, arguments: &[&str]) -> bool {
+fn shows(field: &TestSite, arguments: &[&str]) -> bool {
     let (status, text) = Tool::run(field, &[&["status"], arguments].concat());
     status.success() && text.contains(&field.ip(11).to_string())
 }
@@ -34,8 +34,8 @@ fn shows(field: &Field, arguments: &[&str]) -> bool {
 /// On an address that others can reach each request needs the token that the server has made; the commands find it.
 #[test]
 fn strangers_need_the_token() {
-    let field = Field::new("admin-token");
-    let _server = Server::plain(&field, 11);
+    let field = TestSite::new("admin-token");
+    let _server = SippServer::plain(&field, 11);
     let mut balancer = exposed(&field, "0.0.0.0", &[]);
     let kept = balancer.file().with_extension("admin-token");
     let mode = fs::metadata(&kept).expect("the token is kept").permissions().mode();
@@ -84,8 +84,8 @@ fn strangers_need_the_token() {
 /// A page in a browser on this machine is refused where `[::]` is asked over IPv4, too.
 #[test]
 fn pages_are_refused_on_a_listener_of_both_families() {
-    let field = Field::new("admin-mapped");
-    let _server = Server::plain(&field, 11);
+    let field = TestSite::new("admin-mapped");
+    let _server = SippServer::plain(&field, 11);
     let balancer = exposed(&field, "[::]", &["token = \"0123456789abcdef\""]);
     let address = SocketAddr::new(field.ip(1), balancer.admin().port());
     let ask = |fields: &str| {
@@ -100,9 +100,9 @@ fn pages_are_refused_on_a_listener_of_both_families() {
 /// A hundred connections that ask for nothing, more than there are descriptors: the operator is answered all the same.
 #[test]
 fn idle_connections_do_not_keep_the_operator_out() {
-    let field = Field::new("admin-idle");
-    let _server = Server::plain(&field, 11);
-    let balancer = Balancer::start(&field, Settings::new(&field, &[11]));
+    let field = TestSite::new("admin-idle");
+    let _server = SippServer::plain(&field, 11);
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &[11]));
     balancer.limit_descriptors(8);
     let admin = balancer.admin();
     let mut idle = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use sarabande_tests::{Balancer, Caller, Field, Load, Server, Settings, quoted};
+use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings, TestSite, quoted};
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
@@ -11,13 +11,13 @@ use super::{SERVERS, SOME, finish_clean, servers};
 fn every_policy_carries_calls() {
     let names = ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl", "tlwl-1.75", "tlwl-2", "rwma"];
     let lines = names.map(|name| format!("policy = {}", quoted(&name)));
-    let field = Field::new("policies");
+    let field = TestSite::new("policies");
     let servers = servers(&field, "uas_call", &SERVERS);
     for line in &lines {
-        let mut settings = Settings::new(&field, &SERVERS);
+        let mut settings = TestSettings::new(&field, &SERVERS);
         settings.pool.push(line.clone());
-        let balancer = Balancer::start(&field, settings);
-        Caller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+        let balancer = RunningBalancer::start(&field, settings);
+        SippCaller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
         balancer.wait_until_idle();
     }
     finish_clean(servers, SOME.calls * names.len() as u64);
@@ -26,15 +26,15 @@ fn every_policy_carries_calls() {
 /// `max_calls` of a server is its limit; a caller is refused only when every server is full.
 #[test]
 fn a_full_server_gets_no_more_calls() {
-    let field = Field::new("full");
+    let field = TestSite::new("full");
     let hosts = [11, 12];
     let servers = servers(&field, "uas_call", &hosts);
-    let mut settings = Settings::new(&field, &[]);
+    let mut settings = TestSettings::new(&field, &[]);
     settings.members =
         hosts.map(|host| format!("{{ address = {}, max_calls = 5 }}", quoted(&field.sip(host)))).to_vec();
-    let balancer = Balancer::start(&field, settings);
-    let load = Load { calls: 14, rate: 50, hold_ms: 5000 };
-    let stats = Caller::plain(&field, (field.sip(2), balancer.address()), load).finish();
+    let balancer = RunningBalancer::start(&field, settings);
+    let load = CallLoad { calls: 14, rate: 50, hold_ms: 5000 };
+    let stats = SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish();
     assert_eq!((stats.successful, stats.failed), (10, 4), "{stats:?}");
     balancer.wait_until_idle();
     for server in finish_clean(servers, 10) {
@@ -45,15 +45,15 @@ fn a_full_server_gets_no_more_calls() {
 /// The same over IPv6; all ends share `::1`, so ports tell them apart.
 #[test]
 fn ipv6_callers_reach_ipv6_servers() {
-    let field = Field::new("ipv6");
+    let field = TestSite::new("ipv6");
     let six = |n| SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), field.port(n));
-    let servers: Vec<Server> =
-        [11, 12].map(|n| Server::start(&field, "uas_reinvite", six(n), 500)).into_iter().collect();
-    let mut settings = Settings::new(&field, &[]);
+    let servers: Vec<SippServer> =
+        [11, 12].map(|n| SippServer::start(&field, "uas_reinvite", six(n), 500)).into_iter().collect();
+    let mut settings = TestSettings::new(&field, &[]);
     settings.listen = vec![six(1)];
     settings.members = vec![quoted(&six(11)), quoted(&six(12))];
-    let balancer = Balancer::start(&field, settings);
-    Caller::start(&field, "uac_reinvite", (six(2), balancer.address()), SOME, &[]).finish_clean();
+    let balancer = RunningBalancer::start(&field, settings);
+    SippCaller::start(&field, "uac_reinvite", (six(2), balancer.address()), SOME, &[]).finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, SOME.calls);
 }
@@ -61,13 +61,13 @@ fn ipv6_callers_reach_ipv6_servers() {
 /// A caller on IPv6 reaches servers on IPv4, and they reach it: the called side ends these calls.
 #[test]
 fn ipv6_callers_reach_ipv4_servers() {
-    let field = Field::new("six_to_four");
+    let field = TestSite::new("six_to_four");
     let six = |n| SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), field.port(n));
     let servers = servers(&field, "uas_callee_bye", &SERVERS);
-    let mut settings = Settings::new(&field, &SERVERS);
+    let mut settings = TestSettings::new(&field, &SERVERS);
     settings.listen = vec![six(1), field.sip(1)];
-    let balancer = Balancer::start(&field, settings);
-    Caller::start(&field, "uac_callee_bye", (six(2), six(1)), SOME, &[]).finish_clean();
+    let balancer = RunningBalancer::start(&field, settings);
+    SippCaller::start(&field, "uac_callee_bye", (six(2), six(1)), SOME, &[]).finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, SOME.calls);
 }

@@ -1,6 +1,8 @@
 //! Calls as they should be.
 
-use sarabande_tests::{Balancer, Caller, Field, Load, Server, Settings, Tool, until};
+use sarabande_tests::{
+    CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings, TestSite, Tool, until,
+};
 
 use super::{SERVERS, SOME, finish_clean, scenario, servers};
 
@@ -8,11 +10,11 @@ use super::{SERVERS, SOME, finish_clean, scenario, servers};
 /// call that it was given from INVITE to BYE.
 #[test]
 fn plain_calls_are_complete_and_leave_nothing_behind() {
-    let field = Field::new("plain");
+    let field = TestSite::new("plain");
     let servers = servers(&field, "uas_call", &SERVERS);
-    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
-    let load = Load { calls: 300, rate: 100, hold_ms: 500 };
-    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), load);
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
+    let load = CallLoad { calls: 300, rate: 100, hold_ms: 500 };
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
     until("the load of live calls shows", || (balancer.calls() > 0).then_some(()));
     caller.finish_clean();
     balancer.wait_until_idle();
@@ -30,11 +32,11 @@ fn plain_calls_are_complete_and_leave_nothing_behind() {
 /// Calls of very different lengths end in another order than they began, and each on its own server.
 #[test]
 fn exponential_holding_times() {
-    let field = Field::new("hold");
+    let field = TestSite::new("hold");
     let servers = servers(&field, "uas_call", &SERVERS);
-    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
-    let load = Load { calls: 150, rate: 50, hold_ms: 0 };
-    Caller::start(&field, "uac_hold", (field.sip(2), balancer.address()), load, &[]).finish_clean();
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
+    let load = CallLoad { calls: 150, rate: 50, hold_ms: 0 };
+    SippCaller::start(&field, "uac_hold", (field.sip(2), balancer.address()), load, &[]).finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, load.calls);
 }
@@ -72,12 +74,12 @@ fn prack_update_and_info_stay_in_their_dialog() {
 /// When no BYE ever comes the lease of a call ends by `[timers] call`, and not before.
 #[test]
 fn a_lost_bye_ends_with_its_lease() {
-    let field = Field::new("lost_bye");
+    let field = TestSite::new("lost_bye");
     let servers = servers(&field, "uas_lost_bye", &SERVERS);
-    let mut settings = Settings::new(&field, &SERVERS);
+    let mut settings = TestSettings::new(&field, &SERVERS);
     settings.timers = vec!["call = \"15s\""];
-    let balancer = Balancer::start(&field, settings);
-    Caller::start(&field, "uac_lost_bye", (field.sip(2), balancer.address()), SOME, &[]).finish_clean();
+    let balancer = RunningBalancer::start(&field, settings);
+    SippCaller::start(&field, "uac_lost_bye", (field.sip(2), balancer.address()), SOME, &[]).finish_clean();
     assert_eq!(balancer.calls(), SOME.calls, "calls without a BYE are still live");
     balancer.wait_until_idle();
     finish_clean(servers, SOME.calls);
@@ -87,10 +89,10 @@ fn a_lost_bye_ends_with_its_lease() {
 /// INVITE: ACK and BYE have to go through the balancer all the same.
 #[test]
 fn calls_to_answerers_without_record_route_are_ended() {
-    let field = Field::new("stock");
-    let servers: Vec<_> = SERVERS.iter().map(|host| Server::stock(&field, *host)).collect();
-    let settings = Settings { probe: vec!["enabled = false"], ..Settings::new(&field, &SERVERS) };
-    let balancer = Balancer::start(&field, settings);
+    let field = TestSite::new("stock");
+    let servers: Vec<_> = SERVERS.iter().map(|host| SippServer::stock(&field, *host)).collect();
+    let settings = TestSettings { probe: vec!["enabled = false"], ..TestSettings::new(&field, &SERVERS) };
+    let balancer = RunningBalancer::start(&field, settings);
     let (to, from) = (balancer.address().to_string(), field.sip(2).to_string());
     let ends = ["load", "call", "--to", &to, "--listen", &from];
     let (status, output) =

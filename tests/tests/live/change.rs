@@ -1,20 +1,26 @@
 //! Members come, go and change while calls run; none is lost.
 
-use sarabande_tests::{Balancer, Caller, Field, Load, Member, Settings, quoted, until};
+use sarabande_tests::{
+    CallLoad, RunningBalancer, ShownMember, SippCaller, TestSettings, TestSite, quoted, until,
+};
 
 use super::{SERVERS, finish_clean, servers};
 
 /// Steady load, long enough for what the tests do meanwhile; a call lasts a second.
-const STEADY: Load = Load { calls: 800, rate: 40, hold_ms: 1000 };
+const STEADY: CallLoad = CallLoad { calls: 800, rate: 40, hold_ms: 1000 };
 
 /// Waits until `member` was given `more` calls than it had; returns all members as they are then.
-pub(super) fn after_more(balancer: &Balancer, member: std::net::SocketAddr, more: u64) -> Vec<Member> {
+pub(super) fn after_more(
+    balancer: &RunningBalancer,
+    member: std::net::SocketAddr,
+    more: u64,
+) -> Vec<ShownMember> {
     let assigned = || balancer.member(member).map_or(0, |member| member.assigned);
     let start = assigned();
     until("more calls for a member", || (assigned() >= start + more).then(|| balancer.members()))
 }
 
-fn assigned(members: &[Member], address: std::net::SocketAddr) -> u64 {
+fn assigned(members: &[ShownMember], address: std::net::SocketAddr) -> u64 {
     members.iter().find(|member| member.address == address).map_or(0, |member| member.assigned)
 }
 
@@ -22,14 +28,14 @@ fn assigned(members: &[Member], address: std::net::SocketAddr) -> u64 {
 /// with an error, which changes nothing. No call is lost, and the calls of the removed member end on it.
 #[test]
 fn reload_under_load_loses_no_call() {
-    let field = Field::new("reload");
+    let field = TestSite::new("reload");
     let [removed, light, heavy] = SERVERS.map(|host| field.sip(host));
     let servers = servers(&field, "uas_call", &SERVERS);
-    let mut settings = Settings::new(&field, &SERVERS[..2]);
+    let mut settings = TestSettings::new(&field, &SERVERS[..2]);
     // By live calls: their shares follow the capacities even when no server has much to do.
     settings.pool.push("policy = \"cjsq\"".to_owned());
-    let mut balancer = Balancer::start(&field, settings);
-    let mut caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    let mut balancer = RunningBalancer::start(&field, settings);
+    let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), STEADY);
     after_more(&balancer, removed, 20);
 
     balancer.reload(|settings| settings.members.push(quoted(&heavy)));
@@ -57,11 +63,11 @@ fn reload_under_load_loses_no_call() {
 /// A draining member gets no new call, keeps the ones it has until they end, and takes calls again when it may.
 #[test]
 fn drain_under_load_loses_no_call() {
-    let field = Field::new("drain");
+    let field = TestSite::new("drain");
     let servers = servers(&field, "uas_call", &SERVERS);
     let (drained, other) = (servers[0].address(), servers[1].address());
-    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
-    let mut caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
+    let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), STEADY);
     let state = || balancer.member(drained).expect("a draining member is a member");
     until("the member has calls", || (state().calls > 3).then_some(()));
 

@@ -1,24 +1,24 @@
 //! The wall clock of the machine is set, and the process restarted, while calls stand.
 
-use sarabande_tests::{Balancer, Caller, Field, Load, Settings, until};
+use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite, until};
 
 use super::{SERVERS, finish_clean, servers};
 
-const ESTABLISHED: Load = Load { calls: 30, rate: 100, hold_ms: 5000 };
+const ESTABLISHED: CallLoad = CallLoad { calls: 30, rate: 100, hold_ms: 5000 };
 
 /// Calls that stand while the process is killed and started again with a clock that is `ahead` by so much
 /// (`faketime(1)`) end properly, and so do new ones.
 fn calls_survive_a_clock_set(name: &str, ahead: &str) {
-    let field = Field::new(name);
+    let field = TestSite::new(name);
     let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
     let ends = (field.sip(2), balancer.address());
-    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
     until("every call is answered", || (caller.stats().received("200") >= ESTABLISHED.calls).then_some(()));
     balancer.kill_and_restart_at(Some(ahead));
     until("the log tells", || balancer.log().contains("system's clock").then_some(()));
     caller.finish_clean();
-    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
     until("every call is answered", || (caller.stats().received("200") >= ESTABLISHED.calls).then_some(()));
     // And right again: the calls that were made by the wrong clock stand.
     balancer.kill_and_restart_at(None);

@@ -1,12 +1,12 @@
 //! The demonstration, as the README offers it.
 
-use sarabande_tests::{Field, Tool};
+use sarabande_tests::{TestSite, Tool};
 
 /// `sarabande demo --quick` plays to its end, exits with success, and its summary has a row for each policy and the
 /// account of the crash.
 #[test]
 fn the_quick_demo_plays_to_its_end() {
-    let field = Field::new("demo");
+    let field = TestSite::new("demo");
     let (status, output) = Tool::run(&field, &["demo", "--quick", "--no-tui"]);
     assert!(status.success(), "{status}\n{output}");
     let (_, summary) = output.split_once("calls/s to four servers of unequal speed").expect(&output);

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use sarabande_tests::{Balancer, Caller, Field, Link, Load, Server, Settings, quoted, until};
+use sarabande_tests::{
+    CallLoad, LossyLink, RunningBalancer, SippCaller, SippServer, TestSettings, TestSite, quoted, until,
+};
 
 use super::{SERVERS, finish_clean, servers};
 
@@ -13,24 +15,24 @@ const FIVE_PERCENT: u64 = 50;
 /// server. All calls succeed, and each is one call at one server: a retransmitted INVITE never becomes a second.
 #[test]
 fn five_percent_loss_each_way_loses_no_call() {
-    let field = Field::new("loss");
+    let field = TestSite::new("loss");
     let (caller, link) = (field.sip(2), field.sip(3));
     // Servers remember ended calls for 64*T1 (RFC 3261 §17.2.2, Timer J), to answer a BYE whose 200 was lost.
-    let start = |host: &u8| Server::start(&field, "uas_direct", field.sip(*host), 32_000);
-    let servers: Vec<Server> = SERVERS.iter().map(start).collect();
-    let mut settings = Settings::new(&field, &[]);
+    let start = |host: &u8| SippServer::start(&field, "uas_direct", field.sip(*host), 32_000);
+    let servers: Vec<SippServer> = SERVERS.iter().map(start).collect();
+    let mut settings = TestSettings::new(&field, &[]);
     let doors: Vec<_> = SERVERS.iter().map(|host| field.sip(host + 10)).collect();
     settings.members = doors.iter().map(quoted).collect();
     // Probes are lost, too, and a server taken for dead is another test.
     settings.probe = vec!["enabled = false"];
-    let balancer = Balancer::start(&field, settings);
-    let mut links = vec![Link::start(link, caller, balancer.address(), FIVE_PERCENT, 1)];
+    let balancer = RunningBalancer::start(&field, settings);
+    let mut links = vec![LossyLink::start(link, caller, balancer.address(), FIVE_PERCENT, 1)];
     for (door, server) in doors.iter().zip(&servers) {
-        links.push(Link::start(*door, balancer.address(), server.address(), FIVE_PERCENT, 2));
+        links.push(LossyLink::start(*door, balancer.address(), server.address(), FIVE_PERCENT, 2));
     }
     // Long enough for a few rounds of 200 and ACK: SIPp fails a call whose ACK comes after its BYE.
-    let load = Load { calls: 300, rate: 50, hold_ms: 8000 };
-    Caller::plain(&field, (caller, link), load).finish_clean();
+    let load = CallLoad { calls: 300, rate: 50, hold_ms: 8000 };
+    SippCaller::plain(&field, (caller, link), load).finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, load.calls);
     assert!(links.iter().all(|link| link.lost() > 0), "a link has lost nothing: {links:?}");
@@ -40,13 +42,13 @@ fn five_percent_loss_each_way_loses_no_call() {
 /// back. How long the mark took is printed.
 #[test]
 fn no_new_call_fails_once_a_dead_server_is_marked() {
-    let field = Field::new("killed");
+    let field = TestSite::new("killed");
     let mut servers = servers(&field, "uas_direct", &SERVERS);
-    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
     let victim = servers[0].address();
     let state = || balancer.member(victim).expect("a dead server stays a member");
-    let load = Load { calls: 600, rate: 60, hold_ms: 100 };
-    let before = Caller::plain(&field, (field.sip(2), balancer.address()), load);
+    let load = CallLoad { calls: 600, rate: 60, hold_ms: 100 };
+    let before = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
     until("the victim has calls", || (state().assigned > 10).then_some(()));
 
     servers[0].kill();
@@ -54,7 +56,8 @@ fn no_new_call_fails_once_a_dead_server_is_marked() {
     until("the dead server is marked", || (!state().accepting).then_some(()));
     println!("a server killed under load was marked after {:?}: {:?}", killed.elapsed(), state().state);
 
-    let after = Caller::plain(&field, (field.sip(3), balancer.address()), Load { calls: 300, ..load });
+    let after =
+        SippCaller::plain(&field, (field.sip(3), balancer.address()), CallLoad { calls: 300, ..load });
     after.finish_clean();
     let before = before.finish();
     println!("of the {} calls around its death {} failed", load.calls, before.failed);
@@ -64,9 +67,10 @@ fn no_new_call_fails_once_a_dead_server_is_marked() {
     let given = state().assigned;
     balancer.wait_until_idle();
 
-    servers[0] = Server::start(&field, "uas_direct", victim, 500);
+    servers[0] = SippServer::start(&field, "uas_direct", victim, 500);
     until("the server is back", || state().accepting.then_some(()));
-    Caller::plain(&field, (field.sip(4), balancer.address()), Load { calls: 60, ..load }).finish_clean();
+    SippCaller::plain(&field, (field.sip(4), balancer.address()), CallLoad { calls: 60, ..load })
+        .finish_clean();
     assert!(state().assigned > given, "the server that is back gets no calls");
     for server in servers {
         server.finish_clean();
@@ -77,16 +81,16 @@ fn no_new_call_fails_once_a_dead_server_is_marked() {
 /// every call succeeds.
 #[test]
 fn unanswered_invites_move_away_from_a_hung_server() {
-    let field = Field::new("hung");
+    let field = TestSite::new("hung");
     let mut servers = servers(&field, "uas_direct", &SERVERS);
-    let mut settings = Settings::new(&field, &SERVERS);
+    let mut settings = TestSettings::new(&field, &SERVERS);
     // Slow enough that calls do reach the hung server before it is marked.
     settings.probe = vec!["interval = \"2s\"", "timeout = \"1500ms\""];
-    let balancer = Balancer::start(&field, settings);
+    let balancer = RunningBalancer::start(&field, settings);
     let mut hung = servers.remove(0);
     hung.freeze();
-    let load = Load { calls: 90, rate: 100, hold_ms: 100 };
-    let stats = Caller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
+    let load = CallLoad { calls: 90, rate: 100, hold_ms: 100 };
+    let stats = SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
     let given = balancer.member(hung.address()).expect("a hung server stays a member").assigned;
     assert!(given > 0, "no call was given to the hung server: nothing is shown ({stats:?})");
     balancer.wait_until_idle();
@@ -97,16 +101,47 @@ fn unanswered_invites_move_away_from_a_hung_server() {
 /// answers its probes.
 #[test]
 fn a_server_that_is_busy_is_left_alone() {
-    let field = Field::new("busy");
-    let busy = Server::start(&field, "uas_busy", field.sip(11), 500);
+    let field = TestSite::new("busy");
+    let busy = SippServer::start(&field, "uas_busy", field.sip(11), 500);
     let others = servers(&field, "uas_call", &[12, 13]);
-    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
-    let load = Load { calls: 40, rate: 20, hold_ms: 0 };
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
+    let load = CallLoad { calls: 40, rate: 20, hold_ms: 0 };
     // One call at a time: each knows the outcome of those before it.
     let ends = (field.sip(2), balancer.address());
-    let stats = Caller::start(&field, "uac_call", ends, load, &["-l", "1"]).finish();
+    let stats = SippCaller::start(&field, "uac_call", ends, load, &["-l", "1"]).finish();
     assert_eq!((stats.successful, stats.failed), (load.calls - 1, 1), "{stats:?}");
     assert_eq!(busy.finish_clean().calls(), 1);
     balancer.wait_until_idle();
     finish_clean(others, load.calls - 1);
+}
+
+/// One server, which answers every call with 503 and wants to be left alone for a minute. Calls one after the other, ten
+/// a second, with these lines for the pool; how many of them the server has got.
+fn calls_at_a_busy_server(name: &str, pool: &[&str], calls: u64) -> u64 {
+    let field = TestSite::new(name);
+    let busy = SippServer::start(&field, "uas_busy", field.sip(11), 500);
+    let mut settings = TestSettings::new(&field, &[11]);
+    settings.pool.extend(pool.iter().map(|line| (*line).to_owned()));
+    let balancer = RunningBalancer::start(&field, settings);
+    let load = CallLoad { calls, rate: 10, hold_ms: 0 };
+    let caller =
+        SippCaller::start(&field, "uac_call", (field.sip(2), balancer.address()), load, &["-l", "1"]);
+    assert_eq!(caller.finish().failed, calls);
+    balancer.wait_until_idle();
+    busy.finish_clean().calls()
+}
+
+/// A rest is no longer than the operator allows, whatever the server asks for.
+#[test]
+fn an_operator_bounds_a_rest() {
+    let got = calls_at_a_busy_server("rest-bound", &["max_rest = \"1s\""], 60);
+    assert!(got >= 3, "in six seconds it got {got} calls");
+}
+
+/// Where nobody takes calls, one that rests because it asked for that is tried now and then after ten seconds: it may
+/// have asked by mistake.
+#[test]
+fn the_last_resort_is_a_server_that_rests() {
+    let got = calls_at_a_busy_server("rest-all", &["max_rest = \"10m\""], 130);
+    assert!((2..20).contains(&got), "in thirteen seconds it got {got} calls");
 }

@@ -1,13 +1,13 @@
 //! The guide to the simulator, as its readers follow it.
 
-use sarabande_tests::{Field, Tool};
+use sarabande_tests::{TestSite, Tool};
 use std::fs;
 use std::path::Path;
 
 /// The picture in docs/will-my-cluster-survive.md is the one that its command draws; `UPDATE_DOCS=1` writes it anew.
 #[test]
 fn the_guide_shows_what_its_command_draws() {
-    let field = Field::new("guide");
+    let field = TestSite::new("guide");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (scenario, page) = (root.join("examples/scenarios/survive.toml"), root.join("docs/survive.svg"));
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
@@ -30,7 +30,7 @@ const VARIED: &str = "    $ sarabande sim run steady.toml --vary calls.main.rate
 /// The table in docs/will-my-cluster-survive.md is the one that its command prints; `UPDATE_DOCS=1` writes it anew.
 #[test]
 fn the_guide_shows_what_its_command_prints() {
-    let field = Field::new("guide-table");
+    let field = TestSite::new("guide-table");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let scenario =
         fs::read_to_string(root.join("examples/scenarios/survive.toml")).expect("the example is there");

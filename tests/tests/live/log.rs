@@ -8,19 +8,21 @@ use std::process::Stdio;
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use rustix::pipe::fcntl_getpipe_size;
 use sarabande_tests::{
-    Agent, Answerer, Balancer, Caller, Field, Load, Request, Server, Settings, status, until,
+    Agent, AgentRequest, AnsweringAgent, CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings,
+    TestSite, status, until,
 };
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
 /// Calls succeed, a reload is obeyed, and lines of the log are counted as lost.
-fn works_without_its_log(field: &Field, log: Stdio) -> Balancer {
+fn works_without_its_log(field: &TestSite, log: Stdio) -> RunningBalancer {
     let servers = servers(field, "uas_call", &SERVERS);
-    let mut balancer = Balancer::launch_with_log_to(field, Settings::new(field, &SERVERS), Some(log));
+    let mut balancer =
+        RunningBalancer::launch_with_log_to(field, TestSettings::new(field, &SERVERS), Some(log));
     until("every member takes calls", || balancer.members().iter().all(|m| m.accepting).then_some(()));
-    Caller::plain(field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    SippCaller::plain(field, (field.sip(2), balancer.address()), SOME).finish_clean();
     balancer.reload_by_request(|_| {});
-    Caller::plain(field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    SippCaller::plain(field, (field.sip(2), balancer.address()), SOME).finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, 2 * SOME.calls);
     assert_eq!(balancer.ended(), None);
@@ -28,7 +30,7 @@ fn works_without_its_log(field: &Field, log: Stdio) -> Balancer {
 }
 
 /// A stop ends the process with success, log or not.
-fn stops(mut balancer: Balancer) {
+fn stops(mut balancer: RunningBalancer) {
     balancer.terminate();
     let status = balancer.wait();
     assert!(status.success(), "{status}");
@@ -37,7 +39,7 @@ fn stops(mut balancer: Balancer) {
 /// Each write to it fails as on a full disk (ENOSPC, full(4)).
 #[test]
 fn a_full_disk_kills_nobody() {
-    let field = Field::new("log-full");
+    let field = TestSite::new("log-full");
     let full = File::options().write(true).open("/dev/full").expect("every Linux has it");
     let balancer = works_without_its_log(&field, full.into());
     assert!(balancer.metric("sarabande_log_lines_lost_total") > 0.0);
@@ -47,7 +49,7 @@ fn a_full_disk_kills_nobody() {
 /// Whoever read the log has gone.
 #[test]
 fn a_closed_pipe_kills_nobody() {
-    let field = Field::new("log-closed");
+    let field = TestSite::new("log-closed");
     let (reader, writer) = pipe().expect("a pipe can be made");
     drop(reader);
     let balancer = works_without_its_log(&field, writer.into());
@@ -66,7 +68,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 /// Whoever reads the log stands still: calls, the admin interface and the stop go on.
 #[test]
 fn a_reader_that_stalls_blocks_nobody() {
-    let field = Field::new("log-stalled");
+    let field = TestSite::new("log-stalled");
     let (_reader, writer) = full_pipe();
     stops(works_without_its_log(&field, writer.into()));
 }
@@ -74,8 +76,8 @@ fn a_reader_that_stalls_blocks_nobody() {
 /// Whoever reads the log goes away, and another one comes: the log goes on, and says how many lines were lost.
 #[test]
 fn the_log_says_what_was_lost() {
-    let field = Field::new("log-back");
-    let _server = Server::plain(&field, 11);
+    let field = TestSite::new("log-back");
+    let _server = SippServer::plain(&field, 11);
     let path = field.folder().join("log.fifo");
     mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).expect("a named pipe can be made");
     // Without waiting for the other end.
@@ -83,7 +85,8 @@ fn the_log_says_what_was_lost() {
     let read = || File::options().read(true).custom_flags(nonblocking).open(&path).expect("it is there");
     let reader = read();
     let writer = File::options().write(true).open(&path).expect("it has a reader");
-    let balancer = Balancer::launch_with_log_to(&field, Settings::new(&field, &[11]), Some(writer.into()));
+    let balancer =
+        RunningBalancer::launch_with_log_to(&field, TestSettings::new(&field, &[11]), Some(writer.into()));
     drop(reader);
     let lost = || balancer.metric("sarabande_log_lines_lost_total");
     until("a line is lost", || {
@@ -105,9 +108,9 @@ fn the_log_says_what_was_lost() {
 /// The file has reached the largest size that it may have (`ulimit -f`), and then may grow again.
 #[test]
 fn a_limit_of_file_sizes_kills_nobody() {
-    let field = Field::new("log-limit");
-    let _server = Server::plain(&field, 11);
-    let mut balancer = Balancer::launch(&field, Settings::new(&field, &[11]));
+    let field = TestSite::new("log-limit");
+    let _server = SippServer::plain(&field, 11);
+    let mut balancer = RunningBalancer::launch(&field, TestSettings::new(&field, &[11]));
     balancer.limit_files(Some(balancer.log().len() as u64 + 10));
     until("a line is lost", || {
         balancer.post("/api/reload");
@@ -124,12 +127,12 @@ fn a_limit_of_file_sizes_kills_nobody() {
 /// Every call is answered 503: the log says so, and does not say it each time.
 #[test]
 fn one_cause_fills_no_log() {
-    let field = Field::new("log-flood");
+    let field = TestSite::new("log-flood");
     let unwell = |message: &[u8]| Some(if is_invite(message) { "503 Unwell" } else { "200 OK" });
-    let _server = Answerer::saying(field.sip(11), unwell);
-    let balancer = Balancer::start(&field, Settings::new(&field, &[11]));
-    let load = Load { calls: 3_000, rate: 1_000, hold_ms: 0 };
-    let refused = Caller::plain(&field, (field.sip(2), balancer.address()), load).finish();
+    let _server = AnsweringAgent::saying(field.sip(11), unwell);
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &[11]));
+    let load = CallLoad { calls: 3_000, rate: 1_000, hold_ms: 0 };
+    let refused = SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish();
     assert_eq!(refused.failed, load.calls, "{refused:?}");
     let log = balancer.log();
     let lines = log.lines().filter(|line| line.contains("503")).count();
@@ -140,15 +143,15 @@ fn one_cause_fills_no_log() {
 /// failed why.
 #[test]
 fn the_log_says_why_calls_fail() {
-    let field = Field::new("log-debug");
+    let field = TestSite::new("log-debug");
     let decline = |message: &[u8]| Some(if is_invite(message) { "603 Decline" } else { "200 OK" });
-    let server = Answerer::saying(field.sip(11), decline);
-    let mut settings = Settings::new(&field, &[11]);
+    let server = AnsweringAgent::saying(field.sip(11), decline);
+    let mut settings = TestSettings::new(&field, &[11]);
     settings.log = vec!["level = \"debug\""];
-    let balancer = Balancer::start(&field, settings);
+    let balancer = RunningBalancer::start(&field, settings);
     let agent = Agent::bind(field.sip(2));
     let call = |call_id: &str, lines: &[&str]| {
-        let mut invite = Request::new("INVITE", call_id);
+        let mut invite = AgentRequest::new("INVITE", call_id);
         invite.lines = lines.iter().map(|&line| line.to_owned()).collect();
         agent.send(balancer.address(), &invite.bytes(agent.address()));
         status(&agent.final_response(call_id))

@@ -1,16 +1,17 @@
 //! Members by name: addresses come and go in the DNS while calls run; and what else a reload changes.
 
 use sarabande_tests::{
-    Balancer, Caller, Data, Field, Load, NameServer, Proxy, Server, Settings, quoted, until,
+    CallLoad, Data, NameServer, RunningBalancer, RunningProxy, SippCaller, SippServer, TestSettings,
+    TestSite, quoted, until,
 };
 
 use super::change::after_more;
 use super::{SERVERS, SOME, finish_clean, servers};
 
 /// Long enough for what the tests do meanwhile.
-const STEADY: Load = Load { calls: 800, rate: 40, hold_ms: 1000 };
+const STEADY: CallLoad = CallLoad { calls: 800, rate: 40, hold_ms: 1000 };
 
-fn name_server(field: &Field, host: u8) -> NameServer {
+fn name_server(field: &TestSite, host: u8) -> NameServer {
     let mut address = field.sip(host);
     address.set_port(5300);
     NameServer::start(address)
@@ -24,7 +25,7 @@ fn dns(server: &NameServer) -> Vec<String> {
 /// a name that is not found any more keeps its last answer, and another DNS server is asked after a reload.
 #[test]
 fn members_join_and_leave_by_dns_under_load() {
-    let field = Field::new("names");
+    let field = TestSite::new("names");
     let hosts = [11, 12, 13, 14];
     let [leaving, staying, service, joining] = hosts.map(|host| field.sip(host));
     let servers = servers(&field, "uas_call", &hosts);
@@ -39,14 +40,14 @@ fn members_join_and_leave_by_dns_under_load() {
         target: target.to_owned(),
     };
     zone.set("_sip._udp.test.test", &[target(20, "spare.test"), target(10, "host.test")]);
-    let mut settings = Settings::new(&field, &[]);
+    let mut settings = TestSettings::new(&field, &[]);
     settings.members = ["pool.test", "_sip._udp.test.test"].map(|name| quoted(&name)).into();
     settings.dns = dns(&zone);
-    let mut balancer = Balancer::start(&field, settings);
+    let mut balancer = RunningBalancer::start(&field, settings);
     let addresses: Vec<_> = balancer.members().iter().map(|member| member.address).collect();
     assert_eq!(addresses, [leaving, staying, service], "the spare is for later (RFC 2782)");
 
-    let mut caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), STEADY);
     for member in [leaving, staying, service] {
         after_more(&balancer, member, 5);
     }
@@ -78,21 +79,21 @@ fn members_join_and_leave_by_dns_under_load() {
 /// them apart, and the name has one port.
 #[test]
 fn a_name_stands_for_its_addresses_of_both_families() {
-    let field = Field::new("families");
+    let field = TestSite::new("families");
     let (four, mut six) = (field.sip(11), field.sip(11));
     six.set_ip("::1".parse().expect("an address"));
     six.set_port(field.port(1));
     let four = std::net::SocketAddr::new(four.ip(), six.port());
-    let servers = [four, six].map(|address| Server::start(&field, "uas_call", address, 500));
+    let servers = [four, six].map(|address| SippServer::start(&field, "uas_call", address, 500));
     let zone = name_server(&field, 53);
     zone.set_addresses("both.test", &[four.ip(), six.ip()]);
-    let mut settings = Settings::new(&field, &[]);
+    let mut settings = TestSettings::new(&field, &[]);
     settings.listen.push(std::net::SocketAddr::new(six.ip(), field.port(2)));
     settings.members = vec![quoted(&format!("both.test:{}", six.port()))];
     settings.dns = dns(&zone);
-    let balancer = Balancer::start(&field, settings);
-    let load = Load { calls: 40, rate: 40, hold_ms: 200 };
-    Caller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
+    let balancer = RunningBalancer::start(&field, settings);
+    let load = CallLoad { calls: 40, rate: 40, hold_ms: 200 };
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
     let assigned = [four, six].map(|address| balancer.member(address).map_or(0, |member| member.assigned));
     assert!(assigned.iter().all(|&calls| calls > 0), "{assigned:?}");
     balancer.wait_until_idle();
@@ -102,7 +103,7 @@ fn a_name_stands_for_its_addresses_of_both_families() {
 /// A caller whose Contact is a name, with a port and without one (SRV): the requests of the called side find it.
 #[test]
 fn a_callee_hangs_up_on_a_caller_with_a_name() {
-    let field = Field::new("callers");
+    let field = TestSite::new("callers");
     let servers = servers(&field, "uas_callee_bye", &SERVERS);
     let caller = field.sip(2);
     let zone = name_server(&field, 53);
@@ -110,13 +111,13 @@ fn a_callee_hangs_up_on_a_caller_with_a_name() {
     let service =
         Data::Service { priority: 1, weight: 1, port: caller.port(), target: "phone.test".to_owned() };
     zone.set("_sip._udp.site.test", &[service]);
-    let mut settings = Settings::new(&field, &SERVERS);
+    let mut settings = TestSettings::new(&field, &SERVERS);
     settings.dns = dns(&zone);
-    let balancer = Balancer::start(&field, settings);
+    let balancer = RunningBalancer::start(&field, settings);
     let contacts = [format!("Phone.Test:{}", caller.port()), "site.test".to_owned()];
     for contact in &contacts {
         let ends = (caller, balancer.address());
-        Caller::start(&field, "uac_callee_bye", ends, SOME, &["-key", "contact", contact]).finish_clean();
+        SippCaller::start(&field, "uac_callee_bye", ends, SOME, &["-key", "contact", contact]).finish_clean();
     }
     let metrics = balancer.get("/metrics");
     assert!(!metrics.contains("reason=\"unresolved\"} 0\n"), "the first requests had to wait: {metrics}");
@@ -127,16 +128,16 @@ fn a_callee_hangs_up_on_a_caller_with_a_name() {
 /// The same through the stateful proxy.
 #[test]
 fn a_proxied_callee_hangs_up_on_a_caller_with_a_name() {
-    let field = Field::new("proxied-callers");
-    let server = Server::start(&field, "uas_callee_bye", field.sip(11), 500);
+    let field = TestSite::new("proxied-callers");
+    let server = SippServer::start(&field, "uas_callee_bye", field.sip(11), 500);
     let caller = field.sip(2);
     let zone = name_server(&field, 53);
     zone.set_addresses("phone.test", &[caller.ip()]);
     let dns = format!("[dns]\n{}", dns(&zone).join("\n"));
-    let proxy = Proxy::start(&field, 1, &[server.address()], &dns);
+    let proxy = RunningProxy::start(&field, 1, &[server.address()], &dns);
     let contact = format!("phone.test:{}", caller.port());
     let ends = (caller, proxy.address());
-    Caller::start(&field, "uac_callee_bye", ends, SOME, &["-key", "contact", &contact]).finish_clean();
+    SippCaller::start(&field, "uac_callee_bye", ends, SOME, &["-key", "contact", &contact]).finish_clean();
     proxy.wait_until_idle();
     assert_eq!(server.finish_clean().calls(), SOME.calls);
 }
@@ -145,13 +146,13 @@ fn a_proxied_callee_hangs_up_on_a_caller_with_a_name() {
 /// one, as a restart shows that knows no other.
 #[test]
 fn a_new_key_is_used_from_the_reload_on() {
-    let field = Field::new("rekey");
-    let load = Load { calls: 40, rate: 100, hold_ms: 4000 };
+    let field = TestSite::new("rekey");
+    let load = CallLoad { calls: 40, rate: 100, hold_ms: 4000 };
     let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
-    let start = |balancer: &Balancer, host| {
+    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
+    let start = |balancer: &RunningBalancer, host| {
         let ends = (field.sip(host), balancer.address());
-        let caller = Caller::start(&field, "uac_reinvite", ends, load, &[]);
+        let caller = SippCaller::start(&field, "uac_reinvite", ends, load, &[]);
         until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
         caller
     };

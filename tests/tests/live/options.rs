@@ -1,14 +1,14 @@
 //! Servers that answer calls and know no OPTIONS, as SIPp's own `uas` and many a gateway.
 
-use sarabande_tests::{Balancer, Caller, Field, Load, Server, Settings, until};
+use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings, TestSite, until};
 
 use super::{SERVERS, servers};
 
 /// Longer than it takes until probes alone would have every member dead.
-const LONG: Load = Load { calls: 250, rate: 50, hold_ms: 0 };
+const LONG: CallLoad = CallLoad { calls: 250, rate: 50, hold_ms: 0 };
 
-fn settings(field: &Field) -> Settings {
-    let mut settings = Settings::new(field, &SERVERS);
+fn settings(field: &TestSite) -> TestSettings {
+    let mut settings = TestSettings::new(field, &SERVERS);
     settings.probe = vec!["interval = \"300ms\"", "timeout = \"250ms\""];
     settings
 }
@@ -16,12 +16,12 @@ fn settings(field: &Field) -> Settings {
 /// No call fails, whether calls come before the probes have found the members dead or after.
 #[test]
 fn servers_that_answer_no_options_take_calls() {
-    let field = Field::new("options");
+    let field = TestSite::new("options");
     let servers = servers(&field, "uas", &SERVERS);
-    let balancer = Balancer::start(&field, settings(&field));
-    let down = |balancer: &Balancer| balancer.members().iter().all(|member| member.state == "down");
+    let balancer = RunningBalancer::start(&field, settings(&field));
+    let down = |balancer: &RunningBalancer| balancer.members().iter().all(|member| member.state == "down");
     until("probes have found every member dead", || down(&balancer).then_some(()));
-    Caller::start(&field, "uac", (field.sip(2), balancer.address()), LONG, &[]).finish_clean();
+    SippCaller::start(&field, "uac", (field.sip(2), balancer.address()), LONG, &[]).finish_clean();
     for member in balancer.members() {
         assert!(member.accepting && member.assigned > LONG.calls / 10, "{member:?}");
     }
@@ -35,18 +35,19 @@ fn servers_that_answer_no_options_take_calls() {
 /// One is killed, which its closed port tells, and comes back: a trial call finds it.
 #[test]
 fn a_killed_server_that_answers_no_options_comes_back() {
-    let field = Field::new("options-killed");
+    let field = TestSite::new("options-killed");
     let mut servers = servers(&field, "uas", &SERVERS);
-    let balancer = Balancer::start(&field, settings(&field));
-    Caller::start(&field, "uac", (field.sip(2), balancer.address()), LONG, &[]).finish_clean();
+    let balancer = RunningBalancer::start(&field, settings(&field));
+    SippCaller::start(&field, "uac", (field.sip(2), balancer.address()), LONG, &[]).finish_clean();
     let victim = servers[0].address();
     let state = || balancer.member(victim).expect("a dead server stays a member").state;
     servers[0].kill();
     until("its closed port is noticed", || (state() == "down").then_some(()));
-    servers[0] = Server::start(&field, "uas", victim, 500);
+    servers[0] = SippServer::start(&field, "uas", victim, 500);
     let mut callers = (3..).map(|host| {
         let ends = (field.sip(host), balancer.address());
-        Caller::start(&field, "uac", ends, Load { calls: 20, rate: 20, hold_ms: 0 }, &[]).finish_clean();
+        SippCaller::start(&field, "uac", ends, CallLoad { calls: 20, rate: 20, hold_ms: 0 }, &[])
+            .finish_clean();
     });
     until("a trial finds it", || callers.next().filter(|()| state() == "up"));
     balancer.wait_until_idle();
@@ -55,9 +56,9 @@ fn a_killed_server_that_answers_no_options_comes_back() {
 /// An operator need not wait for that.
 #[test]
 fn an_operator_brings_a_member_back() {
-    let field = Field::new("options-up");
+    let field = TestSite::new("options-up");
     let _servers = servers(&field, "uas", &SERVERS);
-    let balancer = Balancer::start(&field, settings(&field));
+    let balancer = RunningBalancer::start(&field, settings(&field));
     let victim = field.sip(SERVERS[0]);
     let state = || balancer.member(victim).expect("a dead server stays a member").state;
     until("probes have found it dead", || (state() == "down").then_some(()));

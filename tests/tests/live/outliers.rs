@@ -1,25 +1,27 @@
 //! A member that fails what the others answer.
 
-use sarabande_tests::{Agent, Answerer, Balancer, Field, Request, Settings, status, until};
+use sarabande_tests::{
+    Agent, AgentRequest, AnsweringAgent, RunningBalancer, TestSettings, TestSite, status, until,
+};
 
 /// One of four answers every call with 500 at once, so that it never has anything to do. Its first calls fail, no more.
 #[test]
 fn a_member_that_fails_at_once_does_not_get_the_calls() {
-    let field = Field::new("outlier");
+    let field = TestSite::new("outlier");
     let hosts = [11, 12, 13, 14];
     let _members = hosts.map(|host| {
-        Answerer::saying(field.sip(host), move |message| {
+        AnsweringAgent::saying(field.sip(host), move |message| {
             let fails = host == 11 && message.starts_with(b"INVITE ");
             Some(if fails { "500 Broken" } else { "200 OK" })
         })
     });
-    let mut settings = Settings::new(&field, &hosts);
+    let mut settings = TestSettings::new(&field, &hosts);
     settings.pool.push("outlier = { ejection = \"1h\", max_ejection = \"1h\" }".to_owned());
-    let balancer = Balancer::launch(&field, settings);
+    let balancer = RunningBalancer::launch(&field, settings);
     let (caller, mut calls) = (Agent::bind(field.sip(2)), 0..);
     let mut fails = || {
         let call_id = format!("outlier-{}", calls.next().expect("numbers do not end"));
-        caller.send(balancer.address(), &Request::new("INVITE", &call_id).bytes(caller.address()));
+        caller.send(balancer.address(), &AgentRequest::new("INVITE", &call_id).bytes(caller.address()));
         status(&caller.final_response(&call_id)) == Some(500)
     };
     let member = || balancer.member(field.sip(11)).expect("it stays a member");

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::Duration;
 
-use sarabande_tests::{Agent, Answerer, Balancer, Field, Request, Settings, header, respond, until};
+use sarabande_tests::{
+    Agent, AgentRequest, AnsweringAgent, RunningBalancer, TestSettings, TestSite, header, respond, until,
+};
 
 /// Where a probe came from.
 fn source(probe: &[u8]) -> SocketAddr {
@@ -33,14 +35,14 @@ fn forged(probe: &[u8], answer: SocketAddr) -> Vec<Vec<u8>> {
 /// A member answers the others' probes with 503, by what it sees of its own: they stay in service.
 #[test]
 fn a_member_cannot_take_others_down() {
-    let field = Field::new("probe-forged");
+    let field = TestSite::new("probe-forged");
     // As far away as is allowed: there is time to be faster.
     let late = |_: &[u8]| {
         sleep(Duration::from_millis(200));
         true
     };
-    let others = [12, 13].map(|host| Answerer::start(field.sip(host), late));
-    let balancer = Balancer::launch(&field, Settings::new(&field, &[11, 12, 13]));
+    let others = [12, 13].map(|host| AnsweringAgent::start(field.sip(host), late));
+    let balancer = RunningBalancer::launch(&field, TestSettings::new(&field, &[11, 12, 13]));
     let hostile = Agent::bind(field.sip(11));
     for _ in 0..30 {
         let probe = hostile.receive();
@@ -59,9 +61,9 @@ fn a_member_cannot_take_others_down() {
 /// Somebody else answers for a silent member: it is dead all the same, and the log says what came.
 #[test]
 fn nobody_answers_for_a_member() {
-    let field = Field::new("probe-elsewhere");
-    let _good = Answerer::start(field.sip(12), |_| true);
-    let balancer = Balancer::launch(&field, Settings::new(&field, &[11, 12]));
+    let field = TestSite::new("probe-elsewhere");
+    let _good = AnsweringAgent::start(field.sip(12), |_| true);
+    let balancer = RunningBalancer::launch(&field, TestSettings::new(&field, &[11, 12]));
     let (silent, other) = (Agent::bind(field.sip(11)), Agent::bind(field.sip(3)));
     let state = || balancer.member(field.sip(11)).expect("it stays a member").state;
     until("the silent member is dead", || {
@@ -81,19 +83,19 @@ fn nobody_answers_for_a_member() {
 /// calls for as long.
 #[test]
 fn when_the_first_of_all_is_back_the_others_are_asked() {
-    let field = Field::new("probe-revival");
+    let field = TestSite::new("probe-revival");
     let hosts = [11, 12, 13];
-    let mut settings = Settings::new(&field, &hosts);
+    let mut settings = TestSettings::new(&field, &hosts);
     settings.probe = vec!["interval = \"1h\"", "timeout = \"250ms\""];
-    let balancer = Balancer::launch(&field, settings);
+    let balancer = RunningBalancer::launch(&field, settings);
     let all = |state: &str| balancer.members().iter().all(|member| member.state == state).then_some(());
     let (caller, mut calls) = (Agent::bind(field.sip(3)), 0..);
     until("calls have found all ports closed", || {
         let call_id = format!("closed-{}", calls.next()?);
-        caller.send(balancer.address(), &Request::new("INVITE", &call_id).bytes(caller.address()));
+        caller.send(balancer.address(), &AgentRequest::new("INVITE", &call_id).bytes(caller.address()));
         all("down")
     });
-    let members = hosts.map(|host| Answerer::start(field.sip(host), |_| true));
+    let members = hosts.map(|host| AnsweringAgent::start(field.sip(host), |_| true));
     balancer.post(&format!("/api/up?member={}", field.sip(hosts[0])));
     until("all are up", || all("up"));
     drop(members);

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use sarabande_tests::{Agent, Answerer, Field, Proxy, Request, respond, status, value};
+use sarabande_tests::{Agent, AgentRequest, AnsweringAgent, RunningProxy, TestSite, respond, status, value};
 
 /// The answer to a request that was just sent; others on the way are passed over.
-fn answer_to(agent: &Agent, request: &Request) -> Vec<u8> {
+fn answer_to(agent: &Agent, request: &AgentRequest) -> Vec<u8> {
     let cseq = format!("{} {}", request.cseq, request.method);
     loop {
         let message = agent.receive();
@@ -17,10 +17,10 @@ fn answer_to(agent: &Agent, request: &Request) -> Vec<u8> {
 }
 
 /// What whoever has read the messages of a call may try. Each has another CSeq, and so another branch.
-fn attacks(ok: &[u8], victim: SocketAddr) -> Vec<Request> {
+fn attacks(ok: &[u8], victim: SocketAddr) -> Vec<AgentRequest> {
     let mut all = Vec::new();
-    let mut attack = |method: &str, change: &dyn Fn(&mut Request)| {
-        let mut request = Request::in_dialog(method, ok);
+    let mut attack = |method: &str, change: &dyn Fn(&mut AgentRequest)| {
+        let mut request = AgentRequest::in_dialog(method, ok);
         request.cseq = 10 + all.len() as u32;
         change(&mut request);
         all.push(request);
@@ -59,11 +59,11 @@ fn attacks(ok: &[u8], victim: SocketAddr) -> Vec<Request> {
 /// it, whatever becomes of it; and then the call ends in order.
 #[test]
 fn the_token_of_a_call_reaches_no_third_party() {
-    let field = Field::new("relay");
-    let server = Answerer::start(field.sip(11), |_| true);
-    let proxy = Proxy::start(&field, 1, &[field.sip(11)], "");
+    let field = TestSite::new("relay");
+    let server = AnsweringAgent::start(field.sip(11), |_| true);
+    let proxy = RunningProxy::start(&field, 1, &[field.sip(11)], "");
     let [caller, stranger, victim] = [2, 3, 4].map(|host| Agent::bind(field.sip(host)));
-    caller.send(proxy.address(), &Request::new("INVITE", "relay").bytes(caller.address()));
+    caller.send(proxy.address(), &AgentRequest::new("INVITE", "relay").bytes(caller.address()));
     let ok = caller.final_response("relay");
     assert_eq!(status(&ok), Some(200));
     for attacker in [&caller, &stranger] {
@@ -79,7 +79,7 @@ fn the_token_of_a_call_reaches_no_third_party() {
             }
         }
     }
-    let mut bye = Request::in_dialog("BYE", &ok);
+    let mut bye = AgentRequest::in_dialog("BYE", &ok);
     bye.cseq = 99;
     caller.send(proxy.address(), &bye.bytes(caller.address()));
     assert_eq!(status(&answer_to(&caller, &bye)), Some(200));
@@ -92,14 +92,14 @@ fn the_token_of_a_call_reaches_no_third_party() {
 /// Two who work together can name a third party. It gets three datagrams for one, not eleven.
 #[test]
 fn a_third_party_that_the_callee_names_gets_few_repetitions() {
-    let field = Field::new("relay-named");
-    let proxy = Proxy::start(&field, 1, &[field.sip(11)], "[timers]\nt1 = \"50ms\"");
+    let field = TestSite::new("relay-named");
+    let proxy = RunningProxy::start(&field, 1, &[field.sip(11)], "[timers]\nt1 = \"50ms\"");
     let [caller, callee, victim] = [2, 11, 4].map(|host| Agent::bind(field.sip(host)));
-    caller.send(proxy.address(), &Request::new("INVITE", "named").bytes(caller.address()));
+    caller.send(proxy.address(), &AgentRequest::new("INVITE", "named").bytes(caller.address()));
     let invite = callee.receive();
     callee.send(proxy.address(), &respond(&invite, "200 OK", victim.address()));
     let ok = caller.final_response("named");
-    caller.send(proxy.address(), &Request::in_dialog("INFO", &ok).bytes(caller.address()));
+    caller.send(proxy.address(), &AgentRequest::in_dialog("INFO", &ok).bytes(caller.address()));
     let first = victim.receive();
     assert!(first.starts_with(b"INFO "));
     proxy.wait_until_idle();

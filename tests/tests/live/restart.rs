@@ -1,14 +1,14 @@
 //! Dialogs outlive the balancer that began them, by the token in their route set.
 
-use sarabande_tests::{Balancer, Caller, Field, Load, Settings, until};
+use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite, until};
 
 use super::{SERVERS, finish_clean, servers};
 
 /// Long enough to do something to the balancer while every call is established.
-const ESTABLISHED: Load = Load { calls: 60, rate: 100, hold_ms: 5000 };
+const ESTABLISHED: CallLoad = CallLoad { calls: 60, rate: 100, hold_ms: 5000 };
 
 /// Waits until the caller has seen every call answered.
-fn all_answered(caller: &Caller, load: Load) {
+fn all_answered(caller: &SippCaller, load: CallLoad) {
     until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
 }
 
@@ -16,11 +16,11 @@ fn all_answered(caller: &Caller, load: Load) {
 /// find their servers, all calls end properly.
 #[test]
 fn established_calls_survive_a_killed_balancer() {
-    let field = Field::new("restart");
+    let field = TestSite::new("restart");
     let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
+    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
     let ends = (field.sip(2), balancer.address());
-    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
     all_answered(&caller, ESTABLISHED);
     balancer.kill_and_restart();
     caller.finish_clean();
@@ -32,20 +32,20 @@ fn established_calls_survive_a_killed_balancer() {
 /// one, which has never heard of these calls.
 #[test]
 fn a_sister_balancer_takes_over_dialogs() {
-    let field = Field::new("sister");
+    let field = TestSite::new("sister");
     let servers = servers(&field, "uas_sister", &SERVERS);
     let (first, second) = (field.sip(1), field.sip(4));
-    let settings = Settings::new(&field, &SERVERS);
+    let settings = TestSettings::new(&field, &SERVERS);
     let mut sister = settings.clone();
-    let balancer = Balancer::start(&field, settings);
+    let balancer = RunningBalancer::start(&field, settings);
     sister.name = "sister";
     sister.listen = vec![second];
     sister.admin.set_ip(second.ip());
-    let sister = Balancer::start(&field, sister);
+    let sister = RunningBalancer::start(&field, sister);
 
     let keys = [second.ip().to_string(), second.port().to_string()];
     let keys = ["-key", "sister_ip", &keys[0], "-key", "sister_port", &keys[1]];
-    let caller = Caller::start(&field, "uac_sister", (field.sip(2), first), ESTABLISHED, &keys);
+    let caller = SippCaller::start(&field, "uac_sister", (field.sip(2), first), ESTABLISHED, &keys);
     all_answered(&caller, ESTABLISHED);
     drop(balancer);
     caller.finish_clean();
@@ -57,14 +57,14 @@ fn a_sister_balancer_takes_over_dialogs() {
 /// new calls are refused meanwhile.
 #[test]
 fn sigterm_waits_for_calls_and_takes_no_new_ones() {
-    let field = Field::new("sigterm");
+    let field = TestSite::new("sigterm");
     let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
-    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
+    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
     all_answered(&caller, ESTABLISHED);
     balancer.terminate();
-    let late = Load { calls: 5, rate: 10, hold_ms: 0 };
-    let refused = Caller::plain(&field, (field.sip(3), balancer.address()), late).finish();
+    let late = CallLoad { calls: 5, rate: 10, hold_ms: 0 };
+    let refused = SippCaller::plain(&field, (field.sip(3), balancer.address()), late).finish();
     assert_eq!(
         (refused.successful, refused.failed),
         (0, late.calls),

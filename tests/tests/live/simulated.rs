@@ -1,6 +1,6 @@
 //! The simulator's word held against the program: the same calls live, on bytes in virtual time, and in the model.
 
-use sarabande_tests::{Balancer, Field, RunningTool, Settings, Tool};
+use sarabande_tests::{RunningBalancer, RunningTool, TestSettings, TestSite, Tool};
 use serde_json::Value;
 use std::fs;
 use std::time::Instant;
@@ -30,7 +30,7 @@ fn scenario(rate: u32, seed: u32, run: &str) -> String {
 }
 
 /// What `sim run` prints of a scenario.
-fn simulated(field: &Field, name: &str, scenario: &str, more: &[&str]) -> Value {
+fn simulated(field: &TestSite, name: &str, scenario: &str, more: &[&str]) -> Value {
     let file = field.folder().join(format!("{name}.toml"));
     fs::create_dir_all(field.folder()).expect("the folder can be made");
     fs::write(&file, scenario).expect("the scenario can be written");
@@ -48,7 +48,7 @@ fn response(results: &Value) -> f64 {
 }
 
 /// One live run of these calls through the balancer: what its caller measured.
-fn live(field: &Field, balancer: &Balancer, rate: u32, seed: u32) -> Value {
+fn live(field: &TestSite, balancer: &RunningBalancer, rate: u32, seed: u32) -> Value {
     let file = field.folder().join(format!("live-{seed}.json"));
     let (to, rate, seed) = (balancer.address().to_string(), rate.to_string(), seed.to_string());
     let (duration, json) = (format!("{SECONDS}s"), file.to_str().expect("a path in UTF-8"));
@@ -62,24 +62,24 @@ fn live(field: &Field, balancer: &Balancer, rate: u32, seed: u32) -> Value {
 }
 
 /// A server, which answers in the time that its work takes, and a balancer before it.
-fn serve(field: &Field) -> (RunningTool, Balancer) {
+fn serve(field: &TestSite) -> (RunningTool, RunningBalancer) {
     let listen = field.sip(11).to_string();
     let answer = ["load", "answer", "--listen", &listen, "--service", SERVICE, "--seed", "1"];
     let server = Tool::start(field, "answer", &answer);
-    let mut settings = Settings::new(field, &[11]);
+    let mut settings = TestSettings::new(field, &[11]);
     // As the simulator's.
     settings.probe = vec!["interval = \"2s\"", "timeout = \"1500ms\""];
-    (server, Balancer::start(field, settings))
+    (server, RunningBalancer::start(field, settings))
 }
 
 /// Live and on bytes the same seed draws the same calls, so that nothing but time itself can differ.
 fn agree(load: u32) {
     let rate = CAPACITY * load / 100;
-    let field = Field::new(&format!("simulated {load}"));
+    let field = TestSite::new(&format!("simulated {load}"));
     let (_server, balancer) = serve(&field);
     let mut calm = Vec::new();
     for seed in 1..=RUNS {
-        let other = Field::new(&format!("simulated {load} {seed}"));
+        let other = TestSite::new(&format!("simulated {load} {seed}"));
         let wire = simulated(&other, "wire", &scenario(rate, seed, ""), &["--wire"]);
         let (bytes, live) = (&wire["callers"], live(&field, &balancer, rate, seed));
         assert_eq!(bytes["calls_started"], live["calls_started"], "the same calls");
@@ -118,7 +118,7 @@ fn response_times_on_bytes_are_those_of_the_model() {
             let text = scenario(rate, 1, run);
             text.replace(&format!("duration = \"{SECONDS}s\""), "duration = \"20m\"")
         };
-        let [bytes, model] = ["bytes", "model"].map(|name| Field::new(&format!("{name} {load}")));
+        let [bytes, model] = ["bytes", "model"].map(|name| TestSite::new(&format!("{name} {load}")));
         let wire = response(&simulated(&bytes, "wire", &long(""), &["--wire"])["callers"]);
         let model = simulated(&model, "model", &long("replications = 8"), &[]);
         let mean = model["streams"][0]["response_seconds"]["mean"].as_f64();

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use sarabande_tests::{
-    Agent, Answerer, Balancer, Caller, Field, Load, Request, Settings, status, until, value,
+    Agent, AgentRequest, AnsweringAgent, CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite,
+    status, until, value,
 };
 
 use super::{SERVERS, finish_clean, servers};
@@ -17,7 +18,7 @@ const LARGEST: usize = 65_507;
 
 /// One of each kind, and the reason that it is counted under: those at the top are dropped, those below answered.
 fn garbage(sender: SocketAddr) -> Vec<(&'static str, Vec<u8>)> {
-    let invite = Request::new("INVITE", "cut-short").bytes(sender);
+    let invite = AgentRequest::new("INVITE", "cut-short").bytes(sender);
     let noise = (0..1200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let no_via: Vec<u8> = b"OPTIONS sip:a SIP/2.0\r\nCall-ID: a\r\n\r\n".to_vec();
     let twice = |name: &str| {
@@ -46,11 +47,11 @@ fn garbage(sender: SocketAddr) -> Vec<(&'static str, Vec<u8>)> {
 #[test]
 fn garbage_is_counted_and_disturbs_nobody() {
     const ROUNDS: u64 = 20;
-    let field = Field::new("garbage");
+    let field = TestSite::new("garbage");
     let servers = servers(&field, "uas_call", &SERVERS);
-    let balancer = Balancer::start(&field, Settings::new(&field, &SERVERS));
-    let load = Load { calls: 120, rate: 40, hold_ms: 500 };
-    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), load);
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
+    let load = CallLoad { calls: 120, rate: 40, hold_ms: 500 };
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
     until("calls run beside", || (balancer.calls() > 0).then_some(()));
     let agent = Agent::bind(field.sip(3));
     let before = balancer.drops();
@@ -77,7 +78,7 @@ fn garbage_is_counted_and_disturbs_nobody() {
         assert_eq!(counted(&now, reason), count, "{reason}");
     }
     // A request that ends in the middle of 64 KiB of header is readable enough for an answer.
-    let mut large = Request::new("INVITE", "endless").bytes(agent.address());
+    let mut large = AgentRequest::new("INVITE", "endless").bytes(agent.address());
     large.truncate(large.len() - 2);
     large.extend_from_slice(b"X-Endless: ");
     large.resize(LARGEST, b'x');
@@ -97,14 +98,14 @@ fn acknowledgements_of_nothing_do_not_flood_the_members() {
     const FLOOD: usize = 5_000;
     // What one source may cause of a thread that has just begun: so many datagrams at once, and so many a second.
     const BURST: usize = 2_500;
-    let field = Field::new("acknowledgements");
+    let field = TestSite::new("acknowledgements");
     let hosts: Vec<u8> = (11..11 + MEMBERS).collect();
     let of_the_flood = Arc::new(AtomicUsize::new(0));
-    let servers: Vec<Answerer> = hosts
+    let servers: Vec<AnsweringAgent> = hosts
         .iter()
         .map(|host| {
             let count = Arc::clone(&of_the_flood);
-            Answerer::start(field.sip(*host), move |message| {
+            AnsweringAgent::start(field.sip(*host), move |message| {
                 if value(message, "Call-ID").is_some_and(|id| id.starts_with("nothing-")) {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
@@ -112,9 +113,10 @@ fn acknowledgements_of_nothing_do_not_flood_the_members() {
             })
         })
         .collect();
-    let balancer = Balancer::start(&field, Settings { threads: 1, ..Settings::new(&field, &hosts) });
-    let load = Load { calls: 120, rate: 40, hold_ms: 500 };
-    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), load);
+    let balancer =
+        RunningBalancer::start(&field, TestSettings { threads: 1, ..TestSettings::new(&field, &hosts) });
+    let load = CallLoad { calls: 120, rate: 40, hold_ms: 500 };
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
     until("calls run beside", || (balancer.calls() > 0).then_some(()));
     let agent = Agent::bind(field.sip(3));
     let limited = || balancer.drops().get("search_limit").copied().unwrap_or(0) as usize;
@@ -124,7 +126,7 @@ fn acknowledgements_of_nothing_do_not_flood_the_members() {
         for _ in 0..100 {
             agent.send(
                 balancer.address(),
-                &Request::new("ACK", &format!("nothing-{sent}")).bytes(agent.address()),
+                &AgentRequest::new("ACK", &format!("nothing-{sent}")).bytes(agent.address()),
             );
             sent += 1;
         }

@@ -3,31 +3,39 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use sarabande_tests::{Balancer, Caller, Field, Load, Process, Proxy, Settings, until};
+use sarabande_tests::{
+    CallLoad, Process, RunningBalancer, RunningProxy, SippCaller, SippServer, TestSettings, TestSite, until,
+};
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
-/// Calls that last while several processes follow each other.
-const STEADY: Load = Load { calls: 1200, rate: 100, hold_ms: 1500 };
+/// Calls that come while several processes follow each other, however long that takes, up to a minute.
+const STEADY: CallLoad = CallLoad { calls: 6000, rate: 100, hold_ms: 1500 };
 
 /// Long enough to do something to a process while every call is established.
-const ESTABLISHED: Load = Load { calls: 60, rate: 100, hold_ms: 5000 };
+const ESTABLISHED: CallLoad = CallLoad { calls: 60, rate: 100, hold_ms: 8000 };
 
-fn settings(field: &Field, threads: usize) -> Settings {
-    Settings { threads, ..Settings::new(field, &SERVERS) }
+fn settings(field: &TestSite, threads: usize) -> TestSettings {
+    TestSettings { threads, ..TestSettings::new(field, &SERVERS) }
 }
 
-fn all_answered(caller: &Caller, load: Load) {
+/// Servers that still answer a BYE which comes for the fourth time: where the machine stands still for a moment, answers
+/// are lost, too.
+fn patient_servers(field: &TestSite) -> Vec<SippServer> {
+    SERVERS.iter().map(|host| SippServer::start(field, "uas_call", field.sip(*host), 5000)).collect()
+}
+
+fn all_answered(caller: &SippCaller, load: CallLoad) {
     until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
 }
 
 /// Three processes follow each other while calls come and go, and each ends when its calls are over. `threads` of the
 /// one that is there first, and of the others.
 fn balancer_restarts(name: &str, threads: [usize; 2]) {
-    let field = Field::new(name);
-    let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, threads[0]));
-    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    let field = TestSite::new(name);
+    let servers = patient_servers(&field);
+    let mut balancer = RunningBalancer::start(&field, settings(&field, threads[0]));
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), STEADY);
     let mut before = Vec::new();
     for turn in 0..3 {
         until("calls run", || (balancer.calls() > 20).then_some(()));
@@ -35,10 +43,10 @@ fn balancer_restarts(name: &str, threads: [usize; 2]) {
         before.push(balancer.take_over());
         sleep(Duration::from_secs(2));
     }
-    caller.finish_clean();
+    let calls = caller.end_clean();
     before.into_iter().for_each(Process::wait);
     balancer.wait_until_idle();
-    finish_clean(servers, STEADY.calls);
+    finish_clean(servers, calls);
 }
 
 #[test]
@@ -57,20 +65,20 @@ fn a_balancer_restarts_with_more_and_fewer_threads() {
 }
 
 fn proxy_restarts(name: &str, threads: usize) {
-    let field = Field::new(name);
-    let servers = servers(&field, "uas_call", &SERVERS);
+    let field = TestSite::new(name);
+    let servers = patient_servers(&field);
     let next: Vec<_> = SERVERS.iter().map(|host| field.sip(*host)).collect();
-    let mut proxy = Proxy::with_threads(&field, 1, &next, threads, "");
-    let caller = Caller::plain(&field, (field.sip(2), proxy.address()), STEADY);
+    let mut proxy = RunningProxy::with_threads(&field, 1, &next, threads, "");
+    let caller = SippCaller::plain(&field, (field.sip(2), proxy.address()), STEADY);
     let mut before = Vec::new();
     for _ in 0..3 {
         sleep(Duration::from_secs(2));
         before.push(proxy.take_over());
     }
-    caller.finish_clean();
+    let calls = caller.end_clean();
     before.into_iter().for_each(Process::wait);
     proxy.wait_until_idle();
-    finish_clean(servers, STEADY.calls);
+    finish_clean(servers, calls);
 }
 
 #[test]
@@ -86,13 +94,15 @@ fn a_proxy_of_two_threads_restarts_under_load() {
 /// The process before is killed while it has calls: they go on as after any `kill -9`.
 #[test]
 fn a_killed_predecessor_costs_no_established_call() {
-    let field = Field::new("takeover-old");
+    let field = TestSite::new("takeover-old");
     let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
     let ends = (field.sip(2), balancer.address());
-    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
     all_answered(&caller, ESTABLISHED);
-    balancer.take_over().kill();
+    let before = balancer.take_over();
+    until("the calls that it keeps count", || (balancer.calls() > 0).then_some(()));
+    before.kill();
     caller.finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, ESTABLISHED.calls);
@@ -102,17 +112,17 @@ fn a_killed_predecessor_costs_no_established_call() {
 /// new calls, and can be succeeded once more.
 #[test]
 fn a_killed_successor_gives_the_sockets_back() {
-    let field = Field::new("takeover-new");
+    let field = TestSite::new("takeover-new");
     let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
     let ends = (field.sip(2), balancer.address());
-    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
     all_answered(&caller, ESTABLISHED);
     let before = balancer.take_over();
     balancer.replace(before).kill();
     until("it reads again", || balancer.log().contains("reads its sockets again").then_some(()));
     let more = (field.sip(3), balancer.address());
-    Caller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
+    SippCaller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
     let before = balancer.take_over();
     caller.finish_clean();
     before.wait();
@@ -123,11 +133,11 @@ fn a_killed_successor_gives_the_sockets_back() {
 /// The process before stands still: its calls go on without it, and it stays away from the sockets when it is back.
 #[test]
 fn a_predecessor_that_stands_still_costs_no_established_call() {
-    let field = Field::new("takeover-still");
+    let field = TestSite::new("takeover-still");
     let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, 1));
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 1));
     let ends = (field.sip(2), balancer.address());
-    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
     all_answered(&caller, ESTABLISHED);
     let mut before = balancer.take_over();
     before.freeze();
@@ -135,7 +145,7 @@ fn a_predecessor_that_stands_still_costs_no_established_call() {
     caller.finish_clean();
     before.thaw();
     let more = (field.sip(3), balancer.address());
-    Caller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
+    SippCaller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
     assert!(!before.log().contains("reads its sockets again"), "{}", before.log());
     balancer.wait_until_idle();
     finish_clean(servers, ESTABLISHED.calls + SOME.calls);
@@ -144,17 +154,35 @@ fn a_predecessor_that_stands_still_costs_no_established_call() {
 /// What an operator has drained stays so.
 #[test]
 fn a_drain_lasts_longer_than_a_process() {
-    let field = Field::new("takeover-drain");
+    let field = TestSite::new("takeover-drain");
     let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
     let drained = field.sip(SERVERS[0]);
     balancer.set_draining(drained, true);
     for _ in 0..2 {
         balancer.take_over().wait();
-        let state = |balancer: &Balancer| balancer.member(drained).map(|member| member.state);
+        let state = |balancer: &RunningBalancer| balancer.member(drained).map(|member| member.state);
         assert_eq!(state(&balancer).as_deref(), Some("draining"));
     }
-    Caller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, SOME.calls);
+}
+
+/// Nobody has to find out again that a member is dead.
+#[test]
+fn a_dead_member_stays_dead() {
+    let field = TestSite::new("takeover-dead");
+    let mut servers = servers(&field, "uas_call", &SERVERS);
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
+    let mut dead = servers.swap_remove(0);
+    dead.freeze();
+    let state = |balancer: &RunningBalancer| balancer.member(dead.address()).map(|member| member.state);
+    until("it is found dead", || (state(&balancer).as_deref() == Some("down")).then_some(()));
+    let before = balancer.take_over();
+    assert_eq!(state(&balancer).as_deref(), Some("down"));
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    before.wait();
     balancer.wait_until_idle();
     finish_clean(servers, SOME.calls);
 }
@@ -162,15 +190,15 @@ fn a_drain_lasts_longer_than_a_process() {
 /// A process that hangs hands nothing over: the new one says so and ends, and the old one goes on when it can.
 #[test]
 fn a_process_that_hangs_is_named() {
-    let field = Field::new("takeover-hang");
+    let field = TestSite::new("takeover-hang");
     let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, 1));
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 1));
     balancer.freeze();
     let mut next = balancer.start_beside();
     let status = until("the successor gives up", || next.ended());
     assert!(!status.success() && next.log().contains("does not hand its sockets over"), "{}", next.log());
     balancer.thaw();
-    Caller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, SOME.calls);
 }
@@ -178,11 +206,11 @@ fn a_process_that_hangs_is_named() {
 /// A process that takes over is killed again and again, each time a little later on its way.
 #[test]
 fn a_successor_killed_on_its_way_costs_no_established_call() {
-    let field = Field::new("takeover-way");
+    let field = TestSite::new("takeover-way");
     let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
     let ends = (field.sip(2), balancer.address());
-    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
     all_answered(&caller, ESTABLISHED);
     for turn in 0..20 {
         let next = balancer.start_beside();
@@ -191,7 +219,7 @@ fn a_successor_killed_on_its_way_costs_no_established_call() {
     }
     caller.finish_clean();
     let more = (field.sip(3), balancer.address());
-    Caller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
+    SippCaller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
     balancer.take_over().wait();
     balancer.wait_until_idle();
     finish_clean(servers, ESTABLISHED.calls + SOME.calls);
@@ -201,11 +229,11 @@ fn a_successor_killed_on_its_way_costs_no_established_call() {
 /// process finds the addresses free.
 #[test]
 fn a_stop_at_once_ends_both() {
-    let field = Field::new("takeover-once");
+    let field = TestSite::new("takeover-once");
     let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, 2));
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
     let ends = (field.sip(2), balancer.address());
-    let caller = Caller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
+    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
     all_answered(&caller, ESTABLISHED);
     let mut before = balancer.take_over();
     balancer.terminate();
@@ -223,10 +251,10 @@ fn a_stop_at_once_ends_both() {
 /// A stop of the successor is a stop: the process before does not come back.
 #[test]
 fn a_stop_ends_both() {
-    let field = Field::new("takeover-stop");
+    let field = TestSite::new("takeover-stop");
     let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = Balancer::start(&field, settings(&field, 2));
-    let caller = Caller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
     all_answered(&caller, ESTABLISHED);
     let before = balancer.take_over();
     balancer.terminate();

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sarabande_tests::{
-    Agent, Answerer, Balancer, Caller, Case, Field, Load, Request, Settings, Verdict, cases, show, status,
-    until, value,
+    Agent, AgentRequest, AnsweringAgent, CallLoad, Case, RunningBalancer, SippCaller, TestSettings, TestSite,
+    TortureVerdict, cases, show, status, until, value,
 };
 
 /// Ports that answers may come to: an answer goes to the address that a request came from, at the port of its
@@ -16,13 +16,13 @@ const PORTS: [u16; 6] = [5060, 5061, 5050, 5070, 6050, 19823];
 struct Bench {
     /// The sender, at each of [`PORTS`].
     sender: Vec<Agent>,
-    server: Answerer,
+    server: AnsweringAgent,
     balancer: SocketAddr,
 }
 
 impl Bench {
     /// Sends the case and says what became of it.
-    fn run(&self, number: usize, case: &Case) -> Result<Verdict, String> {
+    fn run(&self, number: usize, case: &Case) -> Result<TortureVerdict, String> {
         self.sender[0].send(self.balancer, &case.bytes);
         let copies = self.copies_until_marker(number);
         // An answer was sent before the marker was forwarded; loopback delivers at once.
@@ -34,11 +34,11 @@ impl Bench {
             .map(|(bytes, _)| bytes)
             .collect();
         match (&copies[..], &answers[..]) {
-            ([], []) => Ok(Verdict::Dropped),
+            ([], []) => Ok(TortureVerdict::Dropped),
             ([copy], []) => case.judge(copy, &self.balancer.to_string()),
-            ([], [answer]) => {
-                status(answer).map(Verdict::Answered).ok_or_else(|| format!("answered by {}", show(answer)))
-            }
+            ([], [answer]) => status(answer)
+                .map(TortureVerdict::Answered)
+                .ok_or_else(|| format!("answered by {}", show(answer))),
             _ => Err(format!("{} copies and {} answers", copies.len(), answers.len())),
         }
     }
@@ -46,7 +46,7 @@ impl Bench {
     /// What arrives at the server before a request that was sent after the case.
     fn copies_until_marker(&self, number: usize) -> Vec<Vec<u8>> {
         let marker = format!("marker-{number}");
-        let request = Request::new("MESSAGE", &marker);
+        let request = AgentRequest::new("MESSAGE", &marker);
         self.sender[0].send(self.balancer, &request.bytes(self.sender[0].address()));
         let mut copies = Vec::new();
         loop {
@@ -63,24 +63,24 @@ impl Bench {
 /// run beside are untouched.
 #[test]
 fn each_torture_message_gets_what_it_deserves() {
-    let field = Field::new("torture");
+    let field = TestSite::new("torture");
     let caller_host = field.ip(2).to_string();
     // SIPp's Call-IDs end with its address: these are the calls beside.
     let beside = move |message: &[u8]| {
         message.starts_with(b"OPTIONS sip:127.")
             || value(message, "Call-ID").is_some_and(|id| id.ends_with(&format!("@{caller_host}")))
     };
-    let server = Answerer::start(field.sip(11), beside);
-    let mut settings = Settings::new(&field, &[11]);
+    let server = AnsweringAgent::start(field.sip(11), beside);
+    let mut settings = TestSettings::new(&field, &[11]);
     settings.pool.push("orphans = \"balance\"".to_owned());
     // One thread takes what one sender sends in order, which the marker relies on.
     settings.threads = 1;
     settings.probe = vec!["enabled = false"];
     // One message has a Route that leads here.
     settings.names = vec!["services.example.com".to_owned()];
-    let balancer = Balancer::start(&field, settings);
-    let load = Load { calls: 300, rate: 30, hold_ms: 500 };
-    let mut caller = Caller::plain(&field, (field.sip(2), balancer.address()), load);
+    let balancer = RunningBalancer::start(&field, settings);
+    let load = CallLoad { calls: 300, rate: 30, hold_ms: 500 };
+    let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
     until("calls run beside", || (balancer.calls() > 0).then_some(()));
 
     let sender = PORTS.map(|port| Agent::bind(SocketAddr::new(field.ip(3), port)));

@@ -1,8 +1,8 @@
 //! Members that are ejected as outliers ([`crate::outlier`]).
 
-use super::{Cluster, Effect, News};
-use crate::outlier::{ROW, Tally};
-use crate::{Node, Slot};
+use super::{Cluster, HealthEffect, HealthNews, HealthSettings};
+use crate::outlier::{OutcomeTally, ROW};
+use crate::{Node, PoolId, Slot};
 use base::Instant;
 use core::fmt;
 use core::time::Duration;
@@ -31,12 +31,15 @@ const IN_A_ROW: Duration = Duration::from_mins(1);
 
 impl Cluster {
     /// What a shard has counted of a node's answers since the last time.
-    pub(super) fn tallied(&mut self, now: Instant, slot: Slot, tally: Tally) {
-        if !self.settings.outlier.enabled {
+    pub(super) fn tallied(&mut self, now: Instant, slot: Slot, tally: OutcomeTally) {
+        if !self.settings(slot).outlier.enabled {
             return;
         }
-        if now >= self.interval_since + self.settings.outlier.interval {
-            self.end_interval(now);
+        let pool = self.nodes[slot.index()].pool;
+        if let Some(whole) = self.pools.get(pool.index())
+            && now >= whole.interval_since + whole.settings.outlier.interval
+        {
+            self.end_interval(now, pool);
         }
         self.watches[slot.index()].tally += tally;
         if tally.row >= ROW && self.others(slot, true).is_sound() {
@@ -44,23 +47,30 @@ impl Cluster {
         }
     }
 
-    fn end_interval(&mut self, now: Instant) {
+    fn end_interval(&mut self, now: Instant, pool: PoolId) {
+        let of_pool = |cluster: &Self, slot: Slot| cluster.nodes[slot.index()].pool == pool;
         for slot in self.slots() {
             let others = self.others(slot, false);
-            if self.watches[slot.index()].tally.stands_out(&others, &self.settings.outlier) {
+            let stands_out =
+                self.watches[slot.index()].tally.stands_out(&others, &self.settings(slot).outlier);
+            if of_pool(self, slot) && stands_out {
                 self.eject(now, slot, Outlier::ByShare);
             }
         }
-        for watch in &mut self.watches {
-            watch.last_tally = core::mem::take(&mut watch.tally);
+        for slot in self.slots() {
+            if of_pool(self, slot) {
+                let watch = &mut self.watches[slot.index()];
+                watch.last_tally = core::mem::take(&mut watch.tally);
+            }
         }
-        self.interval_since = now;
+        self.pools[pool.index()].interval_since = now;
     }
 
-    /// What all other members gave in this interval, and perhaps in the last one.
-    fn others(&self, slot: Slot, with_last: bool) -> Tally {
-        let mut sum = Tally::default();
-        for other in self.slots().filter(|&other| other != slot && self.nodes[other.index()].member) {
+    /// What all other members of its pool gave in this interval, and perhaps in the last one.
+    fn others(&self, slot: Slot, with_last: bool) -> OutcomeTally {
+        let mut sum = OutcomeTally::default();
+        let is_other = |&other: &Slot| other != slot && self.is_peer(slot, other);
+        for other in self.slots().filter(is_other) {
             let watch = &self.watches[other.index()];
             sum += watch.tally;
             if with_last {
@@ -70,12 +80,21 @@ impl Cluster {
         sum
     }
 
+    /// Whether a node is a member of the pool of another one.
+    fn is_peer(&self, slot: Slot, other: Slot) -> bool {
+        let (node, other) = (&self.nodes[slot.index()], &self.nodes[other.index()]);
+        other.member && other.pool == node.pool
+    }
+
     /// No new calls for a while, unless half of the members are ejected, or no other one takes calls.
     fn eject(&mut self, now: Instant, slot: Slot, outlier: Outlier) {
-        let settings = self.settings.outlier;
-        let members = || self.nodes.iter().filter(|node| node.member);
+        let HealthSettings { outlier: settings, slow_start, .. } = self.settings(slot);
+        let pool = self.nodes[slot.index()].pool;
+        let members = || self.members_of(pool);
         let ejected = members().filter(|node| node.is_ejected(now)).count();
-        let is_taker = |other: Slot| other != slot && self.nodes[other.index()].refusal(now, 0).is_none();
+        let is_taker = |other: Slot| {
+            other != slot && self.is_peer(slot, other) && self.nodes[other.index()].refusal(now, 0).is_none()
+        };
         let node = &self.nodes[slot.index()];
         let may = node.member && node.is_up() && !node.is_ejected(now);
         if !may || 2 * (ejected + 1) > members().count() || !self.slots().any(is_taker) {
@@ -90,9 +109,9 @@ impl Cluster {
         let node = &mut self.nodes[slot.index()];
         node.ejected_until = until;
         node.ejections = node.ejections.saturating_add(1);
-        (node.joined, node.ramp) = (until, self.settings.slow_start);
+        (node.joined, node.ramp) = (until, slow_start);
         self.version += 1;
-        self.effects.push(Effect::Note(News::Ejected { slot, outlier, until }));
+        self.effects.push(HealthEffect::Note(HealthNews::Ejected { slot, outlier, until }));
     }
 
     /// Ends an ejection.

@@ -5,14 +5,14 @@
 //! A closed port (ICMP in answer to a probe) is death at once.
 
 use super::{Cluster, Outlier};
-use crate::{Health, Node, Sign, Slot, Tally};
+use crate::{Health, Node, OutcomeTally, PoolId, Sign, Slot};
 use base::Instant;
 use core::fmt;
 use core::time::Duration;
 
 /// What a change of health asks of whoever carries the cluster's decisions out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum HealthEffect {
     /// Send the node a probe, not before that time.
     Ask {
         /// The node.
@@ -26,25 +26,25 @@ pub enum Effect {
         slot: Slot,
     },
     /// People want to know.
-    Note(News),
+    Note(HealthNews),
 }
 
 /// What people want to know of a pool's health.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum News {
+pub enum HealthNews {
     /// A node counts as dead.
     Lost {
         /// The node.
         slot: Slot,
         /// What said so.
-        cause: Cause,
+        cause: HealthCause,
     },
     /// A node is back.
     Back {
         /// The node.
         slot: Slot,
         /// What said so.
-        cause: Cause,
+        cause: HealthCause,
     },
     /// A node is back without the calls that it had.
     CallsLost {
@@ -65,8 +65,10 @@ pub enum News {
         /// Until when.
         until: Instant,
     },
-    /// No member is alive. `silent`: some are dead for silence alone, and get the calls all the same.
+    /// No member of a pool is alive. `silent`: some are dead for silence alone, and get the calls all the same.
     NoneAlive {
+        /// The pool.
+        pool: PoolId,
         /// Whether calls still go to some.
         silent: bool,
     },
@@ -74,7 +76,7 @@ pub enum News {
 
 /// What decided that a node is dead or back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cause {
+pub enum HealthCause {
     /// Probes went unanswered.
     ProbesUnanswered,
     /// Probes were answered 503.
@@ -89,9 +91,11 @@ pub enum Cause {
     RequestAnswered,
     /// An operator said so.
     Operator,
+    /// The process before, which this one has taken over from, held it for dead.
+    ProcessBefore,
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for HealthCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ProbesUnanswered => "no answer to probes",
@@ -101,6 +105,7 @@ impl fmt::Display for Cause {
             Self::ProbeAnswered => "answer to a probe",
             Self::RequestAnswered => "answer to a request",
             Self::Operator => "operator",
+            Self::ProcessBefore => "dead in the process before",
         })
     }
 }
@@ -132,9 +137,9 @@ pub(super) struct Watch {
     /// Requests in a row that it left unanswered, and everything else meanwhile.
     unanswered: u32,
     /// Outcomes of new requests in this interval.
-    pub(super) tally: Tally,
+    pub(super) tally: OutcomeTally,
     /// Those of the interval before.
-    pub(super) last_tally: Tally,
+    pub(super) last_tally: OutcomeTally,
     /// How often it was ejected in a row.
     pub(super) ejections: u32,
 }
@@ -153,7 +158,11 @@ impl Cluster {
             Sign::NoAnswer { slot, silent } => self.request_unanswered(now, slot, silent),
             Sign::Answer { slot } => self.request_answered(now, slot),
             Sign::Pause { slot, until, asked } => self.pause(now, slot, until, asked),
-            Sign::Recovered { slot } => self.end_rest(slot),
+            Sign::Unreachable { slot, until } => {
+                self.pause(now, slot, until, false);
+                self.suspect(now, slot);
+            }
+            Sign::Recovered { slot } => self.end_pause(slot),
             Sign::Memory { slot, knows } => self.remembers(slot, knows),
             Sign::Tally { slot, tally } => self.tallied(now, slot, tally),
         }
@@ -165,19 +174,19 @@ impl Cluster {
         if alive {
             self.probe_answered(now, slot);
         } else {
-            self.probe_failed(now, slot, Cause::ProbesUnanswered);
+            self.probe_failed(now, slot, HealthCause::ProbesUnanswered);
         }
     }
 
     /// A probe was answered 503: new calls go elsewhere until then. Where probes are regular that is a failed one as well,
-    /// and the rest holds also when the node is dead and back in between. `asked`: it named the time (Retry-After).
+    /// and the pause holds also when the node is dead and back in between. `asked`: it named the time (Retry-After).
     pub fn refused(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
-        if !self.settings.regular {
+        if !self.settings(slot).regular {
             self.probe_answered(now, slot);
             return self.pause(now, slot, until, asked);
         }
         self.learn_probing(slot, true);
-        self.probe_failed(now, slot, Cause::ProbesRefused);
+        self.probe_failed(now, slot, HealthCause::ProbesRefused);
         // After the death that this may be: the process that asks for the rest is there.
         self.rest(now, slot, until, asked);
     }
@@ -187,29 +196,35 @@ impl Cluster {
         self.doubt(slot);
         self.watches[slot.index()].refuses = false;
         if self.nodes[slot.index()].health == Health::Closed {
-            self.nodes[slot.index()].wake();
+            self.wake(slot);
         } else {
-            self.set_health(now, slot, Health::Closed, Cause::PortClosed);
+            self.set_health(now, slot, Health::Closed, HealthCause::PortClosed);
         }
     }
 
     /// The network reported an error about a request to the node. That is no proof (an ICMP error is easily forged), but a
     /// probe is quick to tell.
     pub fn suspect(&mut self, now: Instant, slot: Slot) {
-        if !self.settings.regular {
+        if !self.settings(slot).regular {
             self.doubt(slot);
+        }
+        self.ask(now, slot);
+    }
+
+    /// The process that this one has taken over from held the node for dead. A probe asks at once whether it still is.
+    pub fn was_dead(&mut self, now: Instant, slot: Slot) {
+        self.doubt(slot);
+        if self.nodes[slot.index()].is_up() {
+            self.set_health(now, slot, Health::Silent, HealthCause::ProcessBefore);
         }
         self.ask(now, slot);
     }
 
     /// Where nobody is asked regularly, one that was dead when it left may come back alive, and nothing else would ask it.
     pub(super) fn suspect_the_dead(&mut self, now: Instant) {
-        if self.settings.regular {
-            return;
-        }
         for slot in self.slots() {
             let node = &self.nodes[slot.index()];
-            if node.member && !node.is_up() {
+            if node.member && !node.is_up() && !self.settings(slot).regular {
                 self.suspect(now, slot);
             }
         }
@@ -217,15 +232,15 @@ impl Cluster {
 
     /// The operator knows that the node is back, and takes calls.
     pub fn raise(&mut self, now: Instant, slot: Slot) {
-        self.end_rest(slot);
+        self.end_pause(slot);
         self.readmit(slot);
         if !self.nodes[slot.index()].is_up() {
-            self.set_health(now, slot, Health::Up, Cause::Operator);
+            self.set_health(now, slot, Health::Up, HealthCause::Operator);
         }
     }
 
-    /// It takes new calls again, so the shards forget its rest as well.
-    fn end_rest(&mut self, slot: Slot) {
+    /// It takes new calls again, so the shards forget its pause as well.
+    fn end_pause(&mut self, slot: Slot) {
         let node = &mut self.nodes[slot.index()];
         node.wake();
         node.wakes = node.wakes.wrapping_add(1);
@@ -233,14 +248,15 @@ impl Cluster {
     }
 
     /// Takes what is to be done since the last time.
-    pub fn drain_effects(&mut self) -> impl Iterator<Item = Effect> + use<'_> {
+    pub fn drain_effects(&mut self) -> impl Iterator<Item = HealthEffect> + use<'_> {
         self.effects.drain(..)
     }
 
     fn probe_answered(&mut self, now: Instant, slot: Slot) {
         self.learn_probing(slot, true);
         self.set_doubted(slot, false);
-        let needed = if self.settings.regular { self.settings.rise } else { 1 };
+        let settings = self.settings(slot);
+        let needed = if settings.regular { settings.rise } else { 1 };
         let watch = &mut self.watches[slot.index()];
         (watch.heard, watch.refuses, watch.ignored) = (false, false, 0);
         if self.nodes[slot.index()].is_up() {
@@ -249,17 +265,18 @@ impl Cluster {
         }
         watch.contrary += 1;
         if watch.contrary >= needed {
-            self.set_health(now, slot, Health::Up, Cause::ProbeAnswered);
+            self.set_health(now, slot, Health::Up, HealthCause::ProbeAnswered);
         }
     }
 
-    fn probe_failed(&mut self, now: Instant, slot: Slot, cause: Cause) {
+    fn probe_failed(&mut self, now: Instant, slot: Slot, cause: HealthCause) {
+        let fall = self.settings(slot).fall;
         let (watch, node) = (&mut self.watches[slot.index()], &mut self.nodes[slot.index()]);
         let heard = core::mem::take(&mut watch.heard);
-        watch.refuses = cause == Cause::ProbesRefused;
+        watch.refuses = cause == HealthCause::ProbesRefused;
         if !node.is_up() {
             watch.contrary = 0;
-            node.wake();
+            self.wake(slot);
             self.forget_silent(now);
             let node = &mut self.nodes[slot.index()];
             if node.health == Health::Closed {
@@ -269,20 +286,20 @@ impl Cluster {
             }
             return self.doubt(slot);
         }
-        if cause == Cause::ProbesUnanswered && (heard || node.answers_probes == Some(false)) {
+        if cause == HealthCause::ProbesUnanswered && (heard || node.answers_probes == Some(false)) {
             watch.contrary = 0;
             watch.ignored = watch.ignored.saturating_add(u32::from(heard));
             if node.answers_probes == Some(false) {
                 return;
             }
-            if watch.ignored >= self.settings.fall.max(ROW_MIN) {
+            if watch.ignored >= fall.max(ROW_MIN) {
                 self.learn_probing(slot, false);
                 return self.set_doubted(slot, false);
             }
             return self.doubt(slot);
         }
         watch.contrary += 1;
-        let is_dead = watch.contrary >= self.settings.fall;
+        let is_dead = watch.contrary >= fall;
         self.doubt(slot);
         if is_dead {
             self.set_health(now, slot, Health::Silent, cause);
@@ -291,23 +308,24 @@ impl Cluster {
 
     /// A node in doubt has answered a request: alive at once.
     fn request_answered(&mut self, now: Instant, slot: Slot) {
+        let regular = self.settings(slot).regular;
         let (watch, node) = (&mut self.watches[slot.index()], &self.nodes[slot.index()]);
         // Where probes are not regular the one under way is given up.
-        (watch.heard, watch.unanswered) = (self.settings.regular, 0);
+        (watch.heard, watch.unanswered) = (regular, 0);
         if watch.refuses {
             // It is there, which nobody doubts. It does not want calls, and only the answer to a probe says otherwise.
             return;
         }
-        if !self.settings.regular || node.answers_probes == Some(false) {
+        if !regular || node.answers_probes == Some(false) {
             self.set_doubted(slot, false);
-            self.effects.push(Effect::Clear { slot });
+            self.effects.push(HealthEffect::Clear { slot });
         }
         let node = &self.nodes[slot.index()];
         match node.health {
             Health::Up => self.watches[slot.index()].contrary = 0,
             Health::Closed if now.saturating_since(node.since) < LATE => self.ask(now, slot),
             Health::Silent | Health::Closed => {
-                self.set_health(now, slot, Health::Up, Cause::RequestAnswered);
+                self.set_health(now, slot, Health::Up, HealthCause::RequestAnswered);
             }
         }
     }
@@ -319,15 +337,24 @@ impl Cluster {
             return;
         }
         self.doubt(slot);
+        let row = self.settings(slot).fall.max(ROW_MIN);
         let watch = &mut self.watches[slot.index()];
         watch.unanswered += 1;
-        if watch.unanswered >= self.settings.fall.max(ROW_MIN) && self.nodes[slot.index()].is_up() {
-            self.set_health(now, slot, Health::Silent, Cause::RequestsUnanswered);
+        if watch.unanswered >= row && self.nodes[slot.index()].is_up() {
+            self.set_health(now, slot, Health::Silent, HealthCause::RequestsUnanswered);
         }
     }
 
+    /// The pause of a node is over, which the shards are to know.
+    fn wake(&mut self, slot: Slot) {
+        let node = &mut self.nodes[slot.index()];
+        let rest = (node.paused_until, node.asked_until);
+        node.wake();
+        self.version += u64::from(rest != (node.paused_until, node.asked_until));
+    }
+
     fn ask(&mut self, at: Instant, slot: Slot) {
-        self.effects.push(Effect::Ask { slot, at });
+        self.effects.push(HealthEffect::Ask { slot, at });
     }
 
     fn learn_probing(&mut self, slot: Slot, answers: bool) {
@@ -335,7 +362,7 @@ impl Cluster {
         if before != Some(answers) {
             self.version += 1;
             if !answers {
-                self.effects.push(Effect::Note(News::IgnoresProbes { slot }));
+                self.effects.push(HealthEffect::Note(HealthNews::IgnoresProbes { slot }));
             }
         }
     }
@@ -349,14 +376,15 @@ impl Cluster {
         self.version += u64::from(before != doubted);
     }
 
-    fn set_health(&mut self, now: Instant, slot: Slot, health: Health, cause: Cause) {
+    fn set_health(&mut self, now: Instant, slot: Slot, health: Health, cause: HealthCause) {
+        let ramp = self.settings(slot).slow_start;
         let watch = &mut self.watches[slot.index()];
         (watch.contrary, watch.unanswered) = (0, 0);
         let node = &mut self.nodes[slot.index()];
         let was_up = node.is_up();
         (node.health, node.since) = (health, now);
         if node.is_up() {
-            (node.joined, node.ramp) = (now, self.settings.slow_start);
+            (node.joined, node.ramp) = (now, ramp);
             watch.unknown = Some(0);
         } else {
             node.wake();
@@ -370,8 +398,9 @@ impl Cluster {
         }
         self.version += 1;
         if was_up != node.is_up() {
-            let news = if was_up { News::Lost { slot, cause } } else { News::Back { slot, cause } };
-            self.effects.push(Effect::Note(news));
+            let news =
+                if was_up { HealthNews::Lost { slot, cause } } else { HealthNews::Back { slot, cause } };
+            self.effects.push(HealthEffect::Note(news));
         }
         self.look_for_life(now);
     }
@@ -385,7 +414,7 @@ impl Cluster {
         watch.unknown = (!knows && !lost).then_some(unknown);
         if lost {
             self.lose_calls(slot);
-            self.effects.push(Effect::Note(News::CallsLost { slot }));
+            self.effects.push(HealthEffect::Note(HealthNews::CallsLost { slot }));
         }
     }
 
@@ -402,7 +431,7 @@ impl Cluster {
     pub fn forget_silent(&mut self, now: Instant) {
         for slot in self.slots() {
             let node = &self.nodes[slot.index()];
-            if node.health == Health::Silent && now >= node.since + self.settings.forget_after {
+            if node.health == Health::Silent && now >= node.since + self.settings(slot).forget_after {
                 self.lose_calls(slot);
             }
         }
@@ -421,30 +450,33 @@ impl Cluster {
     /// The first member of a pool is back of which none was alive. What kept them away has often ended for all of them (a
     /// network, a restart), so all are asked at once. Until they have had time to answer, those that were only silent get
     /// their share of new calls, as slowly as the first: all of them on one member would be a flood.
-    fn expect_the_others(&mut self, now: Instant) {
+    fn expect_the_others(&mut self, now: Instant, pool: PoolId) {
         for slot in self.slots() {
+            let ramp = self.settings(slot).slow_start;
             let node = &mut self.nodes[slot.index()];
-            if !node.member || node.is_up() {
+            if !node.member || node.is_up() || node.pool != pool {
                 continue;
             }
             if node.health == Health::Silent {
                 node.expected_until = now + EXPECTED;
-                (node.joined, node.ramp) = (now, self.settings.slow_start);
+                (node.joined, node.ramp) = (now, ramp);
             }
             self.ask(now, slot);
         }
     }
 
-    /// Notes when the last member is lost, or the first is back.
+    /// Notes when the last member of a pool is lost, or the first is back.
     pub(super) fn look_for_life(&mut self, now: Instant) {
-        let members = || self.nodes.iter().filter(|node| node.member);
-        let none_alive = members().next().is_some() && !members().any(Node::is_up);
-        if none_alive && !core::mem::replace(&mut self.none_alive, none_alive) {
+        for pool in (0..self.pools.len()).map(|pool| PoolId(pool as u16)) {
+            let members = || self.members_of(pool);
+            let none_alive = members().next().is_some() && !members().any(Node::is_up);
             let silent = members().any(|node| node.health == Health::Silent);
-            self.effects.push(Effect::Note(News::NoneAlive { silent }));
-        } else if self.none_alive && !none_alive {
-            self.expect_the_others(now);
+            let before = core::mem::replace(&mut self.pools[pool.index()].none_alive, none_alive);
+            if none_alive && !before {
+                self.effects.push(HealthEffect::Note(HealthNews::NoneAlive { pool, silent }));
+            } else if before && !none_alive {
+                self.expect_the_others(now, pool);
+            }
         }
-        self.none_alive = none_alive;
     }
 }

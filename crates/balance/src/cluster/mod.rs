@@ -1,12 +1,12 @@
-//! The nodes of a pool: who is a member, and in which slot.
+//! The nodes of all pools: who is a member, and in which slot.
 
 mod ejection;
 mod health;
 
 pub use ejection::Outlier;
-pub use health::{Cause, Effect, News};
+pub use health::{HealthCause, HealthEffect, HealthNews};
 
-use crate::{Health, Node, NodeId, OutlierSettings, Slot};
+use crate::{Node, NodeId, OutlierSettings, PoolId, Slot};
 use base::Instant;
 use core::time::Duration;
 use health::Watch;
@@ -14,13 +14,16 @@ use std::collections::BTreeSet;
 
 /// A member as the configuration and DNS name it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Member {
+pub struct ClusterMember {
     /// Who it is.
     pub id: NodeId,
     /// Relative capacity, above 0.
     pub capacity: f64,
     /// Most calls at a time; 0 for no limit.
     pub max_calls: u32,
+    /// The pool by whose settings its health is judged, and with whose other members it is compared: the first that names
+    /// it.
+    pub pool: PoolId,
 }
 
 /// When a node counts as dead and as back.
@@ -34,7 +37,7 @@ pub struct HealthSettings {
     pub rise: u32,
     /// Length of the slow start of a node that joins or comes back.
     pub slow_start: Duration,
-    /// The longest rest after a 503, whatever Retry-After says.
+    /// The longest pause after a 503, whatever Retry-After says.
     pub max_rest: Duration,
     /// The calls of a node that has been silent for so long are lost.
     pub forget_after: Duration,
@@ -57,11 +60,28 @@ impl Default for HealthSettings {
     }
 }
 
-/// The nodes of a pool with their health: the one place that decides whether a node is reachable, accepting,
+/// What is known of a pool as a whole.
+#[derive(Debug)]
+struct Whole {
+    settings: HealthSettings,
+    /// Whether no member is alive.
+    none_alive: bool,
+    /// When the interval began in which outcomes are counted.
+    interval_since: Instant,
+}
+
+impl Whole {
+    fn new(settings: HealthSettings) -> Self {
+        Self { settings, none_alive: false, interval_since: Instant::ZERO }
+    }
+}
+
+/// The nodes of all pools with their health: the one place that decides whether a node is reachable, accepting,
 /// paused or draining. The shards get copies of [`Self::nodes`].
 #[derive(Debug)]
 pub struct Cluster {
-    settings: HealthSettings,
+    /// At least one.
+    pools: Vec<Whole>,
     nodes: Vec<Node>,
     /// By slot.
     watches: Vec<Watch>,
@@ -69,25 +89,19 @@ pub struct Cluster {
     vacant: BTreeSet<Slot>,
     version: u64,
     /// What is to be done.
-    effects: Vec<Effect>,
-    /// Whether no member is alive.
-    none_alive: bool,
-    /// When the interval began in which outcomes are counted.
-    interval_since: Instant,
+    effects: Vec<HealthEffect>,
 }
 
 impl Cluster {
-    /// An empty pool.
+    /// One empty pool.
     pub fn new(settings: HealthSettings) -> Self {
         Self {
-            settings,
+            pools: vec![Whole::new(settings)],
             nodes: Vec::new(),
             watches: Vec::new(),
             vacant: BTreeSet::new(),
             version: 0,
             effects: Vec::new(),
-            none_alive: false,
-            interval_since: Instant::ZERO,
         }
     }
 
@@ -119,14 +133,37 @@ impl Cluster {
         }
     }
 
-    /// Changes when a node counts as dead and as back.
+    /// Changes when a node counts as dead and as back where there is one pool.
     pub fn set_settings(&mut self, settings: HealthSettings) {
-        self.settings = settings;
+        self.set_pools(&[settings]);
+    }
+
+    /// The same for each pool, of which there is at least one; the members are to be set as well.
+    pub fn set_pools(&mut self, settings: &[HealthSettings]) {
+        assert!(!settings.is_empty(), "a cluster has a pool");
+        self.pools.truncate(settings.len());
+        for (pool, settings) in self.pools.iter_mut().zip(settings) {
+            pool.settings = *settings;
+        }
+        let more = settings.iter().skip(self.pools.len()).map(|settings| Whole::new(*settings));
+        self.pools.extend(more.collect::<Vec<_>>());
+    }
+
+    /// The settings that hold for a node.
+    fn settings(&self, slot: Slot) -> HealthSettings {
+        let pool = self.nodes[slot.index()].pool.index();
+        // That of a node that was removed may be no more.
+        self.pools.get(pool).unwrap_or(&self.pools[0]).settings
+    }
+
+    /// The members whose health is judged in a pool.
+    fn members_of(&self, pool: PoolId) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(move |node| node.member && node.pool == pool)
     }
 
     /// Sets who is a member: new ones join, missing ones leave, known ones are re-weighted.
     /// A node that joins later than the first call of this starts slowly. A member past slot 65,535 is left out.
-    pub fn set_members(&mut self, now: Instant, members: &[Member]) {
+    pub fn set_members(&mut self, now: Instant, members: &[ClusterMember]) {
         let first = self.nodes.is_empty();
         let before = self.nodes.clone();
         for node in &mut self.nodes {
@@ -137,8 +174,11 @@ impl Cluster {
             let joins = before.get(slot.index()).is_none_or(|old| !old.member || old.id != member.id);
             let node = &mut self.nodes[slot.index()];
             (node.member, node.capacity, node.max_calls) = (true, member.capacity, member.max_calls);
+            node.pool = member.pool;
+            let ramp = self.settings(slot).slow_start;
             if joins && !first {
-                (node.joined, node.ramp) = (now, self.settings.slow_start);
+                let node = &mut self.nodes[slot.index()];
+                (node.joined, node.ramp) = (now, ramp);
             }
         }
         if before != self.nodes {
@@ -149,29 +189,7 @@ impl Cluster {
     }
 
     fn join(&mut self, id: NodeId) -> Option<Slot> {
-        let node = Node {
-            id,
-            capacity: 1.0,
-            max_calls: 0,
-            member: true,
-            // Until a probe says otherwise: a balancer that starts must not refuse the first calls.
-            health: Health::Up,
-            since: Instant::ZERO,
-            answers_probes: None,
-            draining: false,
-            doubted: false,
-            paused_until: Instant::ZERO,
-            asked_until: Instant::ZERO,
-            rests_since: Instant::ZERO,
-            wakes: 0,
-            ejected_until: Instant::ZERO,
-            ejections: 0,
-            expected_until: Instant::ZERO,
-            joined: Instant::ZERO,
-            ramp: Duration::ZERO,
-            deaths: 0,
-            lost: 0,
-        };
+        let node = Node::new(id);
         if let Some(slot) = self.vacant.pop_first() {
             // A lease that the last node left behind, if there were any, must not end as one of this.
             let deaths = self.nodes[slot.index()].deaths.wrapping_add(1);
@@ -185,7 +203,7 @@ impl Cluster {
         Some(Slot(slot))
     }
 
-    /// The node answered a call with 503: it rests until then. `asked`: it named the time (Retry-After). Late answers of
+    /// The node answered a call with 503: it pauses until then. `asked`: it named the time (Retry-After). Late answers of
     /// the dead are not heard.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         if self.nodes[slot.index()].is_up() {
@@ -194,7 +212,7 @@ impl Cluster {
     }
 
     fn rest(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
-        let until = until.min(now + self.settings.max_rest);
+        let until = until.min(now + self.settings(slot).max_rest);
         self.version += u64::from(self.nodes[slot.index()].pause(now, until, asked));
     }
 
@@ -214,7 +232,12 @@ mod tests {
 
     fn cluster() -> Cluster {
         let mut cluster = Cluster::new(HealthSettings::default());
-        let members = [1, 2].map(|id| Member { id: NodeId(id), capacity: 1.0, max_calls: 0 });
+        let members = [1, 2].map(|id| ClusterMember {
+            id: NodeId(id),
+            capacity: 1.0,
+            max_calls: 0,
+            pool: PoolId::default(),
+        });
         cluster.set_members(Instant::ZERO, &members);
         cluster
     }
@@ -237,10 +260,10 @@ mod tests {
     #[test]
     fn a_member_that_leaves_and_returns_keeps_its_slot() {
         let mut cluster = cluster();
-        let second = Member { id: NodeId(2), capacity: 3.0, max_calls: 9 };
+        let second = ClusterMember { id: NodeId(2), capacity: 3.0, max_calls: 9, pool: PoolId::default() };
         cluster.set_members(Instant::ZERO, &[second]);
         assert!(!cluster.nodes()[0].member && cluster.nodes()[1].capacity > 2.9);
-        let first = Member { id: NodeId(1), capacity: 1.0, max_calls: 0 };
+        let first = ClusterMember { id: NodeId(1), capacity: 1.0, max_calls: 0, pool: PoolId::default() };
         cluster.set_members(Instant::from_millis(1), &[first, second]);
         assert_eq!(cluster.slot(NodeId(1)), Some(Slot(0)));
         assert_eq!(cluster.nodes().len(), 2);
@@ -252,7 +275,8 @@ mod tests {
     #[test]
     fn a_released_slot_goes_to_the_next_node_as_if_it_were_new() {
         let mut cluster = cluster();
-        let member = |id| Member { id: NodeId(id), capacity: 1.0, max_calls: 0 };
+        let member =
+            |id| ClusterMember { id: NodeId(id), capacity: 1.0, max_calls: 0, pool: PoolId::default() };
         cluster.release(Slot(1));
         assert_eq!(cluster.slot(NodeId(2)), Some(Slot(1)), "a member keeps its slot");
         cluster.drain(Slot(0), true);

@@ -1,5 +1,7 @@
+//! The policy Call-Join-Shortest-Queue (CJSQ).
+
 use super::least::Least;
-use super::{Candidates, NewCall, Policy};
+use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::Slot;
 
 /// Call-Join-Shortest-Queue: the node with the fewest calls, divided by capacity.
@@ -18,7 +20,7 @@ impl Cjsq {
 
 impl Policy for Cjsq {
     fn name(&self) -> &'static str {
-        "cjsq"
+        PolicyKind::Cjsq.name()
     }
 
     fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {

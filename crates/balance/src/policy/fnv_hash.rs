@@ -1,4 +1,6 @@
-use super::{Candidates, NewCall, Policy};
+//! The policy `fnv-hash`: the FNV-1a hash of the Call-ID, as the TLWL paper has it.
+
+use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::Slot;
 
 /// FNV-1a hash of the Call-ID over the nodes that take calls, as the paper's `FNV Hash`: the remainder by the number
@@ -19,7 +21,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 impl Policy for FnvHash {
     fn name(&self) -> &'static str {
-        "fnv-hash"
+        PolicyKind::FnvHash.name()
     }
 
     fn choose(&mut self, call: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {

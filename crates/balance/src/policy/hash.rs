@@ -1,4 +1,6 @@
-use super::{Candidates, NewCall, Policy};
+//! The policy `hash`: weighted rendezvous hashing of the Call-ID.
+
+use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::{CallKey, NodeId, Slot};
 
 /// Hash of the Call-ID by weighted rendezvous (highest random weight): every node draws a number from the call
@@ -21,7 +23,7 @@ fn draw(key: CallKey, id: NodeId) -> f64 {
 
 impl Policy for Hash {
     fn name(&self) -> &'static str {
-        "hash"
+        PolicyKind::Hash.name()
     }
 
     fn choose(&mut self, call: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {

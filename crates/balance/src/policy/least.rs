@@ -1,3 +1,5 @@
+//! The choice of the node with the least load, which three policies share.
+
 use super::turns::Turns;
 use super::{Candidate, Candidates};
 use crate::Slot;

@@ -1,8 +1,9 @@
-//! The policies, one file each, behind one trait; chosen by name.
+//! The policies, one file each, behind one trait; [`PolicyKind`] names and makes them.
 
 mod cjsq;
 mod fnv_hash;
 mod hash;
+mod kind;
 mod least;
 mod round_robin;
 mod rwma;
@@ -13,15 +14,17 @@ mod turns;
 pub use cjsq::Cjsq;
 pub use fnv_hash::FnvHash;
 pub use hash::Hash;
+pub use kind::PolicyKind;
 pub use round_robin::RoundRobin;
 pub use rwma::Rwma;
 pub use tjsq::Tjsq;
 pub use tlwl::Tlwl;
 
-use crate::books::Books;
 use crate::evidence::Evidence;
 use crate::lease::Leases;
-use crate::{CallKey, Load, Node, NodeId, Refusal, Slot};
+use crate::pool::Members;
+use crate::store::SessionStore;
+use crate::{CallKey, Load, Node, NodeId, NodeRefusal, Slot};
 use base::Instant;
 use core::fmt::Debug;
 use core::time::Duration;
@@ -43,20 +46,6 @@ pub trait Policy: Debug + Send {
 
     /// A copy to try things out on.
     fn clone_box(&self) -> Box<dyn Policy>;
-}
-
-/// The policy of this name; `start` is the slot with which those begin that take turns. `None` for no name of one.
-pub fn by_name(name: &str, start: usize) -> Option<Box<dyn Policy>> {
-    Some(match name {
-        "round-robin" => Box::new(RoundRobin::new(start)),
-        "hash" => Box::new(Hash),
-        "fnv-hash" => Box::new(FnvHash),
-        "cjsq" => Box::new(Cjsq::new(start)),
-        "tjsq" => Box::new(Tjsq::new(start)),
-        "tlwl" => Box::new(Tlwl::new(start)),
-        "rwma" => Box::new(Rwma::new(start)),
-        _ => return None,
-    })
 }
 
 /// A call that is to be assigned.
@@ -86,8 +75,11 @@ pub struct Candidate {
 pub struct Candidates<'a> {
     now: Instant,
     nodes: &'a [Node],
+    members: &'a Members,
     leases: &'a Leases,
     evidence: &'a [Evidence],
+    /// Those that have been tried already.
+    except: &'a [Slot],
     /// Whether a call is to begin: `max_calls` limits nothing else.
     is_call: bool,
     range: Range,
@@ -102,15 +94,34 @@ enum Range {
     Trials,
     /// Nobody takes any: those that may do so all the same.
     LastResort,
-    /// Nor is there any of those: the ones that have rested for long, now and then.
+    /// Nor is there any of those: the ones that have paused for long, now and then.
     HalfOpen,
 }
 
 impl<'a> Candidates<'a> {
     /// Those that take a new request of this method.
-    pub(crate) fn takers(now: Instant, nodes: &'a [Node], books: &'a Books, method: Method) -> Self {
-        let (leases, evidence) = (&books.leases, &books.evidence);
-        Self { now, nodes, leases, evidence, is_call: method == Method::Invite, range: Range::Takers }
+    pub(crate) fn takers(
+        now: Instant,
+        (nodes, members): (&'a [Node], &'a Members),
+        store: &'a SessionStore,
+        method: Method,
+    ) -> Self {
+        let (leases, evidence) = (&store.leases, &store.evidence);
+        Self {
+            now,
+            nodes,
+            members,
+            leases,
+            evidence,
+            except: &[],
+            is_call: method == Method::Invite,
+            range: Range::Takers,
+        }
+    }
+
+    /// The same without these.
+    pub(crate) fn except(self, except: &'a [Slot]) -> Self {
+        Self { except, ..self }
     }
 
     /// The same, or the last resort where nobody takes anything.
@@ -124,7 +135,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// The same and, beside takers, nodes that are expected back or of which a trial is due. Where not even the last
-    /// resort is left, those that have rested for long.
+    /// resort is left, those that have paused for long.
     pub(crate) fn with_trials(self) -> Self {
         let range = match self.range {
             Range::Takers => Range::Trials,
@@ -141,13 +152,16 @@ impl<'a> Candidates<'a> {
 
     /// The candidate in a slot, unless it does not take the request.
     pub fn get(&self, slot: Slot) -> Option<Candidate> {
+        if !self.members.has(slot) || self.except.contains(&slot) {
+            return None;
+        }
         let node = &self.nodes[slot.index()];
         let calls = self.calls(slot);
         let refusal = match self.range {
             Range::Trials if node.is_expected(self.now) || self.is_trial_due(slot, node) => node.full(calls),
             Range::Takers | Range::Trials => node.refusal(self.now, calls),
             Range::HalfOpen if self.is_half_open(slot, node) => node.full(calls),
-            Range::HalfOpen => Some(Refusal::Paused),
+            Range::HalfOpen => Some(NodeRefusal::Paused),
             Range::LastResort => node.last_resort_refusal(self.now, calls),
         };
         refusal.is_none().then(|| self.candidate(slot, node))
@@ -155,7 +169,7 @@ impl<'a> Candidates<'a> {
 
     fn is_half_open(&self, slot: Slot, node: &Node) -> bool {
         let trial = &self.evidence[slot.index()].trial;
-        node.is_half_open(self.now) && trial.is_due(self.now, node.rests_since)
+        node.is_half_open(self.now) && trial.is_due(self.now, node.paused_since)
     }
 
     fn is_trial_due(&self, slot: Slot, node: &Node) -> bool {
@@ -172,12 +186,11 @@ impl<'a> Candidates<'a> {
         if self.is_call { self.leases.calls(slot) } else { 0 }
     }
 
-    /// Every member, and why it does not take the request if it does not.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Candidate, Option<Refusal>)> + '_ {
-        self.nodes.iter().enumerate().map(|(index, node)| {
-            let slot = Slot(index as u16);
-            (self.candidate(slot, node), node.refusal(self.now, self.calls(slot)))
-        })
+    /// Every member of the pool, and why it does not take the request if it does not.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Candidate, Option<NodeRefusal>)> + '_ {
+        let all = (0..).map(Slot).zip(self.nodes);
+        all.filter(|(slot, _)| self.members.has(*slot))
+            .map(|(slot, node)| (self.candidate(slot, node), node.refusal(self.now, self.calls(slot))))
     }
 
     fn candidate(&self, slot: Slot, node: &Node) -> Candidate {

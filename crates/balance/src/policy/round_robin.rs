@@ -1,5 +1,7 @@
+//! The policy round-robin.
+
 use super::turns::Turns;
-use super::{Candidates, NewCall, Policy};
+use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::Slot;
 
 /// Round-robin, in proportion to capacity.
@@ -15,7 +17,7 @@ impl RoundRobin {
 
 impl Policy for RoundRobin {
     fn name(&self) -> &'static str {
-        "round-robin"
+        PolicyKind::RoundRobin.name()
     }
 
     fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {

@@ -1,5 +1,7 @@
+//! The policy Response-time Weighted Moving Average (RWMA).
+
 use super::least::Least;
-use super::{Candidates, NewCall, Policy};
+use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::{Node, NodeId, Slot};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -39,7 +41,7 @@ fn weighted_average(samples: &VecDeque<f64>) -> f64 {
 
 impl Policy for Rwma {
     fn name(&self) -> &'static str {
-        "rwma"
+        PolicyKind::Rwma.name()
     }
 
     fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {

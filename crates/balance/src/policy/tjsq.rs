@@ -1,5 +1,7 @@
+//! The policy Transaction-Join-Shortest-Queue (TJSQ).
+
 use super::least::Least;
-use super::{Candidates, NewCall, Policy};
+use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::Slot;
 
 /// Transaction-Join-Shortest-Queue: the node with the fewest open transactions, divided by capacity.
@@ -17,7 +19,7 @@ impl Tjsq {
 
 impl Policy for Tjsq {
     fn name(&self) -> &'static str {
-        "tjsq"
+        PolicyKind::Tjsq.name()
     }
 
     fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {

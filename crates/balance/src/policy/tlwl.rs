@@ -1,5 +1,7 @@
+//! The policy Transaction-Least-Work-Left (TLWL).
+
 use super::least::Least;
-use super::{Candidates, NewCall, Policy};
+use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::Slot;
 
 /// Transaction-Least-Work-Left: the node with the least weighted work, divided by capacity.
@@ -18,7 +20,7 @@ impl Tlwl {
 
 impl Policy for Tlwl {
     fn name(&self) -> &'static str {
-        "tlwl"
+        PolicyKind::Tlwl.name()
     }
 
     fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {

@@ -1,3 +1,5 @@
+//! Turns of nodes in proportion to their capacity.
+
 use super::Candidate;
 use crate::Slot;
 

@@ -1,17 +1,21 @@
 //! A pool and its traffic, in facts instead of messages.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
-use balance::policy::{Cjsq, FnvHash, Hash, RoundRobin, Rwma, Tjsq, Tlwl};
 use balance::*;
 use base::Instant;
 use std::time::Duration;
 use wire::Method;
 
-pub(crate) fn members(capacities: &[f64]) -> Vec<Member> {
+pub(crate) fn members(capacities: &[f64]) -> Vec<ClusterMember> {
     capacities
         .iter()
         .enumerate()
-        .map(|(index, &capacity)| Member { id: NodeId(100 + index as u32), capacity, max_calls: 0 })
+        .map(|(index, &capacity)| ClusterMember {
+            id: NodeId(100 + index as u32),
+            capacity,
+            max_calls: 0,
+            pool: PoolId::default(),
+        })
         .collect()
 }
 
@@ -23,19 +27,11 @@ pub(crate) fn cluster(capacities: &[f64]) -> Cluster {
 }
 
 pub(crate) fn policies() -> Vec<Box<dyn Policy>> {
-    vec![
-        Box::new(RoundRobin::new(0)),
-        Box::new(Hash),
-        Box::new(FnvHash),
-        Box::new(Cjsq::new(0)),
-        Box::new(Tjsq::new(0)),
-        Box::new(Tlwl::new(0)),
-        Box::new(Rwma::new(0)),
-    ]
+    PolicyKind::ALL.map(|kind| kind.make(0)).into()
 }
 
 pub(crate) fn balancer(policy: Box<dyn Policy>, capacities: &[f64]) -> Balancer {
-    let mut balancer = Balancer::new(Settings::default(), policy);
+    let mut balancer = Balancer::new(SessionSettings::default(), policy);
     balancer.set_nodes(cluster(capacities).nodes());
     balancer
 }
@@ -50,6 +46,7 @@ pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> 
     Request {
         key: key(call),
         call_id,
+        pool: PoolId::default(),
         method,
         cseq,
         in_dialog: false,

@@ -1,3 +1,5 @@
+//! `sarabande check`: looks for errors in a configuration or a scenario.
+
 use crate::print;
 use anyhow::{Result, bail};
 use config::scenario;

@@ -1,3 +1,5 @@
+//! `sarabande completions`: completion of the arguments in a shell.
+
 use crate::print;
 use anyhow::Result;
 use clap::Command;

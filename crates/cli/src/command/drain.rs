@@ -1,8 +1,10 @@
+//! `sarabande drain` and `undrain`: takes a member out of service, and back.
+
 use super::status::{MEMBERS, plural, span};
 use crate::admin::{Target, escape};
 use crate::print::Progress;
 use anyhow::{Result, bail};
-use server::admin::view::{Member, Members};
+use server::admin::view::{MemberView, MembersView};
 use std::time::Duration;
 
 /// How often a waiting drain looks.
@@ -26,7 +28,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { member, target, .. } = arguments;
     let verb = if arguments.undo { "undrain" } else { "drain" };
-    let meant: Members = target.post(&format!("/api/{verb}?member={}", escape(member)), b"")?;
+    let meant: MembersView = target.post(&format!("/api/{verb}?member={}", escape(member)), b"")?;
     if arguments.wait {
         return wait(target, meant.members);
     }
@@ -37,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Shows what is left until nothing is.
-fn wait(target: &Target, mut members: Vec<Member>) -> Result<()> {
+fn wait(target: &Target, mut members: Vec<MemberView>) -> Result<()> {
     let mut progress = Progress::new();
     loop {
         let names: Vec<_> = members.iter().map(|member| member.address.to_string()).collect();
@@ -50,14 +52,14 @@ fn wait(target: &Target, mut members: Vec<Member>) -> Result<()> {
             return progress.end();
         }
         std::thread::sleep(POLL);
-        let all: Members = target.get(MEMBERS)?;
-        let meant = |member: &Member| members.iter().any(|meant| meant.address == member.address);
+        let all: MembersView = target.get(MEMBERS)?;
+        let meant = |member: &MemberView| members.iter().any(|meant| meant.address == member.address);
         members = all.members.into_iter().filter(meant).collect();
     }
 }
 
 /// What members still have to do.
-pub(super) fn left(members: &[Member]) -> String {
+pub(super) fn left(members: &[MemberView]) -> String {
     let calls: u64 = members.iter().map(|member| u64::from(member.calls)).sum();
     let transactions: u64 = members.iter().map(|member| u64::from(member.transactions)).sum();
     let oldest = members.iter().filter_map(|member| member.oldest_call_seconds).reduce(f64::max);

@@ -1,23 +1,37 @@
+//! `sarabande explain`: where a request would go, and why.
+
 use super::load::table::table;
 use super::status::word_column;
 use crate::address;
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Context, Result};
-use server::admin::view::{Candidate, Explanation};
+use server::admin::view::{CandidateView, ExplanationView, Route};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("request").required(true)))]
+#[command(group(clap::ArgGroup::new("request").required(true).multiple(true)))]
 pub(crate) struct Arguments {
     /// File with the SIP request; `-` is standard input.
     #[arg(group = "request")]
     file: Option<PathBuf>,
     /// Explain a request with this Call-ID, made up for the purpose.
-    #[arg(long, value_name = "ID", group = "request", value_parser = word)]
+    #[arg(long, value_name = "ID", group = "request", conflicts_with = "file", value_parser = word)]
     call_id: Option<String>,
+    /// Explain a request with this Request-URI, made up for the purpose.
+    #[arg(long, value_name = "URI", group = "request", conflicts_with = "file", value_parser = word)]
+    uri: Option<String>,
+    /// The same with this URI in From.
+    #[arg(long, value_name = "URI", group = "request", conflicts_with = "file", value_parser = word)]
+    from_uri: Option<String>,
+    /// The same with this URI in To [default: the Request-URI].
+    #[arg(long, value_name = "URI", group = "request", conflicts_with = "file", value_parser = word)]
+    to_uri: Option<String>,
+    /// The same with this header field besides; may be given several times.
+    #[arg(long, value_name = "NAME: VALUE", group = "request", conflicts_with = "file", value_parser = header)]
+    header: Vec<String>,
     /// Method of the request made up.
     #[arg(long, default_value = "INVITE", conflicts_with = "file", value_parser = word)]
     method: String,
@@ -27,6 +41,9 @@ pub(crate) struct Arguments {
     /// Where the request comes from [default: 127.0.0.1:5060].
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
     from: Option<SocketAddr>,
+    /// The listener that it comes to [default: the first of the sender's address family].
+    #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
+    listener: Option<SocketAddr>,
     /// Print what the server says as JSON.
     #[arg(long)]
     json: bool,
@@ -39,35 +56,36 @@ const NEW_TAG: &str = "caller";
 
 /// Asks where a request would go. Fails with exit code 4 when to no member.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let request = match (&arguments.file, &arguments.call_id) {
-        (Some(file), _) => with_line_ends(read(file)?),
-        (None, call_id) => {
-            let call_id = call_id.as_deref().unwrap_or_default();
-            let tag = arguments.tag.as_deref().unwrap_or(NEW_TAG);
-            made_up(&arguments.method, call_id, tag).into_bytes()
-        }
+    let request = match &arguments.file {
+        Some(file) => with_line_ends(read(file)?),
+        None => made_up(arguments).into_bytes(),
     };
-    let from = arguments.from.map(|from| format!("?from={}", escape(&from.to_string())));
-    let path = format!("/api/explain{}", from.unwrap_or_default());
-    let explanation: Explanation = arguments.target.post(&path, &request)?;
+    let query = [("from", arguments.from), ("listener", arguments.listener)];
+    let query: Vec<_> = query
+        .into_iter()
+        .filter_map(|(name, address)| Some(format!("{name}={}", escape(&address?.to_string()))))
+        .collect();
+    let mark = if query.is_empty() { "" } else { "?" };
+    let path = format!("/api/explain{mark}{}", query.join("&"));
+    let explanation: ExplanationView = arguments.target.post(&path, &request)?;
     if arguments.json {
         print::line(serde_json::to_string_pretty(&explanation)?)?;
     } else {
         if arguments.call_id.is_some() && arguments.tag.is_none() && !explanation.known {
             print::line(
-                "As a new call. For a call in progress name the From tag of who began it: --tag TAG.\n",
+                "Without --tag TAG, the From tag of who began it, no call in progress is found by its Call-ID.\n",
             )?;
         }
         print::line(text(&explanation))?;
     }
-    if explanation.member.is_none() && !is_searched(&explanation) {
+    if explanation.member.is_none() && explanation.outside.is_none() && !is_searched(&explanation) {
         return Err(Exit::no(format!("the request would go to no member: {}", explanation.why)));
     }
     Ok(())
 }
 
 /// Whether it goes to all members, because nobody knows which one is meant.
-fn is_searched(explanation: &Explanation) -> bool {
+fn is_searched(explanation: &ExplanationView) -> bool {
     explanation.why == "search"
 }
 
@@ -75,6 +93,16 @@ fn is_searched(explanation: &Explanation) -> bool {
 fn word(text: &str) -> Result<String, String> {
     let fine = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     if fine { Ok(text.to_owned()) } else { Err("write it without spaces".to_owned()) }
+}
+
+/// A line of a header field, as it can stand in a SIP message.
+fn header(text: &str) -> Result<String, String> {
+    let wrong = || "write NAME: VALUE on one line".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let is_name = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte));
+    let fine = is_name && !value.chars().any(char::is_control);
+    if fine { Ok(format!("{name}: {}", value.trim())) } else { Err(wrong()) }
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {
@@ -103,27 +131,37 @@ fn with_line_ends(bytes: Vec<u8>) -> Vec<u8> {
     message
 }
 
-fn made_up(method: &str, call_id: &str, tag: &str) -> String {
+/// What is not said is as of a new call of a caller that nobody knows.
+fn made_up(arguments: &Arguments) -> String {
+    let Arguments { method, call_id, uri, from_uri, to_uri, tag, header, .. } = arguments;
+    let call_id = call_id.as_deref().unwrap_or("explained@example.invalid");
+    let tag = tag.as_deref().unwrap_or(NEW_TAG);
+    let uri = uri.as_deref().unwrap_or("sip:callee@example.invalid");
+    let from = from_uri.as_deref().unwrap_or("sip:caller@example.invalid");
+    let to = to_uri.as_deref().unwrap_or(uri);
+    let headers: String = header.iter().flat_map(|header| [header.as_str(), "\r\n"]).collect();
     // These belong to a dialog (RFC 3261 §12.2, 3262, 3311, 6086), which a To tag shows.
-    let in_dialog = ["ACK", "BYE", "PRACK", "UPDATE", "INFO"].contains(&method);
+    let in_dialog = ["ACK", "BYE", "PRACK", "UPDATE", "INFO"].contains(&&method[..]);
     let to_tag = if in_dialog { ";tag=callee" } else { "" };
     format!(
-        "{method} sip:callee@example.invalid SIP/2.0\r\n\
+        "{method} {uri} SIP/2.0\r\n\
          Via: SIP/2.0/UDP caller.example.invalid;branch=z9hG4bK-explain\r\n\
          Max-Forwards: 70\r\n\
-         From: <sip:caller@example.invalid>;tag={tag}\r\n\
-         To: <sip:callee@example.invalid>{to_tag}\r\n\
+         From: <{from}>;tag={tag}\r\n\
+         To: <{to}>{to_tag}\r\n\
          Call-ID: {call_id}\r\n\
          CSeq: 1 {method}\r\n\
          Contact: <sip:caller@caller.example.invalid>\r\n\
+         {headers}\
          Content-Length: 0\r\n\r\n"
     )
 }
 
-fn text(explanation: &Explanation) -> String {
-    let Explanation { member, why, policy, token, .. } = explanation;
+fn text(explanation: &ExplanationView) -> String {
+    let ExplanationView { member, outside, why, pool, policy, token, route, .. } = explanation;
     let reason = match why.as_str() {
         "policy" => format!("a new call, chosen by {policy} among the members that take calls"),
+        "outside" => "a member sent it, so it goes where its Route or Request-URI leads".to_owned(),
         "session" => "its call is in the session table".to_owned(),
         "token" => "a verified token names it, or the request comes from there".to_owned(),
         "moved" => format!("its member died before it answered; {policy} chose another one"),
@@ -132,20 +170,33 @@ fn text(explanation: &Explanation) -> String {
             "it is in a dialog that nobody here knows, and gets 481 (`orphans` of the pool)".to_owned()
         }
         "dropped" => "it is in a dialog that nobody here knows (`orphans` of the pool)".to_owned(),
-        "unavailable" => "no member takes new calls: it gets 503".to_owned(),
+        "unavailable" => match pool {
+            Some(pool) => format!("no member of {pool} takes new calls: it gets 503"),
+            None => "no member takes new calls: it gets 503".to_owned(),
+        },
         other => other.to_owned(),
     };
     let nowhere = if is_searched(explanation) { "every member that answers" } else { "no member" };
-    let to = member.map_or(nowhere.to_owned(), |member| member.to_string());
+    let to = member.or(*outside).map_or(nowhere.to_owned(), |to| to.to_string());
+    let route = route.as_ref().map(by_route).unwrap_or_default();
+    let pool = pool.as_ref().map(|pool| format!("\npool     {pool}")).unwrap_or_default();
     let token = token.map(|token| format!("\ntoken    names {token}")).unwrap_or_default();
-    format!("goes to  {to}\nbecause  {reason}{token}\n\n{}", candidates(&explanation.candidates, *member))
+    let candidates = candidates(&explanation.candidates, *member);
+    format!("goes to  {to}\nbecause  {reason}{route}{pool}{token}\n\n{candidates}")
 }
 
-fn candidates(candidates: &[Candidate], chosen: Option<SocketAddr>) -> String {
+/// The route, and what it does first.
+fn by_route(Route { name, actions, request_uri }: &Route) -> String {
+    let first = actions.iter().map(|action| format!("\n         first {action}"));
+    let uri = request_uri.iter().map(|uri| format!("\n         which makes it {uri}"));
+    format!("\nroute    {name}{}", first.chain(uri).collect::<String>())
+}
+
+fn candidates(candidates: &[CandidateView], chosen: Option<SocketAddr>) -> String {
     let mut table = table(&["  member", "calls", "transactions", "work", "capacity", "takes new calls"]);
     word_column(&mut table, 5);
     for candidate in candidates {
-        let Candidate { member, calls, transactions, work, capacity, refusal } = candidate;
+        let CandidateView { member, calls, transactions, work, capacity, refusal } = candidate;
         let mark = if chosen == Some(*member) { '>' } else { ' ' };
         table.add_row([
             format!("{mark} {member}"),
@@ -163,8 +214,8 @@ fn candidates(candidates: &[Candidate], chosen: Option<SocketAddr>) -> String {
 mod tests {
     use super::*;
 
-    fn explanation(member: Option<&str>, why: &str) -> Explanation {
-        let candidate = |member: &str, refusal: Option<&str>| Candidate {
+    fn explanation(member: Option<&str>, why: &str) -> ExplanationView {
+        let candidate = |member: &str, refusal: Option<&str>| CandidateView {
             member: member.parse().unwrap(),
             calls: 3,
             transactions: 2,
@@ -172,9 +223,12 @@ mod tests {
             capacity: 1.5,
             refusal: refusal.map(str::to_owned),
         };
-        Explanation {
+        ExplanationView {
             member: member.map(|member| member.parse().unwrap()),
             why: why.to_owned(),
+            outside: None,
+            route: None,
+            pool: None,
             policy: "tlwl".to_owned(),
             known: false,
             token: None,
@@ -194,6 +248,27 @@ mod tests {
     }
 
     #[test]
+    fn it_says_which_route_what_that_does_and_which_pool() {
+        let route = Route {
+            name: "uk".to_owned(),
+            actions: vec!["strip_prefix +44".to_owned(), "add_prefix 0".to_owned()],
+            request_uri: Some("sip:020@h".to_owned()),
+        };
+        let (route, pool) = (Some(route), Some("core".to_owned()));
+        let text = text(&ExplanationView { route, pool, ..explanation(None, "unavailable") });
+        let head = "goes to  no member\nbecause  no member of core takes new calls: it gets 503\nroute    uk\n         \
+                    first strip_prefix +44\n         first add_prefix 0\n         which makes it sip:020@h\npool     core\n\n";
+        assert!(text.starts_with(head), "{text}");
+    }
+
+    #[test]
+    fn what_a_member_sends_goes_outside() {
+        let outside = Some("192.0.2.9:5060".parse().unwrap());
+        let text = text(&ExplanationView { outside, ..explanation(None, "outside") });
+        assert!(text.starts_with("goes to  192.0.2.9:5060\nbecause  a member sent it"), "{text}");
+    }
+
+    #[test]
     fn without_a_member_it_says_what_happens_instead() {
         let text = |why| text(&explanation(None, why));
         let starts = |text: &str, start: &str| assert!(text.starts_with(start), "{text}");
@@ -210,10 +285,47 @@ mod tests {
         assert_eq!(fixed("BYE x SIP/2.0\r\nTo: y\n\n"), "BYE x SIP/2.0\r\nTo: y\n\n", "that is what came");
     }
 
+    /// The request that is made up of some words.
+    fn words(words: &[&str]) -> String {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        let words = [&["explain"], words].concat();
+        let command = <Command as clap::Parser>::try_parse_from(words);
+        made_up(&command.unwrap_or_else(|error| panic!("{error}")).arguments)
+    }
+
+    #[test]
+    fn a_few_words_make_a_request() {
+        let text = words(&[
+            "--uri",
+            "sip:+44@h",
+            "--from-uri",
+            "sip:a@b",
+            "--header",
+            "X-A:1",
+            "--header",
+            "X-B: 2 ",
+        ]);
+        assert!(text.ends_with("\r\n\r\n"), "{text}");
+        for part in [
+            "INVITE sip:+44@h SIP/2.0\r\n",
+            "From: <sip:a@b>;tag=",
+            "To: <sip:+44@h>\r\n",
+            "\r\nX-A: 1\r\nX-B: 2\r\n",
+        ] {
+            assert!(text.contains(part), "{part:?} in {text}");
+        }
+        assert!(words(&["--to-uri", "tel:1"]).contains("To: <tel:1>\r\n"));
+        assert!(header("X-A").is_err() && header("X A: 1").is_err() && header("X-A: 1\r\nB: 2").is_err());
+    }
+
     #[test]
     fn requests_made_up_are_in_a_dialog_when_their_method_is() {
-        assert!(made_up("BYE", "x", "a").contains(";tag=callee\r\n"));
-        assert!(!made_up("INVITE", "x", "a").contains(";tag=callee"));
+        assert!(words(&["--call-id", "x", "--method", "BYE"]).contains(";tag=callee\r\n"));
+        assert!(!words(&["--call-id", "x"]).contains(";tag=callee"));
         assert!(word("a b").is_err() && word("a\r\nb").is_err() && word("").is_err());
     }
 }

@@ -7,7 +7,7 @@ mod watch;
 
 use crate::print;
 use anyhow::{Context, Result};
-use load::Holding;
+use load::RandomTime;
 use serde_json::{Value, json};
 use server::agents::Snapshot;
 use std::collections::hash_map::RandomState;
@@ -89,7 +89,7 @@ fn datagrams<R>(snapshot: &Snapshot<R>) -> Value {
 /// A time such as `10s` or `1.5ms`.
 fn duration(text: &str) -> Result<Duration, String> {
     match text.parse() {
-        Ok(Holding::Fixed(time)) if !text.contains(':') => Ok(time),
+        Ok(RandomTime::Fixed(time)) if !text.contains(':') => Ok(time),
         _ => Err("write a number and us, ms, s, m or h, such as 10s".to_owned()),
     }
 }

@@ -1,3 +1,5 @@
+//! `sarabande man`: writes the manual pages.
+
 use crate::admin::EXIT_CODES;
 use anyhow::{Context, Result};
 use clap::Command;

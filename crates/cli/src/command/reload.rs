@@ -1,3 +1,5 @@
+//! `sarabande reload`: has the server read its configuration again.
+
 use crate::admin::Target;
 use anyhow::Result;
 use server::admin::view::Reloaded;

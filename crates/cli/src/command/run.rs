@@ -1,3 +1,5 @@
+//! `sarabande run`: the server.
+
 use crate::notify;
 use anyhow::{Context, Result, anyhow};
 use config::Config;

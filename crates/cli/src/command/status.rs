@@ -7,9 +7,9 @@ use super::load::table::{milliseconds, table};
 use crate::admin::{Exit, Target};
 use crate::print;
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
-use server::admin::view::{Health, Member, Members, Name, Proxy, Sessions};
+use server::admin::view::{HealthView, MemberView, MembersView, NameView, ProxyView, Sessions};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return watch::run(target);
     }
     // 503 is the answer of a server that takes no new calls.
-    let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
+    let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
     if health.role == "proxy" {
         if arguments.json {
             let proxy: Value = target.get("/api/proxy")?;
@@ -53,15 +53,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         });
         print_line!("{all:#}")?;
     } else {
-        let members: Members = target.get(MEMBERS)?;
+        let members: MembersView = target.get(MEMBERS)?;
         print::line(text(&health, &target.get("/api/sessions")?, &members))?;
     }
     if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
 }
 
-fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Members) -> String {
-    let Health { version, policy, .. } = health;
-    let new_calls = new_calls(health);
+fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }: &MembersView) -> String {
+    let HealthView { version, .. } = health;
+    let (policy, new_calls) = (policies(health), new_calls(health));
     let up = span(health.uptime_seconds);
     let down = members.iter().filter(|member| member.state == "down").map(|member| {
         let since = span(member.since_change_seconds);
@@ -80,20 +80,43 @@ fn text(health: &Health, sessions: &Sessions, Members { members, names }: &Membe
             )
         });
     format!(
-        "sarabande {version}, up {up}, policy {policy}, {new_calls}\n\n{}\n\n\
-         sessions: {} active, {} ended and remembered{}{}{}{}",
-        rows(members),
+        "sarabande {version}, up {up}, {policy}, {new_calls}\n\n{}\n\n\
+         sessions: {} active, {} ended and remembered{}{}{}{}{}",
+        rows(members, health.pools.len() > 1),
         sessions.active,
         sessions.expired,
         before(health, "session"),
+        pools_in_trouble(health).collect::<String>(),
         down.collect::<String>(),
         deaf.collect::<String>(),
         names.iter().filter_map(trouble).collect::<String>()
     )
 }
 
+/// Who chooses: the policy, or of each pool its own.
+fn policies(health: &HealthView) -> String {
+    if health.pools.len() < 2 {
+        return format!("policy {}", health.policy);
+    }
+    let each = health.pools.iter().map(|pool| format!("{} {}", pool.name, pool.policy));
+    format!("policies {}", each.collect::<Vec<_>>().join(" "))
+}
+
+/// Pools of which no member is known to take new calls, where there are others.
+fn pools_in_trouble(health: &HealthView) -> impl Iterator<Item = String> {
+    let is_one = health.pools.len() > 1;
+    health.pools.iter().filter(move |pool| is_one && pool.accepting == 0).map(|pool| match pool.last_resort {
+        0 => format!("\nno member of {} takes new calls", pool.name),
+        tried => format!(
+            "\nno member of {} is known to take new calls: they go to {tried} of {} all the same",
+            pool.name,
+            plural(pool.members as u64, "member")
+        ),
+    })
+}
+
 /// Where new calls go.
-fn new_calls(health: &Health) -> String {
+fn new_calls(health: &HealthView) -> String {
     let members = plural(health.members as u64, "member");
     if health.stopping {
         "stopping: no new calls are taken".to_owned()
@@ -106,13 +129,13 @@ fn new_calls(health: &Health) -> String {
 }
 
 /// What the process before has to do, where this one has taken over from another.
-fn before(health: &Health, what: &str) -> String {
+fn before(health: &HealthView, what: &str) -> String {
     let left = |left| format!("\nthe process before is still there, with {}", plural(left as u64, what));
     health.predecessor_calls.map(left).unwrap_or_default()
 }
 
 /// What is the matter with a name, if anything is.
-fn trouble(Name { name, addresses, error }: &Name) -> Option<String> {
+fn trouble(NameView { name, addresses, error }: &NameView) -> Option<String> {
     Some(match (addresses, error) {
         (0, None) => format!("\n{name} is being looked up"),
         (0, Some(error)) => format!("\n{name} is not resolved and stands for no member: {error}"),
@@ -121,7 +144,7 @@ fn trouble(Name { name, addresses, error }: &Name) -> Option<String> {
     })
 }
 
-fn proxy_text(health: &Health, proxy: &Proxy) -> String {
+fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
     let new_calls = if health.stopping { "stopping: no new calls are taken" } else { "new calls are taken" };
     let up = span(health.uptime_seconds);
     let hops = proxy.next.iter().map(|hop| {
@@ -147,9 +170,11 @@ fn proxy_text(health: &Health, proxy: &Proxy) -> String {
     )
 }
 
-fn rows(members: &[Member]) -> String {
+/// `is_by_pool`: with a column that says in which pools each is.
+fn rows(members: &[MemberView], is_by_pool: bool) -> String {
     let mut table = table(&[
         "member",
+        "pool",
         "state",
         "calls",
         "trans-\nactions",
@@ -160,6 +185,7 @@ fn rows(members: &[Member]) -> String {
         "oldest\ncall",
     ]);
     word_column(&mut table, 1);
+    word_column(&mut table, 2);
     // The sum of no floats is -0.0.
     let work = |work: f64| format!("{:.2}", work + 0.0);
     let time = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| milliseconds((ms * 1e3) as u64));
@@ -167,6 +193,7 @@ fn rows(members: &[Member]) -> String {
     for member in members {
         table.add_row([
             label(member),
+            pools(member),
             state(member),
             member.calls.to_string(),
             member.transactions.to_string(),
@@ -182,6 +209,7 @@ fn rows(members: &[Member]) -> String {
     table.add_row([
         "total".to_owned(),
         String::new(),
+        String::new(),
         members.iter().map(|member| u64::from(member.calls)).sum::<u64>().to_string(),
         members.iter().map(|member| u64::from(member.transactions)).sum::<u64>().to_string(),
         work(members.iter().map(|member| member.work).sum()),
@@ -190,7 +218,15 @@ fn rows(members: &[Member]) -> String {
         String::new(),
         age(ages.reduce(f64::max)),
     ]);
+    if !is_by_pool && let Some(column) = table.column_mut(1) {
+        column.set_constraint(ColumnConstraint::Hidden);
+    }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// The pools that a member is in.
+fn pools(member: &MemberView) -> String {
+    if member.pools.is_empty() { "-".to_owned() } else { member.pools.join(",") }
 }
 
 /// Makes `column` one of words, and puts all closer together, so that names and addresses fit.
@@ -204,7 +240,7 @@ pub(super) fn word_column(table: &mut Table, column: usize) {
 }
 
 /// The address, after its name if that says more.
-fn label(member: &Member) -> String {
+fn label(member: &MemberView) -> String {
     let address = member.address.to_string();
     if member.name == address || member.name == member.address.ip().to_string() {
         address
@@ -214,7 +250,7 @@ fn label(member: &Member) -> String {
 }
 
 /// The state, with the figure that goes with it.
-fn state(member: &Member) -> String {
+fn state(member: &MemberView) -> String {
     let figure = match member.state.as_str() {
         "slow-start" => format!("{:.0} %", 100.0 * member.capacity_now / member.capacity),
         "ejected" => span(member.ejected_seconds),
@@ -245,10 +281,11 @@ pub(super) fn plural(count: u64, noun: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use server::admin::view::PoolHealth;
 
     /// Of a server that takes calls.
-    pub(super) fn health(role: &str) -> Health {
-        Health {
+    pub(super) fn health(role: &str) -> HealthView {
+        HealthView {
             role: role.to_owned(),
             healthy: true,
             reasons: Vec::new(),
@@ -257,6 +294,7 @@ pub(crate) mod tests {
             accepting: 0,
             last_resort: 0,
             policy: if role == "pool" { "tlwl" } else { "none" }.to_owned(),
+            pools: Vec::new(),
             stopping: false,
             predecessor_calls: None,
             uptime_seconds: 5.0,
@@ -264,10 +302,10 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn member(address: &str, state: &str, more: &Value) -> Member {
+    pub(crate) fn member(address: &str, state: &str, more: &Value) -> MemberView {
         let times = json!({ "count": 0, "p50": null, "p90": null, "p99": null, "max": null });
         let mut value = json!({
-            "name": address, "address": address, "state": state, "member": true, "reachable": true,
+            "name": address, "address": address, "pools": ["servers"], "state": state, "member": true, "reachable": true,
             "answers_probes": true, "accepting": true, "draining": false, "paused_seconds": 0.0, "ejected_seconds": 0.0, "ejections_total": 0, "capacity": 2.0, "capacity_now": 2.0,
             "max_calls": 0, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
             "transactions_total": 0, "ended": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
@@ -289,7 +327,7 @@ pub(crate) mod tests {
         let slow =
             json!({ "name": "sip.example", "capacity_now": 0.5, "calls": 1, "oldest_call_seconds": 5.0 });
         let members = [member("10.0.0.1:5060", "up", &busy), member("10.0.0.2:5060", "slow-start", &slow)];
-        let table = rows(&members);
+        let table = rows(&members, false);
         let cells: Vec<Vec<&str>> = table
             .lines()
             .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
@@ -302,9 +340,43 @@ pub(crate) mod tests {
         assert_eq!(cells.last().unwrap(), &["total", "4", "2", "2.75", "1200", "1m 1s"]);
     }
 
+    /// Three pools, the second of which has nobody.
+    pub(crate) fn several_pools() -> Vec<PoolHealth> {
+        let pool = |name: &str, policy: &str, accepting, last_resort| PoolHealth {
+            name: name.to_owned(),
+            policy: policy.to_owned(),
+            members: 2,
+            accepting,
+            last_resort,
+        };
+        vec![pool("core", "tlwl", 2, 0), pool("spare", "hash", 0, 0), pool("out", "cjsq", 0, 1)]
+    }
+
+    #[test]
+    fn several_pools_have_a_column_and_policies_of_their_own() {
+        let both = member("10.0.0.1:5060", "up", &json!({ "pools": ["core", "spare"] }));
+        let former = member("10.0.0.2:5060", "removed", &json!({ "pools": [] }));
+        let health = HealthView { members: 6, accepting: 2, pools: several_pools(), ..health("pool") };
+        let members = MembersView { members: vec![both, former], names: Vec::new() };
+        let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
+        let text = text(&health, &sessions, &members);
+        let head = "sarabande 1.2.3, up 5s, policies core tlwl spare hash out cjsq, new calls go to 2 of 6 members\n";
+        assert!(text.starts_with(head), "{text}");
+        let words = |part: &str| {
+            let line = text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{text}"));
+            line.split_whitespace().take(3).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(words("10.0.0.1"), ["10.0.0.1:5060", "core,spare", "up"]);
+        assert_eq!(words("10.0.0.2"), ["10.0.0.2:5060", "-", "removed"]);
+        assert!(text.contains("\nno member of spare takes new calls\n"), "{text}");
+        let tried = "\nno member of out is known to take new calls: they go to 1 of 2 members all the same";
+        assert!(text.ends_with(tried), "{text}");
+        assert!(!rows(&members.members, false).contains("core,spare"), "one pool needs no column");
+    }
+
     #[test]
     fn without_members_all_sums_are_nought() {
-        let table = rows(&[]);
+        let table = rows(&[], false);
         let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(cells, ["total", "0", "0", "0.00", "0", "-"]);
     }
@@ -322,7 +394,7 @@ pub(crate) mod tests {
     fn a_member_that_is_down_is_explained() {
         let dead = json!({ "last_probe": "no answer in time", "since_change_seconds": 130.0 });
         let unresolved = vec!["typo.invalid".to_owned()];
-        let health = Health {
+        let health = HealthView {
             predecessor_calls: Some(4),
             healthy: false,
             members: 1,
@@ -333,14 +405,14 @@ pub(crate) mod tests {
         let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
         let name = |name: &str, addresses, error: &str| {
             let error = (!error.is_empty()).then(|| error.to_owned());
-            Name { name: name.to_owned(), addresses, error }
+            NameView { name: name.to_owned(), addresses, error }
         };
         let names = vec![
             name("fine.example", 2, ""),
             name("typo.invalid", 0, "no name"),
             name("old.example", 1, "late"),
         ];
-        let members = Members { members: vec![member("10.0.0.1:5060", "down", &dead)], names };
+        let members = MembersView { members: vec![member("10.0.0.1:5060", "down", &dead)], names };
         let text = text(&health, &sessions, &members);
         assert!(
             text.starts_with("sarabande 1.2.3, up 1d 1h, policy tlwl, new calls go to 0 of 1 member\n"),
@@ -360,7 +432,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_proxy_shows_its_next_hops_and_transactions() {
-        let proxy: Proxy = serde_json::from_value(json!({
+        let proxy: ProxyView = serde_json::from_value(json!({
             "next": [
                 { "address": "10.0.0.1:5060", "resting": true },
                 { "address": "10.0.0.2:5060", "resting": false }
@@ -370,7 +442,7 @@ pub(crate) mod tests {
         }))
         .unwrap();
         assert_eq!(
-            proxy_text(&Health { predecessor_calls: Some(1), ..health("proxy") }, &proxy),
+            proxy_text(&HealthView { predecessor_calls: Some(1), ..health("proxy") }, &proxy),
             "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, asked last\n\
              next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 5 of at most 256 MiB, 3 requests unanswered\n\
              the process before is still there, with 1 request\n\

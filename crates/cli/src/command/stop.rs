@@ -1,10 +1,12 @@
+//! `sarabande stop`: ends the server with its last call.
+
 use super::drain::left;
 use super::status::{MEMBERS, plural};
 use crate::admin::{Exit, Target};
 use crate::print::Progress;
 use anyhow::Result;
 use serde_json::Value;
-use server::admin::view::{Health, Members, Proxy};
+use server::admin::view::{HealthView, MembersView, ProxyView};
 use std::time::Duration;
 
 /// How often a waiting stop looks.
@@ -55,14 +57,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// What the server still has to do; nothing is known of it where another one answers in its place, started anew.
 fn remaining(target: &Target) -> Result<Option<String>> {
-    let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
+    let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
     if !health.stopping {
         return Ok(None);
     }
     if health.role == "proxy" {
-        let proxy: Proxy = target.get("/api/proxy")?;
+        let proxy: ProxyView = target.get("/api/proxy")?;
         return Ok(Some(plural(proxy.unanswered as u64, "unanswered request")));
     }
-    let members: Members = target.get(MEMBERS)?;
+    let members: MembersView = target.get(MEMBERS)?;
     Ok(Some(left(&members.members)))
 }

@@ -2,7 +2,7 @@
 
 use crate::admin::{Target, escape};
 use anyhow::Result;
-use server::admin::view::Members;
+use server::admin::view::MembersView;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
 /// Says that a member is back.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { member, target } = arguments;
-    let meant: Members = target.post(&format!("/api/up?member={}", escape(member)), b"")?;
+    let meant: MembersView = target.post(&format!("/api/up?member={}", escape(member)), b"")?;
     for member in &meant.members {
         print_line!("{}: {}", member.address, member.state)?;
     }

@@ -8,11 +8,13 @@ use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::style::{Color, Stylize as _};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Row, Table};
-use server::admin::view::Member;
+use server::admin::view::MemberView;
 
 /// What is shown of a member.
 pub(crate) struct Line {
     pub(crate) name: String,
+    /// Its pools, where there are several; then there is a column of them.
+    pub(crate) pools: String,
     /// A number of which [`Columns::number`] says what it is.
     pub(crate) number: f64,
     /// As the API has it.
@@ -29,9 +31,16 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(name: String, number: f64, shown_state: String, member: &Member, past: Past) -> Self {
+    pub(crate) fn new(
+        name: String,
+        number: f64,
+        shown_state: String,
+        member: &MemberView,
+        past: Past,
+    ) -> Self {
         Self {
             name,
+            pools: String::new(),
             number,
             state: member.state.clone(),
             shown_state,
@@ -65,6 +74,12 @@ pub(crate) enum Top {
 
 /// Longest name that the others make room for.
 const NAME_MAX: usize = 30;
+/// Longest names of pools that the others make room for.
+const POOLS_MAX: usize = 12;
+/// As the column is called.
+const POOLS_MIN: usize = "pool".len();
+/// Which column is the curve.
+const CURVE: usize = 6;
 /// Least width of a curve.
 const CURVE_MIN: u16 = 4;
 
@@ -73,30 +88,39 @@ pub(crate) fn draw_members(frame: &mut Frame<'_>, area: Rect, columns: &Columns,
     let longest = |of: fn(&Line) -> usize| lines.iter().map(of).max().unwrap_or(0);
     let state = (longest(|line| line.shown_state.chars().count()) + 2).clamp(12, 18) as u16;
     let number = if columns.number.is_some() { 5 } else { 0 };
-    let mut widths = [0, number, state, 5, 4, 0, 5, 7, 6, 6];
+    let pools = match longest(|line| line.pools.chars().count()) {
+        0 => 0,
+        some => some.clamp(POOLS_MIN, POOLS_MAX) as u16,
+    };
+    // Where there is not room for both, the name comes first.
+    let mut widths = [0, pools.min(POOLS_MIN as u16), number, state, 5, 4, 0, 5, 7, 6, 6];
     // Frame and padding are 4 cells, and one is between any two columns.
     let others = |widths: &[u16]| widths.iter().sum::<u16>() + widths.len() as u16 - 1 + 4;
     let left = area.width.saturating_sub(others(&widths) + CURVE_MIN);
     widths[0] = (longest(|line| line.name.chars().count()).clamp(8, NAME_MAX) as u16).min(left.max(8));
+    widths[1] = pools.min(widths[1] + left.saturating_sub(widths[0]));
     // The curve takes what is left.
-    widths[5] = area.width.saturating_sub(others(&widths)).min(HISTORY as u16);
-    let samples = widths[5] as usize;
+    widths[CURVE] = area.width.saturating_sub(others(&widths)).min(HISTORY as u16);
+    let samples = widths[CURVE] as usize;
     let work = if samples < "work left".len() { "work" } else { "work left" };
     let number = columns.number.unwrap_or_default();
-    let names = [columns.name, number, "state", "calls", "open", work, "", "calls/s", "p50 ms", "p99 ms"];
+    let pool = if pools > 0 { "pool" } else { "" };
+    let names =
+        [columns.name, pool, number, "state", "calls", "open", work, "", "calls/s", "p50 ms", "p99 ms"];
     let header = names.iter().enumerate().map(|(index, name)| {
         let text = Text::from(*name);
-        Cell::from(if matches!(index, 0 | 2 | 5) { text } else { text.alignment(Alignment::Right) })
+        Cell::from(if matches!(index, 0 | 1 | 3 | CURVE) { text } else { text.alignment(Alignment::Right) })
     });
     let scale = Scale::of(columns.top, lines, samples);
-    let rows = lines.iter().map(|line| row(line, columns, widths[0] as usize, scale));
+    let rows = lines.iter().map(|line| row(line, columns, [widths[0], widths[1]], scale));
     let table = Table::new(rows, Constraint::from_lengths(widths))
         .header(Row::new(header).style(DIM))
         .column_spacing(1);
     frame.render_widget(table.block(block(columns.title)), area);
 }
 
-fn row<'a>(line: &Line, columns: &Columns, name_width: usize, scale: Scale) -> Row<'a> {
+/// `widths` of the name and of its pools.
+fn row<'a>(line: &Line, columns: &Columns, widths: [u16; 2], scale: Scale) -> Row<'a> {
     let state = match line.state.as_str() {
         "up" => Color::Green,
         "slow-start" | "ejected" | "paused" | "full" => Color::Yellow,
@@ -107,7 +131,8 @@ fn row<'a>(line: &Line, columns: &Columns, name_width: usize, scale: Scale) -> R
     let time = |ms: Option<f64>| right(ms.map_or("-".to_owned(), |ms| milliseconds((ms * 1e3) as u64)));
     let number = columns.number.map(|_| format!("{:.2}", line.number)).unwrap_or_default();
     Row::new([
-        Cell::from(shortened(&line.name, name_width)).bold(),
+        Cell::from(shortened(&line.name, widths[0].into())).bold(),
+        Cell::from(begun(&line.pools, widths[1].into())),
         right(number),
         Cell::from(Span::from(format!("● {}", line.shown_state)).fg(state)),
         right(line.calls.to_string()),
@@ -127,6 +152,14 @@ fn shortened(name: &str, width: usize) -> String {
         return name.to_owned();
     }
     std::iter::once('…').chain(name.chars().skip(length + 1 - width)).collect()
+}
+
+/// Names of pools are told apart by how they begin.
+fn begun(names: &str, width: usize) -> String {
+    if names.chars().count() <= width {
+        return names.to_owned();
+    }
+    names.chars().take(width.saturating_sub(1)).chain(std::iter::once('…')).collect()
 }
 
 /// How curves are drawn.

@@ -1,6 +1,6 @@
 //! What was seen of the members a moment ago, for rates and curves.
 
-use server::admin::view::Member;
+use server::admin::view::MemberView;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ struct Track {
 
 impl Tracks {
     /// Takes a sample; who is not in it is forgotten. The past of each member, in the order of the members.
-    pub(crate) fn sample(&mut self, seconds: f64, members: &[Member]) -> Vec<Past> {
+    pub(crate) fn sample(&mut self, seconds: f64, members: &[MemberView]) -> Vec<Past> {
         self.0.retain(|address, _| members.iter().any(|member| member.address == *address));
         members
             .iter()
@@ -40,7 +40,7 @@ impl Tracks {
 }
 
 impl Track {
-    fn sample(&mut self, seconds: f64, member: &Member) -> Past {
+    fn sample(&mut self, seconds: f64, member: &MemberView) -> Past {
         self.work.push_back(member.work);
         if self.work.len() > HISTORY {
             self.work.pop_front();

@@ -75,9 +75,10 @@ fn a_directory_that_cannot_be_written_is_told_before_the_run() {
 }
 
 #[test]
-fn a_proxy_says_that_it_has_no_members_to_drain() {
+fn a_next_hop_is_drained_as_a_member_is() {
     let server = Server::start("errors-proxy", "[proxy]\nnext = [\"127.0.0.2:5060\"]");
     let (code, _, told) = server.ask(&["drain", "127.0.0.2:5060"]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("this process is a proxy") && told.contains("proxy.next"), "{told}");
+    assert_eq!(code, Some(0), "{told}");
+    let (code, _, told) = server.ask(&["drain", "127.0.0.3:5060"]);
+    assert!(code == Some(1) && told.contains("there are: 127.0.0.2:5060"), "{told}");
 }

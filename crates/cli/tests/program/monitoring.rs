@@ -4,6 +4,7 @@ use crate::running::{Running, Server, free, get, sarabande, until};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
+use testkit::TestRequest;
 
 const RULES: &str = include_str!("../../../../monitoring/alerts.yml");
 const DASHBOARD: &str = include_str!("../../../../monitoring/dashboard.json");
@@ -38,12 +39,10 @@ fn metrics() -> Metrics {
     let proxy = Server::start("monitoring-proxy", &format!("[proxy]\nnext = [\"{}\"]", free()));
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let from = socket.local_addr().expect("its address");
-    let refused = format!(
-        "OPTIONS sip:a@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK1\r\nMax-Forwards: 70\r\n\
-         From: <sip:a@a>;tag=1\r\nTo: <sip:a@a>\r\nCall-ID: monitoring\r\nCSeq: 1 OPTIONS\r\nRequire: nothing\r\n\
-         Proxy-Require: nothing\r\nContent-Length: 0\r\n\r\n"
-    );
-    socket.send_to(refused.as_bytes(), pool.sip).expect("it is sent");
+    let refused = TestRequest::new("OPTIONS", "monitoring", from)
+        .with("Require", "nothing")
+        .with("Proxy-Require", "nothing");
+    socket.send_to(&refused.bytes(), pool.sip).expect("it is sent");
     let mut found = Metrics::new();
     until("it was refused", || {
         let page = get(&pool.admin, "/metrics");

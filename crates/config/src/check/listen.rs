@@ -79,6 +79,11 @@ pub(super) fn no_listener(address: SocketAddr) -> String {
     )
 }
 
+pub(super) fn no_such_listener(udp: &[UdpListener]) -> String {
+    let all: Vec<_> = udp.iter().map(|listener| listener.bind.to_string()).collect();
+    format!("there is no such listener; `listen.udp` has {}", all.join(", "))
+}
+
 fn names(raw: &RawListen, report: &mut Report<'_>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for setting in &raw.names {

@@ -2,24 +2,36 @@
 //!
 //! Each function reads all of its keys before it gives up, so that one mistake hides no other.
 
+mod access;
+mod actions;
 mod admin;
+mod agreement;
+mod conditions;
 mod listen;
 pub(crate) mod pool;
 mod proxy;
+mod routes;
 pub(crate) mod timers;
 mod token;
 
 use std::path::Path;
 
+use crate::kind::{Choice, Kind};
 use crate::raw::RawConfig;
 use crate::report::Report;
-use crate::typed::{Config, Dns, Listen, Log, Role, Stop};
+use crate::structure::join;
+use crate::typed::{Config, Dns, Listen, Log, PoolConfig, PoolOrigin, ProxyConfig, Stop};
+use ::route::Rule;
+use node::ProxySettings;
+use routes::Around;
+use timers::Timers;
 
 /// The typed configuration; `None` when something was reported.
 pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
     let listen = listen::check(&raw.listen, report);
-    let role = role(raw, &listen, report);
     let timers = timers::check(&raw.timers, report);
+    let targets = targets(raw, &listen, timers, report);
+    let access = access::check(raw, report);
     let token = token::check(&raw.token, directory, report);
     let admin = admin::check(&raw.admin, directory, report);
     let level = report.read(&raw.log.level);
@@ -30,10 +42,16 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     if !report.is_clean() {
         return None;
     }
+    let Targets { pools, proxy, transactions, routes } = targets?;
+    let (access, rates) = access?;
     Some(Config {
         listen,
-        role: role?,
-        timers: timers?,
+        pools,
+        proxy,
+        transactions,
+        routes,
+        access,
+        rates,
         token: token?,
         admin: admin?,
         log: Log { level: level?, format: format? },
@@ -42,14 +60,70 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     })
 }
 
-/// A pool or a proxy, and not both.
-fn role(raw: &RawConfig, listen: &Listen, report: &mut Report<'_>) -> Option<Role> {
-    let Some(proxy) = &raw.proxy else { return pool::check(&raw.pool, listen, report).map(Role::Pool) };
-    let proxy = proxy::check(proxy, listen, report);
-    if let Some(name) = raw.pool.keys().next() {
-        let remedy = format!("expected either a pool or `proxy`, not both; remove this one or `pool.{name}`");
-        report.key_problem("proxy", remedy);
-        pool::check(&raw.pool, listen, report);
+/// Where requests go.
+struct Targets {
+    pools: Vec<PoolConfig>,
+    proxy: Option<ProxyConfig>,
+    transactions: ProxySettings,
+    routes: Vec<Rule>,
+}
+
+/// Without routes, a pool or a proxy; with routes, any number of pools.
+fn targets(
+    raw: &RawConfig,
+    listen: &Listen,
+    timers: Option<Timers>,
+    report: &mut Report<'_>,
+) -> Option<Targets> {
+    let mut names: Vec<&String> = raw.pool.keys().collect();
+    names.sort_by_key(|name| report.place(&join("pool", name)));
+    let pools: Vec<_> =
+        names.iter().map(|name| pool::check(name, &raw.pool[*name], listen, timers, report)).collect();
+    let needs_hops = raw.pool.is_empty() && raw.route.is_empty();
+    let proxy = proxy::check(raw.proxy.as_ref(), needs_hops, listen, timers, report);
+    let has_hops = raw.proxy.as_ref().is_some_and(|proxy| !proxy.next.is_empty());
+    let mut names: Vec<String> = names.into_iter().cloned().collect();
+    if has_hops && names.iter().any(|name| name == proxy::POOL) {
+        let remedy =
+            "the next hops of `proxy` are a pool of this name; choose another name, or remove `proxy.next`";
+        report.key_problem(&join("pool", proxy::POOL), remedy);
     }
-    proxy.map(Role::Proxy)
+    if raw.route.is_empty() {
+        check_alone(raw, &names, has_hops, report);
+    }
+    names.extend(has_hops.then(|| proxy::POOL.to_owned()));
+    // Rules name pools by index: where one of them is wrong, its name is still one.
+    let mut pools: Vec<PoolConfig> = pools.into_iter().collect::<Option<_>>().unwrap_or_default();
+    agreement::check(&pools, |name| raw.pool.get(name), report);
+    if let (Some((Some(proxy), _)), Some(timers)) = (&proxy, timers) {
+        pools.push(pool::of_hops(proxy::POOL, PoolOrigin::Proxy, proxy::members(proxy), timers));
+    }
+    let refusal = Choice::read(&raw.access.refuse.leaf).unwrap_or_default();
+    let around = Around { listen, timers, names, refusal };
+    let routes = routes::check(&raw.route, &around, &mut pools, report);
+    let (proxy, transactions) = proxy?;
+    Some(Targets { pools, proxy, transactions, routes: routes? })
+}
+
+/// What stands where there is no route: all requests go to it.
+fn check_alone(raw: &RawConfig, names: &[String], has_proxy: bool, report: &mut Report<'_>) {
+    if names.is_empty() && raw.proxy.is_none() {
+        let remedy =
+            "expected a pool: a table [pool.servers] with members = [\"10.0.0.1:5060\"]; or a [proxy]";
+        report.missing("pool", remedy);
+    }
+    if let (true, Some(name)) = (has_proxy, names.first()) {
+        let remedy = format!(
+            "expected either a pool or `proxy`, or a [[route]] for each; remove this one or `pool.{name}`, or add routes"
+        );
+        report.key_problem("proxy", remedy);
+    }
+    for name in names.iter().skip(1) {
+        let remedy = format!(
+            "there are several pools, and no [[route]] that says which requests this one gets: add one with pool = \"{name}\" \
+             and one for `{}`; or remove this one",
+            join("pool", &names[0])
+        );
+        report.key_problem(&join("pool", name), remedy);
+    }
 }

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::listen::{is_own, no_listener, serves};
-use super::timers::blame;
-use crate::kind::{Choice, MemberAddress, PolicyName, Ratio, show};
+use super::timers::{Timers, blame};
+use crate::kind::{Choice, PolicyName, Ratio, show};
 use crate::raw::{RawOutlier, RawPool, RawProbe};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use crate::structure::join;
-use crate::typed::{Address, Listen, Member, Outlier, Policy, Pool, Probe, SIP_PORT, Weights};
-
-/// Work of an INVITE transaction relative to a BYE transaction, where nothing else is set: TLWL-1.75.
-const INVITE_WEIGHT: f64 = 1.75;
+use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
+use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Weights};
+use control::{Address, MemberSettings, ProbeSettings};
+use node::Orphans;
+use route::{Dialogs, Forward};
+use std::time::Duration;
+use wire::Method;
 
 /// Methods of RFC 3261 and its extensions: those that can have a weight of their own. Not ACK, which is no transaction.
 const METHODS: [&str; 13] = [
@@ -31,96 +34,110 @@ const METHODS: [&str; 13] = [
     "UPDATE",
 ];
 
+/// The pool of this name.
 pub(super) fn check(
-    raw: &BTreeMap<String, RawPool>,
+    name: &str,
+    raw: &RawPool,
     listen: &Listen,
+    timers: Option<Timers>,
     report: &mut Report<'_>,
-) -> Option<Pool> {
-    if raw.is_empty() {
-        let remedy =
-            "expected a pool: a table [pool.servers] with members = [\"10.0.0.1:5060\"]; or a [proxy]";
-        report.missing("pool", remedy);
-    }
-    // All pools are checked, even though only one may stay.
-    let pools: Vec<_> = raw.iter().map(|(name, pool)| pool_named(name, pool, listen, report)).collect();
-    if raw.len() > 1 {
-        let mut paths: Vec<_> = raw.keys().map(|name| join("pool", name)).collect();
-        paths.sort_by_key(|path| report.place(path));
-        for path in &paths[1..] {
-            report.key_problem(
-                path,
-                format!("expected one pool only, and `{}` is one; remove this one", paths[0]),
-            );
-        }
-    }
-    pools.into_iter().next()?
-}
-
-fn pool_named(name: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) -> Option<Pool> {
+) -> Option<PoolConfig> {
     let path = join("pool", name);
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
         report.key_problem(&path, "expected a name of letters, digits, - and _");
     }
-    let policy = policy(&path, &raw.policy, &raw.weights, report);
     let members = members(&path, raw, listen, report);
+    pool(&path, name, raw, (PoolOrigin::Table, members), timers, report)
+}
+
+/// A pool of next hops: with transactions, found by a hash of the Call-ID, left alone while they answer.
+pub(super) fn of_hops(
+    name: &str,
+    origin: PoolOrigin,
+    members: Vec<MemberSettings>,
+    timers: Timers,
+) -> PoolConfig {
+    let raw = RawPool {
+        policy: Setting::of(PolicyName { kind: PolicyKind::Hash, invite: None }),
+        forward: Setting::of(Forward::Transaction),
+        dialogs: Setting::of(Dialogs::Route),
+        orphans: Setting::of(Orphans::Balance),
+        probe: RawProbe { enabled: false.into(), ..RawProbe::default() },
+        ..RawPool::default()
+    };
+    let mut report = Report::new("", 0);
+    pool("", name, &raw, (origin, members), Some(timers), &mut report).expect("defaults are right")
+}
+
+fn pool(
+    path: &str,
+    name: &str,
+    raw: &RawPool,
+    (origin, members): (PoolOrigin, Vec<MemberSettings>),
+    timers: Option<Timers>,
+    report: &mut Report<'_>,
+) -> Option<PoolConfig> {
+    let policy = policy(path, &raw.policy, &raw.weights, report);
+    let (forward, dialogs) = (report.read(&raw.forward), report.read(&raw.dialogs));
+    if (forward, dialogs) == (Some(Forward::Stateless), Some(Dialogs::Route)) {
+        let remedy = "only a pool with forward = \"transaction\" sends requests within dialogs where their Route leads; set that, \
+                      or remove this";
+        report.conflict(&raw.dialogs, remedy);
+    }
     let orphans = report.read(&raw.orphans);
-    let slow_start = report.read(&raw.slow_start);
-    let max_rest = report.read(&raw.max_rest);
-    let forget_after = report.read(&raw.forget_after);
     let max_sessions = report.read(&raw.max_sessions);
-    let probe = probe(&path, &raw.probe, report);
-    let outlier = outlier(&raw.outlier, report);
-    Some(Pool {
+    let times = probe_times(path, &raw.probe, report);
+    let health = health(raw, report);
+    let (timers, health) = (timers?, health?);
+    let (policy, weights) = policy?;
+    let (interval, timeout) = times?;
+    Some(PoolConfig {
         name: name.to_owned(),
-        policy: policy?,
+        origin,
+        policy,
         members,
+        forward: forward?,
+        dialogs: dialogs?,
         orphans: orphans?,
-        slow_start: slow_start?,
-        max_rest: max_rest?,
-        forget_after: forget_after?,
-        max_sessions: max_sessions? as usize,
-        probe: probe?,
-        outlier: outlier?,
+        health,
+        probes: ProbeSettings { periodic: health.regular, interval, timeout, t1: timers.t1 },
+        sessions: balance::SessionSettings {
+            weights,
+            // RFC 3261 §17.1.1.2, §17.1.2.2: timers B and F.
+            transaction_timeout: timers.t1 * 64,
+            invite_timeout: timers.invite,
+            call_lifetime: timers.call,
+            linger: timers.linger,
+            max_rest: health.max_rest,
+            hold_failures: health.outlier.enabled,
+            max_sessions: max_sessions? as usize,
+        },
     })
 }
 
-/// The policy that `name` and `weights` of the table at `path` make together.
+/// The policy and the weights that `name` and `weights` of the table at `path` make together.
 pub(crate) fn policy(
     path: &str,
     name: &Setting<Choice<PolicyName>>,
     own_weights: &BTreeMap<String, Setting<Ratio>>,
     report: &mut Report<'_>,
-) -> Option<Policy> {
-    let mut weights = Weights::from([("INVITE".to_owned(), INVITE_WEIGHT), ("BYE".to_owned(), 1.0)]);
+) -> Option<(PolicyKind, Weights)> {
+    let mut weights = Weights::default();
     for (method, setting) in own_weights {
         check_method(path, method, report);
         if let Some(weight) = report.read(setting) {
-            weights.insert(method.clone(), weight);
+            weights.set(Method::parse(method.as_bytes()), weight);
         }
     }
-    let name = report.read(name)?;
-    if report.has(&format!("{path}.weights")) && name != PolicyName::Tlwl {
-        let remedy = match name {
-            PolicyName::Tlwl175 | PolicyName::Tlwl2 => {
-                "the policy's name already sets them; use policy = \"tlwl\""
-            }
-            _ => "only policy = \"tlwl\" has weights; remove them or use that policy",
+    let PolicyName { kind, invite } = report.read(name)?;
+    if report.has(&format!("{path}.weights")) && (kind != PolicyKind::Tlwl || invite.is_some()) {
+        let remedy = match invite {
+            Some(_) => "the policy's name already sets them; use policy = \"tlwl\"",
+            None => "only policy = \"tlwl\" has weights; remove them or use that policy",
         };
         report.key_problem(&format!("{path}.weights"), remedy);
     }
-    Some(match name {
-        PolicyName::RoundRobin => Policy::RoundRobin,
-        PolicyName::Hash => Policy::Hash,
-        PolicyName::FnvHash => Policy::FnvHash,
-        PolicyName::Cjsq => Policy::Cjsq,
-        PolicyName::Tjsq => Policy::Tjsq,
-        PolicyName::Tlwl | PolicyName::Tlwl175 => Policy::Tlwl { weights },
-        PolicyName::Tlwl2 => {
-            weights.insert("INVITE".to_owned(), 2.0);
-            Policy::Tlwl { weights }
-        }
-        PolicyName::Rwma => Policy::Rwma,
-    })
+    Some((kind, invite.map_or(weights, Weights::invite)))
 }
 
 /// RFC 3261 §7.1: methods are case-sensitive tokens. Those that no table knows are all alike to the balancer, so that a weight
@@ -140,9 +157,9 @@ fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
     report.key_problem(&join(&format!("{pool}.weights"), method), remedy);
 }
 
-fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) -> Vec<Member> {
+fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) -> Vec<MemberSettings> {
     let most = report.read(&raw.max_calls);
-    let mut members: Vec<Member> = Vec::new();
+    let mut members: Vec<MemberSettings> = Vec::new();
     if raw.members.is_empty() {
         report.missing(
             &format!("{path}.members"),
@@ -165,19 +182,20 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
         };
         let Some(address) = report.read(setting) else { continue };
         check_member(setting, &address, &members, listen, report);
-        members.push(Member {
+        members.push(MemberSettings {
             address,
             capacity: capacity.unwrap_or(1.0),
             max_calls: max_calls.unwrap_or(0),
+            pool: PoolId::default(),
         });
     }
     members
 }
 
-fn check_member(
-    setting: &Setting<MemberAddress>,
+pub(super) fn check_member<K>(
+    setting: &Setting<K>,
     address: &Address,
-    earlier: &[Member],
+    earlier: &[MemberSettings],
     listen: &Listen,
     report: &mut Report<'_>,
 ) {
@@ -209,13 +227,32 @@ fn same_server(one: &Address, other: &Address) -> bool {
     }
 }
 
-fn outlier(raw: &RawOutlier, report: &mut Report<'_>) -> Option<Outlier> {
+fn health(raw: &RawPool, report: &mut Report<'_>) -> Option<HealthSettings> {
+    let regular = report.read(&raw.probe.enabled);
+    let fall = report.read(&raw.probe.fall);
+    let rise = report.read(&raw.probe.rise);
+    let slow_start = report.read(&raw.slow_start);
+    let max_rest = report.read(&raw.max_rest);
+    let forget_after = report.read(&raw.forget_after);
+    let outlier = outlier(&raw.outlier, report);
+    Some(HealthSettings {
+        regular: regular?,
+        fall: fall?,
+        rise: rise?,
+        slow_start: slow_start?,
+        max_rest: max_rest?,
+        forget_after: forget_after?,
+        outlier: outlier?,
+    })
+}
+
+fn outlier(raw: &RawOutlier, report: &mut Report<'_>) -> Option<OutlierSettings> {
     let enabled = report.read(&raw.enabled);
     let interval = report.read(&raw.interval);
     let min_answers = report.read(&raw.min_answers);
     let ejection = report.read(&raw.ejection);
     let max_ejection = report.read(&raw.max_ejection);
-    Some(Outlier {
+    Some(OutlierSettings {
         enabled: enabled?,
         interval: interval?,
         min_answers: min_answers?,
@@ -224,16 +261,13 @@ fn outlier(raw: &RawOutlier, report: &mut Report<'_>) -> Option<Outlier> {
     })
 }
 
-fn probe(path: &str, raw: &RawProbe, report: &mut Report<'_>) -> Option<Probe> {
-    let enabled = report.read(&raw.enabled);
-    let interval = report.read(&raw.interval);
-    let timeout = report.read(&raw.timeout);
-    let fall = report.read(&raw.fall);
-    let rise = report.read(&raw.rise);
+/// Interval and timeout.
+fn probe_times(path: &str, raw: &RawProbe, report: &mut Report<'_>) -> Option<(Duration, Duration)> {
+    let (interval, timeout) = (report.read(&raw.interval), report.read(&raw.timeout));
     let (interval, timeout) = (interval?, timeout?);
     if timeout > interval {
         let remedy = format!("expected a timeout of at most the interval, {}", show(interval));
         blame(&raw.timeout, timeout, &format!("{path}.probe.timeout"), &raw.interval, &remedy, report);
     }
-    Some(Probe { enabled: enabled?, interval, timeout, fall: fall?, rise: rise? })
+    Some((interval, timeout))
 }

@@ -3,16 +3,36 @@
 use std::net::SocketAddr;
 
 use super::listen::{is_own, no_listener, serves};
+use super::timers;
 use crate::raw::RawProxy;
 use crate::report::Report;
-use crate::typed::{Listen, Proxy};
+use crate::typed::{Listen, ProxyConfig};
+use ::proxy::ProxyTimers;
+use balance::PoolId;
+use control::{Address, MemberSettings};
+use node::{ProxyLimits, ProxySettings};
+use transaction::Timers;
 
 /// Alternates are counted in a byte, and nobody waits for more.
 const MOST: usize = 64;
 
-pub(super) fn check(raw: &RawProxy, listen: &Listen, report: &mut Report<'_>) -> Option<Proxy> {
+/// The pool that its next hops are.
+pub(super) const POOL: &str = "proxy";
+
+/// The next hops, if there are any, and the settings of all that is forwarded with transactions. `needs_hops`: there is
+/// nothing else that requests could go to.
+pub(super) fn check(
+    raw: Option<&RawProxy>,
+    needs_hops: bool,
+    listen: &Listen,
+    timers: Option<timers::Timers>,
+    report: &mut Report<'_>,
+) -> Option<(Option<ProxyConfig>, ProxySettings)> {
+    let defaults = RawProxy::default();
+    let is_there = raw.is_some();
+    let raw = raw.unwrap_or(&defaults);
     let mut next: Vec<SocketAddr> = Vec::new();
-    if raw.next.is_empty() {
+    if raw.next.is_empty() && is_there && needs_hops {
         report.missing("proxy.next", "expected at least one next hop: next = [\"10.0.0.1:5060\"]");
     }
     for (index, setting) in raw.next.iter().enumerate() {
@@ -36,10 +56,20 @@ pub(super) fn check(raw: &RawProxy, listen: &Listen, report: &mut Report<'_>) ->
     let timer_c = report.read(&raw.timer_c);
     let max_transactions = report.read(&raw.max_transactions);
     let max_memory = report.read(&raw.max_memory);
-    Some(Proxy {
-        next,
-        timer_c: timer_c?,
-        max_transactions: max_transactions? as usize,
-        max_memory: max_memory?,
-    })
+    let transaction = Timers { t1: timers?.t1, ..Timers::default() };
+    let timers = ProxyTimers { transaction, c: timer_c? };
+    let limits = ProxyLimits { transactions: max_transactions? as usize, memory: max_memory? };
+    let settings = ProxySettings { timers, limits };
+    Some(((!next.is_empty()).then_some(ProxyConfig { next, settings }), settings))
+}
+
+/// The next hops as the members of a pool.
+pub(super) fn members(proxy: &ProxyConfig) -> Vec<MemberSettings> {
+    let member = |next: &SocketAddr| MemberSettings {
+        address: Address::Socket(*next),
+        capacity: 1.0,
+        max_calls: 0,
+        pool: PoolId::default(),
+    };
+    proxy.next.iter().map(member).collect()
 }

@@ -6,7 +6,19 @@ use crate::kind::show;
 use crate::raw::RawTimers;
 use crate::report::Report;
 use crate::setting::Setting;
-use crate::typed::Timers;
+
+/// The table: pools and proxies take from it what they need.
+#[derive(Clone, Copy)]
+pub(super) struct Timers {
+    /// Round-trip time estimate of RFC 3261 §17.1.1.1.
+    pub(super) t1: Duration,
+    /// Lease of an INVITE that has a provisional answer; more than 64 * `t1`.
+    pub(super) invite: Duration,
+    /// Lease of a call in which no message passes.
+    pub(super) call: Duration,
+    /// How long an ended session is remembered; at least 64 * `t1`.
+    pub(super) linger: Duration,
+}
 
 pub(super) fn check(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> {
     let t1 = report.read(&raw.t1);

@@ -2,8 +2,8 @@
 
 use schemars::{Schema, json_schema};
 
-use super::number::decimal;
-use super::{Kind, Refusal, quoted};
+use super::number::{decimal, number};
+use super::{Kind, Refusal, Written, quoted};
 use crate::nearest::nearest;
 use crate::setting::Leaf;
 
@@ -36,6 +36,12 @@ impl<const MIN: u32> Kind for CallRate<MIN> {
             "minimum": Self::least(),
             "maximum": RATE_MAX,
         })
+    }
+}
+
+impl<const MIN: u32> Written for CallRate<MIN> {
+    fn written(value: f64) -> Leaf {
+        number(value)
     }
 }
 
@@ -105,6 +111,12 @@ impl<const MIN: u32, const MAX: u32> Kind for Share<MIN, MAX> {
     }
 }
 
+impl<const MIN: u32, const MAX: u32> Written for Share<MIN, MAX> {
+    fn written(value: f64) -> Leaf {
+        number(value)
+    }
+}
+
 /// What random numbers begin with.
 #[derive(Debug, Clone)]
 pub(crate) struct Seed;
@@ -122,6 +134,12 @@ impl Kind for Seed {
 
     fn schema() -> Schema {
         json_schema!({ "title": "whole number, not negative", "type": "integer", "minimum": 0 })
+    }
+}
+
+impl Written for Seed {
+    fn written(value: u64) -> Leaf {
+        Leaf::Integer(value as i64)
     }
 }
 

@@ -4,13 +4,17 @@ use std::marker::PhantomData;
 
 use schemars::{Schema, json_schema};
 
-use super::{Kind, Refusal, quoted};
+use super::{Kind, Refusal, Written, quoted};
 use crate::nearest::nearest;
 use crate::setting::Leaf;
-use crate::typed::{Level, LogFormat, Orphans};
+use crate::typed::{Level, LogFormat};
+use balance::{PolicyKind, Weights};
+use base::Transport;
+use node::Orphans;
+use route::{Dialogs, Forward, Origin, Outcome, Refusal as RouteRefusal};
 
 /// A type whose values have names in the file.
-pub(crate) trait Names: Copy + 'static {
+pub(crate) trait Names: Copy + PartialEq + 'static {
     const NAMES: &'static [(&'static str, Self)];
 }
 
@@ -43,37 +47,95 @@ impl<T: Names> Kind for Choice<T> {
     }
 }
 
-/// A policy as the file names it. The weights come from another key.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum PolicyName {
-    RoundRobin,
-    Hash,
-    FnvHash,
-    Cjsq,
-    Tjsq,
-    Tlwl,
-    Tlwl175,
-    Tlwl2,
-    Rwma,
+impl<T: Names> Written for Choice<T> {
+    fn written(value: T) -> Leaf {
+        let (name, _) = T::NAMES.iter().find(|(_, named)| *named == value).expect("every value has a name");
+        (*name).into()
+    }
+}
+
+/// A policy as the file names it. Further weights come from another key.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct PolicyName {
+    pub(crate) kind: PolicyKind,
+    /// Weight of an INVITE, where the name itself sets it.
+    pub(crate) invite: Option<f64>,
+}
+
+impl PolicyName {
+    /// The policy, and the weights unless others are set.
+    pub(crate) fn meaning(self) -> (PolicyKind, Weights) {
+        (self.kind, self.invite.map_or_else(Weights::default, Weights::invite))
+    }
+}
+
+const fn policy(kind: PolicyKind) -> (&'static str, PolicyName) {
+    (kind.name(), PolicyName { kind, invite: None })
+}
+
+const fn tlwl(name: &'static str, invite: f64) -> (&'static str, PolicyName) {
+    (name, PolicyName { kind: PolicyKind::Tlwl, invite: Some(invite) })
 }
 
 impl Names for PolicyName {
     const NAMES: &'static [(&'static str, Self)] = &[
-        ("round-robin", Self::RoundRobin),
-        ("hash", Self::Hash),
-        ("fnv-hash", Self::FnvHash),
-        ("cjsq", Self::Cjsq),
-        ("tjsq", Self::Tjsq),
-        ("tlwl", Self::Tlwl),
-        ("tlwl-1.75", Self::Tlwl175),
-        ("tlwl-2", Self::Tlwl2),
-        ("rwma", Self::Rwma),
+        policy(PolicyKind::RoundRobin),
+        policy(PolicyKind::Hash),
+        policy(PolicyKind::FnvHash),
+        policy(PolicyKind::Cjsq),
+        policy(PolicyKind::Tjsq),
+        policy(PolicyKind::Tlwl),
+        tlwl("tlwl-1.75", Weights::INVITE),
+        tlwl("tlwl-2", 2.0),
+        policy(PolicyKind::Rwma),
     ];
 }
 
 impl Names for Orphans {
     const NAMES: &'static [(&'static str, Self)] =
-        &[("481", Self::Reject481), ("balance", Self::Balance), ("drop", Self::Drop)];
+        &[("481", Self::Reject), ("balance", Self::Balance), ("drop", Self::Drop)];
+}
+
+impl Names for Forward {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("stateless", Self::Stateless), ("transaction", Self::Transaction)];
+}
+
+impl Names for Dialogs {
+    const NAMES: &'static [(&'static str, Self)] = &[("member", Self::Member), ("route", Self::Route)];
+}
+
+impl Names for Origin {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("outside", Self::Outside), ("members", Self::Members), ("anyone", Self::Anyone)];
+}
+
+/// A transport that a listener may have; a simulated network has fewer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TransportName(pub(crate) Transport);
+
+impl Names for TransportName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("udp", Self(Transport::Udp)),
+        ("tcp", Self(Transport::Tcp)),
+        ("tls", Self(Transport::Tls)),
+        ("ws", Self(Transport::Ws)),
+        ("wss", Self(Transport::Wss)),
+    ];
+}
+
+impl Names for Outcome {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("dead", Self::NoneAlive),
+        ("full", Self::Full),
+        ("503", Self::Unavailable),
+        ("timeout", Self::Timeout),
+    ];
+}
+
+impl Names for RouteRefusal {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("403", Self::Forbidden), ("503", Self::Unavailable), ("silence", Self::Silence)];
 }
 
 impl Names for Level {
@@ -97,11 +159,18 @@ mod tests {
 
     #[test]
     fn a_name_is_exact_and_a_near_one_is_offered() {
-        assert_eq!(Choice::<Orphans>::read(&"481".into()), Ok(Orphans::Reject481));
+        assert_eq!(Choice::<Orphans>::read(&"481".into()), Ok(Orphans::Reject));
         assert_eq!(Choice::<Orphans>::read(&481.into()).unwrap_err().meant.as_deref(), Some("\"481\""));
         assert_eq!(
             Choice::<PolicyName>::read(&"TLWL".into()).unwrap_err().meant.as_deref(),
             Some("\"tlwl\"")
         );
+    }
+
+    #[test]
+    fn every_policy_can_be_named() {
+        for kind in PolicyKind::ALL {
+            assert_eq!(Choice::read(&kind.name().into()), Ok(PolicyName { kind, invite: None }));
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schemars::{Schema, json_schema};
 
-use super::{Kind, Refusal, quoted};
+use super::{Kind, Refusal, Written, quoted};
 use crate::setting::Leaf;
 
 /// Milliseconds in a second.
@@ -77,6 +77,18 @@ impl<const MAX: u64> Kind for Fine<MAX> {
             "type": "string",
             "pattern": "^[0-9]+(ns|us|ms|s)$",
         })
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Written for Time<MIN, MAX> {
+    fn written(value: Duration) -> Leaf {
+        Leaf::Text(show(value))
+    }
+}
+
+impl<const MAX: u64> Written for Fine<MAX> {
+    fn written(value: Duration) -> Leaf {
+        Leaf::Text(written(value.as_nanos() as u64, FINE))
     }
 }
 

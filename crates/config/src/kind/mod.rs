@@ -6,16 +6,18 @@ mod choice;
 mod duration;
 mod name;
 mod number;
+mod routing;
 mod secret;
 mod spread;
 
 pub use address::ipv6_without_brackets;
 pub(crate) use address::{AdminListen, Advertised, Bound, DnsServer, HopAddress};
 pub(crate) use amount::{CallRate, Capacity, HostName, Seed, Share, Title};
-pub(crate) use choice::{Choice, Names, PolicyName};
+pub(crate) use choice::{Choice, Names, PolicyName, TransportName};
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use name::{MemberAddress, ServedName};
 pub(crate) use number::{Count, Flag, GIB, KIB, MIB, Ratio, Size};
+pub(crate) use routing::{AnswerKind, FieldText, MethodText, NetworkText, NextHop, Text};
 pub(crate) use secret::{BearerText, KeyPath, KeyText, key_from_bytes};
 pub(crate) use spread::Times;
 
@@ -34,6 +36,12 @@ pub(crate) trait Kind {
 
     /// JSON schema; its `title` names kind and unit for the reference.
     fn schema() -> Schema;
+}
+
+/// A kind whose defaults are taken from the types that own them.
+pub(crate) trait Written: Kind {
+    /// The value as a file would have it.
+    fn written(value: Self::Value) -> Leaf;
 }
 
 /// Why a value is not of its kind.

@@ -7,7 +7,8 @@ use schemars::{Schema, json_schema};
 use super::address::{ipv6_without_brackets, strip_scheme, unreachable};
 use super::{Kind, Refusal, quoted};
 use crate::setting::Leaf;
-use crate::typed::{Address, SIP_PORT};
+use crate::typed::SIP_PORT;
+use control::Address;
 
 /// Where a member is.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use schemars::{Schema, json_schema};
 
-use super::{Kind, Refusal, quoted};
+use super::{Kind, Refusal, Written, quoted};
 use crate::setting::Leaf;
 
 /// A whole number from `MIN` to `MAX`.
@@ -34,6 +34,12 @@ impl<const MIN: u32, const MAX: u32> Kind for Count<MIN, MAX> {
     }
 }
 
+impl<const MIN: u32, const MAX: u32> Written for Count<MIN, MAX> {
+    fn written(value: u32) -> Leaf {
+        Leaf::Integer(value.into())
+    }
+}
+
 /// A relative capacity or weight.
 #[derive(Debug, Clone)]
 pub(crate) struct Ratio;
@@ -59,6 +65,17 @@ impl Kind for Ratio {
             "maximum": RATIO_MAX,
         })
     }
+}
+
+impl Written for Ratio {
+    fn written(value: f64) -> Leaf {
+        number(value)
+    }
+}
+
+/// Without a point where it is whole.
+pub(super) fn number(value: f64) -> Leaf {
+    if value.fract() == 0.0 { Leaf::Integer(value as i64) } else { Leaf::Float(value) }
 }
 
 /// A number from `min` to `max`, whole or not; as text it is offered without its quotes.
@@ -116,6 +133,12 @@ impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
     }
 }
 
+impl<const MIN: u64, const MAX: u64> Written for Size<MIN, MAX> {
+    fn written(value: usize) -> Leaf {
+        Leaf::Text(in_units(value as u64))
+    }
+}
+
 fn bytes(text: &str) -> Option<u64> {
     let (number, unit) =
         UNITS.iter().find_map(|(name, unit)| text.strip_suffix(name).map(|number| (number, *unit)))?;
@@ -169,6 +192,12 @@ impl Kind for Flag {
 
     fn schema() -> Schema {
         json_schema!({ "title": "true or false", "type": "boolean" })
+    }
+}
+
+impl Written for Flag {
+    fn written(value: bool) -> Leaf {
+        Leaf::Flag(value)
     }
 }
 

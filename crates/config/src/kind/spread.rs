@@ -5,9 +5,9 @@ use std::time::Duration;
 use schemars::{Schema, json_schema};
 
 use super::duration::{likely_millis, millis};
-use super::{Kind, Refusal, quoted, show};
-use crate::scenario::Spread;
+use super::{Kind, Refusal, Written, quoted, show};
 use crate::setting::Leaf;
+use load::RandomTime;
 
 /// The law of a time without one; it can be written too.
 const FIXED: &str = "fixed";
@@ -17,9 +17,9 @@ const FIXED: &str = "fixed";
 pub(crate) struct Times<const MAX: u64>;
 
 impl<const MAX: u64> Kind for Times<MAX> {
-    type Value = Spread;
+    type Value = RandomTime;
 
-    fn read(leaf: &Leaf) -> Result<Spread, Refusal> {
+    fn read(leaf: &Leaf) -> Result<RandomTime, Refusal> {
         let refusal = Refusal::new(format!(
             "expected a duration up to {max}, such as \"100s\", or \"exp:100s\" (exponential with this mean) or \
              \"normal:60s,30s\" (mean, standard deviation)",
@@ -46,23 +46,29 @@ impl<const MAX: u64> Kind for Times<MAX> {
     }
 }
 
-fn spread(law: &str, times: &str, time: impl Fn(&str) -> Option<Duration>) -> Option<Spread> {
+impl<const MAX: u64> Written for Times<MAX> {
+    fn written(value: RandomTime) -> Leaf {
+        Leaf::Text(written(value))
+    }
+}
+
+fn spread(law: &str, times: &str, time: impl Fn(&str) -> Option<Duration>) -> Option<RandomTime> {
     match law {
-        FIXED => time(times).map(Spread::Fixed),
-        "exp" => time(times).map(Spread::Exponential),
+        FIXED => time(times).map(RandomTime::Fixed),
+        "exp" => time(times).map(RandomTime::Exponential),
         "normal" => {
             let (mean, deviation) = times.split_once(',')?;
-            Some(Spread::Normal(time(mean)?, time(deviation)?))
+            Some(RandomTime::Normal(time(mean)?, time(deviation)?))
         }
         _ => None,
     }
 }
 
-fn written(spread: Spread) -> String {
+fn written(spread: RandomTime) -> String {
     match spread {
-        Spread::Fixed(time) => show(time),
-        Spread::Exponential(mean) => format!("exp:{}", show(mean)),
-        Spread::Normal(mean, deviation) => format!("normal:{},{}", show(mean), show(deviation)),
+        RandomTime::Fixed(time) => show(time),
+        RandomTime::Exponential(mean) => format!("exp:{}", show(mean)),
+        RandomTime::Normal(mean, deviation) => format!("normal:{},{}", show(mean), show(deviation)),
     }
 }
 
@@ -75,9 +81,9 @@ mod tests {
     #[test]
     fn three_laws_are_read() {
         let second = Duration::from_secs(1);
-        assert_eq!(Short::read(&"1s".into()), Ok(Spread::Fixed(second)));
-        assert_eq!(Short::read(&"exp:1s".into()), Ok(Spread::Exponential(second)));
-        assert_eq!(Short::read(&"normal:60s,1s".into()), Ok(Spread::Normal(60 * second, second)));
+        assert_eq!(Short::read(&"1s".into()), Ok(RandomTime::Fixed(second)));
+        assert_eq!(Short::read(&"exp:1s".into()), Ok(RandomTime::Exponential(second)));
+        assert_eq!(Short::read(&"normal:60s,1s".into()), Ok(RandomTime::Normal(60 * second, second)));
         for wrong in
             ["", "1", "exp:", ":1s", "normal:1s", "exp:1s,1s", "uniform:1s", "exp:1001s", "normal:1s,1001s"]
         {

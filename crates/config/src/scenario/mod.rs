@@ -17,6 +17,7 @@
 //! assert!(errors.to_string().ends_with("did you mean \"proxy\"?"));
 //! ```
 
+mod balancer;
 mod check;
 mod names;
 mod outlook;
@@ -27,7 +28,8 @@ mod typed;
 
 use std::path::Path;
 
-pub use self::overload::{Feedback, Local, Overload};
+pub use self::balancer::BalancerSettings;
+pub use self::overload::{Overload, ScenarioFeedback, ScenarioLocal};
 pub use crate::change::Value;
 pub use outlook::Outlook;
 pub use reference::reference;

@@ -1,11 +1,13 @@
 //! Names that choices have in a scenario.
 
-use super::raw::{Arrivals, ServiceName};
-use super::typed::{Select, Transport};
-use super::{Feedback, Local};
+use super::raw::ServiceName;
+use super::typed::Select;
+use super::{ScenarioFeedback, ScenarioLocal};
 use crate::kind::Names;
 use ::overload::RejectAt;
 use ::overload::retry_after::During;
+use base::Transport;
+use load::ArrivalProcess;
 
 /// A role as the file names it. A balancer's policy comes from another key.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,11 +27,12 @@ impl Names for Select {
         &[("random", Self::Random), ("round-robin", Self::RoundRobin)];
 }
 
+/// Those that a simulated network has.
 impl Names for Transport {
     const NAMES: &'static [(&'static str, Self)] = &[("udp", Self::Udp), ("tcp", Self::Tcp)];
 }
 
-impl Names for Local {
+impl Names for ScenarioLocal {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("none", Self::None),
         ("bang-bang", Self::BangBang),
@@ -38,7 +41,7 @@ impl Names for Local {
     ];
 }
 
-impl Names for Feedback {
+impl Names for ScenarioFeedback {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("none", Self::None),
         ("hop-by-hop", Self::HopByHop),
@@ -61,7 +64,7 @@ impl Names for ServiceName {
         &[("deterministic", Self::Deterministic), ("exponential", Self::Exponential)];
 }
 
-impl Names for Arrivals {
+impl Names for ArrivalProcess {
     const NAMES: &'static [(&'static str, Self)] =
         &[("poisson", Self::Poisson), ("constant", Self::Constant)];
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::typed::{Group, Scenario, Step, Stream};
+use super::typed::{Group, Scenario, Stream};
+use load::RateStep;
 
 /// A scenario in a line.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +39,7 @@ impl Scenario {
     /// The largest sum of all rates, each times its weight. Rates change course at steps only, so it is at one, or
     /// just before.
     fn peak(&self, weight: impl Fn(&Stream) -> f64) -> f64 {
-        let sum = |rate: fn(&[Step], Duration) -> f64, at| {
+        let sum = |rate: fn(&[RateStep], Duration) -> f64, at| {
             self.streams.iter().map(|stream| weight(stream) * rate(&stream.load, at)).sum::<f64>()
         };
         let instants = self.streams.iter().flat_map(|stream| &stream.load).map(|step| step.at);
@@ -50,17 +51,17 @@ impl Scenario {
 }
 
 /// Calls a second from `at` on.
-fn rate(load: &[Step], at: Duration) -> f64 {
+fn rate(load: &[RateStep], at: Duration) -> f64 {
     along(load, load.partition_point(|step| step.at <= at), at)
 }
 
 /// Calls a second just before `at`.
-fn rate_before(load: &[Step], at: Duration) -> f64 {
+fn rate_before(load: &[RateStep], at: Duration) -> f64 {
     along(load, load.partition_point(|step| step.at < at), at)
 }
 
 /// The rate at `at` between the step before `next` and that one.
-fn along(load: &[Step], next: usize, at: Duration) -> f64 {
+fn along(load: &[RateStep], next: usize, at: Duration) -> f64 {
     let Some(step) = next.checked_sub(1).map(|last| load[last]) else { return 0.0 };
     match load.get(next).filter(|_| step.ramp) {
         Some(goal) => {

@@ -4,7 +4,7 @@ use super::typed::{BUFFER, Group};
 use ::overload::hop::{Law, rate, window};
 use ::overload::local::{bang_bang, delay, occupancy};
 use ::overload::retry_after::{self, During};
-use ::overload::{RejectAt, RejectState, Settings, Triage, end_to_end};
+use ::overload::{OverloadSettings, RejectAt, RejectState, Triage, end_to_end};
 use std::time::Duration;
 
 /// `[host.<name>.overload]`
@@ -12,9 +12,9 @@ use std::time::Duration;
 #[expect(clippy::struct_excessive_bools, reason = "keys of the file that are true or false")]
 pub struct Overload {
     /// The law by which a host admits new INVITEs.
-    pub local: Local,
+    pub local: ScenarioLocal,
     /// What is told upstream.
-    pub feedback: Feedback,
+    pub feedback: ScenarioFeedback,
     /// When the decision falls.
     pub reject: RejectAt,
     /// Whether requests that wait for an early rejection take room in the buffer, and are dropped when it is full.
@@ -30,7 +30,7 @@ pub struct Overload {
     /// Shares of the buffer above which bang-bang rejects, and below which it no longer does.
     pub watermarks: (f64, f64),
     /// The constants of the occupancy algorithm.
-    pub occupancy: occupancy::Settings,
+    pub occupancy: occupancy::OccupancySettings,
     /// Expected wait from which on the delay law takes nothing; from half of it on it takes less than everything.
     pub wait: Duration,
     /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
@@ -40,11 +40,11 @@ pub struct Overload {
 impl Default for Overload {
     fn default() -> Self {
         // Those of the paper are of its buffer.
-        let bang_bang::Settings { high, low } = bang_bang::Settings::default();
+        let bang_bang::BangBangSettings { high, low } = bang_bang::BangBangSettings::default();
         let watermarks = (high as f64 / f64::from(BUFFER), low as f64 / f64::from(BUFFER));
         Self {
-            local: Local::None,
-            feedback: Feedback::None,
+            local: ScenarioLocal::None,
+            feedback: ScenarioFeedback::None,
             reject: RejectAt::default(),
             buffer_rejections: false,
             stateful: false,
@@ -52,8 +52,8 @@ impl Default for Overload {
             retry_after: None,
             during_pause: During::default(),
             watermarks,
-            occupancy: occupancy::Settings::default(),
-            wait: delay::Settings::default().bound,
+            occupancy: occupancy::OccupancySettings::default(),
+            wait: delay::DelaySettings::default().bound,
             triage: false,
         }
     }
@@ -61,7 +61,7 @@ impl Default for Overload {
 
 /// A law of local overload control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Local {
+pub enum ScenarioLocal {
     /// Everything is admitted; a full buffer drops.
     None,
     /// Bang-bang on the queue length (Overload paper, section VI-B).
@@ -74,7 +74,7 @@ pub enum Local {
 
 /// What a host tells the one upstream, which then rejects in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feedback {
+pub enum ScenarioFeedback {
     /// Nothing.
     None,
     /// Acceptance probability, hop by hop (section VII-A).
@@ -89,45 +89,53 @@ pub enum Feedback {
 
 impl Group {
     /// The settings of the guard of each of its hosts.
-    pub fn guard(&self) -> Settings {
+    pub fn guard(&self) -> OverloadSettings {
         let Overload { occupancy, during_pause, triage, stateful, retry, .. } = self.overload;
-        Settings {
+        OverloadSettings {
             local: self.local(),
             feedback: match self.overload.feedback {
-                Feedback::None => ::overload::Feedback::None,
-                Feedback::HopByHop => ::overload::Feedback::Hop(Law::Loss(occupancy)),
-                Feedback::EndToEnd => ::overload::Feedback::EndToEnd(end_to_end::Settings::default()),
-                Feedback::Rate => ::overload::Feedback::Hop(Law::Rate(rate::Settings::default())),
-                Feedback::Window => ::overload::Feedback::Hop(Law::Window(window::Settings::default())),
+                ScenarioFeedback::None => ::overload::FeedbackLaw::None,
+                ScenarioFeedback::HopByHop => ::overload::FeedbackLaw::Hop(Law::Loss(occupancy)),
+                ScenarioFeedback::EndToEnd => {
+                    ::overload::FeedbackLaw::EndToEnd(end_to_end::EndToEndSettings::default())
+                }
+                ScenarioFeedback::Rate => {
+                    ::overload::FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default()))
+                }
+                ScenarioFeedback::Window => {
+                    ::overload::FeedbackLaw::Hop(Law::Window(window::WindowLawSettings::default()))
+                }
             },
             reject_at: self.overload.reject,
             reject_state: if stateful { RejectState::Stateful } else { RejectState::Stateless },
             alternate: retry,
             during: during_pause,
             triage: triage.then(Triage::default),
-            ..Settings::default()
+            ..OverloadSettings::default()
         }
     }
 
-    fn local(&self) -> ::overload::Local {
+    fn local(&self) -> ::overload::LocalLaw {
         let Overload { local, retry_after, occupancy, wait, .. } = self.overload;
         match (local, retry_after) {
-            (Local::None, _) => ::overload::Local::None,
-            (Local::BangBang, Some(pause)) => {
+            (ScenarioLocal::None, _) => ::overload::LocalLaw::None,
+            (ScenarioLocal::BangBang, Some(pause)) => {
                 let watermarks = self.watermarks();
-                ::overload::Local::RetryAfter(retry_after::Settings { pause, watermarks })
+                ::overload::LocalLaw::RetryAfter(retry_after::RetryAfterSettings { pause, watermarks })
             }
-            (Local::BangBang, None) => ::overload::Local::BangBang(self.watermarks()),
-            (Local::Occupancy, _) => ::overload::Local::Occupancy(occupancy),
-            (Local::Delay, _) => ::overload::Local::Delay(delay::Settings { onset: wait / 2, bound: wait }),
+            (ScenarioLocal::BangBang, None) => ::overload::LocalLaw::BangBang(self.watermarks()),
+            (ScenarioLocal::Occupancy, _) => ::overload::LocalLaw::Occupancy(occupancy),
+            (ScenarioLocal::Delay, _) => {
+                ::overload::LocalLaw::Delay(delay::DelaySettings { onset: wait / 2, bound: wait })
+            }
         }
     }
 
-    fn watermarks(&self) -> bang_bang::Settings {
+    fn watermarks(&self) -> bang_bang::BangBangSettings {
         let (high, low) = self.overload.watermarks;
         let buffer = f64::from(self.buffer);
         let [high, low] = [high, low].map(|share| (share * buffer).round() as usize);
         // A full buffer is above the one, an empty one below the other.
-        bang_bang::Settings { high: high.min(buffer as usize - 1), low: low.max(1) }
+        bang_bang::BangBangSettings { high: high.min(buffer as usize - 1), low: low.max(1) }
     }
 }

@@ -4,16 +4,23 @@ use std::collections::BTreeMap;
 
 use ::overload::RejectAt;
 use ::overload::retry_after::During;
+use base::Transport;
+use load::ArrivalProcess;
+use proxy::ProxyTimers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::OnceLock;
 
 use super::names::RoleName;
-use super::typed::{Select, Transport};
-use super::{Feedback, Local};
+use super::typed::{Costs, Group, RunSettings, Select, Stream};
+use super::{BalancerSettings, Overload, ScenarioFeedback, ScenarioLocal};
+use crate::document::{self, FileKind};
 use crate::kind::{
     CallRate, Capacity, Choice, Count, DAY, Fine, Flag, HOUR, HostName, MINUTE, PolicyName, Ratio, SECOND,
     Seed, Share, Time, Times, Title,
 };
+use crate::raw::usual_weights;
 use crate::setting::{Setting, Several};
 
 /// Longest service time and longest way of a message, in nanoseconds.
@@ -32,13 +39,6 @@ type Part = Share<0, 1000>;
 pub(super) enum ServiceName {
     Deterministic,
     Exponential,
-}
-
-/// How calls follow one another.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Arrivals {
-    Poisson,
-    Constant,
 }
 
 /// A scenario of the simulator of Sarabande.
@@ -91,14 +91,15 @@ pub(super) struct RawRun {
 
 impl Default for RawRun {
     fn default() -> Self {
+        let RunSettings { duration, seed, replications, precision, .. } = RunSettings::default();
         Self {
             title: None,
-            duration: "10m".into(),
+            duration: Setting::of(duration),
             warm_up: None,
-            seed: 1.into(),
-            replications: 1.into(),
+            seed: Setting::of(seed),
+            replications: Setting::of(replications),
             bin: None,
-            precision: 0.05.into(),
+            precision: Setting::of(precision),
         }
     }
 }
@@ -124,7 +125,7 @@ pub(super) struct RawHost {
     pub(super) policy: Setting<Choice<PolicyName>>,
     /// Work per method, relative to a BYE. Only with policy `tlwl`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("x-default" = "{ INVITE = 1.75, BYE = 1.0 }"))]
+    #[schemars(extend("x-default" = usual_weights()))]
     pub(super) weights: BTreeMap<String, Setting<Ratio>>,
     /// Whether each of those servers is asked by OPTIONS every 2 s whether it lives, and gets no new calls after two
     /// probes without an answer. Only for a balancer.
@@ -150,19 +151,21 @@ pub(super) struct RawHost {
 
 impl Default for RawHost {
     fn default() -> Self {
+        let BalancerSettings { probes, outlier, .. } = BalancerSettings::default();
+        let Group { workers, buffer, select, transport, background, .. } = Group::default();
         Self {
             count: None,
             capacity: None,
-            role: "proxy".into(),
-            policy: "tlwl".into(),
+            role: Setting::of(RoleName::Proxy),
+            policy: Setting::of(PolicyName::default()),
             weights: BTreeMap::new(),
-            probes: true.into(),
-            outlier: true.into(),
-            select: "random".into(),
-            workers: 1.into(),
-            buffer: 1000.into(),
-            transport: "udp".into(),
-            background: 0.into(),
+            probes: Setting::of(probes),
+            outlier: Setting::of(outlier),
+            select: Setting::of(select),
+            workers: Setting::of(workers.into()),
+            buffer: Setting::of(buffer),
+            transport: Setting::of(transport),
+            background: Setting::of(background),
             overload: RawOverload::default(),
             stalls: None,
         }
@@ -175,11 +178,11 @@ impl Default for RawHost {
 pub(super) struct RawOverload {
     /// Law by which new INVITEs are admitted: all (`none`), by high and low watermark of the queue (`bang-bang`), with
     /// a probability that keeps the processor at its target (`occupancy`), by expected wait (`delay`).
-    pub(super) local: Setting<Choice<Local>>,
+    pub(super) local: Setting<Choice<ScenarioLocal>>,
     /// What the host before is told so that it rejects instead: its acceptance probability (`hop-by-hop`), the least one
     /// on the way to each target (`end-to-end`), a `rate` (RFC 7415), a `window` (RFC 6357). A probability needs `local
     /// = "occupancy"`. The host before must have the same `feedback`, or it pays no heed; then this one rejects itself.
-    pub(super) feedback: Setting<Choice<Feedback>>,
+    pub(super) feedback: Setting<Choice<ScenarioFeedback>>,
     /// When a request is rejected: before it waits (`early`), or when its turn comes (`late`).
     pub(super) reject: Setting<Choice<RejectAt>>,
     /// Of `reject = "early"`: whether requests that wait for their rejection take room in `buffer`, and are dropped when it
@@ -220,24 +223,28 @@ pub(super) struct RawOverload {
 
 impl Default for RawOverload {
     fn default() -> Self {
+        let Overload { local, feedback, reject, buffer_rejections, stateful, retry, .. } =
+            Overload::default();
+        let Overload { during_pause, watermarks: (high, low), occupancy, wait, triage, .. } =
+            Overload::default();
         Self {
-            local: "none".into(),
-            feedback: "none".into(),
-            reject: "early".into(),
-            buffer_rejections: false.into(),
-            stateful: false.into(),
-            retry: false.into(),
+            local: Setting::of(local),
+            feedback: Setting::of(feedback),
+            reject: Setting::of(reject),
+            buffer_rejections: Setting::of(buffer_rejections),
+            stateful: Setting::of(stateful),
+            retry: Setting::of(retry),
             retry_after: None,
-            during_pause: "prolong".into(),
-            high: 0.8.into(),
-            low: 0.6.into(),
-            target: 0.9.into(),
-            acceptance_min: 0.02.into(),
-            increase_max: 5.into(),
-            period: "1s".into(),
-            smoothing: 1.into(),
-            wait: "62500us".into(),
-            triage: false.into(),
+            during_pause: Setting::of(during_pause),
+            high: Setting::of(high),
+            low: Setting::of(low),
+            target: Setting::of(occupancy.target),
+            acceptance_min: Setting::of(occupancy.acceptance_min),
+            increase_max: Setting::of(occupancy.increase_max),
+            period: Setting::of(occupancy.period),
+            smoothing: Setting::of(occupancy.weight),
+            wait: Setting::of(wait),
+            triage: Setting::of(triage),
         }
     }
 }
@@ -277,7 +284,7 @@ pub(super) struct RawCalls {
     #[schemars(extend("x-default" = "as `rate` says"))]
     pub(super) load: Vec<RawStep>,
     /// How calls follow one another: at random, as those of many independent callers do, or evenly.
-    pub(super) arrivals: Setting<Choice<Arrivals>>,
+    pub(super) arrivals: Setting<Choice<ArrivalProcess>>,
     /// How long an answered call lasts.
     pub(super) holding: Setting<Times<RUN_MAX>>,
     /// From INVITE to 180 at the callee.
@@ -292,16 +299,17 @@ pub(super) struct RawCalls {
 
 impl Default for RawCalls {
     fn default() -> Self {
+        let Stream { arrivals, holding, ring, answer, patience, transport, .. } = Stream::default();
         Self {
             path: Vec::new(),
             rate: None,
             load: Vec::new(),
-            arrivals: "poisson".into(),
-            holding: "exp:100s".into(),
-            ring: "0s".into(),
-            answer: "0s".into(),
-            patience: "10s".into(),
-            transport: "udp".into(),
+            arrivals: Setting::of(arrivals),
+            holding: Setting::of(holding),
+            ring: Setting::of(ring),
+            answer: Setting::of(answer),
+            patience: Setting::of(patience),
+            transport: Setting::of(transport),
         }
     }
 }
@@ -435,16 +443,17 @@ pub(super) struct RawCosts {
 
 impl Default for RawCosts {
     fn default() -> Self {
+        let costs = Costs::default();
         Self {
-            base_capacity: 160.into(),
-            message: "1ms".into(),
-            timer: "500us".into(),
-            cleanup: "0s".into(),
-            reject: "166660ns".into(),
-            reject_stateful: "1ms".into(),
-            reject_ack: "1ms".into(),
-            invite_work: 1.75.into(),
-            service: Several::One("deterministic".into()),
+            base_capacity: Setting::of(costs.base_capacity),
+            message: Setting::of(costs.message),
+            timer: Setting::of(costs.timer),
+            cleanup: Setting::of(costs.cleanup),
+            reject: Setting::of(costs.reject),
+            reject_stateful: Setting::of(costs.reject_stateful),
+            reject_ack: Setting::of(costs.reject_ack),
+            invite_work: Setting::of(costs.invite_work),
+            service: Several::One(Setting::of(ServiceName::Deterministic)),
             operations: RawOperations::default(),
         }
     }
@@ -529,6 +538,19 @@ pub(super) struct RawTimers {
 
 impl Default for RawTimers {
     fn default() -> Self {
-        Self { t1: "500ms".into(), t2: "4s".into(), t4: "5s".into(), c: "181s".into() }
+        let ProxyTimers { transaction, c } = ProxyTimers::default();
+        Self {
+            t1: Setting::of(transaction.t1),
+            t2: Setting::of(transaction.t2),
+            t4: Setting::of(transaction.t4),
+            c: Setting::of(c),
+        }
+    }
+}
+
+impl FileKind for RawScenario {
+    fn schema() -> &'static Value {
+        static SCHEMA: OnceLock<Value> = OnceLock::new();
+        SCHEMA.get_or_init(document::schema::<Self>)
     }
 }

@@ -1,7 +1,9 @@
 //! A checked scenario: hosts, the calls between them, what they cost and what goes wrong.
 
-use super::Overload;
-use crate::Policy;
+use super::{BalancerSettings, Overload};
+use base::Transport;
+use load::{ArrivalProcess, INVITE_WORK, RandomTime, RateStep};
+use proxy::ProxyTimers;
 use std::time::Duration;
 
 /// One scenario, checked: every reference is an index into a list that has it.
@@ -10,24 +12,24 @@ pub struct Scenario {
     /// What it is called in reports.
     pub title: String,
     /// Time, seeds and intervals.
-    pub run: Run,
+    pub run: RunSettings,
     /// What the hosts' work costs.
     pub costs: Costs,
     /// Values of the SIP timers.
-    pub timers: Timers,
+    pub timers: ProxyTimers,
     /// The hosts, in groups of like ones.
     pub groups: Vec<Group>,
     /// The calls.
     pub streams: Vec<Stream>,
     /// Links that differ from perfect ones; a later rule adds to an earlier.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkFaults>,
     /// What happens to hosts.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<HostFault>,
 }
 
 /// `[run]`
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct RunSettings {
     /// Simulated time.
     pub duration: Duration,
     /// Left out of all averages.
@@ -42,7 +44,7 @@ pub struct Run {
     pub precision: f64,
 }
 
-impl Default for Run {
+impl Default for RunSettings {
     fn default() -> Self {
         Self {
             duration: Duration::from_mins(10),
@@ -73,7 +75,7 @@ pub struct Costs {
     pub reject_stateful: Duration,
     /// Taking in the ACK to a rejection that left no state.
     pub reject_ack: Duration,
-    /// An INVITE at a server that answers calls, in units of a BYE ([`Costs::server_request`]; TLWL paper: 1.75).
+    /// An INVITE at a server that answers calls, in units of a BYE ([`Costs::server_request`]).
     pub invite_work: f64,
     /// How service times spread around these means.
     pub service: Service,
@@ -91,7 +93,7 @@ impl Default for Costs {
             reject: Duration::from_nanos(166_660),
             reject_stateful: Duration::from_millis(1),
             reject_ack: Duration::from_millis(1),
-            invite_work: 1.75,
+            invite_work: INVITE_WORK,
             service: Service::Deterministic,
             operations: Vec::new(),
         }
@@ -117,30 +119,6 @@ pub enum Service {
     Table(Vec<f64>),
 }
 
-/// `[timers]`: the profile of RFC 3261 §17, Table 4.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Timers {
-    /// T1.
-    pub t1: Duration,
-    /// T2.
-    pub t2: Duration,
-    /// T4.
-    pub t4: Duration,
-    /// Timer C.
-    pub c: Duration,
-}
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self {
-            t1: Duration::from_millis(500),
-            t2: Duration::from_secs(4),
-            t4: Duration::from_secs(5),
-            c: Duration::from_secs(181),
-        }
-    }
-}
-
 /// `[host.<name>]`: one host or several like ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
@@ -149,7 +127,7 @@ pub struct Group {
     /// How many.
     pub count: u16,
     /// What they do.
-    pub role: Role,
+    pub role: HostRole,
     /// Calls a second that each of the `count` hosts carries; empty = their work costs no time.
     pub capacities: Vec<f64>,
     /// Processors each; the capacity is that of all together.
@@ -158,12 +136,12 @@ pub struct Group {
     pub buffer: u32,
     /// How a proxy chooses among the next hosts.
     pub select: Select,
-    /// Transport between this host and other hosts.
+    /// Transport between this host and other hosts: UDP or TCP.
     pub transport: Transport,
     /// Overload control.
     pub overload: Overload,
     /// Pauses of the whole host, as garbage collection makes them.
-    pub stalls: Option<Stalls>,
+    pub stalls: Option<StallSettings>,
     /// Share of the processor that something else takes, 0 to below 1.
     pub background: f64,
 }
@@ -171,22 +149,30 @@ pub struct Group {
 /// Messages that may wait at a host (Overload paper, section IV-A).
 pub(super) const BUFFER: u32 = 1_000;
 
-impl Group {
-    /// A group of proxies with everything else as it is by default.
-    pub fn proxies(name: &str, count: u16, capacity: f64) -> Self {
+impl Default for Group {
+    /// A proxy without a name, whose work costs no time.
+    fn default() -> Self {
         Self {
-            name: name.to_owned(),
-            count,
-            role: Role::Proxy,
-            capacities: vec![capacity; usize::from(count)],
+            name: String::new(),
+            count: 1,
+            role: HostRole::Proxy,
+            capacities: Vec::new(),
             workers: 1,
             buffer: BUFFER,
             select: Select::Random,
-            transport: Transport::Udp,
+            transport: Transport::default(),
             overload: Overload::default(),
             stalls: None,
             background: 0.0,
         }
+    }
+}
+
+impl Group {
+    /// A group of proxies with everything else as it is by default.
+    pub fn proxies(name: &str, count: u16, capacity: f64) -> Self {
+        let capacities = vec![capacity; usize::from(count)];
+        Self { name: name.to_owned(), count, capacities, ..Self::default() }
     }
 
     /// Calls a second that the host of this index carries; `None` = its work costs no time.
@@ -202,18 +188,11 @@ impl Group {
 
 /// What a host does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Role {
+pub enum HostRole {
     /// Transaction-stateful, record-routing proxy.
     Proxy,
     /// Session-aware balancer, stateless to transactions.
-    Balancer {
-        /// Who gets the next call.
-        policy: Policy,
-        /// Whether it asks its servers by OPTIONS whether they live.
-        probes: bool,
-        /// Whether it ejects those that fail what the others do not fail.
-        outlier: bool,
-    },
+    Balancer(BalancerSettings),
     /// Answers the calls itself.
     Server,
 }
@@ -227,33 +206,13 @@ pub enum Select {
     RoundRobin,
 }
 
-/// A transport between hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Unreliable: requests are retransmitted.
-    Udp,
-    /// Reliable.
-    Tcp,
-}
-
 /// Pauses of a host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stalls {
+pub struct StallSettings {
     /// Mean time between two, exponential.
     pub every: Duration,
     /// How long one lasts.
-    pub length: Spread,
-}
-
-/// A distribution of times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// Always the same.
-    Fixed(Duration),
-    /// Exponential with this mean.
-    Exponential(Duration),
-    /// Normal with mean and standard deviation, cut at zero.
-    Normal(Duration, Duration),
+    pub length: RandomTime,
 }
 
 /// `[calls.<name>]`: calls that take the same way.
@@ -265,53 +224,50 @@ pub struct Stream {
     /// the same probability, those between, and servers, by the host before.
     pub path: Vec<usize>,
     /// Calls a second over time, never empty: from each instant on, at this rate; in order, none before the first.
-    /// A rate rises or falls linearly to the next step where [`Step::ramp`] says so.
-    pub load: Vec<Step>,
-    /// Whether gaps between calls are exponential, else they are all alike.
-    pub poisson: bool,
+    /// A rate rises or falls linearly to the next step where [`RateStep::ramp`] says so.
+    pub load: Vec<RateStep>,
+    /// How the gaps between calls are spread.
+    pub arrivals: ArrivalProcess,
     /// How long an answered call lasts.
-    pub holding: Spread,
+    pub holding: RandomTime,
     /// From INVITE to 180 at the callee.
     pub ring: Duration,
     /// From 180 to 200.
     pub answer: Duration,
     /// A caller gives up a call that is not answered after this.
     pub patience: Duration,
-    /// Transport between the agents and their hosts.
+    /// Transport between the agents and their hosts: UDP or TCP.
     pub transport: Transport,
 }
 
-impl Stream {
-    /// A stream as the Overload paper has it (section IV-B).
-    pub fn of_paper(name: &str, path: Vec<usize>, rate: f64) -> Self {
+impl Default for Stream {
+    /// Without a name, a path and a call; the rest is as the Overload paper has it (section IV-B).
+    fn default() -> Self {
         Self {
-            name: name.to_owned(),
-            path,
-            load: vec![Step { at: Duration::ZERO, rate, ramp: false }],
-            poisson: true,
-            holding: Spread::Exponential(Duration::from_secs(100)),
+            name: String::new(),
+            path: Vec::new(),
+            load: Vec::new(),
+            arrivals: ArrivalProcess::Poisson,
+            holding: RandomTime::Exponential(Duration::from_secs(100)),
             ring: Duration::ZERO,
             answer: Duration::ZERO,
             patience: Duration::from_secs(10),
-            transport: Transport::Udp,
+            transport: Transport::default(),
         }
     }
 }
 
-/// A step of a load.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
-    /// From when on.
-    pub at: Duration,
-    /// Calls a second.
-    pub rate: f64,
-    /// Whether the rate then goes linearly to the next step's.
-    pub ramp: bool,
+impl Stream {
+    /// A stream as the Overload paper has it.
+    pub fn of_paper(name: &str, path: Vec<usize>, rate: f64) -> Self {
+        let load = vec![RateStep { at: Duration::ZERO, rate, ramp: false }];
+        Self { name: name.to_owned(), path, load, ..Self::default() }
+    }
 }
 
 /// `[[link]]`: what happens to messages between two groups, in both directions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Link {
+pub struct LinkFaults {
     /// Index of a group; `None` = the agents.
     pub from: Option<usize>,
     /// Index of the other.
@@ -334,7 +290,7 @@ pub struct Link {
 
 /// `[[fault]]`: what happens to a host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
+pub struct HostFault {
     /// Index of the group.
     pub group: usize,
     /// Which of the group, counted from zero.

@@ -1,4 +1,6 @@
-use crate::party::Callee;
+//! The dialogs of an answerer, found by Call-ID and tags.
+
+use crate::user_agent::Uas;
 use base::{Rng, Slab};
 use rand_distr::{Distribution, StandardUniform};
 
@@ -18,7 +20,7 @@ pub(super) struct Dialog {
     /// The transaction that still concerns it: of an INVITE that is not answered or not acknowledged, or of the BYE that
     /// ends it for want of an ACK.
     pub(super) transaction: Option<u32>,
-    pub(super) callee: Callee,
+    pub(super) callee: Uas,
 }
 
 /// Whose dialog a To tag names.
@@ -50,7 +52,7 @@ impl Dialogs {
     pub(super) fn create(&mut self, call_id: u64) -> (DialogId, String) {
         self.serials = self.serials.wrapping_add(1);
         let serial = self.serials;
-        let key = self.slab.insert(Dialog { serial, call_id, transaction: None, callee: Callee::CALLED });
+        let key = self.slab.insert(Dialog { serial, call_id, transaction: None, callee: Uas::CALLED });
         (DialogId { key, serial }, format!("{:016x}{key:08x}{serial:08x}", self.agent))
     }
 

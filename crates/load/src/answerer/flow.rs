@@ -1,27 +1,27 @@
 //! What becomes of a request once it is in: service, ringing, final responses, the end.
 //!
-//! What a call does on which event is its [`Callee`](crate::party::Callee)'s, what is sent again and when the
+//! What a call does on which event is its [`Callee`](crate::user_agent::Callee)'s, what is sent again and when the
 //! transactions'. Here acts become messages.
 use super::dialogs::DialogId;
 use super::texts::Text;
 use super::transactions::Transaction;
 use super::{Answerer, Job};
-use crate::Event;
-use crate::party::{CalleeAct, CalleeEvent};
+use crate::AgentEvent;
 use crate::timers::{NEVER, Timed};
+use crate::user_agent::{UasAct, UasEvent};
 use base::{Flow, Instant, Outbox};
-use transaction::{Class, Event as Happening, Kind, Send, Tell};
+use transaction::{Send, StatusClass, Tell, TransactionEvent as Happening, TransactionKind};
 use wire::Method;
 
 impl Answerer {
     /// Does what the processor has made time for.
-    pub(super) fn serve(&mut self, now: Instant, slot: u32, job: Job, out: &mut Outbox<Event>) {
+    pub(super) fn serve(&mut self, now: Instant, slot: u32, job: Job, out: &mut Outbox<AgentEvent>) {
         let (dialog, event, otherwise) = match job {
             Job::Respond(status) => return self.answer(now, slot, status, out),
             // RFC 3261 §15.1.2: the dialog may have ended while this was queued.
             Job::Call(event) => (self.transactions[slot].dialog, event, 481),
             // 200 even if it comes too late (RFC 3261 §9.2).
-            Job::Cancel(invite) => (self.invited(invite), CalleeEvent::Cancel, 200),
+            Job::Cancel(invite) => (self.invited(invite), UasEvent::Cancel, 200),
         };
         match dialog.filter(|&id| self.dialogs.get_mut(id).is_some()) {
             Some(id) => self.tell(now, id, event, Some(slot), out),
@@ -41,18 +41,18 @@ impl Answerer {
         &mut self,
         now: Instant,
         id: DialogId,
-        event: CalleeEvent,
+        event: UasEvent,
         this: Option<u32>,
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<AgentEvent>,
     ) {
         let Some(dialog) = self.dialogs.get_mut(id) else { return };
-        if event == CalleeEvent::Invited {
+        if event == UasEvent::Invited {
             self.plan.answer = self.config.ring.sample(&mut self.ring_rng);
         }
         let was_answered = dialog.callee.is_answered();
         let acts = dialog.callee.on(now, event, &self.plan);
         let before = dialog.transaction;
-        if event == CalleeEvent::Reinvited && dialog.callee.awaits_ack() {
+        if event == UasEvent::Reinvited && dialog.callee.awaits_ack() {
             // This ACK is awaited from now on.
             dialog.transaction = this;
         }
@@ -60,28 +60,28 @@ impl Answerer {
         before.filter(|_| before != slot).into_iter().for_each(|before| self.silence(before));
         for act in acts {
             match (act, slot) {
-                (CalleeAct::Respond(status), Some(slot)) => self.respond(now, slot, status, out),
-                (CalleeAct::RespondToThis(status), _) => {
+                (UasAct::Respond(status), Some(slot)) => self.respond(now, slot, status, out),
+                (UasAct::RespondToThis(status), _) => {
                     if let Some(this) = this {
                         self.answer(now, this, status, out);
                     }
                 }
-                (CalleeAct::Alarm(at), Some(slot)) => {
+                (UasAct::Alarm(at), Some(slot)) => {
                     self.transactions[slot].wake = at;
                     self.set_alarm(slot);
                 }
-                (CalleeAct::Bye, Some(slot)) => self.hang_up(now, id, slot, out),
-                (CalleeAct::Established, Some(slot)) => {
+                (UasAct::Bye, Some(slot)) => self.hang_up(now, id, slot, out),
+                (UasAct::Established, Some(slot)) => {
                     self.silence(slot);
                     if let Some(dialog) = self.dialogs.get_mut(id) {
                         dialog.transaction = None;
                     }
                 }
-                (CalleeAct::Ended, slot) => {
+                (UasAct::Ended, slot) => {
                     self.dialogs.remove(id);
                     if was_answered {
                         self.results.calls_in_progress -= 1;
-                        self.results.calls_completed += u64::from(event == CalleeEvent::Bye);
+                        self.results.calls_completed += u64::from(event == UasEvent::Bye);
                         self.end(slot);
                     }
                 }
@@ -92,7 +92,7 @@ impl Answerer {
     }
 
     /// Responds to an INVITE as its callee wants.
-    fn respond(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<Event>) {
+    fn respond(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<AgentEvent>) {
         match (status, self.transactions[slot].status) {
             (200, 200) => self.results.retransmissions_sent += 1,
             (200, _) => {
@@ -109,9 +109,9 @@ impl Answerer {
     }
 
     /// Gives a transaction its response.
-    fn answer(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<Event>) {
+    fn answer(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<AgentEvent>) {
         let transaction = &mut self.transactions[slot];
-        let event = Happening::Respond(Class::of(status));
+        let event = Happening::Respond(StatusClass::of(status));
         let did = transaction.timed.on(now, event, &self.config.timers);
         if did.send != Send::Nothing {
             transaction.status = status;
@@ -140,12 +140,12 @@ impl Answerer {
     }
 
     /// Does what is due for a transaction.
-    pub(super) fn expire(&mut self, now: Instant, slot: u32, out: &mut Outbox<Event>) {
+    pub(super) fn expire(&mut self, now: Instant, slot: u32, out: &mut Outbox<AgentEvent>) {
         let transaction = &mut self.transactions[slot];
         if now >= transaction.wake {
             transaction.wake = NEVER;
             if let Some(id) = transaction.dialog {
-                self.tell(now, id, CalleeEvent::Alarm, None, out);
+                self.tell(now, id, UasEvent::Alarm, None, out);
             }
         }
         let transaction = &mut self.transactions[slot];
@@ -167,25 +167,25 @@ impl Answerer {
     }
 
     /// No ACK to a refusal came, or no answer to a BYE.
-    fn timed_out(&mut self, now: Instant, slot: u32, out: &mut Outbox<Event>) {
+    fn timed_out(&mut self, now: Instant, slot: u32, out: &mut Outbox<AgentEvent>) {
         let &Transaction { method, dialog, .. } = &self.transactions[slot];
         if method == Method::Invite {
             self.results.ack_timeouts += 1;
         } else if let Some(id) = dialog {
-            self.tell(now, id, CalleeEvent::Done, None, out);
+            self.tell(now, id, UasEvent::Done, None, out);
         }
     }
 
     /// Ends the call of an INVITE whose 2xx nobody acknowledged (RFC 3261 §13.3.1.4).
-    fn hang_up(&mut self, now: Instant, id: DialogId, slot: u32, out: &mut Outbox<Event>) {
+    fn hang_up(&mut self, now: Instant, id: DialogId, slot: u32, out: &mut Outbox<AgentEvent>) {
         self.results.ack_timeouts += 1;
         let transaction = &mut self.transactions[slot];
         let Some((bye, to)) = transaction.text.bye(self.config.local, transaction.to) else {
-            return self.tell(now, id, CalleeEvent::Done, None, out);
+            return self.tell(now, id, UasEvent::Done, None, out);
         };
         (transaction.text, transaction.to) = (bye, to);
         (transaction.method, transaction.status) = (Method::Bye, 0);
-        transaction.timed = Timed::client(now, Kind::NonInvite, &self.config.timers);
+        transaction.timed = Timed::client(now, TransactionKind::NonInvite, &self.config.timers);
         self.send(slot, out);
         self.set_alarm(slot);
     }
@@ -197,7 +197,7 @@ impl Answerer {
     }
 
     /// Sends the last response, or the BYE.
-    pub(super) fn send(&self, slot: u32, out: &mut Outbox<Event>) {
+    pub(super) fn send(&self, slot: u32, out: &mut Outbox<AgentEvent>) {
         let transaction = &self.transactions[slot];
         out.send(Flow::udp(self.config.listener, transaction.to), |bytes| match transaction.status {
             0 => bytes.extend_from_slice(transaction.text.request()),

@@ -5,17 +5,17 @@ mod texts;
 mod transactions;
 
 use crate::alarms::Alarms;
-use crate::party::{CalleeEvent, CalleePlan};
 use crate::service::Processor;
 use crate::timers::NEVER;
-use crate::{AnswererResults, COOKIE, Event, Holding, Input, ServiceModel, Timers, WORK_MAX};
+use crate::user_agent::{UasEvent, UasPlan};
+use crate::{AgentEvent, AgentInput, AnswererResults, COOKIE, RandomTime, ServiceModel, Timers, WORK_MAX};
 use base::{Flow, Instant, Outbox, Rng, Slab};
 use core::time::Duration;
 use dialogs::{DialogId, Dialogs, Owner};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use texts::{Text, Texts};
-use transaction::{Class, Event as Happening, Pace, Send, Tell};
+use transaction::{Pace, Send, StatusClass, Tell, TransactionEvent as Happening};
 use transactions::{Transaction, call_id_hash, key};
 use wire::{Message, Method};
 
@@ -29,7 +29,7 @@ pub struct AnswererConfig {
     /// Name in the Server header and the Contact of its responses; a caller tells servers apart by it.
     pub name: String,
     /// How long a call rings.
-    pub ring: Holding,
+    pub ring: RandomTime,
     /// Answer each INVITE with 100 (Trying) before it is served, as a stack does that sees its server busy.
     pub trying: bool,
     /// How fast it is.
@@ -42,7 +42,7 @@ pub struct AnswererConfig {
 #[derive(Clone, Copy, Debug)]
 enum Job {
     /// The callee of its dialog is told.
-    Call(CalleeEvent),
+    Call(UasEvent),
     /// CANCEL of the INVITE with this key.
     Cancel(u64),
     /// Anything else gets this status.
@@ -81,7 +81,7 @@ pub struct Answerer {
     dialogs: Dialogs,
     alarms: Alarms,
     /// Of all callees, but for the time that each of them rings: the 180 goes out once the INVITE is served.
-    plan: CalleePlan,
+    plan: UasPlan,
     results: AnswererResults,
 }
 
@@ -96,7 +96,7 @@ impl Answerer {
             dialogs: Dialogs::new(rng.fork("tags")),
             ring_rng: rng,
             alarms: Alarms::default(),
-            plan: CalleePlan {
+            plan: UasPlan {
                 ring: Duration::ZERO,
                 answer: Duration::ZERO,
                 t1: config.timers.t1,
@@ -108,8 +108,8 @@ impl Answerer {
     }
 
     /// Takes a datagram, or does what is due.
-    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
-        if let Input::Datagram { from, bytes } = input
+    pub fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>) {
+        if let AgentInput::Datagram { from, bytes } = input
             && self.receive(now, from, bytes, out).is_none()
         {
             self.results.stray_datagrams += 1;
@@ -128,7 +128,7 @@ impl Answerer {
         }
     }
 
-    /// When to [`Tick`](Input::Tick) next, at the latest; there may be nothing to do then.
+    /// When to [`Tick`](AgentInput::Tick) next, at the latest; there may be nothing to do then.
     pub fn deadline(&self) -> Option<Instant> {
         [self.processor.deadline(), self.alarms.deadline()].into_iter().flatten().min()
     }
@@ -149,7 +149,7 @@ impl Answerer {
         now: Instant,
         from: SocketAddr,
         bytes: &[u8],
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<AgentEvent>,
     ) -> Option<()> {
         let request = wire::scan(bytes).ok()?;
         if let Some(status) = request.status() {
@@ -181,7 +181,7 @@ impl Answerer {
     }
 
     /// A request that has not been seen: queues it.
-    fn accept(&mut self, now: Instant, incoming: &Incoming<'_>, out: &mut Outbox<Event>) {
+    fn accept(&mut self, now: Instant, incoming: &Incoming<'_>, out: &mut Outbox<AgentEvent>) {
         let &Incoming { request, from, to, method, key } = incoming;
         *self.results.requests.entry(method.name()).or_default() += 1;
         let call_id = call_id_hash(request);
@@ -191,14 +191,14 @@ impl Answerer {
             (None, Method::Invite) => {
                 let (dialog, new_tag) = self.dialogs.create(call_id);
                 tag = new_tag;
-                (Some(dialog), Job::Call(CalleeEvent::Invited))
+                (Some(dialog), Job::Call(UasEvent::Invited))
             }
             (None, Method::Cancel) => (None, self.cancel_job(request, out)),
             // RFC 3261 §15.1.2: a BYE outside any dialog.
             (None, Method::Bye) => (None, Job::Respond(481)),
             (None, _) => (None, Job::Respond(200)),
-            (Some(Owner::Known(dialog)), Method::Bye) => (Some(dialog), Job::Call(CalleeEvent::Bye)),
-            (Some(Owner::Known(dialog)), Method::Invite) => (Some(dialog), Job::Call(CalleeEvent::Reinvited)),
+            (Some(Owner::Known(dialog)), Method::Bye) => (Some(dialog), Job::Call(UasEvent::Bye)),
+            (Some(Owner::Known(dialog)), Method::Invite) => (Some(dialog), Job::Call(UasEvent::Reinvited)),
             (Some(Owner::Known(dialog)), _) => (Some(dialog), Job::Respond(200)),
             (Some(Owner::Ended), _) => {
                 self.results.late_requests += 1;
@@ -223,7 +223,7 @@ impl Answerer {
             }
             if self.config.trying {
                 let transaction = &mut self.transactions[slot];
-                transaction.timed.on(now, Happening::Respond(Class::Trying), &self.config.timers);
+                transaction.timed.on(now, Happening::Respond(StatusClass::Trying), &self.config.timers);
                 transaction.status = 100;
                 self.send_trying(incoming, out);
             }
@@ -232,7 +232,7 @@ impl Answerer {
     }
 
     /// RFC 3261 §9.2: a CANCEL is about the INVITE that is the same but for the method.
-    fn cancel_job(&mut self, cancel: &Message<'_>, out: &mut Outbox<Event>) -> Job {
+    fn cancel_job(&mut self, cancel: &Message<'_>, out: &mut Outbox<AgentEvent>) -> Job {
         let invite = key(cancel, Method::Invite);
         if self.index.contains_key(&invite) {
             return Job::Cancel(invite);
@@ -241,7 +241,7 @@ impl Answerer {
         Job::Respond(481)
     }
 
-    fn send_trying(&self, incoming: &Incoming<'_>, out: &mut Outbox<Event>) {
+    fn send_trying(&self, incoming: &Incoming<'_>, out: &mut Outbox<AgentEvent>) {
         let &Incoming { request, from, to, .. } = incoming;
         out.send(Flow::udp(self.config.listener, to), |bytes| {
             wire::write_response(request, from, 100, "Trying", "", &[("Server", &self.config.name)], bytes);
@@ -249,7 +249,7 @@ impl Answerer {
     }
 
     /// A repeated request gets the last response again, or is absorbed (RFC 3261 §17.2.1, §17.2.2, RFC 6026 §7.1).
-    fn repeat(&mut self, now: Instant, slot: u32, incoming: &Incoming<'_>, out: &mut Outbox<Event>) {
+    fn repeat(&mut self, now: Instant, slot: u32, incoming: &Incoming<'_>, out: &mut Outbox<AgentEvent>) {
         self.results.retransmissions_received += 1;
         let &Incoming { request, from, method, key, .. } = incoming;
         let transaction = &mut self.transactions[slot];
@@ -272,11 +272,11 @@ impl Answerer {
     /// An ACK ends the retransmission of a final response: of a 2xx by its dialog and the CSeq number of the INVITE, for
     /// that of an earlier INVITE may come late (RFC 3261 §13.2.2.4, §13.3.1.4); of a refusal, whose dialog is gone or
     /// never was, by its transaction (§17.2.1).
-    fn acknowledge(&mut self, now: Instant, ack: &Message<'_>, out: &mut Outbox<Event>) {
+    fn acknowledge(&mut self, now: Instant, ack: &Message<'_>, out: &mut Outbox<AgentEvent>) {
         let owner = ack.to_tag().map(|tag| self.dialogs.owner(tag, call_id_hash(ack)));
         match owner {
             Some(Owner::Known(id)) if self.awaits_ack(id, ack.cseq().number) => {
-                self.tell(now, id, CalleeEvent::Ack, None, out);
+                self.tell(now, id, UasEvent::Ack, None, out);
             }
             _ => {
                 if let Some(&slot) = self.index.get(&key(ack, Method::Invite)) {
@@ -305,7 +305,7 @@ impl Answerer {
         now: Instant,
         response: &Message<'_>,
         status: u16,
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<AgentEvent>,
     ) -> Option<()> {
         let tag = response.top_via().branch?.strip_prefix(COOKIE.as_bytes())?;
         let Owner::Known(id) = self.dialogs.owner(tag, call_id_hash(response)) else { return None };
@@ -314,16 +314,16 @@ impl Answerer {
         if transaction.method != Method::Bye || response.second_via().is_some() {
             return None;
         }
-        let event = Happening::Response(Class::of(status));
+        let event = Happening::Response(StatusClass::of(status));
         let did = transaction.timed.on(now, event, &self.config.timers);
         if did.tell == Tell::Message && status >= 200 {
-            self.tell(now, id, CalleeEvent::Done, None, out);
+            self.tell(now, id, UasEvent::Done, None, out);
         }
         Some(())
     }
 
-    fn count_wrong_server(&mut self, request: &Message<'_>, out: &mut Outbox<Event>) {
+    fn count_wrong_server(&mut self, request: &Message<'_>, out: &mut Outbox<AgentEvent>) {
         self.results.wrong_server += 1;
-        out.event(Event::WrongServer { call_id: String::from_utf8_lossy(request.call_id()).into() });
+        out.event(AgentEvent::WrongServer { call_id: String::from_utf8_lossy(request.call_id()).into() });
     }
 }

@@ -1,3 +1,5 @@
+//! What an answerer writes in its responses and requests.
+
 use super::AnswererConfig;
 use super::transactions::Transaction;
 use crate::dialog::{Dialog, contact};

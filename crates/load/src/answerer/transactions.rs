@@ -1,3 +1,5 @@
+//! The server transactions of an answerer: requests that may come again.
+
 use super::dialogs::DialogId;
 use super::texts::Text;
 use crate::timers::{NEVER, Timed};
@@ -5,7 +7,7 @@ use base::Instant;
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
 use std::net::SocketAddr;
-use transaction::Kind;
+use transaction::TransactionKind;
 use wire::{Host, Message, Method};
 
 /// A request that was received, kept for as long as it may come again.
@@ -44,7 +46,8 @@ impl Transaction {
         text: Text,
         dialog: Option<DialogId>,
     ) -> Self {
-        let kind = if method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+        let kind =
+            if method == Method::Invite { TransactionKind::Invite } else { TransactionKind::NonInvite };
         let timed = Timed::server(kind);
         let cseq = request.cseq().number;
         Self { key, method, cseq, status: 0, to, text, timed, wake: NEVER, alarm: NEVER, dialog }

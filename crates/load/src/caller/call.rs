@@ -1,4 +1,4 @@
-//! One call of a caller on bytes: a [`party::Caller`], its transactions and its dialog.
+//! One call of a caller on bytes: a [`user_agent::Caller`], its transactions and its dialog.
 //!
 //! What a call does on which event is the party's, what is sent again and when the transactions'. Here messages become
 //! events, and acts messages.
@@ -6,12 +6,12 @@ use super::CallerConfig;
 use super::texts::{Leg, Texts};
 use super::token::Token;
 use crate::dialog::Dialog;
-use crate::party::{self, CallerAct, CallerActs, CallerEvent};
 use crate::timers::{NEVER, Timed};
-use crate::{Event, Outcome, Results};
+use crate::user_agent::{self, UacAct, UacActs, UacEvent};
+use crate::{AgentEvent, CallOutcome, CallResults};
 use base::{Flow, Instant, Outbox};
 use core::time::Duration;
-use transaction::{Class, Event as Happening, Kind, Send, Tell, Timer};
+use transaction::{Send, StatusClass, Tell, Timer, TransactionEvent as Happening, TransactionKind};
 use wire::{Message, Method};
 
 /// What a call acts on besides itself.
@@ -22,8 +22,8 @@ pub(super) struct Step<'a> {
     pub(super) texts: &'a Texts,
     /// The Server names met so far.
     pub(super) servers: &'a [Box<str>],
-    pub(super) results: &'a mut Results,
-    pub(super) out: &'a mut Outbox<Event>,
+    pub(super) results: &'a mut CallResults,
+    pub(super) out: &'a mut Outbox<AgentEvent>,
 }
 
 impl Step<'_> {
@@ -47,7 +47,7 @@ impl Step<'_> {
         });
     }
 
-    fn client(&self, kind: Kind) -> Timed {
+    fn client(&self, kind: TransactionKind) -> Timed {
         Timed::client(self.now, kind, &self.config.timers)
     }
 }
@@ -63,7 +63,7 @@ pub(super) struct Call {
     pub(super) alarm: Instant,
     /// Index of the Server name that its responses carry.
     pub(super) server: Option<u32>,
-    party: party::Caller,
+    uac: user_agent::Uac,
     /// When the party is to be woken; once the call is over, when it need not answer any more what comes again or late.
     wake: Instant,
     invite: Timed,
@@ -83,7 +83,7 @@ impl Call {
             scheduled,
             alarm: NEVER,
             server: None,
-            party: party::Caller::new(holding),
+            uac: user_agent::Uac::new(holding),
             wake: NEVER,
             invite: Timed::over(),
             other: Timed::over(),
@@ -99,7 +99,7 @@ impl Call {
         step.results.start_lag_max_us = step.results.start_lag_max_us.max(lag);
         step.results.calls_started += 1;
         step.results.calls_in_progress += 1;
-        self.invite = step.client(Kind::Invite);
+        self.invite = step.client(TransactionKind::Invite);
         self.wake = self.scheduled + step.config.answer_wait;
     }
 
@@ -111,8 +111,8 @@ impl Call {
 
     /// Ends it as soon as it may be ended. Whether [`deadline`](Self::deadline) has come closer.
     pub(super) fn end_at(&mut self, now: Instant) -> bool {
-        self.party.hurry();
-        let sooner = now < self.wake && !self.party.is_over();
+        self.uac.hurry();
+        let sooner = now < self.wake && !self.uac.is_over();
         if sooner {
             self.wake = now;
         }
@@ -124,7 +124,7 @@ impl Call {
         let (now, timers) = (step.now, &step.config.timers);
         if now >= self.wake {
             let due = core::mem::replace(&mut self.wake, NEVER);
-            self.tell(step, CallerEvent::Alarm, due);
+            self.tell(step, UacEvent::Alarm, due);
         }
         if let Some(fired) = self.invite.due(now) {
             let did = self.invite.on(now, fired, timers);
@@ -133,7 +133,7 @@ impl Call {
                 step.send(Texts::invite);
             }
             if did.tell == Tell::Timeout {
-                self.tell(step, CallerEvent::InviteLost, now);
+                self.tell(step, UacEvent::InviteLost, now);
             }
         }
         if let Some(fired) = self.other.due(now) {
@@ -147,7 +147,7 @@ impl Call {
             }
             // Without an answer to the CANCEL, the INVITE's own timer decides (RFC 3261 §9.1).
             if did.tell == Tell::Timeout && self.dialog.is_some() {
-                self.hung_up(step, CallerEvent::ByeLost);
+                self.hung_up(step, UacEvent::ByeLost);
             }
         }
     }
@@ -155,7 +155,7 @@ impl Call {
     /// Takes a response to one of the call's requests.
     pub(super) fn receive(&mut self, step: &mut Step<'_>, leg: Leg, response: &Message<'_>, status: u16) {
         let (now, timers) = (step.now, &step.config.timers);
-        let event = Happening::Response(Class::of(status));
+        let event = Happening::Response(StatusClass::of(status));
         match (leg, response.cseq().method) {
             (Leg::Invite, Method::Invite) => {
                 let did = self.invite.on(now, event, timers);
@@ -167,8 +167,8 @@ impl Call {
                     // The core gets each of them, also when the transaction is over (RFC 3261 §13.2.2.4, §18.1.2).
                     200..=299 => self.answered(step, response),
                     _ if did.tell != Tell::Message => {}
-                    100..=199 => self.tell(step, CallerEvent::Provisional, now),
-                    _ => self.tell(step, CallerEvent::Refused(status), now),
+                    100..=199 => self.tell(step, UacEvent::Provisional, now),
+                    _ => self.tell(step, UacEvent::Refused(status), now),
                 }
             }
             (Leg::Invite, Method::Cancel) if self.dialog.is_none() => {
@@ -178,7 +178,7 @@ impl Call {
                 let did = self.other.on(now, event, timers);
                 if did.tell == Tell::Message && status >= 200 {
                     step.results.bye_response.record(now - self.bye_due);
-                    self.hung_up(step, CallerEvent::ByeAnswered(status));
+                    self.hung_up(step, UacEvent::ByeAnswered(status));
                 }
             }
             // The BYE of a fork is sent for each 2xx that the fork repeats: its own responses change nothing.
@@ -194,9 +194,9 @@ impl Call {
         match &self.dialog {
             Some(dialog) if dialog.has_remote_tag(response.to_tag()) => {
                 step.results.retransmissions_sent += 1;
-                self.tell(step, CallerEvent::Answered, step.now);
+                self.tell(step, UacEvent::Answered, step.now);
             }
-            None if !self.party.is_over() => {
+            None if !self.uac.is_over() => {
                 self.dialog = Some(dialog());
                 step.results.calls_answered += 1;
                 if let Some(server) = self.server {
@@ -204,13 +204,13 @@ impl Call {
                 }
                 step.results.invite_response.record(step.now - self.scheduled);
                 self.other = Timed::over();
-                self.tell(step, CallerEvent::Answered, step.now);
+                self.tell(step, UacEvent::Answered, step.now);
             }
             other => {
-                let event = if other.is_some() { CallerEvent::ForkAnswered } else { CallerEvent::Answered };
+                let event = if other.is_some() { UacEvent::ForkAnswered } else { UacEvent::Answered };
                 let fork = dialog();
                 step.results.forks_hung_up += 1;
-                let acts = self.party.on(step.now, event);
+                let acts = self.uac.on(step.now, event);
                 self.act(step, acts, step.now, Some(&fork));
             }
         }
@@ -220,65 +220,65 @@ impl Call {
     pub(super) fn receive_bye(&mut self, step: &mut Step<'_>, request: &Message<'_>) -> bool {
         let known = self.dialog.as_ref().is_some_and(|dialog| dialog.has_remote_tag(request.from_tag()));
         if known {
-            self.tell(step, CallerEvent::Bye, step.now);
+            self.tell(step, UacEvent::Bye, step.now);
         }
         known
     }
 
     /// The BYE is answered or lost: nothing comes any more that would need an answer but a 2xx, again or of another
     /// party. The INVITE's transaction knows until when (RFC 3261 §13.2.2.4, RFC 6026 §7.2, timer M).
-    fn hung_up(&mut self, step: &mut Step<'_>, event: CallerEvent) {
+    fn hung_up(&mut self, step: &mut Step<'_>, event: UacEvent) {
         self.tell(step, event, step.now);
         self.wake = NEVER;
     }
 
     /// Tells the party what happens, which was due at `due`.
-    fn tell(&mut self, step: &mut Step<'_>, event: CallerEvent, due: Instant) {
-        let acts = self.party.on(step.now, event);
+    fn tell(&mut self, step: &mut Step<'_>, event: UacEvent, due: Instant) {
+        let acts = self.uac.on(step.now, event);
         self.act(step, acts, due, None);
     }
 
     /// Does what the party wants, in the dialog of a 2xx that is not the call's or in the call's.
-    fn act(&mut self, step: &mut Step<'_>, acts: CallerActs, due: Instant, fork: Option<&Dialog>) {
+    fn act(&mut self, step: &mut Step<'_>, acts: UacActs, due: Instant, fork: Option<&Dialog>) {
         for act in acts {
             match (act, fork.or(self.dialog.as_ref())) {
-                (CallerAct::Ack, Some(dialog)) => step.send_ack(dialog),
-                (CallerAct::Bye, Some(dialog)) if fork.is_some() => step.send_bye(Leg::ForkBye, dialog),
-                (CallerAct::Bye, Some(dialog)) => {
+                (UacAct::Ack, Some(dialog)) => step.send_ack(dialog),
+                (UacAct::Bye, Some(dialog)) if fork.is_some() => step.send_bye(Leg::ForkBye, dialog),
+                (UacAct::Bye, Some(dialog)) => {
                     step.send_bye(Leg::Bye, dialog);
                     (self.bye_due, self.wake) = (due, NEVER);
-                    self.other = step.client(Kind::NonInvite);
+                    self.other = step.client(TransactionKind::NonInvite);
                 }
                 // Acknowledged and hung up is only what was answered.
-                (CallerAct::Ack | CallerAct::Bye, None) => {}
-                (CallerAct::Cancel, _) => {
+                (UacAct::Ack | UacAct::Bye, None) => {}
+                (UacAct::Cancel, _) => {
                     step.send(Texts::cancel);
                     self.invite.on(step.now, Happening::Cancel, &step.config.timers);
-                    self.other = step.client(Kind::NonInvite);
+                    self.other = step.client(TransactionKind::NonInvite);
                 }
-                (CallerAct::Alarm(at), _) => self.wake = at,
-                (CallerAct::Ended(outcome), _) => self.finish(step, outcome),
+                (UacAct::Alarm(at), _) => self.wake = at,
+                (UacAct::Ended(outcome), _) => self.finish(step, outcome),
             }
         }
     }
 
     /// Counts the call as over.
-    fn finish(&mut self, step: &mut Step<'_>, outcome: Outcome) {
+    fn finish(&mut self, step: &mut Step<'_>, outcome: CallOutcome) {
         let results = &mut *step.results;
         results.calls_in_progress -= 1;
         match outcome {
-            Outcome::Completed => results.calls_completed += 1,
-            Outcome::Refused(status) => {
+            CallOutcome::Completed => results.calls_completed += 1,
+            CallOutcome::Refused(status) => {
                 results.refusal_response.record(step.now - self.scheduled);
                 *results.calls_refused.entry(status).or_default() += 1;
             }
-            Outcome::AnsweredLate => results.calls_answered_late += 1,
-            Outcome::Abandoned => results.calls_abandoned += 1,
-            Outcome::InviteTimeout => results.invite_timeouts += 1,
-            Outcome::ByeTimeout => results.bye_timeouts += 1,
-            Outcome::ByeRefused(status) => *results.bye_refused.entry(status).or_default() += 1,
+            CallOutcome::AnsweredLate => results.calls_answered_late += 1,
+            CallOutcome::Abandoned => results.calls_abandoned += 1,
+            CallOutcome::InviteTimeout => results.invite_timeouts += 1,
+            CallOutcome::ByeTimeout => results.bye_timeouts += 1,
+            CallOutcome::ByeRefused(status) => *results.bye_refused.entry(status).or_default() += 1,
         }
-        step.out.event(Event::CallEnded { call: self.number, outcome });
+        step.out.event(AgentEvent::CallEnded { call: self.number, outcome });
         self.other = Timed::over();
         // The other side's BYE may come again (timer J, RFC 3261 §17.2.2), a 2xx after the INVITE was given up.
         self.wake = step.now + step.config.timers.value(Timer::J);

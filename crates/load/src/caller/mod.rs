@@ -6,7 +6,7 @@ mod token;
 use crate::alarms::Alarms;
 use crate::arrivals::Arrivals;
 use crate::timers::NEVER;
-use crate::{ArrivalPlan, Event, Holding, Input, Results, Timers, WORK_MAX};
+use crate::{AgentEvent, AgentInput, ArrivalPlan, CallResults, RandomTime, Timers, WORK_MAX};
 use base::{Flow, Instant, Outbox, Rng, Slab};
 use call::{Call, Step};
 use core::time::Duration;
@@ -36,7 +36,7 @@ pub struct CallerConfig {
     /// When calls start.
     pub arrivals: ArrivalPlan,
     /// How long answered calls last before they are hung up.
-    pub holding: Holding,
+    pub holding: RandomTime,
     /// A call that is not answered so long after its start is given up by CANCEL. RFC 3261 §16.6 step 11 has
     /// proxies wait three minutes.
     pub answer_wait: Duration,
@@ -69,7 +69,7 @@ pub struct Caller {
     calls: Slab<Call>,
     alarms: Alarms,
     servers: Vec<Box<str>>,
-    results: Results,
+    results: CallResults,
 }
 
 impl Caller {
@@ -83,25 +83,25 @@ impl Caller {
             calls: Slab::default(),
             alarms: Alarms::default(),
             servers: Vec::new(),
-            results: Results::default(),
+            results: CallResults::default(),
             config,
         }
     }
 
     /// Takes a datagram, or does what is due. After a datagram more may be due at once: see
     /// [`deadline`](Self::deadline).
-    pub fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+    pub fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>) {
         match input {
-            Input::Datagram { from, bytes } => {
+            AgentInput::Datagram { from, bytes } => {
                 if self.receive(now, from, bytes, out).is_none() {
                     self.results.stray_datagrams += 1;
                 }
             }
-            Input::Tick => self.tick(now, out),
+            AgentInput::Tick => self.tick(now, out),
         }
     }
 
-    /// When to [`Tick`](Input::Tick) next, at the latest; there may be nothing to do then.
+    /// When to [`Tick`](AgentInput::Tick) next, at the latest; there may be nothing to do then.
     pub fn deadline(&self) -> Option<Instant> {
         [self.arrivals.peek(), self.alarms.deadline()].into_iter().flatten().min()
     }
@@ -113,7 +113,7 @@ impl Caller {
 
     /// Starts no more calls and ends those in progress: by BYE where they are answered, by CANCEL where they ring, and
     /// the others as soon as a response allows one of the two (RFC 3261 §9.1). What that sends is sent at the next
-    /// [`Tick`](Input::Tick)s, which are due at once.
+    /// [`Tick`](AgentInput::Tick)s, which are due at once.
     pub fn stop(&mut self, now: Instant) {
         self.arrivals.end();
         let slots: Vec<_> = self.calls.iter().map(|(slot, _)| slot).collect();
@@ -127,11 +127,11 @@ impl Caller {
     }
 
     /// Counts and times so far.
-    pub fn results(&self) -> &Results {
+    pub fn results(&self) -> &CallResults {
         &self.results
     }
 
-    fn tick(&mut self, now: Instant, out: &mut Outbox<Event>) {
+    fn tick(&mut self, now: Instant, out: &mut Outbox<AgentEvent>) {
         for _ in 0..WORK_MAX {
             if let Some((at, slot)) = self.alarms.pop(now) {
                 if self.calls.get(slot).is_some_and(|call| call.alarm == at) {
@@ -146,7 +146,7 @@ impl Caller {
         }
     }
 
-    fn start(&mut self, now: Instant, scheduled: Instant, out: &mut Outbox<Event>) {
+    fn start(&mut self, now: Instant, scheduled: Instant, out: &mut Outbox<AgentEvent>) {
         let number = self.results.calls_started;
         let holding = self.config.holding.sample(&mut self.holding_rng);
         let call = Call::new(Token::id(self.agent, number), number, scheduled, holding);
@@ -159,7 +159,7 @@ impl Caller {
         &mut self,
         now: Instant,
         slot: u32,
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<AgentEvent>,
         act: impl FnOnce(&mut Call, &mut Step<'_>) -> R,
     ) -> R {
         let Self { config, texts, servers, results, .. } = self;
@@ -184,7 +184,7 @@ impl Caller {
         now: Instant,
         from: SocketAddr,
         bytes: &[u8],
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<AgentEvent>,
     ) -> Option<()> {
         let message = wire::scan(bytes).ok()?;
         let Some(status) = message.status() else {
@@ -205,7 +205,7 @@ impl Caller {
     }
 
     /// Compares the response's Server name with the call's.
-    fn check_server(&mut self, slot: u32, response: &Message<'_>, status: u16, out: &mut Outbox<Event>) {
+    fn check_server(&mut self, slot: u32, response: &Message<'_>, status: u16, out: &mut Outbox<AgentEvent>) {
         let name = response.header("Server").and_then(|name| core::str::from_utf8(name).ok());
         let Some(name) = name else { return };
         let call = &mut self.calls[slot];
@@ -213,7 +213,7 @@ impl Caller {
         if known.is_some_and(|known| known != name) {
             self.results.wrong_server += 1;
             let call_id = String::from_utf8_lossy(response.call_id()).into();
-            out.event(Event::WrongServer { call_id });
+            out.event(AgentEvent::WrongServer { call_id });
         } else if known.is_none() && status < 300 {
             call.server = self.servers.iter().position(|server| **server == *name).map(|index| index as u32);
             if call.server.is_none() && self.servers.len() < SERVERS_MAX {
@@ -229,7 +229,7 @@ impl Caller {
         now: Instant,
         from: SocketAddr,
         request: &Message<'_>,
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<AgentEvent>,
     ) {
         let refusal = request.fault().map(|fault| (fault.status, fault.reason));
         let (status, reason) = match (refusal, request.method()) {
@@ -252,7 +252,7 @@ impl Caller {
         }
     }
 
-    fn hung_up(&mut self, now: Instant, request: &Message<'_>, out: &mut Outbox<Event>) -> bool {
+    fn hung_up(&mut self, now: Instant, request: &Message<'_>, out: &mut Outbox<AgentEvent>) -> bool {
         let Some((token, b"")) = Token::split(request.call_id()) else { return false };
         self.calls.get(token.slot).is_some_and(|call| call.id == token.id)
             && self.step(now, token.slot, out, |call, step| call.receive_bye(step, request))

@@ -1,3 +1,5 @@
+//! What a caller writes in its requests.
+
 use super::CallerConfig;
 use super::token::{HOLE, Pattern, Token};
 use crate::dialog::Dialog;

@@ -1,3 +1,5 @@
+//! The name of a call in its Call-ID, From tag and branches.
+
 /// Text length of a token.
 const LENGTH: usize = 24;
 

@@ -1,6 +1,6 @@
 //! What calls look like when nothing goes wrong, and when they are not answered.
 use crate::net::{Net, answerer_config, caller_config};
-use load::{AnswererConfig, CallerConfig, Event, Holding, Outcome};
+use load::{AgentEvent, AnswererConfig, CallOutcome, CallerConfig, RandomTime};
 use std::time::Duration;
 
 fn header<'a>(message: &'a str, name: &str) -> &'a str {
@@ -41,7 +41,7 @@ fn a_plain_call_is_six_messages() {
     assert!(branches[0] != branches[1] && branches[1] != branches[2]);
     assert!(text(0).ends_with("a=rtpmap:0 PCMU/8000\r\n") && text(2).ends_with("a=rtpmap:0 PCMU/8000\r\n"));
     assert_eq!(net.trace[4].0 - net.trace[3].0, Duration::from_secs(5));
-    assert_eq!(net.events, [Event::CallEnded { call: 0, outcome: Outcome::Completed }]);
+    assert_eq!(net.events, [AgentEvent::CallEnded { call: 0, outcome: CallOutcome::Completed }]);
     let server = net.answerers[0].results();
     assert_eq!((server.calls_answered, server.calls_completed, server.calls_in_progress), (1, 1, 0));
     assert_eq!(server.requests.iter().collect::<Vec<_>>(), [(&"BYE", &1), (&"INVITE", &1)]);
@@ -50,10 +50,10 @@ fn a_plain_call_is_six_messages() {
 #[test]
 fn many_calls_end_and_are_counted_once() {
     let config = CallerConfig {
-        holding: Holding::Exponential(Duration::from_secs(20)),
+        holding: RandomTime::Exponential(Duration::from_secs(20)),
         ..caller_config(100.0, 5_000)
     };
-    let ring = Holding::Normal(Duration::from_secs(2), Duration::from_secs(1));
+    let ring = RandomTime::Normal(Duration::from_secs(2), Duration::from_secs(1));
     let mut net = Net::new(config, vec![AnswererConfig { ring, trying: true, ..answerer_config(0) }], 2);
     net.run();
     let results = net.caller.results();
@@ -74,7 +74,7 @@ fn many_calls_end_and_are_counted_once() {
 #[test]
 fn a_call_that_is_not_answered_in_time_is_cancelled() {
     let config = CallerConfig { answer_wait: Duration::from_secs(3), ..caller_config(10.0, 20) };
-    let ring = Holding::Fixed(Duration::from_secs(30));
+    let ring = RandomTime::Fixed(Duration::from_secs(30));
     let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 3);
     net.run();
     let results = net.caller.results();
@@ -100,14 +100,14 @@ fn a_call_that_is_not_answered_in_time_is_cancelled() {
 fn an_answer_that_crosses_the_cancel_is_hung_up() {
     let config = CallerConfig { answer_wait: Duration::from_secs(3), ..caller_config(10.0, 5) };
     // The answer leaves a millisecond before the CANCEL arrives.
-    let ring = Holding::Fixed(Duration::from_millis(2_999));
+    let ring = RandomTime::Fixed(Duration::from_millis(2_999));
     let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 4);
     net.run();
     let results = net.caller.results();
     assert_eq!((results.calls_answered, results.calls_answered_late), (5, 5));
     // Nobody wanted these calls any more.
     assert_eq!((results.calls_completed, results.calls_abandoned, results.calls_failed()), (0, 0, 0));
-    assert!(net.events.contains(&Event::CallEnded { call: 0, outcome: Outcome::AnsweredLate }));
+    assert!(net.events.contains(&AgentEvent::CallEnded { call: 0, outcome: CallOutcome::AnsweredLate }));
     let (answer, bye) = (&net.sent(true, "SIP/2.0 200 OK")[0], &net.sent(false, "BYE")[0]);
     assert_eq!(bye.0 - answer.0, net.delay, "hung up as soon as it is answered");
     assert_eq!(net.answerers[0].results().calls_completed, 5);
@@ -116,7 +116,7 @@ fn an_answer_that_crosses_the_cancel_is_hung_up() {
 #[test]
 fn the_other_side_may_hang_up() {
     let config =
-        CallerConfig { holding: Holding::Fixed(Duration::from_secs(1_000)), ..caller_config(10.0, 1) };
+        CallerConfig { holding: RandomTime::Fixed(Duration::from_secs(1_000)), ..caller_config(10.0, 1) };
     let mut net = Net::new(config, vec![answerer_config(0)], 5);
     net.run_until(10.0);
     let answer = net.sent(true, "SIP/2.0 200")[0].2.clone();
@@ -136,7 +136,7 @@ fn the_other_side_may_hang_up() {
     }
     net.run();
     assert_eq!(net.caller.results().calls_completed, 1);
-    assert_eq!(net.events, [Event::CallEnded { call: 0, outcome: Outcome::Completed }]);
+    assert_eq!(net.events, [AgentEvent::CallEnded { call: 0, outcome: CallOutcome::Completed }]);
     assert_eq!((net.sent(false, "SIP/2.0 481").len(), net.sent(false, "SIP/2.0 200").len()), (1, 2));
     assert!(net.sent(false, "BYE").is_empty());
 }
@@ -144,8 +144,8 @@ fn the_other_side_may_hang_up() {
 #[test]
 fn a_stopped_caller_ends_what_it_has_begun() {
     // Half of the calls are answered by then, the others ring.
-    let ring = Holding::Fixed(Duration::from_secs(2));
-    let holding = Holding::Fixed(Duration::from_mins(10));
+    let ring = RandomTime::Fixed(Duration::from_secs(2));
+    let holding = RandomTime::Fixed(Duration::from_mins(10));
     let config = CallerConfig { holding, ..caller_config(50.0, 10_000) };
     let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 3);
     net.run_until(4.0);

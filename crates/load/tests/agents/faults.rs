@@ -1,13 +1,15 @@
 //! Loss, misrouting, silence: every call ends, and what went wrong is counted as what it was.
 use crate::net::{Net, address, answerer_config, caller_config};
-use load::{AnswererConfig, CallerConfig, Event, Holding, Outcome};
+use load::{AgentEvent, AnswererConfig, CallOutcome, CallerConfig, RandomTime};
 use std::time::Duration;
 
 #[test]
 fn loss_both_ways_is_repaired() {
-    let config =
-        CallerConfig { holding: Holding::Exponential(Duration::from_secs(3)), ..caller_config(50.0, 3_000) };
-    let ring = Holding::Exponential(Duration::from_secs(1));
+    let config = CallerConfig {
+        holding: RandomTime::Exponential(Duration::from_secs(3)),
+        ..caller_config(50.0, 3_000)
+    };
+    let ring = RandomTime::Exponential(Duration::from_secs(1));
     let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 1);
     net.loss = 0.05;
     net.run();
@@ -24,7 +26,7 @@ fn loss_both_ways_is_repaired() {
 #[test]
 fn heavy_loss_and_cancel_still_end_every_call() {
     let config = CallerConfig { answer_wait: Duration::from_secs(2), ..caller_config(50.0, 3_000) };
-    let ring = Holding::Exponential(Duration::from_secs(2));
+    let ring = RandomTime::Exponential(Duration::from_secs(2));
     let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 2);
     net.loss = 0.3;
     net.run();
@@ -34,7 +36,7 @@ fn heavy_loss_and_cancel_still_end_every_call() {
     assert_eq!((results.calls_started, ended, results.calls_in_progress), (3_000, 3_000, 0));
     assert!(results.calls_completed > 1_000 && results.calls_abandoned > 1_000, "{}", results.progress());
     assert_eq!((results.wrong_server, net.answerers[0].results().wrong_server), (0, 0));
-    let outcomes = net.events.iter().filter(|event| matches!(event, Event::CallEnded { .. }));
+    let outcomes = net.events.iter().filter(|event| matches!(event, AgentEvent::CallEnded { .. }));
     assert_eq!(outcomes.count(), 3_000);
 }
 
@@ -43,7 +45,7 @@ fn silence_times_out_after_64_t1_with_seven_copies() {
     let mut net = Net::new(caller_config(10.0, 1), vec![answerer_config(0)], 3);
     net.loss = 1.0;
     net.run();
-    assert_eq!(net.events, [Event::CallEnded { call: 0, outcome: Outcome::InviteTimeout }]);
+    assert_eq!(net.events, [AgentEvent::CallEnded { call: 0, outcome: CallOutcome::InviteTimeout }]);
     let start = net.trace[0].0;
     let sent: Vec<_> = net.trace.iter().map(|(at, _, _)| (*at - start).as_millis()).collect();
     assert_eq!(sent, [0, 500, 1_500, 3_500, 7_500, 15_500, 31_500]);
@@ -57,13 +59,13 @@ fn silence_times_out_after_64_t1_with_seven_copies() {
 #[test]
 fn a_cancelled_call_that_nobody_answers_has_timed_out() {
     let config = CallerConfig { answer_wait: Duration::from_secs(3), ..caller_config(10.0, 1) };
-    let ring = Holding::Fixed(Duration::from_mins(5));
+    let ring = RandomTime::Fixed(Duration::from_mins(5));
     let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 3);
     net.run_until(2.0);
     net.loss = 1.0;
     let start = net.trace[0].0;
     net.run_until(60.0);
-    assert_eq!(net.events, [Event::CallEnded { call: 0, outcome: Outcome::InviteTimeout }]);
+    assert_eq!(net.events, [AgentEvent::CallEnded { call: 0, outcome: CallOutcome::InviteTimeout }]);
     let cancels = net.sent(false, "CANCEL");
     let times: Vec<_> = cancels.iter().map(|(at, _, _)| (*at - start).as_millis()).collect();
     assert_eq!(times, [3_000, 3_500, 4_500, 6_500, 10_500, 14_500, 18_500, 22_500, 26_500, 30_500, 34_500]);
@@ -84,7 +86,7 @@ fn a_bye_without_answer_is_repeated_up_to_t2_and_times_out() {
     net.run_until(3.0);
     net.loss = 1.0;
     net.run();
-    assert_eq!(net.events, [Event::CallEnded { call: 0, outcome: Outcome::ByeTimeout }]);
+    assert_eq!(net.events, [AgentEvent::CallEnded { call: 0, outcome: CallOutcome::ByeTimeout }]);
     let byes = net.sent(false, "BYE");
     let times: Vec<_> = byes.iter().map(|(at, _, _)| (*at - byes[0].0).as_millis()).collect();
     assert_eq!(times, [0, 500, 1_500, 3_500, 7_500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500]);
@@ -93,7 +95,8 @@ fn a_bye_without_answer_is_repeated_up_to_t2_and_times_out() {
 
 #[test]
 fn an_answer_without_ack_is_repeated_up_to_t2_and_given_up() {
-    let config = CallerConfig { holding: Holding::Fixed(Duration::from_mins(5)), ..caller_config(10.0, 1) };
+    let config =
+        CallerConfig { holding: RandomTime::Fixed(Duration::from_mins(5)), ..caller_config(10.0, 1) };
     let mut net = Net::new(config, vec![answerer_config(0)], 5);
     net.redirect = |bytes, to| if bytes.starts_with(b"ACK") { address(20_002) } else { to };
     net.answerers.push(load::Answerer::new(answerer_config(1), base::Rng::from_seed(9)));
@@ -106,7 +109,7 @@ fn an_answer_without_ack_is_repeated_up_to_t2_and_given_up() {
     // RFC 3261 §13.3.1.4: then the session is ended.
     let byes = net.sent(true, "BYE");
     assert_eq!(byes.iter().map(|(at, ..)| (*at - answers[0].0).as_millis()).collect::<Vec<_>>(), [32_000]);
-    assert_eq!(net.events[11..], [Event::CallEnded { call: 0, outcome: Outcome::Completed }]);
+    assert_eq!(net.events[11..], [AgentEvent::CallEnded { call: 0, outcome: CallOutcome::Completed }]);
     let server = net.answerers[0].results();
     assert_eq!((server.ack_timeouts, server.calls_completed, server.calls_in_progress), (1, 0, 0));
 }
@@ -119,13 +122,13 @@ fn a_bye_at_the_wrong_server_is_noticed_on_both_sides() {
     let results = net.caller.results();
     assert_eq!((results.wrong_server, results.bye_refused[&481], results.calls_completed), (10, 10, 0));
     assert_eq!((net.answerers[0].results().wrong_server, net.answerers[1].results().wrong_server), (0, 10));
-    assert_eq!(net.events.iter().filter(|event| matches!(event, Event::WrongServer { .. })).count(), 20);
+    assert_eq!(net.events.iter().filter(|event| matches!(event, AgentEvent::WrongServer { .. })).count(), 20);
 }
 
 #[test]
 fn a_cancel_at_the_wrong_server_is_noticed() {
     let config = CallerConfig { answer_wait: Duration::from_secs(1), ..caller_config(10.0, 10) };
-    let ring = Holding::Fixed(Duration::from_secs(2));
+    let ring = RandomTime::Fixed(Duration::from_secs(2));
     let answerers = vec![AnswererConfig { ring, ..answerer_config(0) }, answerer_config(1)];
     let mut net = Net::new(config, answerers, 7);
     net.redirect = |bytes, to| if bytes.starts_with(b"CANCEL") { address(20_002) } else { to };

@@ -1,6 +1,8 @@
 //! A network in virtual time between one caller and some answerers: delay, loss, stalls and misrouting.
 use base::{Instant, Outbox, Rng};
-use load::{Answerer, AnswererConfig, Caller, CallerConfig, Event, Holding, Input, ServiceModel, Timers};
+use load::{
+    AgentEvent, AgentInput, Answerer, AnswererConfig, Caller, CallerConfig, RandomTime, ServiceModel, Timers,
+};
 use rand_distr::{Distribution, StandardUniform};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,7 +32,7 @@ pub(crate) struct Net {
     pub(crate) redirect: fn(&[u8], SocketAddr) -> SocketAddr,
     /// Everything sent: when, whereto, what.
     pub(crate) trace: Vec<(Instant, SocketAddr, String)>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<AgentEvent>,
     rng: Rng,
     in_flight: BTreeMap<(Instant, usize), (SocketAddr, SocketAddr, Vec<u8>)>,
 }
@@ -48,9 +50,9 @@ pub(crate) fn caller_config(rate: f64, calls: u64) -> CallerConfig {
         uri: "sip:service@127.0.0.1:20001".to_owned(),
         arrivals: load::ArrivalPlan {
             calls_max: Some(calls),
-            ..load::ArrivalPlan::steady(load::Process::Poisson, rate)
+            ..load::ArrivalPlan::steady(load::ArrivalProcess::Poisson, rate)
         },
-        holding: Holding::Fixed(Duration::from_secs(5)),
+        holding: RandomTime::Fixed(Duration::from_secs(5)),
         answer_wait: Duration::from_mins(3),
         timers: Timers::default(),
     }
@@ -61,7 +63,7 @@ pub(crate) fn answerer_config(index: u16) -> AnswererConfig {
         listener: 0,
         local: address(CALLER_PORT + 1 + index),
         name: format!("answerer-{index}"),
-        ring: Holding::Fixed(Duration::ZERO),
+        ring: RandomTime::Fixed(Duration::ZERO),
         trying: false,
         service: ServiceModel::default(),
         timers: Timers::default(),
@@ -153,7 +155,7 @@ impl Net {
                 self.in_flight.insert(at, (from, to, bytes));
                 return;
             }
-            let input = Input::Datagram { from, bytes: &bytes };
+            let input = AgentInput::Datagram { from, bytes: &bytes };
             match index {
                 0 => self.caller.handle(self.now, input, &mut out),
                 _ => self.answerers[index - 1].handle(self.now, input, &mut out),
@@ -161,19 +163,19 @@ impl Net {
             self.flush(to, &mut out);
         } else {
             if awake(self.caller_stall, self.now) == self.now {
-                self.caller.handle(self.now, Input::Tick, &mut out);
+                self.caller.handle(self.now, AgentInput::Tick, &mut out);
                 self.flush(address(CALLER_PORT), &mut out);
             }
             for index in 0..self.answerers.len() {
                 if awake(self.answerer_stall, self.now) == self.now {
-                    self.answerers[index].handle(self.now, Input::Tick, &mut out);
+                    self.answerers[index].handle(self.now, AgentInput::Tick, &mut out);
                     self.flush(address(CALLER_PORT + 1 + index as u16), &mut out);
                 }
             }
         }
     }
 
-    fn flush(&mut self, from: SocketAddr, out: &mut Outbox<Event>) {
+    fn flush(&mut self, from: SocketAddr, out: &mut Outbox<AgentEvent>) {
         self.events.extend(out.drain_events());
         for transmit in out.transmits() {
             self.transmit(from, transmit.flow.peer, out.message(transmit));

@@ -1,9 +1,10 @@
 //! What an answerer says to single requests, and a caller to odd responses.
 use crate::net::{Net, address, answerer_config, caller_config};
 use base::{Instant, Outbox, Rng};
-use load::{Answerer, AnswererConfig, CallerConfig, Holding, Input, Outcome};
+use load::{AgentInput, Answerer, AnswererConfig, CallOutcome, CallerConfig, RandomTime};
 use std::net::SocketAddr;
 use std::time::Duration;
+use testkit::TestRequest;
 
 /// An answerer alone: requests in, responses out.
 struct Bench {
@@ -20,18 +21,24 @@ impl Bench {
     fn ask(&mut self, request: &str) -> Vec<(SocketAddr, String)> {
         let from = address(30_000);
         let mut out = Outbox::default();
-        self.answerer.handle(self.now, Input::Datagram { from, bytes: request.as_bytes() }, &mut out);
+        self.answerer.handle(self.now, AgentInput::Datagram { from, bytes: request.as_bytes() }, &mut out);
         let text = |transmit| String::from_utf8_lossy(out.message(transmit)).into_owned();
         out.transmits().iter().map(|transmit| (transmit.flow.peer, text(transmit))).collect()
     }
 }
 
 fn request(method: &str, branch: &str, to: &str, more: &str) -> String {
-    format!(
-        "{method} sip:b@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP p.example;branch=z9hG4bK{branch}, \
-         SIP/2.0/UDP 192.0.2.7\r\nVia: SIP/2.0/UDP c\r\nFrom: <sip:a@h>;tag=1\r\nTo: {to}\r\nCall-ID: c1\r\n\
-         CSeq: 7 {method}\r\n{more}Content-Length: 0\r\n\r\n"
-    )
+    let request = TestRequest {
+        via: format!("SIP/2.0/UDP p.example;branch=z9hG4bK{branch}, SIP/2.0/UDP 192.0.2.7"),
+        from: "<sip:a@h>".to_owned(),
+        from_tag: "1".to_owned(),
+        to: to.to_owned(),
+        cseq: 7,
+        contact: String::new(),
+        body: "",
+        ..TestRequest::new(method, "c1", address(30_000))
+    };
+    more.lines().fold(request.with("Via", "SIP/2.0/UDP c"), TestRequest::line).text()
 }
 
 /// One with this CSeq number instead of 7.
@@ -81,7 +88,7 @@ fn every_method_gets_200_and_a_repetition_the_same_again() {
 
 #[test]
 fn an_invite_gets_its_record_route_back_and_its_last_response_again() {
-    let ring = Holding::Fixed(Duration::from_secs(2));
+    let ring = RandomTime::Fixed(Duration::from_secs(2));
     let mut bench =
         Bench::new(AnswererConfig { ring, trying: true, name: "a b".into(), ..answerer_config(0) });
     let routes = "Record-Route: <sip:p1;lr>, <sip:p2;lr>\r\nRecord-Route: <sip:p3;lr>\r\n";
@@ -128,7 +135,7 @@ fn an_invite_gets_its_record_route_back_and_its_last_response_again() {
 
 #[test]
 fn another_invite_in_a_call_waits_for_the_first_and_is_answered_until_its_own_ack() {
-    let ring = Holding::Fixed(Duration::from_secs(2));
+    let ring = RandomTime::Fixed(Duration::from_secs(2));
     let mut bench = Bench::new(AnswererConfig { ring, ..answerer_config(0) });
     let ringing = bench.ask(&request("INVITE", "b1", "<sip:b@h>", ""));
     let dialog = to(&ringing[0].1);
@@ -202,7 +209,7 @@ fn without_an_ack_the_bye_follows_the_route_set_until_it_is_answered() {
 
 #[test]
 fn a_bye_ends_a_ringing_call_with_487() {
-    let ring = Holding::Fixed(Duration::from_secs(2));
+    let ring = RandomTime::Fixed(Duration::from_secs(2));
     let mut bench = Bench::new(AnswererConfig { ring, ..answerer_config(0) });
     let ringing = bench.ask(&request("INVITE", "b1", "<sip:b@h>", ""));
     let ended = bench.ask(&request("BYE", "b2", to(&ringing[0].1), ""));
@@ -216,7 +223,7 @@ fn a_bye_ends_a_ringing_call_with_487() {
 
 #[test]
 fn a_cancelled_call_leaves_no_dialog() {
-    let ring = Holding::Fixed(Duration::from_secs(2));
+    let ring = RandomTime::Fixed(Duration::from_secs(2));
     let mut bench = Bench::new(AnswererConfig { ring, ..answerer_config(0) });
     let ringing = bench.ask(&request("INVITE", "b1", "<sip:b@h>", ""));
     assert_eq!(bench.ask(&request("CANCEL", "b1", "<sip:b@h>", "")).len(), 2, "200 and the INVITE's 487");
@@ -239,7 +246,8 @@ fn a_request_with_a_fault_is_refused_with_its_reason() {
 
 #[test]
 fn a_second_party_that_answers_is_hung_up() {
-    let config = CallerConfig { holding: Holding::Fixed(Duration::from_mins(1)), ..caller_config(10.0, 1) };
+    let config =
+        CallerConfig { holding: RandomTime::Fixed(Duration::from_mins(1)), ..caller_config(10.0, 1) };
     let mut net = Net::new(config, vec![answerer_config(0), answerer_config(1)], 2);
     net.run_until(5.0);
     let answer = net.sent(true, "SIP/2.0 200")[0].2.clone();
@@ -258,7 +266,8 @@ fn a_second_party_that_answers_is_hung_up() {
 /// RFC 3261 §8.1.1.7: a proxy would take two requests of one branch for one that is repeated, and swallow the second.
 #[test]
 fn the_byes_to_two_forks_have_branches_of_their_own() {
-    let config = CallerConfig { holding: Holding::Fixed(Duration::from_mins(1)), ..caller_config(10.0, 1) };
+    let config =
+        CallerConfig { holding: RandomTime::Fixed(Duration::from_mins(1)), ..caller_config(10.0, 1) };
     let mut net = Net::new(config, vec![answerer_config(0), answerer_config(1)], 2);
     net.run_until(5.0);
     let one = fork(&net.sent(true, "SIP/2.0 200")[0].2);
@@ -340,7 +349,7 @@ fn a_refusal_is_acknowledged_each_time_and_counted_once() {
         (results.calls_refused[&486], results.calls_failed(), results.refusal_response.count()),
         (1, 1, 1)
     );
-    assert_eq!(net.events, [load::Event::CallEnded { call: 0, outcome: Outcome::Refused(486) }]);
+    assert_eq!(net.events, [load::AgentEvent::CallEnded { call: 0, outcome: CallOutcome::Refused(486) }]);
     let acks: Vec<_> = net.trace.iter().filter(|(_, _, text)| text.starts_with("ACK")).collect();
     assert_eq!((acks.len(), to(&acks[0].2)), (3, "<sip:service@127.0.0.1:20001>;tag=x"));
 }

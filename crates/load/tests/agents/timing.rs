@@ -1,7 +1,7 @@
 //! Response times: what is measured, from when, and that it can be replayed.
 use crate::net::{Net, Stall, answerer_config, caller_config};
 use base::Instant;
-use load::{AnswererConfig, ArrivalPlan, CallerConfig, Holding, Process, ServiceModel};
+use load::{AnswererConfig, ArrivalPlan, ArrivalProcess, CallerConfig, RandomTime, ServiceModel};
 use std::time::Duration;
 
 #[test]
@@ -19,9 +19,9 @@ fn times_are_round_trips_plus_service() {
 /// 100 calls a second for 10 s, and somebody stands still from 2 s to 4 s.
 fn stalled(caller_stall: Option<Stall>, answerer_stall: Option<Stall>) -> Net {
     let plan = caller_config(100.0, 1_000);
-    let arrivals = ArrivalPlan { process: Process::Constant, ..plan.arrivals };
+    let arrivals = ArrivalPlan { process: ArrivalProcess::Constant, ..plan.arrivals };
     let mut net = Net::new(
-        CallerConfig { arrivals, holding: Holding::Fixed(Duration::from_secs(20)), ..plan },
+        CallerConfig { arrivals, holding: RandomTime::Fixed(Duration::from_secs(20)), ..plan },
         vec![answerer_config(0)],
         2,
     );
@@ -62,7 +62,7 @@ fn a_stalled_caller_does_not_flatter_its_percentiles() {
 fn the_same_seed_gives_the_same_trace() {
     let run = |seed| {
         let config = CallerConfig {
-            holding: Holding::Exponential(Duration::from_secs(4)),
+            holding: RandomTime::Exponential(Duration::from_secs(4)),
             ..caller_config(50.0, 500)
         };
         let service = ServiceModel {
@@ -70,7 +70,7 @@ fn the_same_seed_gives_the_same_trace() {
             exponential: true,
             ..ServiceModel::default()
         };
-        let ring = Holding::Exponential(Duration::from_secs(1));
+        let ring = RandomTime::Exponential(Duration::from_secs(1));
         let mut net = Net::new(config, vec![AnswererConfig { ring, service, ..answerer_config(0) }], seed);
         net.loss = 0.05;
         net.run();

@@ -223,11 +223,11 @@ fn mac(key: &Derived, bytes: &[u8; LEN], of: &Transaction<'_>) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Key;
+    use crate::TokenKey;
     use core::time::Duration;
 
     fn tokens(key: u8) -> Tokens {
-        Tokens::new(Key([key; 16]), &[], Duration::from_hours(1))
+        Tokens::new(TokenKey([key; 16]), &[], Duration::from_hours(1))
     }
 
     fn routing(uri: &[u8]) -> Routing<'_> {
@@ -271,7 +271,7 @@ mod tests {
         assert_ne!(hash(1), hash(2));
         assert!(tokens(1).is_routing(&routing(b"sip:b@h"), hash(1)));
         assert!(!tokens(1).is_routing(&routing(b"sip:c@h"), hash(1)));
-        let changed = Tokens::new(Key([2; 16]), &[Key([1; 16])], Duration::from_hours(1));
+        let changed = Tokens::new(TokenKey([2; 16]), &[TokenKey([1; 16])], Duration::from_hours(1));
         assert!([1, 2].iter().all(|&key| changed.is_routing(&routing(b"sip:b@h"), hash(key))));
     }
 

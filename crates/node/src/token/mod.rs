@@ -22,9 +22,9 @@ use wire::Message;
 
 /// The 16 secret bytes that balancers of a site share.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Key(pub [u8; 16]);
+pub struct TokenKey(pub [u8; 16]);
 
-impl core::fmt::Debug for Key {
+impl core::fmt::Debug for TokenKey {
     /// Never prints the secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Key(..)")
@@ -41,14 +41,14 @@ struct Derived {
 }
 
 impl Derived {
-    fn new(key: Key) -> Self {
+    fn new(key: TokenKey) -> Self {
         let [route, target, branch, routing] =
             [&b"route"[..], b"target", b"branch", b"routing"].map(|label| derive(key, label));
         Self { route, target, branch, routing }
     }
 }
 
-fn derive(Key(key): Key, label: &[u8]) -> [u64; 2] {
+fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
     let mut hasher = SipHasher13x128::new_with_key(&key);
     hasher.write(label);
     let hash = hasher.finish128();
@@ -67,7 +67,7 @@ impl core::fmt::Debug for CallHash {
 }
 
 impl CallHash {
-    fn new(key: Key) -> Self {
+    fn new(key: TokenKey) -> Self {
         Self(derive(key, b"call"))
     }
 
@@ -96,7 +96,7 @@ pub fn shard_of(CallKey(key): CallKey, shards: usize) -> usize {
 }
 
 /// Makes and verifies tokens, and turns Call-IDs into call keys.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Tokens {
     call: CallHash,
     /// For what is kept in memory about dialogs.
@@ -120,7 +120,7 @@ impl core::fmt::Debug for Tokens {
 impl Tokens {
     /// Tokens are made with `key`; those made with a key of `previous` are still accepted.
     /// A route token is refused when it was made longer than `lifetime` ago.
-    pub fn new(key: Key, previous: &[Key], lifetime: Duration) -> Self {
+    pub fn new(key: TokenKey, previous: &[TokenKey], lifetime: Duration) -> Self {
         Self {
             call: CallHash::new(key),
             kept: derive(key, b"kept"),
@@ -204,7 +204,7 @@ impl Tokens {
 
 /// A hash of `parts` under `key`. Whoever calls tells the lengths of all but one of them in the first, so that no two
 /// lists run together.
-pub(crate) fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
+pub fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
     // In one piece, as nearly all fit: the hasher takes as long for the ends of pieces as for what is between them.
     let (mut whole, mut length) = ([0; 224], 0);

@@ -20,15 +20,19 @@ use wire::Message;
 
 /// Whose Record-Route it is. Each has a URI parameter of its own: a balancer of the same site in front of a proxy must
 /// not take the proxy's for its own.
+///
+/// Public for observers of a shard: they find a token in what it sent, and never read what is in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Element {
+pub enum TokenOwner {
+    /// A pool's, which leads to one of its members.
     Pool,
+    /// A stateful proxy's, which leads to the next hop.
     Proxy,
 }
 
-impl Element {
+impl TokenOwner {
     /// Name of the URI parameter.
-    pub(crate) const fn param(self) -> &'static str {
+    pub const fn param(self) -> &'static str {
         match self {
             Self::Pool => "sbt",
             Self::Proxy => "sbp",
@@ -93,7 +97,7 @@ impl Tokens {
     /// [`Self::write_branch`].
     pub(crate) fn write_route(
         &self,
-        element: Element,
+        element: TokenOwner,
         token: RouteToken,
         request: &Message<'_>,
         unix: u32,
@@ -109,7 +113,7 @@ impl Tokens {
     /// made for this dialog. A response that is repeated gets the same token.
     pub(crate) fn write_answer(
         &self,
-        element: Element,
+        element: TokenOwner,
         text: &[u8],
         response: &Message<'_>,
         (target, heard): (&Target<'_>, bool),
@@ -130,7 +134,7 @@ impl Tokens {
     /// without To tag is in no dialog.
     pub(crate) fn read_route(
         &self,
-        element: Element,
+        element: TokenOwner,
         text: &[u8],
         request: &Message<'_>,
         unix: u32,
@@ -176,7 +180,7 @@ impl Tokens {
 }
 
 /// Whether this looks like the token of who did not begin the dialog; unverified.
-pub(crate) fn is_peers(element: Element, text: &[u8]) -> bool {
+pub(crate) fn is_peers(element: TokenOwner, text: &[u8]) -> bool {
     decode(element, text).is_some_and(|bytes| bytes[0] & OF_INITIATOR == 0)
 }
 
@@ -194,14 +198,14 @@ fn target_hash(key: &Derived, target: &Target<'_>) -> u32 {
     hasher.finish() as u32
 }
 
-fn body(element: Element, token: RouteToken, unix: u32, of_initiator: bool) -> [u8; LEN] {
+fn body(element: TokenOwner, token: RouteToken, unix: u32, of_initiator: bool) -> [u8; LEN] {
     let flag = |is: bool, flag: u8| if is { flag } else { 0 };
     let mut bytes = [0; LEN];
     bytes[0] = VERSION
         | flag(token.outbound, OUTBOUND)
         | flag(of_initiator, OF_INITIATOR)
         | flag(token.heard, HEARD)
-        | flag(element == Element::Proxy, OF_PROXY);
+        | flag(element == TokenOwner::Proxy, OF_PROXY);
     bytes[1..5].copy_from_slice(&unix.to_be_bytes());
     bytes[5..9].copy_from_slice(&token.node.0.to_be_bytes());
     bytes[9..13].copy_from_slice(&token.target.to_be_bytes());
@@ -223,9 +227,9 @@ fn fields(bytes: &[u8; LEN]) -> (RouteToken, u32) {
 }
 
 /// Unverified.
-fn decode(element: Element, text: &[u8]) -> Option<[u8; LEN]> {
+fn decode(element: TokenOwner, text: &[u8]) -> Option<[u8; LEN]> {
     let bytes: [u8; LEN] = text::decode(text)?;
-    let is_ours = bytes[0] & 0xf0 == VERSION && (bytes[0] & OF_PROXY != 0) == (element == Element::Proxy);
+    let is_ours = bytes[0] & 0xf0 == VERSION && (bytes[0] & OF_PROXY != 0) == (element == TokenOwner::Proxy);
     is_ours.then_some(bytes)
 }
 
@@ -251,35 +255,37 @@ fn mac(key: &Derived, bytes: &[u8; LEN], dialog: &Dialog<'_>) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Key;
+    use crate::TokenKey;
     use core::time::Duration;
     use proptest::prelude::*;
+    use std::net::SocketAddr;
+    use testkit::{TestRequest, TestResponse};
 
     const NOW: u32 = 1_800_000_000;
     const HERE: Target<'static> = Target::Name(b"here.example", None);
     const THERE: Target<'static> = Target::Name(b"there.example", None);
 
     fn tokens(key: u8) -> Tokens {
-        Tokens::new(Key([key; 16]), &[], Duration::from_hours(1))
+        Tokens::new(TokenKey([key; 16]), &[], Duration::from_hours(1))
     }
 
-    /// A request, or with `status` a response; a tag that is empty is left out.
-    fn message(start: &str, call: &str, from: &str, to: &str) -> String {
-        let tag = |tag: &str| if tag.is_empty() { String::new() } else { format!(";tag={tag}") };
-        let (from, to) = (tag(from), tag(to));
-        format!(
-            "{start}\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@h>{from}\r\nTo: <sip:b@h>{to}\r\n\
-             Call-ID: {call}\r\nCSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n"
-        )
-    }
-
+    /// A request with these tags; one that is empty is left out.
     fn request(call: &str, from: &str, to: &str) -> String {
-        message("INVITE sip:b@h SIP/2.0", call, from, to)
+        let (from_tag, to_tag) = (from.to_owned(), Some(to.to_owned()));
+        TestRequest { from_tag, to_tag, ..TestRequest::new("INVITE", call, at(1)) }.text()
+    }
+
+    fn response(call: &str, from: &str, to: &str) -> Vec<u8> {
+        TestResponse { tag: "", ..TestResponse::new(200, at(2)) }.bytes(request(call, from, to).as_bytes())
+    }
+
+    fn at(host: u8) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, host], 5060))
     }
 
     /// The peer's token and the initiator's of a call from `a` to `b`.
-    fn pair(of: &Tokens, element: Element) -> [Vec<u8>; 2] {
-        let (begins, answers) = (request("c", "a", ""), message("SIP/2.0 200 OK", "c", "a", "b"));
+    fn pair(of: &Tokens, element: TokenOwner) -> [Vec<u8>; 2] {
+        let (begins, answers) = (request("c", "a", ""), response("c", "a", "b"));
         let token = RouteToken {
             node: NodeId(7),
             outbound: true,
@@ -290,7 +296,7 @@ mod tests {
         let (mut peers, mut initiators) = (Vec::new(), Vec::new());
         let begins = wire::scan(begins.as_bytes()).expect("a request");
         of.write_route(element, token, &begins, NOW, false, &mut peers);
-        let response = wire::scan(answers.as_bytes()).expect("a response");
+        let response = wire::scan(&answers).expect("a response");
         assert!(of.write_answer(element, &peers, &response, (&THERE, true), &mut initiators));
         assert_eq!(peers.len(), initiators.len(), "a response grows by nothing");
         [peers, initiators]
@@ -298,13 +304,13 @@ mod tests {
 
     fn read(by: &Tokens, text: &[u8], request: &str, unix: u32) -> Option<Held> {
         let message = wire::scan(request.as_bytes()).expect("a request");
-        by.read_route(Element::Proxy, text, &message, unix)
+        by.read_route(TokenOwner::Proxy, text, &message, unix)
     }
 
     #[test]
     fn each_is_good_for_its_dialog_its_side_and_its_target() {
         let ours = tokens(1);
-        let [peers, initiators] = pair(&ours, Element::Proxy);
+        let [peers, initiators] = pair(&ours, TokenOwner::Proxy);
         let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("by the peer");
         assert!(!held.by_initiator && held.is_senders() && !held.token.heard && held.token.outbound);
         assert!(ours.leads_to(&held, &HERE) && !ours.leads_to(&held, &THERE));
@@ -329,7 +335,7 @@ mod tests {
         {
             assert_eq!(read(&ours, &initiators, &request(call, from, to), NOW), None, "{call} {from} {to}");
         }
-        let [of_pool, _] = pair(&ours, Element::Pool);
+        let [of_pool, _] = pair(&ours, TokenOwner::Pool);
         assert_eq!(read(&ours, &of_pool, &request("c", "b", "a"), NOW), None, "of another element");
     }
 
@@ -337,7 +343,7 @@ mod tests {
     fn each_is_good_for_its_key_and_its_time_only() {
         let ours = tokens(1);
         for (text, request) in
-            pair(&ours, Element::Proxy).iter().zip([request("c", "b", "a"), request("c", "a", "b")])
+            pair(&ours, TokenOwner::Proxy).iter().zip([request("c", "b", "a"), request("c", "a", "b")])
         {
             let good = |tokens: &Tokens, unix| read(tokens, text, &request, unix).is_some();
             assert!(good(&ours, NOW) && good(&ours, NOW + 3_600));
@@ -348,7 +354,7 @@ mod tests {
             assert!(good(&two, NOW) && good(&two, NOW + 1_003_600), "good by the other clock");
             assert!(!good(&two, NOW + 1_003_601) && !good(&two, NOW + 500_000), "after both, between them");
             assert!(!good(&tokens(2), NOW), "of another site");
-            let rotated = Tokens::new(Key([2; 16]), &[Key([1; 16])], Duration::from_hours(1));
+            let rotated = Tokens::new(TokenKey([2; 16]), &[TokenKey([1; 16])], Duration::from_hours(1));
             let held = read(&rotated, text, &request, NOW).expect("made with the previous key");
             assert!(rotated.leads_to(&held, &HERE) != rotated.leads_to(&held, &THERE));
         }
@@ -357,11 +363,11 @@ mod tests {
     #[test]
     fn the_initiators_token_is_made_of_the_peers_only() {
         let ours = tokens(1);
-        let [peers, initiators] = pair(&ours, Element::Proxy);
+        let [peers, initiators] = pair(&ours, TokenOwner::Proxy);
         let try_with = |text: &[u8], call: &str, from: &str, to: &str| {
-            let response = message("SIP/2.0 200 OK", call, from, to);
-            let response = wire::scan(response.as_bytes()).expect("a response");
-            ours.write_answer(Element::Proxy, text, &response, (&THERE, true), &mut Vec::new())
+            let response = response(call, from, to);
+            let response = wire::scan(&response).expect("a response");
+            ours.write_answer(TokenOwner::Proxy, text, &response, (&THERE, true), &mut Vec::new())
         };
         assert!(try_with(&peers, "c", "a", "x"), "whoever answers");
         assert!(!try_with(&peers, "d", "a", "b") && !try_with(&peers, "c", "x", "b"));
@@ -373,7 +379,7 @@ mod tests {
         #[test]
         fn one_changed_character_is_refused(at in 0..40_usize, with in "[0-9a-v]", side in 0..2_usize) {
             let ours = tokens(1);
-            let mut text = pair(&ours, Element::Proxy)[side].clone();
+            let mut text = pair(&ours, TokenOwner::Proxy)[side].clone();
             prop_assume!(text[at] != with.as_bytes()[0]);
             text[at] = with.as_bytes()[0];
             for request in [request("c", "b", "a"), request("c", "a", "b")] {

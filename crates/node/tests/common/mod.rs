@@ -6,14 +6,16 @@ pub(crate) mod proxy;
 pub(crate) mod text;
 
 use balance::policy::RoundRobin;
-use balance::{Balancer, Cluster, HealthSettings, Load, Member, Slot, TableCounts};
+use balance::{Balancer, Cluster, ClusterMember, HealthSettings, Load, PoolId, Slot, TableCounts};
 use base::{Flow, Instant, Outbox, Transport};
-use node::{Event, Input, Key, Listener, Orphans, Settings, Shard, Tokens, Topology, node_id};
+use node::{
+    Listener, Orphans, PipelineSettings, Shard, ShardEvent, ShardInput, TokenKey, Tokens, Topology, node_id,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const KEY: Key = Key([7; 16]);
+pub(crate) const KEY: TokenKey = TokenKey([7; 16]);
 /// Tokens live this long in the tests.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(1);
 
@@ -27,8 +29,8 @@ pub(crate) struct Site {
     pub(crate) listeners: Vec<&'static str>,
     /// Address and listener of each node.
     pub(crate) nodes: Vec<(&'static str, u16)>,
-    pub(crate) key: Key,
-    pub(crate) previous: Vec<Key>,
+    pub(crate) key: TokenKey,
+    pub(crate) previous: Vec<TokenKey>,
     pub(crate) orphans: Orphans,
     pub(crate) epoch_unix: u64,
 }
@@ -98,7 +100,7 @@ pub(crate) struct Bed {
     pub(crate) shard: Shard,
     pub(crate) cluster: Cluster,
     pub(crate) now: Instant,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<ShardEvent>,
 }
 
 impl Bed {
@@ -111,15 +113,15 @@ impl Bed {
         }
         let slow_start = Duration::ZERO;
         let cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
-        let balancer = Balancer::new(balance::Settings::default(), Box::new(RoundRobin::new(0)));
+        let balancer = Balancer::new(balance::SessionSettings::default(), Box::new(RoundRobin::new(0)));
         let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
-        let settings = Settings {
+        let settings = PipelineSettings {
             orphans: site.orphans,
             epoch_unix: site.epoch_unix,
             stopping: None,
             tell_failures: false,
         };
-        let shard = Shard::new(balancer, Arc::new(topology), tokens, settings);
+        let shard = Shard::pool(balancer, Arc::new(topology), tokens, settings);
         let all: Vec<_> = (0..site.nodes.len()).collect();
         let mut bed = Self { site, shard, cluster, now: Instant::from_millis(1_000), events: Vec::new() };
         bed.set_members(&all);
@@ -135,7 +137,7 @@ impl Bed {
     /// A datagram comes in; what goes out, in order.
     pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         let mut out = Outbox::default();
-        self.shard.handle(self.now, Input::Message { flow: Flow::udp(listener, from), bytes }, &mut out);
+        self.shard.handle(self.now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, &mut out);
         self.events.extend(out.drain_events());
         assert_eq!(self.shard.balancer().audit(), Ok(()));
         let sent = |t: &base::Transmit| Sent {
@@ -161,7 +163,7 @@ impl Bed {
     }
 
     pub(crate) fn explain(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<node::Explanation, String> {
-        self.shard.explain(self.now, from, bytes, &mut Outbox::default())
+        self.shard.explain(self.now, Flow::udp(0, from), bytes, &mut Outbox::default())
     }
 
     pub(crate) fn drops(&self, reason: &str) -> u64 {
@@ -174,7 +176,7 @@ impl Bed {
         while let Some(deadline) = self.shard.deadline().filter(|&deadline| deadline <= end) {
             self.now = self.now.max(deadline);
             let mut out = Outbox::default();
-            self.shard.handle(self.now, Input::Timer, &mut out);
+            self.shard.handle(self.now, ShardInput::Timer, &mut out);
             self.events.extend(out.drain_events());
         }
         self.now = end;
@@ -194,8 +196,10 @@ impl Bed {
     /// Sets which of the nodes are members.
     pub(crate) fn set_members(&mut self, slots: &[usize]) {
         let id = |slot: &usize| node_id(Transport::Udp, addr(self.site.nodes[*slot].0));
-        let members: Vec<_> =
-            slots.iter().map(|slot| Member { id: id(slot), capacity: 1.0, max_calls: 0 }).collect();
+        let members: Vec<_> = slots
+            .iter()
+            .map(|slot| ClusterMember { id: id(slot), capacity: 1.0, max_calls: 0, pool: PoolId::default() })
+            .collect();
         self.cluster.set_members(self.now, &members);
         self.shard.balancer_mut().set_nodes(self.cluster.nodes());
     }

@@ -5,7 +5,8 @@ use super::text::{Req, answer};
 use super::{KEY, LIFETIME, Sent, addr};
 use base::{Flow, Instant, Outbox};
 use node::{
-    Event, Input, Listener, Orphans, ProxyLimits, ProxySettings, ProxyShard, Settings, Tokens, Topology,
+    Listener, Orphans, PipelineSettings, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput, Tokens,
+    Topology,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,9 +22,9 @@ pub(crate) fn client() -> SocketAddr {
 }
 
 pub(crate) struct ProxyBed {
-    pub(crate) shard: ProxyShard,
+    pub(crate) shard: Shard,
     pub(crate) now: Instant,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<ShardEvent>,
 }
 
 impl ProxyBed {
@@ -34,14 +35,14 @@ impl ProxyBed {
     pub(crate) fn with_tokens(listeners: &[&str], hops: &[(&str, u16)], tokens: Tokens) -> Self {
         let listeners = listeners.iter().map(|text| Listener::udp(addr(text))).collect();
         let topology = Topology::new(listeners, vec![("proxy.example".to_owned(), None)]);
-        let settings = Settings {
-            orphans: Orphans::Reject,
+        let settings = PipelineSettings {
+            orphans: Orphans::Balance,
             epoch_unix: 1_800_000_000,
             stopping: None,
             tell_failures: false,
         };
-        let limits = ProxySettings { core: proxy::Settings::default(), limits: LIMITS };
-        let mut shard = ProxyShard::new(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
+        let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: LIMITS };
+        let mut shard = Shard::proxy(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
         let hop = |&(address, listener): &(&str, u16)| Flow::udp(listener, addr(address));
         shard.set_hops(&hops.iter().map(hop).collect::<Vec<_>>());
         Self { shard, now: Instant::from_millis(1_000), events: Vec::new() }
@@ -54,13 +55,13 @@ impl ProxyBed {
 
     pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         self.step(|shard, now, out| {
-            shard.handle(now, Input::Message { flow: Flow::udp(listener, from), bytes }, out);
+            shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
         })
     }
 
     pub(crate) fn step(
         &mut self,
-        run: impl FnOnce(&mut ProxyShard, Instant, &mut Outbox<Event>),
+        run: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>),
     ) -> Vec<Sent> {
         let mut out = Outbox::default();
         run(&mut self.shard, self.now, &mut out);
@@ -109,7 +110,7 @@ impl ProxyBed {
         let mut sent = Vec::new();
         while let Some(due) = self.shard.deadline().filter(|&due| due <= end) {
             self.now = self.now.max(due);
-            sent.extend(self.step(|shard, now, out| shard.handle(now, Input::Timer, out)));
+            sent.extend(self.step(|shard, now, out| shard.handle(now, ShardInput::Timer, out)));
         }
         self.now = end;
         sent
@@ -119,9 +120,15 @@ impl ProxyBed {
         self.shard.counters().drops.get(reason).copied().unwrap_or_default()
     }
 
+    /// The hops that rest since they have failed.
+    pub(crate) fn resting(&self) -> Vec<SocketAddr> {
+        let nodes = self.shard.balancer().nodes().iter().zip(self.shard.topology().nodes());
+        nodes.filter(|(node, _)| node.paused_until > self.now).map(|(_, flow)| flow.peer).collect()
+    }
+
     pub(crate) fn assert_forgets(&mut self) {
         self.wait(Duration::from_hours(1));
-        let report = self.shard.report();
+        let report = self.shard.proxy_report().expect("it has next hops");
         let left = (report.transactions, report.unanswered, report.memory, self.shard.deadline());
         assert_eq!(left, (0, 0, 0, None));
     }

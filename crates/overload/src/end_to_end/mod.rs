@@ -1,13 +1,13 @@
 //! Feedback along the whole path of a request, for each target (Overload paper, VII-A).
 
-use crate::{Class, Mix, Scope, Verdict};
+use crate::{MessageClass, Mix, Scope, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 /// A server one hop away from the called user, as the hosts of a network number them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Target(pub u32);
+pub struct TargetServer(pub u32);
 
 /// The rest of the way of a request, from a server on.
 ///
@@ -15,9 +15,9 @@ pub struct Target(pub u32);
 /// with another server in either order. It is then told of the target by servers that it tells of it itself. Reports
 /// are kept apart by `hops`, so that none ever comes back into what it was made from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Path {
+pub struct DownstreamPath {
     /// Where it ends.
-    pub target: Target,
+    pub target: TargetServer,
     /// Servers that come after this one; 0 at the target itself.
     pub hops: u8,
 }
@@ -26,7 +26,7 @@ pub struct Path {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Report {
     /// The way from the reporter on.
-    pub path: Path,
+    pub path: DownstreamPath,
     /// The acceptance probability of the path from the reporter to the target, 0 to 1.
     pub acceptance: f64,
     /// Of two reports of one neighbour for one path the greater is the later.
@@ -35,12 +35,12 @@ pub struct Report {
 
 /// How long a report counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct EndToEndSettings {
     /// Time until a report that is not renewed is forgotten. A path that is held down hears little.
     pub validity: Duration,
 }
 
-impl Default for Settings {
+impl Default for EndToEndSettings {
     /// 5 s: five epochs of the occupancy algorithm.
     fn default() -> Self {
         Self { validity: Duration::from_secs(5) }
@@ -55,8 +55,8 @@ impl Default for Settings {
 /// neither hold itself up nor hold itself down, whatever the topology.
 #[derive(Clone, Debug)]
 pub struct Targets<N> {
-    settings: Settings,
-    known: BTreeMap<Path, BTreeMap<N, Known>>,
+    settings: EndToEndSettings,
+    known: BTreeMap<DownstreamPath, BTreeMap<N, Known>>,
     mix: Mix,
     sequence: u64,
 }
@@ -70,7 +70,7 @@ struct Known {
 
 impl<N: Ord + Copy> Targets<N> {
     /// Nothing is known: everything is accepted.
-    pub const fn new(settings: Settings) -> Self {
+    pub const fn new(settings: EndToEndSettings) -> Self {
         Self { settings, known: BTreeMap::new(), mix: Mix::new(Scope::NewRequests), sequence: 0 }
     }
 
@@ -95,21 +95,28 @@ impl<N: Ord + Copy> Targets<N> {
 
     /// The f of a path: `min{f^j1(d), ..., f^jL(d), f^i}`, where `own` is `f^i`, that of this server (1 if it has no
     /// controller), and the neighbours j are those one hop nearer to the target d.
-    pub fn acceptance(&self, now: Instant, path: Path, own: f64) -> f64 {
+    pub fn acceptance(&self, now: Instant, path: DownstreamPath, own: f64) -> f64 {
         let Some(hops) = path.hops.checked_sub(1) else { return own };
-        let nearer = Path { hops, ..path };
+        let nearer = DownstreamPath { hops, ..path };
         let known = self.known.get(&nearer).into_iter().flat_map(BTreeMap::values);
         known.filter(|known| known.until > now).fold(own, |least, known| least.min(known.acceptance))
     }
 
     /// What to report upstream for a path, in a response now.
-    pub fn report(&mut self, now: Instant, path: Path, own: f64) -> Report {
+    pub fn report(&mut self, now: Instant, path: DownstreamPath, own: f64) -> Report {
         self.sequence = (self.sequence + 1).max(now.as_nanos());
         Report { path, acceptance: self.acceptance(now, path, own), sequence: self.sequence }
     }
 
     /// An ingress server's decision on a request for a target. Servers further in accept what reaches them.
-    pub fn judge(&mut self, now: Instant, path: Path, class: Class, own: f64, rng: &mut Rng) -> Verdict {
+    pub fn judge(
+        &mut self,
+        now: Instant,
+        path: DownstreamPath,
+        class: MessageClass,
+        own: f64,
+        rng: &mut Rng,
+    ) -> Verdict {
         let acceptance = self.acceptance(now, path, own);
         Verdict::accept_if(self.mix.draw(now, class, acceptance, rng))
     }
@@ -120,17 +127,17 @@ impl<N: Ord + Copy> Targets<N> {
 mod tests {
     use super::*;
 
-    const NEAR: Target = Target(1);
-    const FAR: Target = Target(2);
+    const NEAR: TargetServer = TargetServer(1);
+    const FAR: TargetServer = TargetServer(2);
 
-    fn path(target: Target, hops: u8) -> Path {
-        Path { target, hops }
+    fn path(target: TargetServer, hops: u8) -> DownstreamPath {
+        DownstreamPath { target, hops }
     }
 
     #[test]
     fn the_least_f_of_a_path_travels_to_the_ingress_and_only_for_its_target() {
         let now = Instant::from_millis(1_000);
-        let mut servers = [0; 3].map(|_| Targets::new(Settings::default()));
+        let mut servers = [0; 3].map(|_| Targets::new(EndToEndSettings::default()));
         // The core learns of the targets' own f, adds its own, and the ingress learns from the core.
         for (target, own) in [(NEAR, 1.0), (FAR, 0.4)] {
             let [edge, core, ingress] = &mut servers;
@@ -141,14 +148,14 @@ mod tests {
         }
         let ingress = &servers[2];
         let f = |target, own| ingress.acceptance(now, path(target, 2), own);
-        assert_eq!([f(NEAR, 1.0), f(FAR, 1.0), f(FAR, 0.3), f(Target(3), 0.7)], [0.8, 0.4, 0.3, 0.7]);
+        assert_eq!([f(NEAR, 1.0), f(FAR, 1.0), f(FAR, 0.3), f(TargetServer(3), 0.7)], [0.8, 0.4, 0.3, 0.7]);
     }
 
     #[test]
     fn what_a_server_hears_of_itself_does_not_come_into_its_own_report() {
         let at = Instant::from_millis;
         // An edge through which calls enter and leave: the core tells it of the target that it is itself.
-        let [mut edge, mut core] = [0; 2].map(|_| Targets::new(Settings::default()));
+        let [mut edge, mut core] = [0; 2].map(|_| Targets::new(EndToEndSettings::default()));
         let mut heard = |now, own| {
             core.on_report(now, 1, &edge.report(now, path(NEAR, 0), own));
             edge.on_report(now, 2, &core.report(now, path(NEAR, 1), 1.0));
@@ -157,7 +164,7 @@ mod tests {
         assert_eq!(heard(at(1), 0.02), [0.02; 2]);
         assert_eq!(heard(at(2), 1.0), [1.0; 2]);
         // Two servers in the middle, in either order: each stands before the other on a way to the same target.
-        let mut middle = [0; 2].map(|_| Targets::new(Settings::default()));
+        let mut middle = [0; 2].map(|_| Targets::new(EndToEndSettings::default()));
         let mut heard = |now, own: [f64; 2]| {
             for this in [0, 1] {
                 let near = middle[this].report(now, path(FAR, 1), own[this]);
@@ -174,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_latest_report_counts_until_it_expires() {
-        let mut targets = Targets::new(Settings::default());
+        let mut targets = Targets::new(EndToEndSettings::default());
         let report = |acceptance, sequence| Report { path: path(NEAR, 0), acceptance, sequence };
         let at = Instant::from_millis;
         let f = |targets: &Targets<u32>, ms| targets.acceptance(at(ms), path(NEAR, 1), 1.0);
@@ -190,12 +197,13 @@ mod tests {
 
     #[test]
     fn the_ingress_accepts_the_fraction() {
-        let mut targets = Targets::new(Settings::default());
+        let mut targets = Targets::new(EndToEndSettings::default());
         let report = Report { path: path(NEAR, 0), acceptance: 0.25, sequence: 1 };
         targets.on_report(Instant::ZERO, 1, &report);
         let mut rng = Rng::from_seed(2);
         let mut accepted = |target| {
-            let mut judge = || targets.judge(Instant::ZERO, path(target, 1), Class::NewInvite, 1.0, &mut rng);
+            let mut judge =
+                || targets.judge(Instant::ZERO, path(target, 1), MessageClass::NewInvite, 1.0, &mut rng);
             (0..10_000).filter(|_| judge().is_accept()).count()
         };
         assert!(accepted(NEAR).abs_diff(2_500) < 150);

@@ -2,7 +2,7 @@
 
 use crate::hop::Sender;
 use crate::retry_after::Backoff;
-use crate::{NEIGHBOURS_MAX, Settings};
+use crate::{NEIGHBOURS_MAX, OverloadSettings};
 use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl<N: Ord + Copy> Downstream<N> {
     }
 
     /// The client's side of feedback from this neighbour, if feedback is in use and there is room.
-    pub(super) fn sender(&mut self, now: Instant, to: N, settings: &Settings) -> Option<&mut Sender> {
+    pub(super) fn sender(&mut self, now: Instant, to: N, settings: &OverloadSettings) -> Option<&mut Sender> {
         if self.get(to).is_none_or(|known| known.sender.is_none()) {
             let sender = settings.sender()?;
             self.enter(now, to)?.sender = Some(sender);

@@ -5,17 +5,17 @@ mod way;
 
 pub use way::{Notice, Rejection, Settled, Way};
 
-use crate::end_to_end::{Path, Targets};
-use crate::hop::{Law, Outcome, Receiver, Sender};
+use crate::end_to_end::{DownstreamPath, Targets};
+use crate::hop::{Law, Receiver, RequestOutcome, Sender};
 use crate::local::Controller;
-use crate::signal::{Backlog, Load, Utilisation};
-use crate::{Class, Feedback, RejectAt, Settings, Verdict};
+use crate::signal::{Backlog, HostLoad, Utilisation};
+use crate::{FeedbackLaw, MessageClass, OverloadSettings, RejectAt, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
 use downstream::Downstream;
 
 /// Which requests a host takes, and what it tells its neighbours: the local law, both sides of feedback and the pauses
-/// that neighbours ask for, as [`Settings`] says. `N` is what the host knows a neighbour by.
+/// that neighbours ask for, as [`OverloadSettings`] says. `N` is what the host knows a neighbour by.
 ///
 /// The host keeps the queue, if it has one, and writes and reads SIP. It tells the guard, in the order of a request's way:
 /// - what comes: [`on_request`](Self::on_request), or [`on_response`](Self::on_response) with the [`Notice`] in it;
@@ -33,7 +33,7 @@ use downstream::Downstream;
 /// one that is never reported takes room in a window for ever.
 #[derive(Debug)]
 pub struct Guard<N> {
-    settings: Settings,
+    settings: OverloadSettings,
     local: Box<dyn Controller>,
     receiver: Option<Receiver<N>>,
     targets: Option<Targets<N>>,
@@ -43,7 +43,7 @@ pub struct Guard<N> {
     unlearned: Backlog,
     /// When what waits in the buffer of a socket will have been read.
     read_by: Instant,
-    load: Load,
+    load: HostLoad,
     /// Of the periods of the local law.
     local_meter: Option<Utilisation>,
     /// Of the periods of the receiver.
@@ -55,10 +55,11 @@ pub struct Guard<N> {
 
 impl<N: Ord + Copy> Guard<N> {
     /// For a host of so many workers (threads, processors) that take about `mean` for a message until that is measured.
-    pub fn new(now: Instant, settings: Settings, workers: u32, mean: Duration, rng: Rng) -> Self {
+    pub fn new(now: Instant, settings: OverloadSettings, workers: u32, mean: Duration, rng: Rng) -> Self {
         let (local, receiver) = (settings.controller(), settings.receiver());
         let meter = |period: Option<Duration>| Some(Utilisation::new(now, period?, workers));
-        let is_off = settings == Settings { alternate: settings.alternate, ..Settings::default() };
+        let is_off =
+            settings == OverloadSettings { alternate: settings.alternate, ..OverloadSettings::default() };
         let backlog = Backlog::new(workers, mean);
         Self {
             local_meter: meter(local.period()),
@@ -70,7 +71,7 @@ impl<N: Ord + Copy> Guard<N> {
             unlearned: backlog.clone(),
             backlog,
             read_by: Instant::ZERO,
-            load: Load::default(),
+            load: HostLoad::default(),
             rng,
             is_off,
             is_idle: is_off,
@@ -86,12 +87,12 @@ impl<N: Ord + Copy> Guard<N> {
         self.downstream = Downstream::default();
         self.backlog = self.unlearned.clone();
         self.read_by = Instant::ZERO;
-        self.load = Load::default();
+        self.load = HostLoad::default();
         self.is_idle = self.is_off;
     }
 
     /// What it was told to do.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &OverloadSettings {
         &self.settings
     }
 
@@ -106,7 +107,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// A request came. An error is how to answer it; otherwise it is taken, or waits for [`on_turn`](Self::on_turn).
-    pub fn on_request(&mut self, now: Instant, class: Class, way: &Way<N>) -> Result<(), Rejection> {
+    pub fn on_request(&mut self, now: Instant, class: MessageClass, way: &Way<N>) -> Result<(), Rejection> {
         if self.settings.reject_at == RejectAt::Arrival {
             self.judge(now, class, way)?;
         }
@@ -117,7 +118,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// The turn of a request has come that waited in the host's queue. An error is how to answer it.
-    pub fn on_turn(&mut self, now: Instant, class: Class, way: &Way<N>) -> Result<(), Rejection> {
+    pub fn on_turn(&mut self, now: Instant, class: MessageClass, way: &Way<N>) -> Result<(), Rejection> {
         if self.settings.reject_at == RejectAt::Service {
             let judged = self.judge(now, class, way);
             if judged.is_err() && class.is_new() {
@@ -130,7 +131,7 @@ impl<N: Ord + Copy> Guard<N> {
 
     /// Whether a request of this class may go to another neighbour than the one for which it was taken: an alternate
     /// after a failure. What may be sent must be sent.
-    pub fn may_send(&mut self, now: Instant, class: Class, to: N) -> bool {
+    pub fn may_send(&mut self, now: Instant, class: MessageClass, to: N) -> bool {
         (!class.is_new() || self.is_open(now, to)) && self.send(now, class, to, 1.0).is_accept()
     }
 
@@ -139,7 +140,7 @@ impl<N: Ord + Copy> Guard<N> {
         self.downstream.get(to).is_none_or(|known| known.backoff.is_open(now))
     }
 
-    fn judge(&mut self, now: Instant, class: Class, way: &Way<N>) -> Result<(), Rejection> {
+    fn judge(&mut self, now: Instant, class: MessageClass, way: &Way<N>) -> Result<(), Rejection> {
         if class.is_new() && way.to.is_some_and(|to| !self.is_open(now, to)) {
             return Err(Rejection::NO_NEXT_HOP);
         }
@@ -152,7 +153,7 @@ impl<N: Ord + Copy> Guard<N> {
         let Some(to) = way.to else { return Ok(()) };
         // Section VII-A: at the edge the own f counts together with that of the next hop.
         let own = match self.settings.feedback {
-            Feedback::Hop(Law::Loss(_)) if class.is_new() && !way.takes_feedback => {
+            FeedbackLaw::Hop(Law::Loss(_)) if class.is_new() && !way.takes_feedback => {
                 self.local.acceptance(&self.load)
             }
             _ => 1.0,
@@ -161,13 +162,17 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// What this host itself can take.
-    fn judge_here(&mut self, now: Instant, class: Class, way: &Way<N>) -> Verdict {
+    fn judge_here(&mut self, now: Instant, class: MessageClass, way: &Way<N>) -> Verdict {
         self.load = self.load_at(now, class);
         match (self.settings.feedback, &mut self.targets, way) {
             // Section VII-A: who is told upstream what to send rejects nothing but at the edge.
-            (Feedback::Hop(Law::Loss(_)) | Feedback::EndToEnd(_), _, Way { takes_feedback: true, .. })
-            | (Feedback::Hop(Law::Loss(_)), _, Way { to: Some(_), .. }) => Verdict::Accept,
-            (Feedback::EndToEnd(_), Some(targets), Way { path: Some(path), .. }) => {
+            (
+                FeedbackLaw::Hop(Law::Loss(_)) | FeedbackLaw::EndToEnd(_),
+                _,
+                Way { takes_feedback: true, .. },
+            )
+            | (FeedbackLaw::Hop(Law::Loss(_)), _, Way { to: Some(_), .. }) => Verdict::Accept,
+            (FeedbackLaw::EndToEnd(_), Some(targets), Way { path: Some(path), .. }) => {
                 let own = self.local.acceptance(&self.load);
                 targets.judge(now, *path, class, own, &mut self.rng)
             }
@@ -176,7 +181,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// What the next hop can take. `own`: the f of this host.
-    fn send(&mut self, now: Instant, class: Class, to: N, own: f64) -> Verdict {
+    fn send(&mut self, now: Instant, class: MessageClass, to: N, own: f64) -> Verdict {
         match self.downstream.sender(now, to, &self.settings) {
             Some(sender) => sender.judge(now, class, own, &mut self.rng),
             None => Verdict::Accept,
@@ -221,7 +226,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// A message joined the host's queue, in which now so many wait.
-    pub fn on_enqueue(&mut self, now: Instant, class: Class, queue: usize) {
+    pub fn on_enqueue(&mut self, now: Instant, class: MessageClass, queue: usize) {
         if !self.is_off {
             self.backlog.on_enqueue(now, class);
             self.on_queue(queue);
@@ -229,7 +234,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// A message left the host's queue, to be served or because it was stale.
-    pub fn on_dequeue(&mut self, now: Instant, class: Class, queue: usize) {
+    pub fn on_dequeue(&mut self, now: Instant, class: MessageClass, queue: usize) {
         if !self.is_off {
             self.backlog.on_dequeue(now, class);
             self.on_queue(queue);
@@ -248,7 +253,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// A message took `service` of a worker's time.
-    pub fn on_served(&mut self, class: Class, service: Duration) {
+    pub fn on_served(&mut self, class: MessageClass, service: Duration) {
         if self.is_off {
             return;
         }
@@ -263,7 +268,7 @@ impl<N: Ord + Copy> Guard<N> {
     pub fn on_lost(&mut self, now: Instant, from: Option<N>, to: Option<N>) {
         // Who decides late has not counted it as sent yet.
         if self.settings.reject_at == RejectAt::Arrival {
-            self.on_sent(now, to, Outcome::NotSent);
+            self.on_sent(now, to, RequestOutcome::NotSent);
         }
         self.on_left(from);
     }
@@ -276,7 +281,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    fn on_sent(&mut self, now: Instant, to: Option<N>, outcome: Outcome) {
+    fn on_sent(&mut self, now: Instant, to: Option<N>, outcome: RequestOutcome) {
         let known = to.and_then(|to| self.downstream.get_mut(to));
         if let Some(sender) = known.and_then(|known| known.sender.as_mut()) {
             sender.on_settled(now, outcome);
@@ -302,7 +307,7 @@ impl<N: Ord + Copy> Guard<N> {
         if self.deadline().is_none_or(|at| now < at) {
             return;
         }
-        self.load = self.load_at(now, Class::NewInvite);
+        self.load = self.load_at(now, MessageClass::NewInvite);
         let poll = |meter: &mut Option<Utilisation>| meter.as_mut()?.poll(now, busy);
         if let Some(utilisation) = poll(&mut self.local_meter) {
             self.load.utilisation = utilisation;
@@ -320,7 +325,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// What a response to an upstream neighbour is to tell. `path`: of the request that it answers, if calls go that way.
-    pub fn notice(&mut self, now: Instant, path: Option<Path>) -> Option<Notice> {
+    pub fn notice(&mut self, now: Instant, path: Option<DownstreamPath>) -> Option<Notice> {
         if let Some(receiver) = &self.receiver {
             return Some(Notice::Hop(receiver.feedback()));
         }
@@ -331,16 +336,16 @@ impl<N: Ord + Copy> Guard<N> {
 
     /// The share of new requests that the local law takes now, 0 to 1.
     pub fn acceptance(&self, now: Instant) -> f64 {
-        self.local.acceptance(&self.load_at(now, Class::NewInvite))
+        self.local.acceptance(&self.load_at(now, MessageClass::NewInvite))
     }
 
     /// The load as it is for a message of this class.
-    fn load_at(&self, now: Instant, class: Class) -> Load {
+    fn load_at(&self, now: Instant, class: MessageClass) -> HostLoad {
         let ahead = match self.settings.triage {
             Some(_) => self.backlog.wait_in_lane(class),
             None => self.backlog.wait(),
         };
-        Load { wait: ahead + self.read_by.saturating_since(now), ..self.load }
+        HostLoad { wait: ahead + self.read_by.saturating_since(now), ..self.load }
     }
 
     /// Messages in the host's queue.

@@ -1,8 +1,8 @@
 //! What a guard is told of requests, and what it says of them.
 
 use crate::Verdict;
-use crate::end_to_end::{Path, Report};
-use crate::hop::{Feedback, Outcome};
+use crate::end_to_end::{DownstreamPath, Report};
+use crate::hop::{Feedback, RequestOutcome};
 
 /// Between which neighbours a request goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,7 +15,7 @@ pub struct Way<N> {
     /// The neighbour that it is to go to; none if that is no server.
     pub to: Option<N>,
     /// The rest of its way, where feedback travels the whole path.
-    pub path: Option<Path>,
+    pub path: Option<DownstreamPath>,
 }
 
 /// How a request is answered that is not taken.
@@ -50,7 +50,7 @@ pub struct Settled<N> {
     /// The neighbour that it went to; none as in [`Way`].
     pub to: Option<N>,
     /// What that one said.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
     /// Whether no alternate is tried after it.
     pub is_last: bool,
 }

@@ -1,4 +1,6 @@
-use crate::{Class, Tier};
+//! The leaky bucket with which a client keeps to a rate (RFC 7415).
+
+use crate::{MessageClass, Tier};
 use base::{Instant, Rng};
 use rand::Rng as _;
 
@@ -35,7 +37,7 @@ impl Bucket {
     }
 
     /// Whether a request of this class is sent, and if so, what it adds.
-    pub(super) fn admit(&mut self, now: Instant, class: Class, rng: &mut Rng) -> bool {
+    pub(super) fn admit(&mut self, now: Instant, class: MessageClass, rng: &mut Rng) -> bool {
         let content = self.content_at(now);
         let tier = class.tier();
         // §3.5.1: a rate of 0 lets nothing pass; what is never shed passes, and is charged for.
@@ -58,7 +60,7 @@ fn phase(rng: &mut Rng) -> f64 {
 mod tests {
     use super::*;
 
-    fn sent(bucket: &mut Bucket, class: Class, offered: u64, rng: &mut Rng) -> usize {
+    fn sent(bucket: &mut Bucket, class: MessageClass, offered: u64, rng: &mut Rng) -> usize {
         (0..10 * offered)
             .filter(|n| bucket.admit(Instant::from_nanos(n * 1_000_000_000 / offered), class, rng))
             .count()
@@ -67,7 +69,7 @@ mod tests {
     #[test]
     fn the_long_term_rate_is_the_bound_and_the_burst_is_the_tolerance() {
         let mut rng = Rng::from_seed(3);
-        for (class, burst) in [(Class::NewInvite, 5), (Class::Priority, 10)] {
+        for (class, burst) in [(MessageClass::NewInvite, 5), (MessageClass::Priority, 10)] {
             let mut bucket = Bucket::new(Instant::ZERO, 20.0, &mut rng);
             let sent = sent(&mut bucket, class, 1_000, &mut rng);
             assert!((200 + burst - 1..=200 + burst + 2).contains(&sent), "{class:?}: {sent}");
@@ -78,10 +80,10 @@ mod tests {
     fn below_the_rate_everything_passes_and_at_zero_nothing_but_what_must() {
         let mut rng = Rng::from_seed(3);
         let mut bucket = Bucket::new(Instant::ZERO, 20.0, &mut rng);
-        assert_eq!(sent(&mut bucket, Class::NewInvite, 19, &mut rng), 190);
+        assert_eq!(sent(&mut bucket, MessageClass::NewInvite, 19, &mut rng), 190);
         let mut shut = Bucket::new(Instant::ZERO, 0.0, &mut rng);
-        assert_eq!(sent(&mut shut, Class::InDialog, 10, &mut rng), 0);
-        assert_eq!(sent(&mut shut, Class::Closing, 10, &mut rng), 100);
+        assert_eq!(sent(&mut shut, MessageClass::InDialog, 10, &mut rng), 0);
+        assert_eq!(sent(&mut shut, MessageClass::Closing, 10, &mut rng), 100);
     }
 
     #[test]
@@ -90,9 +92,9 @@ mod tests {
         let firsts: Vec<_> = (0..8)
             .map(|_| {
                 let mut bucket = Bucket::new(Instant::ZERO, 1.0, &mut rng);
-                while bucket.admit(Instant::ZERO, Class::NewInvite, &mut rng) {}
+                while bucket.admit(Instant::ZERO, MessageClass::NewInvite, &mut rng) {}
                 (0..3_000)
-                    .find(|ms| bucket.admit(Instant::from_millis(*ms), Class::NewInvite, &mut rng))
+                    .find(|ms| bucket.admit(Instant::from_millis(*ms), MessageClass::NewInvite, &mut rng))
                     .unwrap()
             })
             .collect();

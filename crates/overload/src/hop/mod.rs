@@ -13,7 +13,7 @@ mod silence;
 pub mod window;
 
 pub use receiver::{Law, Receiver};
-pub use sender::{Outcome, Sender, SenderSettings};
+pub use sender::{RequestOutcome, Sender, SenderSettings};
 
 use core::time::Duration;
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 /// The constants of the law.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
+pub struct RateLawSettings {
     /// How often a new rate is made.
     pub period: Duration,
     /// The queueing delay aimed at. Above zero, or the server would run dry between two messages of a paced
@@ -23,7 +23,7 @@ pub struct Settings {
     pub stop: f64,
 }
 
-impl Default for Settings {
+impl Default for RateLawSettings {
     fn default() -> Self {
         Self {
             period: Duration::from_millis(100),
@@ -47,7 +47,7 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    pub(super) fn update<N>(&mut self, settings: &Settings, period: &Period<'_, N>) -> bool {
+    pub(super) fn update<N>(&mut self, settings: &RateLawSettings, period: &Period<'_, N>) -> bool {
         let busy = period.load.utilisation >= settings.start || period.load.wait > settings.target;
         let calm = period.load.utilisation < settings.stop && period.load.wait < settings.target;
         self.calm = if calm { self.calm + period.length } else { Duration::ZERO };
@@ -64,14 +64,14 @@ impl Activity {
 /// a controller: at rest `R = C` and the wait is the target, whatever a call costs.
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
-    settings: Settings,
+    settings: RateLawSettings,
     capacity: Option<f64>,
     activity: Activity,
     share: Option<f64>,
 }
 
 impl Rate {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: RateLawSettings) -> Self {
         Self { settings, capacity: None, activity: Activity::default(), share: None }
     }
 

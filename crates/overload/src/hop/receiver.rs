@@ -1,9 +1,11 @@
+//! The server's side of hop-by-hop feedback.
+
 use super::rate::{self, Rate};
 use super::window::{self, Window};
 use super::{Feedback, Limit};
 use crate::local::occupancy::{self, Acceptance};
-use crate::signal::Load;
-use crate::{Class, NEIGHBOURS_MAX, Scope};
+use crate::signal::HostLoad;
+use crate::{MessageClass, NEIGHBOURS_MAX, Scope};
 use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,11 +14,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Law {
     /// An acceptance probability by the occupancy algorithm, the same for all (Overload paper, VII-A).
-    Loss(occupancy::Settings),
+    Loss(occupancy::OccupancySettings),
     /// A rate for each neighbour.
-    Rate(rate::Settings),
+    Rate(rate::RateLawSettings),
     /// A window for each neighbour.
-    Window(window::Settings),
+    Window(window::WindowLawSettings),
 }
 
 /// A server's side of hop-by-hop feedback; `N` is what it knows an upstream neighbour by.
@@ -60,7 +62,7 @@ pub(super) struct Upstream {
 /// What a law sees of a period.
 pub(super) struct Period<'a, N> {
     pub(super) length: Duration,
-    pub(super) load: &'a Load,
+    pub(super) load: &'a HostLoad,
     /// Requests in scope that were served.
     pub(super) served: u32,
     pub(super) neighbours: &'a BTreeMap<N, Upstream>,
@@ -112,7 +114,7 @@ impl<N: Ord + Copy> Receiver<N> {
     }
 
     /// A request came from a neighbour and was not rejected here.
-    pub fn on_arrival(&mut self, now: Instant, from: N, class: Class) {
+    pub fn on_arrival(&mut self, now: Instant, from: N, class: MessageClass) {
         if self.neighbours.len() >= NEIGHBOURS_MAX && !self.neighbours.contains_key(&from) {
             return;
         }
@@ -132,7 +134,7 @@ impl<N: Ord + Copy> Receiver<N> {
     }
 
     /// A message left the queue and was served.
-    pub const fn on_served(&mut self, class: Class) {
+    pub const fn on_served(&mut self, class: MessageClass) {
         self.served += self.scope.counts(class) as u32;
     }
 
@@ -145,7 +147,7 @@ impl<N: Ord + Copy> Receiver<N> {
     }
 
     /// A period is over; `load` is that of this period.
-    pub fn on_period(&mut self, now: Instant, load: &Load) {
+    pub fn on_period(&mut self, now: Instant, load: &HostLoad) {
         let length =
             self.last.map_or(self.period, |last| now.saturating_since(last)).max(Duration::from_nanos(1));
         self.neighbours.retain(|_, upstream| now.saturating_since(upstream.heard) < ACTIVE_FOR);

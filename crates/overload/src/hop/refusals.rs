@@ -1,3 +1,5 @@
+//! When a client asks a server again that refuses what its window allows.
+
 use base::Instant;
 use core::time::Duration;
 

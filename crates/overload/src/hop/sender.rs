@@ -1,8 +1,10 @@
+//! The client's side of hop-by-hop feedback.
+
 use super::bucket::Bucket;
 use super::refusals::Refusals;
 use super::silence::Silence;
 use super::{Feedback, Limit};
-use crate::{Class, Mix, Scope, Tier, Verdict};
+use crate::{MessageClass, Mix, Scope, Tier, Verdict};
 use base::{Instant, Rng};
 
 /// How a client takes feedback.
@@ -29,7 +31,7 @@ pub struct Sender {
 
 /// What became of a new request that was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// Its first response other than 100, but for a refusal.
     Answered,
     /// The neighbour refused it: 503.
@@ -40,7 +42,7 @@ pub enum Outcome {
     NotSent,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// By the status of the first response other than 100, or none if there will never be one.
     pub const fn of(status: Option<u16>) -> Self {
         match status {
@@ -131,7 +133,7 @@ impl Sender {
     /// Whether a request goes to the neighbour. `own` is the acceptance probability of this host itself, 1 if
     /// it has none: at the edge the smaller of the two counts (Overload paper, VII-A). What is accepted here must be
     /// sent.
-    pub fn judge(&mut self, now: Instant, class: Class, own: f64, rng: &mut Rng) -> Verdict {
+    pub fn judge(&mut self, now: Instant, class: MessageClass, own: f64, rng: &mut Rng) -> Verdict {
         self.expire(now);
         let draw = self.mix.draw(now, class, self.acceptance().min(own), rng);
         let passes = draw && self.throttle(now, class, rng);
@@ -141,7 +143,7 @@ impl Sender {
         Verdict::accept_if(passes)
     }
 
-    fn throttle(&mut self, now: Instant, class: Class, rng: &mut Rng) -> bool {
+    fn throttle(&mut self, now: Instant, class: MessageClass, rng: &mut Rng) -> bool {
         match &mut self.in_force {
             Some(InForce { throttle: Throttle::Rate(bucket), .. }) if self.scope.counts(class) => {
                 bucket.admit(now, class, rng)
@@ -158,19 +160,19 @@ impl Sender {
     }
 
     /// What became of a new request that was accepted. Once for each, or its place in the window stays taken.
-    pub fn on_settled(&mut self, now: Instant, outcome: Outcome) {
+    pub fn on_settled(&mut self, now: Instant, outcome: RequestOutcome) {
         self.under_way = self.under_way.saturating_sub(1);
         match outcome {
-            Outcome::Answered => {
+            RequestOutcome::Answered => {
                 self.refusals.on_answered();
                 if let Some(InForce { throttle: Throttle::Window(grown), .. }) = &mut self.in_force {
                     grown.open = (grown.open + 1.0).min(grown.limit.max(1.0));
                 }
             }
-            Outcome::Refused => self.refusals.on_refused(now),
+            RequestOutcome::Refused => self.refusals.on_refused(now),
             // RFC 7339 §5.9.
-            Outcome::Silent => self.silence.on_timeout(now),
-            Outcome::NotSent => {}
+            RequestOutcome::Silent => self.silence.on_timeout(now),
+            RequestOutcome::NotSent => {}
         }
     }
 

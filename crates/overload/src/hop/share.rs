@@ -1,3 +1,5 @@
+//! How a server divides its capacity among its upstream neighbours.
+
 /// The share of each neighbour in `total`, max-min fair: who wants less than the share gets what it wants, and the rest
 /// is split evenly among the others. Never below an even split, so that nobody is held down by what others were sending
 /// a moment ago.

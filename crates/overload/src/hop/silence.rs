@@ -1,3 +1,5 @@
+//! What a client does about a server that does not answer (RFC 7339 §5.9).
+
 use crate::T1;
 use base::Instant;
 use core::time::Duration;

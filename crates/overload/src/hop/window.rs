@@ -8,18 +8,18 @@ use super::share::fair_share;
 /// The constants of the law: those of the rate, whose period, target wait and thresholds mean the same here, and the
 /// step.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
+pub struct WindowLawSettings {
     /// Period, target, start and stop; horizon and memory are not used.
-    pub common: rate::Settings,
+    pub common: rate::RateLawSettings,
     /// The largest growth in a period, as a share of the window.
     pub growth: f64,
     /// The largest cut in a period, as a share of the window.
     pub cut: f64,
 }
 
-impl Default for Settings {
+impl Default for WindowLawSettings {
     fn default() -> Self {
-        Self { common: rate::Settings::default(), growth: 0.05, cut: 0.3 }
+        Self { common: rate::RateLawSettings::default(), growth: 0.05, cut: 0.3 }
     }
 }
 
@@ -30,14 +30,14 @@ impl Default for Settings {
 /// is used, or it would open without end under light load.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    settings: Settings,
+    settings: WindowLawSettings,
     activity: Activity,
     total: Option<f64>,
     share: Option<f64>,
 }
 
 impl Window {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: WindowLawSettings) -> Self {
         Self { settings, activity: Activity::default(), total: None, share: None }
     }
 

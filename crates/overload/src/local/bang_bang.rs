@@ -1,20 +1,20 @@
 //! Bang-bang control of the queue length.
 
 use super::Controller;
-use crate::signal::Load;
-use crate::{Class, Tier, Verdict};
+use crate::signal::HostLoad;
+use crate::{MessageClass, Tier, Verdict};
 use base::{Instant, Rng};
 
 /// The watermarks, in messages waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct BangBangSettings {
     /// Above it the server is overloaded.
     pub high: usize,
     /// Below it, it no longer is.
     pub low: usize,
 }
 
-impl Default for Settings {
+impl Default for BangBangSettings {
     /// 800 and 600, for a buffer of 1000 (Overload paper, IV-A).
     fn default() -> Self {
         Self { high: 800, low: 600 }
@@ -25,12 +25,12 @@ impl Default for Settings {
 /// below the low one.
 #[derive(Clone, Debug)]
 pub(crate) struct Hysteresis {
-    settings: Settings,
+    settings: BangBangSettings,
     overloaded: bool,
 }
 
 impl Hysteresis {
-    pub(crate) const fn new(settings: Settings) -> Self {
+    pub(crate) const fn new(settings: BangBangSettings) -> Self {
         Self { settings, overloaded: false }
     }
 
@@ -42,7 +42,7 @@ impl Hysteresis {
         }
     }
 
-    pub(crate) const fn rejects(&self, class: Class) -> bool {
+    pub(crate) const fn rejects(&self, class: MessageClass) -> bool {
         self.overloaded && matches!(class.tier(), Tier::First)
     }
 
@@ -58,7 +58,7 @@ pub struct BangBang(Hysteresis);
 
 impl BangBang {
     /// Not overloaded at first.
-    pub const fn new(settings: Settings) -> Self {
+    pub const fn new(settings: BangBangSettings) -> Self {
         Self(Hysteresis::new(settings))
     }
 }
@@ -68,7 +68,7 @@ impl Controller for BangBang {
         "bang-bang"
     }
 
-    fn judge(&mut self, _: Instant, class: Class, _: &Load, _: &mut Rng) -> Verdict {
+    fn judge(&mut self, _: Instant, class: MessageClass, _: &HostLoad, _: &mut Rng) -> Verdict {
         Verdict::accept_if(!self.0.rejects(class))
     }
 
@@ -76,7 +76,7 @@ impl Controller for BangBang {
         self.0.on_queue(queue);
     }
 
-    fn acceptance(&self, _: &Load) -> f64 {
+    fn acceptance(&self, _: &HostLoad) -> f64 {
         self.0.acceptance()
     }
 }
@@ -87,16 +87,17 @@ mod tests {
 
     #[test]
     fn the_state_changes_above_the_high_and_below_the_low_watermark_only() {
-        let mut law = BangBang::new(Settings::default());
+        let mut law = BangBang::new(BangBangSettings::default());
         let mut rng = Rng::from_seed(1);
         let mut at = |queue, class| {
             law.on_queue(queue);
-            law.judge(Instant::ZERO, class, &Load::default(), &mut rng).is_accept()
+            law.judge(Instant::ZERO, class, &HostLoad::default(), &mut rng).is_accept()
         };
-        let accepts = [700, 800, 801, 700, 600, 599, 700, 800].map(|queue| at(queue, Class::NewInvite));
+        let accepts =
+            [700, 800, 801, 700, 600, 599, 700, 800].map(|queue| at(queue, MessageClass::NewInvite));
         assert_eq!(accepts, [true, true, false, false, false, true, true, true]);
-        at(801, Class::NewInvite);
-        for class in Class::ALL {
+        at(801, MessageClass::NewInvite);
+        for class in MessageClass::ALL {
             assert_eq!(at(801, class), class.tier() != Tier::First, "{class:?}");
         }
     }

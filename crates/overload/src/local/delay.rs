@@ -1,15 +1,15 @@
 //! Admission on queueing delay.
 
 use super::Controller;
-use crate::signal::Load;
-use crate::{Class, T1, Tier, Verdict};
+use crate::signal::HostLoad;
+use crate::{MessageClass, T1, Tier, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
 
 /// The bounds on the expected wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct DelaySettings {
     /// Up to this wait every new request is taken.
     pub onset: Duration,
     /// From this wait on none is, but those with priority up to twice this wait. Below T1/4, so that
@@ -17,7 +17,7 @@ pub struct Settings {
     pub bound: Duration,
 }
 
-impl Default for Settings {
+impl Default for DelaySettings {
     /// T1/16 and T1/8: 31 ms and 62 ms.
     fn default() -> Self {
         Self { onset: T1 / 16, bound: T1 / 8 }
@@ -30,11 +30,11 @@ impl Default for Settings {
 /// the load at once and needs no epochs. Between `onset` and `bound` the probability falls from 1 to 0 in a
 /// straight line: a hard edge would take bursts of INVITEs whose responses and ACKs then come back as one.
 #[derive(Clone, Debug)]
-pub struct Delay(Settings);
+pub struct Delay(DelaySettings);
 
 impl Delay {
     /// Accepts everything while nothing waits.
-    pub const fn new(settings: Settings) -> Self {
+    pub const fn new(settings: DelaySettings) -> Self {
         Self(settings)
     }
 
@@ -51,7 +51,7 @@ impl Controller for Delay {
         "delay"
     }
 
-    fn judge(&mut self, _: Instant, class: Class, load: &Load, rng: &mut Rng) -> Verdict {
+    fn judge(&mut self, _: Instant, class: MessageClass, load: &HostLoad, rng: &mut Rng) -> Verdict {
         let draw = rng.random::<f64>();
         Verdict::accept_if(match class.tier() {
             Tier::First => draw < self.probability(load.wait, 1),
@@ -60,7 +60,7 @@ impl Controller for Delay {
         })
     }
 
-    fn acceptance(&self, load: &Load) -> f64 {
+    fn acceptance(&self, load: &HostLoad) -> f64 {
         self.probability(load.wait, 1)
     }
 }
@@ -72,16 +72,18 @@ mod tests {
     #[test]
     fn the_probability_falls_in_a_straight_line_and_priority_has_twice_the_room() {
         let mut law =
-            Delay::new(Settings { onset: Duration::from_millis(40), bound: Duration::from_millis(80) });
+            Delay::new(DelaySettings { onset: Duration::from_millis(40), bound: Duration::from_millis(80) });
         let mut rng = Rng::from_seed(1);
         let mut taken = |class, millis| {
-            let load = Load { wait: Duration::from_millis(millis), ..Load::default() };
+            let load = HostLoad { wait: Duration::from_millis(millis), ..HostLoad::default() };
             (0..1_000).filter(|_| law.judge(Instant::ZERO, class, &load, &mut rng).is_accept()).count()
         };
-        assert_eq!([0, 40, 80].map(|wait| taken(Class::NewInvite, wait)), [1_000, 1_000, 0]);
-        assert!(taken(Class::NewInvite, 50).abs_diff(750) < 50);
-        assert_eq!([80, 160].map(|wait| taken(Class::Priority, wait)), [1_000, 0]);
-        for class in [Class::Repeat, Class::Closing, Class::InDialog, Class::Response] {
+        assert_eq!([0, 40, 80].map(|wait| taken(MessageClass::NewInvite, wait)), [1_000, 1_000, 0]);
+        assert!(taken(MessageClass::NewInvite, 50).abs_diff(750) < 50);
+        assert_eq!([80, 160].map(|wait| taken(MessageClass::Priority, wait)), [1_000, 0]);
+        for class in
+            [MessageClass::Repeat, MessageClass::Closing, MessageClass::InDialog, MessageClass::Response]
+        {
             assert_eq!(taken(class, 10_000), 1_000, "{class:?}");
         }
     }
@@ -89,11 +91,11 @@ mod tests {
     #[test]
     fn without_a_slope_the_bound_is_an_edge() {
         let edge = Duration::from_millis(80);
-        let mut law = Delay::new(Settings { onset: edge, bound: edge });
+        let mut law = Delay::new(DelaySettings { onset: edge, bound: edge });
         let mut rng = Rng::from_seed(1);
         let mut taken = |millis| {
-            let load = Load { wait: Duration::from_millis(millis), ..Load::default() };
-            law.judge(Instant::ZERO, Class::NewInvite, &load, &mut rng).is_accept()
+            let load = HostLoad { wait: Duration::from_millis(millis), ..HostLoad::default() };
+            law.judge(Instant::ZERO, MessageClass::NewInvite, &load, &mut rng).is_accept()
         };
         assert!(taken(80) && !taken(81));
     }

@@ -1,5 +1,5 @@
 //! Local control: a server decides on its own which new requests it takes. One file a law, chosen by name
-//! ([`crate::Local`]).
+//! ([`crate::LocalLaw`]).
 
 pub mod bang_bang;
 pub mod delay;
@@ -11,8 +11,8 @@ pub use delay::Delay;
 pub use none::None;
 pub use occupancy::Occupancy;
 
-use crate::signal::Load;
-use crate::{Class, Verdict};
+use crate::signal::HostLoad;
+use crate::{MessageClass, Verdict};
 use base::{Instant, Rng};
 use core::fmt::Debug;
 use core::time::Duration;
@@ -22,14 +22,14 @@ pub trait Controller: Debug + Send {
     /// Its name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// Whether a request is taken. Only new requests ([`Class::is_new`]) are ever rejected.
-    fn judge(&mut self, now: Instant, class: Class, load: &Load, rng: &mut Rng) -> Verdict;
+    /// Whether a request is taken. Only new requests ([`MessageClass::is_new`]) are ever rejected.
+    fn judge(&mut self, now: Instant, class: MessageClass, load: &HostLoad, rng: &mut Rng) -> Verdict;
 
     /// A message joined or left the queue, which now holds `queue` external messages.
     fn on_queue(&mut self, _queue: usize) {}
 
     /// A period is over; `load` has its utilisation.
-    fn on_period(&mut self, _load: &Load) {}
+    fn on_period(&mut self, _load: &HostLoad) {}
 
     /// How often [`on_period`](Self::on_period) is wanted.
     fn period(&self) -> Option<Duration> {
@@ -37,7 +37,7 @@ pub trait Controller: Debug + Send {
     }
 
     /// The fraction of new requests that it takes at this load, 0 to 1: the f that a server reports upstream.
-    fn acceptance(&self, _load: &Load) -> f64 {
+    fn acceptance(&self, _load: &HostLoad) -> f64 {
         1.0
     }
 }

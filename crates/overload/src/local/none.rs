@@ -1,6 +1,8 @@
+//! No local control.
+
 use super::Controller;
-use crate::signal::Load;
-use crate::{Class, Verdict};
+use crate::signal::HostLoad;
+use crate::{MessageClass, Verdict};
 use base::{Instant, Rng};
 
 /// No control: everything is taken, and what finds the buffer full is lost (Overload paper, VI-C, case 1).
@@ -12,7 +14,7 @@ impl Controller for None {
         "none"
     }
 
-    fn judge(&mut self, _: Instant, _: Class, _: &Load, _: &mut Rng) -> Verdict {
+    fn judge(&mut self, _: Instant, _: MessageClass, _: &HostLoad, _: &mut Rng) -> Verdict {
         Verdict::Accept
     }
 }

@@ -1,14 +1,14 @@
 //! The occupancy algorithm.
 
 use super::Controller;
-use crate::signal::Load;
-use crate::{Class, Mix, Scope, Verdict};
+use crate::signal::HostLoad;
+use crate::{MessageClass, Mix, Scope, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
 
 /// The constants of equations 1 and 2.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
+pub struct OccupancySettings {
     /// `f_min`: the least fraction accepted. Were it 0, no multiplication could lift it again.
     pub acceptance_min: f64,
     /// `phi_max`: the largest increase from one epoch to the next.
@@ -21,7 +21,7 @@ pub struct Settings {
     pub weight: f64,
 }
 
-impl Default for Settings {
+impl Default for OccupancySettings {
     /// 0.02, 5, 0.9, 1 s, no smoothing (Overload paper, VI-C).
     fn default() -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl OccupancySettings {
     /// `f` of the next epoch from that of this one and its utilisation: equations 1 and 2.
     pub fn next(&self, acceptance: f64, utilisation: f64) -> f64 {
         // An idle processor (rho = 0) asks for an infinite increase; phi_max bounds it.
@@ -46,7 +46,7 @@ impl Settings {
 /// The probability f, epoch by epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acceptance {
-    settings: Settings,
+    settings: OccupancySettings,
     /// f of this epoch.
     pub(crate) value: f64,
     /// Moving average of the utilisation.
@@ -55,7 +55,7 @@ pub(crate) struct Acceptance {
 
 impl Acceptance {
     /// 1 at first.
-    pub(crate) const fn new(settings: Settings) -> Self {
+    pub(crate) const fn new(settings: OccupancySettings) -> Self {
         Self { settings, value: 1.0, utilisation: 0.0 }
     }
 
@@ -80,7 +80,7 @@ pub struct Occupancy {
 
 impl Occupancy {
     /// Accepts everything at first.
-    pub const fn new(settings: Settings) -> Self {
+    pub const fn new(settings: OccupancySettings) -> Self {
         Self { acceptance: Acceptance::new(settings), mix: Mix::new(Scope::NewRequests) }
     }
 }
@@ -90,11 +90,11 @@ impl Controller for Occupancy {
         "occupancy"
     }
 
-    fn judge(&mut self, now: Instant, class: Class, _: &Load, rng: &mut Rng) -> Verdict {
+    fn judge(&mut self, now: Instant, class: MessageClass, _: &HostLoad, rng: &mut Rng) -> Verdict {
         Verdict::accept_if(self.mix.draw(now, class, self.acceptance.value, rng))
     }
 
-    fn on_period(&mut self, load: &Load) {
+    fn on_period(&mut self, load: &HostLoad) {
         self.acceptance.on_period(load.utilisation);
     }
 
@@ -102,7 +102,7 @@ impl Controller for Occupancy {
         Some(self.acceptance.period())
     }
 
-    fn acceptance(&self, _: &Load) -> f64 {
+    fn acceptance(&self, _: &HostLoad) -> f64 {
         self.acceptance.value
     }
 }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn equations_1_and_2() {
-        let law = Settings::default();
+        let law = OccupancySettings::default();
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
         near(law.next(0.5, 0.9), 0.5);
         near(law.next(0.5, 1.0), 0.45);
@@ -126,8 +126,11 @@ mod tests {
 
     #[test]
     fn smoothing_weighs_the_newest_utilisation() {
-        let mut acceptance =
-            Acceptance::new(Settings { weight: 0.25, increase_max: 1.5, ..Settings::default() });
+        let mut acceptance = Acceptance::new(OccupancySettings {
+            weight: 0.25,
+            increase_max: 1.5,
+            ..OccupancySettings::default()
+        });
         acceptance.value = 0.5;
         // 0.25 of the way from 0 to 1, then 0.4375: the target of 0.9 is far above both, so phi_max bounds the rise.
         acceptance.on_period(1.0);
@@ -138,14 +141,14 @@ mod tests {
 
     #[test]
     fn accepts_the_fraction_and_sheds_priority_last() {
-        let mut law = Occupancy::new(Settings::default());
+        let mut law = Occupancy::new(OccupancySettings::default());
         law.acceptance.value = 0.3;
         let mut rng = Rng::from_seed(1);
         let mut accepted = [0; 2];
         for turn in 0..40_000 {
-            let class = if turn % 10 == 9 { Class::Priority } else { Class::NewInvite };
-            let verdict = law.judge(Instant::ZERO, class, &Load::default(), &mut rng);
-            accepted[usize::from(class == Class::Priority)] += u32::from(verdict.is_accept());
+            let class = if turn % 10 == 9 { MessageClass::Priority } else { MessageClass::NewInvite };
+            let verdict = law.judge(Instant::ZERO, class, &HostLoad::default(), &mut rng);
+            accepted[usize::from(class == MessageClass::Priority)] += u32::from(verdict.is_accept());
         }
         // 30 % of all, of which the tenth with priority is a part.
         assert_eq!(accepted[1], 4_000);

@@ -1,4 +1,6 @@
-use crate::Class;
+//! The expected wait of a message that arrives now, as a signal of load.
+
+use crate::MessageClass;
 use base::Instant;
 use core::time::Duration;
 
@@ -12,9 +14,9 @@ use core::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Backlog {
     workers: f64,
-    queued: [usize; Class::ALL.len()],
+    queued: [usize; MessageClass::ALL.len()],
     /// Seconds; the mean service time of each class.
-    mean: [f64; Class::ALL.len()],
+    mean: [f64; MessageClass::ALL.len()],
     length: usize,
     rate: f64,
     window: Window,
@@ -44,8 +46,8 @@ impl Backlog {
         let workers = f64::from(workers.max(1));
         Self {
             workers,
-            queued: [0; Class::ALL.len()],
-            mean: [mean.as_secs_f64(); Class::ALL.len()],
+            queued: [0; MessageClass::ALL.len()],
+            mean: [mean.as_secs_f64(); MessageClass::ALL.len()],
             length: 0,
             rate: workers,
             window: Window::default(),
@@ -53,14 +55,14 @@ impl Backlog {
     }
 
     /// A message joins the queue.
-    pub fn on_enqueue(&mut self, now: Instant, class: Class) {
+    pub fn on_enqueue(&mut self, now: Instant, class: MessageClass) {
         self.queued[class as usize] += 1;
         self.length += 1;
         self.window.waiting_since.get_or_insert(now);
     }
 
     /// A message leaves the queue, to be served or dropped.
-    pub fn on_dequeue(&mut self, now: Instant, class: Class) {
+    pub fn on_dequeue(&mut self, now: Instant, class: MessageClass) {
         debug_assert!(self.queued[class as usize] > 0, "it was queued");
         self.queued[class as usize] = self.queued[class as usize].saturating_sub(1);
         self.length = self.length.saturating_sub(1);
@@ -71,7 +73,7 @@ impl Backlog {
     }
 
     /// A message from the queue took `service` of a worker's time.
-    pub fn on_served(&mut self, class: Class, service: Duration) {
+    pub fn on_served(&mut self, class: MessageClass, service: Duration) {
         let mean = &mut self.mean[class as usize];
         *mean += MEAN_WEIGHT * (service.as_secs_f64() - *mean);
         self.window.served += service;
@@ -104,13 +106,13 @@ impl Backlog {
         self.wait_behind(|_| true)
     }
 
-    /// The wait of a message of this class where lanes are served in order ([`Class::lane`]).
-    pub fn wait_in_lane(&self, class: Class) -> Duration {
+    /// The wait of a message of this class where lanes are served in order ([`MessageClass::lane`]).
+    pub fn wait_in_lane(&self, class: MessageClass) -> Duration {
         self.wait_behind(|other| other.lane() <= class.lane())
     }
 
-    fn wait_behind(&self, ahead: impl Fn(Class) -> bool) -> Duration {
-        let work: f64 = Class::ALL
+    fn wait_behind(&self, ahead: impl Fn(MessageClass) -> bool) -> Duration {
+        let work: f64 = MessageClass::ALL
             .iter()
             .filter(|&&class| ahead(class))
             .map(|&class| self.queued[class as usize] as f64 * self.mean[class as usize])
@@ -136,10 +138,10 @@ mod tests {
     #[test]
     fn the_wait_is_the_work_ahead_over_the_workers() {
         let mut backlog = Backlog::new(2, MILLI);
-        (0..30).for_each(|_| backlog.on_enqueue(Instant::ZERO, Class::NewInvite));
-        (0..10).for_each(|_| backlog.on_enqueue(Instant::ZERO, Class::Response));
+        (0..30).for_each(|_| backlog.on_enqueue(Instant::ZERO, MessageClass::NewInvite));
+        (0..10).for_each(|_| backlog.on_enqueue(Instant::ZERO, MessageClass::Response));
         assert_eq!(backlog.wait(), MILLI * 20);
-        assert_eq!(backlog.wait_in_lane(Class::Response), MILLI * 5);
+        assert_eq!(backlog.wait_in_lane(MessageClass::Response), MILLI * 5);
         assert_eq!(backlog.length(), 40);
     }
 
@@ -147,20 +149,20 @@ mod tests {
     fn the_mean_and_the_rate_are_learned() {
         let mut backlog = Backlog::new(1, MILLI);
         // Each message takes 2 ms, and another 2 ms go to rejections: the queue moves at half the speed.
-        (0..1_001).for_each(|_| backlog.on_enqueue(Instant::ZERO, Class::NewInvite));
+        (0..1_001).for_each(|_| backlog.on_enqueue(Instant::ZERO, MessageClass::NewInvite));
         for served in 1..=1_000 {
-            backlog.on_served(Class::NewInvite, MILLI * 2);
-            backlog.on_dequeue(Instant::from_millis(4 * served), Class::NewInvite);
+            backlog.on_served(MessageClass::NewInvite, MILLI * 2);
+            backlog.on_dequeue(Instant::from_millis(4 * served), MessageClass::NewInvite);
         }
         let wait = backlog.wait().as_secs_f64();
         assert!((wait - 0.004).abs() < 0.0002, "one message of 2 ms at half the speed: {wait}");
-        backlog.on_dequeue(Instant::from_millis(4_001), Class::NewInvite);
+        backlog.on_dequeue(Instant::from_millis(4_001), MessageClass::NewInvite);
         // Half a minute of light traffic: the rate is that of the worker again.
         for at in 0..300 {
-            backlog.on_enqueue(Instant::from_millis(5_000 + at * 100), Class::NewInvite);
-            backlog.on_dequeue(Instant::from_millis(5_001 + at * 100), Class::NewInvite);
+            backlog.on_enqueue(Instant::from_millis(5_000 + at * 100), MessageClass::NewInvite);
+            backlog.on_dequeue(Instant::from_millis(5_001 + at * 100), MessageClass::NewInvite);
         }
-        backlog.on_enqueue(Instant::from_millis(40_000), Class::NewInvite);
+        backlog.on_enqueue(Instant::from_millis(40_000), MessageClass::NewInvite);
         assert!(backlog.wait() < MILLI * 21 / 10);
     }
 }

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 /// The load of a host at one moment.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Load {
+pub struct HostLoad {
     /// Processor occupancy of the last full period, 0 to 1 (rho in the Overload paper, VI-B).
     pub utilisation: f64,
     /// External messages waiting.

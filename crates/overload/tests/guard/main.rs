@@ -4,12 +4,13 @@ mod random;
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::end_to_end::{self, Path, Target};
-use overload::hop::{self, Law, Limit, Outcome, rate};
+use overload::end_to_end::{self, DownstreamPath, TargetServer};
+use overload::hop::{self, Law, Limit, RequestOutcome, rate};
 use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after::{self, During};
 use overload::{
-    Class, Feedback, Guard, Local, NEIGHBOURS_MAX, Notice, RejectAt, Rejection, Scope, Settings, Settled, Way,
+    FeedbackLaw, Guard, LocalLaw, MessageClass, NEIGHBOURS_MAX, Notice, OverloadSettings, RejectAt,
+    Rejection, Scope, Settled, Way,
 };
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -20,7 +21,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-fn guard(settings: Settings) -> Guard<u32> {
+fn guard(settings: OverloadSettings) -> Guard<u32> {
     Guard::new(at(0), settings, 1, MILLI, Rng::from_seed(1))
 }
 
@@ -42,9 +43,10 @@ fn hop(limit: Option<Limit>, sequence: u64) -> Notice {
 /// How many of 1000 new requests at one moment are taken; each is answered at once.
 fn taken(guard: &mut Guard<u32>, now: Instant, way: &Way<u32>) -> usize {
     let mut take = || {
-        let taken = guard.on_request(now, Class::NewInvite, way).is_ok();
+        let taken = guard.on_request(now, MessageClass::NewInvite, way).is_ok();
         if taken {
-            let settled = Settled { from: way.from, to: way.to, outcome: Outcome::Answered, is_last: true };
+            let settled =
+                Settled { from: way.from, to: way.to, outcome: RequestOutcome::Answered, is_last: true };
             guard.on_settled(now, &settled);
         }
         taken
@@ -52,19 +54,26 @@ fn taken(guard: &mut Guard<u32>, now: Instant, way: &Way<u32>) -> usize {
     (0..1_000).filter(|_| take()).count()
 }
 
-fn rate() -> Settings {
-    Settings { feedback: Feedback::Hop(Law::Rate(rate::Settings::default())), ..Settings::default() }
+fn rate() -> OverloadSettings {
+    OverloadSettings {
+        feedback: FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default())),
+        ..OverloadSettings::default()
+    }
 }
 
-fn loss() -> Settings {
-    let law = occupancy::Settings::default();
-    Settings { local: Local::Occupancy(law), feedback: Feedback::Hop(Law::Loss(law)), ..Settings::default() }
+fn loss() -> OverloadSettings {
+    let law = occupancy::OccupancySettings::default();
+    OverloadSettings {
+        local: LocalLaw::Occupancy(law),
+        feedback: FeedbackLaw::Hop(Law::Loss(law)),
+        ..OverloadSettings::default()
+    }
 }
 
 #[test]
 fn a_neighbour_that_asks_for_a_pause_gets_no_new_requests_until_it_is_over() {
     // Also a host without any law heeds it.
-    let mut guard = guard(Settings::default());
+    let mut guard = guard(OverloadSettings::default());
     assert!(guard.is_off() && guard.is_idle());
     guard.on_response(at(0), 7, 503, None, None);
     assert!(guard.is_off() && !guard.is_idle());
@@ -76,19 +85,20 @@ fn a_neighbour_that_asks_for_a_pause_gets_no_new_requests_until_it_is_over() {
     guard.on_response(at(0), 7, 503, Some(SECOND * 10), None);
     assert!(!guard.is_open(at(9_999), 7) && guard.is_open(at(9_999), 8));
     let request = |guard: &mut Guard<u32>, class| guard.on_request(at(9_999), class, &way(1, 7));
-    assert_eq!(request(&mut guard, Class::NewInvite), Err(Rejection::NO_NEXT_HOP));
-    assert_eq!(request(&mut guard, Class::InDialog), Ok(()));
+    assert_eq!(request(&mut guard, MessageClass::NewInvite), Err(Rejection::NO_NEXT_HOP));
+    assert_eq!(request(&mut guard, MessageClass::InDialog), Ok(()));
     assert!(
-        !guard.may_send(at(9_999), Class::NewInvite, 7) && guard.may_send(at(9_999), Class::NewInvite, 8)
+        !guard.may_send(at(9_999), MessageClass::NewInvite, 7)
+            && guard.may_send(at(9_999), MessageClass::NewInvite, 8)
     );
-    assert!(guard.may_send(at(9_999), Class::InDialog, 7));
+    assert!(guard.may_send(at(9_999), MessageClass::InDialog, 7));
     assert_eq!(taken(&mut guard, at(10_000), &way(1, 7)), 1_000);
 }
 
 #[test]
 fn what_a_503_in_a_pause_means_is_a_setting() {
     for (during, end) in [(During::Prolong, 15_000), (During::Ignore, 10_000)] {
-        let mut guard = guard(Settings { during, ..Settings::default() });
+        let mut guard = guard(OverloadSettings { during, ..OverloadSettings::default() });
         guard.on_response(at(0), 7, 503, Some(SECOND * 10), None);
         guard.on_response(at(5_000), 7, 503, Some(SECOND * 10), None);
         assert!(!guard.is_open(at(end - 1), 7) && guard.is_open(at(end), 7), "{during:?}");
@@ -97,31 +107,33 @@ fn what_a_503_in_a_pause_means_is_a_setting() {
 
 #[test]
 fn a_full_queue_is_refused_with_the_pause_of_the_law_and_never_what_is_under_way() {
-    let watermarks = bang_bang::Settings { high: 2, low: 1 };
-    let law = retry_after::Settings { watermarks, pause: SECOND * 10 };
-    let mut guard = guard(Settings { local: Local::RetryAfter(law), ..Settings::default() });
+    let watermarks = bang_bang::BangBangSettings { high: 2, low: 1 };
+    let law = retry_after::RetryAfterSettings { watermarks, pause: SECOND * 10 };
+    let mut guard =
+        guard(OverloadSettings { local: LocalLaw::RetryAfter(law), ..OverloadSettings::default() });
     for queue in 1..=3 {
-        assert_eq!(guard.on_request(at(0), Class::NewInvite, &from_agents(7)), Ok(()));
-        guard.on_enqueue(at(0), Class::NewInvite, queue);
+        assert_eq!(guard.on_request(at(0), MessageClass::NewInvite, &from_agents(7)), Ok(()));
+        guard.on_enqueue(at(0), MessageClass::NewInvite, queue);
     }
     assert_eq!((guard.waiting(), guard.acceptance(at(0))), (3, 0.0));
     let busy = Err(Rejection { status: 503, retry_after: 10 });
-    for class in Class::ALL {
-        let expected = if matches!(class, Class::NewInvite | Class::NewOther) { busy } else { Ok(()) };
+    for class in MessageClass::ALL {
+        let expected =
+            if matches!(class, MessageClass::NewInvite | MessageClass::NewOther) { busy } else { Ok(()) };
         assert_eq!(guard.on_request(at(0), class, &from_agents(7)), expected, "{class:?}");
     }
-    (0..3).rev().for_each(|queue| guard.on_dequeue(at(1), Class::NewInvite, queue));
+    (0..3).rev().for_each(|queue| guard.on_dequeue(at(1), MessageClass::NewInvite, queue));
     assert_eq!((guard.waiting(), guard.acceptance(at(0))), (0, 1.0));
-    assert_eq!(guard.on_request(at(1), Class::NewInvite, &from_agents(7)), Ok(()));
+    assert_eq!(guard.on_request(at(1), MessageClass::NewInvite, &from_agents(7)), Ok(()));
 }
 
 #[test]
 fn who_decides_late_takes_a_request_in_and_refuses_it_when_its_turn_comes() {
-    let watermarks = bang_bang::Settings { high: 0, low: 0 };
-    let settings = Settings { local: Local::BangBang(watermarks), ..rate() };
-    let request = Class::NewInvite;
-    let mut late = guard(Settings { reject_at: RejectAt::Service, ..settings });
-    late.on_enqueue(at(0), Class::Response, 1);
+    let watermarks = bang_bang::BangBangSettings { high: 0, low: 0 };
+    let settings = OverloadSettings { local: LocalLaw::BangBang(watermarks), ..rate() };
+    let request = MessageClass::NewInvite;
+    let mut late = guard(OverloadSettings { reject_at: RejectAt::Service, ..settings });
+    late.on_enqueue(at(0), MessageClass::Response, 1);
     assert_eq!(late.on_request(at(0), request, &way(1, 7)), Ok(()));
     assert_eq!((late.under_way_from(1), late.under_way_to(7)), (1, 0), "not sent yet");
     assert_eq!(late.on_turn(at(1), request, &way(1, 7)), Err(BUSY));
@@ -138,11 +150,11 @@ fn who_decides_late_takes_a_request_in_and_refuses_it_when_its_turn_comes() {
 #[test]
 fn what_is_lost_before_it_was_sent_is_under_way_no_longer() {
     for reject_at in [RejectAt::Arrival, RejectAt::Service] {
-        let mut guard = guard(Settings { reject_at, ..rate() });
+        let mut guard = guard(OverloadSettings { reject_at, ..rate() });
         // One is sent.
-        guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
-        guard.on_turn(at(0), Class::NewInvite, &way(1, 7)).unwrap();
-        guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
+        guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
+        guard.on_turn(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
+        guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
         guard.on_lost(at(1), Some(1), Some(7));
         assert_eq!((guard.under_way_from(1), guard.under_way_to(7)), (1, 1), "{reject_at:?}");
     }
@@ -151,9 +163,10 @@ fn what_is_lost_before_it_was_sent_is_under_way_no_longer() {
 #[test]
 fn a_request_that_is_tried_elsewhere_stays_under_way_here() {
     let mut guard = guard(rate());
-    guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
-    let mut settled = Settled { from: Some(1), to: Some(7), outcome: Outcome::Refused, is_last: false };
-    assert!(guard.may_send(at(1), Class::NewInvite, 8));
+    guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
+    let mut settled =
+        Settled { from: Some(1), to: Some(7), outcome: RequestOutcome::Refused, is_last: false };
+    assert!(guard.may_send(at(1), MessageClass::NewInvite, 8));
     guard.on_settled(at(1), &settled);
     assert_eq!([guard.under_way_from(1), guard.under_way_to(7), guard.under_way_to(8)], [1, 0, 1]);
     (settled.to, settled.is_last) = (Some(8), true);
@@ -165,8 +178,11 @@ fn a_request_that_is_tried_elsewhere_stays_under_way_here() {
 fn an_alternate_has_a_limit_of_its_own() {
     let mut guard = guard(rate());
     guard.on_response(at(0), 7, 200, None, Some(&hop(Some(Limit::Window(1.0)), 1)));
-    assert!(guard.may_send(at(0), Class::NewInvite, 7));
-    assert!(!guard.may_send(at(0), Class::NewInvite, 7) && guard.may_send(at(0), Class::NewInvite, 8));
+    assert!(guard.may_send(at(0), MessageClass::NewInvite, 7));
+    assert!(
+        !guard.may_send(at(0), MessageClass::NewInvite, 7)
+            && guard.may_send(at(0), MessageClass::NewInvite, 8)
+    );
 }
 
 #[test]
@@ -184,8 +200,10 @@ fn each_downstream_neighbour_has_what_it_asks_for() {
 
 #[test]
 fn feedback_that_was_not_asked_for_changes_nothing() {
-    let mut guard =
-        guard(Settings { local: Local::Delay(delay::Settings::default()), ..Settings::default() });
+    let mut guard = guard(OverloadSettings {
+        local: LocalLaw::Delay(delay::DelaySettings::default()),
+        ..OverloadSettings::default()
+    });
     guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Loss(0.0)), 1)));
     assert_eq!(taken(&mut guard, at(0), &way(1, 7)), 1_000);
     assert!(!guard.gives_notice() && guard.notice(at(0), None).is_none());
@@ -195,13 +213,13 @@ fn feedback_that_was_not_asked_for_changes_nothing() {
 fn a_neighbour_that_falls_silent_is_probed_until_it_answers() {
     let mut guard = guard(rate());
     for _ in 0..3 {
-        guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
-        let settled = Settled { from: Some(1), to: Some(7), outcome: Outcome::Silent, is_last: true };
+        guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
+        let settled = Settled { from: Some(1), to: Some(7), outcome: RequestOutcome::Silent, is_last: true };
         guard.on_settled(at(0), &settled);
     }
     assert_eq!(taken(&mut guard, at(999), &way(1, 7)), 0);
     assert_eq!(taken(&mut guard, at(999), &way(1, 8)), 1_000, "the others are not");
-    assert_eq!(guard.on_request(at(999), Class::Closing, &way(1, 7)), Ok(()));
+    assert_eq!(guard.on_request(at(999), MessageClass::Closing, &way(1, 7)), Ok(()));
     assert_eq!(taken(&mut guard, at(1_000), &way(1, 7)), 1, "one probe");
     guard.on_response(at(1_001), 7, 100, None, None);
     assert_eq!(taken(&mut guard, at(1_001), &way(1, 7)), 1_000);
@@ -228,8 +246,8 @@ fn at_the_edge_the_own_fraction_counts_with_that_of_the_next_hop() {
 
 #[test]
 fn the_own_fraction_is_that_of_the_load_now() {
-    let local = Local::Delay(delay::Settings { onset: MILLI * 20, bound: MILLI * 40 });
-    let mut guard = guard(Settings { local, ..loss() });
+    let local = LocalLaw::Delay(delay::DelaySettings { onset: MILLI * 20, bound: MILLI * 40 });
+    let mut guard = guard(OverloadSettings { local, ..loss() });
     guard.on_waited(at(0), MILLI * 40);
     let to_agents = Way { to: None, ..from_agents(0) };
     assert_eq!([to_agents, from_agents(7)].map(|way| taken(&mut guard, at(0), &way)), [0; 2]);
@@ -259,8 +277,8 @@ fn neighbours_are_told_the_limit_of_the_last_period_and_that_it_is_over() {
 
 #[test]
 fn two_periods_of_unlike_length_have_each_its_own_busy_time() {
-    let law = occupancy::Settings::default();
-    let mut guard = guard(Settings { local: Local::Occupancy(law), ..rate() });
+    let law = occupancy::OccupancySettings::default();
+    let mut guard = guard(OverloadSettings { local: LocalLaw::Occupancy(law), ..rate() });
     // Nothing for half a second, then saturation; the receiver's period is 100 ms.
     let mut deadlines = Vec::new();
     while let Some(now) = guard.deadline().filter(|now| *now <= at(1_000)) {
@@ -278,13 +296,13 @@ fn two_periods_of_unlike_length_have_each_its_own_busy_time() {
 
 #[test]
 fn what_waits_in_a_socket_counts_like_what_waits_in_a_queue() {
-    let law = delay::Settings { onset: MILLI * 20, bound: MILLI * 40 };
-    let mut guard = guard(Settings { local: Local::Delay(law), ..rate() });
+    let law = delay::DelaySettings { onset: MILLI * 20, bound: MILLI * 40 };
+    let mut guard = guard(OverloadSettings { local: LocalLaw::Delay(law), ..rate() });
     let mut after = |waited, millis, queued| {
-        (0..queued).for_each(|queue| guard.on_enqueue(at(0), Class::Response, queue + 1));
+        (0..queued).for_each(|queue| guard.on_enqueue(at(0), MessageClass::Response, queue + 1));
         guard.on_waited(at(0), MILLI * waited);
         let taken = taken(&mut guard, at(millis), &from_agents(7));
-        (0..queued).rev().for_each(|queue| guard.on_dequeue(at(0), Class::Response, queue));
+        (0..queued).rev().for_each(|queue| guard.on_dequeue(at(0), MessageClass::Response, queue));
         taken
     };
     assert_eq!([after(20, 0, 0), after(40, 0, 0), after(20, 0, 20)], [1_000, 0, 0]);
@@ -307,27 +325,30 @@ fn what_waits_in_a_socket_counts_like_what_waits_in_a_queue() {
 
 #[test]
 fn a_triage_queue_counts_only_what_is_served_before() {
-    let law = delay::Settings { onset: MILLI * 20, bound: MILLI * 40 };
-    let mut settings = Settings { local: Local::Delay(law), ..Settings::default() };
+    let law = delay::DelaySettings { onset: MILLI * 20, bound: MILLI * 40 };
+    let mut settings = OverloadSettings { local: LocalLaw::Delay(law), ..OverloadSettings::default() };
     let taken = |settings, class| {
         let mut guard = guard(settings);
-        (0..100).for_each(|queue| guard.on_enqueue(at(0), Class::NewInvite, queue + 1));
+        (0..100).for_each(|queue| guard.on_enqueue(at(0), MessageClass::NewInvite, queue + 1));
         guard.on_request(at(0), class, &from_agents(7)).is_ok()
     };
-    assert!(!taken(settings, Class::NewInvite) && !taken(settings, Class::Priority));
+    assert!(!taken(settings, MessageClass::NewInvite) && !taken(settings, MessageClass::Priority));
     settings.triage = Some(overload::Triage::default());
-    assert!(!taken(settings, Class::NewInvite) && taken(settings, Class::Priority));
+    assert!(!taken(settings, MessageClass::NewInvite) && taken(settings, MessageClass::Priority));
 }
 
 #[test]
 fn a_scope_of_all_requests_limits_those_in_dialogs_last() {
     let passes = |scope, class| {
-        let mut guard = guard(Settings { scope, ..rate() });
+        let mut guard = guard(OverloadSettings { scope, ..rate() });
         guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Rate(0.0)), 1)));
         guard.on_request(at(0), class, &way(1, 7)).is_ok()
     };
-    assert!(passes(Scope::NewRequests, Class::InDialog) && !passes(Scope::NewRequests, Class::NewInvite));
-    for class in Class::ALL {
+    assert!(
+        passes(Scope::NewRequests, MessageClass::InDialog)
+            && !passes(Scope::NewRequests, MessageClass::NewInvite)
+    );
+    for class in MessageClass::ALL {
         let tier = class.tier();
         assert_eq!(passes(Scope::AllRequests, class), tier == overload::Tier::Never, "{class:?}");
     }
@@ -335,13 +356,14 @@ fn a_scope_of_all_requests_limits_those_in_dialogs_last() {
 
 #[test]
 fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
-    let law = occupancy::Settings::default();
-    let feedback = Feedback::EndToEnd(end_to_end::Settings::default());
-    let settings = Settings { local: Local::Occupancy(law), feedback, ..Settings::default() };
+    let law = occupancy::OccupancySettings::default();
+    let feedback = FeedbackLaw::EndToEnd(end_to_end::EndToEndSettings::default());
+    let settings =
+        OverloadSettings { local: LocalLaw::Occupancy(law), feedback, ..OverloadSettings::default() };
     let [mut ingress, mut core, mut target] = [0; 3].map(|_| guard(settings));
     // The target has nine tenths, the core all.
     target.tick(at(1_000), SECOND);
-    let path = |hops| Path { target: Target(5), hops };
+    let path = |hops| DownstreamPath { target: TargetServer(5), hops };
     let notice = target.notice(at(1_000), Some(path(0)));
     core.on_response(at(1_001), 3, 200, None, notice.as_ref());
     let notice = core.notice(at(1_001), Some(path(1)));
@@ -349,7 +371,7 @@ fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
     let now = at(1_002);
     let to = |guard: &mut Guard<u32>, way: Way<u32>, path| taken(guard, now, &Way { path, ..way });
     assert!(to(&mut ingress, from_agents(2), Some(path(2))).abs_diff(900) < 50);
-    let other = Path { target: Target(6), hops: 2 };
+    let other = DownstreamPath { target: TargetServer(6), hops: 2 };
     assert_eq!(to(&mut ingress, from_agents(2), Some(other)), 1_000);
     assert_eq!(to(&mut core, way(1, 3), Some(path(1))), 1_000, "further in, what comes is taken");
     // Where the way is not known, the own law is left; and a response to it tells nothing.
@@ -359,9 +381,9 @@ fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
 
 #[test]
 fn a_host_that_died_knows_nothing_and_its_periods_go_on() {
-    let mut guard = guard(Settings { local: loss().local, ..rate() });
-    guard.on_request(at(0), Class::NewInvite, &way(1, 7)).unwrap();
-    guard.on_enqueue(at(0), Class::NewInvite, 1);
+    let mut guard = guard(OverloadSettings { local: loss().local, ..rate() });
+    guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
+    guard.on_enqueue(at(0), MessageClass::NewInvite, 1);
     guard.on_waited(at(0), SECOND * 100);
     guard.on_response(at(0), 7, 503, Some(SECOND * 100), Some(&hop(Some(Limit::Rate(0.0)), 1)));
     guard.tick(at(1_050), SECOND);
@@ -379,13 +401,13 @@ fn neighbours_beyond_the_bound_have_no_share() {
     let mut guard = guard(rate());
     let neighbours = NEIGHBOURS_MAX as u32 + 1;
     for from in 0..neighbours {
-        guard.on_request(at(0), Class::NewInvite, &Way { to: None, ..way(from, 0) }).unwrap();
+        guard.on_request(at(0), MessageClass::NewInvite, &Way { to: None, ..way(from, 0) }).unwrap();
     }
     assert_eq!([neighbours - 2, neighbours - 1].map(|from| guard.under_way_from(from)), [1, 0]);
     // Who is known stays known, and the others get its place when it has gone.
-    guard.on_request(at(1), Class::NewInvite, &Way { to: None, ..way(0, 0) }).unwrap();
+    guard.on_request(at(1), MessageClass::NewInvite, &Way { to: None, ..way(0, 0) }).unwrap();
     assert_eq!(guard.under_way_from(0), 2);
     guard.tick(at(11_000), Duration::ZERO);
-    guard.on_request(at(11_000), Class::NewInvite, &Way { to: None, ..way(neighbours, 0) }).unwrap();
+    guard.on_request(at(11_000), MessageClass::NewInvite, &Way { to: None, ..way(neighbours, 0) }).unwrap();
     assert_eq!([0, neighbours].map(|from| guard.under_way_from(from)), [0, 1]);
 }

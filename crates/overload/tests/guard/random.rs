@@ -2,11 +2,14 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::end_to_end::{self, Path, Report, Target};
-use overload::hop::{self, Law, Limit, Outcome, rate, window};
+use overload::end_to_end::{self, DownstreamPath, Report, TargetServer};
+use overload::hop::{self, Law, Limit, RequestOutcome, rate, window};
 use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after;
-use overload::{Class, Feedback, Guard, Local, Notice, RejectAt, Scope, Settings, Settled, Triage, Way};
+use overload::{
+    FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, RejectAt, Scope, Settled, Triage,
+    Way,
+};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -19,11 +22,11 @@ const WORKERS: u32 = 2;
 #[derive(Clone, Debug)]
 enum Input {
     /// A request comes.
-    Request(Class, Way<u8>),
+    Request(MessageClass, Way<u8>),
     /// The first message in the queue has its turn, or is stale.
     Turn { stale: bool },
     /// One of the requests that were sent is answered; where it was not taken, another neighbour may be tried.
-    Settle { which: usize, outcome: Outcome, alternate: Option<u8> },
+    Settle { which: usize, outcome: RequestOutcome, alternate: Option<u8> },
     /// A response brings a Retry-After in seconds or a notice.
     Response { from: u8, status: u16, retry_after: Option<u64>, notice: Option<Notice> },
     /// A message has waited for so many milliseconds in the buffer of a socket.
@@ -34,40 +37,40 @@ enum Input {
     Die,
 }
 
-fn settings() -> impl Strategy<Value = Settings> {
-    let watermarks = bang_bang::Settings { high: 5, low: 2 };
+fn settings() -> impl Strategy<Value = OverloadSettings> {
+    let watermarks = bang_bang::BangBangSettings { high: 5, low: 2 };
     let pause = Duration::from_secs(10);
-    let law = occupancy::Settings::default();
+    let law = occupancy::OccupancySettings::default();
     let local = select(vec![
-        Local::None,
-        Local::BangBang(watermarks),
-        Local::RetryAfter(retry_after::Settings { watermarks, pause }),
-        Local::Occupancy(law),
-        Local::Delay(delay::Settings::default()),
+        LocalLaw::None,
+        LocalLaw::BangBang(watermarks),
+        LocalLaw::RetryAfter(retry_after::RetryAfterSettings { watermarks, pause }),
+        LocalLaw::Occupancy(law),
+        LocalLaw::Delay(delay::DelaySettings::default()),
     ]);
     let feedback = select(vec![
-        Feedback::None,
-        Feedback::Hop(Law::Loss(law)),
-        Feedback::Hop(Law::Rate(rate::Settings::default())),
-        Feedback::Hop(Law::Window(window::Settings::default())),
-        Feedback::EndToEnd(end_to_end::Settings::default()),
+        FeedbackLaw::None,
+        FeedbackLaw::Hop(Law::Loss(law)),
+        FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default())),
+        FeedbackLaw::Hop(Law::Window(window::WindowLawSettings::default())),
+        FeedbackLaw::EndToEnd(end_to_end::EndToEndSettings::default()),
     ]);
     let scope = select(vec![Scope::NewRequests, Scope::AllRequests]);
     let reject_at = select(vec![RejectAt::Arrival, RejectAt::Service]);
     (local, feedback, scope, reject_at, any::<bool>()).prop_map(
-        |(local, feedback, scope, reject_at, triage)| Settings {
+        |(local, feedback, scope, reject_at, triage)| OverloadSettings {
             local,
             feedback,
             scope,
             reject_at,
             triage: triage.then(Triage::default),
-            ..Settings::default()
+            ..OverloadSettings::default()
         },
     )
 }
 
-fn path() -> impl Strategy<Value = Path> {
-    (0..2_u32, 0..3_u8).prop_map(|(target, hops)| Path { target: Target(target), hops })
+fn path() -> impl Strategy<Value = DownstreamPath> {
+    (0..2_u32, 0..3_u8).prop_map(|(target, hops)| DownstreamPath { target: TargetServer(target), hops })
 }
 
 fn way() -> impl Strategy<Value = Way<u8>> {
@@ -98,7 +101,12 @@ fn notice() -> impl Strategy<Value = Notice> {
 }
 
 fn input() -> impl Strategy<Value = Input> {
-    let outcome = select(vec![Outcome::Answered, Outcome::Refused, Outcome::Silent, Outcome::NotSent]);
+    let outcome = select(vec![
+        RequestOutcome::Answered,
+        RequestOutcome::Refused,
+        RequestOutcome::Silent,
+        RequestOutcome::NotSent,
+    ]);
     let settle = (any::<usize>(), outcome, proptest::option::weighted(0.3, 0..NEIGHBOURS))
         .prop_map(|(which, outcome, alternate)| Input::Settle { which, outcome, alternate });
     let response = (
@@ -113,8 +121,8 @@ fn input() -> impl Strategy<Value = Input> {
             retry_after,
             notice,
         });
-    let class = select(Class::ALL[2..].to_vec());
-    let invite = select(vec![Class::NewInvite]);
+    let class = select(MessageClass::ALL[2..].to_vec());
+    let invite = select(vec![MessageClass::NewInvite]);
     prop_oneof![
         8 => (invite, way()).prop_map(|(class, way)| Input::Request(class, way)),
         2 => (class, way()).prop_map(|(class, way)| Input::Request(class, way)),
@@ -131,19 +139,19 @@ struct Host {
     now: Instant,
     busy: Duration,
     guard: Guard<u8>,
-    queue: Vec<(Class, Way<u8>)>,
+    queue: Vec<(MessageClass, Way<u8>)>,
     /// New requests that were sent and not answered.
     sent: Vec<Way<u8>>,
 }
 
 impl Host {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: OverloadSettings) -> Self {
         let guard = Guard::new(Instant::ZERO, settings, WORKERS, Duration::from_millis(1), Rng::from_seed(1));
         Self { now: Instant::ZERO, busy: Duration::ZERO, guard, queue: Vec::new(), sent: Vec::new() }
     }
 
     /// Whether it is taken, as far as can be said on arrival.
-    fn request(&mut self, class: Class, way: Way<u8>) -> bool {
+    fn request(&mut self, class: MessageClass, way: Way<u8>) -> bool {
         if self.guard.on_request(self.now, class, &way).is_err() {
             return false;
         }
@@ -177,13 +185,14 @@ impl Host {
         sent
     }
 
-    fn settle(&mut self, which: usize, outcome: Outcome, alternate: Option<u8>) {
+    fn settle(&mut self, which: usize, outcome: RequestOutcome, alternate: Option<u8>) {
         if self.sent.is_empty() {
             return;
         }
         let mut way = self.sent.swap_remove(which % self.sent.len());
-        let alternate = alternate.filter(|_| way.to.is_some() && outcome != Outcome::Answered);
-        let alternate = alternate.filter(|other| self.guard.may_send(self.now, Class::NewInvite, *other));
+        let alternate = alternate.filter(|_| way.to.is_some() && outcome != RequestOutcome::Answered);
+        let alternate =
+            alternate.filter(|other| self.guard.may_send(self.now, MessageClass::NewInvite, *other));
         let is_last = alternate.is_none();
         self.guard.on_settled(self.now, &Settled { from: way.from, to: way.to, outcome, is_last });
         if !is_last {
@@ -225,8 +234,8 @@ impl Host {
 
     /// What the guard counts is what there is.
     fn audit(&self) {
-        let Settings { reject_at, feedback, .. } = *self.guard.settings();
-        let is_hop = matches!(feedback, Feedback::Hop(_));
+        let OverloadSettings { reject_at, feedback, .. } = *self.guard.settings();
+        let is_hop = matches!(feedback, FeedbackLaw::Hop(_));
         let waiting = || self.queue.iter().filter(|(class, _)| class.is_new()).map(|(_, way)| way);
         let sent_early = waiting().filter(|_| reject_at == RejectAt::Arrival);
         let sent: Vec<_> = self.sent.iter().chain(sent_early).collect();
@@ -252,19 +261,19 @@ impl Host {
             self.turn(false);
         }
         while !self.sent.is_empty() {
-            self.settle(0, Outcome::Answered, None);
+            self.settle(0, RequestOutcome::Answered, None);
         }
         self.audit();
     }
 
     /// Whether a request is taken and sent; it is answered at once, without a word of load.
-    fn completes(&mut self, class: Class, way: Way<u8>) -> bool {
+    fn completes(&mut self, class: MessageClass, way: Way<u8>) -> bool {
         let is_sent = self.request(class, way) && self.turn(false);
         if let Some(to) = way.to.filter(|_| is_sent) {
             self.guard.on_response(self.now, to, 200, None, None);
         }
         if is_sent && class.is_new() {
-            self.settle(0, Outcome::Answered, None);
+            self.settle(0, RequestOutcome::Answered, None);
         }
         is_sent
     }
@@ -302,7 +311,7 @@ proptest! {
         host.drain();
         host.pass(QUIET, 0.0);
         for way in ways {
-            for class in &Class::ALL[2..] {
+            for class in &MessageClass::ALL[2..] {
                 prop_assert!(host.completes(*class, way), "{class:?} {way:?}");
             }
             host.pass(Duration::from_millis(50), 0.05);

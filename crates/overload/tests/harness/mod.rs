@@ -4,9 +4,9 @@
 //! Nothing is retransmitted here: the tests ask for waits below T1/2, where nothing would be.
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Law, Outcome, rate, window};
+use overload::hop::{Law, RequestOutcome, rate, window};
 use overload::local::{bang_bang, delay, occupancy};
-use overload::{Class, Feedback, Guard, Local, Notice, Settings, Settled, Way};
+use overload::{FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, Settled, Way};
 use rand::Rng as _;
 use rand_distr::{Distribution, Exp};
 use std::cmp::Reverse;
@@ -43,11 +43,11 @@ struct Message {
 }
 
 impl Message {
-    fn class(self) -> Class {
+    fn class(self) -> MessageClass {
         match self.step {
-            Step::Invite => Class::NewInvite,
-            Step::Ack | Step::RejectAck | Step::Bye => Class::Closing,
-            Step::Ringing | Step::Answer | Step::ByeAnswer => Class::Response,
+            Step::Invite => MessageClass::NewInvite,
+            Step::Ack | Step::RejectAck | Step::Bye => MessageClass::Closing,
+            Step::Ringing | Step::Answer | Step::ByeAnswer => MessageClass::Response,
         }
     }
 }
@@ -83,7 +83,7 @@ pub(crate) type Schedule = Vec<(f64, Vec<f64>)>;
 /// What is asked of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) settings: Settings,
+    pub(crate) settings: OverloadSettings,
     pub(crate) schedule: Schedule,
     pub(crate) seconds: f64,
     /// The price of absorbing the ACK to a rejection; zero is free.
@@ -151,7 +151,7 @@ impl World {
         let senders = plan.schedule[0].1.len();
         let rng = Rng::from_seed(seed);
         // Senders have no queue and no law of their own.
-        let of_sender = Settings { local: Local::None, ..plan.settings };
+        let of_sender = OverloadSettings { local: LocalLaw::None, ..plan.settings };
         let guard = |sender: usize| {
             let rng = rng.fork(&format!("sender {sender}"));
             (sender < plan.supporting).then(|| Guard::new(Instant::ZERO, of_sender, 1, SERVICE, rng))
@@ -214,7 +214,7 @@ impl World {
                 let way = Way { from: None, takes_feedback: false, to: Some(()), path: None };
                 let sent = self.senders[sender]
                     .as_mut()
-                    .is_none_or(|guard| guard.on_request(now, Class::NewInvite, &way).is_ok());
+                    .is_none_or(|guard| guard.on_request(now, MessageClass::NewInvite, &way).is_ok());
                 if sent {
                     self.after(HOP, Event::Arrive(Message { step: Step::Invite, from: sender, sent: now }));
                 }
@@ -238,8 +238,8 @@ impl World {
                 let Some(guard) = &mut self.senders[sender] else { return };
                 let notice = notice.map(|notice| &self.notices[notice]);
                 let (status, outcome) = match settles {
-                    Some(Settles::Answered) => (180, Some(Outcome::Answered)),
-                    Some(Settles::Refused) => (503, Some(Outcome::Refused)),
+                    Some(Settles::Answered) => (180, Some(RequestOutcome::Answered)),
+                    Some(Settles::Refused) => (503, Some(RequestOutcome::Refused)),
                     None => (200, None),
                 };
                 guard.on_response(self.now, (), status, None, notice);
@@ -278,7 +278,7 @@ impl World {
     fn arrive(&mut self, message: Message) {
         let class = message.class();
         let from = Some(message.from);
-        if class != Class::Response {
+        if class != MessageClass::Response {
             let takes_feedback = message.from < self.plan.supporting;
             let way = Way { from, takes_feedback, to: None, path: None };
             if self.server.on_request(self.now, class, &way).is_err() {
@@ -345,7 +345,7 @@ impl World {
         self.server.on_served(message.class(), cost);
         if message.step == Step::Ringing {
             let from = Some(message.from);
-            let settled = Settled { from, to: None, outcome: Outcome::Answered, is_last: true };
+            let settled = Settled { from, to: None, outcome: RequestOutcome::Answered, is_last: true };
             self.server.on_settled(self.now, &settled);
         }
         let next =
@@ -388,22 +388,22 @@ pub(crate) fn dropped(seconds: &[Second]) -> u32 {
     seconds.iter().map(|second| second.dropped).sum()
 }
 
-fn local_of(name: &str) -> Local {
+fn local_of(name: &str) -> LocalLaw {
     match name {
-        "none" => Local::None,
-        "bang-bang" => Local::BangBang(bang_bang::Settings::default()),
-        "occupancy" => Local::Occupancy(occupancy::Settings::default()),
-        "delay" => Local::Delay(delay::Settings::default()),
+        "none" => LocalLaw::None,
+        "bang-bang" => LocalLaw::BangBang(bang_bang::BangBangSettings::default()),
+        "occupancy" => LocalLaw::Occupancy(occupancy::OccupancySettings::default()),
+        "delay" => LocalLaw::Delay(delay::DelaySettings::default()),
         _ => panic!("no law of the name {name}"),
     }
 }
 
-fn feedback_of(name: &str) -> Feedback {
+fn feedback_of(name: &str) -> FeedbackLaw {
     match name {
-        "none" => Feedback::None,
-        "loss" => Feedback::Hop(Law::Loss(occupancy::Settings::default())),
-        "rate" => Feedback::Hop(Law::Rate(rate::Settings::default())),
-        "window" => Feedback::Hop(Law::Window(window::Settings::default())),
+        "none" => FeedbackLaw::None,
+        "loss" => FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default())),
+        "rate" => FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default())),
+        "window" => FeedbackLaw::Hop(Law::Window(window::WindowLawSettings::default())),
         _ => panic!("no feedback of the name {name}"),
     }
 }
@@ -411,7 +411,11 @@ fn feedback_of(name: &str) -> Feedback {
 /// Four senders with the same offered load in all, which changes at the given seconds.
 pub(crate) fn plan(local: &str, feedback: &str, steps: &[(f64, f64)], seconds: f64) -> Plan {
     Plan {
-        settings: Settings { local: local_of(local), feedback: feedback_of(feedback), ..Settings::default() },
+        settings: OverloadSettings {
+            local: local_of(local),
+            feedback: feedback_of(feedback),
+            ..OverloadSettings::default()
+        },
         schedule: steps.iter().map(|&(from, rate)| (from, vec![rate / 4.0; 4])).collect(),
         seconds,
         ack: Duration::ZERO,

@@ -3,8 +3,8 @@
 
 use base::Instant;
 use core::time::Duration;
-use proxy::{Arrived, Medium, Proxy, Refusal, Settings};
-use transaction::{Key, Message, ServerKey, Side, Tag, TransportKind};
+use proxy::{Arrived, Form, Medium, Proxy, ProxyRefusal, ProxyStep, ProxyTimers, Router};
+use transaction::{KeptMessage, ServerKey, Side, Tag, TransactionKey, TransportKind};
 use wire::Method;
 
 /// What the proxy sends. It prints as `INVITE 1 > b`, to next hop b with branch 1, or `180 < 7`, to the caller whose branch
@@ -35,7 +35,7 @@ pub(crate) struct Reply {
     pub(crate) below: Option<u64>,
 }
 
-impl Message for Msg {
+impl KeptMessage for Msg {
     type Response<'a> = Reply;
 
     fn ack(&self, _: &Reply) -> Option<Self> {
@@ -65,32 +65,44 @@ pub(crate) struct Script {
 /// Branches of what is forwarded without a transaction.
 pub(crate) const STATELESS: u64 = 1_000_000;
 
-impl Medium for Script {
+/// Messages of the tests.
+pub(crate) enum Scripted {}
+
+impl Form for Scripted {
     type Message = Msg;
     type Request = Request;
     type Call = ();
     type Hop = u8;
+    type Medium<'a> = Numbers;
+    type Router<'a> = &'a mut Script;
+}
 
-    fn call(&self, _request: &Request) {}
-
-    fn next_hop(&mut self, _: &Request, attempt: u8) -> Result<u8, Refusal> {
-        if attempt < self.hops { Ok(attempt) } else { Err(Refusal(404)) }
+impl Router<Scripted> for Script {
+    fn next_hop(&mut self, _: &mut Request, attempt: u8) -> Result<u8, ProxyRefusal> {
+        if attempt < self.hops { Ok(attempt) } else { Err(ProxyRefusal(404)) }
     }
 
     fn has_alternate(&self, _: &Request, attempt: u8) -> bool {
         attempt + 1 < self.hops
     }
+}
 
-    fn transport(&self, _: u8) -> TransportKind {
+/// Makes messages of numbers.
+pub(crate) struct Numbers;
+
+impl Medium<Scripted> for Numbers {
+    fn call(&self, _request: &Request) {}
+
+    fn transport(&self, _: &Request, _: u8) -> TransportKind {
         TransportKind::Unreliable
     }
 
-    fn forward(&mut self, request: &Request, hop: u8, serial: Option<u64>) -> (Msg, Key) {
+    fn forward(&mut self, request: &Request, hop: u8, serial: Option<u64>) -> (Msg, TransactionKey) {
         let (method, branch) = (request.method, serial.unwrap_or(STATELESS + request.branch));
-        (Msg::Request { method, branch, hop }, Key::from_numbers(Side::Client, branch, method))
+        (Msg::Request { method, branch, hop }, TransactionKey::from_numbers(Side::Client, branch, method))
     }
 
-    fn relay(&mut self, _: Option<&mut Self::Request>, response: &Reply) -> Option<Msg> {
+    fn relay(&mut self, _: Option<&mut Request>, response: &Reply) -> Option<Msg> {
         Some(Msg::Response { status: response.status, branch: response.below? })
     }
 
@@ -98,15 +110,15 @@ impl Medium for Script {
         Some(Msg::Response { status, branch: request.branch })
     }
 
-    fn cancel(&mut self, invite: &Msg) -> (Msg, Key) {
+    fn cancel(&mut self, invite: &Msg) -> (Msg, TransactionKey) {
         let Msg::Request { branch, hop, .. } = *invite else { panic!("an INVITE is a request") };
         let method = Method::Cancel;
-        (Msg::Request { method, branch, hop }, Key::from_numbers(Side::Client, branch, method))
+        (Msg::Request { method, branch, hop }, TransactionKey::from_numbers(Side::Client, branch, method))
     }
 }
 
 pub(crate) struct Bed {
-    pub(crate) proxy: Proxy<Script>,
+    pub(crate) proxy: Proxy<Scripted>,
     pub(crate) script: Script,
     pub(crate) now: Instant,
     sent: Vec<Msg>,
@@ -116,14 +128,19 @@ pub(crate) struct Bed {
 pub(crate) const CALL: u64 = 7;
 
 fn key(branch: u64, method: Method, is_ack: bool) -> ServerKey {
-    ServerKey { key: Key::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
+    ServerKey { key: TransactionKey::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
 }
 
 impl Bed {
     /// Serial numbers begin at 1.
     pub(crate) fn new(hops: u8) -> Self {
-        let proxy = Proxy::new(Settings::default(), 1);
+        let proxy = Proxy::new(ProxyTimers::default(), 1);
         Self { proxy, script: Script { hops }, now: Instant::from_millis(1_000), sent: Vec::new() }
+    }
+
+    fn step<T>(&mut self, act: impl FnOnce(&mut Proxy<Scripted>, &mut ProxyStep<'_, Scripted>) -> T) -> T {
+        let Self { proxy, script, now, sent } = self;
+        act(proxy, &mut ProxyStep { now: *now, medium: Numbers, router: script, sink: sent })
     }
 
     /// A request comes in; what is sent at once.
@@ -136,7 +153,7 @@ impl Bed {
             transport: TransportKind::Unreliable,
         };
         let request = Request { method, branch };
-        self.proxy.request(self.now, &arrived, request, &mut self.script, &mut self.sent);
+        self.step(|proxy, step| proxy.request(&arrived, request, step));
         self.sent()
     }
 
@@ -146,14 +163,14 @@ impl Bed {
     }
 
     pub(crate) fn answer_below(&mut self, method: Method, branch: u64, reply: Reply) -> Vec<String> {
-        let key = Key::from_numbers(Side::Client, branch, method);
-        self.proxy.response(self.now, key, reply.status, &reply, &mut self.script, &mut self.sent);
+        let key = TransactionKey::from_numbers(Side::Client, branch, method);
+        self.step(|proxy, step| proxy.response(key, reply.status, &reply, step));
         self.sent()
     }
 
     pub(crate) fn unreachable(&mut self, method: Method, branch: u64) -> Vec<String> {
-        let key = Key::from_numbers(Side::Client, branch, method);
-        self.proxy.unreachable(self.now, key, |_| true, &mut self.script, &mut self.sent);
+        let key = TransactionKey::from_numbers(Side::Client, branch, method);
+        self.step(|proxy, step| proxy.unreachable(key, |_| true, step));
         self.sent()
     }
 
@@ -164,7 +181,7 @@ impl Bed {
         let mut all = Vec::new();
         while let Some(due) = self.proxy.deadline().filter(|&due| due <= end) {
             self.now = self.now.max(due);
-            self.proxy.expire(self.now, &mut self.script, &mut self.sent);
+            self.step(Proxy::expire);
             let at = self.now.saturating_since(begin).as_millis() / 500 * 500;
             all.extend(self.sent().into_iter().map(|sent| format!("{at}: {sent}")));
         }

@@ -1,7 +1,7 @@
 //! What each path answers. Success is JSON, failure a line of text.
 
 use super::metrics;
-use super::view::{Explanation, Health, Members, Proxy, Reloaded, Session, Stopping};
+use super::view::{ExplanationView, HealthView, MembersView, ProxyView, Reloaded, Session, Stopping};
 use crate::Handle;
 use crate::handle::GONE;
 use axum::body::Bytes;
@@ -76,9 +76,9 @@ fn parameters<const N: usize>(uri: &Uri, known: [&str; N]) -> Result<[Option<Str
     Ok(values)
 }
 
-async fn health(State(handle): State<Handle>, uri: Uri) -> Result<(StatusCode, Json<Health>), Failure> {
+async fn health(State(handle): State<Handle>, uri: Uri) -> Result<(StatusCode, Json<HealthView>), Failure> {
     let [] = parameters(&uri, [])?;
-    let health = Health::new(&handle.standing().await.map_err(gone)?);
+    let health = HealthView::new(&handle.standing().await.map_err(gone)?);
     let status = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok((status, Json(health)))
 }
@@ -90,11 +90,11 @@ async fn alive() -> &'static str {
 
 /// Whether new calls are taken, and nothing else.
 async fn ready(State(handle): State<Handle>) -> Result<&'static str, Failure> {
-    let is_ready = handle.standing().await.is_ok_and(|standing| Health::new(&standing).takes_calls());
+    let is_ready = handle.standing().await.is_ok_and(|standing| HealthView::new(&standing).takes_calls());
     is_ready.then_some("ready\n").ok_or_else(|| gone("no new calls are taken".to_owned()))
 }
 
-async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
+async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
     let [oldest] = parameters(&uri, ["oldest"])?;
     let oldest = match oldest.as_deref() {
         None | Some("false") => false,
@@ -103,7 +103,7 @@ async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>
     };
     let figures = handle.figures(oldest).await.map_err(gone)?;
     let members = figures.members.into_iter().map(|report| report.shown).collect();
-    Ok(Json(Members { members, names: figures.names }))
+    Ok(Json(MembersView { members, names: figures.names }))
 }
 
 async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Failure> {
@@ -117,27 +117,27 @@ async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Fa
     }
 }
 
-async fn proxy(State(handle): State<Handle>, uri: Uri) -> Result<Json<Proxy>, Failure> {
+async fn proxy(State(handle): State<Handle>, uri: Uri) -> Result<Json<ProxyView>, Failure> {
     let [] = parameters(&uri, [])?;
     let standing = handle.standing().await.map_err(gone)?;
-    let none = || Failure(StatusCode::NOT_FOUND, "this process is a balancer, no proxy".to_owned());
-    standing.proxy.as_ref().map(|report| Json(Proxy::from(report))).ok_or_else(none)
+    let none = || Failure(StatusCode::NOT_FOUND, "this process keeps no transactions".to_owned());
+    standing.proxy.as_ref().map(|report| Json(ProxyView::new(report, &standing.hops))).ok_or_else(none)
 }
 
-async fn drain(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
+async fn drain(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
     set_draining(&handle, &uri, true).await
 }
 
-async fn undrain(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
+async fn undrain(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
     set_draining(&handle, &uri, false).await
 }
 
-async fn up(State(handle): State<Handle>, uri: Uri) -> Result<Json<Members>, Failure> {
+async fn up(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
     let meant = handle.up(&named(&uri)?).await.map_err(failure(StatusCode::NOT_FOUND))?;
     shown(&handle, &meant).await
 }
 
-async fn set_draining(handle: &Handle, uri: &Uri, draining: bool) -> Result<Json<Members>, Failure> {
+async fn set_draining(handle: &Handle, uri: &Uri, draining: bool) -> Result<Json<MembersView>, Failure> {
     let meant = handle.drain(&named(uri)?, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
     shown(handle, &meant).await
 }
@@ -152,10 +152,10 @@ fn named(uri: &Uri) -> Result<String, Failure> {
 }
 
 /// Those that were meant, as they are now.
-async fn shown(handle: &Handle, meant: &[SocketAddr]) -> Result<Json<Members>, Failure> {
+async fn shown(handle: &Handle, meant: &[SocketAddr]) -> Result<Json<MembersView>, Failure> {
     let all = handle.figures(true).await.map_err(gone)?.members.into_iter().map(|report| report.shown);
     let members = all.filter(|shown| meant.contains(&shown.address)).collect();
-    Ok(Json(Members { members, names: Vec::new() }))
+    Ok(Json(MembersView { members, names: Vec::new() }))
 }
 
 async fn reload(State(handle): State<Handle>, uri: Uri) -> Result<Json<Reloaded>, Failure> {
@@ -174,12 +174,18 @@ async fn explain(
     State(handle): State<Handle>,
     uri: Uri,
     request: Bytes,
-) -> Result<Json<Explanation>, Failure> {
-    let [from] = parameters(&uri, ["from"])?;
-    let parse = |from: String| from.parse().map_err(|_| wrong("from", &from, "an address as IP:PORT"));
-    let from = from.map_or(Ok(SOME_CALLER), parse)?;
-    let report = handle.explain(from, request.to_vec()).await.map_err(failure(StatusCode::BAD_REQUEST))?;
-    Ok(Json(Explanation::from(report)))
+) -> Result<Json<ExplanationView>, Failure> {
+    let [from, listener] = parameters(&uri, ["from", "listener"])?;
+    let parse = |name: &str, given: Option<String>| {
+        let parse = |text: String| text.parse().map_err(|_| wrong(name, &text, "an address as IP:PORT"));
+        given.map(parse).transpose()
+    };
+    let from = parse("from", from)?.unwrap_or(SOME_CALLER);
+    let report = handle
+        .explain(from, parse("listener", listener)?, request.to_vec())
+        .await
+        .map_err(failure(StatusCode::BAD_REQUEST))?;
+    Ok(Json(ExplanationView::from(report)))
 }
 
 async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {

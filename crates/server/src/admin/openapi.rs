@@ -2,7 +2,9 @@
 //! that are answered, the rest from the table here. Tests hold it against a running server.
 
 use super::tests::{Site, keys, request};
-use super::view::{Explanation, Health, Members, Proxy, Reloaded, Session, Sessions, Stopping};
+use super::view::{
+    ExplanationView, HealthView, MembersView, ProxyView, Reloaded, Session, Sessions, Stopping,
+};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -89,7 +91,7 @@ const OPERATIONS: [Operation; 13] = [
     Operation {
         path: "/api/health",
         summary: "Whether new calls are taken.",
-        answer: Answer::Json(&[of::<Health>]),
+        answer: Answer::Json(&[of::<HealthView>]),
         same_with: Some(503),
         failures: &[(503, "No new calls are taken: the same JSON. Or the server has ended: a line of text.")],
         ..GET
@@ -103,7 +105,7 @@ const OPERATIONS: [Operation; 13] = [
             meaning: "With the age of the oldest call of each: a walk through the session table.",
             values: &["true", "false"],
         }],
-        answer: Answer::Json(&[of::<Members>]),
+        answer: Answer::Json(&[of::<MembersView>]),
         ..GET
     },
     Operation {
@@ -121,8 +123,8 @@ const OPERATIONS: [Operation; 13] = [
     },
     Operation {
         path: "/api/proxy",
-        summary: "Next hops and transactions of a proxy.",
-        answer: Answer::Json(&[of::<Proxy>]),
+        summary: "Next hops and transactions.",
+        answer: Answer::Json(&[of::<ProxyView>]),
         failures: &[(404, "It is a balancer.")],
         ..GET
     },
@@ -130,7 +132,7 @@ const OPERATIONS: [Operation; 13] = [
         path: "/api/drain",
         summary: "No new calls for a member; those that it has go on.",
         parameters: &[ONE_OF_THEM],
-        answer: Answer::Json(&[of::<Members>]),
+        answer: Answer::Json(&[of::<MembersView>]),
         failures: &[NO_MEMBER],
         ..POST
     },
@@ -138,7 +140,7 @@ const OPERATIONS: [Operation; 13] = [
         path: "/api/undrain",
         summary: "A member takes new calls again.",
         parameters: &[ONE_OF_THEM],
-        answer: Answer::Json(&[of::<Members>]),
+        answer: Answer::Json(&[of::<MembersView>]),
         failures: &[NO_MEMBER],
         ..POST
     },
@@ -146,7 +148,7 @@ const OPERATIONS: [Operation; 13] = [
         path: "/api/up",
         summary: "A member is back: it gets calls again without having answered.",
         parameters: &[ONE_OF_THEM],
-        answer: Answer::Json(&[of::<Members>]),
+        answer: Answer::Json(&[of::<MembersView>]),
         failures: &[NO_MEMBER],
         ..POST
     },
@@ -165,14 +167,22 @@ const OPERATIONS: [Operation; 13] = [
     Operation {
         path: "/api/explain",
         summary: "Where a SIP request would go, and why. Nothing changes by asking.",
-        parameters: &[Parameter {
-            name: "from",
-            is_required: false,
-            meaning: "IP:PORT of its sender; 127.0.0.1:5060 unless given.",
-            values: &[],
-        }],
+        parameters: &[
+            Parameter {
+                name: "from",
+                is_required: false,
+                meaning: "IP:PORT of its sender; 127.0.0.1:5060 unless given.",
+                values: &[],
+            },
+            Parameter {
+                name: "listener",
+                is_required: false,
+                meaning: "IP:PORT of the listener that it comes to; the first of the sender's address family unless given.",
+                values: &[],
+            },
+        ],
         body: Some("The SIP request, as it would come in a datagram."),
-        answer: Answer::Json(&[of::<Explanation>]),
+        answer: Answer::Json(&[of::<ExplanationView>]),
         ..POST
     },
     Operation {

@@ -2,7 +2,7 @@
 
 #![expect(clippy::float_cmp, reason = "whole numbers are exact")]
 
-use super::view::{Explanation, Health, Member, Members, Proxy, Session, Sessions};
+use super::view::{ExplanationView, HealthView, MemberView, MembersView, ProxyView, Session, Sessions};
 use crate::{Handle, Server};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -143,8 +143,8 @@ impl Site {
         Reply { status, kind: kind.to_owned(), body: body.to_owned() }
     }
 
-    async fn member(&self, address: SocketAddr) -> Member {
-        let members: Members = self.ask("GET", "/api/members?oldest=true").await.json();
+    async fn member(&self, address: SocketAddr) -> MemberView {
+        let members: MembersView = self.ask("GET", "/api/members?oldest=true").await.json();
         members.members.into_iter().find(|member| member.address == address).unwrap()
     }
 
@@ -168,11 +168,8 @@ impl Site {
 }
 
 pub(super) fn request(from: SocketAddr, method: &str, call_id: &str) -> String {
-    format!(
-        "{method} sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK-{call_id}\r\n\
-         Max-Forwards: 70\r\nFrom: <sip:alice@example.com>;tag=a\r\nTo: <sip:bob@example.com>\r\n\
-         Call-ID: {call_id}\r\nCSeq: 1 {method}\r\nContact: <sip:alice@{from}>\r\nContent-Length: 0\r\n\r\n"
-    )
+    let uri = "sip:bob@example.com".to_owned();
+    testkit::TestRequest { uri, ..testkit::TestRequest::new(method, call_id, from) }.text()
 }
 
 #[tokio::test]
@@ -190,7 +187,7 @@ async fn members_show_calls_and_what_they_did() {
     let dead = site.member(site.dead).await;
     assert_eq!((dead.reachable, dead.accepting, dead.oldest_call_seconds), (false, false, None));
     assert!(dead.last_probe.is_some());
-    let unasked: Members = site.ask("GET", "/api/members").await.json();
+    let unasked: MembersView = site.ask("GET", "/api/members").await.json();
     assert!(unasked.members.iter().all(|member| member.oldest_call_seconds.is_none()), "that is a walk");
 }
 
@@ -203,19 +200,19 @@ async fn a_name_that_is_not_found_is_shown() {
         )
     });
     let site = site.await;
-    let health: Health = site.ask("GET", "/api/health").await.json();
+    let health: HealthView = site.ask("GET", "/api/health").await.json();
     assert_eq!(
         (health.healthy, health.members, health.unresolved),
         (true, 1, vec!["typo.invalid".to_owned()])
     );
-    let members: Members = site.ask("GET", "/api/members").await.json();
+    let members: MembersView = site.ask("GET", "/api/members").await.json();
     let [name] = members.names.as_slice() else { panic!("one name: {members:?}") };
     assert_eq!((name.name.as_str(), name.addresses, name.error.is_some()), ("typo.invalid", 0, true));
     let samples = samples(&site.ask("GET", "/metrics").await.body);
     assert_eq!(samples["sarabande_name_addresses{name=\"typo.invalid\"}"], 0.0);
     assert_eq!(samples["sarabande_name_failed{name=\"typo.invalid\"}"], 1.0);
     site.ask("POST", &format!("/api/drain?member={}", site.alive)).await;
-    let health: Health = site.ask("GET", "/api/health").await.json();
+    let health: HealthView = site.ask("GET", "/api/health").await.json();
     let reason =
         format!("no member takes new calls: {} is draining, typo.invalid is not resolved", site.alive);
     assert_eq!(health.reasons, [reason]);
@@ -239,17 +236,17 @@ async fn drain_takes_a_member_out_and_undrain_back_in() {
     let site = Site::start().await;
     site.call("kept").await;
     let path = |verb: &str| format!("/api/{verb}?member={}", site.alive);
-    let drained: Members = site.ask("POST", &path("drain")).await.json();
+    let drained: MembersView = site.ask("POST", &path("drain")).await.json();
     let [member] = drained.members.as_slice() else { panic!("one member is meant: {drained:?}") };
     assert_eq!((member.address, member.state.as_str(), member.calls), (site.alive, "draining", 1));
     let health = site.ask("GET", "/api/health").await;
-    let reasons = health.json::<Health>().reasons;
+    let reasons = health.json::<HealthView>().reasons;
     assert_eq!(health.status, 503);
     assert_eq!(
         reasons,
         [format!("no member takes new calls: {} is draining, {} is down", site.alive, site.dead)]
     );
-    let back: Members = site.ask("POST", &path("undrain")).await.json();
+    let back: MembersView = site.ask("POST", &path("undrain")).await.json();
     assert_eq!(back.members[0].state, "up");
     assert_eq!(site.ask("GET", "/api/health").await.status, 200);
     let unknown = site.ask("POST", "/api/drain?member=10.9.9.9:5060").await;
@@ -269,18 +266,18 @@ async fn explain_names_the_member_and_why() {
     let site = Site::start().await;
     let ask = async |path: &str, body: &str| site.send("POST", path, "", body).await;
     let from = "192.0.2.1:5060".parse().unwrap();
-    let new: Explanation = ask("/api/explain", &request(from, "INVITE", "known")).await.json();
+    let new: ExplanationView = ask("/api/explain", &request(from, "INVITE", "known")).await.json();
     assert_eq!((new.member, new.why.as_str(), new.known), (Some(site.alive), "policy", false));
     let refusals: Vec<_> = new.candidates.iter().map(|c| (c.member, c.refusal.as_deref())).collect();
     assert_eq!(refusals, [(site.alive, None), (site.dead, Some("unreachable"))]);
     site.call("known").await;
     let path = "/api/explain?from=192.0.2.1:5060";
-    let known: Explanation = ask(path, &request(from, "INVITE", "known")).await.json();
+    let known: ExplanationView = ask(path, &request(from, "INVITE", "known")).await.json();
     assert_eq!((known.member, known.why.as_str(), known.known), (Some(site.alive), "session", true));
     // Each call belongs to one of two threads, and only that one knows it.
     for call in ["one", "two", "three", "four", "five", "six"] {
         site.call(call).await;
-        let known: Explanation = ask("/api/explain", &request(from, "INVITE", call)).await.json();
+        let known: ExplanationView = ask("/api/explain", &request(from, "INVITE", call)).await.json();
         assert!(known.known, "{call}");
     }
     let path = format!("/api/explain?from={}", site.alive);
@@ -297,6 +294,57 @@ async fn explain_names_the_member_and_why() {
 }
 
 #[tokio::test]
+async fn pools_and_routes_are_shown_to_operators() {
+    let both = |alive: SocketAddr, dead: SocketAddr| {
+        format!(
+            "[pool.core]\nmembers = [\"{dead}\", \"{alive}\"]\npolicy = \"cjsq\"\n[pool.out]\nmembers = [\"{alive}\"]\n\
+             [[route]]\nname = \"away\"\nuser = {{ prefix = \"+\" }}\nstrip_prefix = \"+\"\nset_header = {{ X-A = \"1\" }}\n\
+             pool = \"out\"\n[[route]]\nsource = \"192.0.2.0/24\"\npool = \"core\"\n"
+        )
+    };
+    let site = Site::launch(both).await;
+    assert_eq!(site.member(site.dead).await.pools, ["core"]);
+    assert_eq!(site.member(site.alive).await.pools, ["core", "out"]);
+    let health: HealthView = site.ask("GET", "/api/health").await.json();
+    let pools: Vec<_> =
+        health.pools.iter().map(|pool| (&pool.name[..], &pool.policy[..], pool.members)).collect();
+    assert_eq!((pools, &health.policy[..]), (vec![("core", "cjsq", 2), ("out", "tlwl", 1)], "cjsq"));
+    let page = site.ask("GET", "/metrics").await.body;
+    let samples = samples(&page);
+    assert_eq!(samples["sarabande_policy_info{policy=\"cjsq\",pool=\"core\"}"], 1.0);
+    assert_eq!(samples["sarabande_policy_info{policy=\"tlwl\",pool=\"out\"}"], 1.0);
+    let alive = format!("member=\"{0}\",name=\"{0}\",pool=\"core,out\"", site.alive);
+    assert_eq!(samples[&format!("sarabande_member_calls{{{alive}}}")], 0.0, "one series for two pools");
+    let explain = async |query: &str, from: &str, uri: &str| {
+        let request = request(from.parse().unwrap(), "INVITE", "new").replacen("sip:bob@example.com", uri, 1);
+        site.send("POST", &format!("/api/explain?from={from}{query}"), "", &request).await
+    };
+    let away: ExplanationView = explain("", "198.51.100.1:5060", "sip:+44@h").await.json();
+    let route = away.route.expect("a route");
+    assert_eq!((&route.name[..], away.pool.as_deref(), &away.policy[..]), ("away", Some("out"), "tlwl"));
+    assert_eq!((away.member, away.why.as_str()), (Some(site.alive), "policy"));
+    assert_eq!(
+        (route.actions, route.request_uri.as_deref()),
+        (vec!["strip_prefix +".to_owned(), "set_header X-A: 1".to_owned()], Some("sip:44@h"))
+    );
+    let here = format!("&listener={}", site.sip);
+    let near: ExplanationView = explain(&here, "192.0.2.1:5060", "sip:bob@h").await.json();
+    let route = near.route.expect("a route");
+    assert_eq!((&route.name[..], near.pool.as_deref(), route.actions.len()), ("route-2", Some("core"), 0));
+    assert_eq!(near.candidates.len(), 2);
+    let none = explain("", "198.51.100.1:5060", "sip:bob@h").await;
+    assert_eq!((none.status, &none.body[..]), (400, "refused: 404 No Route\n"));
+    let nowhere = explain("&listener=192.0.2.7:5060", "192.0.2.1:5060", "sip:bob@h").await;
+    let told = format!("no listener is at 192.0.2.7:5060; there are: {}\n", site.sip);
+    assert_eq!((nowhere.status, nowhere.body), (400, told));
+    // What a member sends goes where it leads.
+    let from = site.alive.to_string();
+    let out: ExplanationView = explain("", &from, "sip:bob@127.0.0.9:5090").await.json();
+    assert_eq!((out.why.as_str(), out.member, out.pool), ("outside", None, None));
+    assert_eq!(out.outside, Some("127.0.0.9:5090".parse().unwrap()));
+}
+
+#[tokio::test]
 async fn reload_without_a_file_is_refused_with_the_reason() {
     let site = Site::start().await;
     let reply = site.ask("POST", "/api/reload").await;
@@ -309,7 +357,7 @@ async fn stop_ends_the_process_after_the_last_call() {
     site.call("last").await;
     assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
     let health = site.ask("GET", "/api/health").await;
-    assert_eq!((health.status, health.json::<Health>().stopping), (503, true));
+    assert_eq!((health.status, health.json::<HealthView>().stopping), (503, true));
     let new = request("192.0.2.1:5060".parse().unwrap(), "INVITE", "new");
     let explained = site.send("POST", "/api/explain", "", &new).await;
     let refused = "refused: 503 Service Unavailable: stopping, no new calls are taken\n";
@@ -492,24 +540,20 @@ pub(super) fn keys(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn a_proxy_shows_its_next_hops_and_says_that_it_has_no_members() {
+async fn the_next_hops_of_a_proxy_are_members() {
     let site = Site::proxy().await;
     site.call("proxied").await;
-    let health: Health = site.ask("GET", "/api/health").await.json();
-    assert_eq!((health.role.as_str(), health.healthy, health.members), ("proxy", true, 0));
-    let members: Members = site.ask("GET", "/api/members").await.json();
-    assert!(members.members.is_empty());
-    let proxy: Proxy = site.ask("GET", "/api/proxy").await.json();
+    let health: HealthView = site.ask("GET", "/api/health").await.json();
+    assert_eq!((health.role.as_str(), health.healthy, health.members), ("proxy", true, 1));
+    let members: MembersView = site.ask("GET", "/api/members").await.json();
+    assert_eq!(members.members.iter().map(|member| member.address).collect::<Vec<_>>(), [site.alive]);
+    let proxy: ProxyView = site.ask("GET", "/api/proxy").await.json();
     let next: Vec<_> = proxy.next.iter().map(|hop| (hop.address, hop.resting)).collect();
     assert_eq!((next, proxy.max_transactions), (vec![(site.alive, false)], 5_000));
     assert_eq!((proxy.transactions, proxy.forwarded_total, proxy.relayed_total), (2, 1, 1));
-    let refused = site.send("POST", "/api/explain", "", &request(site.sip, "INVITE", "x")).await;
-    assert_eq!(
-        (refused.status, refused.body.contains("explain is for pools")),
-        (400, true),
-        "{}",
-        refused.body
-    );
+    let explained: ExplanationView =
+        site.send("POST", "/api/explain", "", &request(site.sip, "INVITE", "x")).await.json();
+    assert_eq!((explained.member, &explained.policy[..]), (Some(site.alive), "hash"));
     assert_eq!(Site::start().await.ask("GET", "/api/proxy").await.status, 404);
 }
 

@@ -1,9 +1,9 @@
 //! The shapes of the admin interface's JSON. Times are seconds unless the name says otherwise.
 
-use crate::{ExplainReport, SessionReport, Standing};
-use balance::{EndReason, NodeStats, State};
+use crate::{ExplainReport, MemberStanding, PoolName, SessionReport, Standing};
+use balance::{EndReason, NodeStats, SessionState};
 use hdrhistogram::Histogram;
-use node::ProxyReport;
+use node::{ProxyReport, RouteTaken};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,7 +11,8 @@ use std::net::SocketAddr;
 /// `GET /api/health`
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Health {
+#[cfg_attr(test, schemars(rename = "Health"))]
+pub struct HealthView {
     /// What the process is: `pool` or `proxy`.
     pub role: String,
     /// Whether new calls are taken.
@@ -26,8 +27,10 @@ pub struct Health {
     pub accepting: usize,
     /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
     pub last_resort: usize,
-    /// Name of the policy in force; `none` of a proxy.
+    /// Name of the policy in force; of several pools that of the first.
     pub policy: String,
+    /// Each pool: those of the file in its order, then the next hops of `[proxy]` and of routes.
+    pub pools: Vec<PoolHealth>,
     /// Whether a stop was asked for.
     pub stopping: bool,
     /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over; `null`: there
@@ -39,20 +42,38 @@ pub struct Health {
     pub version: String,
 }
 
+/// What of a pool can take new calls.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PoolHealth {
+    /// As the configuration names it.
+    pub name: String,
+    /// Name of its policy.
+    pub policy: String,
+    /// Members that it has, each address of a name for itself.
+    pub members: usize,
+    /// Members that take new calls.
+    pub accepting: usize,
+    /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
+    pub last_resort: usize,
+}
+
 /// `GET /api/members`; drain and undrain answer with the members that were meant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Members {
+#[cfg_attr(test, schemars(rename = "Members"))]
+pub struct MembersView {
     /// Former members too, until they are forgotten.
-    pub members: Vec<Member>,
+    pub members: Vec<MemberView>,
     /// How the names stand that the configuration has as members; not of drain and undrain.
-    pub names: Vec<Name>,
+    pub names: Vec<NameView>,
 }
 
 /// A name that the configuration has as a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Name {
+#[cfg_attr(test, schemars(rename = "Name"))]
+pub struct NameView {
     /// As the configuration has it.
     pub name: String,
     /// How many addresses it stands for; 0 if none was ever found, and so it stands for no member.
@@ -65,11 +86,14 @@ pub struct Name {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "four different things that users ask for")]
-pub struct Member {
+#[cfg_attr(test, schemars(rename = "Member"))]
+pub struct MemberView {
     /// As the configuration names it.
     pub name: String,
     /// Where it is.
     pub address: SocketAddr,
+    /// Names of the pools that it is in, in their order; of a former member those that are still there.
+    pub pools: Vec<String>,
     /// `up`, `slow-start`, `ejected`, `paused`, `full`, `draining`, `down` or `removed`.
     pub state: String,
     /// Whether the configuration names it.
@@ -107,11 +131,11 @@ pub struct Member {
     /// Ended transactions by reason.
     pub ended: BTreeMap<String, u64>,
     /// From an INVITE to its 2xx.
-    pub invite_ms: Times,
+    pub invite_ms: TimesView,
     /// From a BYE to its 2xx.
-    pub bye_ms: Times,
+    pub bye_ms: TimesView,
     /// Transactions that an arriving one found there.
-    pub occupancy: Occupancy,
+    pub occupancy: OccupancyView,
     /// Age of its oldest call; `null` without calls, and unless asked for.
     pub oldest_call_seconds: Option<f64>,
     /// What decided the last probe; `null` before the first.
@@ -123,7 +147,8 @@ pub struct Member {
 /// Response times in milliseconds; `null` when there are none. Good to 1 %.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Times {
+#[cfg_attr(test, schemars(rename = "Times"))]
+pub struct TimesView {
     /// How many.
     pub count: u64,
     /// Median.
@@ -139,7 +164,8 @@ pub struct Times {
 /// Occupancy in transactions; `null` when none has arrived.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Occupancy {
+#[cfg_attr(test, schemars(rename = "Occupancy"))]
+pub struct OccupancyView {
     /// Mean.
     pub mean: Option<f64>,
     /// Median.
@@ -163,13 +189,14 @@ pub struct Sessions {
     /// Transactions without a final response.
     pub transactions: usize,
     /// The same for each thread.
-    pub shards: Vec<Shard>,
+    pub shards: Vec<ShardView>,
 }
 
 /// One thread's part.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Shard {
+#[cfg_attr(test, schemars(rename = "Shard"))]
+pub struct ShardView {
     /// In progress.
     pub active: usize,
     /// Ended, kept for late messages.
@@ -197,7 +224,8 @@ pub struct Session {
 /// `GET /api/proxy`
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Proxy {
+#[cfg_attr(test, schemars(rename = "Proxy"))]
+pub struct ProxyView {
     /// Where requests go.
     pub next: Vec<NextHop>,
     /// Transactions there are, those included that have ended and are kept for late messages.
@@ -234,10 +262,11 @@ pub struct NextHop {
     pub resting: bool,
 }
 
-impl From<&ProxyReport> for Proxy {
-    fn from(report: &ProxyReport) -> Self {
+impl ProxyView {
+    /// Of these transactions, and the next hops with whether each rests.
+    pub(super) fn new(report: &ProxyReport, hops: &[(SocketAddr, bool)]) -> Self {
         let counters = &report.counters;
-        let next = report.hops.iter().map(|&(address, resting)| NextHop { address, resting });
+        let next = hops.iter().map(|&(address, resting)| NextHop { address, resting });
         Self {
             next: next.collect(),
             transactions: report.transactions,
@@ -274,26 +303,52 @@ pub struct Stopping {
 /// `POST /api/explain`
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Explanation {
+#[cfg_attr(test, schemars(rename = "Explanation"))]
+pub struct ExplanationView {
     /// The member that the request would go to; `null` when to none.
     pub member: Option<SocketAddr>,
-    /// `policy`, `session`, `token` or `moved`; or what would happen instead: `search`, `rejected`, `dropped`,
+    /// `policy`, `session`, `token` or `moved`; or what would happen instead: `outside`, `search`, `rejected`, `dropped`,
     /// `unavailable`.
     pub why: String,
-    /// Name of the policy in force.
+    /// Where it would go that a member sends to others than a pool (`outside`); `null` otherwise.
+    pub outside: Option<SocketAddr>,
+    /// The route that it goes by; `null` without one.
+    pub route: Option<Route>,
+    /// The pool whose policy chose, or that took nothing; `null` where none was asked.
+    pub pool: Option<String>,
+    /// Name of the policy of the pool that the request is for.
     pub policy: String,
     /// Whether the call is in the session table.
     pub known: bool,
     /// The member that a verified token in the request names.
     pub token: Option<SocketAddr>,
     /// Every member as the policy sees it.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<CandidateView>,
+}
+
+/// The route of a request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Route {
+    /// Its name; `route-2` is the second one if it has none in the file.
+    pub name: String,
+    /// What it does to the request first, in the words of the configuration.
+    pub actions: Vec<String>,
+    /// The Request-URI that comes of it; `null` where it stays as it is.
+    pub request_uri: Option<String>,
+}
+
+impl From<RouteTaken> for Route {
+    fn from(RouteTaken { name, actions, uri, .. }: RouteTaken) -> Self {
+        Self { name, actions, request_uri: uri }
+    }
 }
 
 /// One member at the moment of a choice.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Candidate {
+#[cfg_attr(test, schemars(rename = "Candidate"))]
+pub struct CandidateView {
     /// Its address.
     pub member: SocketAddr,
     /// Calls in progress, all threads.
@@ -308,12 +363,18 @@ pub struct Candidate {
     pub refusal: Option<String>,
 }
 
-/// Work in the books is in thousandths.
+/// How many of these members take new calls, and how many get them where none does.
+fn taking<'m>(members: impl Iterator<Item = &'m MemberStanding> + Clone) -> (usize, usize) {
+    let accepting = members.clone().filter(|member| member.accepting).count();
+    (accepting, if accepting > 0 { 0 } else { members.filter(|member| member.last_resort).count() })
+}
+
+/// Work in the session store is in thousandths.
 pub(crate) fn work(thousandths: u64) -> f64 {
     thousandths as f64 / 1000.0
 }
 
-impl Health {
+impl HealthView {
     /// Whether new calls are taken: also where they go to members that are only silent.
     pub(super) fn takes_calls(&self) -> bool {
         !self.stopping && (self.role == "proxy" || self.accepting + self.last_resort > 0)
@@ -321,14 +382,18 @@ impl Health {
 
     pub(super) fn new(standing: &Standing) -> Self {
         let configured = || standing.members.iter().filter(|member| member.member);
-        let accepting = configured().filter(|member| member.accepting).count();
-        let last_resort =
-            if accepting > 0 { 0 } else { configured().filter(|member| member.last_resort).count() };
+        let (accepting, last_resort) = taking(configured());
+        let pool = |pool: &PoolName| {
+            let members = || configured().filter(|member| member.pools.contains(&pool.name));
+            let (accepting, last_resort) = taking(members());
+            let (name, policy) = (pool.name.clone(), pool.policy.to_owned());
+            PoolHealth { name, policy, members: members().count(), accepting, last_resort }
+        };
         let mut reasons = Vec::new();
         if standing.stopping {
             reasons.push("stopping: no new calls are taken".to_owned());
         }
-        if accepting == 0 && standing.proxy.is_none() {
+        if accepting == 0 && !standing.is_proxy {
             let of_names = standing.unresolved.iter().map(|name| format!("{name} is not resolved"));
             let states = configured().map(|m| format!("{} is {}", m.address, m.state));
             let states: Vec<_> = states.chain(of_names).collect();
@@ -340,14 +405,15 @@ impl Health {
             });
         }
         Self {
-            role: if standing.proxy.is_some() { "proxy" } else { "pool" }.to_owned(),
+            role: if standing.is_proxy { "proxy" } else { "pool" }.to_owned(),
             healthy: reasons.is_empty(),
             reasons,
             members: configured().count(),
             unresolved: standing.unresolved.clone(),
             accepting,
             last_resort,
-            policy: standing.policy.to_owned(),
+            policy: standing.pools.first().map_or("none", |pool| pool.policy).to_owned(),
+            pools: standing.pools.iter().map(pool).collect(),
             stopping: standing.stopping,
             predecessor_calls: standing.predecessor_calls,
             uptime_seconds: standing.uptime_seconds,
@@ -361,7 +427,7 @@ pub(crate) fn ended(stats: &NodeStats) -> impl Iterator<Item = (&'static str, u6
     EndReason::ALL.iter().map(|reason| reason.name()).zip(stats.ended)
 }
 
-impl From<&Histogram<u32>> for Times {
+impl From<&Histogram<u32>> for TimesView {
     fn from(micros: &Histogram<u32>) -> Self {
         let milliseconds = |value: u64| (!micros.is_empty()).then_some(value as f64 / 1000.0);
         Self {
@@ -374,7 +440,7 @@ impl From<&Histogram<u32>> for Times {
     }
 }
 
-impl From<&Histogram<u32>> for Occupancy {
+impl From<&Histogram<u32>> for OccupancyView {
     fn from(seen: &Histogram<u32>) -> Self {
         let at = |quantile| (!seen.is_empty()).then(|| seen.value_at_quantile(quantile));
         Self {
@@ -387,8 +453,8 @@ impl From<&Histogram<u32>> for Occupancy {
     }
 }
 
-impl FromIterator<Shard> for Sessions {
-    fn from_iter<I: IntoIterator<Item = Shard>>(shards: I) -> Self {
+impl FromIterator<ShardView> for Sessions {
+    fn from_iter<I: IntoIterator<Item = ShardView>>(shards: I) -> Self {
         let shards: Vec<_> = shards.into_iter().collect();
         Self {
             active: shards.iter().map(|shard| shard.active).sum(),
@@ -402,31 +468,35 @@ impl FromIterator<Shard> for Sessions {
 impl Session {
     pub(super) fn new(call_id: String, report: &SessionReport) -> Self {
         let state = match report.state {
-            State::Plain => "plain",
-            State::Invited => "invited",
-            State::Answered => "answered",
-            State::Confirmed => "confirmed",
-            State::Closing => "closing",
-            State::Expired => "expired",
+            SessionState::Plain => "plain",
+            SessionState::Invited => "invited",
+            SessionState::Answered => "answered",
+            SessionState::Confirmed => "confirmed",
+            SessionState::Closing => "closing",
+            SessionState::Expired => "expired",
         };
         let (member, state) = (report.node, state.to_owned());
         Self { call_id, member, state, age_seconds: report.age_seconds, is_call: report.is_call }
     }
 }
 
-impl From<ExplainReport> for Explanation {
+impl From<ExplainReport> for ExplanationView {
     fn from(report: ExplainReport) -> Self {
-        let candidates = report.candidates.into_iter().map(|(member, load, capacity, refusal)| Candidate {
-            member,
-            calls: load.calls,
-            transactions: load.transactions,
-            work: work(load.work),
-            capacity,
-            refusal: refusal.map(str::to_owned),
-        });
+        let candidates =
+            report.candidates.into_iter().map(|(member, load, capacity, refusal)| CandidateView {
+                member,
+                calls: load.calls,
+                transactions: load.transactions,
+                work: work(load.work),
+                capacity,
+                refusal: refusal.map(str::to_owned),
+            });
         Self {
             member: report.node,
             why: report.why.to_owned(),
+            outside: report.outside,
+            route: report.route.map(Route::from),
+            pool: report.pool,
             policy: report.policy.to_owned(),
             known: report.known,
             token: report.token,

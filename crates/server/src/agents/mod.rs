@@ -17,14 +17,14 @@ mod waking;
 pub use running::{Running, Snapshot, bind, start_answerer, start_caller};
 
 use base::{Instant, Outbox};
-use load::{Answerer, AnswererResults, Caller, Event, Input, Results};
+use load::{AgentEvent, AgentInput, Answerer, AnswererResults, CallResults, Caller};
 
 /// What the two kinds of agents have in common.
 pub(crate) trait Agent: Send + 'static {
     /// What it counts.
     type Results: Clone + Default + Send + 'static;
 
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>);
+    fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>);
     fn deadline(&self) -> Option<Instant>;
     /// What of that is to be met to some microseconds, or this machine's sleep would be measured as the server's work.
     fn exact(&self) -> Option<Instant>;
@@ -36,9 +36,9 @@ pub(crate) trait Agent: Send + 'static {
 }
 
 impl Agent for Caller {
-    type Results = Results;
+    type Results = CallResults;
 
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+    fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>) {
         Self::handle(self, now, input, out);
     }
 
@@ -59,7 +59,7 @@ impl Agent for Caller {
         Self::finished(self)
     }
 
-    fn results(&self) -> &Results {
+    fn results(&self) -> &CallResults {
         Self::results(self)
     }
 }
@@ -67,7 +67,7 @@ impl Agent for Caller {
 impl Agent for Answerer {
     type Results = AnswererResults;
 
-    fn handle(&mut self, now: Instant, input: Input<'_>, out: &mut Outbox<Event>) {
+    fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>) {
         Self::handle(self, now, input, out);
     }
 

@@ -1,3 +1,5 @@
+//! Load agents that run: started, asked for results, stopped.
+
 use super::Agent;
 use super::thread::Driver;
 use crate::clock::Clock;
@@ -5,7 +7,7 @@ use crate::shards::listen::cannot_listen;
 use crate::shards::wake::Waker;
 use crate::socket::UdpSocket;
 use base::Rng;
-use load::{Answerer, AnswererConfig, AnswererResults, Caller, CallerConfig, Results};
+use load::{Answerer, AnswererConfig, AnswererResults, CallResults, Caller, CallerConfig};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,7 +72,7 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 ///
 /// # Errors
 /// When the machine is out of threads or descriptors.
-pub fn start_caller(socket: UdpSocket, config: CallerConfig, rng: Rng) -> io::Result<Running<Results>> {
+pub fn start_caller(socket: UdpSocket, config: CallerConfig, rng: Rng) -> io::Result<Running<CallResults>> {
     start(socket, move |clock| Caller::new(config, clock.now(), rng))
 }
 

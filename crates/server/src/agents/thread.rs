@@ -1,3 +1,5 @@
+//! The thread of a load agent.
+
 use super::Agent;
 use super::running::{Shared, Snapshot};
 use super::waking::Waking;
@@ -5,7 +7,7 @@ use crate::clock::Clock;
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use base::{Instant, Outbox};
 use core::num::NonZeroU64;
-use load::{Event, Input};
+use load::{AgentEvent, AgentInput};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::sync::Arc;
@@ -38,7 +40,7 @@ pub(super) struct Driver<A: Agent> {
     figures: Snapshot<()>,
     receive: ReceiveBatch,
     send: SendBatch,
-    out: Outbox<Event>,
+    out: Outbox<AgentEvent>,
     publish_at: Instant,
     waking: Waking,
 }
@@ -87,7 +89,7 @@ impl<A: Agent> Driver<A> {
                 self.agent.wind_down(now);
             }
             if self.agent.deadline().is_some_and(|deadline| deadline <= now) {
-                self.agent.handle(now, Input::Tick, &mut self.out);
+                self.agent.handle(now, AgentInput::Tick, &mut self.out);
             }
             self.flush();
             if now >= self.publish_at {
@@ -128,7 +130,7 @@ impl<A: Agent> Driver<A> {
         self.figures.received += self.receive.receive(&self.socket)? as u64;
         for (bytes, from) in self.receive.iter() {
             // Read for each datagram, so that those at the end of a batch are not measured too short.
-            self.agent.handle(self.clock.now(), Input::Datagram { from, bytes }, &mut self.out);
+            self.agent.handle(self.clock.now(), AgentInput::Datagram { from, bytes }, &mut self.out);
         }
         Ok(())
     }
@@ -140,7 +142,7 @@ impl<A: Agent> Driver<A> {
         self.figures.sent += report.sent as u64;
         self.figures.send_failed += report.dropped as u64;
         for event in self.out.drain_events() {
-            if let Event::WrongServer { call_id } = event
+            if let AgentEvent::WrongServer { call_id } = event
                 && self.figures.wrong_call_ids.len() < WRONG_CALLS_MAX
                 && !self.figures.wrong_call_ids.contains(&call_id)
             {

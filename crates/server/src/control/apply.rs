@@ -1,110 +1,93 @@
 //! From the configuration to what the core works with, at start and on reload.
 
 use super::Control;
-use crate::shards::listen::toward;
-use crate::shards::{self, Command};
+use crate::shards;
+use crate::shards::listen::Bind;
 use crate::token_time::TokenTime;
-use balance::policy::by_name;
-use balance::{HealthSettings, OutlierSettings, Policy, Weights};
-use base::{Flow, Instant};
-use config::{Config, Listen, Orphans, Proxy};
-use node::{Key, ProxyLimits, ProxySettings, Tokens};
+use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
+use balance::{PolicyKind, PoolId};
+use config::{Config, Listen, PoolConfig, UdpListener};
+use node::{Orphans, PoolMode, Routes, TokenKey, Tokens};
+use route::{Access, Table};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use wire::Method;
 
-pub(crate) fn health(config: &Config) -> HealthSettings {
-    match config.pool() {
-        Some(pool) => HealthSettings {
-            regular: pool.probe.enabled,
-            fall: pool.probe.fall,
-            rise: pool.probe.rise,
-            slow_start: pool.slow_start,
-            max_rest: pool.max_rest,
-            forget_after: pool.forget_after,
-            outlier: OutlierSettings {
-                enabled: pool.outlier.enabled,
-                interval: pool.outlier.interval,
-                min_answers: pool.outlier.min_answers,
-                ejection: pool.outlier.ejection,
-                max_ejection: pool.outlier.max_ejection,
-            },
-        },
-        // A proxy has no members.
-        None => HealthSettings { regular: false, ..HealthSettings::default() },
-    }
-}
-
-/// `shard` of `shards` starts its turns at another node than the others.
-pub(crate) fn policy(config: &Config, shard: usize, shards: usize) -> Box<dyn Policy> {
-    let start = shard * config.members().len() / shards.max(1);
-    // That of a proxy, which asks none.
-    let name = config.pool().map_or("round-robin", |pool| pool.policy.name());
-    by_name(name, start).expect("the configuration names policies that there are")
-}
-
-/// What one of `shards` shards of a balancer is set up with.
-pub(crate) fn books(config: &Config, shards: usize) -> balance::Settings {
-    let mut weights = Weights::default();
-    if let Some(config::Policy::Tlwl { weights: configured }) = config.pool().map(|pool| &pool.policy) {
-        for (name, &weight) in configured {
-            weights.set(Method::parse(name.as_bytes()), weight);
-        }
-    }
-    let (timers, health) = (&config.timers, health(config));
-    balance::Settings {
-        weights,
-        transaction_timeout: timers.t1 * 64,
-        invite_timeout: timers.invite,
-        call_lifetime: timers.call,
-        linger: timers.linger,
-        max_rest: health.max_rest,
-        hold_failures: health.outlier.enabled,
-        max_sessions: share(config.pool().map_or(0, |pool| pool.max_sessions), shards),
-    }
-}
-
-/// `stopping`: new calls are refused, and the process has ended by then.
-pub(crate) fn pipeline(config: &Config, epoch_unix: u64, stopping: Option<Instant>) -> node::Settings {
-    let orphans = match config.pool().map(|pool| pool.orphans) {
-        None | Some(Orphans::Reject481) => node::Orphans::Reject,
-        Some(Orphans::Balance) => node::Orphans::Balance,
-        Some(Orphans::Drop) => node::Orphans::Drop,
+/// What the configuration says to the control plane, and what the process adds to it: `binds` are its listeners.
+pub(super) fn settings(config: &Config, binds: &[Bind], tokens: Tokens, epoch_unix: u64) -> ControlSettings {
+    let pool = |pool: &PoolConfig| PoolSettings {
+        name: pool.name.clone(),
+        mode: PoolMode { forward: pool.forward, dialogs: pool.dialogs, ..PoolMode::default() },
+        policy: pool.policy,
+        health: pool.health,
+        probes: pool.probes,
     };
-    let tell_failures = shards::tells_failures();
-    node::Settings { orphans, epoch_unix, stopping, tell_failures }
-}
-
-/// What one of `shards` shards of a proxy is set up with.
-pub(crate) fn proxy(config: &Config, proxy: &Proxy, shards: usize) -> ProxySettings {
-    let timers = transaction::Timers { t1: config.timers.t1, ..transaction::Timers::default() };
-    ProxySettings { core: proxy::Settings { timers, timer_c: proxy.timer_c }, limits: limits(proxy, shards) }
-}
-
-/// Of memory, so that a shard takes a request of any length while it is empty: 256 times the longest datagram.
-const SHARD_MEMORY_MIN: usize = 16 << 20;
-
-/// A shard's share.
-fn limits(proxy: &Proxy, shards: usize) -> ProxyLimits {
-    ProxyLimits {
-        transactions: share(proxy.max_transactions, shards),
-        memory: share(proxy.max_memory, shards).max(SHARD_MEMORY_MIN),
+    let members = |(id, pool): (PoolId, &PoolConfig)| -> Vec<_> {
+        let of_it = |member: &MemberSettings| MemberSettings { pool: id, ..member.clone() };
+        pool.members.iter().map(of_it).collect()
+    };
+    let listeners: Vec<_> = binds.iter().map(|bind| bind.address).collect();
+    ControlSettings {
+        pools: config.pools.iter().map(pool).collect(),
+        members: (0..).map(PoolId).zip(&config.pools).flat_map(members).collect(),
+        orphans: config.pools.first().map_or_else(Orphans::default, |pool| pool.orphans),
+        sessions: sessions(config),
+        routes: Arc::new(Routes {
+            table: Table::new(config.routes.clone(), &listeners),
+            access: binds.iter().map(|bind| access(config, bind.address)).collect(),
+        }),
+        rates: config.rates.clone(),
+        limits: config.transactions.limits,
+        own_names: own_names(&config.listen.names),
+        tokens: Arc::new(tokens),
+        token_lifetime: config.token.lifetime,
+        epoch_unix,
+        tell_failures: shards::tells_failures(),
+        refresh: config.dns.refresh,
+        stop_wait: config.stop.wait,
     }
 }
 
-fn share(all: usize, shards: usize) -> usize {
-    all.div_ceil(shards.max(1))
+/// What holds for the sessions of all pools. Those of the file agree on the pause.
+fn sessions(config: &Config) -> balance::SessionSettings {
+    let Some(first) = config.pool().or(config.pools.first()) else {
+        return balance::SessionSettings::default();
+    };
+    // Only this policy asks for work, and pools that have it weigh alike.
+    let weighs = |pool: &&PoolConfig| pool.policy == PolicyKind::Tlwl;
+    let weights = &config.table_pools().find(weighs).unwrap_or(first).sessions.weights;
+    let rests = config.table_pools().map(|pool| pool.health.max_rest);
+    balance::SessionSettings {
+        weights: *weights,
+        // Each pool's own is kept to where health is judged.
+        max_rest: rests.max().unwrap_or(first.sessions.max_rest),
+        hold_failures: config.table_pools().any(|pool| pool.sessions.hold_failures),
+        ..first.sessions.clone()
+    }
+}
+
+/// Who may use the listener at this address: one with this address in the file decides, and otherwise the wildcard that
+/// stands for it.
+fn access(config: &Config, at: SocketAddr) -> Access {
+    let of = |is_it: &dyn Fn(SocketAddr) -> bool| {
+        let index = config.listen.udp.iter().position(|listener| is_it(listener.bind))?;
+        config.access.get(index).cloned()
+    };
+    let is_wildcard = |bind: SocketAddr| {
+        bind.ip().is_unspecified() && bind.port() == at.port() && bind.is_ipv4() == at.is_ipv4()
+    };
+    of(&|bind| bind == at).or_else(|| of(&is_wildcard)).unwrap_or_default()
 }
 
 /// The tokens of this configuration; `key` stands in where it names none.
 pub(crate) fn tokens(config: &Config, key: [u8; 16], time: &TokenTime) -> Tokens {
     let token = &config.token;
-    let previous: Vec<_> = token.previous_keys.iter().map(|&key| Key(key)).collect();
-    let tokens = Tokens::new(Key(token.key.unwrap_or(key)), &previous, token.lifetime);
+    let previous: Vec<_> = token.previous_keys.iter().map(|&key| TokenKey(key)).collect();
+    let tokens = Tokens::new(TokenKey(token.key.unwrap_or(key)), &previous, token.lifetime);
     tokens.with_other_clock(time.other_ahead())
 }
 
 /// `host` and `host:port` forms, taken apart.
-pub(crate) fn own_names(names: &[String]) -> Vec<(String, Option<u16>)> {
+fn own_names(names: &[String]) -> Vec<(String, Option<u16>)> {
     names
         .iter()
         .map(|name| match name.rsplit_once(':') {
@@ -116,13 +99,8 @@ pub(crate) fn own_names(names: &[String]) -> Vec<(String, Option<u16>)> {
 
 /// Keys with another value than before that the process does not follow.
 fn fixed(new: &Config, old: &Config) -> Vec<String> {
-    let core = |config: &Config| {
-        let proxy = config.proxy()?;
-        Some((proxy.timer_c, config.timers.t1))
-    };
     let changed = [
-        ("[proxy] or [pool]", new.pool().is_some() != old.pool().is_some()),
-        ("[proxy] timer_c or [timers] t1", core(new).zip(core(old)).is_some_and(|(new, old)| new != old)),
+        ("[proxy] timer_c or [timers] t1", new.transactions.timers != old.transactions.timers),
         ("[listen] udp", new.listen.udp != old.listen.udp),
         ("[listen] threads", new.listen.threads != old.listen.threads),
         ("[listen] receive_buffer", new.listen.receive_buffer != old.listen.receive_buffer),
@@ -134,33 +112,18 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned()).collect()
 }
 
+/// Who may use each listener that this process has, after `new` was read: a listener that is no more in the file stays, with
+/// its lists, until the next start.
+fn access_of(running: &Config, new: &Config) -> Vec<Access> {
+    let of = |(index, listener): (usize, &UdpListener)| {
+        let place = new.listen.udp.iter().position(|other| other.bind == listener.bind);
+        let kept = || running.access.get(index).cloned().unwrap_or_default();
+        place.and_then(|place| new.access.get(place).cloned()).unwrap_or_else(kept)
+    };
+    running.listen.udp.iter().enumerate().map(of).collect()
+}
+
 impl Control {
-    /// The next hops of a proxy, and the listeners that lead there.
-    pub(crate) fn hops(&self) -> Vec<Flow> {
-        let next = self.config.proxy().map_or(&[][..], |proxy| &proxy.next);
-        next.iter().filter_map(|&address| toward(&self.binds, address)).collect()
-    }
-
-    /// Until when new calls are refused, if they are. Where another process takes them, this one gets none.
-    fn refuses_until(&self) -> Option<Instant> {
-        let since = self.stopping.filter(|_| self.succeeded.is_none());
-        since.map(|since| since + self.config.stop.wait)
-    }
-
-    pub(super) fn send_pipeline(&self) {
-        let settings = pipeline(&self.config, self.epoch_unix, self.refuses_until());
-        for worker in &self.workers {
-            worker.send(Command::Pipeline(settings));
-        }
-    }
-
-    pub(super) fn send_tokens(&self) {
-        let tokens = tokens(&self.config, self.secret, &self.token_time);
-        for worker in &self.workers {
-            worker.send(Command::Tokens(Box::new(tokens.clone())));
-        }
-    }
-
     /// Reads the configuration again and takes over what can change while calls go on. Returns what cannot.
     pub(super) fn reload(&mut self) -> Result<Vec<String>, String> {
         let path = self.path.clone().ok_or("this process was started without a file")?;
@@ -172,12 +135,10 @@ impl Control {
         })?;
         let fixed = fixed(&config, &self.config);
         // Kept in full, so that the next reload still sees what the process does not follow.
+        config.access = access_of(&self.config, &config);
         let names = core::mem::take(&mut config.listen.names);
         config.listen = Listen { names, ..self.config.listen.clone() };
         (config.admin, config.log) = (self.config.admin.clone(), self.config.log.clone());
-        if config.pool().is_some() != self.config.pool().is_some() {
-            config.role = self.config.role.clone();
-        }
         self.take_over(config);
         for what in &fixed {
             tracing::warn!("{what} changed in the file: takes effect with the next start");
@@ -187,40 +148,97 @@ impl Control {
     }
 
     pub(super) fn take_over(&mut self, config: Config) {
-        let policy = |config: &Config| config.pool().map(|pool| pool.policy.clone());
-        let policy_changed = policy(&config) != policy(&self.config);
-        let token_changed = config.token != self.config.token;
         self.config = config;
-        let config = &self.config;
-        self.secret = config.token.key.unwrap_or(self.secret);
-        self.cluster.set_settings(health(config));
-        self.probes.set_config(config);
-        for (shard, worker) in self.workers.iter().enumerate() {
-            worker.send(Command::Books(books(config, self.workers.len())));
-            // A new policy object starts its turns and averages anew: only when it is another one.
-            if policy_changed {
-                worker.send(Command::Policy(self::policy(config, shard, self.workers.len())));
-            }
+        self.secret = self.config.token.key.unwrap_or(self.secret);
+        let is_other_resolver = self.renew_resolver();
+        let tokens = tokens(&self.config, self.secret, &self.token_time);
+        let settings = Box::new(settings(&self.config, &self.binds, tokens, self.epoch_unix));
+        self.take(ControlInput::Settings { settings, is_other_resolver });
+        self.carry_out();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    const ROUTES: &str = "[pool.core]\nmembers = [\"10.0.0.1\"]\npolicy = \"cjsq\"\nmax_rest = \"20s\"\n\
+                          outlier = { enabled = false }\n\
+                          [pool.out]\nmembers = [\"10.0.0.2\"]\npolicy = \"tlwl-2\"\nmax_rest = \"30s\"\n\
+                          [[route]]\nname = \"core\"\npool = \"core\"\nuser = \"1\"\n[[route]]\npool = \"out\"\n";
+
+    fn parsed(text: &str) -> Config {
+        config::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn binds(addresses: &[&str]) -> Vec<Bind> {
+        let bind = |text: &&str| text.parse().map(|address| Bind { address, advertised: address }).unwrap();
+        addresses.iter().map(bind).collect()
+    }
+
+    fn settings_of(config: &Config, addresses: &[&str]) -> ControlSettings {
+        settings(config, &binds(addresses), Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1)), 0)
+    }
+
+    fn admits(settings: &ControlSettings, listener: usize, ip: &str) -> bool {
+        settings.routes.access[listener].admits(ip.parse().unwrap())
+    }
+
+    /// The first listener of the file is a wildcard, and stands for three of the machine.
+    #[test]
+    fn lists_and_routes_are_of_the_listeners_that_there_are() {
+        let text = "[listen]\nudp = [\"0.0.0.0:5060\", { bind = \"127.0.0.2:5060\", allow = [\"10.7.0.0/16\"] }, \
+                    { bind = \"[::1]:5060\", deny = [\"::/0\"] }]\n[access]\ndeny = [\"10.9.0.0/16\"]\n";
+        let routes = ROUTES.replace("user = \"1\"", "listener = \"127.0.0.2:5060\"");
+        let config = parsed(&format!("{text}{routes}"));
+        let addresses = ["127.0.0.1:5060", "127.0.0.2:5060", "192.0.2.1:5060", "[::1]:5060"];
+        let settings = settings_of(&config, &addresses);
+        for wild in [0, 2] {
+            assert!(admits(&settings, wild, "192.0.2.9") && !admits(&settings, wild, "10.9.0.1"), "{wild}");
         }
-        if token_changed {
-            self.send_tokens();
-        }
-        let config = &self.config;
-        self.send_pipeline();
-        if let Some(proxy) = config.proxy() {
-            let (hops, limits): (Arc<[_]>, _) = (self.hops().into(), limits(proxy, self.workers.len()));
-            for worker in &self.workers {
-                worker.send(Command::Hops(Arc::clone(&hops), limits));
-            }
-        }
-        let mut topology = node::Topology::clone(&self.topology);
-        topology.names = own_names(&config.listen.names);
-        self.topology = Arc::new(topology);
-        self.renew_resolver();
-        self.names.keep_only(self.config.members());
-        self.update_members();
-        // Names may have changed without a change of the nodes.
-        self.told = u64::MAX;
-        self.reloaded = true;
+        assert!(admits(&settings, 1, "10.7.0.1") && !admits(&settings, 1, "192.0.2.9"));
+        assert!(!admits(&settings, 3, "2001:db8::1"));
+        let same = Table::new(config.routes.clone(), &addresses.map(|address| address.parse().unwrap()));
+        assert_eq!(settings.routes.table, same, "a condition on a listener is one on the second");
+        let other = Table::new(config.routes.clone(), &[addresses[1].parse().unwrap()]);
+        assert_ne!(settings.routes.table, other);
+    }
+
+    #[test]
+    fn what_is_one_for_all_pools_serves_each_of_them() {
+        let config = parsed(&format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n{ROUTES}"));
+        let sessions = settings_of(&config, &["127.0.0.1:5060"]).sessions;
+        let out = config.table_pools().nth(1).unwrap();
+        assert_eq!(sessions.weights, out.sessions.weights, "of the one that asks for work");
+        assert_eq!(sessions.max_rest, Duration::from_secs(30));
+        assert!(sessions.hold_failures);
+    }
+
+    #[test]
+    fn a_reload_changes_pools_routes_access_and_rates() {
+        let old = parsed(&format!("[listen]\nudp = [\"127.0.0.1:5060\"]\n{ROUTES}"));
+        let more = "[pool.more]\nmembers = [\"10.0.0.3\"]\n[[route]]\npool = \"more\"\nuser = \"1\"\n";
+        let lists = "[access]\ndeny = [\"10.9.0.0/16\"]\nrate = { per_address = 5 }\n";
+        let new = parsed(&format!("[listen]\nudp = [\"127.0.0.1:5060\"]\n{lists}{more}"));
+        assert_eq!(fixed(&new, &old), Vec::<String>::new());
+        assert_eq!(fixed(&old, &new), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_changed_list_holds_for_the_listener_that_runs() {
+        let listen = |text: &str| parsed(&format!("[listen]\nudp = [{text}]\n{ROUTES}"));
+        let old = listen("\"127.0.0.1:5060\", { bind = \"127.0.0.2:5060\", deny = [\"10.2.0.0/16\"] }");
+        // One is gone, one is new, and one has another list, which does not wait for a start.
+        let new = listen(
+            "{ bind = \"127.0.0.3:5060\", deny = [\"10.3.0.0/16\"] }, \
+             { bind = \"127.0.0.1:5060\", deny = [\"10.1.0.0/16\"] }",
+        );
+        assert_eq!(fixed(&new, &old), ["[listen] udp"]);
+        let access = access_of(&old, &new);
+        let denies = |index: usize, ip: &str| !access[index].admits(ip.parse().unwrap());
+        assert_eq!(access.len(), 2);
+        assert!(denies(0, "10.1.0.1") && !denies(0, "10.3.0.1"), "{access:?}");
+        assert!(denies(1, "10.2.0.1") && !denies(1, "10.3.0.1"), "{access:?}");
     }
 }

@@ -2,11 +2,11 @@
 
 use super::Control;
 use crate::admin::Interface;
-use crate::shards::Command;
-use crate::takeover::Succession;
 use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
-use balance::{Places, Slot};
+use crate::takeover::{Remainder, Succession};
+use ::control::ControlInput;
+use balance::{CallLimits, NodeId};
 use std::sync::Arc;
 
 impl Control {
@@ -16,40 +16,40 @@ impl Control {
         self.admin = Some(admin);
     }
 
-    /// The process before, if there is one, has calls of its own, which take `places`. What is drained there stays so.
+    /// The process before, if there is one, has calls of its own, which take `call_limits`. What is drained or dead there
+    /// stays so.
     pub(crate) fn follows(
         &mut self,
         predecessor: Option<(Bond, Arc<Predecessor>)>,
-        places: Option<Arc<Places>>,
+        call_limits: Option<Arc<CallLimits>>,
     ) {
-        (self.predecessor, self.places) = (predecessor, places);
-        let drained = self.predecessor.iter().flat_map(|(_, predecessor)| predecessor.drained());
-        for slot in drained.filter_map(|&node| self.cluster.slot(node)).collect::<Vec<_>>() {
-            self.cluster.drain(slot, true);
-            tracing::info!(member = %self.remarks[slot.index()].address, "drained, as in the process before");
-        }
+        (self.predecessor, self.call_limits) = (predecessor, call_limits);
+        let Some((_, predecessor)) = &self.predecessor else { return };
+        let nodes = |numbers: &[u32]| numbers.iter().copied().map(NodeId).collect::<Vec<_>>();
+        let findings = predecessor.findings();
+        let (drained, dead) = (nodes(&findings.drained), nodes(&findings.dead));
+        self.take(ControlInput::Follows { drained: &drained, dead: &dead });
     }
 
     /// New calls are another process's, which hands this one what belongs to its own; or they are ours again.
     pub(super) fn follow(&mut self, succession: Succession) {
         match succession {
             Succession::Begun => {
-                self.succeeded = Some(self.clock.now());
-                tracing::info!(wait = ?self.config.stop.wait, "another process has taken over: the calls of this one may end");
-                self.release_predecessor();
+                self.succeeded = true;
                 if let Some(admin) = &mut self.admin {
                     admin.abort();
                 }
+                self.take(ControlInput::Succeeded);
             }
             Succession::GivenBack => {
-                self.succeeded = None;
+                self.succeeded = false;
                 if let Some(admin) = &mut self.admin {
                     admin.start();
                 }
+                self.take(ControlInput::GivenBack);
             }
-            Succession::Over => self.over = true,
+            Succession::Over => self.take(ControlInput::SuccessionOver),
         }
-        self.send_pipeline();
     }
 
     /// When this process ends, the one before is not to read its sockets again.
@@ -59,30 +59,18 @@ impl Control {
         }
     }
 
-    /// How many calls the process before still has.
-    pub(super) fn predecessor_calls(&self) -> Option<usize> {
-        let (_, predecessor) = self.predecessor.as_ref()?;
-        predecessor.remainder().map(|remainder| remainder.calls)
+    /// What the process before still has to do; `None`: there is none.
+    pub(super) fn remainder(&self) -> Option<Remainder> {
+        self.predecessor.as_ref().and_then(|(_, predecessor)| predecessor.remainder())
     }
 
-    /// The calls that the process before still has count as load of its members.
+    /// The process before has said what it still has to do, or has ended.
     pub(super) fn predecessor(&mut self) {
         let Some((_, predecessor)) = &self.predecessor else { return };
-        let remainder = predecessor.remainder();
-        let column = self.workers.len();
-        for (slot, node) in (0..).map(Slot).zip(self.cluster.nodes()) {
-            let load = remainder.as_ref().map(|remainder| remainder.load(node.id)).unwrap_or_default();
-            self.board.publish(column, slot.index(), load);
-            if let Some(places) = &self.places {
-                places.set_elsewhere(slot, load.calls);
-            }
+        if let Some(remainder) = predecessor.remainder() {
+            return self.take(ControlInput::Predecessor(remainder.loads().collect()));
         }
-        if remainder.is_none() {
-            tracing::info!("the process before has ended");
-            self.predecessor = None;
-            for worker in &self.workers {
-                worker.send(Command::PredecessorGone);
-            }
-        }
+        self.predecessor = None;
+        self.take(ControlInput::PredecessorGone);
     }
 }

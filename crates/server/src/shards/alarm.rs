@@ -1,3 +1,5 @@
+//! The timer that wakes a thread for the next deadline of its shard.
+
 use base::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::{

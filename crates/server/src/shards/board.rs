@@ -1,3 +1,5 @@
+//! The loads of all nodes as each shard has them, for the other shards to read.
+
 use balance::Load;
 use std::sync::atomic::{AtomicU64, Ordering};
 

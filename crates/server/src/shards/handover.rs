@@ -1,3 +1,5 @@
+//! The rings that carry datagrams from the thread that received them to the one that owns the call.
+
 use super::listen::MOST;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

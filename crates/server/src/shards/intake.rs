@@ -4,21 +4,21 @@ use super::handover::Handed;
 use super::worker::Traffic;
 use crate::takeover::owned::{Fate, Predecessor};
 use base::{Flow, Instant, Outbox};
-use node::{Event, Input, Role};
+use node::{Shard, ShardEvent, ShardInput};
 
 /// Takes what belongs to this shard, unless it is about a call of the process before.
 pub(super) fn take(
-    role: &mut Role,
+    shard: &mut Shard,
     predecessor: Option<&Predecessor>,
     traffic: &mut Traffic,
     now: Instant,
     handed: &Handed<'_>,
-    out: &mut Outbox<Event>,
+    out: &mut Outbox<ShardEvent>,
 ) {
     if let Some(predecessor) = predecessor {
         let is_stray = match handed {
-            Handed::Datagram { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && role.is_stray(bytes),
-            Handed::Unreachable { quoted, .. } => role.is_stray(quoted),
+            Handed::Datagram { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && shard.is_stray(bytes),
+            Handed::Unreachable { quoted, .. } => shard.is_stray(quoted),
         };
         match predecessor.hand(handed, is_stray) {
             Fate::Ours => {}
@@ -28,18 +28,14 @@ pub(super) fn take(
     }
     match *handed {
         Handed::Datagram { listener, from, bytes } => {
-            role.handle(now, Input::Message { flow: Flow::udp(listener, from), bytes }, out);
+            shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
         }
-        Handed::Unreachable { to, quoted } => {
-            if let Some(proxy) = role.proxy_mut() {
-                proxy.unreachable(now, to, quoted, out);
-            }
-        }
+        Handed::Unreachable { to, quoted } => shard.unreachable(now, to, quoted, out),
     }
 }
 
 /// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by
 /// whoever gets it.
-pub(super) fn owner(role: &Role, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
-    role.tokens().shard_of(bytes, shards).filter(|&owner| owner != this)
+pub(super) fn owner(shard: &Shard, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
+    shard.tokens().shard_of(bytes, shards).filter(|&owner| owner != this)
 }

@@ -1,4 +1,4 @@
-//! The threads that carry the traffic: one a core, each with its own sockets and its own [`node::Shard`].
+//! The threads that carry the traffic: one a core, each with its own sockets and its own [`node::ShardView`].
 //!
 //! The kernel spreads datagrams over the threads by address, so the messages of one call arrive on different ones.
 //! A call belongs to the shard that its Call-ID hashes to; a datagram that arrives elsewhere is handed over as it is,

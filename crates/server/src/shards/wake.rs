@@ -1,3 +1,5 @@
+//! Wakes a thread that waits for datagrams.
+
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

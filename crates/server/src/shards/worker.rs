@@ -1,3 +1,5 @@
+//! The thread of a shard: receives, handles, sends, and takes commands.
+
 use super::alarm::Alarm;
 use super::board::Board;
 use super::handover::{Handed, Receiver, Sender};
@@ -8,11 +10,10 @@ use crate::clock::Clock;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use crate::takeover::owned::{Inlet, Predecessor};
 use arrayvec::ArrayVec;
-use balance::{Balancer, Load, Node, NodeId, NodeStats, Policy, SessionView, Sign, Slot, TableCounts};
+use balance::{Load, NodeId, NodeStats, SessionView, Sign, Slot, TableCounts};
 use base::{Flow, Instant, Ledger, Outbox};
 use node::{
-    Counters, Event, Explanation, Failure, HopFailure, Input, Name, ProxyLimits, ProxyReport, Resolved, Role,
-    Shard, Tokens, Topology,
+    Explanation, Failure, HopName, ProxyReport, Resolved, Setup, Shard, ShardCounters, ShardEvent, ShardInput,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -23,22 +24,10 @@ use tracing::Level;
 
 /// What the control task tells a shard, or asks it.
 pub(crate) enum Command {
-    /// The nodes and the addresses of one moment.
-    Nodes(Arc<[Node]>, Arc<Topology>),
-    /// Times and weights of the books.
-    Books(balance::Settings),
-    /// Another policy.
-    Policy(Box<dyn Policy>),
-    /// Other behaviour of the pipeline.
-    Pipeline(node::Settings),
-    /// Other secrets.
-    Tokens(Box<Tokens>),
-    /// Other next hops, and other limits, of a proxy.
-    Hops(Arc<[Flow]>, ProxyLimits),
-    /// A next hop of a proxy has failed, as another shard found.
-    HopFailed(HopFailure),
+    /// All that is decided for the shards beside the traffic.
+    SetUp(Arc<Setup>),
     /// Where a name leads that a shard asked for.
-    Name(Arc<(Name, Resolved)>),
+    Name(Arc<(HopName, Resolved)>),
     /// All figures.
     Snapshot(oneshot::Sender<ShardSnapshot>),
     /// How many sessions there are, and each node's load: costs the traffic next to nothing.
@@ -50,7 +39,7 @@ pub(crate) enum Command {
     /// The session of this Call-ID.
     Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
     /// Where a request would go; only the shard that owns its call knows.
-    Explain(SocketAddr, Vec<u8>, oneshot::Sender<Explained>),
+    Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
     /// Of each listener, whether its sockets are left to the process that has taken over; answered when it is so.
     Quiet(Vec<bool>, oneshot::Sender<()>),
     /// The calls that are kept here, for the process that takes over.
@@ -69,9 +58,7 @@ pub(crate) enum Report {
     /// What the traffic says about a node.
     Sign(Sign),
     /// A shard wants to know where this name leads.
-    LookUp(Name),
-    /// A next hop of a proxy has failed.
-    HopFailed(HopFailure),
+    LookUp(HopName),
     /// So many new calls found no member that takes any.
     NoServer(u64),
     /// So many new calls found no room in the session table.
@@ -117,7 +104,7 @@ impl ShardCounts {
 /// All figures of a shard.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardSnapshot {
-    pub(crate) counters: Counters,
+    pub(crate) counters: ShardCounters,
     pub(crate) ledger: Ledger,
     pub(crate) counts: ShardCounts,
     /// By slot.
@@ -181,13 +168,13 @@ pub(crate) struct Worker {
     pub(crate) quiet: Vec<bool>,
     pub(crate) inlet: Option<Inlet>,
     pub(crate) predecessor: Option<Arc<Predecessor>>,
-    pub(crate) role: Role,
+    pub(crate) shard: Shard,
     pub(crate) peers: Peers,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) reports: async_mpsc::UnboundedSender<Report>,
     pub(crate) receive: ReceiveBatch,
     pub(crate) send: SendBatch,
-    pub(crate) out: Outbox<Event>,
+    pub(crate) out: Outbox<ShardEvent>,
     pub(crate) traffic: Traffic,
 }
 
@@ -195,9 +182,6 @@ pub(crate) struct Worker {
 pub(crate) const MOST_SOCKETS: usize = 4 * MOST;
 /// Bytes to be sent that are not left to wait for the end of the batch.
 const MUCH: usize = 1 << 20;
-/// What is said of a request to a proxy.
-const NO_POOL: &str = "this process is a proxy: explain is for pools. A proxy sends a request of a dialog that came this way \
-    where its Route says, and every other one to a next hop by its Call-ID";
 /// Entries looked at in one go when the oldest calls are asked for.
 const WALK: usize = 4_096;
 
@@ -231,7 +215,7 @@ impl Worker {
                 }
                 self.obey(command);
             }
-            self.alarm.set(now, self.role.deadline());
+            self.alarm.set(now, self.shard.deadline());
             let (ready, inlet) = self.wait();
             now = self.clock.now();
             self.read_board();
@@ -246,8 +230,8 @@ impl Worker {
             }
             self.read_rings(now);
             self.read_inlet(now, inlet);
-            if self.role.deadline().is_some_and(|deadline| deadline <= now) {
-                self.role.handle(now, Input::Timer, &mut self.out);
+            if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
+                self.shard.handle(now, ShardInput::Timer, &mut self.out);
             }
             self.flush();
         }
@@ -289,9 +273,9 @@ impl Worker {
         let listener = (socket % self.listeners) as u16;
         for index in self.hand_over(listener, count) {
             let (bytes, from) = self.receive.get(index);
-            let Self { role, out, traffic, .. } = self;
+            let Self { shard, out, traffic, .. } = self;
             let handed = Handed::Datagram { listener, from, bytes };
-            take(role, self.predecessor.as_deref(), traffic, now, &handed, out);
+            take(shard, self.predecessor.as_deref(), traffic, now, &handed, out);
             self.flush_if_much();
         }
     }
@@ -306,7 +290,7 @@ impl Worker {
         let mut own = ArrayVec::new();
         for index in 0..count {
             let (bytes, from) = self.receive.get(index);
-            let Some(owner) = owner(&self.role, bytes, self.index, self.peers.senders.len()) else {
+            let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) else {
                 own.push(index);
                 continue;
             };
@@ -322,9 +306,9 @@ impl Worker {
     fn read_rings(&mut self, now: Instant) {
         for ring in 0..self.peers.receivers.len() {
             for _ in 0..BATCH {
-                let Self { role, out, traffic, peers, .. } = self;
+                let Self { shard, out, traffic, peers, .. } = self;
                 let Some(handed) = peers.receivers[ring].pop() else { break };
-                take(role, self.predecessor.as_deref(), traffic, now, &handed, out);
+                take(shard, self.predecessor.as_deref(), traffic, now, &handed, out);
                 self.flush_if_much();
             }
         }
@@ -340,9 +324,9 @@ impl Worker {
             return;
         }
         for _ in 0..BATCH {
-            let Self { role, out, traffic, inlet: Some(inlet), .. } = self else { return };
+            let Self { shard, out, traffic, inlet: Some(inlet), .. } = self else { return };
             match inlet.take() {
-                Ok(Some(handed)) => take(role, self.predecessor.as_deref(), traffic, now, &handed, out),
+                Ok(Some(handed)) => take(shard, self.predecessor.as_deref(), traffic, now, &handed, out),
                 Ok(None) => return,
                 // The other process has ended; the control task hears of it, too.
                 Err(_) => self.inlet = None,
@@ -362,25 +346,25 @@ impl Worker {
     /// kernel tells any of the threads, by addresses: a proxy's request belongs to the one that owns its call, which its
     /// beginning tells, or else each has to look.
     fn read_errors(&mut self, now: Instant, socket: usize) {
-        let Self { role, reports, out, peers, index, traffic, .. } = self;
+        let Self { shard, reports, out, peers, index, traffic, .. } = self;
         let predecessor = self.predecessor.as_deref();
         let shards = peers.senders.len();
-        let outcome = read_errors(&self.sockets[socket], |address, _, quoted| match role {
-            Role::Balancer(shard) if shard.topology().slot_at(address).is_some() => {
+        let outcome = read_errors(&self.sockets[socket], |address, _, quoted| {
+            if shard.topology().slot_at(address).is_some() {
                 let _ = reports.send(Report::Unreachable(address));
             }
-            Role::Balancer(_) => {}
-            Role::Proxy(_) => {
-                let owner = role.tokens().shard_of(quoted, shards);
-                let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
-                let handed = Handed::Unreachable { to: address, quoted };
-                for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
-                    // Lost where the ring is full, as the datagram was: it is sent again.
-                    let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
-                }
-                if is_for(*index) {
-                    take(role, predecessor, traffic, now, &handed, out);
-                }
+            if !shard.has_transactions() {
+                return;
+            }
+            let owner = shard.tokens().shard_of(quoted, shards);
+            let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
+            let handed = Handed::Unreachable { to: address, quoted };
+            for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
+                // Lost where the ring is full, as the datagram was: it is sent again.
+                let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
+            }
+            if is_for(*index) {
+                take(shard, predecessor, traffic, now, &handed, out);
             }
         });
         if let Err(error) = outcome {
@@ -405,12 +389,11 @@ impl Worker {
         }
         for event in self.out.drain_events() {
             let _ = self.reports.send(match event {
-                Event::Sign(sign) => Report::Sign(sign),
-                Event::LookUp(name) => Report::LookUp(name),
-                Event::NoServer(refused) => Report::NoServer(refused),
-                Event::NoRoom(refused) => Report::NoRoom(refused),
-                Event::HopFailed(failure) => Report::HopFailed(failure),
-                Event::Failed(failure) => {
+                ShardEvent::Sign(sign) => Report::Sign(sign),
+                ShardEvent::LookUp(name) => Report::LookUp(name),
+                ShardEvent::NoServer(refused) => Report::NoServer(refused),
+                ShardEvent::NoRoom(refused) => Report::NoRoom(refused),
+                ShardEvent::Failed(failure) => {
                     // Not through the control task: there are as many as strangers please.
                     let Failure { method, call_id, from, cause } = *failure;
                     tracing::debug!(method, call_id, %from, "{cause}");
@@ -431,10 +414,9 @@ impl Worker {
         if self.peers.receivers.is_empty() && self.predecessor.is_none() {
             return;
         }
-        let Some(shard) = self.role.balancer_mut() else { return };
-        for slot in 0..shard.balancer().nodes().len() {
-            let others = self.peers.board.others(self.index, slot);
-            shard.balancer_mut().set_others(Slot(slot as u16), others);
+        let balancer = self.shard.balancer_mut();
+        for slot in 0..balancer.nodes().len() {
+            balancer.set_others(Slot(slot as u16), self.peers.board.others(self.index, slot));
         }
     }
 
@@ -442,7 +424,7 @@ impl Worker {
         if self.peers.receivers.is_empty() {
             return;
         }
-        let Some(balancer) = self.role.balancer().map(Shard::balancer) else { return };
+        let balancer = self.shard.balancer();
         for slot in 0..balancer.nodes().len() {
             self.peers.board.publish(self.index, slot, balancer.load(Slot(slot as u16)).own);
         }
@@ -450,26 +432,8 @@ impl Worker {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Nodes(nodes, topology) => {
-                self.role.set_topology(topology);
-                self.with_balancer(|balancer| balancer.set_nodes(&nodes));
-            }
-            Command::Books(settings) => self.with_balancer(|balancer| balancer.set_settings(settings)),
-            Command::Policy(policy) => self.with_balancer(|balancer| balancer.set_policy(policy)),
-            Command::Pipeline(settings) => self.role.set_settings(settings),
-            Command::Tokens(tokens) => self.role.set_tokens(&tokens),
-            Command::Hops(hops, limits) => {
-                if let Some(proxy) = self.role.proxy_mut() {
-                    proxy.set_hops(&hops);
-                    proxy.set_limits(limits);
-                }
-            }
-            Command::HopFailed(failure) => {
-                if let Some(proxy) = self.role.proxy_mut() {
-                    proxy.rest_hop(&failure);
-                }
-            }
-            Command::Name(answer) => self.role.learn(self.clock.now(), &answer.0, &answer.1),
+            Command::SetUp(setup) => self.shard.set_up(&setup, (self.index, self.peers.senders.len())),
+            Command::Name(answer) => self.shard.learn(self.clock.now(), &answer.0, &answer.1),
             // Whoever asked may have gone; then nobody misses the answer.
             Command::Snapshot(reply) => drop(reply.send(self.snapshot())),
             Command::Counts(reply) => drop(reply.send(self.counts())),
@@ -478,15 +442,12 @@ impl Worker {
             Command::Session(call_id, reply) => {
                 let _ = reply.send(self.session(&call_id));
             }
-            Command::Explain(from, bytes, reply) => {
+            Command::Explain(flow, bytes, reply) => {
                 let shards = self.peers.senders.len();
                 let now = self.clock.now();
-                let _ = reply.send(match owner(&self.role, &bytes, self.index, shards) {
+                let _ = reply.send(match owner(&self.shard, &bytes, self.index, shards) {
                     Some(owner) => Explained::Elsewhere(owner),
-                    None => Explained::Here(match self.role.balancer_mut() {
-                        Some(shard) => shard.explain(now, from, &bytes, &mut self.out),
-                        None => Err(NO_POOL.to_owned()),
-                    }),
+                    None => Explained::Here(self.shard.explain(now, flow, &bytes, &mut self.out)),
                 });
                 // It may have asked for a name.
                 self.flush();
@@ -501,7 +462,7 @@ impl Worker {
                     self.flush();
                 }
                 let mut calls = Vec::new();
-                self.role.calls(|key| calls.push(key.call_id()));
+                self.shard.calls(|key| calls.push(key.call_id()));
                 let _ = reply.send(calls);
             }
             Command::Inlet(inlet) => self.inlet = inlet,
@@ -514,43 +475,24 @@ impl Worker {
         }
     }
 
-    fn with_balancer(&mut self, change: impl FnOnce(&mut Balancer)) {
-        if let Some(shard) = self.role.balancer_mut() {
-            change(shard.balancer_mut());
-        }
-    }
-
     fn counts(&self) -> ShardCounts {
-        let balancer = match &self.role {
-            Role::Balancer(shard) => shard.balancer(),
-            Role::Proxy(shard) => {
-                let report = shard.report();
-                return ShardCounts {
-                    table: TableCounts::default(),
-                    transactions: report.unanswered,
-                    loads: Vec::new(),
-                    proxy: Some(report),
-                };
-            }
-        };
+        let (balancer, proxy) = (self.shard.balancer(), self.shard.proxy_report());
         let slots = (0..).map(Slot).zip(balancer.nodes());
         ShardCounts {
             table: balancer.counts(),
-            transactions: balancer.open_transactions(),
+            transactions: self.shard.open_transactions(),
             loads: slots.map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
-            proxy: None,
+            proxy,
         }
     }
 
     fn snapshot(&self) -> ShardSnapshot {
-        let stats = self.role.balancer().map(Shard::balancer).map_or_else(Vec::new, |balancer| {
-            let slots = (0..balancer.nodes().len()).map(|slot| Slot(slot as u16));
-            slots.map(|slot| balancer.stats(slot).clone()).collect()
-        });
+        let balancer = self.shard.balancer();
+        let stats = (0..self.slots()).map(|slot| balancer.stats(Slot(slot as u16)).clone()).collect();
         let lost = self.sockets.iter().filter_map(|socket| socket.lost_datagrams().ok()).map(u64::from).sum();
         ShardSnapshot {
-            counters: self.role.counters(),
-            ledger: self.role.ledger(),
+            counters: self.shard.counters(),
+            ledger: self.shard.ledger(),
             counts: self.counts(),
             stats,
             traffic: Traffic { receive_lost: lost, ..self.traffic },
@@ -570,7 +512,7 @@ impl Worker {
 
     /// The session with this Call-ID; of several the one that began first.
     fn session(&mut self, call_id: &[u8]) -> Option<SessionView> {
-        let key = self.role.tokens().call_key(call_id);
+        let key = self.shard.tokens().call_key(call_id);
         let mut first: Option<SessionView> = None;
         self.walk(|session| {
             if session.key.call_id() == key.call_id()
@@ -592,14 +534,14 @@ impl Worker {
     }
 
     fn slots(&self) -> usize {
-        self.role.balancer().map_or(0, |shard| shard.balancer().nodes().len())
+        self.shard.balancer().nodes().len()
     }
 
     /// Walks the whole table, but stops for the traffic every few thousand entries.
     fn walk(&mut self, mut visit: impl FnMut(SessionView)) {
         let mut from = Some(0);
         while let Some(start) = from {
-            from = self.role.balancer().and_then(|shard| shard.balancer().sessions(start, WALK, &mut visit));
+            from = self.shard.balancer().sessions(start, WALK, &mut visit);
             if from.is_some() {
                 let now = self.clock.now();
                 self.read_board();

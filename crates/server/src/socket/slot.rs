@@ -63,7 +63,7 @@ impl Name {
         }
     }
 
-    /// The address that the kernel, or [`Name::write`], put here; `None` for any family but the two.
+    /// The address that the kernel, or [`NameView::write`], put here; `None` for any family but the two.
     pub(super) fn read(&self) -> Option<SocketAddr> {
         // SAFETY: every octet of the union is initialised, by `empty` and by the kernel after it, and both forms
         // are plain integers for which any octets are a value.

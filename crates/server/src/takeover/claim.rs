@@ -10,7 +10,6 @@ use crate::clock::Clock;
 use crate::control::Ask;
 use crate::shards::listen::Bind;
 use crate::socket::UdpSocket;
-use balance::NodeId;
 use node::CallHash;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -121,8 +120,8 @@ impl Claim {
             Ok(predecessor) => Arc::new(predecessor),
             Err(error) => return refused(&self.path, &error).map(|()| None),
         };
-        let (pid, calls) = (self.pid, predecessor.calls());
-        tracing::info!(pid, calls, "taken over from the process before: its calls stay there");
+        let (pid, sessions) = (self.pid, predecessor.sessions());
+        tracing::info!(pid, sessions, "taken over from the process before: its sessions stay there");
         let bond = Bond { stream: self.stream.try_clone()? };
         let (stream, watched) = (self.stream, Arc::clone(&predecessor));
         std::thread::Builder::new()
@@ -145,7 +144,7 @@ impl Claim {
         let calls = calls.iter().map(|call| u64::from_ne_bytes(*call)).collect();
         let hash = CallHash::from_words(kept.call_hash);
         let predecessor = Predecessor::new(hash, calls, ways, std::mem::take(&mut self.listeners), clock);
-        Ok(predecessor.with_drained(kept.drained.into_iter().map(NodeId).collect()))
+        Ok(predecessor.with_findings(kept.findings))
     }
 }
 

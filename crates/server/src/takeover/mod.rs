@@ -70,8 +70,18 @@ struct Kept {
     call_hash: [u64; 2],
     /// How many calls there are.
     calls: u64,
-    /// The numbers of the nodes that an operator has drained.
-    drained: Vec<u32>,
+    #[serde(flatten)]
+    findings: Findings,
+}
+
+/// What the predecessor knows of the nodes, each by its number.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Findings {
+    /// Those that an operator has drained.
+    pub(crate) drained: Vec<u32>,
+    /// Those that are dead.
+    #[serde(default)]
+    pub(crate) dead: Vec<u32>,
 }
 
 /// What the predecessor still has to do.
@@ -95,13 +105,16 @@ impl Remainder {
     /// Adds what another process has to do.
     fn add_all(&mut self, other: &Self) {
         self.calls += other.calls;
-        let loads: Vec<_> =
-            other.nodes.keys().map(|&node| (NodeId(node), other.load(NodeId(node)))).collect();
-        self.add(&loads);
+        self.add(&other.loads().collect::<Vec<_>>());
+    }
+
+    /// The loads of all nodes.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (NodeId, Load)> + '_ {
+        self.nodes.keys().map(|&node| (NodeId(node), self.load(NodeId(node))))
     }
 
     /// The load of a node.
-    pub(crate) fn load(&self, NodeId(node): NodeId) -> Load {
+    fn load(&self, NodeId(node): NodeId) -> Load {
         let (calls, transactions, work) = self.nodes.get(&node).copied().unwrap_or_default();
         Load { calls, transactions, work }
     }

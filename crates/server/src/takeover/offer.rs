@@ -2,9 +2,12 @@
 //! left alone.
 
 use super::owned::{Inlet, Predecessor};
-use super::{GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, beside, passing, receive, send};
+use super::{
+    Findings, GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, beside, passing, receive, send,
+};
 use crate::control::Ask;
 use crate::shards::{Command, WorkerHandle};
+use balance::Node;
 use node::CallHash;
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -122,13 +125,16 @@ fn serve(mut door: Door, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>)
     }
 }
 
-/// The nodes that an operator has drained; `None` when the process ends.
-fn drained(asks: &mpsc::UnboundedSender<Ask>) -> Option<Vec<u32>> {
+/// What this process knows of its nodes; `None` when it ends.
+fn findings(asks: &mpsc::UnboundedSender<Ask>) -> Option<Findings> {
     let (reply, answer) = oneshot::channel();
     asks.send(Ask::View(reply)).ok()?;
     let view = answer.blocking_recv().ok()?;
-    let drained = view.members.iter().filter(|member| member.node.draining);
-    Some(drained.map(|member| member.node.id.0).collect())
+    let those = |is_meant: fn(&Node) -> bool| {
+        let nodes = view.members.iter().map(|member| &member.node);
+        nodes.filter(|node| is_meant(node)).map(|node| node.id.0).collect()
+    };
+    Some(Findings { drained: those(|node| node.draining), dead: those(|node| !node.is_up()) })
 }
 
 /// Asks all threads at once, from a thread that may wait.
@@ -169,8 +175,8 @@ impl Holdings {
         let sockets = self.sets.iter().flatten().chain(&self.admin);
         passing::send(stream, &sockets.map(AsFd::as_fd).collect::<Vec<_>>())?;
         let taken: Taken = receive(stream)?;
-        let drained = drained(asks).ok_or_else(|| io::Error::other("this process is ending"))?;
-        let handed = self.cease(stream, taken, drained);
+        let findings = findings(asks).ok_or_else(|| io::Error::other("this process is ending"))?;
+        let handed = self.cease(stream, taken, findings);
         if handed.is_err() {
             self.resume();
         }
@@ -179,7 +185,7 @@ impl Holdings {
 
     /// Stops reading what was taken, and says what is kept. Once all of it is written, the other process has the rest:
     /// it starts to read when it has all of it.
-    fn cease(&self, stream: &mut UnixStream, mut taken: Taken, drained: Vec<u32>) -> io::Result<()> {
+    fn cease(&self, stream: &mut UnixStream, mut taken: Taken, findings: Findings) -> io::Result<()> {
         let ended = || io::Error::other("a thread has ended");
         // What the successor does not serve is read here as long as there are calls.
         taken.listeners.resize(self.listeners.len(), false);
@@ -191,7 +197,7 @@ impl Holdings {
         calls.extend(self.predecessor.iter().flat_map(|predecessor| predecessor.calls_by(self.hash)));
         let ways = self.inlets()?;
         let (threads, call_hash) = (ways.len(), self.hash.words());
-        let kept = Kept { threads, call_hash, calls: calls.len() as u64, drained };
+        let kept = Kept { threads, call_hash, calls: calls.len() as u64, findings };
         send(stream, &kept)?;
         passing::send(stream, &ways.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         let bytes: Vec<u8> = calls.iter().flat_map(|call| call.to_ne_bytes()).collect();

@@ -1,9 +1,8 @@
 //! The calls that are still the predecessor's, and the way of their datagrams to it.
 
-use super::Remainder;
+use super::{Findings, Remainder};
 use crate::clock::Clock;
 use crate::shards::handover::{self, HEAD, Handed};
-use balance::NodeId;
 use base::Instant;
 use node::CallHash;
 use rustix::io::Errno;
@@ -36,8 +35,7 @@ pub(crate) struct Predecessor {
     /// Since when it takes nothing, in nanoseconds of our clock; 0: it does.
     stuck: AtomicU64,
     clock: Clock,
-    /// The nodes that an operator has drained there.
-    drained: Vec<NodeId>,
+    findings: Findings,
     /// What it has to do, as it said last; no thread of the traffic looks here.
     remainder: Mutex<Remainder>,
 }
@@ -70,18 +68,18 @@ impl Predecessor {
             gone,
             stuck,
             clock,
-            drained: Vec::new(),
+            findings: Findings::default(),
             remainder: Mutex::default(),
         }
     }
 
-    pub(super) fn with_drained(self, drained: Vec<NodeId>) -> Self {
-        Self { drained, ..self }
+    pub(super) fn with_findings(self, findings: Findings) -> Self {
+        Self { findings, ..self }
     }
 
-    /// The nodes that an operator had drained when it was taken over.
-    pub(crate) fn drained(&self) -> &[NodeId] {
-        &self.drained
+    /// What it knew of the nodes when it was taken over.
+    pub(crate) fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// It has ended, or is not waited for any longer: whatever was its is ours, and what it has not read is not for it.
@@ -93,8 +91,8 @@ impl Predecessor {
         }
     }
 
-    /// How many calls it had.
-    pub(super) fn calls(&self) -> usize {
+    /// How many sessions it had, those that are only remembered included.
+    pub(super) fn sessions(&self) -> usize {
         self.calls.len()
     }
 
@@ -199,7 +197,7 @@ impl AsFd for Inlet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node::{Key, Tokens};
+    use node::{TokenKey, Tokens};
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::net::SocketAddr;
@@ -212,7 +210,7 @@ mod tests {
 
     /// One with two threads and the call "its", whose listener 7 is our listener 0.
     fn predecessor() -> (Predecessor, [Inlet; 2]) {
-        let hash = Tokens::new(Key([1; 16]), &[], Duration::from_hours(1)).call_hash();
+        let hash = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1)).call_hash();
         let ((first, one), (second, two)) = (pair(), pair());
         let calls = HashSet::from([hash.call_key(b"its").call_id()]);
         let predecessor = Predecessor::new(hash, calls, vec![first, second], vec![7], Clock::start());

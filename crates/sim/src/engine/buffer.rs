@@ -1,3 +1,5 @@
+//! The jobs that wait for a simulated processor, in the order of service.
+
 use base::Instant;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
@@ -30,14 +32,14 @@ pub enum Admission {
     Queued,
     /// The buffer is full: gone.
     Dropped,
-    /// One like it waits already ([`Triage::key`]): gone.
+    /// One like it waits already ([`QueueTriage::key`]): gone.
     Coalesced,
     /// The host is down: gone.
     Lost,
 }
 
 /// Rules of a queue that looks at what waits in it. They belong to whoever knows what the jobs mean.
-pub trait Triage<J> {
+pub trait QueueTriage<J> {
     /// A job is not queued while another of the same key waits. Must depend on the job alone.
     fn key(&self, job: &J) -> Option<u64> {
         let _ = job;
@@ -63,7 +65,7 @@ pub trait Triage<J> {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Plain;
 
-impl<J> Triage<J> for Plain {}
+impl<J> QueueTriage<J> for Plain {}
 
 /// The message buffer of a host: one first-in first-out queue a priority, with a common limit for the bounded jobs.
 #[derive(Debug)]
@@ -94,7 +96,7 @@ impl<J> Buffer<J> {
         now: Instant,
         class: Priority,
         job: J,
-        rules: &impl Triage<J>,
+        rules: &impl QueueTriage<J>,
     ) -> Admission {
         let bounded = rules.is_bounded(class, &job);
         if bounded && self.occupied >= self.limit {
@@ -113,7 +115,7 @@ impl<J> Buffer<J> {
     }
 
     /// The next job to be served, and since when it has waited.
-    pub(crate) fn pop(&mut self, rules: &impl Triage<J>) -> Option<(Priority, Instant, J)> {
+    pub(crate) fn pop(&mut self, rules: &impl QueueTriage<J>) -> Option<(Priority, Instant, J)> {
         let &class = Priority::ALL.get(self.filled.trailing_zeros() as usize)?;
         let queue = &mut self.queues[class as usize];
         let (since, job) = queue.pop_front()?;

@@ -1,6 +1,8 @@
+//! The processor of a simulated host.
+
 use super::buffer::{Buffer, PRIORITIES};
 use super::spread::{nanos, scaled};
-use super::{Admission, Plain, Priority, Spread, Triage};
+use super::{Admission, Plain, Priority, QueueTriage, Spread};
 use crate::stats::Moments;
 use base::{Instant, Rng};
 use core::time::Duration;
@@ -12,7 +14,7 @@ pub struct CpuConfig {
     pub workers: usize,
     /// Speed of each worker against the base server; 2 takes half the time.
     pub capacity: f64,
-    /// Bounded jobs ([`Triage::is_bounded`]) that may wait, those in service not counted; B of the paper.
+    /// Bounded jobs ([`QueueTriage::is_bounded`]) that may wait, those in service not counted; B of the paper.
     pub buffer: usize,
     /// How service times scatter around their cost.
     pub spread: Spread,
@@ -44,7 +46,7 @@ impl Ticket {
 
 /// A service that has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Due {
+pub struct BegunService {
     /// When to call [`Cpu::finish`].
     pub at: Instant,
     /// What with.
@@ -165,7 +167,7 @@ impl<J> Cpu<J> {
     }
 }
 
-impl<J, T: Triage<J>> Cpu<J, T> {
+impl<J, T: QueueTriage<J>> Cpu<J, T> {
     /// A host whose queue follows rules.
     pub fn with_triage(config: CpuConfig, triage: T, rng: Rng) -> Self {
         let workers = (0..config.workers).map(|_| Worker { service: None, generation: 0 }).collect();
@@ -206,7 +208,7 @@ impl<J, T: Triage<J>> Cpu<J, T> {
 
     /// Begins the next service, if a worker is free and a job waits. `cost` says how long the job takes on the base
     /// server; it may do the job's work to find out, and leave the outcome in the job.
-    pub fn start(&mut self, now: Instant, cost: impl FnOnce(&mut J) -> Duration) -> Option<Due> {
+    pub fn start(&mut self, now: Instant, cost: impl FnOnce(&mut J) -> Duration) -> Option<BegunService> {
         if now < self.stalled_until {
             return None;
         }
@@ -218,10 +220,10 @@ impl<J, T: Triage<J>> Cpu<J, T> {
         self.stats[class as usize].wait.add(seconds(now, queued));
         let place = &mut self.workers[worker as usize];
         place.service = Some(Service { job, class, queued, started: now, length, ends });
-        Some(Due { at: ends, ticket: Ticket { worker, generation: place.generation } })
+        Some(BegunService { at: ends, ticket: Ticket { worker, generation: place.generation } })
     }
 
-    /// To be called at the instant of a [`Due`] or a [`Finish::Later`].
+    /// To be called at the instant of a [`BegunService`] or a [`Finish::Later`].
     pub fn finish(&mut self, now: Instant, ticket: Ticket) -> Finish<J> {
         let worker = &mut self.workers[ticket.worker as usize];
         let ends = match &worker.service {

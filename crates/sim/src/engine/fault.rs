@@ -1,11 +1,13 @@
-use super::HostId;
+//! Faults of a simulated network.
+
+use super::HostIndex;
 use base::Instant;
 use core::ops::Range;
 use core::time::Duration;
 
-/// What a [`Rule`] does to each message that it meets.
+/// What a [`FaultRule`] does to each message that it meets.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Effect {
+pub enum FaultEffect {
     /// Takes this much longer.
     Delay(Duration),
     /// Takes longer by a time that is evenly distributed from zero to this.
@@ -22,25 +24,25 @@ pub enum Effect {
 
 /// A fault of the network: which links, when, what. Rules add up; each is looked at in the order given.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Rule {
+pub struct FaultRule {
     /// Sender; `None` is any.
-    pub from: Option<HostId>,
+    pub from: Option<HostIndex>,
     /// Receiver; `None` is any.
-    pub to: Option<HostId>,
+    pub to: Option<HostIndex>,
     /// From the start until just before the end, by the time of sending.
     pub when: Range<Instant>,
     /// What happens.
-    pub what: Effect,
+    pub what: FaultEffect,
 }
 
-impl Rule {
+impl FaultRule {
     /// A rule for all messages at all times.
-    pub fn everywhere(what: Effect) -> Self {
+    pub fn everywhere(what: FaultEffect) -> Self {
         Self { from: None, to: None, when: Instant::ZERO..Instant::from_nanos(u64::MAX), what }
     }
 
     /// Whether the rule is for this link.
-    pub(crate) fn concerns(&self, from: HostId, to: HostId) -> bool {
+    pub(crate) fn concerns(&self, from: HostIndex, to: HostIndex) -> bool {
         self.from.is_none_or(|host| host == from) && self.to.is_none_or(|host| host == to)
     }
 }

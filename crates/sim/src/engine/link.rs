@@ -1,10 +1,12 @@
-use super::{Effect, Rule};
+//! Links between simulated hosts: delay, faults, and reliable transport.
+
+use super::{FaultEffect, FaultRule};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
 
 /// Number of a host in its model, from zero.
-pub type HostId = u32;
+pub type HostIndex = u32;
 
 /// A link in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,9 +30,9 @@ pub struct Reliable {
 
 /// The instants at which copies of a sent message arrive: none, one or two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrivals([Option<Instant>; 2]);
+pub struct Deliveries([Option<Instant>; 2]);
 
-impl IntoIterator for Arrivals {
+impl IntoIterator for Deliveries {
     type Item = Instant;
     type IntoIter = core::iter::Flatten<core::array::IntoIter<Option<Instant>, 2>>;
 
@@ -54,10 +56,10 @@ struct Link {
 /// Each link draws from a generator of its own, and only when a rule asks for it: a fault of one link changes nothing
 /// on another, and a run with a rule compares with one without.
 #[derive(Debug)]
-pub struct Network {
+pub struct SimNetwork {
     hosts: u32,
     links: Vec<Link>,
-    rules: Vec<Rule>,
+    rules: Vec<FaultRule>,
 }
 
 /// A stream's timeout doubles up to this, and after this many retransmissions the connection is dead and the message
@@ -65,9 +67,9 @@ pub struct Network {
 const BACKOFF_MAX: Duration = Duration::from_mins(2);
 const RETRANSMISSIONS_MAX: usize = 15;
 
-impl Network {
+impl SimNetwork {
     /// Links between all pairs of hosts, also from each to itself.
-    pub fn new(hosts: u32, config: LinkConfig, rules: Vec<Rule>, rng: &Rng) -> Self {
+    pub fn new(hosts: u32, config: LinkConfig, rules: Vec<FaultRule>, rng: &Rng) -> Self {
         let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
         let links = pairs.map(|(from, to)| Link {
             config,
@@ -79,13 +81,13 @@ impl Network {
     }
 
     /// Changes one link.
-    pub fn set_link(&mut self, from: HostId, to: HostId, config: LinkConfig) {
+    pub fn set_link(&mut self, from: HostIndex, to: HostIndex, config: LinkConfig) {
         let index = self.index(from, to);
         self.links[index].config = config;
     }
 
     /// Sends a message: when it arrives, if it does.
-    pub fn send(&mut self, now: Instant, from: HostId, to: HostId) -> Arrivals {
+    pub fn send(&mut self, now: Instant, from: HostIndex, to: HostIndex) -> Deliveries {
         let index = self.index(from, to);
         let link = &mut self.links[index];
         match link.config.reliable {
@@ -94,19 +96,19 @@ impl Network {
         }
     }
 
-    fn index(&self, from: HostId, to: HostId) -> usize {
+    fn index(&self, from: HostIndex, to: HostIndex) -> usize {
         debug_assert!(from < self.hosts && to < self.hosts, "no link from {from} to {to}");
         from as usize * self.hosts as usize + to as usize
     }
 }
 
 impl Link {
-    fn datagram(&mut self, now: Instant, rules: &[Rule]) -> Arrivals {
+    fn datagram(&mut self, now: Instant, rules: &[FaultRule]) -> Deliveries {
         let mut at = [Some(now + self.config.delay), None];
         for rule in self.rules.iter().map(|&n| &rules[n as usize]).filter(|rule| rule.when.contains(&now)) {
             match rule.what {
-                Effect::Partition => at = [None; 2],
-                Effect::Duplicate(probability) => {
+                FaultEffect::Partition => at = [None; 2],
+                FaultEffect::Duplicate(probability) => {
                     if self.rng.random_bool(probability) {
                         at[1] = at[0];
                     }
@@ -115,10 +117,10 @@ impl Link {
                 what => at = at.map(|copy| copy.and_then(|at| disturbed(at, what, &mut self.rng))),
             }
         }
-        Arrivals(at)
+        Deliveries(at)
     }
 
-    fn segment(&mut self, now: Instant, rules: &[Rule], reliable: Reliable) -> Arrivals {
+    fn segment(&mut self, now: Instant, rules: &[FaultRule], reliable: Reliable) -> Deliveries {
         let (mut sent, mut backoff) = (now, reliable.timeout);
         for _ in 0..=RETRANSMISSIONS_MAX {
             let mut at = Some(sent + self.config.delay);
@@ -130,23 +132,25 @@ impl Link {
             if let Some(at) = at {
                 let at = if reliable.shared { at.max(self.last) } else { at };
                 self.last = at;
-                return Arrivals([Some(at), None]);
+                return Deliveries([Some(at), None]);
             }
             sent += backoff;
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }
-        Arrivals([None; 2])
+        Deliveries([None; 2])
     }
 }
 
 /// What an effect makes of one copy that would arrive at `at`.
-fn disturbed(at: Instant, what: Effect, rng: &mut Rng) -> Option<Instant> {
+fn disturbed(at: Instant, what: FaultEffect, rng: &mut Rng) -> Option<Instant> {
     match what {
-        Effect::Delay(more) => Some(at + more),
-        Effect::Jitter(most) => Some(at + most.mul_f64(rng.random())),
-        Effect::Loss(probability) => (!rng.random_bool(probability)).then_some(at),
-        Effect::Reorder(probability, hold) => Some(if rng.random_bool(probability) { at + hold } else { at }),
-        Effect::Partition => None,
-        Effect::Duplicate(_) => Some(at),
+        FaultEffect::Delay(more) => Some(at + more),
+        FaultEffect::Jitter(most) => Some(at + most.mul_f64(rng.random())),
+        FaultEffect::Loss(probability) => (!rng.random_bool(probability)).then_some(at),
+        FaultEffect::Reorder(probability, hold) => {
+            Some(if rng.random_bool(probability) { at + hold } else { at })
+        }
+        FaultEffect::Partition => None,
+        FaultEffect::Duplicate(_) => Some(at),
     }
 }

@@ -1,3 +1,5 @@
+//! The queue of coming events.
+
 use base::Instant;
 use core::time::Duration;
 

@@ -1,3 +1,5 @@
+//! How simulated times scatter around their mean.
+
 use base::Rng;
 use core::fmt;
 use core::time::Duration;

@@ -1,3 +1,5 @@
+//! Pauses of a whole host.
+
 use super::Spread;
 use base::{Instant, Rng};
 use core::time::Duration;

@@ -1,3 +1,5 @@
+//! A digest of a run, to see whether two runs went the same way.
+
 use base::Instant;
 use core::fmt;
 

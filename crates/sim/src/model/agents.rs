@@ -3,22 +3,20 @@
 
 use super::measure::StreamMeasure;
 use super::medium::Map;
-use super::message::{CallId, HostId, Letter, Message, Route, Sent, Start, Via, Vias};
+use super::message::{CallId, HostId, LinkMessage, ModelMessage, ModelStart, ModelVia, Route, Sent, Vias};
 use base::{Instant, Rng, Slab};
-use config::scenario::{Scenario, Spread, Stream};
+use config::scenario::{Scenario, Stream};
 use core::time::Duration;
-use load::party::{
-    Callee, CalleeAct, CalleeActs, CalleeEvent, CalleePlan, Caller, CallerAct, CallerActs, CallerEvent,
-};
-use load::{ArrivalPlan, Arrivals, Holding, Outcome, Process, Step};
+use load::user_agent::{Uac, UacAct, UacActs, UacEvent, Uas, UasAct, UasActs, UasEvent, UasPlan};
+use load::{ArrivalPlan, Arrivals, CallOutcome, RandomTime, RateStep};
 use rand::RngCore;
 use std::sync::Arc;
-use transaction::{Class, Effects, Id, Kind, Layer, New, News, Sending, Timers};
+use transaction::{Effects, Id, Layer, New, Sending, StatusClass, Timers, TransactionKind, TransactionNews};
 use wire::Method;
 
 /// Which of the two parties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Party {
+pub(crate) enum UserAgent {
     Caller,
     Callee,
 }
@@ -27,7 +25,7 @@ pub(crate) enum Party {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Leg {
     call: CallId,
-    party: Party,
+    user_agent: UserAgent,
     method: Method,
     /// The host that it lives on: a server, or [`HostId::AGENTS`].
     at: HostId,
@@ -42,14 +40,14 @@ struct Call {
     /// When the caller hung up.
     hung_up: Instant,
     answered: bool,
-    caller: Caller,
-    callee: Option<Callee>,
+    caller: Uac,
+    callee: Option<Uas>,
     /// When the alarm of each party is due; another one is void.
     alarms: [Instant; 2],
     /// The caller's INVITE, to be cancelled.
     invite: Option<Id>,
     /// The callee's transaction of it, and the INVITE as it came in.
-    incoming: Option<(Id, Message)>,
+    incoming: Option<(Id, ModelMessage)>,
     /// What the Request-URI leads to: drawn, and once a server has the callee, that one.
     target: HostId,
     /// The host that the callee's half lives on: a server, or [`HostId::AGENTS`].
@@ -63,10 +61,10 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// A stream of calls.
 struct Source {
     arrivals: Arrivals,
-    holding: Holding,
+    holding: RandomTime,
     holding_rng: Rng,
     place_rng: Rng,
-    plan: CalleePlan,
+    plan: UasPlan,
     patience: Duration,
     measure: StreamMeasure,
 }
@@ -76,13 +74,13 @@ struct Source {
 pub(crate) struct Alarm {
     pub(crate) at: Instant,
     pub(crate) call: u32,
-    pub(crate) party: Party,
+    pub(crate) user_agent: UserAgent,
 }
 
 /// What a step of the agents brings.
 #[derive(Default, Debug)]
 pub(crate) struct Out {
-    pub(crate) sent: Vec<Letter>,
+    pub(crate) sent: Vec<LinkMessage>,
     pub(crate) alarms: Vec<Alarm>,
 }
 
@@ -98,35 +96,26 @@ pub(crate) struct Agents {
 
 /// Passes on what is sent, and keeps the news for when the layer is free again.
 struct Collect<'a> {
-    sent: &'a mut Vec<Letter>,
-    news: Option<(Leg, News)>,
+    sent: &'a mut Vec<LinkMessage>,
+    news: Option<(Leg, TransactionNews)>,
 }
 
 impl Effects<Leg, Sent> for Collect<'_> {
     fn send(&mut self, _: Id, leg: &Leg, message: &Sent, _: Sending) {
-        self.sent.push(Letter::new(leg.at, *message));
+        self.sent.push(LinkMessage::new(leg.at, *message));
     }
 
-    fn tell(&mut self, _: Id, leg: &mut Leg, news: News) {
+    fn tell(&mut self, _: Id, leg: &mut Leg, news: TransactionNews) {
         self.news = Some((*leg, news));
     }
 
     fn ended(&mut self, _: Id, _: Leg) {}
 }
 
-pub(crate) fn holding(spread: Spread) -> Holding {
-    match spread {
-        Spread::Fixed(time) => Holding::Fixed(time),
-        Spread::Exponential(mean) => Holding::Exponential(mean),
-        Spread::Normal(mean, deviation) => Holding::Normal(mean, deviation),
-    }
-}
-
 /// The plan of an agent that makes this share of a stream's calls.
-pub(crate) fn arrivals(stream: &Stream, share: f64) -> ArrivalPlan {
-    let process = if stream.poisson { Process::Poisson } else { Process::Constant };
-    let steps = stream.load.iter().map(|step| Step { at: step.at, rate: step.rate * share, ramp: step.ramp });
-    ArrivalPlan { process, steps: steps.collect(), calls_max: None, duration: None }
+pub fn arrivals(stream: &Stream, share: f64) -> ArrivalPlan {
+    let steps = stream.load.iter().map(|step| RateStep { rate: step.rate * share, ..*step });
+    ArrivalPlan { process: stream.arrivals, steps: steps.collect(), calls_max: None, duration: None }
 }
 
 impl Agents {
@@ -136,10 +125,10 @@ impl Agents {
             let rng = rng.fork(&stream.name);
             Source {
                 arrivals: Arrivals::new(arrivals(stream, 1.0), Instant::ZERO, rng.fork("arrivals")),
-                holding: holding(stream.holding),
+                holding: stream.holding,
                 holding_rng: rng.fork("holding"),
                 place_rng: rng.fork("places"),
-                plan: CalleePlan { ring: stream.ring, answer: stream.answer, t1: timers.t1, t2: timers.t2 },
+                plan: UasPlan { ring: stream.ring, answer: stream.answer, t1: timers.t1, t2: timers.t2 },
                 patience: stream.patience,
                 measure: StreamMeasure::new(bin, from),
             }
@@ -199,7 +188,7 @@ impl Agents {
             started: now,
             hung_up: now,
             answered: false,
-            caller: Caller::new(holding),
+            caller: Uac::new(holding),
             callee: None,
             alarms: [give_up, NEVER],
             invite: None,
@@ -209,25 +198,31 @@ impl Agents {
             routes: [Route::none(); 2],
         });
         let call = CallId { at, generation: self.generation };
-        out.alarms.push(Alarm { at: give_up, call: at, party: Party::Caller });
-        let message = self.request(call, Party::Caller, Method::Invite, None);
-        self.calls[at].invite = self.send_request(now, call, Party::Caller, first, message, out);
+        out.alarms.push(Alarm { at: give_up, call: at, user_agent: UserAgent::Caller });
+        let message = self.request(call, UserAgent::Caller, Method::Invite, None);
+        self.calls[at].invite = self.send_request(now, call, UserAgent::Caller, first, message, out);
     }
 
     /// The host that a party of a call lives on: what answers its requests goes there.
-    fn place_of(&self, call: CallId, party: Party) -> HostId {
-        if party == Party::Callee { self.calls[call.at].at } else { HostId::AGENTS }
+    fn place_of(&self, call: CallId, user_agent: UserAgent) -> HostId {
+        if user_agent == UserAgent::Callee { self.calls[call.at].at } else { HostId::AGENTS }
     }
 
-    fn request(&mut self, call: CallId, party: Party, method: Method, to_tag: Option<HostId>) -> Message {
+    fn request(
+        &mut self,
+        call: CallId,
+        user_agent: UserAgent,
+        method: Method,
+        to_tag: Option<HostId>,
+    ) -> ModelMessage {
         self.branch = self.branch.wrapping_add(1);
-        let via = Via::new(self.place_of(call, party), self.branch);
+        let via = ModelVia::new(self.place_of(call, user_agent), self.branch);
         let Call { stream, target, ref routes, .. } = self.calls[call.at];
-        let route = if to_tag.is_some() { routes[party as usize] } else { Route::none() };
-        Message {
-            start: Start::Request,
+        let route = if to_tag.is_some() { routes[user_agent as usize] } else { Route::none() };
+        ModelMessage {
+            start: ModelStart::Request,
             method,
-            by_callee: party == Party::Callee,
+            by_callee: user_agent == UserAgent::Callee,
             to_tag,
             stage: 0,
             stream,
@@ -244,37 +239,48 @@ impl Agents {
         &mut self,
         now: Instant,
         call: CallId,
-        party: Party,
+        user_agent: UserAgent,
         to: HostId,
-        message: Message,
+        message: ModelMessage,
         out: &mut Out,
     ) -> Option<Id> {
-        let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
-        let at = self.place_of(call, party);
+        let kind = if message.method == Method::Invite {
+            TransactionKind::Invite
+        } else {
+            TransactionKind::NonInvite
+        };
+        let at = self.place_of(call, user_agent);
         let transport = self.map.transport(at, to, message.stream);
-        let user = Leg { call, party, method: message.method, at };
+        let user = Leg { call, user_agent, method: message.method, at };
         let new = New { key: message.client_key(), kind, transport, user };
         let mut collect = Collect { sent: &mut out.sent, news: None };
         self.layer.request(now, new, Sent { to, message }, &mut collect)
     }
 
     /// A request in the dialog.
-    fn send_in_dialog(&mut self, now: Instant, call: CallId, party: Party, method: Method, out: &mut Out) {
-        let message = self.request(call, party, method, Some(HostId::AGENTS));
+    fn send_in_dialog(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        user_agent: UserAgent,
+        method: Method,
+        out: &mut Out,
+    ) {
+        let message = self.request(call, user_agent, method, Some(HostId::AGENTS));
         let Some(&to) = message.route.last() else { return };
         if method == Method::Ack {
-            out.sent.push(Letter::new(HostId::AGENTS, Sent { to, message }));
+            out.sent.push(LinkMessage::new(HostId::AGENTS, Sent { to, message }));
         } else {
-            self.send_request(now, call, party, to, message, out);
+            self.send_request(now, call, user_agent, to, message, out);
         }
     }
 
     /// A message arrived, at a server or at the agents' own place.
-    pub(crate) fn handle(&mut self, now: Instant, at: HostId, message: &Message, out: &mut Out) {
+    pub(crate) fn handle(&mut self, now: Instant, at: HostId, message: &ModelMessage, out: &mut Out) {
         self.clear_away(now);
         match message.start {
-            Start::Response(status) => self.response(now, message, status, out),
-            Start::Request => self.incoming(now, at, message, out),
+            ModelStart::Response(status) => self.response(now, message, status, out),
+            ModelStart::Request => self.incoming(now, at, message, out),
         }
     }
 
@@ -289,7 +295,7 @@ impl Agents {
         for at in places.collect::<Vec<_>>() {
             let call = &mut self.calls[at];
             (call.callee, call.incoming, call.at) = (None, None, HostId::AGENTS);
-            call.alarms[Party::Callee as usize] = NEVER;
+            call.alarms[UserAgent::Callee as usize] = NEVER;
             self.settle(at);
         }
     }
@@ -299,38 +305,38 @@ impl Agents {
         while self.layer.clear_away(now, |_, _| ()) {}
     }
 
-    fn response(&mut self, now: Instant, message: &Message, status: u16, out: &mut Out) {
+    fn response(&mut self, now: Instant, message: &ModelMessage, status: u16, out: &mut Out) {
         let mut collect = Collect { sent: &mut out.sent, news: None };
-        self.layer.response(now, message.client_key(), Class::of(status), message, &mut collect);
+        self.layer.response(now, message.client_key(), StatusClass::of(status), message, &mut collect);
         let Some((leg, _)) = collect.news else { return };
         let Some(call) =
             self.calls.get_mut(leg.call.at).filter(|call| call.generation == leg.call.generation)
         else {
             return;
         };
-        match (leg.party, leg.method) {
-            (Party::Caller, Method::Invite) => {
+        match (leg.user_agent, leg.method) {
+            (UserAgent::Caller, Method::Invite) => {
                 if (200..300).contains(&status) {
                     call.routes[0] = message.route.reversed();
                 }
                 let event = match status {
-                    100..=199 => CallerEvent::Provisional,
-                    200..=299 => CallerEvent::Answered,
-                    _ => CallerEvent::Refused(status),
+                    100..=199 => UacEvent::Provisional,
+                    200..=299 => UacEvent::Answered,
+                    _ => UacEvent::Refused(status),
                 };
                 self.caller(now, leg.call, event, out);
             }
-            (Party::Caller, Method::Bye) if status >= 200 => {
-                self.caller(now, leg.call, CallerEvent::ByeAnswered(status), out);
+            (UserAgent::Caller, Method::Bye) if status >= 200 => {
+                self.caller(now, leg.call, UacEvent::ByeAnswered(status), out);
             }
-            (Party::Callee, Method::Bye) if status >= 200 => {
-                self.callee(now, leg.call, CalleeEvent::Done, None, out);
+            (UserAgent::Callee, Method::Bye) if status >= 200 => {
+                self.callee(now, leg.call, UasEvent::Done, None, out);
             }
             _ => {}
         }
     }
 
-    fn incoming(&mut self, now: Instant, at: HostId, message: &Message, out: &mut Out) {
+    fn incoming(&mut self, now: Instant, at: HostId, message: &ModelMessage, out: &mut Out) {
         let key = message.server_key_at(at);
         let mut collect = Collect { sent: &mut out.sent, news: None };
         if self.layer.received(now, &key, &mut collect).is_some() {
@@ -343,15 +349,19 @@ impl Agents {
         let is_home = entry.is_some_and(|entry| entry.at == at);
         if message.method == Method::Ack {
             if is_home {
-                self.callee(now, call, CalleeEvent::Ack, None, out);
+                self.callee(now, call, UasEvent::Ack, None, out);
             }
             return;
         }
-        let party = if message.by_callee { Party::Caller } else { Party::Callee };
-        let kind = if message.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+        let user_agent = if message.by_callee { UserAgent::Caller } else { UserAgent::Callee };
+        let kind = if message.method == Method::Invite {
+            TransactionKind::Invite
+        } else {
+            TransactionKind::NonInvite
+        };
         let from = message.top().host;
         let transport = self.map.transport(at, from, message.stream);
-        let user = Leg { call, party, method: message.method, at };
+        let user = Leg { call, user_agent, method: message.method, at };
         let new = New { key, kind, transport, user };
         let mut collect = Collect { sent: &mut out.sent, news: None };
         let Some(id) = self.layer.accept(now, new, &mut collect) else { return };
@@ -364,16 +374,16 @@ impl Agents {
             Method::Invite => answer(&mut self.layer, now, this, if lives { 482 } else { 487 }, out),
             Method::Cancel => {
                 if is_home && self.layer.find(&message.cancelled_key_at(at)).is_some() {
-                    self.callee(now, call, CalleeEvent::Cancel, this, out);
+                    self.callee(now, call, UasEvent::Cancel, this, out);
                 } else {
                     answer(&mut self.layer, now, this, 481, out);
                 }
             }
             Method::Bye if lives && message.by_callee => {
                 answer(&mut self.layer, now, this, 200, out);
-                self.caller(now, call, CallerEvent::Bye, out);
+                self.caller(now, call, UacEvent::Bye, out);
             }
-            Method::Bye if is_home => self.callee(now, call, CalleeEvent::Bye, this, out),
+            Method::Bye if is_home => self.callee(now, call, UasEvent::Bye, this, out),
             _ => answer(&mut self.layer, now, this, 481, out),
         }
     }
@@ -385,7 +395,7 @@ impl Agents {
         entry.callee.is_none() || (entry.at != at && !entry.answered)
     }
 
-    fn invited(&mut self, now: Instant, call: CallId, id: Id, invite: &Message, out: &mut Out) {
+    fn invited(&mut self, now: Instant, call: CallId, id: Id, invite: &ModelMessage, out: &mut Out) {
         let at = self.layer.user(id).map_or(HostId::AGENTS, |leg| leg.at);
         let entry = &mut self.calls[call.at];
         if let Some((elsewhere, _)) = entry.incoming.take() {
@@ -400,52 +410,52 @@ impl Agents {
             invite.route.push(at);
         }
         entry.incoming = Some((id, invite));
-        entry.callee = Some(Callee::CALLED);
-        self.callee(now, call, CalleeEvent::Invited, None, out);
+        entry.callee = Some(Uas::CALLED);
+        self.callee(now, call, UasEvent::Invited, None, out);
     }
 
-    fn caller(&mut self, now: Instant, call: CallId, event: CallerEvent, out: &mut Out) {
+    fn caller(&mut self, now: Instant, call: CallId, event: UacEvent, out: &mut Out) {
         let acts = self.calls[call.at].caller.on(now, event);
         self.do_caller(now, call, acts, out);
         self.settle(call.at);
     }
 
-    fn do_caller(&mut self, now: Instant, call: CallId, acts: CallerActs, out: &mut Out) {
+    fn do_caller(&mut self, now: Instant, call: CallId, acts: UacActs, out: &mut Out) {
         for act in acts {
             let entry = &mut self.calls[call.at];
             match act {
-                CallerAct::Ack => {
+                UacAct::Ack => {
                     let repeated = core::mem::replace(&mut entry.answered, true);
                     let (stream, started) = (entry.stream, entry.started);
                     if !repeated {
                         self.sources[stream as usize].measure.answered(now, started);
                     }
-                    self.send_in_dialog(now, call, Party::Caller, Method::Ack, out);
+                    self.send_in_dialog(now, call, UserAgent::Caller, Method::Ack, out);
                 }
-                CallerAct::Bye => {
+                UacAct::Bye => {
                     entry.alarms[0] = NEVER;
                     entry.hung_up = now;
-                    self.send_in_dialog(now, call, Party::Caller, Method::Bye, out);
+                    self.send_in_dialog(now, call, UserAgent::Caller, Method::Bye, out);
                 }
-                CallerAct::Cancel => {
+                UacAct::Cancel => {
                     let Some(invite) = entry.invite else { continue };
                     let mut collect = Collect { sent: &mut out.sent, news: None };
                     if self.layer.cancel(now, invite, &mut collect)
                         && let Some(sent) = self.layer.message(invite)
                     {
                         let Sent { to, message } = sent.sibling(Method::Cancel, None);
-                        self.send_request(now, call, Party::Caller, to, message, out);
+                        self.send_request(now, call, UserAgent::Caller, to, message, out);
                     }
                 }
-                CallerAct::Alarm(at) => {
+                UacAct::Alarm(at) => {
                     entry.alarms[0] = at;
-                    out.alarms.push(Alarm { at, call: call.at, party: Party::Caller });
+                    out.alarms.push(Alarm { at, call: call.at, user_agent: UserAgent::Caller });
                 }
-                CallerAct::Ended(outcome) => {
+                UacAct::Ended(outcome) => {
                     entry.alarms[0] = NEVER;
                     let measure = &mut self.sources[entry.stream as usize].measure;
                     measure.ended(now, outcome);
-                    if matches!(outcome, Outcome::Completed | Outcome::AnsweredLate) {
+                    if matches!(outcome, CallOutcome::Completed | CallOutcome::AnsweredLate) {
                         measure.hung_up(now, entry.hung_up);
                     }
                 }
@@ -457,8 +467,8 @@ impl Agents {
         &mut self,
         now: Instant,
         call: CallId,
-        event: CalleeEvent,
-        this: Option<(Id, &Message)>,
+        event: UasEvent,
+        this: Option<(Id, &ModelMessage)>,
         out: &mut Out,
     ) {
         let Call { callee, stream, .. } = &mut self.calls[call.at];
@@ -474,31 +484,31 @@ impl Agents {
         &mut self,
         now: Instant,
         call: CallId,
-        acts: CalleeActs,
-        this: Option<(Id, &Message)>,
+        acts: UasActs,
+        this: Option<(Id, &ModelMessage)>,
         out: &mut Out,
     ) {
         for act in acts {
             let entry = &mut self.calls[call.at];
             match act {
-                CalleeAct::Respond(status) => {
+                UasAct::Respond(status) => {
                     let this = entry.incoming.as_ref().map(|(id, message)| (*id, message));
                     answer(&mut self.layer, now, this, status, out);
                 }
-                CalleeAct::RespondToThis(status) => answer(&mut self.layer, now, this, status, out),
-                CalleeAct::Bye => self.send_in_dialog(now, call, Party::Callee, Method::Bye, out),
-                CalleeAct::Alarm(at) => {
+                UasAct::RespondToThis(status) => answer(&mut self.layer, now, this, status, out),
+                UasAct::Bye => self.send_in_dialog(now, call, UserAgent::Callee, Method::Bye, out),
+                UasAct::Alarm(at) => {
                     entry.alarms[1] = at;
-                    out.alarms.push(Alarm { at, call: call.at, party: Party::Callee });
+                    out.alarms.push(Alarm { at, call: call.at, user_agent: UserAgent::Callee });
                 }
-                CalleeAct::Established => {
+                UasAct::Established => {
                     entry.alarms[1] = NEVER;
                     let (stream, started) = (entry.stream, entry.started);
                     if !entry.caller.has_given_up() {
                         self.sources[stream as usize].measure.established(now, started);
                     }
                 }
-                CalleeAct::Ended => entry.alarms[1] = NEVER,
+                UasAct::Ended => entry.alarms[1] = NEVER,
             }
         }
     }
@@ -506,21 +516,21 @@ impl Agents {
     /// Forgets a call that is over on both sides.
     fn settle(&mut self, at: u32) {
         let call = &self.calls[at];
-        if call.caller.is_over() && call.callee.is_none_or(Callee::is_settled) {
+        if call.caller.is_over() && call.callee.is_none_or(Uas::is_settled) {
             self.calls.remove(at);
         }
     }
 
     /// An alarm rings.
-    pub(crate) fn alarm(&mut self, now: Instant, call: u32, party: Party, out: &mut Out) {
+    pub(crate) fn alarm(&mut self, now: Instant, call: u32, user_agent: UserAgent, out: &mut Out) {
         let Some(entry) = self.calls.get_mut(call) else { return };
-        if entry.alarms[party as usize] != now {
+        if entry.alarms[user_agent as usize] != now {
             return;
         }
         let call = CallId { at: call, generation: entry.generation };
-        match party {
-            Party::Caller => self.caller(now, call, CallerEvent::Alarm, out),
-            Party::Callee => self.callee(now, call, CalleeEvent::Alarm, None, out),
+        match user_agent {
+            UserAgent::Caller => self.caller(now, call, UacEvent::Alarm, out),
+            UserAgent::Callee => self.callee(now, call, UasEvent::Alarm, None, out),
         }
     }
 
@@ -529,17 +539,20 @@ impl Agents {
         while let Some(due) = self.layer.due(now) {
             let mut collect = Collect { sent: &mut out.sent, news: None };
             self.layer.fire(now, due, &mut collect);
-            let Some((leg, News::Timeout(_) | News::TransportError)) = collect.news else { continue };
+            let Some((leg, TransactionNews::Timeout(_) | TransactionNews::TransportError)) = collect.news
+            else {
+                continue;
+            };
             if self.calls.get(leg.call.at).is_none_or(|call| call.generation != leg.call.generation) {
                 continue;
             }
-            match (leg.party, leg.method) {
-                (Party::Caller, Method::Invite) => {
-                    self.caller(now, leg.call, CallerEvent::InviteLost, out);
+            match (leg.user_agent, leg.method) {
+                (UserAgent::Caller, Method::Invite) => {
+                    self.caller(now, leg.call, UacEvent::InviteLost, out);
                 }
-                (Party::Caller, Method::Bye) => self.caller(now, leg.call, CallerEvent::ByeLost, out),
-                (Party::Callee, Method::Invite | Method::Bye) => {
-                    self.callee(now, leg.call, CalleeEvent::Done, None, out);
+                (UserAgent::Caller, Method::Bye) => self.caller(now, leg.call, UacEvent::ByeLost, out),
+                (UserAgent::Callee, Method::Invite | Method::Bye) => {
+                    self.callee(now, leg.call, UasEvent::Done, None, out);
                 }
                 _ => {}
             }
@@ -551,12 +564,12 @@ impl Agents {
 fn answer(
     layer: &mut Layer<Leg, Sent>,
     now: Instant,
-    this: Option<(Id, &Message)>,
+    this: Option<(Id, &ModelMessage)>,
     status: u16,
     out: &mut Out,
 ) {
     let Some((id, request)) = this else { return };
     let message = request.response(status, HostId::AGENTS);
     let sent = Sent { to: request.top().host, message };
-    layer.respond(now, id, Class::of(status), sent, &mut Collect { sent: &mut out.sent, news: None });
+    layer.respond(now, id, StatusClass::of(status), sent, &mut Collect { sent: &mut out.sent, news: None });
 }

@@ -1,39 +1,25 @@
-//! The balancer of the model: [`balance::Balancer`] between typed messages, and beside it what the server's control task
-//! does: probes, and what they and the traffic say about the health of the servers.
+//! The balancer of the model: [`balance::Balancer`] between typed messages, and beside it [`control::Membership`]: probes,
+//! and what they and the traffic say about the health of the servers.
 
-use super::message::{CallId, HostId, Letter, Message, Route, Sent, Start, Via, Vias};
+use super::message::{CallId, HostId, LinkMessage, ModelMessage, ModelStart, ModelVia, Route, Sent, Vias};
 use balance::{
-    CallKey, Cluster, Decision, Direction, HealthSettings, Member, NodeId, OutlierSettings, Request,
-    Response, Settings, Slot, Tags, Why,
+    CallKey, Decision, Direction, HealthSettings, NodeId, PoolId, Request, Response, SessionSettings, Slot,
+    Tags, Why,
 };
 use base::{Instant, Ledger, Operation};
-use core::time::Duration;
-use node::{Ask, ProbeSettings, Rounds, Step};
+use control::{Membership, Probe, ProbeSettings, ReachableMember};
 use std::ops::Range;
 use wire::Method;
-
-/// When servers are probed: the server's defaults.
-pub(crate) fn probe_settings(timers: &config::scenario::Timers) -> ProbeSettings {
-    let (interval, timeout) = (Duration::from_secs(2), Duration::from_millis(1_500));
-    ProbeSettings { periodic: true, interval, timeout, t1: timers.t1 }
-}
-
-/// When a server counts as dead, and as an outlier: the server's defaults.
-pub(crate) fn health_settings(probes: bool, outlier: bool) -> HealthSettings {
-    let outlier = OutlierSettings { enabled: outlier, ..OutlierSettings::default() };
-    HealthSettings { regular: probes, outlier, ..HealthSettings::default() }
-}
 
 /// A balancer and the servers behind it.
 pub(crate) struct Balancer {
     core: balance::Balancer,
     servers: Range<u16>,
-    cluster: Cluster,
-    /// Version of the cluster that the core has.
-    told: u64,
-    /// `None` where nobody is asked, and so nothing that fails is noticed: live a closed port would tell, and there are
-    /// none here.
-    rounds: Option<Rounds<HostId>>,
+    members: Membership<HostId>,
+    /// Version of the members that the core has.
+    told: (u64, u64),
+    /// Where nobody is asked, nothing that fails is noticed: live a closed port would tell, and there are none here.
+    is_probing: bool,
     /// Unlike that of the process before it: answers to its probes are none to ours.
     life: u32,
     /// What the server's shard does around its balancer, for the same messages.
@@ -41,7 +27,7 @@ pub(crate) struct Balancer {
 }
 
 /// The key that a balancer makes of a Call-ID.
-fn key_of(message: &Message) -> CallKey {
+fn key_of(message: &ModelMessage) -> CallKey {
     let number = u64::from(message.call.generation);
     // Spread over all bits, as a keyed hash would.
     let mixed = (number ^ number >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -49,7 +35,7 @@ fn key_of(message: &Message) -> CallKey {
     CallKey(u128::from(mixed) << 64 | u128::from(low ^ low >> 32))
 }
 
-fn direction_of(message: &Message) -> Direction {
+fn direction_of(message: &ModelMessage) -> Direction {
     if message.by_callee { Direction::FromPool } else { Direction::ToPool }
 }
 
@@ -60,36 +46,42 @@ impl Balancer {
         servers: Range<u16>,
         capacity: impl Fn(HostId) -> f64,
         policy: Box<dyn balance::Policy>,
-        settings: Settings,
+        settings: SessionSettings,
         health: HealthSettings,
         probes: Option<ProbeSettings>,
     ) -> Self {
-        let mut cluster = Cluster::new(health);
-        let member =
-            |host: u16| Member { id: NodeId(host.into()), capacity: capacity(HostId(host)), max_calls: 0 };
-        cluster.set_members(now, &servers.clone().map(member).collect::<Vec<_>>());
+        let member = |host: u16| ReachableMember {
+            name: String::new(),
+            id: NodeId(host.into()),
+            address: HostId(host),
+            capacity: capacity(HostId(host)),
+            max_calls: 0,
+            pools: vec![PoolId::default()],
+        };
+        let mut members = Membership::new(&[(health, probes.unwrap_or_default())]);
+        members.set_members(now, &servers.clone().map(member).collect::<Vec<_>>(), false);
         let mut core = balance::Balancer::new(settings, policy);
-        core.set_nodes(cluster.nodes());
-        let rounds = probes.map(|settings| {
-            let targets: Vec<_> = (0..).map(Slot).zip(servers.clone().map(HostId)).collect();
-            let mut rounds = Rounds::new(settings);
-            rounds.set_targets(now, &targets);
-            rounds
-        });
-        let told = cluster.version();
-        Self { core, servers, cluster, told, rounds, life, ledger: Ledger::default() }
+        core.set_nodes(members.nodes());
+        let (told, is_probing) = (members.version(), probes.is_some());
+        Self { core, servers, members, told, is_probing, life, ledger: Ledger::default() }
     }
 
     /// A message: on to its server, or back to where its Via leads.
-    pub(crate) fn handle(&mut self, now: Instant, id: HostId, message: Message, out: &mut Vec<Letter>) {
+    pub(crate) fn handle(
+        &mut self,
+        now: Instant,
+        id: HostId,
+        message: ModelMessage,
+        out: &mut Vec<LinkMessage>,
+    ) {
         self.ledger.charge(Operation::Scan);
         if !message.is_request() || message.is_in_dialog() {
             self.ledger.charge(Operation::VerifyToken);
         }
         self.ledger.charge(Operation::Lookup);
         match message.start {
-            Start::Response(status) => self.response(now, id, message, status, out),
-            Start::Request => self.request(now, id, message, out),
+            ModelStart::Response(status) => self.response(now, id, message, status, out),
+            ModelStart::Request => self.request(now, id, message, out),
         }
         self.heed(now);
     }
@@ -98,9 +90,9 @@ impl Balancer {
         &mut self,
         now: Instant,
         id: HostId,
-        mut message: Message,
+        mut message: ModelMessage,
         status: u16,
-        out: &mut Vec<Letter>,
+        out: &mut Vec<LinkMessage>,
     ) {
         message.vias.pop();
         let Some(next) = message.vias.last() else { return };
@@ -127,10 +119,10 @@ impl Balancer {
         };
         self.core.response(now, &response);
         self.ledger.charge(Operation::Forward);
-        out.push(Letter::new(id, Sent { to, message }));
+        out.push(LinkMessage::new(id, Sent { to, message }));
     }
 
-    fn request(&mut self, now: Instant, id: HostId, mut message: Message, out: &mut Vec<Letter>) {
+    fn request(&mut self, now: Instant, id: HostId, mut message: ModelMessage, out: &mut Vec<LinkMessage>) {
         let direction = direction_of(&message);
         let has_token = message.is_in_dialog() && message.route.last() == Some(&id);
         if has_token {
@@ -142,6 +134,7 @@ impl Balancer {
         let request = Request {
             key: key_of(&message),
             call_id: &call_id,
+            pool: PoolId::default(),
             method: message.method,
             cseq: message.cseq(),
             in_dialog: message.is_in_dialog(),
@@ -174,7 +167,7 @@ impl Balancer {
         }
     }
 
-    fn forward(&mut self, id: HostId, mut message: Message, to: HostId, out: &mut Vec<Letter>) {
+    fn forward(&mut self, id: HostId, mut message: ModelMessage, to: HostId, out: &mut Vec<LinkMessage>) {
         if message.is_initial_invite() {
             self.ledger.charge(Operation::MakeToken);
             message.route.push(id);
@@ -182,19 +175,19 @@ impl Balancer {
         // RFC 3261 §16.11: the branch depends on the request alone.
         self.ledger.charge(Operation::MakeToken);
         self.ledger.charge(Operation::Forward);
-        message.vias.push(Via::new(id, message.top().branch()));
+        message.vias.push(ModelVia::new(id, message.top().branch()));
         message.stage += 1;
         message.hop = to;
-        out.push(Letter::new(id, Sent { to, message }));
+        out.push(LinkMessage::new(id, Sent { to, message }));
     }
 
-    fn refuse(&mut self, id: HostId, request: &Message, status: u16, out: &mut Vec<Letter>) {
+    fn refuse(&mut self, id: HostId, request: &ModelMessage, status: u16, out: &mut Vec<LinkMessage>) {
         if request.method == Method::Ack {
             return self.ledger.charge(Operation::Discard);
         }
         self.ledger.charge(Operation::Reject);
         let refusal = request.response(status, id);
-        out.push(Letter::new(id, Sent { to: request.top().host, message: refusal }));
+        out.push(LinkMessage::new(id, Sent { to: request.top().host, message: refusal }));
     }
 
     fn host_of(&self, slot: Slot) -> HostId {
@@ -208,45 +201,41 @@ impl Balancer {
     /// What the traffic says about the health of servers.
     fn heed(&mut self, now: Instant) {
         for sign in self.core.drain_signs() {
-            self.cluster.sign(now, sign);
+            self.members.sign(now, sign);
         }
-        for effect in self.cluster.drain_effects() {
-            self.rounds.iter_mut().for_each(|rounds| rounds.carry_out(effect));
-        }
-        if self.told != self.cluster.version() {
-            self.told = self.cluster.version();
-            self.core.set_nodes(self.cluster.nodes());
+        // Nobody reads a log here.
+        self.members.drain_events().for_each(drop);
+        if self.told != self.members.version() {
+            self.told = self.members.version();
+            self.core.set_nodes(self.members.nodes());
         }
     }
 
     /// Does what is due: ends leases and sessions, sends probes.
-    pub(crate) fn tick(&mut self, now: Instant, id: HostId, out: &mut Vec<Letter>) {
+    pub(crate) fn tick(&mut self, now: Instant, id: HostId, out: &mut Vec<LinkMessage>) {
         for _ in 0..self.core.expire(now) {
             self.ledger.charge(Operation::Expire);
         }
-        let Self { rounds, cluster, life, .. } = self;
-        if let Some(rounds) = rounds {
-            rounds.tick(now, |step| match step {
-                Step::Send(ask) => out.push(Letter::new(id, probe(id, *life, ask))),
-                Step::Note(outcome) => outcome.apply(now, cluster),
-            });
+        let Self { members, is_probing, life, .. } = self;
+        if *is_probing {
+            members.tick(now, |probe| out.push(LinkMessage::new(id, options(id, *life, probe))));
         }
         self.heed(now);
     }
 
     /// The answer to a probe.
-    pub(crate) fn answered(&mut self, now: Instant, from: HostId, message: &Message) {
-        let Start::Response(status) = message.start else { return };
+    pub(crate) fn answered(&mut self, now: Instant, from: HostId, message: &ModelMessage) {
+        let ModelStart::Response(status) = message.start else { return };
         let CallId { at: life, generation: cseq } = message.call;
-        let is_it = |ask: &Ask<HostId>| (life, ask.address, ask.cseq) == (self.life, from, cseq);
-        if let Some(outcome) = self.rounds.as_mut().and_then(|rounds| rounds.answered(status, None, is_it)) {
-            outcome.apply(now, &mut self.cluster);
-            self.heed(now);
-        }
+        let our_life = self.life;
+        let is_it = |probe: &Probe<HostId>| (life, probe.address, probe.cseq) == (our_life, from, cseq);
+        self.members.answered(now, status, None, is_it);
+        self.heed(now);
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        Instant::earliest(self.core.deadline(), self.rounds.as_ref().and_then(Rounds::deadline))
+        let probes = self.members.deadline().filter(|_| self.is_probing);
+        Instant::earliest(self.core.deadline(), probes)
     }
 
     pub(crate) fn transactions(&self) -> usize {
@@ -270,39 +259,21 @@ impl Balancer {
     }
 }
 
-fn probe(id: HostId, life: u32, ask: Ask<HostId>) -> Sent {
-    let message = Message {
-        start: Start::Request,
+/// A probe as a message.
+fn options(id: HostId, life: u32, probe: Probe<HostId>) -> Sent {
+    let message = ModelMessage {
+        start: ModelStart::Request,
         method: Method::Options,
         by_callee: false,
         to_tag: None,
         stage: 0,
         stream: 0,
         retry_after: 0,
-        target: ask.address,
+        target: probe.address,
         hop: HostId::AGENTS,
-        call: CallId { at: life, generation: ask.cseq },
-        vias: Vias::one(Via::new(id, ask.cseq)),
+        call: CallId { at: life, generation: probe.cseq },
+        vias: Vias::one(ModelVia::new(id, probe.cseq)),
         route: Route::none(),
     };
-    Sent { to: ask.address, message }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_are_probed_as_the_server_does_by_default() {
-        let text = "[listen]\nudp = [\"192.0.2.1:5060\"]\n[pool.servers]\nmembers = [\"192.0.2.2\"]\n";
-        let config = config::parse(text, "default.toml").expect("a right file");
-        let pool = config.pool().expect("it has one");
-        let config::Probe { enabled, interval, timeout, fall, rise } = pool.probe;
-        let here = probe_settings(&config::scenario::Timers::default());
-        assert_eq!((here.periodic, here.interval, here.timeout), (enabled, interval, timeout));
-        let health = HealthSettings::default();
-        assert_eq!((health.fall, health.rise, health.slow_start), (fall, rise, pool.slow_start));
-        assert_eq!(health.max_rest, pool.max_rest);
-        assert_eq!(health.forget_after, pool.forget_after);
-    }
+    Sent { to: probe.address, message }
 }

@@ -3,14 +3,16 @@
 use super::agents::{Agents, Alarm};
 use super::control::{class_of, on_response};
 use super::measure::HostResults;
-use super::message::{HostId, Letter, Message, Start};
+use super::message::{HostId, LinkMessage, ModelMessage, ModelStart};
 use super::prices::Prices;
 use super::work::{Element, Outgoing, Role, Work};
-use crate::engine::{Admission, Cpu, CpuConfig, Due, Finish, Mark, Priority, Spread, Ticket, Triage};
+use crate::engine::{
+    Admission, BegunService, Cpu, CpuConfig, Finish, Mark, Priority, QueueTriage, Spread, Ticket,
+};
 use base::{Instant, Ledger, Operation, Slab};
 use config::scenario::{Group, Scenario};
 use core::time::Duration;
-use overload::{Class, Fate, Guard, Notice, Rejection};
+use overload::{Fate, Guard, MessageClass, Notice, Rejection};
 use proxy::Fire;
 use wire::Method;
 
@@ -18,7 +20,7 @@ use wire::Method;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     what: What,
-    class: Class,
+    class: MessageClass,
     /// The same for copies of a message; only where copies are looked for.
     key: u64,
 }
@@ -45,7 +47,7 @@ struct Lanes {
     dropped: Vec<Job>,
 }
 
-impl Triage<Job> for Lanes {
+impl QueueTriage<Job> for Lanes {
     fn key(&self, job: &Job) -> Option<u64> {
         let copies = self.rules.is_some() && overload::Triage::coalesces(job.class);
         (copies && matches!(job.what, What::Message(_))).then_some(job.key)
@@ -71,7 +73,7 @@ impl Triage<Job> for Lanes {
 
 /// Where a class waits. Timers come first (section IV-A); rejections second, everything else third (section VI-A); or
 /// by the lanes of a triage queue, of which the engine has four.
-fn priority(class: Class, triage: bool) -> Priority {
+fn priority(class: MessageClass, triage: bool) -> Priority {
     match class.lane() {
         0 => Priority::P1,
         _ if !triage => Priority::P3,
@@ -87,12 +89,12 @@ pub(crate) struct Host {
     cpu: Cpu<Job, Lanes>,
     /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
     clears_for_free: bool,
-    messages: Slab<Message>,
+    messages: Slab<ModelMessage>,
     fires: Slab<Fire>,
     /// What the service of each worker sends when it is done.
-    outs: Vec<Vec<Letter>>,
+    outs: Vec<Vec<LinkMessage>>,
     /// The memory of what has been sent.
-    spare: Vec<Letter>,
+    spare: Vec<LinkMessage>,
     /// When the world will look at its timers.
     pub(crate) timers_at: Instant,
     mark: Mark,
@@ -168,7 +170,7 @@ impl Host {
         &mut self,
         now: Instant,
         from: HostId,
-        mut message: Message,
+        mut message: ModelMessage,
         notice: Option<&Notice>,
     ) {
         if message.method == Method::Options {
@@ -180,19 +182,19 @@ impl Host {
             // It is compared with the transactions that there are.
             self.clear_away(now);
         }
-        let (mut class, mut rejection) = (Class::Response, None);
-        if let Role::Proxy(proxy, router) = &mut self.element.role {
+        let (mut class, mut rejection) = (MessageClass::Response, None);
+        if let Role::Proxy(proxy) = &mut self.element.role {
             if message.is_request() {
                 // RFC 3261 §16.4: our own Route value goes.
                 if message.is_in_dialog() && message.route.last() == Some(&self.element.id) {
                     message.route.pop();
                 }
                 let guard = &mut self.element.guard;
-                router.choose(&mut message, |host| guard.is_open(now, host));
+                proxy.router.choose(&mut message, |host| guard.is_open(now, host));
                 let known =
-                    may_refuse && message.method == Method::Invite && proxy.knows(&message.server_key());
+                    may_refuse && message.method == Method::Invite && proxy.core.knows(&message.server_key());
                 class = class_of(&message, known);
-                rejection = guard.on_request(now, class, &router.way(from, class, &message)).err();
+                rejection = guard.on_request(now, class, &proxy.router.way(from, class, &message)).err();
             } else {
                 on_response(&mut self.element.guard, now, &message, from, notice);
             }
@@ -208,11 +210,17 @@ impl Host {
     }
 
     /// A probe waits like any other request. Answers to probes do not: live they have a thread and sockets of their own.
-    fn arrive_probe(&mut self, now: Instant, from: HostId, probe: Message) {
+    fn arrive_probe(&mut self, now: Instant, from: HostId, probe: ModelMessage) {
         if probe.is_request() {
             let triage = self.element.guard.settings().triage.is_some();
             let at = self.messages.insert(probe);
-            self.enqueue(now, priority(Class::Response, triage), Class::Response, What::Probe(at), 0);
+            self.enqueue(
+                now,
+                priority(MessageClass::Response, triage),
+                MessageClass::Response,
+                What::Probe(at),
+                0,
+            );
         } else if let Role::Balancer(balancer) = &mut self.element.role
             && self.cpu.is_up()
         {
@@ -220,7 +228,7 @@ impl Host {
         }
     }
 
-    fn enqueue(&mut self, now: Instant, lane: Priority, class: Class, what: What, key: u64) {
+    fn enqueue(&mut self, now: Instant, lane: Priority, class: MessageClass, what: What, key: u64) {
         let admission = self.cpu.enqueue(now, lane, Job { what, class, key });
         if admission == Admission::Queued {
             if let What::Message(_) = what {
@@ -235,7 +243,7 @@ impl Host {
     }
 
     /// A job is gone without service. What a limit of a sender or receiver counted of it is no longer under way.
-    fn lose(&mut self, now: Instant, class: Class, what: What) {
+    fn lose(&mut self, now: Instant, class: MessageClass, what: What) {
         if let What::Message(at) = what
             && class.is_new()
         {
@@ -263,7 +271,7 @@ impl Host {
         now: Instant,
         agents: &mut Agents,
         alarms: &mut Vec<Alarm>,
-    ) -> Option<Due> {
+    ) -> Option<BegunService> {
         let Self { cpu, element, messages, fires, outs, spare: out, clears_for_free, .. } = self;
         let mut served = None;
         let due = cpu.start(now, |job| {
@@ -306,8 +314,8 @@ impl Host {
     /// A job has left the queue, and stale ones before it.
     fn left(&mut self, now: Instant, served: Option<(Job, Duration)>) {
         if self.element.guard.is_off() {
-            if let Role::Proxy(_, router) = &mut self.element.role {
-                router.forget_settled();
+            if let Role::Proxy(proxy) = &mut self.element.role {
+                proxy.router.forget_settled();
             }
             return;
         }
@@ -319,8 +327,8 @@ impl Host {
             self.element.guard.on_dequeue(now, class, self.cpu.occupied());
             self.element.guard.on_served(class, cost);
         }
-        if let Role::Proxy(_, router) = &mut self.element.role {
-            for settled in router.drain_settled() {
+        if let Role::Proxy(proxy) = &mut self.element.role {
+            for settled in proxy.router.drain_settled() {
                 self.element.guard.on_settled(now, &settled);
             }
         }
@@ -332,7 +340,12 @@ impl Host {
     }
 
     /// A service ends: what it sent leaves.
-    pub(crate) fn finish(&mut self, now: Instant, ticket: Ticket, sent: &mut Vec<Letter>) -> Option<Instant> {
+    pub(crate) fn finish(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        sent: &mut Vec<LinkMessage>,
+    ) -> Option<Instant> {
         match self.cpu.finish(now, ticket) {
             Finish::Done(_) => {
                 let out = &mut self.outs[ticket.worker()];
@@ -350,7 +363,7 @@ impl Host {
     }
 
     /// Timers that are due wait for the processor, but for those whose work costs nothing.
-    pub(crate) fn timers(&mut self, now: Instant, sent: &mut Vec<Letter>) {
+    pub(crate) fn timers(&mut self, now: Instant, sent: &mut Vec<LinkMessage>) {
         if !self.cpu.is_up() {
             return;
         }
@@ -361,11 +374,11 @@ impl Host {
             return;
         };
         let clears = self.clears_for_free;
-        while let Role::Proxy(proxy, router) = &mut self.element.role
-            && let Some(fire) = proxy.due(now)
+        while let Role::Proxy(proxy) = &mut self.element.role
+            && let Some(fire) = proxy.core.due(now)
         {
             if self.element.free || (fire.is_cleanup() && clears) {
-                proxy.fire(now, fire, router, &mut Outgoing { from: self.element.id, letters: sent });
+                proxy.fire(now, fire, &mut Outgoing { from: self.element.id, messages: sent });
                 continue;
             }
             if fire.is_resend() {
@@ -374,7 +387,7 @@ impl Host {
                 self.element.results.give_ups.add(now, 1.0);
             }
             let at = self.fires.insert(fire);
-            self.enqueue(now, Priority::P1, Class::Timer, What::Timer(at), 0);
+            self.enqueue(now, Priority::P1, MessageClass::Timer, What::Timer(at), 0);
         }
     }
 
@@ -389,8 +402,8 @@ impl Host {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.element.role {
             _ if !self.cpu.is_up() => None,
-            Role::Proxy(proxy, _) if self.clears_for_free => proxy.noticed_deadline(),
-            Role::Proxy(proxy, _) => proxy.deadline(),
+            Role::Proxy(proxy) if self.clears_for_free => proxy.core.noticed_deadline(),
+            Role::Proxy(proxy) => proxy.core.deadline(),
             Role::Balancer(balancer) => balancer.deadline(),
             Role::Server => None,
         }
@@ -403,7 +416,7 @@ impl Host {
 
     pub(crate) fn transactions(&self) -> usize {
         match &self.element.role {
-            Role::Proxy(proxy, _) => proxy.transactions(),
+            Role::Proxy(proxy) => proxy.core.transactions(),
             Role::Balancer(balancer) => balancer.transactions(),
             Role::Server => 0,
         }
@@ -446,8 +459,8 @@ impl Host {
 }
 
 /// The same for copies of a message.
-fn key_of(message: &Message) -> u64 {
-    let status = if let Start::Response(status) = message.start { status } else { 0 };
+fn key_of(message: &ModelMessage) -> u64 {
+    let status = if let ModelStart::Response(status) = message.start { status } else { 0 };
     let key = if message.is_request() { message.server_key().key } else { message.client_key() };
     key.0 as u64 ^ u64::from(status) << 48 ^ u64::from(message.method == Method::Ack) << 47
 }

@@ -2,9 +2,9 @@
 
 use super::medium::Map;
 use super::message::HostId;
-use crate::engine::{self, Effect, LinkConfig, Network, Reliable, Rule};
+use crate::engine::{self, FaultEffect, FaultRule, LinkConfig, Reliable, SimNetwork};
 use base::{Instant, Rng};
-use config::scenario::{Link, Scenario};
+use config::scenario::{LinkFaults, Scenario};
 use core::time::Duration;
 use std::collections::BTreeSet;
 use transaction::TransportKind;
@@ -16,7 +16,7 @@ const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 const AGENTS: u32 = 2;
 
 /// Where on the network a host is, or an agent with a call of this stream.
-pub(super) fn place(map: &Map, host: HostId, stream: u16) -> engine::HostId {
+pub(super) fn place(map: &Map, host: HostId, stream: u16) -> engine::HostIndex {
     if host != HostId::AGENTS {
         return host.0.into();
     }
@@ -25,7 +25,7 @@ pub(super) fn place(map: &Map, host: HostId, stream: u16) -> engine::HostId {
 }
 
 /// The links with their rules; `None` when all are perfect.
-pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Network> {
+pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<SimNetwork> {
     if scenario.links.is_empty() {
         return None;
     }
@@ -36,7 +36,7 @@ pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Netwo
     };
     let rules = scenario.links.iter().flat_map(|link| rules(link, &places(link.from), &places(link.to)));
     let perfect = LinkConfig { delay: Duration::ZERO, reliable: None };
-    let mut network = Network::new(hosts + AGENTS, perfect, rules.collect(), &rng.fork("links"));
+    let mut network = SimNetwork::new(hosts + AGENTS, perfect, rules.collect(), &rng.fork("links"));
     let mut connect = |from, to, shared| {
         let reliable = Some(Reliable { timeout: RETRANSMISSION_TIMEOUT, shared });
         network.set_link(from, to, LinkConfig { reliable, ..perfect });
@@ -56,36 +56,36 @@ pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<Netwo
 }
 
 /// A link in both directions; once, where both of its ends are the same group.
-pub(crate) fn rules(link: &Link, from: &[engine::HostId], to: &[engine::HostId]) -> Vec<Rule> {
+pub fn rules(link: &LinkFaults, from: &[engine::HostIndex], to: &[engine::HostIndex]) -> Vec<FaultRule> {
     let when = Instant::ZERO + link.since..Instant::ZERO + link.until;
     let both = from.iter().flat_map(|&one| to.iter().flat_map(move |&other| [(one, other), (other, one)]));
     let pairs: BTreeSet<_> = both.collect();
     let of_pair = |(from, to)| {
-        let rule = |what| Rule { from: Some(from), to: Some(to), when: when.clone(), what };
+        let rule = |what| FaultRule { from: Some(from), to: Some(to), when: when.clone(), what };
         effects(link).into_iter().map(rule).collect::<Vec<_>>()
     };
     pairs.into_iter().flat_map(of_pair).collect()
 }
 
 /// What a link does to each message.
-fn effects(link: &Link) -> Vec<Effect> {
+fn effects(link: &LinkFaults) -> Vec<FaultEffect> {
     let mut effects = Vec::new();
     if !link.delay.is_zero() {
-        effects.push(Effect::Delay(link.delay));
+        effects.push(FaultEffect::Delay(link.delay));
     }
     if !link.jitter.is_zero() {
-        effects.push(Effect::Jitter(link.jitter));
+        effects.push(FaultEffect::Jitter(link.jitter));
     }
     if link.loss >= 1.0 {
-        effects.push(Effect::Partition);
+        effects.push(FaultEffect::Partition);
     } else if link.loss > 0.0 {
-        effects.push(Effect::Loss(link.loss));
+        effects.push(FaultEffect::Loss(link.loss));
     }
     if link.duplication > 0.0 {
-        effects.push(Effect::Duplicate(link.duplication));
+        effects.push(FaultEffect::Duplicate(link.duplication));
     }
     if link.reordering > 0.0 {
-        effects.push(Effect::Reorder(link.reordering, link.delay + link.jitter));
+        effects.push(FaultEffect::Reorder(link.reordering, link.delay + link.jitter));
     }
     effects
 }

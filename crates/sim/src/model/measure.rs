@@ -3,7 +3,7 @@
 use crate::stats::{Delays, Series};
 use base::{Instant, Ledger};
 use core::time::Duration;
-use load::Outcome;
+use load::CallOutcome;
 
 /// How calls ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,14 +29,14 @@ impl Outcomes {
         completed + refused + abandoned + answered_late + invite_timeouts + bye_failures
     }
 
-    fn count(&mut self, outcome: Outcome) {
+    fn count(&mut self, outcome: CallOutcome) {
         let count = match outcome {
-            Outcome::Completed => &mut self.completed,
-            Outcome::Refused(_) => &mut self.refused,
-            Outcome::Abandoned => &mut self.abandoned,
-            Outcome::AnsweredLate => &mut self.answered_late,
-            Outcome::InviteTimeout => &mut self.invite_timeouts,
-            Outcome::ByeTimeout | Outcome::ByeRefused(_) => &mut self.bye_failures,
+            CallOutcome::Completed => &mut self.completed,
+            CallOutcome::Refused(_) => &mut self.refused,
+            CallOutcome::Abandoned => &mut self.abandoned,
+            CallOutcome::AnsweredLate => &mut self.answered_late,
+            CallOutcome::InviteTimeout => &mut self.invite_timeouts,
+            CallOutcome::ByeTimeout | CallOutcome::ByeRefused(_) => &mut self.bye_failures,
         };
         *count += 1;
     }
@@ -138,10 +138,10 @@ impl StreamMeasure {
         }
     }
 
-    pub(crate) fn ended(&mut self, now: Instant, outcome: Outcome) {
+    pub(crate) fn ended(&mut self, now: Instant, outcome: CallOutcome) {
         match outcome {
-            Outcome::Completed => self.completed.add(now, 1.0),
-            Outcome::AnsweredLate => self.late.add(now, 1.0),
+            CallOutcome::Completed => self.completed.add(now, 1.0),
+            CallOutcome::AnsweredLate => self.late.add(now, 1.0),
             _ => {}
         }
         if now >= self.from {
@@ -208,7 +208,7 @@ impl HostResults {
 
 /// All that a run shows.
 #[derive(Debug)]
-pub struct Results {
+pub struct RunResults {
     /// By stream.
     pub streams: Vec<StreamResults>,
     /// By host.
@@ -223,7 +223,7 @@ pub struct Results {
     pub trace: u64,
 }
 
-impl Results {
+impl RunResults {
     /// Calls offered and completed a second over all streams, from one instant to another.
     pub fn rates(&self, from: Instant, to: Instant) -> (f64, f64) {
         let sum = |of: fn(&StreamResults) -> &Series| -> f64 {

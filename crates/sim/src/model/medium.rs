@@ -1,15 +1,15 @@
 //! How typed messages are edited and routed: the simulator's counterpart of editing bytes.
 
-use super::message::{HostId, Message, Sent, Via};
-use config::scenario::{Feedback, Scenario, Select, Transport};
-use overload::end_to_end::{Path, Target};
-use overload::hop::Outcome;
-use overload::{Class, Settled, Way};
-use proxy::{Medium, Refusal};
+use super::message::{HostId, ModelMessage, ModelVia, Sent};
+use config::scenario::{Scenario, ScenarioFeedback, Select};
+use overload::end_to_end::{DownstreamPath, TargetServer};
+use overload::hop::RequestOutcome;
+use overload::{MessageClass, Settled, Way};
+use proxy::{Form, Medium, ProxyEvent, ProxyRefusal};
 use rand::RngCore;
 use std::ops::Range;
 use std::sync::Arc;
-use transaction::{Key, TransportKind};
+use transaction::{TransactionKey, TransportKind};
 use wire::Method;
 
 /// Who is where: the hosts of each group, and the groups on each stream's path.
@@ -26,14 +26,7 @@ pub(crate) struct Map {
     /// Between hosts, by the group of the one that sends.
     pub(crate) to_hosts: Vec<TransportKind>,
     /// What each group tells its neighbours about overload, and takes from them.
-    pub(crate) feedback: Vec<Feedback>,
-}
-
-fn kind(transport: Transport) -> TransportKind {
-    match transport {
-        Transport::Udp => TransportKind::Unreliable,
-        Transport::Tcp => TransportKind::Reliable,
-    }
+    pub(crate) feedback: Vec<ScenarioFeedback>,
 }
 
 impl Map {
@@ -49,8 +42,8 @@ impl Map {
             groups,
             group_of,
             paths: scenario.streams.iter().map(|stream| stream.path.clone()).collect(),
-            to_agents: scenario.streams.iter().map(|stream| kind(stream.transport)).collect(),
-            to_hosts: scenario.groups.iter().map(|group| kind(group.transport)).collect(),
+            to_agents: scenario.streams.iter().map(|stream| stream.transport.into()).collect(),
+            to_hosts: scenario.groups.iter().map(|group| group.transport.into()).collect(),
             feedback: scenario.groups.iter().map(|group| group.overload.feedback).collect(),
         }
     }
@@ -81,7 +74,7 @@ impl Map {
     }
 }
 
-/// What a proxy of the model knows of messages and of the way.
+/// What a proxy of the model knows of the way.
 #[derive(Debug)]
 pub(crate) struct Router {
     map: Arc<Map>,
@@ -90,15 +83,13 @@ pub(crate) struct Router {
     retry: bool,
     rng: base::Rng,
     turn: u16,
-    /// The stream of the request at hand decides its transport to the agents.
-    stream: u16,
     /// What has been answered since the host looked.
     settled: Vec<Settled<HostId>>,
 }
 
 impl Router {
     pub(crate) fn new(map: Arc<Map>, host: HostId, select: Select, retry: bool, rng: base::Rng) -> Self {
-        Self { map, host, select, retry, rng, turn: 0, stream: 0, settled: Vec::new() }
+        Self { map, host, select, retry, rng, turn: 0, settled: Vec::new() }
     }
 
     /// What has been answered since the last look.
@@ -112,12 +103,12 @@ impl Router {
     }
 
     /// What carried a message that came in.
-    pub(crate) fn transport_of(&self, message: &Message) -> TransportKind {
+    pub(crate) fn transport_of(&self, message: &ModelMessage) -> TransportKind {
         self.map.transport(self.host, message.top().host, message.stream)
     }
 
     /// The hosts that could get a request next; one, for most.
-    pub(crate) fn candidates(&self, request: &Message) -> Candidates {
+    pub(crate) fn candidates(&self, request: &ModelMessage) -> Candidates {
         if request.is_in_dialog() {
             return Candidates::One(request.route.last().copied().unwrap_or(HostId::AGENTS));
         }
@@ -130,7 +121,7 @@ impl Router {
     }
 
     /// Between which neighbours a request goes whose next hop is chosen.
-    pub(crate) fn way(&self, from: HostId, class: Class, request: &Message) -> Way<HostId> {
+    pub(crate) fn way(&self, from: HostId, class: MessageClass, request: &ModelMessage) -> Way<HostId> {
         Way {
             from: from.server(),
             takes_feedback: self.takes_feedback(from),
@@ -146,13 +137,13 @@ impl Router {
     }
 
     /// The way of a new call from this host on.
-    fn path(&self, message: &Message) -> Path {
+    fn path(&self, message: &ModelMessage) -> DownstreamPath {
         self.path_after(message, message.stage.into())
     }
 
     /// The same of the request that a response answers, which has come back to this host; none where no call goes that
     /// way: a callee's request goes back it, a CANCEL from one host to the next.
-    pub(crate) fn path_answered(&self, response: &Message) -> Option<Path> {
+    pub(crate) fn path_answered(&self, response: &ModelMessage) -> Option<DownstreamPath> {
         // The caller's Via, then one of each host before this one.
         let passed = response.vias.len() - 1;
         let is_along = !response.by_callee && response.method != Method::Cancel;
@@ -160,13 +151,13 @@ impl Router {
     }
 
     /// `passed`: hosts before this one.
-    fn path_after(&self, message: &Message, passed: usize) -> Path {
+    fn path_after(&self, message: &ModelMessage, passed: usize) -> DownstreamPath {
         let hosts = self.map.paths[message.stream as usize].len();
-        Path { target: Target(message.target.0.into()), hops: (hosts - 1 - passed) as u8 }
+        DownstreamPath { target: TargetServer(message.target.0.into()), hops: (hosts - 1 - passed) as u8 }
     }
 
     /// Chooses the next host of a request, before it waits for the processor.
-    pub(crate) fn choose(&mut self, request: &mut Message, mut available: impl FnMut(HostId) -> bool) {
+    pub(crate) fn choose(&mut self, request: &mut ModelMessage, mut available: impl FnMut(HostId) -> bool) {
         request.hop = match self.candidates(request) {
             Candidates::One(host) => host,
             Candidates::Any(hosts) => {
@@ -192,16 +183,78 @@ pub(crate) enum Candidates {
     Any(Range<u16>),
 }
 
-impl Medium for Router {
+/// Messages as small typed values.
+#[derive(Debug)]
+pub(crate) enum Typed {}
+
+impl Form for Typed {
     type Message = Sent;
-    type Request = Message;
+    type Request = ModelMessage;
     type Call = ();
     type Hop = HostId;
+    type Medium<'a> = &'a mut Editor;
+    type Router<'a> = &'a mut Router;
+}
 
-    fn call(&self, _request: &Message) {}
+/// Edits the messages of a host.
+#[derive(Debug)]
+pub(crate) struct Editor {
+    map: Arc<Map>,
+    host: HostId,
+}
 
-    fn next_hop(&mut self, request: &Message, attempt: u8) -> Result<HostId, Refusal> {
-        self.stream = request.stream;
+impl Editor {
+    pub(crate) fn new(map: Arc<Map>, host: HostId) -> Self {
+        Self { map, host }
+    }
+}
+
+impl Medium<Typed> for Editor {
+    fn call(&self, _request: &ModelMessage) {}
+
+    fn transport(&self, request: &ModelMessage, hop: HostId) -> TransportKind {
+        self.map.transport(self.host, hop, request.stream)
+    }
+
+    fn forward(
+        &mut self,
+        request: &ModelMessage,
+        hop: HostId,
+        serial: Option<u64>,
+    ) -> (Sent, TransactionKey) {
+        // Without a transaction the branch depends on the request alone (RFC 3261 §16.11); the first bit keeps these
+        // apart from those that count up.
+        let branch = serial.map_or(request.top().branch() | 1 << 31, |serial| serial as u32 & !(1 << 31));
+        let mut message = *request;
+        message.vias.push(ModelVia::new(self.host, branch));
+        if request.is_initial_invite() {
+            message.route.push(self.host);
+        }
+        message.stage += 1;
+        let key = message.client_key();
+        (Sent { to: hop, message }, key)
+    }
+
+    fn relay(&mut self, _: Option<&mut ModelMessage>, response: &ModelMessage) -> Option<Sent> {
+        let mut message = *response;
+        message.vias.pop();
+        let to = message.vias.last()?.host;
+        Some(Sent { to, message })
+    }
+
+    fn respond(&mut self, request: &ModelMessage, status: u16) -> Option<Sent> {
+        Some(Sent { to: request.top().host, message: request.response(status, self.host) })
+    }
+
+    fn cancel(&mut self, invite: &Sent) -> (Sent, TransactionKey) {
+        let cancel = invite.sibling(Method::Cancel, None);
+        let key = cancel.message.client_key();
+        (cancel, key)
+    }
+}
+
+impl proxy::Router<Typed> for Router {
+    fn next_hop(&mut self, request: &mut ModelMessage, attempt: u8) -> Result<HostId, ProxyRefusal> {
         if attempt == 0 {
             return Ok(request.hop);
         }
@@ -215,7 +268,7 @@ impl Medium for Router {
         }
     }
 
-    fn has_alternate(&self, request: &Message, attempt: u8) -> bool {
+    fn has_alternate(&self, request: &ModelMessage, attempt: u8) -> bool {
         if !self.retry {
             return false;
         }
@@ -226,47 +279,13 @@ impl Medium for Router {
         usize::from(attempt) + 1 < count
     }
 
-    fn transport(&self, hop: HostId) -> TransportKind {
-        self.map.transport(self.host, hop, self.stream)
-    }
-
-    fn forward(&mut self, request: &Message, hop: HostId, serial: Option<u64>) -> (Sent, Key) {
-        // Without a transaction the branch depends on the request alone (RFC 3261 §16.11); the first bit keeps these
-        // apart from those that count up.
-        let branch = serial.map_or(request.top().branch() | 1 << 31, |serial| serial as u32 & !(1 << 31));
-        let mut message = *request;
-        message.vias.push(Via::new(self.host, branch));
-        if request.is_initial_invite() {
-            message.route.push(self.host);
-        }
-        message.stage += 1;
-        let key = message.client_key();
-        (Sent { to: hop, message }, key)
-    }
-
-    fn relay(&mut self, _: Option<&mut Self::Request>, response: &Message) -> Option<Sent> {
-        let mut message = *response;
-        message.vias.pop();
-        let to = message.vias.last()?.host;
-        Some(Sent { to, message })
-    }
-
-    fn respond(&mut self, request: &Message, status: u16) -> Option<Sent> {
-        Some(Sent { to: request.top().host, message: request.response(status, self.host) })
-    }
-
-    fn settled(&mut self, request: &Message, attempt: u8, status: Option<u16>, last: bool) {
+    fn settled(&mut self, request: &mut ModelMessage, attempt: u8, event: ProxyEvent, last: bool) {
         if request.is_initial_invite()
             && let Ok(hop) = self.next_hop(request, attempt)
         {
             let (from, to) = (request.top().host.server(), hop.server());
-            self.settled.push(Settled { from, to, outcome: Outcome::of(status), is_last: last });
+            let status = if let ProxyEvent::Response(status) = event { Some(status) } else { None };
+            self.settled.push(Settled { from, to, outcome: RequestOutcome::of(status), is_last: last });
         }
-    }
-
-    fn cancel(&mut self, invite: &Sent) -> (Sent, Key) {
-        let cancel = invite.sibling(Method::Cancel, None);
-        let key = cancel.message.client_key();
-        (cancel, key)
     }
 }

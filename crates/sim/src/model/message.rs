@@ -3,7 +3,7 @@
 
 use overload::Notice;
 use std::ops::Deref;
-use transaction::{Key, ServerKey, Side, Tag};
+use transaction::{ServerKey, Side, Tag, TransactionKey};
 use wire::Method;
 
 /// A host of the model.
@@ -30,14 +30,14 @@ pub const HOPS_MAX: usize = 6;
 
 /// A Via: who sent the request, and under which branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Via {
+pub struct ModelVia {
     /// The host that it leads back to.
     pub host: HostId,
     /// In halves, so that it fits in six bytes.
     branch: [u16; 2],
 }
 
-impl Via {
+impl ModelVia {
     /// `branch` is unique to the transaction at that host (RFC 3261 §8.1.1.7).
     pub fn new(host: HostId, branch: u32) -> Self {
         Self { host, branch: [(branch >> 16) as u16, branch as u16] }
@@ -101,14 +101,14 @@ impl<T: std::fmt::Debug, const N: usize> std::fmt::Debug for Few<T, N> {
 }
 
 /// Vias of a message, top one last.
-pub(crate) type Vias = Few<Via, { HOPS_MAX + 1 }>;
+pub(crate) type Vias = Few<ModelVia, { HOPS_MAX + 1 }>;
 
 /// Hosts on a way, next or latest one last.
 pub(crate) type Route = Few<HostId, HOPS_MAX>;
 
 impl Vias {
     /// One Via.
-    pub fn one(via: Via) -> Self {
+    pub fn one(via: ModelVia) -> Self {
         let mut vias = Self::new(via);
         vias.push(via);
         vias
@@ -124,7 +124,7 @@ impl Route {
 
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Start {
+pub enum ModelStart {
     /// A request of the method in CSeq.
     Request,
     /// A response with this status.
@@ -140,9 +140,9 @@ pub(crate) struct CallId {
 
 /// A message.
 #[derive(Clone, Copy, Debug)]
-pub struct Message {
+pub struct ModelMessage {
     /// Request or response.
-    pub start: Start,
+    pub start: ModelStart,
     /// Method in CSeq: of a request, its own.
     pub method: Method,
     /// Whether the callee's side made the request; its responses say the same.
@@ -166,10 +166,10 @@ pub struct Message {
     pub route: Route,
 }
 
-impl Message {
+impl ModelMessage {
     /// Whether it is a request.
     pub fn is_request(&self) -> bool {
-        self.start == Start::Request
+        self.start == ModelStart::Request
     }
 
     /// Whether it begins a call.
@@ -178,7 +178,7 @@ impl Message {
     }
 
     /// The Via on top.
-    pub fn top(&self) -> Via {
+    pub fn top(&self) -> ModelVia {
         *self.vias.last().expect("whoever sends a message puts a Via on it")
     }
 
@@ -196,7 +196,7 @@ impl Message {
     #[must_use]
     pub fn response(&self, status: u16, host: HostId) -> Self {
         let to_tag = if status > 100 { self.to_tag.or(Some(host)) } else { self.to_tag };
-        Self { start: Start::Response(status), to_tag, ..*self }
+        Self { start: ModelStart::Response(status), to_tag, ..*self }
     }
 
     /// Of a request that came in: the key of its server transaction (RFC 3261 §17.2.3).
@@ -224,18 +224,18 @@ impl Message {
     fn server_key_as(&self, at: HostId, method: Method, is_ack: bool) -> ServerKey {
         let via = self.top();
         let branch = u64::from(at.0) << 48 | u64::from(via.host.0) << 32 | u64::from(via.branch());
-        ServerKey { key: Key::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
+        ServerKey { key: TransactionKey::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
     }
 
     /// The key of the client transaction that it belongs to at the host of its top Via (§17.1.3).
     ///
     /// A host counts its branches, so the branch is the number of its transaction; a CANCEL has that of its INVITE.
-    pub fn client_key(&self) -> Key {
+    pub fn client_key(&self) -> TransactionKey {
         let branch = self.top().branch().into();
         if self.method == Method::Cancel {
-            return Key::from_numbers(Side::Client, branch, self.method);
+            return TransactionKey::from_numbers(Side::Client, branch, self.method);
         }
-        Key::counted(branch, self.method)
+        TransactionKey::counted(branch, self.method)
     }
 }
 
@@ -243,12 +243,12 @@ impl Message {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) to: HostId,
-    pub(crate) message: Message,
+    pub(crate) message: ModelMessage,
 }
 
 /// It, on its way.
 #[derive(Clone, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct LinkMessage {
     pub(crate) from: HostId,
     pub(crate) sent: Sent,
     /// Only with responses between hosts that control overload together. It is for the next host alone, and says what
@@ -256,7 +256,7 @@ pub(crate) struct Letter {
     pub(crate) notice: Option<Box<Notice>>,
 }
 
-impl Letter {
+impl LinkMessage {
     pub(crate) fn new(from: HostId, sent: Sent) -> Self {
         Self { from, sent, notice: None }
     }
@@ -266,15 +266,15 @@ impl Sent {
     /// Of an INVITE as it was sent: the request of another method that has its top Via only (§9.1, §17.1.1.3).
     pub(crate) fn sibling(&self, method: Method, to_tag: Option<HostId>) -> Self {
         let vias = Vias::one(self.message.top());
-        let message = Message { method, to_tag, vias, ..self.message };
+        let message = ModelMessage { method, to_tag, vias, ..self.message };
         Self { to: self.to, message }
     }
 }
 
-impl transaction::Message for Sent {
-    type Response<'a> = Message;
+impl transaction::KeptMessage for Sent {
+    type Response<'a> = ModelMessage;
 
-    fn ack(&self, response: &Message) -> Option<Self> {
+    fn ack(&self, response: &ModelMessage) -> Option<Self> {
         Some(self.sibling(Method::Ack, response.to_tag))
     }
 

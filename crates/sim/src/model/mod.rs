@@ -1,6 +1,6 @@
 //! The model of SIP on the engine, with small typed messages: the server's own machines on virtual hosts.
 //!
-//! Proxies run [`proxy::Proxy`] on [`transaction::Layer`], agents run [`load::party`] on the same layer. Written here is
+//! Proxies run [`proxy::Proxy`] on [`transaction::Layer`], agents run [`load::user_agent`] on the same layer. Written here is
 //! only what the world around them is: hosts with processors and queues, the ways between them, and what is measured.
 
 mod agents;
@@ -15,10 +15,8 @@ mod prices;
 mod work;
 mod world;
 
-pub(crate) use agents::{arrivals, holding};
-pub(crate) use balancer::{health_settings, probe_settings};
-pub(crate) use links::rules;
-pub use measure::{HostResults, Outcomes, Results, StreamResults};
-pub use message::{HOPS_MAX, HostId, Message, Start, Via};
-pub(crate) use world::books;
+pub use agents::arrivals;
+pub use links::rules;
+pub use measure::{HostResults, Outcomes, RunResults, StreamResults};
+pub use message::{HOPS_MAX, HostId, ModelMessage, ModelStart, ModelVia};
 pub use world::{run, run_watched};

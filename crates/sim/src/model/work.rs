@@ -3,20 +3,20 @@
 use super::agents::{Agents, Alarm, Out};
 use super::balancer::Balancer;
 use super::measure::HostResults;
-use super::medium::Router;
-use super::message::{HostId, Letter, Message, Sent, Start};
+use super::medium::{Editor, Router, Typed};
+use super::message::{HostId, LinkMessage, ModelMessage, ModelStart, Sent};
 use super::prices::Prices;
 use base::{Instant, Ledger, Operation};
 use config::scenario::Costs;
 use core::time::Duration;
-use overload::{Class, Guard, RejectState, Rejection};
-use proxy::{Arrived, Fire, Medium, Proxy, Refusal, Sink};
+use overload::{Guard, MessageClass, RejectState, Rejection};
+use proxy::{Arrived, Fire, Medium, ProxyRefusal, ProxyStep, Sink};
 use transaction::Sending;
 use wire::Method;
 
 /// What runs on a host.
 pub(crate) enum Role {
-    Proxy(Box<Proxy<Router>>, Router),
+    Proxy(Box<Proxy>),
     Balancer(Box<Balancer>),
     /// The agents answer here.
     Server,
@@ -26,7 +26,7 @@ impl Role {
     /// What its own code counted.
     pub(crate) fn ledger(&self) -> Ledger {
         match self {
-            Self::Proxy(proxy, _) => proxy.ledger(),
+            Self::Proxy(proxy) => proxy.core.ledger(),
             Self::Balancer(balancer) => balancer.ledger,
             Self::Server => Ledger::default(),
         }
@@ -35,9 +35,24 @@ impl Role {
     /// Ends the transactions whose time is over. Where that is free nobody can tell when it is done, as long as it is
     /// before the next message.
     pub(crate) fn clear_away(&mut self, now: Instant) {
-        if let Self::Proxy(proxy, _) = self {
-            while proxy.clear_away(now) {}
+        if let Self::Proxy(proxy) = self {
+            while proxy.core.clear_away(now) {}
         }
+    }
+}
+
+/// A proxy, with what it knows of messages and of the way.
+pub(crate) struct Proxy {
+    pub(crate) core: proxy::Proxy<Typed>,
+    pub(crate) editor: Editor,
+    pub(crate) router: Router,
+}
+
+impl Proxy {
+    /// Does what a timer asks for.
+    pub(crate) fn fire(&mut self, now: Instant, fire: Fire, sink: &mut Outgoing<'_>) {
+        let Self { core, editor, router } = self;
+        core.fire(fire, &mut ProxyStep { now, medium: editor, router, sink });
     }
 }
 
@@ -62,12 +77,12 @@ pub(crate) struct Element {
 /// Collects what a host sends.
 pub(crate) struct Outgoing<'a> {
     pub(crate) from: HostId,
-    pub(crate) letters: &'a mut Vec<Letter>,
+    pub(crate) messages: &'a mut Vec<LinkMessage>,
 }
 
 impl Sink<Sent> for Outgoing<'_> {
     fn send(&mut self, message: &Sent, _: Sending) {
-        self.letters.push(Letter::new(self.from, *message));
+        self.messages.push(LinkMessage::new(self.from, *message));
     }
 }
 
@@ -77,37 +92,42 @@ pub(crate) struct Work<'a> {
     pub(crate) agents: &'a mut Agents,
     pub(crate) alarms: &'a mut Vec<Alarm>,
     /// What is sent when the service is over.
-    pub(crate) out: &'a mut Vec<Letter>,
+    pub(crate) out: &'a mut Vec<LinkMessage>,
 }
 
 impl Element {
     /// Fires it.
     pub(crate) fn timer(&mut self, work: &mut Work<'_>, fire: Fire) -> Duration {
-        if let Role::Proxy(proxy, router) = &mut self.role {
-            proxy.fire(work.now, fire, router, &mut Outgoing { from: self.id, letters: work.out });
+        if let Role::Proxy(proxy) = &mut self.role {
+            proxy.fire(work.now, fire, &mut Outgoing { from: self.id, messages: work.out });
         }
         self.tell(work);
         if fire.is_cleanup() { self.costs.cleanup } else { self.costs.timer }
     }
 
     /// Handles it, and says what that costs on the base server.
-    pub(crate) fn message(&mut self, work: &mut Work<'_>, class: Class, message: &Message) -> Duration {
+    pub(crate) fn message(
+        &mut self,
+        work: &mut Work<'_>,
+        class: MessageClass,
+        message: &ModelMessage,
+    ) -> Duration {
         let now = work.now;
         let Self { id, role, guard, costs, ledger, failing, .. } = self;
         match role {
-            Role::Proxy(proxy, router) => {
+            Role::Proxy(proxy) => {
                 ledger.charge(Operation::Scan);
                 if class.is_new() && !guard.is_off() {
-                    let way = router.way(message.top().host, class, message);
-                    if proxy.knows(&message.server_key()) {
+                    let way = proxy.router.way(message.top().host, class, message);
+                    if proxy.core.knows(&message.server_key()) {
                         // Two copies waited, and each was new when it came: this one is no second request.
                         guard.on_lost(now, way.from, way.to);
                     } else if let Err(rejection) = guard.on_turn(now, class, &way) {
                         return self.reject(work, message, rejection);
                     }
                 }
-                let sink = &mut Outgoing { from: *id, letters: work.out };
-                let cost = proxied(now, proxy, router, (costs, ledger), message, sink);
+                let sink = &mut Outgoing { from: *id, messages: work.out };
+                let cost = proxied(now, proxy, (costs, ledger), message, sink);
                 self.tell(work);
                 cost
             }
@@ -117,14 +137,14 @@ impl Element {
             }
             Role::Server if message.is_initial_invite() && fails(*failing, message) => {
                 let answer = Sent { to: message.top().host, message: message.response(500, *id) };
-                work.out.push(Letter::new(*id, answer));
+                work.out.push(LinkMessage::new(*id, answer));
                 Duration::ZERO
             }
             Role::Server => {
                 let share = match (message.start, message.method) {
-                    (Start::Request, Method::Invite) => costs.invite_work,
+                    (ModelStart::Request, Method::Invite) => costs.invite_work,
                     // TLWL paper, section IV: it creates the session, which the INVITE's work has in it.
-                    (Start::Request, Method::Ack) => 0.0,
+                    (ModelStart::Request, Method::Ack) => 0.0,
                     _ => 1.0,
                 };
                 let mut answers =
@@ -137,9 +157,9 @@ impl Element {
     }
 
     /// Answers a probe (RFC 3261 §11.2), at the price of any request.
-    pub(crate) fn probe(&mut self, work: &mut Work<'_>, probe: &Message) -> Duration {
+    pub(crate) fn probe(&mut self, work: &mut Work<'_>, probe: &ModelMessage) -> Duration {
         let answer = Sent { to: probe.top().host, message: probe.response(200, self.id) };
-        work.out.push(Letter::new(self.id, answer));
+        work.out.push(LinkMessage::new(self.id, answer));
         if let Role::Server = self.role { self.costs.server_request() } else { self.costs.message }
     }
 
@@ -147,23 +167,25 @@ impl Element {
     pub(crate) fn reject(
         &mut self,
         work: &mut Work<'_>,
-        request: &Message,
+        request: &ModelMessage,
         rejection: Rejection,
     ) -> Duration {
-        let Role::Proxy(proxy, router) = &mut self.role else { return Duration::ZERO };
+        let Role::Proxy(proxy) = &mut self.role else { return Duration::ZERO };
+        let Proxy { core, editor, router } = &mut **proxy;
         let stateful = self.guard.settings().reject_state == RejectState::Stateful;
         let before = work.out.len();
         if stateful {
             let arrived = arrived(request, router);
-            let sink = &mut Outgoing { from: self.id, letters: work.out };
-            proxy.refuse(work.now, &arrived, request, Refusal(rejection.status), router, sink);
+            let sink = &mut Outgoing { from: self.id, messages: work.out };
+            let step = &mut ProxyStep { now: work.now, medium: editor, router, sink };
+            core.refuse(&arrived, request, ProxyRefusal(rejection.status), step);
         } else {
-            let refusal = router.respond(request, rejection.status);
-            work.out.extend(refusal.map(|refusal| Letter::new(self.id, refusal)));
+            let refusal = editor.respond(request, rejection.status);
+            work.out.extend(refusal.map(|refusal| LinkMessage::new(self.id, refusal)));
             self.ledger.charge(Operation::Reject);
         }
-        for letter in &mut work.out[before..] {
-            letter.sent.message.retry_after = rejection.retry_after;
+        for carried in &mut work.out[before..] {
+            carried.sent.message.retry_after = rejection.retry_after;
         }
         self.results.rejected.add(work.now, 1.0);
         self.tell(work);
@@ -172,14 +194,15 @@ impl Element {
 
     /// Lets responses to other hosts say what the host wants to be sent.
     fn tell(&mut self, work: &mut Work<'_>) {
-        let Role::Proxy(_, router) = &self.role else { return };
+        let Role::Proxy(proxy) = &self.role else { return };
         if !self.guard.gives_notice() {
             return;
         }
-        for letter in work.out.iter_mut() {
-            let Sent { to, message } = &letter.sent;
+        for carried in work.out.iter_mut() {
+            let Sent { to, message } = &carried.sent;
             if to != &HostId::AGENTS && !message.is_request() {
-                letter.notice = self.guard.notice(work.now, router.path_answered(message)).map(Box::new);
+                carried.notice =
+                    self.guard.notice(work.now, proxy.router.path_answered(message)).map(Box::new);
             }
         }
     }
@@ -200,12 +223,12 @@ impl Element {
 }
 
 /// Whether a server that fails this share of calls fails this one: the same for all copies of its INVITE.
-fn fails(share: f64, invite: &Message) -> bool {
+fn fails(share: f64, invite: &ModelMessage) -> bool {
     let drawn = invite.call.generation.wrapping_mul(0x9e37_79b9);
     f64::from(drawn) < share * 2_f64.powi(32)
 }
 
-fn arrived(request: &Message, router: &Router) -> Arrived {
+fn arrived(request: &ModelMessage, router: &Router) -> Arrived {
     Arrived {
         method: request.method,
         key: request.server_key(),
@@ -216,27 +239,28 @@ fn arrived(request: &Message, router: &Router) -> Arrived {
 
 fn proxied(
     now: Instant,
-    proxy: &mut Proxy<Router>,
-    router: &mut Router,
+    proxy: &mut Proxy,
     (costs, ledger): (&Costs, &mut Ledger),
-    message: &Message,
+    message: &ModelMessage,
     sink: &mut Outgoing<'_>,
 ) -> Duration {
-    if let Start::Response(status) = message.start {
-        proxy.response(now, message.client_key(), status, message, router, sink);
+    let Proxy { core, editor, router } = proxy;
+    if let ModelStart::Response(status) = message.start {
+        let step = &mut ProxyStep { now, medium: editor, router, sink };
+        core.response(message.client_key(), status, message, step);
         return costs.message;
     }
     let arrived = arrived(message, router);
     if message.method == Method::Ack && message.to_tag != Some(HostId::AGENTS) {
         // To a failure: it finds its transaction, or it is for an answer that left none, and ends here.
-        let known = proxy.absorb(now, &arrived.key, sink);
+        let known = core.absorb(now, &arrived.key, sink);
         return if known || message.to_tag != Some(sink.from) { costs.message } else { costs.reject_ack };
     }
-    if !proxy.absorb(now, &arrived.key, sink) {
+    if !core.absorb(now, &arrived.key, sink) {
         if message.is_in_dialog() {
             ledger.charge(Operation::VerifyToken);
         }
-        proxy.take(now, &arrived, *message, router, sink);
+        core.take(&arrived, *message, &mut ProxyStep { now, medium: editor, router, sink });
     }
     costs.message
 }

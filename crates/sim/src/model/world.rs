@@ -1,21 +1,19 @@
 //! The world of a run: all hosts, the agents, the ways between them, and the loop that lets time pass.
 
-use super::agents::{Agents, Alarm, Out, Party};
-use super::balancer::{Balancer, health_settings, probe_settings};
+use super::agents::{Agents, Alarm, Out, UserAgent};
+use super::balancer::Balancer;
 use super::host::{Host, NEVER};
 use super::links::{network, place};
-use super::measure::Results;
-use super::medium::{Map, Router};
-use super::message::{HostId, Letter, Sent, Start};
-use super::work::Role;
-use crate::engine::{self, EventQueue, Network, StallConfig, Stalls, Ticket, Trace};
-use balance::{Weights, policy};
+use super::measure::RunResults;
+use super::medium::{Editor, Map, Router};
+use super::message::{HostId, LinkMessage, ModelStart, Sent};
+use super::work::{Proxy, Role};
+use crate::engine::{self, EventQueue, SimNetwork, StallConfig, Stalls, Ticket, Trace};
 use base::{Instant, Rng, Slab};
-use config::scenario::{self, Group, Scenario, Spread, What};
+use config::scenario::{self, Group, Scenario, What};
 use core::time::Duration;
+use load::RandomTime;
 use std::sync::Arc;
-use transaction::Timers;
-use wire::Method;
 
 /// What happens at an instant.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +29,7 @@ enum Event {
     /// A call of this stream starts.
     Call(u16),
     /// An agent's alarm.
-    Alarm(u32, Party),
+    Alarm(u32, UserAgent),
     /// A period of a host's overload control ends.
     Tick(HostId),
     /// A bin of the time series ends.
@@ -47,12 +45,12 @@ enum Event {
 }
 
 /// One run of a scenario with this seed.
-pub fn run(scenario: &Scenario, seed: u64) -> Results {
+pub fn run(scenario: &Scenario, seed: u64) -> RunResults {
     run_watched(scenario, seed, &|_| ())
 }
 
 /// The same; `passed` hears of each bin of the time series as it ends, by its length.
-pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) -> Results {
+pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) -> RunResults {
     let mut world = World::new(scenario, seed);
     world.run(passed);
     world.into_results()
@@ -66,8 +64,8 @@ struct World<'a> {
     hosts: Vec<Host>,
     agents: Agents,
     /// `None` when all links are perfect and nothing needs to be drawn.
-    network: Option<Network>,
-    on_the_way: Slab<Letter>,
+    network: Option<SimNetwork>,
+    on_the_way: Slab<LinkMessage>,
     /// What was sent in this instant and has not been handed on yet, and the alarms that the agents want.
     out: Out,
     pauses: Vec<Option<Pauses>>,
@@ -80,8 +78,7 @@ impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, seed: u64) -> Self {
         let rng = Rng::from_seed(seed);
         let map = Arc::new(Map::new(scenario));
-        let scenario::Timers { t1, t2, t4, .. } = scenario.timers;
-        let timers = Timers { t1, t2, t4, ..Timers::default() };
+        let timers = scenario.timers.transaction;
         let mut hosts = Vec::new();
         let mut pauses = Vec::new();
         for (index, group) in scenario.groups.iter().enumerate() {
@@ -156,8 +153,8 @@ impl<'a> World<'a> {
                 }
             }
             Event::Arrives(at) => {
-                let letter = self.on_the_way.remove(at).expect("it arrives once");
-                self.deliver(now, letter);
+                let carried = self.on_the_way.remove(at).expect("it arrives once");
+                self.deliver(now, carried);
             }
             Event::Call(stream) => {
                 self.agents.call(now, stream, &mut self.out);
@@ -167,7 +164,7 @@ impl<'a> World<'a> {
                 self.hosts[host.index()].tick(now);
                 self.watch_guard(host);
             }
-            Event::Alarm(call, party) => self.agents.alarm(now, call, party, &mut self.out),
+            Event::Alarm(call, user_agent) => self.agents.alarm(now, call, user_agent, &mut self.out),
             Event::Sample => {
                 for host in &mut self.hosts {
                     host.sample(now);
@@ -191,10 +188,11 @@ impl<'a> World<'a> {
     fn settle(&mut self, now: Instant) {
         self.set_alarms();
         let mut next = 0;
-        while let Some(letter) = self.out.sent.get_mut(next) {
+        while let Some(carried) = self.out.sent.get_mut(next) {
             // What is sent in answer joins behind it.
-            let letter = Letter { from: letter.from, sent: letter.sent, notice: letter.notice.take() };
-            self.carry(now, letter);
+            let carried =
+                LinkMessage { from: carried.from, sent: carried.sent, notice: carried.notice.take() };
+            self.carry(now, carried);
             self.set_alarms();
             next += 1;
         }
@@ -213,28 +211,28 @@ impl<'a> World<'a> {
         if self.out.alarms.is_empty() {
             return;
         }
-        for Alarm { at, call, party } in self.out.alarms.drain(..) {
-            self.queue.at(at, Event::Alarm(call, party));
+        for Alarm { at, call, user_agent } in self.out.alarms.drain(..) {
+            self.queue.at(at, Event::Alarm(call, user_agent));
         }
     }
 
-    fn carry(&mut self, now: Instant, letter: Letter) {
+    fn carry(&mut self, now: Instant, carried: LinkMessage) {
         let Some(network) = &mut self.network else {
-            return self.deliver(now, letter);
+            return self.deliver(now, carried);
         };
-        let Letter { from, sent: Sent { to, message }, .. } = &letter;
+        let LinkMessage { from, sent: Sent { to, message }, .. } = &carried;
         let (from, to) = (place(&self.map, *from, message.stream), place(&self.map, *to, message.stream));
         let arrivals = network.send(now, from, to);
         for at in arrivals {
-            let place = self.on_the_way.insert(letter.clone());
+            let place = self.on_the_way.insert(carried.clone());
             self.queue.at(at, Event::Arrives(place));
         }
     }
 
-    fn deliver(&mut self, now: Instant, letter: Letter) {
+    fn deliver(&mut self, now: Instant, carried: LinkMessage) {
         self.messages += 1;
-        let Letter { from, sent: Sent { to, message }, notice } = letter;
-        let status = if let Start::Response(status) = message.start { status } else { 0 };
+        let LinkMessage { from, sent: Sent { to, message }, notice } = carried;
+        let status = if let ModelStart::Response(status) = message.start { status } else { 0 };
         let kind = u32::from(status) << 8 | message.method as u32;
         self.trace.event(now, kind << 16 | u32::from(to.0), message.call.generation);
         if to == HostId::AGENTS {
@@ -342,7 +340,7 @@ impl<'a> World<'a> {
         self.start(now, host);
     }
 
-    fn into_results(mut self) -> Results {
+    fn into_results(mut self) -> RunResults {
         let end = self.queue.now();
         self.hosts.iter_mut().for_each(|host| host.clear_away(end));
         self.agents.clear_away(end);
@@ -361,7 +359,7 @@ impl<'a> World<'a> {
             (self.agents.calls(), self.agents.transactions() + transactions);
         let names = self.scenario.streams.iter().map(|stream| &stream.name);
         let measures = self.agents.into_measures();
-        Results {
+        RunResults {
             streams: names.zip(measures).map(|(name, measure)| measure.into_results(name)).collect(),
             hosts: self.hosts.into_iter().map(Host::into_results).collect(),
             messages: self.messages,
@@ -397,14 +395,13 @@ impl Pauses {
 const SAMPLES: usize = 10_000;
 
 /// A distribution in the engine's terms: mean, and spread around it.
-fn spread(spread: Spread, rng: &Rng) -> (Duration, engine::Spread) {
-    match spread {
-        Spread::Fixed(time) => (time, engine::Spread::Fixed),
-        Spread::Exponential(mean) => (mean, engine::Spread::Exponential),
-        Spread::Normal(mean, deviation) => {
+fn spread(time: RandomTime, rng: &Rng) -> (Duration, engine::Spread) {
+    match time {
+        RandomTime::Fixed(mean) => (mean, engine::Spread::Fixed),
+        RandomTime::Exponential(mean) => (mean, engine::Spread::Exponential),
+        RandomTime::Normal(mean, _) => {
             let mut rng = rng.fork("normal");
-            let holding = load::Holding::Normal(mean, deviation);
-            let samples: Vec<f64> = (0..SAMPLES).map(|_| holding.sample(&mut rng).as_secs_f64()).collect();
+            let samples: Vec<f64> = (0..SAMPLES).map(|_| time.sample(&mut rng).as_secs_f64()).collect();
             let table = engine::QuantileTable::from_samples(&samples).expect("a positive mean was checked");
             (mean, engine::Spread::Measured(table))
         }
@@ -420,52 +417,30 @@ fn role(
     (now, life): (Instant, u32),
     rng: &Rng,
 ) -> Role {
-    let scenario::Timers { t1, t2, t4, c } = scenario.timers;
     let settings = &scenario.groups[group];
     match &settings.role {
-        scenario::Role::Proxy => {
-            let timers = Timers { t1, t2, t4, ..Timers::default() };
-            let settings_of_proxy = proxy::Settings { timers, timer_c: c };
+        scenario::HostRole::Proxy => {
             let retry = settings.overload.retry;
             let router = Router::new(Arc::clone(map), host, settings.select, retry, rng.fork("routes"));
             // Branches of a later life are unlike those of an earlier.
             let serial = u64::from(life) << 24;
-            Role::Proxy(Box::new(proxy::Proxy::new(settings_of_proxy, serial)), router)
+            let core = proxy::Proxy::new(scenario.timers, serial);
+            Role::Proxy(Box::new(Proxy { core, editor: Editor::new(Arc::clone(map), host), router }))
         }
-        scenario::Role::Balancer { policy, probes, outlier } => {
-            let books = books(policy, *outlier, &scenario.timers);
-            let health = health_settings(*probes, *outlier);
+        scenario::HostRole::Balancer(settings) => {
             let servers = map.after(group);
-            let chosen =
-                policy::by_name(policy.name(), 0).expect("the scenario names policies that there are");
+            let sessions = settings.session_settings(&scenario.timers);
+            let policy = settings.policy.make(0);
             let capacity = |host: HostId| {
                 let group = usize::from(map.group_of[host.index()]);
                 let capacity = scenario.groups[group].capacity(host.0 - map.groups[group].start);
                 // Those whose work costs nothing count alike.
                 capacity.map_or(1.0, |capacity| capacity / scenario.costs.base_capacity)
             };
-            let probes = probes.then(|| probe_settings(&scenario.timers));
-            let life = (now, life);
-            Role::Balancer(Box::new(Balancer::new(life, servers, capacity, chosen, books, health, probes)))
+            let probes = settings.probes.then(|| settings.probe_settings(&scenario.timers));
+            let (life, health) = ((now, life), settings.health_settings());
+            Role::Balancer(Box::new(Balancer::new(life, servers, capacity, policy, sessions, health, probes)))
         }
-        scenario::Role::Server => Role::Server,
-    }
-}
-
-/// The books of a balancer with this policy.
-pub(crate) fn books(policy: &config::Policy, outlier: bool, timers: &scenario::Timers) -> balance::Settings {
-    let mut weights = Weights::default();
-    if let config::Policy::Tlwl { weights: configured } = policy {
-        for (name, &weight) in configured {
-            weights.set(Method::parse(name.as_bytes()), weight);
-        }
-    }
-    let (transaction_timeout, invite_timeout) = (timers.t1 * 64, timers.c);
-    balance::Settings {
-        weights,
-        transaction_timeout,
-        invite_timeout,
-        hold_failures: outlier,
-        ..Default::default()
+        scenario::HostRole::Server => Role::Server,
     }
 }

@@ -1,3 +1,5 @@
+//! Batch means: an interval from one long run.
+
 use super::{Confidence, Interval, Moments};
 
 /// One run is cut into this many batches at least, and not into twice as many. With fewer, Student's t is wide; with

@@ -1,3 +1,5 @@
+//! Delays and their percentiles.
+
 use core::time::Duration;
 use hdrhistogram::Histogram;
 

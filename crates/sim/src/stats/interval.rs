@@ -1,3 +1,5 @@
+//! Confidence intervals.
+
 use super::{Moments, student_t};
 use core::fmt;
 

@@ -1,3 +1,5 @@
+//! Count, mean and variance of a stream of numbers.
+
 /// Count, mean and variance of a stream of numbers in constant memory (Welford, Technometrics 4, 1962): exact to
 /// rounding also where the spread is small against the mean.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]

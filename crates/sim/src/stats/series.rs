@@ -1,3 +1,5 @@
+//! A quantity over time, in bins.
+
 use base::Instant;
 use core::time::Duration;
 

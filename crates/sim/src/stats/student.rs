@@ -1,3 +1,5 @@
+//! Quantiles of Student's t distribution.
+
 /// The two-sided quantile of Student's t: the `t` with P(|T| <= t) = `confidence` for this many degrees of freedom.
 ///
 /// Found by bisection on the distribution function, which is a finite sum for whole degrees of freedom; tables of a

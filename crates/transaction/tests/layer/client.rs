@@ -1,13 +1,13 @@
 //! Client transactions on virtual time: what is sent when, what the user learns, and when it ends.
 
 use crate::run::{Msg, Run, What, assert_times};
-use transaction::Kind::{Invite, NonInvite};
+use transaction::TransactionKind::{Invite, NonInvite};
 use transaction::TransportKind::{Reliable, Unreliable};
-use transaction::{News, Sending, Timer};
+use transaction::{Sending, Timer, TransactionNews};
 
 const FIRST: What = What::Sent(Msg::Request, Sending::First);
 const ACK: What = What::Sent(Msg::Ack, Sending::First);
-const DELIVERED: What = What::Told(News::Message);
+const DELIVERED: What = What::Told(TransactionNews::Message);
 
 #[test]
 fn an_unanswered_invite_is_sent_seven_times_in_32_s() {
@@ -19,7 +19,7 @@ fn an_unanswered_invite_is_sent_seven_times_in_32_s() {
     assert_times(&[run.ended().unwrap()], &[32.0]);
     // [17.1.1.2-10] [17.1.1.2-11] [17.1.1.2-27] The user learns of it, nothing is acknowledged, nothing is left.
     assert!(run.sent(Msg::Ack).is_empty() && run.layer.is_empty() && run.layer.timers_set() == 0);
-    assert_eq!(run.take()[7..], [What::Told(News::Timeout(Timer::B)), What::Ended]);
+    assert_eq!(run.take()[7..], [What::Told(TransactionNews::Timeout(Timer::B)), What::Ended]);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn an_unanswered_non_invite_is_sent_eleven_times_in_32_s() {
     assert_times(&[run.ended().unwrap()], &[32.0]);
     // [17.1.2.2-5] [17.1.2.2-6] [17.1.2.2-15]
     assert!(run.layer.is_empty() && run.layer.timers_set() == 0);
-    assert_eq!(run.take()[11..], [What::Told(News::Timeout(Timer::F)), What::Ended]);
+    assert_eq!(run.take()[11..], [What::Told(TransactionNews::Timeout(Timer::F)), What::Ended]);
 }
 
 /// Whoever sends on for others may not know whether the next hop wants to hear of it.
@@ -48,7 +48,7 @@ fn a_request_with_a_limit_is_sent_again_as_often_as_that_and_waits_as_long_as_an
             run.until(40.0);
             assert_times(&run.sent(Msg::Request), &nominal[..=usize::from(most)]);
             assert_times(&[run.ended().unwrap()], &[32.0]);
-            let rest = [What::Told(News::Timeout(timer)), What::Ended];
+            let rest = [What::Told(TransactionNews::Timeout(timer)), What::Ended];
             assert_eq!(run.take()[usize::from(most) + 1..], rest);
         }
     }
@@ -63,7 +63,7 @@ fn over_a_reliable_transport_requests_are_sent_once() {
         run.until(40.0);
         let timer = if kind == Invite { Timer::B } else { Timer::F };
         assert_times(&[run.ended().unwrap()], &[32.0]);
-        assert_eq!(run.take(), [FIRST, What::Told(News::Timeout(timer)), What::Ended]);
+        assert_eq!(run.take(), [FIRST, What::Told(TransactionNews::Timeout(timer)), What::Ended]);
     }
 }
 
@@ -158,7 +158,7 @@ fn a_non_invite_in_progress_is_sent_again_every_t2() {
     // The timer that ran when the 100 came runs on, to 1.5 s.
     let nominal = [0.0, 0.5, 1.5, 5.5, 9.5, 13.5, 17.5, 21.5, 25.5, 29.5];
     assert_times(&run.sent(Msg::Request), &nominal);
-    assert_eq!(run.take()[11..], [What::Told(News::Timeout(Timer::F)), What::Ended]);
+    assert_eq!(run.take()[11..], [What::Told(TransactionNews::Timeout(Timer::F)), What::Ended]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_non_invite_over_a_reliable_transport_ends_with_its_answer() {
 #[test]
 fn a_request_that_cannot_be_sent_ends_its_transaction() {
     // [17.1.4-1] [17.1.4-2]
-    let failed = [What::Told(News::TransportError), What::Ended];
+    let failed = [What::Told(TransactionNews::TransportError), What::Ended];
     for kind in [Invite, NonInvite] {
         let mut run = Run::new();
         let id = run.request(kind, Unreliable);
@@ -231,7 +231,7 @@ fn a_cancel_waits_for_a_provisional_response_and_limits_the_invite() {
     assert_eq!(run.take(), [DELIVERED]);
     run.until(80.0);
     assert_times(&[run.ended().unwrap()], &[42.0]);
-    assert_eq!(run.take(), [What::Told(News::Timeout(Timer::Cancel)), What::Ended]);
+    assert_eq!(run.take(), [What::Told(TransactionNews::Timeout(Timer::Cancel)), What::Ended]);
     assert!(!run.cancel(id), "after its end");
 
     let mut run = Run::new();
@@ -277,5 +277,5 @@ fn nothing_is_sent_at_the_instant_of_giving_up() {
     run.request(NonInvite, Unreliable);
     run.until(20.0);
     assert_eq!(run.sent(Msg::Request).len(), 64);
-    assert_eq!(run.take()[64..], [What::Told(News::Timeout(Timer::F)), What::Ended]);
+    assert_eq!(run.take()[64..], [What::Told(TransactionNews::Timeout(Timer::F)), What::Ended]);
 }

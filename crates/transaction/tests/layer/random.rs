@@ -2,7 +2,7 @@
 
 use crate::run::{Msg, Run, What};
 use proptest::prelude::*;
-use transaction::{Kind, Machine, News, Sending, TransportKind};
+use transaction::{Machine, Sending, TransactionKind, TransactionNews, TransportKind};
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -31,8 +31,8 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
-    prop::sample::select(vec![Kind::Invite, Kind::NonInvite])
+fn kind() -> impl Strategy<Value = TransactionKind> {
+    prop::sample::select(vec![TransactionKind::Invite, TransactionKind::NonInvite])
 }
 
 fn transport() -> impl Strategy<Value = TransportKind> {
@@ -40,7 +40,7 @@ fn transport() -> impl Strategy<Value = TransportKind> {
 }
 
 /// Runs the acts against one transaction, checks after each, and gives all that happened.
-fn play(kind: Kind, transport: TransportKind, client: bool, acts: &[Act]) -> Vec<What> {
+fn play(kind: TransactionKind, transport: TransportKind, client: bool, acts: &[Act]) -> Vec<What> {
     let mut run = Run::new();
     let id = if client { run.request(kind, transport) } else { run.accept(kind, transport) };
     let mut all = run.take();
@@ -58,7 +58,7 @@ fn play(kind: Kind, transport: TransportKind, client: bool, acts: &[Act]) -> Vec
         }
         all.extend(run.take());
         if let Act::Response(status) = act
-            && all[before..].contains(&What::Told(News::Message))
+            && all[before..].contains(&What::Told(TransactionNews::Message))
         {
             delivered.push(status);
         }
@@ -74,10 +74,12 @@ fn play(kind: Kind, transport: TransportKind, client: bool, acts: &[Act]) -> Vec
 }
 
 /// One final response at most reaches the user, but for the 2xx of a fork.
-fn check_delivered(kind: Kind, delivered: &[u16]) {
+fn check_delivered(kind: TransactionKind, delivered: &[u16]) {
     let mut finals = delivered.iter().filter(|&&status| status >= 200);
     match finals.next() {
-        Some(200..=299) if kind == Kind::Invite => assert!(finals.all(|&s| s / 100 == 2), "{delivered:?}"),
+        Some(200..=299) if kind == TransactionKind::Invite => {
+            assert!(finals.all(|&s| s / 100 == 2), "{delivered:?}");
+        }
         _ => assert_eq!(finals.next(), None, "{delivered:?}"),
     }
 }
@@ -96,12 +98,12 @@ fn check(run: &Run, all: &[What]) {
 }
 
 /// The users of INVITE transactions that ring decide how long: this one has had enough. All others end by themselves.
-fn finish(run: &mut Run, kind: Kind, id: transaction::Id, client: bool) {
+fn finish(run: &mut Run, kind: TransactionKind, id: transaction::Id, client: bool) {
     run.until(run.now.as_secs_f64() + 70.0);
     if run.layer.is_empty() {
         return;
     }
-    assert_eq!(kind, Kind::Invite, "{:?}", run.layer.machine(id));
+    assert_eq!(kind, TransactionKind::Invite, "{:?}", run.layer.machine(id));
     match run.layer.machine(id) {
         Some(Machine::ClientInvite(_)) if client => assert!(run.cancel(id)),
         Some(Machine::ServerInvite(_)) if !client => assert!(run.respond(id, 503)),
@@ -118,7 +120,7 @@ proptest! {
         let all = play(kind, transport, true, &acts);
         // [17.1.1.2-11] [17.1.1.2-23] There are ACKs only to failures, so there is none without a message told before.
         let acked = all.contains(&What::Sent(Msg::Ack, Sending::First));
-        prop_assert!(!acked || kind == Kind::Invite && all.contains(&What::Told(News::Message)));
+        prop_assert!(!acked || kind == TransactionKind::Invite && all.contains(&What::Told(TransactionNews::Message)));
     }
 
     #[test]
@@ -128,6 +130,6 @@ proptest! {
         let all = play(kind, transport, false, &acts);
         let sent = |status| all.iter().any(|what| matches!(what, What::Sent(Msg::Response(s), _) if *s == status));
         // [4320-1] [4320-4]
-        prop_assert!(kind == Kind::Invite || !(sent(408) || sent(180) || sent(183)));
+        prop_assert!(kind == TransactionKind::Invite || !(sent(408) || sent(180) || sent(183)));
     }
 }

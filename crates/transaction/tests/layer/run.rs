@@ -3,8 +3,8 @@
 use base::Instant;
 use core::time::Duration;
 use transaction::{
-    Class, Effect, Id, Key, Kind, Layer, Message, New, News, Sending, ServerKey, Side, Tag, Timers,
-    TransportKind,
+    Id, KeptMessage, Layer, New, Sending, ServerKey, Side, StatusClass, Tag, Timers, TransactionEffect,
+    TransactionKey, TransactionKind, TransactionNews, TransportKind,
 };
 use wire::Method;
 
@@ -16,7 +16,7 @@ pub(crate) enum Msg {
     Response(u16),
 }
 
-impl Message for Msg {
+impl KeptMessage for Msg {
     type Response<'a> = u16;
 
     fn ack(&self, _: &u16) -> Option<Self> {
@@ -36,21 +36,21 @@ impl Message for Msg {
 pub(crate) struct Run {
     pub(crate) layer: Layer<u8, Msg>,
     pub(crate) now: Instant,
-    pub(crate) log: Vec<(f64, Effect<u8, Msg>)>,
+    pub(crate) log: Vec<(f64, TransactionEffect<u8, Msg>)>,
 }
 
-pub(crate) fn client_key(method: Method) -> Key {
-    Key::from_numbers(Side::Client, 7, method)
+pub(crate) fn client_key(method: Method) -> TransactionKey {
+    TransactionKey::from_numbers(Side::Client, 7, method)
 }
 
 pub(crate) fn server_key(method: Method) -> ServerKey {
     let is_ack = method == Method::Ack;
     let method = if is_ack { Method::Invite } else { method };
-    ServerKey { key: Key::from_numbers(Side::Server, 7, method), tag: Tag::NONE, is_ack }
+    ServerKey { key: TransactionKey::from_numbers(Side::Server, 7, method), tag: Tag::NONE, is_ack }
 }
 
-fn method(kind: Kind) -> Method {
-    if kind == Kind::Invite { Method::Invite } else { Method::Options }
+fn method(kind: TransactionKind) -> Method {
+    if kind == TransactionKind::Invite { Method::Invite } else { Method::Options }
 }
 
 impl Run {
@@ -60,7 +60,7 @@ impl Run {
 
     fn note<R>(
         &mut self,
-        step: impl FnOnce(&mut Layer<u8, Msg>, Instant, &mut Vec<Effect<u8, Msg>>) -> R,
+        step: impl FnOnce(&mut Layer<u8, Msg>, Instant, &mut Vec<TransactionEffect<u8, Msg>>) -> R,
     ) -> R {
         let mut out = Vec::new();
         let result = step(&mut self.layer, self.now, &mut out);
@@ -71,22 +71,22 @@ impl Run {
         result
     }
 
-    pub(crate) fn request(&mut self, kind: Kind, transport: TransportKind) -> Id {
+    pub(crate) fn request(&mut self, kind: TransactionKind, transport: TransportKind) -> Id {
         let new = New { key: client_key(method(kind)), kind, transport, user: 0 };
         self.note(|layer, now, out| layer.request(now, new, Msg::Request, out)).expect("a new key")
     }
 
-    pub(crate) fn response(&mut self, kind: Kind, status: u16) -> Option<Id> {
+    pub(crate) fn response(&mut self, kind: TransactionKind, status: u16) -> Option<Id> {
         let key = client_key(method(kind));
-        self.note(|layer, now, out| layer.response(now, key, Class::of(status), &status, out))
+        self.note(|layer, now, out| layer.response(now, key, StatusClass::of(status), &status, out))
     }
 
-    pub(crate) fn accept(&mut self, kind: Kind, transport: TransportKind) -> Id {
+    pub(crate) fn accept(&mut self, kind: TransactionKind, transport: TransportKind) -> Id {
         let new = New { key: server_key(method(kind)), kind, transport, user: 0 };
         self.note(|layer, now, out| layer.accept(now, new, out)).expect("a new key")
     }
 
-    pub(crate) fn again(&mut self, kind: Kind) -> Option<Id> {
+    pub(crate) fn again(&mut self, kind: TransactionKind) -> Option<Id> {
         self.received(&server_key(method(kind)))
     }
 
@@ -99,7 +99,9 @@ impl Run {
     }
 
     pub(crate) fn respond(&mut self, id: Id, status: u16) -> bool {
-        self.note(|layer, now, out| layer.respond(now, id, Class::of(status), Msg::Response(status), out))
+        self.note(|layer, now, out| {
+            layer.respond(now, id, StatusClass::of(status), Msg::Response(status), out)
+        })
     }
 
     pub(crate) fn cancel(&mut self, id: Id) -> bool {
@@ -128,13 +130,13 @@ impl Run {
 
     /// When `message` was sent, in seconds.
     pub(crate) fn sent(&self, message: Msg) -> Vec<f64> {
-        let is = |effect: &Effect<u8, Msg>| matches!(effect, Effect::Send(_, m, _) if *m == message);
+        let is = |effect: &TransactionEffect<u8, Msg>| matches!(effect, TransactionEffect::Send(_, m, _) if *m == message);
         self.log.iter().filter(|(_, effect)| is(effect)).map(|&(at, _)| at).collect()
     }
 
     /// When the transaction ended.
     pub(crate) fn ended(&self) -> Option<f64> {
-        self.log.iter().find(|(_, effect)| matches!(effect, Effect::Ended(..))).map(|&(at, _)| at)
+        self.log.iter().find(|(_, effect)| matches!(effect, TransactionEffect::Ended(..))).map(|&(at, _)| at)
     }
 }
 
@@ -142,16 +144,16 @@ impl Run {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Sent(Msg, Sending),
-    Told(News),
+    Told(TransactionNews),
     Ended,
 }
 
 impl What {
-    fn of(effect: &Effect<u8, Msg>) -> Self {
+    fn of(effect: &TransactionEffect<u8, Msg>) -> Self {
         match *effect {
-            Effect::Send(_, message, why) => Self::Sent(message, why),
-            Effect::Tell(_, _, news) => Self::Told(news),
-            Effect::Ended(..) => Self::Ended,
+            TransactionEffect::Send(_, message, why) => Self::Sent(message, why),
+            TransactionEffect::Tell(_, _, news) => Self::Told(news),
+            TransactionEffect::Ended(..) => Self::Ended,
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::run::{Msg, Run, What, assert_times};
 use base::Instant;
-use transaction::Kind::{Invite, NonInvite};
+use transaction::TransactionKind::{Invite, NonInvite};
 use transaction::TransportKind::{Reliable, Unreliable};
-use transaction::{Class, EXPIRE_MAX, Key, Layer, New, News, Sending, ServerKey, Side, Tag, Timer, Timers};
+use transaction::{
+    EXPIRE_MAX, Layer, New, Sending, ServerKey, Side, StatusClass, Tag, Timer, Timers, TransactionKey,
+    TransactionNews,
+};
 use wire::Method;
 
 fn sent(status: u16) -> What {
@@ -15,7 +18,7 @@ fn repeated(status: u16) -> What {
     What::Sent(Msg::Response(status), Sending::Repeat)
 }
 
-const FAILED: What = What::Told(News::TransportError);
+const FAILED: What = What::Told(TransactionNews::TransportError);
 
 /// Memory for a message to be sent again may be bounded; what is sent once needs none.
 #[test]
@@ -47,7 +50,7 @@ fn a_100_is_due_after_200_ms_of_silence() {
     assert!(run.take().is_empty(), "there is nothing to answer a repetition with");
     run.until(100.0);
     assert_times(&[run.log[0].0], &[0.2]);
-    assert_eq!(run.take(), [What::Told(News::TryingDue)]);
+    assert_eq!(run.take(), [What::Told(TransactionNews::TryingDue)]);
     assert!(run.respond(id, 100));
     assert_eq!(run.take(), [sent(100)]);
 
@@ -124,7 +127,7 @@ fn a_failure_that_nobody_acknowledges_is_given_up() {
     let nominal = [0.0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5, 31.5];
     assert_times(&run.sent(Msg::Response(486)), &nominal);
     assert_times(&[run.ended().unwrap()], &[32.0]);
-    assert_eq!(run.take()[11..], [What::Told(News::Timeout(Timer::H)), What::Ended]);
+    assert_eq!(run.take()[11..], [What::Told(TransactionNews::Timeout(Timer::H)), What::Ended]);
     assert!(run.layer.is_empty() && run.layer.timers_set() == 0 && !run.respond(id, 486));
 }
 
@@ -167,7 +170,7 @@ fn an_accepted_invite_stays_to_absorb_its_repetitions() {
         assert!(!run.respond(id, 486) && !run.respond(id, 180), "nothing but 2xx");
         assert_eq!(run.take(), [sent(200), sent(200)]);
         assert_eq!((run.ack(), run.ack()), (Some(id), Some(id)));
-        assert_eq!(run.take(), [What::Told(News::Message); 2]);
+        assert_eq!(run.take(), [What::Told(TransactionNews::Message); 2]);
         run.until(60.0);
         assert_times(&[run.ended().unwrap()], &[32.0]);
         assert_eq!(run.take(), [What::Ended]);
@@ -240,7 +243,7 @@ fn a_non_invite_gets_a_100_late_or_not_at_all() {
     assert!(run.take().is_empty());
     run.until(4.0);
     assert_times(&[run.log[0].0], &[3.5]);
-    assert_eq!(run.take(), [What::Told(News::TryingDue)]);
+    assert_eq!(run.take(), [What::Told(TransactionNews::TryingDue)]);
     assert!(!run.respond(id, 183));
     assert!(run.respond(id, 100));
     run.again(NonInvite);
@@ -289,7 +292,7 @@ fn a_non_invite_that_nobody_answers_does_not_stay_for_ever() {
         }
         run.take();
         run.until(80.0);
-        assert_eq!(run.take(), [What::Told(News::Timeout(Timer::Expire)), What::Ended]);
+        assert_eq!(run.take(), [What::Told(TransactionNews::Timeout(Timer::Expire)), What::Ended]);
     }
 }
 
@@ -314,11 +317,11 @@ fn many_transactions_are_cleared_away_in_bounded_steps() {
     let mut layer = Layer::new(Timers::default());
     let count = 2 * EXPIRE_MAX as u64 + 1;
     for serial in 0..count {
-        let key = Key::from_numbers(Side::Server, serial, Method::Options);
+        let key = TransactionKey::from_numbers(Side::Server, serial, Method::Options);
         let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
         let new = New { key, kind: NonInvite, transport: Unreliable, user: serial };
         let id = layer.accept(Instant::ZERO, new, &mut Vec::new()).expect("a new key");
-        layer.respond(Instant::ZERO, id, Class::Success, Msg::Response(200), &mut Vec::new());
+        layer.respond(Instant::ZERO, id, StatusClass::Success, Msg::Response(200), &mut Vec::new());
     }
     // Timer J is 64*T1.
     let mut ended = Vec::new();

@@ -107,7 +107,7 @@ const COMPACT: [(u8, &str); 20] = [
 ];
 
 /// Whether `written` names the field whose long name is `long`, in either form.
-pub(crate) fn matches(written: &[u8], long: &str) -> bool {
+pub fn matches(written: &[u8], long: &str) -> bool {
     if let [letter] = *written
         && let Some((_, name)) = COMPACT.iter().find(|(compact, _)| *compact == letter.to_ascii_lowercase())
     {

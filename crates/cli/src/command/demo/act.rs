@@ -1,9 +1,11 @@
+//! The acts of the demo: what happens in each, and how it goes.
+
 use super::screen::Screen;
 use super::stage::{CAST, Part, Stage, rate};
 use crate::picture::{Line, Past, Tracks};
 use anyhow::Result;
-use load::Results;
-use server::admin::view::Member;
+use load::CallResults;
+use server::admin::view::MemberView;
 use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
 
@@ -31,7 +33,7 @@ pub(super) struct Outcome {
     pub(super) policy: String,
     /// Calls a second.
     pub(super) rate: f64,
-    pub(super) results: Results,
+    pub(super) results: CallResults,
 }
 
 impl Outcome {
@@ -68,7 +70,7 @@ pub(super) struct Scene<'a> {
     /// Since its begin, in seconds.
     pub(super) seconds: f64,
     pub(super) lines: Vec<Line>,
-    pub(super) results: Results,
+    pub(super) results: CallResults,
     /// What happened in it.
     pub(super) news: &'a [String],
     /// The acts before.
@@ -119,8 +121,8 @@ pub(super) async fn play(
 }
 
 /// What is shown of the servers, which are in the order of the cast.
-fn lines(members: &[Member], pasts: Vec<Past>) -> Vec<Line> {
-    let line = |((part, member), past): ((&Part, &Member), Past)| {
+fn lines(members: &[MemberView], pasts: Vec<Past>) -> Vec<Line> {
+    let line = |((part, member), past): ((&Part, &MemberView), Past)| {
         Line::new(part.name.to_owned(), 1.0 / part.slowdown, member.state.clone(), member, past)
     };
     CAST.iter().zip(members).zip(pasts).map(line).collect()
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn imbalance_is_the_busiest_over_the_mean() {
-        let mut results = Results::default();
+        let mut results = CallResults::default();
         for (part, calls) in CAST.iter().zip([100, 100, 100, 100]) {
             results.calls_by_server.insert(part.name.to_owned(), calls);
         }

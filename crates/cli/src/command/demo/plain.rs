@@ -1,3 +1,5 @@
+//! The demo in lines, where there is no terminal.
+
 use super::act::Scene;
 use anyhow::Result;
 use std::time::{Duration, Instant};

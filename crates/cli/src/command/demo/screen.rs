@@ -1,3 +1,5 @@
+//! Where the demo is shown: the terminal, or lines.
+
 use super::act::Scene;
 use super::plain::Lines;
 use super::view;

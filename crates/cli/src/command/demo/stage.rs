@@ -1,10 +1,12 @@
+//! The servers, the balancer and the callers of the demo.
+
 use anyhow::{Context, Result, anyhow};
 use base::Rng;
 use load::{
-    AnswererConfig, AnswererResults, ArrivalPlan, CallerConfig, Holding, Process, Results, ServiceModel,
-    Timers,
+    AnswererConfig, AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime,
+    ServiceModel, Timers,
 };
-use server::admin::view::Member;
+use server::admin::view::MemberView;
 use server::agents::{self, Running};
 use server::{Handle, Server, StartError};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -46,7 +48,7 @@ pub(super) struct Stage {
     rng: Rng,
     servers: Vec<Option<Running<AnswererResults>>>,
     addresses: Vec<SocketAddr>,
-    pub(super) caller: Running<Results>,
+    pub(super) caller: Running<CallResults>,
     handle: Handle,
     server: JoinHandle<Result<(), String>>,
 }
@@ -71,9 +73,9 @@ impl Stage {
             uri: format!("sip:service@{target}"),
             arrivals: ArrivalPlan {
                 duration: Some(Duration::from_secs_f64(seconds)),
-                ..ArrivalPlan::steady(Process::Poisson, rate)
+                ..ArrivalPlan::steady(ArrivalProcess::Poisson, rate)
             },
-            holding: Holding::Exponential(HOLD),
+            holding: RandomTime::Exponential(HOLD),
             answer_wait: Duration::from_mins(1),
             timers: Timers::default(),
         };
@@ -101,7 +103,7 @@ impl Stage {
     }
 
     /// What the balancer knows of each server, in the order of the cast.
-    pub(super) async fn members(&self) -> Result<Vec<Member>> {
+    pub(super) async fn members(&self) -> Result<Vec<MemberView>> {
         let reports = self.handle.figures(false).await.map_err(|error| anyhow!(error))?.members;
         let mut members: Vec<_> = reports.into_iter().map(|report| report.shown).collect();
         members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.address));
@@ -109,7 +111,7 @@ impl Stage {
     }
 
     /// Ends everything; what the callers measured.
-    pub(super) async fn close(self) -> Result<Results> {
+    pub(super) async fn close(self) -> Result<CallResults> {
         let results = self.caller.stop()?.results;
         self.handle.stop();
         self.server.await?.map_err(|error| anyhow!(error))?;
@@ -124,7 +126,7 @@ fn answerer(index: usize, address: SocketAddr, rng: &Rng) -> Result<Running<Answ
         listener: 0,
         local: socket.local_addr()?,
         name: part.name.to_owned(),
-        ring: Holding::Fixed(Duration::ZERO),
+        ring: RandomTime::Fixed(Duration::ZERO),
         trying: false,
         service: ServiceModel {
             service_per_work: SERVICE,

@@ -1,3 +1,5 @@
+//! What the demo has shown, in words.
+
 use super::act::{Outcome, Plot};
 use crate::command::load::table;
 use std::fmt::Write as _;

@@ -1,9 +1,11 @@
+//! `sarabande load answer`: servers that answer calls.
+
 use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
 use crate::address;
 use anyhow::{Result, bail};
 use base::Rng;
-use load::{AnswererConfig, AnswererResults, Holding, ServiceModel, Timers};
+use load::{AnswererConfig, AnswererResults, RandomTime, ServiceModel, Timers};
 use serde_json::{Value, json};
 use server::agents::{self, Running, Snapshot};
 use std::fmt::Write as _;
@@ -21,7 +23,7 @@ pub(crate) struct Arguments {
     name: Option<String>,
     /// How long calls ring: `2s`, `exp:5s` or `normal:5s,2s`.
     #[arg(long, default_value = "0s", value_name = "TIME")]
-    ring: Holding,
+    ring: RandomTime,
     /// Answer each INVITE with 100 (Trying) at once.
     #[arg(long)]
     trying: bool,

@@ -1,9 +1,11 @@
+//! `sarabande load call`: callers.
+
 use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
 use crate::{address, print};
 use anyhow::{Context, Result, bail, ensure};
 use base::Rng;
-use load::{ArrivalPlan, CallerConfig, Holding, Process, Results, Step, Timers};
+use load::{ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime, RateStep, Timers};
 use serde_json::{Value, json};
 use server::agents::{self, Running, Snapshot};
 use std::fmt::Write as _;
@@ -34,7 +36,7 @@ pub(crate) struct Arguments {
     arrivals: Arrivals,
     /// How long answered calls last: `10s`, `exp:100s` (mean) or `normal:60s,30s` (mean, standard deviation).
     #[arg(long, default_value = "10s", value_name = "TIME")]
-    hold: Holding,
+    hold: RandomTime,
     /// Start at another rate and move to `--rate` linearly: `10:30s` starts at 10 and arrives after 30 s.
     #[arg(long, value_name = "FROM:TIME", value_parser = ramp)]
     ramp: Option<Ramp>,
@@ -72,7 +74,7 @@ enum Arrivals {
 const LAST_CALLS: Duration = Duration::from_secs(35);
 
 /// What all callers together did.
-type Total = Snapshot<Results>;
+type Total = Snapshot<CallResults>;
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let seed = arguments.common.seed();
@@ -107,7 +109,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     verdict(&total.results)
 }
 
-fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<Results>>> {
+fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<CallResults>>> {
     let local = local(arguments)?;
     let sockets = (0..arguments.threads).map(|index| {
         let port = match local.port() {
@@ -161,13 +163,13 @@ fn share(arguments: &Arguments, index: u16) -> ArrivalPlan {
         let (each, rest) = (calls / u64::from(arguments.threads), calls % u64::from(arguments.threads));
         each + u64::from(u64::from(index) < rest)
     };
-    let step = |at, rate, ramp| Step { at, rate: rate / threads, ramp };
+    let step = |at, rate, ramp| RateStep { at, rate: rate / threads, ramp };
     let begin = arguments.ramp.map(|ramp| step(Duration::ZERO, ramp.from_rate, true));
     let settled = step(arguments.ramp.map_or(Duration::ZERO, |ramp| ramp.over), arguments.rate, false);
     ArrivalPlan {
         process: match arguments.arrivals {
-            Arrivals::Poisson => Process::Poisson,
-            Arrivals::Constant => Process::Constant,
+            Arrivals::Poisson => ArrivalProcess::Poisson,
+            Arrivals::Constant => ArrivalProcess::Constant,
         },
         steps: begin.into_iter().chain([settled]).collect(),
         calls_max: arguments.calls.map(split),
@@ -176,7 +178,7 @@ fn share(arguments: &Arguments, index: u16) -> ArrivalPlan {
 }
 
 /// Says what is about to happen, and to whom.
-fn announcement(arguments: &Arguments, callers: &[Running<Results>], seed: u64) -> String {
+fn announcement(arguments: &Arguments, callers: &[Running<CallResults>], seed: u64) -> String {
     let mut text = format!("calling {} from {}", arguments.to, callers[0].address());
     if callers.len() > 1 {
         write!(text, " and {} more", callers.len() - 1).expect("a String takes any text");
@@ -283,7 +285,7 @@ fn result(arguments: &Arguments, seed: u64, from: &[String], total: &Total, ende
 }
 
 /// An error when calls failed, for the exit code.
-fn verdict(results: &Results) -> Result<()> {
+fn verdict(results: &CallResults) -> Result<()> {
     match (results.calls_failed(), results.wrong_server) {
         (0, 0) => Ok(()),
         (failed, 0) => bail!("{failed} calls failed"),
@@ -331,7 +333,7 @@ mod tests {
         let arguments = parse(line).unwrap();
         assert_eq!(arguments.to.port(), 5060);
         let shares: Vec<_> = (0..3).map(|index| share(&arguments, index)).collect();
-        let step = |at, rate, ramp| Step { at: Duration::from_secs(at), rate, ramp };
+        let step = |at, rate, ramp| RateStep { at: Duration::from_secs(at), rate, ramp };
         assert!(shares.iter().all(|share| share.steps == [step(0, 10.0, true), step(10, 30.0, false)]));
         assert_eq!(shares.iter().map(|share| share.calls_max.unwrap()).collect::<Vec<_>>(), [34, 33, 33]);
     }
@@ -363,11 +365,11 @@ mod tests {
 
     #[test]
     fn failed_and_wrong_calls_make_the_command_fail() {
-        let mut results = Results { calls_completed: 5, ..Results::default() };
+        let mut results = CallResults { calls_completed: 5, ..CallResults::default() };
         assert!(verdict(&results).is_ok());
         results.bye_timeouts = 1;
         assert_eq!(verdict(&results).unwrap_err().to_string(), "1 calls failed");
-        let results = Results { wrong_server: 1, ..Results::default() };
+        let results = CallResults { wrong_server: 1, ..CallResults::default() };
         assert!(verdict(&results).is_err());
     }
 }

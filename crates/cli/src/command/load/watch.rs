@@ -1,3 +1,5 @@
+//! Waits for the end of a run of load agents, and shows how far it is.
+
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};

@@ -5,8 +5,8 @@ use crate::print;
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use sim::figures::{Effort, Entry, Options, Progress};
-use sim::report::{Claim, Figure, Tally, Verdict};
+use papers::figures::{Effort, Entry, Options, Progress};
+use papers::report::{Claim, ClaimVerdict, Figure, VerdictTally};
 use sim::stats::sweep::{all_cores, sweep};
 use std::io::IsTerminal as _;
 use std::num::NonZero;
@@ -40,15 +40,15 @@ struct Common {
 }
 
 pub(super) fn one(arguments: &One) -> Result<()> {
-    let entry = sim::figures::find(&arguments.name).ok_or_else(|| {
-        let names: Vec<_> = sim::figures::all().iter().map(|entry| entry.name).collect();
+    let entry = papers::figures::find(&arguments.name).ok_or_else(|| {
+        let names: Vec<_> = papers::figures::all().iter().map(|entry| entry.name).collect();
         anyhow!("there is no figure `{}`; there are: {}", arguments.name, names.join(", "))
     })?;
     make(&[*entry], &arguments.common)
 }
 
 pub(super) fn all(arguments: &All) -> Result<()> {
-    make(sim::figures::all(), &arguments.common)
+    make(papers::figures::all(), &arguments.common)
 }
 
 pub(super) fn list() -> Result<()> {
@@ -56,7 +56,7 @@ pub(super) fn list() -> Result<()> {
     for column in table.column_iter_mut() {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
-    for entry in sim::figures::all() {
+    for entry in papers::figures::all() {
         table.add_row([entry.name, entry.title, entry.source]);
     }
     print::line(&table)
@@ -64,7 +64,7 @@ pub(super) fn list() -> Result<()> {
 
 fn make(entries: &[Entry], common: &Common) -> Result<()> {
     let unwritable = || super::run::unwritable(&common.out);
-    sim::report::prepare(&common.out).with_context(unwritable)?;
+    papers::report::prepare(&common.out).with_context(unwritable)?;
     let effort = if common.quick { Effort::Quick } else { Effort::Full };
     let options = Options { seed: common.seed, effort, threads: all_cores() };
     let (bars, count) = (MultiProgress::new(), entries.len());
@@ -75,11 +75,11 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     // A sweep begins with its last.
     let mut figures = sweep(count, TOGETHER, one, |_| ());
     figures.reverse();
-    let page = sim::report::write(&common.out, &figures).with_context(unwritable)?;
+    let page = papers::report::write(&common.out, &figures).with_context(unwritable)?;
     // All statements of all figures are too many to read here.
     let all = figures.len() == 1;
     let shown = figures.iter().flat_map(|figure| figure.claims.iter().map(move |claim| (figure, claim)));
-    let shown: Vec<_> = shown.filter(|(_, claim)| all || claim.verdict != Verdict::Holds).collect();
+    let shown: Vec<_> = shown.filter(|(_, claim)| all || claim.verdict != ClaimVerdict::Holds).collect();
     if !shown.is_empty() {
         print_line!("{}\n", claims(&shown))?;
     }
@@ -120,10 +120,10 @@ fn claims(claims: &[(&Figure, &Claim)]) -> Table {
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     for (figure, claim) in claims {
         let verdict = match &claim.verdict {
-            Verdict::Holds => "holds",
-            Verdict::Fails => "FAILS",
-            Verdict::Open => "open",
-            Verdict::OutOfReach(_) => "out of reach",
+            ClaimVerdict::Holds => "holds",
+            ClaimVerdict::Fails => "FAILS",
+            ClaimVerdict::Open => "open",
+            ClaimVerdict::OutOfReach(_) => "out of reach",
         };
         let measured = [Some(claim.measured.as_str()), claim.why()].into_iter().flatten();
         let measured = measured.collect::<Vec<_>>().join("\nWhy: ");
@@ -137,7 +137,7 @@ const WIDTH: u16 = 120;
 
 /// All verdicts in one line, those that there are.
 fn summary(figures: &[&Figure]) -> String {
-    let mut all = Tally::default();
+    let mut all = VerdictTally::default();
     for figure in figures {
         all += figure.tally();
     }

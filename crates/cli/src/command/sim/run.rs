@@ -6,7 +6,7 @@ use crate::print;
 use anyhow::{Context, Result, anyhow, bail};
 use config::scenario;
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::survey::{figure, survey};
+use papers::survey::{figure, survey};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let write = |out: &Path| {
         let file = arguments.file.display().to_string();
         let figure = figure(&scenario, &survey, &runs[0], &arguments.name(), &file);
-        Ok(sim::report::write(out, &[figure])?)
+        Ok(papers::report::write(out, &[figure])?)
     };
     let print = || {
         if arguments.json {
@@ -94,7 +94,10 @@ pub(super) fn finish(
 
 /// Sees to the directory for the results before the run.
 pub(super) fn prepare(arguments: &Arguments) -> Result<()> {
-    arguments.out.as_deref().map_or(Ok(()), |out| sim::report::prepare(out).with_context(|| unwritable(out)))
+    arguments
+        .out
+        .as_deref()
+        .map_or(Ok(()), |out| papers::report::prepare(out).with_context(|| unwritable(out)))
 }
 
 pub(super) fn unwritable(out: &Path) -> String {
@@ -102,7 +105,9 @@ pub(super) fn unwritable(out: &Path) -> String {
 }
 
 /// For the terminal.
-pub(super) fn terminal(sim::report::Table { header, rows }: &sim::report::Table) -> comfy_table::Table {
+pub(super) fn terminal(
+    papers::report::ReportTable { header, rows }: &papers::report::ReportTable,
+) -> comfy_table::Table {
     let mut shown = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
     shown.add_rows(rows);
     shown

@@ -4,8 +4,8 @@ use crate::print;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::stats::sweep::{all_cores, sweep};
-use sim::wire::swarm::{self, Verdict};
 use std::num::NonZero;
+use swarm::SeedVerdict;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -52,7 +52,7 @@ fn many(arguments: &Arguments) -> Result<()> {
     let verdicts = sweep(arguments.seeds as usize, threads, one, |over| bar.set_position(over as u64));
     bar.finish_and_clear();
     let mut failed = 0;
-    for Verdict { seed, outcome } in &verdicts {
+    for SeedVerdict { seed, outcome } in &verdicts {
         if let Err(broken) = outcome {
             failed += 1;
             print_line!("seed {seed}: {broken} (sarabande sim swarm --seed {seed} --verbose)")?;

@@ -4,7 +4,7 @@ use super::run::{Arguments, bar, finish, prepare, terminal};
 use crate::print;
 use anyhow::{Result, anyhow};
 use config::scenario::{self, Value};
-use sim::survey::Sweep;
+use papers::survey::Sweep;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -130,7 +130,7 @@ pub(super) fn run(arguments: &Arguments, vary: &Vary) -> Result<()> {
     let sweep = survey(arguments, vary)?;
     let write = |out: &Path| {
         let figure = sweep.figure(&arguments.name(), &arguments.file.display().to_string(), &vary.written);
-        let report = sim::report::write(out, &[figure])?;
+        let report = papers::report::write(out, &[figure])?;
         std::fs::write(out.join(format!("{}.csv", arguments.name())), sweep.csv())?;
         Ok(report)
     };
@@ -154,7 +154,7 @@ fn survey(arguments: &Arguments, Vary { key, values, .. }: &Vary) -> Result<Swee
         .iter()
         .map(|(_, scenario)| scenario.run.duration * scenario.run.replications.max(1))
         .sum())?;
-    let sweep = sim::survey::vary(key, varied, |passed| bar.inc(passed.as_millis() as u64));
+    let sweep = papers::survey::vary(key, varied, |passed| bar.inc(passed.as_millis() as u64));
     bar.finish_and_clear();
     Ok(sweep)
 }

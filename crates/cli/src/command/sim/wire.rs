@@ -4,14 +4,14 @@ use crate::command::load::table::table;
 use crate::print;
 use anyhow::{Result, anyhow, bail};
 use config::scenario::Scenario;
-use load::Results;
-use sim::wire::{Honest, Summary, World};
+use load::CallResults;
 use std::path::Path;
+use swarm::{Honest, Summary, World};
 
 /// Runs it and prints what the agents saw, as tables or as JSON.
 pub(super) fn run(scenario: &Scenario, file: &Path, json: bool) -> Result<()> {
-    let plan = sim::wire::scenario::plan(scenario).map_err(|refused| anyhow!(refused))?;
-    let left_out = sim::wire::scenario::left_out(scenario);
+    let plan = swarm::scenario::plan(scenario).map_err(|refused| anyhow!(refused))?;
+    let left_out = swarm::scenario::left_out(scenario);
     if !left_out.is_empty() {
         print_note!("Proxies take no time on bytes. Left out: {}", left_out.join("; "));
     }
@@ -39,7 +39,7 @@ fn print(title: &str, Summary { counts, trace, callers, .. }: &Summary) -> Resul
     print_line!("{title}: {} calls, {} datagrams, trace {trace}", counts.calls, counts.datagrams)?;
     print::line(callers.progress())?;
     let mut servers = table(&["server", "calls"]);
-    let Results { calls_by_server, .. } = callers;
+    let CallResults { calls_by_server, .. } = callers;
     for (name, calls) in calls_by_server {
         servers.add_row([name.clone(), calls.to_string()]);
     }

@@ -1,14 +1,14 @@
 //! The picture of a running server, made of the demo's parts.
 
 use super::watch::{Role, Scene};
-use super::{new_calls, span, trouble};
+use super::{new_calls, policies, pools_in_trouble, span, trouble};
 use crate::picture::{ACCENT, Columns, DIM, Top, area, block, draw_keys, draw_members};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize as _};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::Paragraph;
-use server::admin::view::Proxy;
+use server::admin::view::ProxyView;
 use std::fmt::Display;
 use std::time::Instant;
 
@@ -57,7 +57,12 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
         Span::from(span(health.uptime_seconds)),
     ];
     if let Role::Pool { .. } = &scene.answer.role {
-        first.extend([word("  policy "), Span::from(health.policy.clone()).fg(Color::Yellow).bold()]);
+        // The policies of several would be cut off.
+        let policy = match health.pools.len() {
+            0 | 1 => policies(health),
+            several => format!("{several} pools"),
+        };
+        first.extend([word("  "), Span::from(policy).fg(Color::Yellow).bold()]);
     } else {
         first.push(Span::from("  proxy").fg(Color::Yellow).bold());
     }
@@ -80,7 +85,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
     frame.render_widget(Paragraph::new(text).block(block("Sarabande")), area);
 }
 
-fn draw_hops(frame: &mut Frame<'_>, area: Rect, proxy: &Proxy) {
+fn draw_hops(frame: &mut Frame<'_>, area: Rect, proxy: &ProxyView) {
     let hop = |hop: &server::admin::view::NextHop| {
         let (state, colour) =
             if hop.resting { ("failed, asked last", Color::Red) } else { ("in use", Color::Green) };
@@ -133,14 +138,14 @@ fn draw_traffic(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
     frame.render_widget(Paragraph::new(text).block(block("traffic")), area);
 }
 
-/// Names that are no members, then what has happened, the newest first.
+/// Pools that take no calls and names that are no members, then what has happened, the newest first.
 fn draw_news(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
     let names = match &scene.answer.role {
         Role::Pool { members, .. } => &members.names[..],
         Role::Proxy(_) => &[],
     };
-    let names =
-        names.iter().filter_map(trouble).map(|text| Text::from(text.trim().to_owned()).fg(Color::Red));
+    let trouble = pools_in_trouble(&scene.answer.health).chain(names.iter().filter_map(trouble));
+    let names = trouble.map(|text| Text::from(text.trim().to_owned()).fg(Color::Red));
     let news = scene.news.iter().map(|(at, news)| {
         let ago = format!("{:>7} ago  ", span((now - *at).as_secs_f64()));
         Text::from(vec![Span::from(ago).style(DIM), Span::from(news.as_str())])
@@ -161,7 +166,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use serde_json::json;
-    use server::admin::view::Member;
+    use server::admin::view::MemberView;
     use std::time::Duration;
 
     /// What a terminal of this size shows, row by row.
@@ -173,7 +178,7 @@ mod tests {
         (0..rows).map(row).collect()
     }
 
-    fn members(count: u8) -> Vec<Member> {
+    fn members(count: u8) -> Vec<MemberView> {
         let times = json!({ "count": 9, "p50": 3.5, "p90": 9.0, "p99": 21.0, "max": 40.0 });
         let one = |last: u8| {
             let address = format!("10.0.0.{last}:5060");
@@ -208,6 +213,23 @@ mod tests {
         find(&rows, "170 calls in progress");
         find(&rows, "nothing since the watch began");
         assert!(rows.last().unwrap().ends_with(" q quits "), "{rows:#?}");
+    }
+
+    #[test]
+    fn the_pool_of_each_member_is_seen_where_there_are_several() {
+        let mut answer = pool(60.0, members(4));
+        answer.health.pools = super::super::tests::several_pools();
+        if let Role::Pool { members, .. } = &mut answer.role {
+            members.members[1].pools = vec!["core".to_owned(), "spare".to_owned()];
+        }
+        let rows = shown(&Scene::new("127.0.0.1:8060".to_owned(), Instant::now(), answer), (80, 24));
+        find(&rows, "3 pools");
+        assert!(find(&rows, "p99 ms").contains(" pool "), "{rows:#?}");
+        assert!(find(&rows, "10.0.0.2:5060").contains(" cor… "), "{rows:#?}");
+        assert!(find(&rows, "10.0.0.3:5060").contains(" ser… "), "{rows:#?}");
+        find(&rows, "no member of spare takes new calls");
+        let one = shown(&Scene::new("x".to_owned(), Instant::now(), pool(60.0, members(4))), (80, 24));
+        assert!(!one.iter().any(|row| row.contains("servers")), "one pool needs no column");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! `status --watch`: asks the server each second and shows what it says, until somebody quits.
 
 use super::view;
-use super::{label, new_calls, plural, state};
+use super::{label, new_calls, plural, pools, state};
 use crate::admin::Target;
 use crate::picture::{Key, Line, Rate, Screen, Tracks};
 use crate::print;
 use anyhow::{Result, anyhow};
-use server::admin::view::{Health, Member, Members, Proxy, Sessions};
+use server::admin::view::{HealthView, MemberView, MembersView, ProxyView, Sessions};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
@@ -21,19 +21,19 @@ const NEWS_MAX: usize = 50;
 
 /// What the server says at one time.
 pub(super) struct Answer {
-    pub(super) health: Health,
+    pub(super) health: HealthView,
     pub(super) role: Role,
 }
 
 pub(super) enum Role {
-    Pool { sessions: Sessions, members: Members },
-    Proxy(Proxy),
+    Pool { sessions: Sessions, members: MembersView },
+    Proxy(ProxyView),
 }
 
 impl Answer {
     fn ask(target: &Target) -> Result<Self> {
         // 503 is the answer of a server that takes no new calls.
-        let health: Health = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
+        let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
         let role = if health.role == "proxy" {
             Role::Proxy(target.get("/api/proxy")?)
         } else {
@@ -112,7 +112,11 @@ impl Scene {
         let seconds = (now - self.start).as_secs_f64();
         let members = members(&self.answer);
         let pasts = self.tracks.sample(seconds, members);
-        let line = |(member, past): (&Member, _)| Line::new(label(member), 0.0, state(member), member, past);
+        let is_by_pool = self.answer.health.pools.len() > 1;
+        let line = |(member, past): (&MemberView, _)| {
+            let pools = if is_by_pool { pools(member) } else { String::new() };
+            Line { pools, ..Line::new(label(member), 0.0, state(member), member, past) }
+        };
         self.lines = members.iter().zip(pasts).map(line).collect();
         self.skipped = self.skipped.min(self.lines.len().saturating_sub(1));
         let counted = counts(&self.answer);
@@ -140,7 +144,7 @@ impl Scene {
         if let Some((_, why)) = &self.silence {
             return why.replace('\n', " ");
         }
-        let Health { reasons, stopping, .. } = &self.answer.health;
+        let HealthView { reasons, stopping, .. } = &self.answer.health;
         match &self.answer.role {
             Role::Proxy(proxy) => format!(
                 "{} unanswered, {:.0} forwarded/s, {:.0} refused/s{}",
@@ -162,7 +166,7 @@ impl Scene {
     }
 }
 
-fn members(answer: &Answer) -> &[Member] {
+fn members(answer: &Answer) -> &[MemberView] {
     match &answer.role {
         Role::Pool { members, .. } => &members.members,
         Role::Proxy(_) => &[],
@@ -191,8 +195,8 @@ fn counts(answer: &Answer) -> BTreeMap<String, u64> {
 }
 
 /// What is another with the members than before.
-fn changes(before: &[Member], now: &[Member]) -> Vec<String> {
-    let find = |all: &[Member], member: &Member| {
+fn changes(before: &[MemberView], now: &[MemberView]) -> Vec<String> {
+    let find = |all: &[MemberView], member: &MemberView| {
         all.iter().find(|other| other.address == member.address).map(|other| other.state.clone())
     };
     let mut news = Vec::new();
@@ -289,9 +293,9 @@ pub(super) mod tests {
     use serde_json::json;
 
     /// What a pool of these members says.
-    pub(in crate::command::status) fn pool(uptime: f64, members: Vec<Member>) -> Answer {
+    pub(in crate::command::status) fn pool(uptime: f64, members: Vec<MemberView>) -> Answer {
         let accepting = members.iter().filter(|member| member.accepting).count();
-        let health = Health {
+        let health = HealthView {
             uptime_seconds: uptime,
             accepting,
             members: members.len(),
@@ -300,7 +304,7 @@ pub(super) mod tests {
             ..health("pool")
         };
         let sessions = Sessions { active: 12, expired: 30, transactions: 2, shards: Vec::new() };
-        let members = Members { members, names: Vec::new() };
+        let members = MembersView { members, names: Vec::new() };
         Answer { health, role: Role::Pool { sessions, members } }
     }
 

@@ -8,9 +8,10 @@ use super::{in_order, in_run};
 use crate::kind::show;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
-use crate::scenario::raw::{Arrivals, RawCalls, RawStep};
-use crate::scenario::typed::{Step, Stream};
+use crate::scenario::raw::{RawCalls, RawStep};
+use crate::scenario::typed::Stream;
 use crate::structure::join;
+use load::RateStep;
 
 /// Most hosts on a path: a simulated message has room for so many.
 const PATH_MAX: usize = 6;
@@ -60,7 +61,7 @@ fn stream(
             name: name.to_owned(),
             path: hosts.clone()?,
             load: load?,
-            poisson: arrivals? == Arrivals::Poisson,
+            arrivals: arrivals?,
             holding: holding?,
             ring: ring?,
             answer: answer?,
@@ -116,7 +117,7 @@ fn load(
     raw: &RawCalls,
     duration: Option<Duration>,
     report: &mut Report<'_>,
-) -> Option<Vec<Step>> {
+) -> Option<Vec<RateStep>> {
     let constant = raw.rate.as_ref().map(|setting| (setting, report.read(setting)));
     let mut steps = Vec::new();
     let mut last = None;
@@ -130,13 +131,13 @@ fn load(
         }
         steps.push(checked);
     }
-    let steps: Option<Vec<Step>> = steps.into_iter().collect();
+    let steps: Option<Vec<RateStep>> = steps.into_iter().collect();
     match constant {
         Some((setting, _)) if !raw.load.is_empty() => {
             report.conflict(setting, "expected either `rate` or `load`, not both; remove one");
             None
         }
-        Some((_, rate)) => Some(vec![Step { at: Duration::ZERO, rate: rate?, ramp: false }]),
+        Some((_, rate)) => Some(vec![RateStep { at: Duration::ZERO, rate: rate?, ramp: false }]),
         None if raw.load.is_empty() => {
             report.missing(&join(path, "rate"), "expected calls a second: rate = 100; or steps, see `load`");
             None
@@ -157,7 +158,7 @@ fn check_step(
     last: Option<Duration>,
     duration: Option<Duration>,
     report: &mut Report<'_>,
-) -> Option<Step> {
+) -> Option<RateStep> {
     let example = "expected both: load = [{ at = \"0s\", rate = 100 }, { at = \"5m\", rate = 200 }]";
     let at = raw.at.as_ref().map(|setting| report.read(setting));
     let rate = raw.rate.as_ref().map(|setting| report.read(setting));
@@ -178,7 +179,7 @@ fn check_step(
             _ => in_run(setting, Some(at), duration, report),
         }
     }
-    Some(Step { at: at??, rate: rate??, ramp: report.read(&raw.ramp)? })
+    Some(RateStep { at: at??, rate: rate??, ramp: report.read(&raw.ramp)? })
 }
 
 /// The path of each stream, when all of them are known; a group on none of them is reported.

@@ -8,7 +8,7 @@ use crate::kind::show;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::{RawFault, RawLink};
-use crate::scenario::typed::{Fault, Link, What};
+use crate::scenario::typed::{HostFault, LinkFaults, What};
 
 /// All links; `None` for each that something is wrong about. `paths` is there when all paths are known.
 pub(super) fn links(
@@ -17,7 +17,7 @@ pub(super) fn links(
     paths: Option<&[Vec<usize>]>,
     duration: Option<Duration>,
     report: &mut Report<'_>,
-) -> Vec<Option<Link>> {
+) -> Vec<Option<LinkFaults>> {
     let links = raw.iter().enumerate();
     links.map(|(index, raw)| link(&format!("link[{index}]"), raw, known, paths, duration, report)).collect()
 }
@@ -29,7 +29,7 @@ fn link(
     paths: Option<&[Vec<usize>]>,
     duration: Option<Duration>,
     report: &mut Report<'_>,
-) -> Option<Link> {
+) -> Option<LinkFaults> {
     let ends = ends(path, raw, known, paths, report);
     let since = report.read(&raw.since);
     let until = raw.until.as_ref().map_or(Some(duration), |setting| report.read(setting).map(Some));
@@ -49,7 +49,7 @@ fn link(
     if partition && raw.loss.is_set() {
         report.conflict(&raw.loss, "a partition already loses everything; remove this key or `partition`");
     }
-    let link = Link {
+    let link = LinkFaults {
         from: ends?.0,
         to: ends?.1,
         since: since?,
@@ -134,7 +134,7 @@ pub(super) fn faults(
     known: &[Known],
     duration: Option<Duration>,
     report: &mut Report<'_>,
-) -> Vec<Option<Fault>> {
+) -> Vec<Option<HostFault>> {
     let checked = raw.iter().enumerate();
     let checked: Vec<_> =
         checked.map(|(index, raw)| fault(&format!("fault[{index}]"), raw, known, duration, report)).collect();
@@ -142,7 +142,7 @@ pub(super) fn faults(
         .iter()
         .zip(raw)
         .filter_map(|(fault, raw)| match fault {
-            Some(Fault { group, host, at, what: What::Restart(length) }) => {
+            Some(HostFault { group, host, at, what: What::Restart(length) }) => {
                 Some(((*group, *host), *at, *at + *length, raw))
             }
             _ => None,
@@ -169,7 +169,7 @@ fn fault(
     known: &[Known],
     duration: Option<Duration>,
     report: &mut Report<'_>,
-) -> Option<Fault> {
+) -> Option<HostFault> {
     let host = host(path, raw, known, report);
     let at = raw.at.as_ref().map(|setting| report.read(setting));
     match (&raw.at, at) {
@@ -190,7 +190,7 @@ fn fault(
             format!("expected a host that answers calls; {:?} has another role", known[group].name),
         );
     }
-    Some(Fault { group, host, at: at??, what: what? })
+    Some(HostFault { group, host, at: at??, what: what? })
 }
 
 /// Group and index in it.

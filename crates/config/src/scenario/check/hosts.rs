@@ -6,11 +6,13 @@ use super::{in_order, overload};
 use crate::check::pool::policy;
 use crate::nearest::nearest;
 use crate::report::Report;
+use crate::scenario::BalancerSettings;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::{RawHost, RawStalls};
-use crate::scenario::typed::{Group, Role, Spread, Stalls};
+use crate::scenario::typed::{Group, HostRole, StallSettings};
 use crate::setting::{Setting, Several};
 use crate::structure::join;
+use load::RandomTime;
 
 /// What links call those who call and are called.
 pub(super) const AGENTS: &str = "agents";
@@ -132,7 +134,7 @@ fn capacities(path: &str, raw: &RawHost, report: &mut Report<'_>) -> (Option<u16
 }
 
 /// The role with its settings; those of other roles are reported.
-fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>) -> Option<Role> {
+fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>) -> Option<HostRole> {
     if role != RoleName::Proxy && raw.select.is_set() {
         let remedy = match role {
             RoleName::Balancer => "a balancer chooses by its `policy`; use that, or remove this key",
@@ -143,7 +145,9 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
     if role == RoleName::Balancer {
         let policy = policy(path, &raw.policy, &raw.weights, report);
         let (probes, outlier) = (report.read(&raw.probes), report.read(&raw.outlier));
-        return Some(Role::Balancer { policy: policy?, probes: probes?, outlier: outlier? });
+        let (policy, weights) = policy?;
+        let settings = BalancerSettings { policy, weights, probes: probes?, outlier: outlier? };
+        return Some(HostRole::Balancer(settings));
     }
     let remedy = "only a balancer has it; remove this key, or set `role = \"balancer\"`";
     if raw.policy.is_set() {
@@ -156,7 +160,7 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
     if report.has(&weights) {
         report.key_problem(&weights, remedy);
     }
-    Some(if role == RoleName::Proxy { Role::Proxy } else { Role::Server })
+    Some(if role == RoleName::Proxy { HostRole::Proxy } else { HostRole::Server })
 }
 
 /// Reports balancers whose calls go to several groups: each has one list of members.
@@ -181,7 +185,7 @@ pub(super) fn after_balancers(known: &[Known], paths: Option<&[Vec<usize>]>, rep
     }
 }
 
-fn check_stalls(path: &str, raw: &RawStalls, report: &mut Report<'_>) -> Option<Stalls> {
+fn check_stalls(path: &str, raw: &RawStalls, report: &mut Report<'_>) -> Option<StallSettings> {
     let path = join(path, "stalls");
     let example = "expected both: stalls = { every = \"10s\", length = \"exp:500ms\" }";
     let every = raw.every.as_ref().map(|setting| report.read(setting));
@@ -193,9 +197,9 @@ fn check_stalls(path: &str, raw: &RawStalls, report: &mut Report<'_>) -> Option<
         report.missing(&join(&path, "length"), example);
     }
     let (every, length) = (every??, length??);
-    let (Spread::Fixed(mean) | Spread::Exponential(mean) | Spread::Normal(mean, _)) = length;
+    let (RandomTime::Fixed(mean) | RandomTime::Exponential(mean) | RandomTime::Normal(mean, _)) = length;
     if let Some(setting) = raw.length.as_ref().filter(|_| mean.is_zero()) {
         report.conflict(setting, "expected a time above 0; or remove `stalls`");
     }
-    Some(Stalls { every, length })
+    Some(StallSettings { every, length })
 }

@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use super::names::RoleName;
 use super::raw::{RawCosts, RawOperations, RawRun, RawScenario, RawTimers, ServiceName};
-use super::typed::{Costs, Run, Scenario, Service, Timers};
+use super::typed::{Costs, RunSettings, Scenario, Service};
 use crate::check::timers::blame;
 use crate::kind::{Ratio, show};
 use crate::report::Report;
 use crate::setting::{Setting, Several};
 use crate::structure::join;
+use proxy::ProxyTimers;
+use transaction::Timers;
 
 /// The typed scenario; `None` when something was reported. `title` is for a file that sets none.
 pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> Option<Scenario> {
@@ -106,7 +108,7 @@ fn run(
     duration: Option<Duration>,
     title: &str,
     report: &mut Report<'_>,
-) -> (String, Option<Run>) {
+) -> (String, Option<RunSettings>) {
     let title = raw.title.as_ref().map_or(Some(title.to_owned()), |title| report.read(title));
     let warm_up = raw.warm_up.as_ref().map(|setting| report.read(setting));
     let seed = report.read(&raw.seed);
@@ -120,7 +122,8 @@ fn run(
     }
     let warm_up_or = |duration: Duration| warm_up.unwrap_or(Some(duration / 5));
     // The default warm-up is a fifth, and so ends where a bin does.
-    let bin_or = |duration: Duration| bin.unwrap_or(Some(Run::default().bin.min(duration / BINS_MIN)));
+    let bin_or =
+        |duration: Duration| bin.unwrap_or(Some(RunSettings::default().bin.min(duration / BINS_MIN)));
     if let Some(duration) = duration
         && let Some(bin) = bin_or(duration)
     {
@@ -139,7 +142,7 @@ fn run(
     }
     let whole = || {
         let duration = duration?;
-        Some(Run {
+        Some(RunSettings {
             duration,
             warm_up: warm_up_or(duration)?,
             seed: seed?,
@@ -235,7 +238,7 @@ fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
     Service::Table(times.iter().map(|time| time / mean).collect())
 }
 
-fn timers(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> {
+fn timers(raw: &RawTimers, report: &mut Report<'_>) -> Option<ProxyTimers> {
     let t1 = report.read(&raw.t1);
     let t2 = report.read(&raw.t2);
     let t4 = report.read(&raw.t4);
@@ -245,5 +248,6 @@ fn timers(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> {
         let remedy = format!("expected at least t1 = {}", show(t1));
         blame(&raw.t2, t2, "timers.t2", &raw.t1, &remedy, report);
     }
-    Some(Timers { t1, t2, t4: t4?, c: c? })
+    let transaction = Timers { t1, t2, t4: t4?, ..Timers::default() };
+    Some(ProxyTimers { transaction, c: c? })
 }

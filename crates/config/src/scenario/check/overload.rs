@@ -4,7 +4,7 @@ use crate::kind::Kind;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::RawOverload;
-use crate::scenario::{Feedback, Local, Overload};
+use crate::scenario::{Overload, ScenarioFeedback, ScenarioLocal};
 use crate::setting::Setting;
 use crate::structure::join;
 use ::overload::RejectAt;
@@ -36,17 +36,17 @@ pub(super) fn check(
     let wait = report.read(&raw.wait);
     let (local, feedback) = (local?, feedback?);
     constants(raw, local, report);
-    let is_probability = matches!(feedback, Feedback::HopByHop | Feedback::EndToEnd);
-    if local == Local::None && is_probability {
+    let is_probability = matches!(feedback, ScenarioFeedback::HopByHop | ScenarioFeedback::EndToEnd);
+    if local == ScenarioLocal::None && is_probability {
         let remedy = "without a law there is no acceptance probability to tell; add `local = \"occupancy\"`";
         report.conflict(&raw.feedback, remedy);
     }
-    if local == Local::None && feedback == Feedback::None {
+    if local == ScenarioLocal::None && feedback == ScenarioFeedback::None {
         needs_law(&raw.reject, report);
         needs_law(&raw.buffer_rejections, report);
         needs_law(&raw.stateful, report);
         raw.retry_after.iter().for_each(|setting| needs_law(setting, report));
-    } else if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != Local::BangBang) {
+    } else if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != ScenarioLocal::BangBang) {
         let remedy =
             "expected `local = \"bang-bang\"`, the law that asks for pauses; use that, or remove this key";
         report.conflict(setting, remedy);
@@ -55,7 +55,7 @@ pub(super) fn check(
         let remedy = "expected `reject = \"early\"`: late, all requests wait in the buffer; remove one of the two keys";
         report.conflict(&raw.buffer_rejections, remedy);
     }
-    if is_probability && !matches!(local, Local::None | Local::Occupancy) {
+    if is_probability && !matches!(local, ScenarioLocal::None | ScenarioLocal::Occupancy) {
         let remedy =
             "expected `occupancy`, whose acceptance probability it is that is told; or another `feedback`";
         report.conflict(&raw.local, remedy);
@@ -89,7 +89,7 @@ fn watermarks(raw: &RawOverload, report: &mut Report<'_>) -> Option<(f64, f64)> 
     Some((high, low))
 }
 
-fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<occupancy::Settings> {
+fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<occupancy::OccupancySettings> {
     let target = report.read(&raw.target);
     let acceptance_min = report.read(&raw.acceptance_min);
     let increase_max = report.read(&raw.increase_max);
@@ -99,7 +99,7 @@ fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<occupancy::Se
         report
             .conflict(&raw.increase_max, "expected more than 1: otherwise the probability never rises again");
     }
-    Some(occupancy::Settings {
+    Some(occupancy::OccupancySettings {
         target: target?,
         acceptance_min: acceptance_min?,
         increase_max: increase_max?,
@@ -109,14 +109,14 @@ fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<occupancy::Se
 }
 
 /// Reports constants of another law than the one at work.
-fn constants(raw: &RawOverload, local: Local, report: &mut Report<'_>) {
+fn constants(raw: &RawOverload, local: ScenarioLocal, report: &mut Report<'_>) {
     let RawOverload { high, low, target, acceptance_min, increase_max, period, smoothing, wait, .. } = raw;
-    of_law(&[high, low], local == Local::BangBang, "bang-bang", report);
-    of_law(&[target], local == Local::Occupancy, "occupancy", report);
-    of_law(&[acceptance_min, smoothing], local == Local::Occupancy, "occupancy", report);
-    of_law(&[increase_max], local == Local::Occupancy, "occupancy", report);
-    of_law(&[period], local == Local::Occupancy, "occupancy", report);
-    of_law(&[wait], local == Local::Delay, "delay", report);
+    of_law(&[high, low], local == ScenarioLocal::BangBang, "bang-bang", report);
+    of_law(&[target], local == ScenarioLocal::Occupancy, "occupancy", report);
+    of_law(&[acceptance_min, smoothing], local == ScenarioLocal::Occupancy, "occupancy", report);
+    of_law(&[increase_max], local == ScenarioLocal::Occupancy, "occupancy", report);
+    of_law(&[period], local == ScenarioLocal::Occupancy, "occupancy", report);
+    of_law(&[wait], local == ScenarioLocal::Delay, "delay", report);
 }
 
 fn of_law<K: Kind>(settings: &[&Setting<K>], is_at_work: bool, law: &str, report: &mut Report<'_>) {

@@ -3,11 +3,12 @@
 mod process;
 mod text;
 
-use super::view::{Name, ended};
+use super::view::{NameView, ended};
 use crate::{Figures, MemberReport, ShardTotals, Totals};
 use balance::Why;
 use node::{Drop, ProxyReport};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use text::Page;
 use wire::Method;
 
@@ -37,29 +38,30 @@ const MICROS_A_SECOND: f64 = 1e6;
 /// Upper bounds of occupancy, in transactions.
 const OCCUPANCIES: [u64; 13] = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
-/// What [`Member::state`](super::view::Member::state) can say.
+/// What [`MemberView::state`](super::view::MemberView::state) can say.
 const STATES: [&str; 8] = ["up", "slow-start", "ejected", "paused", "full", "draining", "down", "removed"];
 
 /// The page of `GET /metrics`.
 pub(super) fn page(figures: &Figures) -> String {
-    let Figures { totals, pool, members, names } = figures;
+    let Figures { totals, members, names } = figures;
     let mut page = Page::default();
     general(&mut page, totals);
     process::put(&mut page, totals.uptime_seconds);
     messages(&mut page, totals);
     shards(&mut page, &totals.shards);
     if let Some(report) = &totals.proxy {
-        proxy(&mut page, report);
+        proxy(&mut page, report, &totals.hops);
     }
     let shown = |report: &MemberReport| report.shown.address.to_string();
-    let members: Vec<_> = members.iter().map(|report| (shown(report), report, pool.as_str())).collect();
+    let members: Vec<_> =
+        members.iter().map(|report| (shown(report), report, report.shown.pools.join(","))).collect();
     member_gauges(&mut page, &members);
     member_history(&mut page, &members);
     self::names(&mut page, names);
     page.finish()
 }
 
-fn names(page: &mut Page, names: &[Name]) {
+fn names(page: &mut Page, names: &[NameView]) {
     let mut addresses =
         page.gauge("sarabande_name_addresses", "Addresses that a member's name stands for; 0: not resolved.");
     for name in names {
@@ -75,8 +77,14 @@ fn names(page: &mut Page, names: &[Name]) {
 fn general(page: &mut Page, totals: &Totals) {
     page.gauge("sarabande_build_info", "Always 1; the label says which version runs.")
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-    page.gauge("sarabande_policy_info", "Always 1; the label says which policy chooses.")
-        .sample(&[("policy", totals.policy)], 1);
+    let mut policies =
+        page.gauge("sarabande_policy_info", "Always 1; the labels say which policy chooses in which pool.");
+    for pool in &totals.pools {
+        policies.sample(&[("policy", pool.policy), ("pool", &pool.name)], 1);
+    }
+    if totals.pools.is_empty() {
+        policies.sample(&[("policy", "none"), ("pool", "")], 1);
+    }
     page.gauge("sarabande_uptime_seconds", "Time since the process started.")
         .sample(&[], totals.uptime_seconds);
     page.gauge("sarabande_stopping", "1 once a stop was asked for.").sample(&[], u8::from(totals.stopping));
@@ -126,7 +134,7 @@ fn messages(page: &mut Page, totals: &Totals) {
     }
 }
 
-fn proxy(page: &mut Page, report: &ProxyReport) {
+fn proxy(page: &mut Page, report: &ProxyReport, hops: &[(SocketAddr, bool)]) {
     let mut transactions = page.gauge("sarabande_proxy_transactions", "Transactions that are kept.");
     transactions.sample(&[], report.transactions);
     page.gauge("sarabande_proxy_transactions_max", "Most transactions at a time.")
@@ -136,7 +144,7 @@ fn proxy(page: &mut Page, report: &ProxyReport) {
     page.gauge("sarabande_proxy_memory_max_bytes", "Most memory for them.").sample(&[], report.limits.memory);
     let mut resting =
         page.gauge("sarabande_proxy_hop_resting", "1 for a next hop that has failed and rests.");
-    for (address, rests) in &report.hops {
+    for (address, rests) in hops {
         resting.sample(&[("hop", &address.to_string())], u8::from(*rests));
     }
     page.counter("sarabande_proxy_retried_total", "Requests sent to another next hop after a failure.")
@@ -167,12 +175,13 @@ fn shards(page: &mut Page, shards: &[ShardTotals]) {
     }
 }
 
-/// Members with their addresses as text and the name of their pool.
-type Members<'a> = [(String, &'a MemberReport, &'a str)];
+/// Members with their addresses as text and the names of their pools. One that is in several has them all in one label, with
+/// commas: it has one load, and a sum over the members counts it once.
+type Members<'a> = [(String, &'a MemberReport, String)];
 
 type Label<'a> = (&'a str, &'a str);
 
-fn labels<'a>((address, report, pool): &'a (String, &MemberReport, &str)) -> [Label<'a>; 3] {
+fn labels<'a>((address, report, pool): &'a (String, &MemberReport, String)) -> [Label<'a>; 3] {
     [("member", address), ("name", &report.shown.name), ("pool", pool)]
 }
 

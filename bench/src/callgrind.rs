@@ -1,0 +1,55 @@
+//! Counts the instructions of this very program under `valgrind`, in another process.
+
+use crate::hot::Length;
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use std::env::{current_exe, var_os};
+use std::process::Command;
+use std::thread::scope;
+
+/// What an argument calls this value.
+///
+/// # Panics
+/// Never: no value is hidden.
+pub fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
+}
+
+/// Instructions a unit of the work that this program does with these arguments and `--length`, and whose units it prints.
+/// Preparations are in both lengths, so that the difference is the work between the two alone.
+///
+/// # Errors
+/// `valgrind` cannot be run, the program fails, or the long run does no more than the short one.
+///
+/// # Panics
+/// If the counting does.
+pub fn measure(arguments: &[String]) -> Result<i64> {
+    let (short, long) = scope(|threads| {
+        let short = threads.spawn(|| count(arguments, Length::Short));
+        let long = count(arguments, Length::Long);
+        (short.join().expect("it returns its errors"), long)
+    });
+    let ((less, few), (more, many)) = (short?, long?);
+    let what = arguments.join(" ");
+    ensure!(more > less && many > few, "{what}: the long run did no more than the short one");
+    Ok(((more - less) / (many - few)) as i64)
+}
+
+/// Instructions of a whole run, and units that it did.
+fn count(arguments: &[String], length: Length) -> Result<(u64, u64)> {
+    // Without the variables of whoever calls: they would move the stack.
+    let output = Command::new("valgrind")
+        .env_clear()
+        .envs(var_os("PATH").map(|path| ("PATH", path)))
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(current_exe()?)
+        .args(arguments)
+        .args(["--length", &name(&length)])
+        .output()
+        .context("valgrind cannot be run; `./test.sh packages` installs it")?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{} failed under valgrind: {told}", arguments.join(" "));
+    let counted = told.lines().find_map(|line| line.split_once("Collected : "));
+    let (_, counted) = counted.with_context(|| format!("valgrind told no count: {told}"))?;
+    Ok((counted.trim().parse()?, String::from_utf8(output.stdout)?.trim().parse()?))
+}

@@ -1,0 +1,130 @@
+//! Whole calls through a shard of the balancer with routes: each call is for another one of them.
+
+use super::Length;
+use super::datagrams::Notes;
+use crate::bed::{Bed, balancer_of, request};
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+use node::{Routes, Shard};
+use route::{Conditions, Field, Part, Pattern, Place, Pools, Regex, Rule, Table, Target};
+use std::sync::Arc;
+
+/// As many calls as all routes have had one.
+const WARM_UP: u64 = 200;
+const CALLS: u64 = 400;
+
+/// What routes look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Condition {
+    /// The beginning of the user in the Request-URI.
+    Prefix,
+    /// The host of the Request-URI.
+    Host,
+    /// The value of one header field.
+    Header,
+    /// The value of a header field of its own for each.
+    Headers,
+    /// The user by a regular expression that begins with digits.
+    Regex,
+    /// The user by a regular expression that says nothing of its beginning.
+    RegexWithin,
+}
+
+/// What a call is routed by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// What the routes look at; nothing where there is none.
+    pub condition: Option<Condition>,
+    /// How many routes there are.
+    pub routes: u16,
+    /// How many pools.
+    pub pools: u16,
+    /// Members of each pool.
+    pub members: u16,
+}
+
+impl Condition {
+    fn pattern(self, route: u16) -> Result<(Field, Pattern)> {
+        let field = |part| Field::Uri(Place::RequestUri, part);
+        let regex =
+            |source: &str| Regex::new(source, false).map(Pattern::Regex).map_err(|error| anyhow!(error));
+        Ok(match self {
+            Self::Prefix => (field(Part::User), Pattern::Prefix(number(route).into_bytes())),
+            Self::Host => (field(Part::Host), Pattern::Exact(host(route).into_bytes())),
+            Self::Header => {
+                (Field::Header("X-Account".to_owned()), Pattern::Exact(account(route).into_bytes()))
+            }
+            Self::Headers => {
+                (Field::Header(format!("X-Account-{route}")), Pattern::Exact(account(route).into_bytes()))
+            }
+            Self::Regex => {
+                (field(Part::User), regex(&format!("^[+]?{}[0-9]{{2,10}}$", &number(route)[1..]))?)
+            }
+            Self::RegexWithin => {
+                (field(Part::User), regex(&format!("{}[0-9]{{2,10}}$", &number(route)[1..]))?)
+            }
+        })
+    }
+
+    /// An INVITE that the route is for.
+    fn invite(self, call: u64, route: u16) -> Vec<u8> {
+        let text = String::from_utf8_lossy(&request(call, "INVITE", 1, None)).into_owned();
+        let name = if self == Self::Headers { format!("X-Account-{route}") } else { "X-Account".to_owned() };
+        let header = format!("\r\n{name}: {}\r\nContent-Length", account(route));
+        let uri = format!("sip:{}60123@{}", number(route), host(route));
+        text.replacen("sip:bob@127.0.0.1:5060", &uri, 1)
+            .replacen("\r\nContent-Length", &header, 1)
+            .into_bytes()
+    }
+}
+
+fn number(route: u16) -> String {
+    format!("+44{:03}", 100 + route)
+}
+
+fn host(route: u16) -> String {
+    format!("customer-{route:03}.sip.example.com")
+}
+
+fn account(route: u16) -> String {
+    format!("account-{route:03}")
+}
+
+impl Case {
+    fn shard(self) -> Result<Shard> {
+        let mut shard = balancer_of(self.pools, self.members);
+        let Some(condition) = self.condition else { return Ok(shard) };
+        let rule = |route: u16| {
+            let (field, pattern) = condition.pattern(route)?;
+            let conditions = Conditions { texts: vec![(field, vec![pattern])], ..Conditions::default() };
+            let target = Target::Pools(Pools::one(route % self.pools));
+            Ok(Rule { conditions, target, ..Rule::default() })
+        };
+        let rules = (0..self.routes).map(rule).collect::<Result<Vec<_>>>()?;
+        shard.set_routes(Arc::new(Routes { table: Table::new(rules, &[]), access: Vec::new() }), 1);
+        Ok(shard)
+    }
+
+    /// Calls of this length of run; returns how many.
+    ///
+    /// # Errors
+    /// The work did not come out as it should.
+    pub fn run(self, length: Length) -> Result<u64> {
+        let mut bed = Bed::<Notes<Shard>>::noting(self.shard()?);
+        let mut short = 0;
+        for call in 0..WARM_UP + CALLS {
+            if call == WARM_UP {
+                short = bed.noted();
+            }
+            let invite = match self.condition {
+                // All have the same length, whatever is looked at.
+                None => Condition::Header.invite(call, 0),
+                Some(condition) => condition.invite(call, (call % u64::from(self.routes)) as u16),
+            };
+            let route = bed.establish_with(call, &invite)?;
+            bed.transaction(call, "BYE", 2, &route)?;
+        }
+        bed.replay(self.shard()?, short, length)?;
+        Ok(length.pick(WARM_UP, WARM_UP + CALLS))
+    }
+}

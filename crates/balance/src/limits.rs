@@ -1,0 +1,60 @@
+//! Limits of calls on a node, over all shards of a process.
+
+use crate::Slot;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// The calls on each node that has a limit, over all shards of a process: what they have to agree on at once, since
+/// what they hear of each other's load is a batch late.
+///
+/// The number of a node is the sum over the call leases of all shards, as its load is within one; a shard changes it
+/// together with its own. Relaxed atomics suffice: each number stands for itself.
+#[derive(Debug)]
+pub struct CallLimits {
+    /// By slot.
+    taken: Box<[AtomicU32]>,
+    /// By slot, what another process has there.
+    elsewhere: Box<[AtomicU32]>,
+}
+
+/// One for each slot that there can be.
+const SLOTS: usize = 1 << 16;
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        let none = || (0..SLOTS).map(|_| AtomicU32::new(0)).collect();
+        Self { taken: none(), elsewhere: none() }
+    }
+}
+
+impl CallLimits {
+    /// The calls on the node in `slot`, another process's too; 0 of ours if it has no limit.
+    pub fn calls(&self, slot: Slot) -> u32 {
+        self.taken[slot.index()].load(Ordering::Relaxed) + self.elsewhere(slot)
+    }
+
+    fn elsewhere(&self, slot: Slot) -> u32 {
+        self.elsewhere[slot.index()].load(Ordering::Relaxed)
+    }
+
+    /// How many calls another process has on the node in `slot`: these places are taken, too.
+    pub fn set_elsewhere(&self, slot: Slot, calls: u32) {
+        self.elsewhere[slot.index()].store(calls, Ordering::Relaxed);
+    }
+
+    /// Takes a place if fewer than `limit` are taken.
+    pub(crate) fn take(&self, slot: Slot, limit: u32) -> bool {
+        let limit = limit.saturating_sub(self.elsewhere(slot));
+        let next = |calls| (calls < limit).then_some(calls + 1);
+        self.taken[slot.index()].fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Counts calls that are there whatever the limit.
+    pub(crate) fn add(&self, slot: Slot, calls: u32) {
+        self.taken[slot.index()].fetch_add(calls, Ordering::Relaxed);
+    }
+
+    /// Gives places back.
+    pub(crate) fn give(&self, slot: Slot, calls: u32) {
+        self.taken[slot.index()].fetch_sub(calls, Ordering::Relaxed);
+    }
+}

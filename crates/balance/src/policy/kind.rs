@@ -1,0 +1,67 @@
+//! Which policies there are: their names, and how one is made.
+
+use super::{Cjsq, FnvHash, Hash, Policy, RoundRobin, Rwma, Tjsq, Tlwl};
+use core::fmt;
+
+/// A policy, by its name in the configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PolicyKind {
+    /// One after the other.
+    RoundRobin,
+    /// By Call-ID, with least disruption when a member leaves.
+    Hash,
+    /// By FNV hash of the Call-ID, modulo the number of members.
+    FnvHash,
+    /// Call-join-shortest-queue.
+    Cjsq,
+    /// Transaction-join-shortest-queue.
+    Tjsq,
+    /// Transaction-least-work-left; see [`crate::Weights`].
+    #[default]
+    Tlwl,
+    /// Response-time weighted moving average.
+    Rwma,
+}
+
+impl PolicyKind {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::RoundRobin, Self::Hash, Self::FnvHash, Self::Cjsq, Self::Tjsq, Self::Tlwl, Self::Rwma];
+
+    /// Its name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::Hash => "hash",
+            Self::FnvHash => "fnv-hash",
+            Self::Cjsq => "cjsq",
+            Self::Tjsq => "tjsq",
+            Self::Tlwl => "tlwl",
+            Self::Rwma => "rwma",
+        }
+    }
+
+    /// Whether it goes by the Call-ID alone, and so finds the same node again without anything being remembered.
+    pub const fn is_by_call(self) -> bool {
+        matches!(self, Self::Hash | Self::FnvHash)
+    }
+
+    /// The policy; `start` is the slot with which those begin that take turns.
+    pub fn make(self, start: usize) -> Box<dyn Policy> {
+        match self {
+            Self::RoundRobin => Box::new(RoundRobin::new(start)),
+            Self::Hash => Box::new(Hash),
+            Self::FnvHash => Box::new(FnvHash),
+            Self::Cjsq => Box::new(Cjsq::new(start)),
+            Self::Tjsq => Box::new(Tjsq::new(start)),
+            Self::Tlwl => Box::new(Tlwl::new(start)),
+            Self::Rwma => Box::new(Rwma::new(start)),
+        }
+    }
+}
+
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,593 @@
+//! What is remembered about the traffic, and when it begins and ends.
+
+use crate::evidence::Evidence;
+use crate::lease::{CallLease, Lease, Leases};
+use crate::outlier::Outcome;
+use crate::session::{NONE, Session, SessionTable};
+use crate::transaction::{Success, Transaction, TransactionId};
+use crate::{
+    Direction, EndReason, NodeStats, Request, Response, SessionSettings, SessionState, SessionView, Sign,
+    Slot,
+};
+use base::{Instant, Slab, TimerWheel};
+use core::time::Duration;
+use wire::Method;
+
+/// The mean with a new value in it that weighs a sixteenth; the first value as it is.
+fn ewma(mean: Duration, value: Duration) -> Duration {
+    if mean.is_zero() { value } else { (mean * 15 + value) / 16 }
+}
+
+/// Entries expired in one call, so that a burst of expiries never holds up the traffic for more than
+/// some hundred microseconds; what is left is due again at once.
+const EXPIRE_BUDGET: usize = 1_024;
+
+/// Open transactions that a session keeps. No dialog has as many, but anybody may send requests of one Call-ID, and
+/// their list is walked.
+const MOST_OPEN: usize = 64;
+
+/// How long a call counts that is known from a token alone, without a further sign of life. The session timer's usual
+/// interval (RFC 4028 §4.2: 1,800 s): a call that uses one shows in time that it lives.
+const UNPROVEN_LIFETIME: Duration = Duration::from_mins(30);
+
+/// Sessions, transactions and their leases: everything that is remembered about the traffic,
+/// with every rule of when it begins and ends. Decides nothing about where a request goes.
+#[derive(Debug)]
+pub(crate) struct SessionStore {
+    pub(crate) settings: SessionSettings,
+    pub(crate) table: SessionTable,
+    transactions: Slab<Transaction>,
+    timers: TimerWheel,
+    /// Timers of the transactions that may go for want of room, with their session.
+    unanswered: TimerWheel,
+    pub(crate) leases: Leases,
+    pub(crate) stats: Vec<NodeStats>,
+    /// By slot.
+    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) signs: Vec<Sign>,
+    /// Leases of INVITEs that failed fast, and when they end.
+    held: Slab<Lease>,
+    held_timers: TimerWheel,
+    /// How long an INVITE takes that succeeds.
+    mean_success: Duration,
+}
+
+impl SessionStore {
+    pub(crate) fn new(settings: SessionSettings) -> Self {
+        Self {
+            settings,
+            table: SessionTable::default(),
+            transactions: Slab::default(),
+            timers: TimerWheel::default(),
+            unanswered: TimerWheel::default(),
+            leases: Leases::default(),
+            stats: Vec::new(),
+            evidence: Vec::new(),
+            signs: Vec::new(),
+            held: Slab::default(),
+            held_timers: TimerWheel::default(),
+            mean_success: Duration::ZERO,
+        }
+    }
+
+    /// The open transactions of a session.
+    pub(crate) fn open_of(&self, at: u32) -> impl Iterator<Item = (u32, &Transaction)> {
+        let some = |key: u32| (key != NONE).then_some(key);
+        core::iter::successors(some(self.table.get(at).first), move |&key| some(self.transactions[key].next))
+            .map(|key| (key, &self.transactions[key]))
+    }
+
+    /// The session of a request.
+    pub(crate) fn session_of(&self, request: &Request<'_>) -> Option<u32> {
+        if !request.in_dialog {
+            return self.table.find(request.session_key());
+        }
+        let has_dialog = |at| self.table.get(at).has_dialog(request.dialog());
+        self.table.find_of(request.key, request.tags, has_dialog)
+    }
+
+    /// The open transaction of a session with this identity.
+    pub(crate) fn find(&self, at: u32, id: &TransactionId) -> Option<u32> {
+        self.open_of(at).find(|(_, open)| open.id == *id).map(|(key, _)| key)
+    }
+
+    /// The node that has a transaction.
+    pub(crate) fn slot_of(&self, key: u32) -> Slot {
+        self.transactions[key].lease.slot()
+    }
+
+    /// Whether another branch of the same request is open.
+    pub(crate) fn has_sibling(&self, at: u32, id: &TransactionId) -> bool {
+        self.open_of(at).any(|(_, open)| TransactionId { branch: id.branch, ..open.id } == *id)
+    }
+
+    /// Whether an INVITE that is to begin a dialog is open: a branch of a call that was forked upstream.
+    fn is_inviting(&self, at: u32) -> bool {
+        self.open_of(at).any(|(_, open)| open.begins)
+    }
+
+    pub(crate) fn transaction(&self, key: u32) -> &Transaction {
+        &self.transactions[key]
+    }
+
+    /// Enters the session that a request begins.
+    pub(crate) fn enter(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> u32 {
+        self.table.insert(now, request.session_key(), slot, self.settings.call_lifetime)
+    }
+
+    /// Gives the session a call lease on its node unless it holds a live one there: `place`, if one was taken.
+    pub(crate) fn take_call(&mut self, at: u32, place: Option<CallLease>) {
+        let session = self.table.get_mut(at);
+        if let Some(held) = session.call.take() {
+            if held.slot() == session.slot && self.leases.is_call_live(&held) {
+                session.call = Some(held);
+                return self.leave(place);
+            }
+            self.leases.end_call(held);
+        }
+        session.call = Some(place.unwrap_or_else(|| self.leases.call(session.slot)));
+    }
+
+    /// Gives a place back that nobody needs.
+    pub(crate) fn leave(&mut self, place: Option<CallLease>) {
+        if let Some(place) = place {
+            self.leases.end_call(place);
+        }
+    }
+
+    /// Whether the session holds a live call lease.
+    pub(crate) fn counts_call(&self, at: u32) -> bool {
+        self.table.get(at).call.as_ref().is_some_and(|lease| self.leases.is_call_live(lease))
+    }
+
+    fn end_call(&mut self, at: u32) {
+        if let Some(lease) = self.table.get_mut(at).call.take() {
+            self.leases.end_call(lease);
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: SessionState) {
+        let lifetime = match state {
+            SessionState::Expired => self.settings.linger,
+            SessionState::Confirmed if !self.table.get(at).proven => {
+                UNPROVEN_LIFETIME.min(self.settings.call_lifetime)
+            }
+            _ => self.settings.call_lifetime,
+        };
+        self.table.set_state(now, at, state, lifetime);
+        if !self.may_go(at) {
+            self.keep(at);
+        }
+    }
+
+    /// A session that is over is heard of again. A proxy upstream that has restarted repeats a BYE in a transaction of
+    /// its own, which may outlast the time since the first one was answered. Its branch must stay the same (RFC 3261
+    /// §16.11), and whether it is made with the key of before a change is known from the session.
+    pub(crate) fn linger_on(&mut self, now: Instant, at: u32) {
+        if self.table.get(at).state == SessionState::Expired {
+            self.set_state(now, at, SessionState::Expired);
+        }
+    }
+
+    /// Whether a request is the BYE of one of the call's dialogs: nobody but the parties knows its tags.
+    pub(crate) fn hangs_up(&self, at: u32, request: &Request<'_>) -> bool {
+        request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog())
+    }
+
+    /// Whether no transaction may be opened for a request: its session has as many as it may have, or all together are as
+    /// many as they may be. There is room for a BYE beyond what others may fill. The first one of a session is what ends
+    /// it, so it always has its place.
+    fn is_one_too_many(&self, at: u32, request: &Request<'_>) -> bool {
+        let hangs_up = self.hangs_up(at, request);
+        let most = if hangs_up { 2 * MOST_OPEN } else { MOST_OPEN };
+        let is_first = self.table.get(at).first == NONE;
+        let is_full = !is_first && !hangs_up && self.transactions.len() >= self.settings.max_sessions;
+        is_full || self.open_of(at).nth(most - 1).is_some()
+    }
+
+    /// Opens the transaction of a request that has not been seen before. One too many goes its way uncounted.
+    pub(crate) fn open(&mut self, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
+        let seen = &mut self.table.get_mut(at).seen[request.direction as usize];
+        *seen = (*seen).max(request.cseq.saturating_add(1));
+        if self.is_one_too_many(at, request) {
+            return;
+        }
+        let unanswered = !request.in_dialog && self.is_unanswered(at);
+        let cell = self.leases.cell(slot);
+        self.stats[slot.index()].opened(cell.total().transactions);
+        let lease = self.leases.transaction(slot, self.settings.weights.work(request.method));
+        let session = self.table.get_mut(at);
+        let key = self.transactions.insert(Transaction {
+            started: now,
+            lease,
+            session: at,
+            next: session.first,
+            timer: NONE,
+            id: request.into(),
+            dialog: request.dialog(),
+            begins: request.method == Method::Invite && !request.in_dialog,
+            fresh: request.direction == Direction::ToPool && !request.in_dialog,
+            unanswered,
+            answered: false,
+            progressed: false,
+            cancelled: false,
+        });
+        session.first = key;
+        let deadline = now + self.settings.transaction_timeout;
+        self.transactions[key].timer = self.wheel(unanswered).set(deadline, key);
+    }
+
+    fn wheel(&mut self, unanswered: bool) -> &mut TimerWheel {
+        if unanswered { &mut self.unanswered } else { &mut self.timers }
+    }
+
+    fn reset_timer(&mut self, key: u32, deadline: Instant) {
+        let Transaction { timer, unanswered, .. } = self.transactions[key];
+        self.wheel(unanswered).reset(timer, deadline);
+    }
+
+    /// A session may go for want of room no more: its call rings or was answered.
+    pub(crate) fn keep(&mut self, at: u32) {
+        let mut next = self.table.get(at).first;
+        while next != NONE {
+            let open = &mut self.transactions[next];
+            if core::mem::take(&mut open.unanswered) {
+                let deadline = self.unanswered.deadline_of(open.timer);
+                self.unanswered.cancel(open.timer);
+                open.timer = self.timers.set(deadline, next);
+            }
+            next = open.next;
+        }
+    }
+
+    /// The session of the oldest transaction that may go.
+    pub(crate) fn oldest_unanswered(&self) -> Option<u32> {
+        self.unanswered.next().map(|key| self.transactions[key].session)
+    }
+
+    /// A CANCEL was forwarded: its INVITE has until a transaction time-out to end.
+    /// Returns whether this is the first CANCEL of an INVITE that is still open.
+    pub(crate) fn cancel(&mut self, now: Instant, at: u32, request: &Request<'_>) -> bool {
+        let Some(key) = self.find(at, &TransactionId::served_by(request)) else { return false };
+        let invite = &mut self.transactions[key];
+        if core::mem::replace(&mut invite.cancelled, true) {
+            return false;
+        }
+        self.reset_timer(key, now + self.settings.transaction_timeout);
+        true
+    }
+
+    /// Takes note of a response: a provisional one keeps an INVITE waiting, a final one ends its transaction.
+    /// Returns what succeeded.
+    pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<Success> {
+        let id = response.into();
+        let is_open = |at| self.find(at, &id).is_some();
+        let at = self.table.find_of(response.key, response.tags, is_open)?;
+        let Some(key) = self.find(at, &id) else {
+            self.revive(now, at, response);
+            return None;
+        };
+        let open = &mut self.transactions[key];
+        open.answered = true;
+        let slot = open.lease.slot();
+        if let Some(outcome) = Outcome::of(response.status) {
+            self.tally(now, key, outcome);
+        }
+        let open = &mut self.transactions[key];
+        if response.status < 200 {
+            // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
+            let waits = open.id.method == Method::Invite && !open.cancelled;
+            open.progressed |= response.status > 100;
+            if open.rings() {
+                self.keep(at);
+            }
+            if waits {
+                self.reset_timer(key, now + self.settings.invite_timeout);
+            }
+            return None;
+        }
+        let (started, begins, dialog) = (open.started, open.begins, open.dialog);
+        let success = response.status < 300;
+        let (timer, unanswered) = (open.timer, open.unanswered);
+        self.wheel(unanswered).cancel(timer);
+        self.note_memory(at, slot, dialog, response);
+        if success {
+            self.close(key, EndReason::Success);
+        } else {
+            self.close_failed(now, key, response.status);
+        }
+        if begins && success {
+            self.mean_success = ewma(self.mean_success, now.saturating_since(started));
+        }
+        if success {
+            self.stats[slot.index()].answered(response.method, now.saturating_since(started));
+        }
+        self.table.get_mut(at).challenged = matches!(response.status, 401 | 407);
+        if begins && success {
+            self.answer(now, at, response.tags.dialog());
+        } else {
+            self.advance(now, at, (response.method, dialog), response.status);
+        }
+        success.then_some(Success { slot, started, begins })
+    }
+
+    /// Counts what became of a new request.
+    fn tally(&mut self, now: Instant, key: u32, outcome: Outcome) {
+        let open = &self.transactions[key];
+        let (slot, progressed) = (open.lease.slot(), open.progressed);
+        // One that rings does so once, however often it says so.
+        let again = outcome == Outcome::Progress && progressed;
+        if !open.fresh || again {
+            return;
+        }
+        if let Some(tally) = self.evidence[slot.index()].ends(now, outcome, progressed) {
+            self.signs.push(Sign::Tally { slot, tally });
+        }
+    }
+
+    /// A node that came back from the dead has kept its calls or lost them: its answers within their dialogs tell.
+    fn note_memory(&mut self, at: u32, slot: Slot, dialog: u32, response: &Response) {
+        let session = self.table.get(at);
+        let tells = response.direction == Direction::ToPool && response.method != Method::Prack;
+        if tells && session.has_dialog(dialog) {
+            let knows = response.status != 481;
+            if self.evidence[slot.index()].is_memory(session.created, knows) {
+                self.signs.push(Sign::Memory { slot, knows });
+            }
+        }
+    }
+
+    /// The INVITE was given up (Timer C, a lost answer to a CANCEL, a restart), and is answered with 2xx after all.
+    /// After a call that was answered this is a late repetition instead.
+    fn revive(&mut self, now: Instant, at: u32, response: &Response) {
+        let success = response.method == Method::Invite && (200..300).contains(&response.status);
+        if success && self.table.get(at).was_never_answered() {
+            self.answer(now, at, response.tags.dialog());
+        }
+    }
+
+    /// An INVITE that is to begin a dialog got its 2xx.
+    fn answer(&mut self, now: Instant, at: u32, dialog: u32) {
+        let session = self.table.get_mut(at);
+        session.proven = true;
+        // The same tags come twice when the call passes here twice: that is one dialog, and one BYE.
+        session.add_dialog(dialog);
+        if matches!(session.state, SessionState::Answered | SessionState::Confirmed | SessionState::Closing) {
+            return;
+        }
+        self.set_state(now, at, SessionState::Answered);
+        self.take_call(at, None);
+    }
+
+    /// What a final response (or a time-out, as 408) to a request with such a method and in such a dialog means for the
+    /// session.
+    fn advance(&mut self, now: Instant, at: u32, (method, dialog): (Method, u32), status: u16) {
+        let state = self.table.get(at).state;
+        let success = status < 300;
+        // Credentials were asked for: the same request comes again.
+        let challenged = matches!(status, 401 | 407);
+        match (method, state) {
+            // Forked upstream: the call lives as long as one of its branches.
+            (Method::Invite, SessionState::Invited) if self.is_inviting(at) => {}
+            (Method::Invite, SessionState::Invited) => self.finish(now, at),
+            (Method::Bye, SessionState::Answered | SessionState::Confirmed | SessionState::Closing)
+                if !challenged =>
+            {
+                self.end_dialog(now, at, dialog);
+            }
+            // These get a 481 for want of their transaction (RFC 3261 §9.2, RFC 3262 §3); the dialog goes on.
+            (Method::Cancel | Method::Prack, SessionState::Answered | SessionState::Confirmed) => {}
+            // The far side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
+            (_, SessionState::Answered | SessionState::Confirmed) if status == 481 => {
+                self.end_dialog(now, at, dialog);
+            }
+            // Known from a token alone until now: the far side knows the dialog too.
+            (_, SessionState::Confirmed) if success && self.is_unproven(at, dialog) => {
+                self.table.get_mut(at).proven = true;
+                self.set_state(now, at, SessionState::Confirmed);
+            }
+            (_, SessionState::Plain) if self.table.get(at).first == NONE => self.finish(now, at),
+            _ => {}
+        }
+    }
+
+    /// Whether only a token told of this dialog of the call until now.
+    fn is_unproven(&self, at: u32, dialog: u32) -> bool {
+        let session = self.table.get(at);
+        !session.proven && session.has_dialog(dialog)
+    }
+
+    /// A dialog is over, if it is one of the call's. The call is, when no other has been answered or still rings.
+    fn end_dialog(&mut self, now: Instant, at: u32, dialog: u32) {
+        let session = self.table.get_mut(at);
+        if !session.remove_dialog(dialog) {
+            return;
+        }
+        if session.has_dialogs() {
+            self.set_state(now, at, SessionState::Confirmed);
+        } else if self.is_inviting(at) {
+            self.set_state(now, at, SessionState::Invited);
+        } else {
+            self.finish(now, at);
+        }
+    }
+
+    /// Ends the call and moves the session to the expired ones.
+    fn finish(&mut self, now: Instant, at: u32) {
+        self.end_call(at);
+        self.table.get_mut(at).clear_dialogs();
+        self.set_state(now, at, SessionState::Expired);
+    }
+
+    /// Takes an unanswered transaction back because its request goes to another node.
+    pub(crate) fn withdraw(&mut self, key: u32) {
+        let Transaction { timer, unanswered, .. } = self.transactions[key];
+        self.wheel(unanswered).cancel(timer);
+        self.close(key, EndReason::Moved);
+    }
+
+    /// Ends a transaction whose timer is gone: unlinks it from its session and gives its lease back.
+    fn close(&mut self, key: u32, reason: EndReason) {
+        let lease = self.unlink(key);
+        self.end_transaction(lease, reason);
+    }
+
+    /// The same of one that failed. By a server's failure an INVITE keeps its lease for as long as one takes that succeeds:
+    /// else who fails at once has the least work, and gets every call.
+    fn close_failed(&mut self, now: Instant, key: u32, status: u16) {
+        let open = &self.transactions[key];
+        let until = open.started + self.mean_success;
+        let holds = self.settings.hold_failures
+            && self.held.len() < self.settings.max_sessions
+            && open.begins
+            && Outcome::of(status) == Some(Outcome::ServerFailure)
+            && until > now;
+        if !holds || !self.leases.is_live(&open.lease) {
+            return self.close(key, EndReason::Failure);
+        }
+        let lease = self.unlink(key);
+        let at = self.held.insert(lease);
+        self.held_timers.set(until, at);
+    }
+
+    fn unlink(&mut self, key: u32) -> Lease {
+        let closed = self.transactions.remove(key).expect("a transaction is closed once");
+        let head = &mut self.table.get_mut(closed.session).first;
+        if *head == key {
+            *head = closed.next;
+        } else {
+            let mut before = *head;
+            while self.transactions[before].next != key {
+                before = self.transactions[before].next;
+            }
+            self.transactions[before].next = closed.next;
+        }
+        closed.lease
+    }
+
+    fn end_transaction(&mut self, lease: Lease, reason: EndReason) {
+        // The leases of a node that died were counted when it did.
+        if self.leases.is_live(&lease) {
+            self.stats[lease.slot().index()].ended(reason);
+        }
+        self.leases.end(lease);
+    }
+
+    /// Ends what is due. Bounded work; call again while [`Self::deadline`] is not after `now`.
+    pub(crate) fn expire(&mut self, now: Instant) -> usize {
+        let mut done = 0;
+        while done < EXPIRE_BUDGET {
+            if let Some((_, key)) = self.timers.pop(now).or_else(|| self.unanswered.pop(now)) {
+                self.time_out(now, key);
+            } else if let Some((_, at)) = self.held_timers.pop(now) {
+                let lease = self.held.remove(at).expect("a held lease lives as long as its timer");
+                self.end_transaction(lease, EndReason::Failure);
+            } else if let Some(session) = self.table.pop_due(now) {
+                self.forget(session, EndReason::CallEnded);
+            } else {
+                break;
+            }
+            done += 1;
+        }
+        done
+    }
+
+    fn time_out(&mut self, now: Instant, key: u32) {
+        let open = &self.transactions[key];
+        let (at, slot, of) = (open.session, open.lease.slot(), (open.id.method, open.dialog));
+        let failed = !open.answered;
+        let started = open.started;
+        if failed && open.id.direction == Direction::ToPool {
+            self.no_answer(slot, started);
+        }
+        if failed {
+            self.tally(now, key, Outcome::Failure);
+        }
+        self.close(key, EndReason::TimedOut);
+        self.advance(now, at, of, 408);
+    }
+
+    /// A node has answered nothing to a request that was sent to it then.
+    pub(crate) fn no_answer(&mut self, slot: Slot, since: Instant) {
+        let silent = self.evidence[slot.index()].is_silent_since(since);
+        self.signs.push(Sign::NoAnswer { slot, silent });
+    }
+
+    /// It is known before the time is up that a request gets no answer.
+    pub(crate) fn unanswered(&mut self, now: Instant, request: &Request<'_>) {
+        let open = self.session_of(request).and_then(|at| self.find(at, &TransactionId::served_by(request)));
+        if let Some(key) = open {
+            let Transaction { timer, unanswered, .. } = self.transactions[key];
+            self.wheel(unanswered).cancel(timer);
+            self.time_out(now, key);
+        }
+    }
+
+    /// A session whose time is over: whatever it still holds ends with it.
+    pub(crate) fn forget(&mut self, session: Session, reason: EndReason) {
+        let mut key = session.first;
+        while key != NONE {
+            let open = self.transactions.remove(key).expect("a session's list holds open transactions");
+            self.wheel(open.unanswered).cancel(open.timer);
+            self.end_transaction(open.lease, reason);
+            key = open.next;
+        }
+        if let Some(lease) = session.call {
+            self.leases.end_call(lease);
+        }
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let wheels = [&self.timers, &self.unanswered, &self.held_timers];
+        let of_wheels = wheels.into_iter().filter_map(TimerWheel::deadline).min();
+        Instant::earliest(of_wheels, self.table.deadline())
+    }
+
+    /// What the API shows of a session.
+    pub(crate) fn view(&self, session: &Session) -> SessionView {
+        session.view(session.call.as_ref().is_some_and(|lease| self.leases.is_call_live(lease)))
+    }
+
+    pub(crate) fn open_transactions(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Adds up every lease that exists and compares with the loads: the invariant that makes drift impossible.
+    ///
+    /// # Errors
+    /// Names the first slot whose counted load differs from its live leases, or the session that is in no state to have its
+    /// dialogs.
+    pub(crate) fn audit(&self) -> Result<(), String> {
+        let mut sums = vec![crate::Load::default(); self.stats.len()];
+        for (_, session) in self.table.iter_from(0) {
+            if let Some(lease) = &session.call {
+                sums[lease.slot().index()] += self.leases.worth_of_call(lease);
+            }
+            let has_answered = matches!(
+                session.state,
+                SessionState::Answered | SessionState::Confirmed | SessionState::Closing
+            );
+            if has_answered != session.has_dialogs() {
+                return Err(format!("its answered dialogs do not fit its state: {session:?}"));
+            }
+        }
+        for (_, open) in self.transactions.iter() {
+            sums[open.lease.slot().index()] += self.leases.worth(&open.lease);
+        }
+        for (_, lease) in self.held.iter() {
+            sums[lease.slot().index()] += self.leases.worth(lease);
+        }
+        for (index, sum) in sums.into_iter().enumerate() {
+            let counted = self.leases.cell(Slot(index as u16)).own;
+            if counted != sum {
+                return Err(format!("slot {index}: counted {counted:?}, live leases {sum:?}"));
+            }
+        }
+        match self.transactions.iter().find(|(_, open)| open.unanswered && !self.is_unanswered(open.session))
+        {
+            Some((_, open)) => Err(format!("may be evicted though its call rings or was answered: {open:?}")),
+            None => Ok(()),
+        }
+    }
+}

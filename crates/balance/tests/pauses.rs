@@ -1,0 +1,224 @@
+//! Nodes that answered 503: who gets no new calls, for how long, and what when nobody else is left.
+mod common;
+
+use balance::policy::Tlwl;
+use balance::*;
+use base::Instant;
+use common::*;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use wire::Method;
+
+fn seconds(s: u64) -> Instant {
+    Instant::from_millis(s * 1_000)
+}
+
+fn new_call(balancer: &mut Balancer, at: u64, call: u64) -> Decision {
+    balancer.request(seconds(at), &request(call, Method::Invite, 1))
+}
+
+#[test]
+fn new_calls_go_elsewhere_at_once_and_the_cluster_is_told() {
+    for asked in [true, false] {
+        let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+        balancer.pause(seconds(1), Slot(0), seconds(10), asked);
+        for call in 0..4 {
+            assert_eq!(slot_of(new_call(&mut balancer, 1, call)), Slot(1));
+        }
+        let sign = Sign::Pause { slot: Slot(0), until: seconds(10), asked };
+        assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [sign]);
+        balancer.pause(seconds(1), Slot(0), seconds(10), asked);
+        assert_eq!(balancer.drain_signs().count(), 0, "the same again is no news");
+        assert_eq!(slot_of(new_call(&mut balancer, 10, 9)), Slot(0));
+    }
+}
+
+/// A gateway that passes on a 503 of one destination must not take the pool away.
+#[test]
+fn when_all_rest_those_that_did_not_ask_for_it_get_the_calls() {
+    for policy in policies() {
+        let mut balancer = balancer(policy, &[1.0; 3]);
+        balancer.pause(seconds(1), Slot(0), seconds(10), true);
+        balancer.pause(seconds(1), Slot(1), seconds(10), false);
+        balancer.pause(seconds(1), Slot(2), seconds(10), false);
+        let used: BTreeSet<_> = (0..40).map(|call| slot_of(new_call(&mut balancer, 1, call))).collect();
+        assert_eq!(used, BTreeSet::from([Slot(1), Slot(2)]), "{}", balancer.policy_name(PoolId::default()));
+        balancer.pause(seconds(1), Slot(1), seconds(5), true);
+        balancer.pause(seconds(1), Slot(2), seconds(20), true);
+        assert_eq!(new_call(&mut balancer, 2, 50), Decision::NoServer, "Retry-After is kept to");
+        assert_eq!(slot_of(new_call(&mut balancer, 5, 51)), Slot(1), "and over when it said");
+    }
+}
+
+/// Four members, all of which name ten minutes: nobody is refused for so long.
+#[test]
+fn a_rest_is_no_longer_than_the_operator_allows() {
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
+    let mut cluster = cluster(&[1.0; 4]);
+    for slot in (0..4).map(Slot) {
+        balancer.pause(seconds(1), slot, seconds(601), true);
+        cluster.refused(seconds(1), slot, seconds(601), true);
+    }
+    for node in balancer.nodes().iter().chain(cluster.nodes()) {
+        assert_eq!((node.asked_until, node.paused_until), (seconds(61), seconds(61)));
+    }
+}
+
+/// All have asked for a long pause. After a while each gets a call now and then, and one that answers it takes calls again.
+#[test]
+fn where_all_rest_for_long_each_gets_a_trial() {
+    let mut cluster = cluster(&[1.0; 4]);
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
+    for slot in (0..4).map(Slot) {
+        balancer.pause(seconds(0), slot, seconds(60), true);
+    }
+    let signs: Vec<_> = balancer.drain_signs().collect();
+    for sign in signs {
+        cluster.sign(seconds(0), sign);
+    }
+    let mut trials = Vec::new();
+    for second in 0..30 {
+        for call in 0..20 {
+            let call = second * 20 + call;
+            if let Decision::Forward { slot, .. } = new_call(&mut balancer, second, call) {
+                trials.push((second, slot.0));
+                balancer.response(seconds(second), &response(call, Method::Invite, 1, 503));
+                balancer.pause(seconds(second), slot, seconds(second + 60), true);
+            }
+        }
+        balancer.drain_signs().for_each(|sign| cluster.sign(seconds(second), sign));
+        balancer.set_nodes(cluster.nodes());
+    }
+    let seconds_of = |slot| trials.iter().filter(move |trial| trial.1 == slot).map(|trial| trial.0);
+    for slot in 0..4 {
+        assert_eq!(seconds_of(slot).collect::<Vec<_>>(), [10, 15, 25], "member {slot} of {trials:?}");
+    }
+    let slot = (0..).find_map(|second| {
+        let Decision::Forward { slot, .. } = new_call(&mut balancer, 30 + second, 900 + second) else {
+            return None;
+        };
+        balancer.response(seconds(30 + second), &response(900 + second, Method::Invite, 1, 200));
+        Some(slot)
+    });
+    let slot = slot.expect("there is a next trial");
+    assert_eq!(balancer.drain_signs().last(), Some(Sign::Recovered { slot }));
+    cluster.sign(seconds(50), Sign::Recovered { slot });
+    balancer.set_nodes(cluster.nodes());
+    let took = (0..20).map(|call| slot_of(new_call(&mut balancer, 50, 2_000 + call)));
+    assert_eq!(took.collect::<BTreeSet<_>>(), BTreeSet::from([slot]), "its rest is over, in all shards");
+}
+
+#[test]
+fn the_last_resort_takes_no_more_than_it_may() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let limited: Vec<_> =
+        members(&[1.0; 2]).into_iter().map(|m| ClusterMember { max_calls: 1, ..m }).collect();
+    cluster.set_members(Instant::ZERO, &limited);
+    cluster.drain(Slot(1), true);
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    balancer.set_nodes(cluster.nodes());
+    balancer.pause(seconds(1), Slot(0), seconds(10), false);
+    assert_eq!(slot_of(new_call(&mut balancer, 1, 0)), Slot(0));
+    assert_eq!(new_call(&mut balancer, 1, 1), Decision::NoServer);
+}
+
+/// Whichever comes first to the shard: the pause that it saw itself, or the news of the death.
+#[test]
+fn a_rest_does_not_outlive_a_death() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    for (until, asked) in [(seconds(600), true), (seconds(700), false)] {
+        balancer.pause(seconds(1), Slot(0), until, asked);
+        cluster.pause(seconds(1), Slot(0), until, asked);
+        balancer.set_nodes(cluster.nodes());
+        assert_eq!(balancer.nodes()[0].refusal(seconds(1), 0), Some(NodeRefusal::Paused));
+    }
+    cluster.probed(seconds(2), Slot(0), false);
+    balancer.set_nodes(cluster.nodes());
+    // Late answers of the dead.
+    balancer.pause(seconds(1), Slot(0), seconds(800), true);
+    cluster.pause(seconds(1), Slot(0), seconds(800), true);
+    cluster.probed(seconds(3), Slot(0), true);
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(balancer.nodes()[0].refusal(seconds(3), 0), None);
+    assert_eq!(balancer.nodes()[0].asked_until.saturating_since(Instant::ZERO), Duration::ZERO);
+}
+
+/// The first 503 to a probe keeps new calls away, long before the node counts as dead.
+#[test]
+fn a_probe_answered_503_is_a_rest_at_once() {
+    let settings = HealthSettings { fall: 2, slow_start: Duration::ZERO, ..HealthSettings::default() };
+    let mut cluster = Cluster::new(settings);
+    cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    cluster.refused(seconds(1), Slot(0), seconds(61), true);
+    balancer.set_nodes(cluster.nodes());
+    assert!(balancer.nodes()[0].is_up());
+    assert_eq!(balancer.nodes()[0].refusal(seconds(60), 0), Some(NodeRefusal::Paused));
+    for call in 0..4 {
+        assert_eq!(slot_of(new_call(&mut balancer, 1, call)), Slot(1));
+    }
+    cluster.refused(seconds(3), Slot(0), seconds(63), true);
+    assert!(!cluster.nodes()[0].is_up(), "it is dead after as many as of silence");
+    // The process that asked for the rest is there all the time.
+    cluster.probed(seconds(5), Slot(0), true);
+    assert_eq!(cluster.nodes()[0].refusal(seconds(62), 0), Some(NodeRefusal::Paused));
+    assert_eq!(cluster.nodes()[0].refusal(seconds(63), 0), None);
+}
+
+/// One that pauses and then falls silent is another one when it comes back.
+#[test]
+fn silence_ends_the_rest_that_a_probe_was_asked_for() {
+    let mut cluster = cluster(&[1.0]);
+    for closed in [false, true] {
+        cluster.refused(seconds(1), Slot(0), seconds(61), true);
+        if closed {
+            cluster.unreachable(seconds(2), Slot(0));
+        } else {
+            cluster.probed(seconds(2), Slot(0), false);
+        }
+        cluster.probed(seconds(3), Slot(0), true);
+        assert_eq!(cluster.nodes()[0].refusal(seconds(3), 0), None);
+    }
+}
+
+/// They may have forgotten OPTIONS, and with nothing sent to them would stay dead.
+#[test]
+fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
+    let mut cluster = cluster(&[1.0; 2]);
+    for slot in [Slot(0), Slot(1)] {
+        cluster.probed(seconds(0), slot, true);
+        (0..5).for_each(|_| cluster.probed(seconds(1), slot, false));
+    }
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    balancer.set_nodes(cluster.nodes());
+    let slot = slot_of(new_call(&mut balancer, 2, 1));
+    // Its repetition goes where it went.
+    assert_eq!(slot_of(new_call(&mut balancer, 2, 1)), slot);
+    balancer.response(seconds(3), &response(1, Method::Invite, 1, 200));
+    balancer.answered(seconds(3), slot);
+    let signs = health_signs(&mut balancer);
+    assert_eq!(signs, [Sign::Answer { slot }]);
+    cluster.sign(seconds(3), signs[0]);
+    balancer.set_nodes(cluster.nodes());
+    for call in 2..6 {
+        assert_eq!(slot_of(new_call(&mut balancer, 4, call)), slot, "the other one is still silent");
+    }
+    balancer.audit().unwrap();
+}
+
+/// A dead member that asked for a pause and falls silent is another one when it is back: the shards are told that its pause is
+/// over, since it may get calls as the last resort.
+#[test]
+fn the_shards_hear_that_the_rest_of_a_dead_member_is_over() {
+    let mut cluster = cluster(&[1.0; 2]);
+    for _ in 0..2 {
+        cluster.refused(seconds(1), Slot(0), seconds(31), true);
+    }
+    let node = &cluster.nodes()[0];
+    assert!(!node.is_up() && node.paused_until == seconds(31));
+    let version = cluster.version();
+    cluster.probed(seconds(3), Slot(0), false);
+    assert_eq!(cluster.nodes()[0].paused_until, Instant::ZERO);
+    assert!(cluster.version() > version, "without a word nobody reads the nodes again");
+}

@@ -1,0 +1,103 @@
+//! `[access]`, and the lists of listeners and routes.
+
+use crate::kind::{Count, NetworkText};
+use crate::raw::{RawAccess, RawConfig, RawRate};
+use crate::report::Report;
+use crate::setting::{Entry, Setting};
+use base::Rate;
+use route::{Access, Network, RateSettings, Refusal, SourceLimit};
+use std::time::Duration;
+
+/// Lists of networks as the file has them.
+pub(super) struct Lists<'r> {
+    pub(super) allow: &'r [Setting<NetworkText>],
+    pub(super) deny: &'r [Setting<NetworkText>],
+}
+
+/// The access to each listener of the file, and the limits of sources.
+pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Access>, RateSettings)> {
+    let RawAccess { allow, deny, refuse, rate } = &raw.access;
+    let refusal = report.read(refuse);
+    let general = Lists { allow, deny }.read(refusal.unwrap_or_default(), report);
+    let of_listener = |entry: &Entry<_, crate::raw::RawListener>, report: &mut Report<'_>| match entry {
+        Entry::Table(table) if !table.allow.is_empty() || !table.deny.is_empty() => {
+            Lists { allow: &table.allow, deny: &table.deny }.read(refusal.unwrap_or_default(), report)
+        }
+        _ => general.clone(),
+    };
+    let listeners: Vec<_> = raw.listen.udp.iter().map(|entry| of_listener(entry, report)).collect();
+    let rates = rates(rate, report);
+    Some((listeners.into_iter().collect::<Option<_>>()?, rates?))
+}
+
+impl Lists<'_> {
+    pub(super) fn read(&self, refusal: Refusal, report: &mut Report<'_>) -> Option<Access> {
+        let (allow, deny) = (networks(self.allow, report), networks(self.deny, report));
+        match Access::new(&allow, &deny, refusal) {
+            Ok(access) => Some(access),
+            Err(both) => {
+                let here = self.deny.iter().find(|setting| {
+                    matches!(&setting.leaf, crate::setting::Leaf::Text(text) if text.parse() == Ok(both))
+                });
+                if let Some(setting) = here {
+                    let remedy = "this network is in `allow` and in `deny`; remove it from one of them";
+                    report.conflict(setting, remedy);
+                }
+                None
+            }
+        }
+    }
+}
+
+pub(super) fn networks(settings: &[Setting<NetworkText>], report: &mut Report<'_>) -> Vec<Network> {
+    settings.iter().filter_map(|setting| report.read(setting)).collect()
+}
+
+fn rates(raw: &RawRate, report: &mut Report<'_>) -> Option<RateSettings> {
+    let burst = report.read(&raw.burst);
+    let (v4, v6) = (report.read(&raw.ipv4_network), report.read(&raw.ipv6_network));
+    let host = report.read(&raw.ipv6_address);
+    let exempt = networks(&raw.exempt, report);
+    let refusal = report.read(&raw.refuse);
+    let (address, network) = (report.read(&raw.per_address), report.read(&raw.per_network));
+    if let (Some(one), Some(all)) = (address, network)
+        && (1..one).contains(&all)
+    {
+        report.conflict(
+            &raw.per_network,
+            format!("expected at least `per_address`, {one}: a network has senders"),
+        );
+    }
+    if let (Some(host), Some(v6)) = (host, v6)
+        && v6 > host
+    {
+        blame_bits(&raw.ipv6_network, &raw.ipv6_address, report);
+    }
+    let limit = |per_second: u32, v4: u32, v6: u32, burst: Duration| {
+        let burst = (f64::from(per_second) * burst.as_secs_f64()).ceil() as u32;
+        let rate = Rate { per_second, burst };
+        (per_second > 0).then_some(SourceLimit { v4: v4 as u8, v6: v6 as u8, rate })
+    };
+    let (burst, v4, v6) = (burst?, v4?, v6?);
+    Some(RateSettings {
+        address: limit(address?, 32, host?, burst),
+        network: limit(network?, v4, v6, burst),
+        exempt,
+        refusal: refusal?,
+    })
+}
+
+/// Says it where the file has one of the two.
+fn blame_bits<const A: u32, const B: u32, const C: u32, const D: u32>(
+    network: &Setting<Count<A, B>>,
+    address: &Setting<Count<C, D>>,
+    report: &mut Report<'_>,
+) {
+    let remedy =
+        "expected `ipv6_network` to have at most as many bits as `ipv6_address`: a network holds its senders";
+    if network.is_set() {
+        report.conflict(network, remedy);
+    } else {
+        report.conflict(address, remedy);
+    }
+}

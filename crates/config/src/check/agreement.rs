@@ -1,0 +1,61 @@
+//! What several pools have to agree on: a session belongs to the process, and a request out of nowhere to no pool at all.
+
+use crate::raw::RawPool;
+use crate::report::Report;
+use crate::setting::Setting;
+use crate::structure::join;
+use crate::typed::{PoolConfig, PoolOrigin};
+use balance::PolicyKind;
+
+/// Reports keys that two pools have with different values, where there is one value for all of them. `raw` finds a pool of
+/// the file by its name.
+pub(super) fn check<'r>(
+    pools: &[PoolConfig],
+    raw: impl Fn(&str) -> Option<&'r RawPool>,
+    report: &mut Report<'_>,
+) {
+    let of_file = pools.iter().filter(|pool| pool.origin == PoolOrigin::Table);
+    let all: Vec<_> = of_file.filter_map(|pool| Some((pool, raw(&pool.name)?))).collect();
+    let Some((&(first, first_raw), others)) = all.split_first() else { return };
+    for &(pool, raw) in others {
+        if pool.orphans != first.orphans {
+            let why = "a request of an unknown dialog belongs to no pool";
+            tell("orphans", why, (first, &first_raw.orphans), (pool, &raw.orphans), report);
+        }
+        if pool.sessions.max_sessions != first.sessions.max_sessions {
+            let why = "all pools share one table of sessions";
+            tell("max_sessions", why, (first, &first_raw.max_sessions), (pool, &raw.max_sessions), report);
+        }
+    }
+    // Work is counted where a policy asks for it.
+    let mut by_work = all.iter().filter(|(pool, _)| pool.policy == PolicyKind::Tlwl);
+    let Some(&(first, first_raw)) = by_work.next() else { return };
+    for &(pool, raw) in by_work.filter(|(pool, _)| pool.sessions.weights != first.sessions.weights) {
+        let why = "a member that is in several pools has one amount of work, so all with policy \"tlwl\" weigh alike";
+        if raw.weights.is_empty() {
+            tell("weights", why, (first, &first_raw.policy), (pool, &raw.policy), report);
+        } else {
+            let remedy = remedy("weights", why, &first.name);
+            report.key_problem(&join(&join("pool", &pool.name), "weights"), remedy);
+        }
+    }
+}
+
+/// Says it where the file has the key.
+fn tell<K>(
+    key: &str,
+    why: &str,
+    (first, first_setting): (&PoolConfig, &Setting<K>),
+    (other, setting): (&PoolConfig, &Setting<K>),
+    report: &mut Report<'_>,
+) {
+    if setting.is_set() {
+        report.conflict(setting, remedy(key, why, &first.name));
+    } else {
+        report.conflict(first_setting, remedy(key, why, &other.name));
+    }
+}
+
+fn remedy(key: &str, why: &str, other: &str) -> String {
+    format!("`{}` has another `{key}`, or the default: {why}; write the same in both", join("pool", other))
+}

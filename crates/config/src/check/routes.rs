@@ -1,0 +1,367 @@
+//! `[[route]]`: rules, and the pools that their next hops make.
+
+use super::access::Lists;
+use super::conditions::several;
+use super::timers::Timers;
+use super::{actions, conditions, pool};
+use crate::kind::{self, AnswerKind, Kind, Text, quoted};
+use crate::nearest::nearest;
+use crate::raw::{RawAnswer, RawChoice, RawFailover, RawRoute};
+use crate::report::Report;
+use crate::setting::{Entry, Listed, Setting};
+use crate::structure::join;
+use crate::typed::{Listen, PoolConfig, PoolOrigin};
+use balance::PoolId;
+use control::MemberSettings;
+use route::{
+    Answer, BudgetSettings, Choice, Conditions, Failover, Forward, Origin, Outcome, Pools, Reason, Refusal,
+    Rule, Table, Target,
+};
+
+/// Most routes: their indexes are kept short.
+const MOST: usize = 10_000;
+
+/// What routes are held against.
+pub(super) struct Around<'c> {
+    pub(super) listen: &'c Listen,
+    pub(super) timers: Option<Timers>,
+    /// Names of all pools that a route may name, wrong ones included.
+    pub(super) names: Vec<String>,
+    /// `refuse` of `[access]`.
+    pub(super) refusal: Refusal,
+}
+
+/// The rules. The pools of their next hops are added to `pools`, whose indexes are those that rules name.
+pub(super) fn check(
+    raw: &[RawRoute],
+    around: &Around<'_>,
+    pools: &mut Vec<PoolConfig>,
+    report: &mut Report<'_>,
+) -> Option<Vec<Rule>> {
+    if raw.len() > MOST {
+        report.key_problem(&format!("route[{MOST}]"), format!("expected at most {MOST} routes"));
+    }
+    let mut rules: Vec<Option<Rule>> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    for (index, raw) in raw.iter().enumerate() {
+        let path = format!("route[{index}]");
+        let name = name(index, raw, &names, report);
+        let rule = rule(&path, &name, raw, around, pools, report);
+        names.push(name);
+        rules.push(rule);
+    }
+    let rules = rules.into_iter().collect::<Option<Vec<_>>>()?;
+    if report.is_clean() {
+        tell_unreachable(&rules, report);
+    }
+    Some(rules)
+}
+
+fn name(index: usize, raw: &RawRoute, earlier: &[String], report: &mut Report<'_>) -> String {
+    let usual = || format!("route-{}", index + 1);
+    let Some(setting) = &raw.name else { return usual() };
+    let Some(name) = report.read(setting) else { return usual() };
+    if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
+        report.conflict(setting, "expected a name of letters, digits, -, _ and .");
+    }
+    if earlier.contains(&name) {
+        report.conflict(setting, "expected each name once; choose another one");
+    }
+    name
+}
+
+fn rule(
+    path: &str,
+    name: &str,
+    raw: &RawRoute,
+    around: &Around<'_>,
+    pools: &mut Vec<PoolConfig>,
+    report: &mut Report<'_>,
+) -> Option<Rule> {
+    let conditions = conditions::check(path, raw, around.listen, report);
+    let refusal = raw.refuse.as_ref().map_or(Some(around.refusal), |setting| report.read(setting));
+    let lists = Lists { allow: &raw.allow, deny: &raw.deny };
+    let access = lists.read(refusal.unwrap_or_default(), report);
+    let actions = actions::check(path, raw, report);
+    let target = target(path, name, raw, around, pools, report);
+    let is_for_members = |conditions: &Conditions| conditions.origin == Origin::Members;
+    if target == Some(Target::RequestUri)
+        && raw.request_uri.is_some()
+        && !conditions.as_ref().is_none_or(is_for_members)
+    {
+        let remedy = "nobody but a member may have requests sent to where they say, or this would be an open relay: add from = \
+                      \"members\", or use `pool` or `next`";
+        report.key_problem(&join(path, "request_uri"), remedy);
+    }
+    if matches!(target, Some(Target::Answer(_) | Target::Silence)) && !actions.is_empty() {
+        let remedy =
+            "what is answered here goes nowhere, so that nothing of it can be changed; remove the changes";
+        report.key_problem(&join(path, "answer"), remedy);
+    }
+    Some(Rule { name: name.to_owned(), conditions: conditions?, access: access?, actions, target: target? })
+}
+
+/// A rule that never wins is a slip, and one that was to keep somebody out lets them in: so it is an error.
+fn tell_unreachable(rules: &[Rule], report: &mut Report<'_>) {
+    for (index, reason) in Table::new(rules.to_vec(), &[]).unreachable() {
+        let remedy = match reason {
+            Reason::Covered(earlier) => {
+                let name = &rules[earlier].name;
+                format!(
+                    "no request can come to this route: `route[{earlier}]` ({name}) is for all of them; move this one \
+                     before it, or remove one of them"
+                )
+            }
+            Reason::Contradiction => {
+                "no request can come to this route: two of its conditions exclude each other; change one of them".to_owned()
+            }
+        };
+        report.key_problem(&format!("route[{index}]"), remedy);
+    }
+}
+
+fn target(
+    path: &str,
+    name: &str,
+    raw: &RawRoute,
+    around: &Around<'_>,
+    pools: &mut Vec<PoolConfig>,
+    report: &mut Report<'_>,
+) -> Option<Target> {
+    let request_uri = raw.request_uri.as_ref().map_or(Some(false), |setting| report.read(setting));
+    let failover = failover(&raw.failover, report);
+    let given = [
+        ("pool", raw.pool.is_some()),
+        ("next", raw.next.is_some()),
+        ("request_uri", request_uri == Some(true)),
+        ("answer", raw.answer.is_some()),
+    ];
+    let mut given = given.into_iter().filter_map(|(key, given)| given.then_some(key));
+    if given.next().is_none() && request_uri.is_some() {
+        let remedy = "expected a target: one of `pool`, `next`, `request_uri` and `answer`, such as pool = \"servers\"";
+        report.missing(&join(path, "pool"), remedy);
+    }
+    for more in given {
+        report.key_problem(&join(path, more), "expected one target; remove this one or the other");
+    }
+    // All that is there is checked.
+    let answer = raw.answer.as_ref().map(|raw| answer(path, raw, report));
+    let hops = raw.next.as_ref().map(|_| next(path, name, raw, around, pools, report));
+    let chosen = raw.pool.as_ref().map(|raw| choices(path, raw, &around.names, report));
+    if let Some(choices) = chosen {
+        let choices = choices?;
+        let failover = failover?;
+        check_alike(path, &choices, pools, report);
+        check_failover(path, raw, &choices, pools, report);
+        return Some(Target::Pools(Pools { choices, failover }));
+    }
+    if report.has(&join(path, "failover")) {
+        let remedy = "only a route with several pools in `pool` can go on to the next one; remove this";
+        report.key_problem(&join(path, "failover"), remedy);
+    }
+    match (hops, answer) {
+        (Some(hops), _) => hops,
+        (None, Some(answer)) => answer,
+        (None, None) => Some(Target::RequestUri),
+    }
+}
+
+/// A pool of its own for the next hops of a route.
+fn next(
+    path: &str,
+    name: &str,
+    raw: &RawRoute,
+    around: &Around<'_>,
+    pools: &mut Vec<PoolConfig>,
+    report: &mut Report<'_>,
+) -> Option<Target> {
+    let mut members: Vec<MemberSettings> = Vec::new();
+    for (address, setting) in several(raw.next.as_ref(), report) {
+        pool::check_member(setting, &address, &members, around.listen, report);
+        members.push(MemberSettings { address, capacity: 1.0, max_calls: 0, pool: PoolId::default() });
+    }
+    if members.is_empty() {
+        report.missing(&join(path, "next"), "expected at least one next hop: next = \"sip.example.net\"");
+        return None;
+    }
+    let index = pools.len() as u16;
+    pools.push(pool::of_hops(&format!("route.{name}"), PoolOrigin::Route, members, around.timers?));
+    Some(Target::Pools(Pools::one(index)))
+}
+
+fn choices(
+    path: &str,
+    raw: &Listed<Text, RawChoice, Entry<Text, RawChoice>>,
+    names: &[String],
+    report: &mut Report<'_>,
+) -> Option<Vec<Choice>> {
+    let path = join(path, "pool");
+    let mut found: Vec<Choice> = Vec::new();
+    let mut is_right = true;
+    let mut add = |choice: Option<(u16, &Setting<Text>, u16, f64)>, report: &mut Report<'_>| {
+        let Some((pool, setting, priority, weight)) = choice else {
+            is_right = false;
+            return;
+        };
+        if found.iter().any(|choice| choice.pool == pool) {
+            report.conflict(
+                setting,
+                "expected each pool once; remove this one, or give the first more `weight`",
+            );
+        }
+        found.push(Choice { pool, priority, weight });
+    };
+    match raw {
+        Listed::One(setting) => {
+            add(pool_named(setting, names, report).map(|pool| (pool, setting, 1, 1.0)), report);
+        }
+        Listed::Table(table) => add(choice(&path, table, 1, names, report), report),
+        Listed::Many(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let place = index as u16 + 1;
+                let choice = match item {
+                    Entry::Plain(setting) => {
+                        pool_named(setting, names, report).map(|pool| (pool, setting, place, 1.0))
+                    }
+                    Entry::Table(table) => choice(&format!("{path}[{index}]"), table, place, names, report),
+                };
+                add(choice, report);
+            }
+            if items.is_empty() {
+                report.missing(&path, "expected at least one pool: pool = \"servers\"");
+                is_right = false;
+            }
+        }
+    }
+    is_right.then_some(found)
+}
+
+fn choice<'r>(
+    path: &str,
+    raw: &'r RawChoice,
+    place: u16,
+    names: &[String],
+    report: &mut Report<'_>,
+) -> Option<(u16, &'r Setting<Text>, u16, f64)> {
+    let priority = raw
+        .priority
+        .as_ref()
+        .map_or(Some(place), |setting| report.read(setting).map(|priority| priority as u16));
+    let weight = report.read(&raw.weight);
+    let Some(setting) = &raw.name else {
+        report
+            .missing(&join(path, "name"), "expected the name of a pool: { name = \"servers\", weight = 2 }");
+        return None;
+    };
+    Some((pool_named(setting, names, report)?, setting, priority?, weight?))
+}
+
+/// Index of the pool that has this name.
+fn pool_named(setting: &Setting<Text>, names: &[String], report: &mut Report<'_>) -> Option<u16> {
+    let name = report.read(setting)?;
+    if let Some(index) = names.iter().position(|known| *known == name) {
+        return Some(index as u16);
+    }
+    let meant = nearest(&name, names.iter().map(String::as_str));
+    let remedy = match meant {
+        Some(meant) => format!("there is no such pool; did you mean {}?", quoted(meant)),
+        None if names.is_empty() => {
+            "there is no such pool: the file has none; add a table [pool.<name>]".to_owned()
+        }
+        None => format!("there is no such pool; the file has {}", names.join(", ")),
+    };
+    report.conflict(setting, remedy);
+    None
+}
+
+fn failover(raw: &RawFailover, report: &mut Report<'_>) -> Option<Failover> {
+    let on: Vec<_> = raw.on.iter().map(|setting| report.read(setting)).collect();
+    let attempts = report.read(&raw.attempts);
+    let (ratio, least) = (report.read(&raw.budget), report.read(&raw.budget_min));
+    let window = report.read(&raw.budget_window);
+    let on = on.into_iter().collect::<Option<Vec<_>>>()?;
+    let budget = BudgetSettings { ratio: ratio?, least: least?, window: window? };
+    let mut failover = Failover::on(&on);
+    failover.attempts = attempts? as u8;
+    failover.budget = budget;
+    Some(failover)
+}
+
+/// A request that goes on from pool to pool is forwarded in one way.
+fn check_alike(path: &str, choices: &[Choice], pools: &[PoolConfig], report: &mut Report<'_>) {
+    let mut all = choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
+    let Some(first) = all.next() else { return };
+    if let Some(other) = all.find(|pool| (pool.forward, pool.dialogs) != (first.forward, first.dialogs)) {
+        let remedy = format!(
+            "`{}` and `{}` have another `forward` or `dialogs`: give all pools of a route the same",
+            first.name, other.name
+        );
+        report.key_problem(&join(path, "pool"), remedy);
+    }
+}
+
+/// What is said of failover has to be something that the pools can do.
+fn check_failover(
+    path: &str,
+    raw: &RawRoute,
+    choices: &[Choice],
+    pools: &[PoolConfig],
+    report: &mut Report<'_>,
+) {
+    let key = join(path, "failover");
+    if choices.len() < 2 {
+        if report.has(&key) {
+            report.key_problem(&key, "there is no other pool to go on to; add one to `pool`, or remove this");
+        }
+        return;
+    }
+    // A pool that is wrong is not there.
+    let is_stateless = |choice: &Choice| {
+        pools.get(usize::from(choice.pool)).is_some_and(|pool| pool.forward == Forward::Stateless)
+    };
+    if !choices.iter().all(is_stateless) {
+        return;
+    }
+    for setting in raw.failover.on.iter().filter(|setting| setting.is_set()) {
+        if kind::Choice::<Outcome>::read(&setting.leaf).is_ok_and(Outcome::was_sent) {
+            let remedy = "only a pool with forward = \"transaction\" keeps what it sent, and can send it elsewhere; set that, or \
+                          remove this";
+            report.conflict(setting, remedy);
+        }
+    }
+}
+
+fn answer(path: &str, raw: &Entry<AnswerKind, RawAnswer>, report: &mut Report<'_>) -> Option<Target> {
+    let table = match raw {
+        Entry::Plain(setting) => {
+            let Some(status) = report.read(setting)? else { return Some(Target::Silence) };
+            let answer = Answer::new(status, None, &[]);
+            if answer.is_err() {
+                let remedy = format!(
+                    "expected a contact, too: {{ status = {status}, contact = \"sip:bob@example.com\" }}"
+                );
+                report.conflict(setting, remedy);
+            }
+            return answer.ok().map(Target::Answer);
+        }
+        Entry::Table(table) => table,
+    };
+    let reason = table.reason.as_ref().map(|setting| report.read(setting));
+    let contacts: Vec<_> =
+        several(table.contact.as_ref(), report).into_iter().map(|(value, _)| value).collect();
+    let Some(setting) = &table.status else {
+        report
+            .missing(&format!("{path}.answer.status"), "expected a status: { status = 302, contact = ... }");
+        return None;
+    };
+    let status = report.read(setting)?;
+    let reason = reason.map_or(Some(None), |reason| reason.map(Some))?;
+    let contacts: Vec<&str> = contacts.iter().map(String::as_str).collect();
+    match Answer::new(status as u16, reason.as_deref(), &contacts) {
+        Ok(answer) => Some(Target::Answer(answer)),
+        Err(expected) => {
+            report.conflict(setting, expected);
+            None
+        }
+    }
+}

@@ -1,0 +1,611 @@
+//! Ties it together: one input, one bounded step, effects in their order.
+
+mod operator;
+mod traffic;
+
+pub use operator::ListedMember;
+
+use crate::log::LogEntry;
+use crate::membership::{Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
+use crate::names::{FoundAddresses, MemberName, Names, Question};
+use crate::probe::{ProbeMessages, ProbeSettings};
+use crate::questions::{Asked, QuestionId, Questions, next_hop_answer};
+use crate::settings::{ControlSettings, Egress, PoolSettings};
+use balance::{HealthSettings, Load, Members, Node, NodeId, PoolId, Slot};
+use base::{Flow, Instant, Outbox};
+use core::time::Duration;
+use node::{HopName, Listener, PoolMode, PoolSetup, Resolved, Setup, ShardEvent, Tokens, Topology, node_id};
+use operator::Stopping;
+use route::Dialogs;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use traffic::Failures;
+
+/// Something that the control plane hears of.
+#[derive(Debug)]
+pub enum ControlInput<'a> {
+    /// Time has passed: what is [due](Control::deadline) is done.
+    Timer,
+    /// Another configuration. `is_other_resolver`: other DNS servers are asked from now on, or other domains tried.
+    Settings {
+        /// What it says.
+        settings: Box<ControlSettings>,
+        /// Whether what the DNS said before does not count.
+        is_other_resolver: bool,
+    },
+    /// The clock of the tokens was set, or what tells them apart has changed.
+    Tokens {
+        /// The marks in messages.
+        tokens: Arc<Tokens>,
+        /// Unix time of [`Instant::ZERO`] in seconds.
+        epoch_unix: u64,
+    },
+    /// The settings of the resolver were read again, after [`ControlEffect::ReadResolver`].
+    ResolverRead {
+        /// Whether other DNS servers are asked from now on, or other domains tried.
+        is_other: bool,
+    },
+    /// A question has come to its end, after [`ControlEffect::LookUp`].
+    Answer {
+        /// Which.
+        id: QuestionId,
+        /// What was found.
+        answer: Result<FoundAddresses, String>,
+    },
+    /// A datagram came in where probes leave.
+    ProbeDatagram {
+        /// From there.
+        from: SocketAddr,
+        /// Its bytes.
+        bytes: &'a [u8],
+    },
+    /// The network said (ICMP) that nobody listens at this address, to which what began with `quoted` was sent from where
+    /// probes leave.
+    ProbeRefused {
+        /// Where.
+        address: SocketAddr,
+        /// The beginning of what was sent.
+        quoted: &'a [u8],
+    },
+    /// The network said (ICMP) that what a shard sent to this address did not arrive.
+    Unreachable(SocketAddr),
+    /// What a shard tells.
+    Shard(ShardEvent),
+    /// Which slots are in use in any shard, after [`ControlEffect::AskSlotsInUse`]; `None` if a shard did not say.
+    SlotsInUse(Option<Vec<bool>>),
+    /// An operator takes a node out of service, or puts it back.
+    Drain {
+        /// The node.
+        slot: Slot,
+        /// Whether it is taken out.
+        draining: bool,
+    },
+    /// An operator says that a node is back, and takes calls.
+    Up(Slot),
+    /// The process is to stop: no new calls, the others may end.
+    Stop,
+    /// Another process takes the new calls from now on.
+    Succeeded,
+    /// That process was killed: the new calls are ours again.
+    GivenBack,
+    /// That process has ended as it should, or does not wait any longer: nothing comes from it any more.
+    SuccessionOver,
+    /// This process has taken over from another one, which has calls of its own.
+    Follows {
+        /// The nodes that an operator had drained there.
+        drained: &'a [NodeId],
+        /// The nodes that were dead there.
+        dead: &'a [NodeId],
+    },
+    /// The process before still has this on these nodes.
+    Predecessor(Vec<(NodeId, Load)>),
+    /// The process before this one has ended.
+    PredecessorGone,
+    /// What is left to do, after [`ControlEffect::AskWorkLeft`].
+    WorkLeft(WorkLeft),
+}
+
+/// What the shards still have to do.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WorkLeft {
+    /// By slot, calls and transactions of all shards.
+    pub open: Vec<usize>,
+    /// Requests of a proxy that wait for their answer.
+    pub waiting: usize,
+    /// Whether a shard has entries for late messages.
+    pub is_any_kept: bool,
+}
+
+/// Something that the control plane wants done. Probes are datagrams beside these; they leave by listener 0 for IPv4, and by
+/// listener 1 for IPv6.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ControlEffect {
+    /// Every shard is to have this from now on.
+    SetUp(Arc<Setup>),
+    /// A question to the DNS, to be answered with [`ControlInput::Answer`].
+    LookUp {
+        /// Which.
+        id: QuestionId,
+        /// What is asked.
+        question: Question,
+    },
+    /// The settings of the resolver may have changed, and are to be read again: [`ControlInput::ResolverRead`].
+    ReadResolver,
+    /// Every shard is to know where a name leads.
+    Name(Arc<(HopName, Resolved)>),
+    /// The shards are to say which slots they have anything in: [`ControlInput::SlotsInUse`].
+    AskSlotsInUse,
+    /// By slot, what the process before still has there.
+    Elsewhere(Vec<Load>),
+    /// When this process ends, the one before is not to go on in its place.
+    ReleasePredecessor,
+    /// Every shard is to know that the process before has ended.
+    PredecessorGone,
+    /// The shards are to say what they still have to do: [`ControlInput::WorkLeft`].
+    AskWorkLeft,
+    /// The process ends.
+    End,
+    /// People are to hear of this.
+    Log(LogEntry),
+}
+
+/// How often it is looked whether calls of the silent are lost: where no probe fails regularly, nothing else tells how long a
+/// member has been silent.
+const LOOK_AROUND: Duration = Duration::from_secs(10);
+/// How often names are asked for of which something was not found: the file or the DNS has an error, and somebody mends it.
+const RETRY: Duration = Duration::from_secs(3);
+/// Longest time between two looks for slots that nobody needs. Each walks the session tables.
+const SWEEP: Duration = Duration::from_mins(1);
+
+/// When what is done regularly is done next.
+#[derive(Clone, Copy, Debug)]
+struct Timers {
+    refresh: Instant,
+    retry: Instant,
+    sweep: Instant,
+    look_around: Instant,
+}
+
+/// Decides beside the traffic: who is a member, who is alive, whose slot is whose, and what follows for the shards.
+///
+/// - Setting up: [`new`](Self::new); as long as it [is starting](Self::is_starting), answers to its questions come first.
+/// - Running: [`handle`](Self::handle), [`deadline`](Self::deadline).
+/// - Reading: [`setup`](Self::setup), [`nodes`](Self::nodes), [`listed`](Self::listed), [`names`](Self::names),
+///   [`meant`](Self::meant), [`is_stopping`](Self::is_stopping), [`pools`](Self::pools).
+pub struct Control<E> {
+    settings: ControlSettings,
+    egress: E,
+    listeners: Arc<[Listener]>,
+    probes: ProbeMessages,
+    members: Membership<Flow>,
+    names: Names,
+    questions: Questions,
+    /// Members that no listener leads to.
+    left_out: BTreeSet<SocketAddr>,
+    failures: Failures,
+    stopping: Stopping,
+    /// What the process before still has.
+    elsewhere: Vec<(NodeId, Load)>,
+    timers: Timers,
+    /// The names of members are asked for the first time: nobody is a member before all have been.
+    is_starting: bool,
+    /// The shards have been asked which slots are in use.
+    is_sweeping: bool,
+    setup: Arc<Setup>,
+    /// Version of the members that the shards have.
+    told: (u64, u64),
+    /// Something else that the shards have may be another one.
+    is_changed: bool,
+}
+
+impl<E: Egress> Control<E> {
+    /// The control plane of a process with these listeners. Probes leave from `local` (IPv4, IPv6); their secret is of this process
+    /// alone.
+    pub fn new(
+        now: Instant,
+        settings: ControlSettings,
+        listeners: Vec<Listener>,
+        egress: E,
+        (secret, local): ([u8; 16], [Option<SocketAddr>; 2]),
+        out: &mut Outbox<ControlEffect>,
+    ) -> Self {
+        let members = Membership::new(&judgement(&settings));
+        let setup = Setup {
+            nodes: Arc::default(),
+            topology: Arc::default(),
+            settings: pipeline(&settings, None),
+            tokens: Arc::clone(&settings.tokens),
+            pools: Arc::default(),
+            sessions: settings.sessions.clone(),
+            routes: Arc::clone(&settings.routes),
+            rates: settings.rates.clone(),
+            limits: settings.limits,
+        };
+        let timers = Timers {
+            refresh: now + settings.refresh,
+            retry: now,
+            sweep: now,
+            look_around: now + LOOK_AROUND,
+        };
+        let mut control = Self {
+            settings,
+            egress,
+            listeners: listeners.into(),
+            probes: ProbeMessages::new(secret, local),
+            told: members.version(),
+            members,
+            names: Names::default(),
+            questions: Questions::default(),
+            left_out: BTreeSet::new(),
+            failures: Failures::default(),
+            stopping: Stopping::default(),
+            elsewhere: Vec::new(),
+            timers,
+            is_starting: true,
+            is_sweeping: false,
+            setup: Arc::new(setup),
+            is_changed: true,
+        };
+        control.ask_names(out);
+        control.update_members(now, out);
+        control.settle(out);
+        control
+    }
+
+    /// Whether a name of a member has not been asked for to the end yet. Nobody is a member before.
+    pub fn is_starting(&self) -> bool {
+        self.is_starting
+    }
+
+    /// What the shards are to have.
+    pub fn setup(&self) -> &Arc<Setup> {
+        &self.setup
+    }
+
+    /// The nodes by slot, those that left included.
+    pub fn nodes(&self) -> &[Node] {
+        self.members.nodes()
+    }
+
+    /// How the names among the members stand.
+    pub fn names(&self) -> Vec<MemberName> {
+        self.names.view(&self.settings.members)
+    }
+
+    /// Names that shards wanted to know of and nobody asked for, because too many were being asked for.
+    pub fn look_ups_forgotten(&self) -> u64 {
+        self.questions.forgotten()
+    }
+
+    /// Takes an input.
+    pub fn handle(&mut self, now: Instant, input: ControlInput<'_>, out: &mut Outbox<ControlEffect>) {
+        match input {
+            ControlInput::Timer => self.tick(now, out),
+            ControlInput::Settings { settings, is_other_resolver } => {
+                self.take_over(now, *settings, is_other_resolver, out);
+            }
+            ControlInput::Tokens { tokens, epoch_unix } => {
+                (self.settings.tokens, self.settings.epoch_unix) = (tokens, epoch_unix);
+                self.is_changed = true;
+            }
+            ControlInput::ResolverRead { is_other } => {
+                if is_other {
+                    self.start_over(out);
+                }
+                self.ask_names(out);
+            }
+            ControlInput::Answer { id, answer } => self.answer(now, id, answer, out),
+            ControlInput::ProbeDatagram { from, bytes } => self.probe_datagram(now, from, bytes, out),
+            ControlInput::ProbeRefused { address, quoted } => {
+                let is_it = self.probes.quoted_by(address, quoted);
+                self.members.unreachable(now, is_it, |flow| flow.peer == address);
+            }
+            ControlInput::Unreachable(address) => self.unreachable(now, address, out),
+            ControlInput::Shard(event) => self.shard(now, event, out),
+            ControlInput::SlotsInUse(used) => self.slots_in_use(now, used.as_deref()),
+            ControlInput::Drain { slot, draining } => self.drain(slot, draining, out),
+            ControlInput::Up(slot) => self.members.raise(now, slot),
+            ControlInput::Stop => self.stop(now, out),
+            ControlInput::Succeeded => self.succeeded(now, out),
+            ControlInput::GivenBack => self.given_back(),
+            ControlInput::SuccessionOver => self.stopping.is_over = true,
+            ControlInput::Follows { drained, dead } => self.follows(now, drained, dead, out),
+            ControlInput::Predecessor(loads) => self.predecessor(loads, out),
+            ControlInput::PredecessorGone => self.predecessor_gone(out),
+            ControlInput::WorkLeft(left) => self.work_left(now, &left, out),
+        }
+        self.settle(out);
+    }
+
+    /// When [`ControlInput::Timer`] is due.
+    pub fn deadline(&self) -> Instant {
+        let Timers { refresh, retry, sweep, look_around } = self.timers;
+        let optional = [
+            self.names.lacks_any(&self.settings.members).then_some(retry),
+            (self.members.has_former() && !self.is_sweeping).then_some(sweep),
+            self.members.is_any_silent().then_some(look_around),
+            self.stopping.deadline(),
+            self.members.deadline(),
+        ];
+        optional.into_iter().flatten().fold(refresh, Instant::min)
+    }
+
+    fn tick(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
+        let (members, probes) = (&mut self.members, &self.probes);
+        members.tick(now, |probe| probes.write(&probe, out));
+        if self.timers.refresh <= now {
+            self.timers.refresh = now + self.settings.refresh;
+            out.event(ControlEffect::ReadResolver);
+        }
+        if self.timers.retry <= now {
+            self.timers.retry = now + RETRY;
+            for asked in self.names.ask_again(&self.settings.members) {
+                look_up(self.questions.member(asked), out);
+            }
+        }
+        if self.timers.sweep <= now && !self.is_sweeping {
+            self.timers.sweep = now + self.quiet().min(SWEEP);
+            self.is_sweeping = self.members.is_any_leaving(now, self.quiet());
+            if self.is_sweeping {
+                out.event(ControlEffect::AskSlotsInUse);
+            }
+        }
+        if self.timers.look_around <= now {
+            self.timers.look_around = now + LOOK_AROUND;
+            self.members.forget_silent(now);
+        }
+        if self.stopping.ask(now) {
+            out.event(ControlEffect::AskWorkLeft);
+        }
+    }
+
+    /// How long after a member left its slot may go to another one: a call that is silent for longer is over, and a token that
+    /// is older is refused.
+    fn quiet(&self) -> Duration {
+        let lifetime = self.settings.token_lifetime;
+        let keeps_sessions = self.setup.pools.iter().any(|pool| !pool.mode.is_sessionless);
+        if keeps_sessions { self.settings.sessions.call_lifetime.min(lifetime) } else { lifetime }
+    }
+
+    fn slots_in_use(&mut self, now: Instant, used: Option<&[bool]>) {
+        self.is_sweeping = false;
+        self.members.slots_in_use(now, self.quiet(), used.unwrap_or_default());
+    }
+
+    /// Takes over what can change while calls go on.
+    fn take_over(
+        &mut self,
+        now: Instant,
+        settings: ControlSettings,
+        is_other_resolver: bool,
+        out: &mut Outbox<ControlEffect>,
+    ) {
+        let before = core::mem::replace(&mut self.settings, settings);
+        // A pool is who it was by its name, whatever stands before it in the file by now.
+        let now_at = |PoolId(before_at): PoolId| {
+            let name = &before.pools.get(usize::from(before_at))?.name;
+            let at = self.settings.pools.iter().position(|pool| pool.name == *name)?;
+            Some(PoolId(at as u16))
+        };
+        self.members.renumber_pools(now_at);
+        self.members.set_settings(&judgement(&self.settings));
+        if is_other_resolver {
+            self.start_over(out);
+        }
+        self.names.keep_only(&self.settings.members);
+        self.update_members(now, out);
+        // Names and periods may be new.
+        self.ask_names(out);
+        (self.timers.refresh, self.timers.sweep) = (now + self.settings.refresh, now);
+        self.is_changed = true;
+    }
+
+    /// Another resolver is asked from now on.
+    fn start_over(&mut self, out: &mut Outbox<ControlEffect>) {
+        self.names.start_over();
+        for question in self.questions.start_over() {
+            look_up(question, out);
+        }
+    }
+
+    /// Asks for the members that are names, those aside that are being asked for already.
+    fn ask_names(&mut self, out: &mut Outbox<ControlEffect>) {
+        for asked in self.names.ask(&self.settings.members) {
+            look_up(self.questions.member(asked), out);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        now: Instant,
+        id: QuestionId,
+        answer: Result<FoundAddresses, String>,
+        out: &mut Outbox<ControlEffect>,
+    ) {
+        match self.questions.answered(id) {
+            Some(Asked::Member(asked)) => {
+                if let Some(entry) = self.names.learn(asked, answer) {
+                    out.event(ControlEffect::Log(entry));
+                }
+                self.update_members(now, out);
+            }
+            Some(Asked::NextHop(name)) => {
+                let (resolved, error) = next_hop_answer(answer, self.settings.refresh);
+                if let Some(error) = error {
+                    out.event(ControlEffect::Log(LogEntry::NextHopNameFailed { name: name.clone(), error }));
+                }
+                out.event(ControlEffect::Name(Arc::new((name, resolved))));
+            }
+            None => {}
+        }
+    }
+
+    /// Membership as configuration and DNS have it now. A name that is new in the file may mean a member: nobody leaves until
+    /// its first look-up has come to an end, which it does in seconds.
+    fn update_members(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
+        let awaits = self.names.awaits(&self.settings.members);
+        self.is_starting &= awaits;
+        if self.is_starting {
+            return;
+        }
+        let (mut members, mut left_out) = (Vec::new(), BTreeSet::new());
+        for member in self.names.resolved(&self.settings.members) {
+            let Some(address) = self.egress.toward(member.address) else {
+                left_out.insert(member.address);
+                continue;
+            };
+            members.push(ReachableMember {
+                name: member.name,
+                id: node_id(address.transport, member.address),
+                address,
+                capacity: member.capacity,
+                max_calls: member.max_calls,
+                pools: member.pools,
+            });
+        }
+        for &address in left_out.difference(&self.left_out) {
+            out.event(ControlEffect::Log(LogEntry::LeftOut { address }));
+        }
+        self.left_out = left_out;
+        self.members.set_members(now, &members, awaits);
+        self.is_changed = true;
+    }
+
+    /// Tells what happened to the members, and what the shards are to have if it is another than before.
+    fn settle(&mut self, out: &mut Outbox<ControlEffect>) {
+        let events: Vec<_> = self.members.drain_events().collect();
+        for event in events {
+            out.event(ControlEffect::Log(self.entry(event)));
+        }
+        let version = self.members.version();
+        if !self.is_changed && self.told == version {
+            return;
+        }
+        (self.told, self.is_changed) = (version, false);
+        let setup = self.make_setup();
+        if setup != *self.setup {
+            self.setup = Arc::new(setup);
+            out.event(ControlEffect::SetUp(Arc::clone(&self.setup)));
+        }
+    }
+
+    fn entry(&self, event: MembershipEvent) -> LogEntry {
+        match event {
+            MembershipEvent::Member(slot, event) => {
+                let record = &self.members.records()[slot.index()];
+                LogEntry::Member { address: record.address.peer, name: record.name.clone(), event }
+            }
+            MembershipEvent::NoneAlive { pool, silent } => {
+                let pool = self.settings.pools.get(pool.index());
+                LogEntry::NoneAlive { pool: pool.map_or_else(String::new, |pool| pool.name.clone()), silent }
+            }
+        }
+    }
+
+    fn make_setup(&self) -> Setup {
+        let topology = self.topology();
+        let is_same = *self.setup.topology == topology;
+        let topology = if is_same { Arc::clone(&self.setup.topology) } else { Arc::new(topology) };
+        Setup {
+            nodes: self.members.nodes().into(),
+            topology,
+            settings: pipeline(&self.settings, self.stopping.refuses_until(self.settings.stop_wait)),
+            tokens: Arc::clone(&self.settings.tokens),
+            pools: self.pool_setups(),
+            sessions: self.settings.sessions.clone(),
+            routes: Arc::clone(&self.settings.routes),
+            rates: self.settings.rates.clone(),
+            limits: self.settings.limits,
+        }
+    }
+
+    fn pool_setups(&self) -> Arc<[PoolSetup]> {
+        let pools = (0..).map(PoolId).zip(&self.settings.pools);
+        // Who is in none any more stays a member until all names of the new file are known.
+        let is_in_none =
+            |record: &SlotRecord<Flow>| record.tenure == Tenure::Member && record.pools.is_empty();
+        let is_only = self.settings.pools.len() == 1 && !self.members.records().iter().any(is_in_none);
+        let pool = |(id, pool): (PoolId, &PoolSettings)| {
+            let slots = (0..).map(Slot).zip(self.members.records());
+            let those = slots.filter(|(_, record)| record.pools.contains(&id)).map(|(slot, _)| slot);
+            let mut members = self.settings.members.iter().filter(|member| member.pool == id);
+            let has_limit = members.any(|member| member.max_calls > 0);
+            let is_sessionless =
+                pool.mode.dialogs == Dialogs::Route && pool.policy.is_by_call() && !has_limit;
+            PoolSetup {
+                mode: PoolMode { is_sessionless, ..pool.mode },
+                policy: pool.policy,
+                members: self.settings.members.iter().filter(|member| member.pool == id).count(),
+                nodes: if is_only { Members::All } else { Members::of(those) },
+            }
+        };
+        let mut setups: Vec<_> = pools.map(pool).collect();
+        self.count_together(&mut setups);
+        setups.into()
+    }
+
+    /// A call that goes on from pool to pool is remembered in all of them or in none: where one of a rule's pools counts
+    /// calls, all do.
+    fn count_together(&self, pools: &mut [PoolSetup]) {
+        let rules = self.settings.routes.table.rules();
+        let of_rule = |rule: &route::Rule| match &rule.target {
+            route::Target::Pools(pools) => {
+                pools.choices.iter().map(|choice| usize::from(choice.pool)).collect()
+            }
+            route::Target::RequestUri | route::Target::Answer(_) | route::Target::Silence => Vec::new(),
+        };
+        let groups: Vec<Vec<usize>> = rules.iter().map(of_rule).collect();
+        // One pool may be in several rules: until nothing changes.
+        for _ in 0..pools.len() {
+            for group in &groups {
+                let is_counted =
+                    |index: &usize| pools.get(*index).is_some_and(|pool| !pool.mode.is_sessionless);
+                if group.iter().any(is_counted) {
+                    for &index in group {
+                        if let Some(pool) = pools.get_mut(index) {
+                            pool.mode.is_sessionless = false;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where each slot is. Tokens and source addresses lead to members, and to those that left and are not hidden.
+    fn topology(&self) -> Topology {
+        let mut topology = Topology::new(self.listeners.to_vec(), self.settings.own_names.clone());
+        let mut leads = Vec::new();
+        for (slot, record) in (0..).map(Slot).zip(self.members.records()) {
+            topology.push_node(record.address);
+            match record.tenure {
+                Tenure::Member | Tenure::Left(_) => leads.push(slot),
+                Tenure::Hidden | Tenure::Vacant => topology.forget(slot),
+            }
+        }
+        // An address may have had another slot before.
+        for slot in leads {
+            topology.find_again(slot);
+        }
+        topology
+    }
+}
+
+/// By what the members of each pool are judged.
+fn judgement(settings: &ControlSettings) -> Vec<(HealthSettings, ProbeSettings)> {
+    settings.pools.iter().map(|pool| (pool.health, pool.probes)).collect()
+}
+
+/// How the shards behave. `stopping`: new calls are refused, and the process has ended by then.
+fn pipeline(settings: &ControlSettings, stopping: Option<Instant>) -> node::PipelineSettings {
+    node::PipelineSettings {
+        orphans: settings.orphans,
+        epoch_unix: settings.epoch_unix,
+        stopping,
+        tell_failures: settings.tell_failures,
+    }
+}
+
+fn look_up((id, question): (QuestionId, Question), out: &mut Outbox<ControlEffect>) {
+    out.event(ControlEffect::LookUp { id, question });
+}

@@ -1,0 +1,222 @@
+//! What operators say and see, and how a process ends: on demand, or because another one takes over.
+
+use super::{Control, ControlEffect, WorkLeft};
+use crate::Address;
+use crate::log::LogEntry;
+use crate::membership::Tenure;
+use crate::probe::ProbeResult;
+use crate::settings::{Egress, PoolSettings};
+use balance::{Load, Node, NodeId, PoolId, Slot};
+use base::{Instant, Outbox};
+use core::time::Duration;
+use std::net::SocketAddr;
+
+/// A member or former member.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ListedMember {
+    /// Its slot.
+    pub slot: Slot,
+    /// As the configuration names it.
+    pub name: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// The pools that it is in; of one that left, those that it was in and that are still there.
+    pub pools: Vec<PoolId>,
+    /// Its membership and health.
+    pub node: Node,
+    /// What came of the last probe.
+    pub last_probe: Option<ProbeResult>,
+    /// When it was last found dead or back.
+    pub last_change: Instant,
+    /// What the process before still has there.
+    pub before: Load,
+}
+
+/// How often the shards are asked whether calls are left when the process stops.
+const STOP_POLL: Duration = Duration::from_millis(100);
+
+/// Whether the process is to end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stopping {
+    /// Since when it is to stop.
+    since: Option<Instant>,
+    /// Since when another process takes the new calls.
+    succeeded: Option<Instant>,
+    /// That process hands nothing to this one any more.
+    pub(super) is_over: bool,
+    /// The process before has calls.
+    has_predecessor: bool,
+    /// When the shards are asked next what is left to do; `None`: they have been asked.
+    next: Option<Instant>,
+    has_ended: bool,
+}
+
+impl Stopping {
+    /// Since when there are no new calls.
+    fn begun(&self) -> Option<Instant> {
+        self.since.or(self.succeeded)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.next.filter(|_| self.begun().is_some() && !self.has_ended)
+    }
+
+    /// Whether the shards are to be asked now what is left to do.
+    pub(super) fn ask(&mut self, now: Instant) -> bool {
+        let is_due = self.deadline().is_some_and(|due| due <= now);
+        if is_due {
+            self.next = None;
+        }
+        is_due
+    }
+
+    /// Until when new calls are refused, if they are. Where another process takes them, this one gets none.
+    pub(super) fn refuses_until(&self, wait: Duration) -> Option<Instant> {
+        self.since.filter(|_| self.succeeded.is_none()).map(|since| since + wait)
+    }
+}
+
+impl<E: Egress> Control<E> {
+    /// Members and former members in the order of their slots; not every slot has one.
+    pub fn listed(&self) -> Vec<ListedMember> {
+        let all = (0..).map(Slot).zip(self.members.nodes().iter().zip(self.members.records()));
+        let listed = all.filter(|(_, (_, record))| record.tenure != Tenure::Vacant);
+        listed
+            .map(|(slot, (node, record))| ListedMember {
+                slot,
+                name: record.name.clone(),
+                address: record.address.peer,
+                pools: record.pools.clone(),
+                node: node.clone(),
+                last_probe: record.last_probe,
+                last_change: record.last_change,
+                before: self.elsewhere(node.id),
+            })
+            .collect()
+    }
+
+    /// The pools by their number, as [`ListedMember::pools`] names them.
+    pub fn pools(&self) -> &[PoolSettings] {
+        &self.settings.pools
+    }
+
+    /// Whether the process is to end, or another one takes its new calls.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.begun().is_some()
+    }
+
+    /// The members that an operator means: by address or name, in any form that the configuration takes, which `named` is
+    /// when it was read; a name may stand for several.
+    ///
+    /// # Errors
+    /// Says which members there are.
+    pub fn meant(&self, member: &str, named: Option<&Address>) -> Result<Vec<(Slot, SocketAddr)>, String> {
+        let all = self.listed();
+        let (name, addresses) = named
+            .map_or((String::new(), Vec::new()), |named| (named.to_string(), self.names.addresses(named)));
+        // By its address too: two names for one server are one member, which has the first.
+        let is_meant = |known: &&ListedMember| known.name == name || addresses.contains(&known.address);
+        let meant: Vec<_> = all.iter().filter(is_meant).map(|known| (known.slot, known.address)).collect();
+        let is_unresolved = self.names().iter().any(|known| known.name == name && known.addresses == 0);
+        if meant.is_empty() && is_unresolved {
+            return Err(format!("{name} is not resolved: it stands for no member yet"));
+        }
+        if meant.is_empty() {
+            let both = |known: &ListedMember| match known.address.to_string() {
+                address if address == known.name => address,
+                address => format!("{address} ({})", known.name),
+            };
+            let known: Vec<_> = all.iter().map(both).collect();
+            return Err(format!("no member {member:?}; there are: {}", known.join(", ")));
+        }
+        Ok(meant)
+    }
+
+    pub(super) fn drain(&mut self, slot: Slot, draining: bool, out: &mut Outbox<ControlEffect>) {
+        self.members.drain(slot, draining);
+        let address = self.members.records()[slot.index()].address.peer;
+        out.event(ControlEffect::Log(LogEntry::DrainChanged { address, draining }));
+    }
+
+    pub(super) fn stop(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
+        if self.stopping.since.is_none() {
+            (self.stopping.since, self.stopping.next) = (Some(now), Some(now));
+            self.is_changed = true;
+            out.event(ControlEffect::Log(LogEntry::Stopping { wait: self.settings.stop_wait }));
+            out.event(ControlEffect::ReleasePredecessor);
+        }
+    }
+
+    pub(super) fn succeeded(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
+        (self.stopping.succeeded, self.stopping.next) = (Some(now), Some(now));
+        self.is_changed = true;
+        out.event(ControlEffect::Log(LogEntry::Succeeded { wait: self.settings.stop_wait }));
+        out.event(ControlEffect::ReleasePredecessor);
+    }
+
+    pub(super) fn given_back(&mut self) {
+        self.stopping.succeeded = None;
+        self.is_changed = true;
+    }
+
+    /// What is drained or dead in the process before stays so.
+    pub(super) fn follows(
+        &mut self,
+        now: Instant,
+        drained: &[NodeId],
+        dead: &[NodeId],
+        out: &mut Outbox<ControlEffect>,
+    ) {
+        self.stopping.has_predecessor = true;
+        for &node in drained {
+            let Some(slot) = self.members.slot(node) else { continue };
+            self.members.drain(slot, true);
+            let address = self.members.records()[slot.index()].address.peer;
+            out.event(ControlEffect::Log(LogEntry::DrainedBefore { address }));
+        }
+        for slot in dead.iter().filter_map(|&node| self.members.slot(node)).collect::<Vec<_>>() {
+            self.members.was_dead(now, slot);
+        }
+    }
+
+    /// The calls that the process before still has count as load of its members.
+    pub(super) fn predecessor(&mut self, loads: Vec<(NodeId, Load)>, out: &mut Outbox<ControlEffect>) {
+        self.elsewhere = loads;
+        let loads = self.members.nodes().iter().map(|node| self.elsewhere(node.id)).collect();
+        out.event(ControlEffect::Elsewhere(loads));
+    }
+
+    /// What the process before still has on a node.
+    fn elsewhere(&self, id: NodeId) -> Load {
+        let of_node = self.elsewhere.iter().filter(|(node, _)| *node == id);
+        of_node.fold(Load::default(), |sum, (_, load)| sum + *load)
+    }
+
+    pub(super) fn predecessor_gone(&mut self, out: &mut Outbox<ControlEffect>) {
+        if core::mem::take(&mut self.stopping.has_predecessor) {
+            self.predecessor(Vec::new(), out);
+            out.event(ControlEffect::Log(LogEntry::PredecessorGone));
+            out.event(ControlEffect::PredecessorGone);
+        }
+    }
+
+    /// Whether the last call has ended, also of the process before, or the wait is over.
+    pub(super) fn work_left(&mut self, now: Instant, left: &WorkLeft, out: &mut Outbox<ControlEffect>) {
+        let Some(since) = self.stopping.begun().filter(|_| !self.stopping.has_ended) else { return };
+        // What a dead member has left open need not be waited for.
+        let is_alive = |slot: usize| self.members.nodes().get(slot).is_none_or(Node::is_up);
+        let open = left.open.iter().enumerate().filter(|&(slot, _)| is_alive(slot));
+        let active = open.map(|(_, open)| open).sum::<usize>() + left.waiting;
+        // Who repeats an answered message gets the same again only here: the process that has taken over has no memory of it.
+        let is_late = self.stopping.succeeded.is_some() && left.is_any_kept;
+        let is_idle = active == 0 && !is_late && !self.stopping.has_predecessor;
+        let is_over = self.stopping.is_over || now.saturating_since(since) >= self.settings.stop_wait;
+        if is_idle || is_over {
+            self.stopping.has_ended = true;
+            out.event(ControlEffect::Log(LogEntry::Stopped { calls_left: active }));
+            out.event(ControlEffect::End);
+        } else {
+            self.stopping.next = Some(now + STOP_POLL);
+        }
+    }
+}

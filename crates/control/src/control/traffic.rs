@@ -1,0 +1,84 @@
+//! What the traffic and the probes say.
+
+use super::{Control, ControlEffect, look_up};
+use crate::log::LogEntry;
+use crate::probe::ProbeMessages;
+use crate::settings::Egress;
+use balance::{Node, NodeRefusal};
+use base::{Instant, Outbox};
+use core::time::Duration;
+use node::ShardEvent;
+use std::net::SocketAddr;
+
+/// What is remembered of failures, so that people hear of each once.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    /// New calls refused because no member took any: since this was last told, and when that was.
+    refused: (u64, Option<Instant>),
+}
+
+/// How often it is told that no member takes new calls. Each shard reports every second.
+const REFUSALS_EACH: Duration = Duration::from_secs(10);
+
+impl<E: Egress> Control<E> {
+    /// A datagram came in where probes leave.
+    pub(super) fn probe_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox<ControlEffect>,
+    ) {
+        let Some(answer) = ProbeMessages::read(bytes) else { return };
+        let mut elsewhere = None;
+        let is_it = self.probes.answered_by(answer, from, &mut elsewhere);
+        self.members.answered(now, answer.status, answer.pause, is_it);
+        if let Some(address) = elsewhere {
+            out.event(ControlEffect::Log(LogEntry::ForeignAnswer { address, from }));
+        }
+    }
+
+    /// The network said that what a shard sent there did not arrive.
+    pub(super) fn unreachable(&mut self, now: Instant, address: SocketAddr, out: &mut Outbox<ControlEffect>) {
+        if let Some(slot) = self.setup.topology.slot_at(address) {
+            out.event(ControlEffect::Log(LogEntry::Unreachable { address }));
+            self.members.suspect(now, slot);
+        }
+    }
+
+    /// What a shard tells.
+    pub(super) fn shard(&mut self, now: Instant, event: ShardEvent, out: &mut Outbox<ControlEffect>) {
+        match event {
+            ShardEvent::Sign(sign) => self.members.sign(now, sign),
+            ShardEvent::LookUp(name) => {
+                if let Some(question) = self.questions.next_hop(name) {
+                    look_up(question, out);
+                }
+            }
+            ShardEvent::NoServer(refused) => self.none_took(now, refused, out),
+            ShardEvent::NoRoom(refused) => {
+                let max_sessions = self.settings.sessions.max_sessions;
+                out.event(ControlEffect::Log(LogEntry::NoRoom { refused, max_sessions }));
+            }
+            // Not for the control plane: there are as many as strangers please.
+            ShardEvent::Failed(_) => {}
+        }
+    }
+
+    /// No member took these new calls.
+    fn none_took(&mut self, now: Instant, refused: u64, out: &mut Outbox<ControlEffect>) {
+        self.members.none_took(now);
+        let (sum, told) = &mut self.failures.refused;
+        *sum += refused;
+        if told.is_some_and(|told| now.saturating_since(told) < REFUSALS_EACH) {
+            return;
+        }
+        *told = Some(now);
+        let refused = core::mem::take(sum);
+        let all = self.members.nodes().iter().zip(self.members.records()).filter(|(node, _)| node.member);
+        // Only the shards know how many calls a member has.
+        let why = |node: &Node| node.refusal(now, 0).map_or("full", NodeRefusal::name);
+        let members = all.map(|(node, record)| (record.address.peer, why(node))).collect();
+        out.event(ControlEffect::Log(LogEntry::NoneTook { refused, members }));
+    }
+}

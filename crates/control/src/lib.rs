@@ -1,0 +1,28 @@
+//! What is decided beside the traffic: who is a member, who is alive, whose slot is whose, and what follows for the shards.
+//!
+//! Pure: time and all input are arguments. [`Control`] takes one input, makes one bounded step, and puts its effects into the
+//! caller's outbox in their order: probes as datagrams, and [`ControlEffect`]s. The caller asks the DNS what a [`LookUp`]
+//! wants to know, sleeps until the deadline, sends, gives every shard its [`node::Setup`], and writes the log. [`Membership`] is
+//! the part that knows no bytes: slots, health and the schedule of probes, whatever an address is.
+#![forbid(unsafe_code)]
+
+mod address;
+mod control;
+mod log;
+mod membership;
+mod names;
+mod probe;
+mod questions;
+mod settings;
+
+pub use address::{Address, MemberSettings};
+pub use control::{Control, ControlEffect, ControlInput, ListedMember, WorkLeft};
+pub use log::LogEntry;
+pub use membership::{MemberEvent, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
+pub use names::{
+    AskedName, DnsQuery, Families, FoundAddresses, LookUp, MemberName, Names, Question, Record, RecordKind,
+    ResolvedMember, SearchList, ServiceRecord, Share,
+};
+pub use probe::{Probe, ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
+pub use questions::QuestionId;
+pub use settings::{ControlSettings, Egress, PoolSettings};

@@ -1,0 +1,108 @@
+//! What people are to hear of.
+
+use crate::{Address, MemberEvent};
+use core::time::Duration;
+use node::HopName;
+use std::net::SocketAddr;
+
+/// Something that people want to know. The caller writes it to its log.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LogEntry {
+    /// A name that was not found, or not in full, is resolved now.
+    NameResolved {
+        /// As the configuration has it.
+        name: Address,
+    },
+    /// A look-up of a name failed, or a part of it.
+    NameFailed {
+        /// As the configuration has it.
+        name: Address,
+        /// What failed.
+        error: String,
+        /// Whether there is an earlier answer, which stays.
+        is_known: bool,
+    },
+    /// The name of a next hop has no address, or none was found.
+    NextHopNameFailed {
+        /// As a URI has it.
+        name: HopName,
+        /// What failed.
+        error: String,
+    },
+    /// No listener leads to this address of a member.
+    LeftOut {
+        /// Where it is.
+        address: SocketAddr,
+    },
+    /// Something happened to a member.
+    Member {
+        /// Where it is.
+        address: SocketAddr,
+        /// As the configuration has it.
+        name: String,
+        /// What.
+        event: MemberEvent,
+    },
+    /// No member of a pool is alive. `silent`: some are dead for silence alone, and get the calls all the same.
+    NoneAlive {
+        /// The pool's name.
+        pool: String,
+        /// Whether calls still go to some.
+        silent: bool,
+    },
+    /// New calls were refused since no member took any.
+    NoneTook {
+        /// How many since this was last told.
+        refused: u64,
+        /// The members, and why each takes none.
+        members: Vec<(SocketAddr, &'static str)>,
+    },
+    /// New calls were refused since the session table is full.
+    NoRoom {
+        /// How many.
+        refused: u64,
+        /// How many it may have.
+        max_sessions: usize,
+    },
+    /// An answer to a probe came from another host.
+    ForeignAnswer {
+        /// Whom the probe was sent to.
+        address: SocketAddr,
+        /// Who answered.
+        from: SocketAddr,
+    },
+    /// The network said that a datagram to a member did not arrive.
+    Unreachable {
+        /// Where the member is.
+        address: SocketAddr,
+    },
+    /// A member is drained, or not any more.
+    DrainChanged {
+        /// Where it is.
+        address: SocketAddr,
+        /// Whether it is drained.
+        draining: bool,
+    },
+    /// A member is drained, as it was in the process before.
+    DrainedBefore {
+        /// Where it is.
+        address: SocketAddr,
+    },
+    /// The process is to stop.
+    Stopping {
+        /// How long it waits for calls at most.
+        wait: Duration,
+    },
+    /// Another process has taken over.
+    Succeeded {
+        /// How long this one waits for its calls at most.
+        wait: Duration,
+    },
+    /// The process before has ended.
+    PredecessorGone,
+    /// The process ends.
+    Stopped {
+        /// Calls that have not ended.
+        calls_left: usize,
+    },
+}

@@ -1,0 +1,264 @@
+//! Look-ups against a DNS that is a table.
+
+use super::*;
+use crate::names::Share;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// What a server says: records, names that it fails for, and names that it leaves unanswered.
+#[derive(Default)]
+struct Zone {
+    records: Vec<(&'static str, RecordKind, Record)>,
+    fails: Vec<(&'static str, RecordKind)>,
+    silent: &'static str,
+}
+
+fn a(last: u8) -> Record {
+    Record::Address(Ipv4Addr::new(192, 0, 2, last).into())
+}
+
+fn aaaa(last: u16) -> Record {
+    Record::Address(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last).into())
+}
+
+fn srv(priority: u16, weight: u16, target: &str) -> Record {
+    Record::Service(ServiceRecord { priority, weight, port: 5070, target: target.to_owned() })
+}
+
+impl Zone {
+    fn new(records: &[(&'static str, Record)]) -> Self {
+        let kind = |record: &Record| match record {
+            Record::Address(IpAddr::V4(_)) => RecordKind::A,
+            Record::Address(IpAddr::V6(_)) => RecordKind::Aaaa,
+            Record::Service(_) => RecordKind::Srv,
+        };
+        let records = records.iter().map(|(name, record)| (*name, kind(record), record.clone()));
+        Self { records: records.collect(), ..Self::default() }
+    }
+
+    fn failing(self, fails: &[(&'static str, RecordKind)]) -> Self {
+        Self { fails: fails.to_vec(), ..self }
+    }
+
+    /// `None`: no answer.
+    fn answer(&self, query: &DnsQuery) -> Option<Answer> {
+        if !self.silent.is_empty() && query.name.starts_with(self.silent) {
+            return None;
+        }
+        if self.fails.contains(&(&*query.name, query.kind)) {
+            return Some(Err("SERVFAIL".to_owned()));
+        }
+        let is_it =
+            |(name, kind, _): &&(&str, RecordKind, Record)| (*name, *kind) == (&*query.name, query.kind);
+        Some(Ok(self.records.iter().filter(is_it).map(|(.., record)| record.clone()).collect()))
+    }
+}
+
+/// What a look-up did.
+struct Done {
+    outcome: Result<FoundAddresses, String>,
+    queries: Vec<DnsQuery>,
+    /// Most queries at a time.
+    most: usize,
+    ended: Instant,
+}
+
+const BOTH: [bool; 2] = [true; 2];
+
+/// Follows a question to its end; queries without an answer fail when their time is over.
+fn follow(zone: &Zone, question: Question, of_use: [bool; 2], search: SearchList) -> Done {
+    let mut now = Instant::ZERO;
+    let mut look_up = LookUp::new(now, question, of_use, search);
+    let (mut queries, mut waiting, mut most) = (Vec::new(), Vec::new(), 0);
+    loop {
+        waiting.extend(look_up.drain_queries());
+        most = most.max(waiting.len());
+        if let Some(outcome) = look_up.outcome() {
+            return Done { outcome: outcome.clone(), queries, most, ended: now };
+        }
+        let answered = waiting.iter().position(|query| zone.answer(query).is_some());
+        let first = (0..waiting.len()).min_by_key(|&at| waiting[at].until);
+        let query: DnsQuery =
+            waiting.remove(answered.or(first).expect("without an outcome a query is under way"));
+        let answer = zone.answer(&query).unwrap_or_else(|| {
+            now = now.max(query.until);
+            Err(query.unanswered())
+        });
+        look_up.answered(now, query.number, answer);
+        queries.push(query);
+    }
+}
+
+fn ask(zone: &Zone, question: Question) -> Result<FoundAddresses, String> {
+    follow(zone, question, BOTH, SearchList::default()).outcome
+}
+
+fn shares(expected: &[(&str, f64)]) -> Vec<Share> {
+    expected.iter().map(|&(address, share)| (address.parse().unwrap(), share)).collect()
+}
+
+fn sip(name: &str) -> Question {
+    Question::Sip { transport: Transport::Udp, name: name.to_owned() }
+}
+
+fn addresses(name: &str) -> Question {
+    Question::Addresses { name: name.to_owned(), port: 5080 }
+}
+
+#[test]
+fn addresses_count_only_where_there_is_no_srv_record() {
+    let zone = Zone::new(&[
+        ("plain.test.", a(1)),
+        ("both.test.", a(1)),
+        ("_sip._udp.both.test.", srv(1, 10, "one.test.")),
+        ("_sip._udp.both.test.", srv(1, 30, "two.test.")),
+        ("_sip._udp.both.test.", srv(2, 10, "plain.test.")),
+        ("one.test.", a(4)),
+        ("two.test.", a(3)),
+        ("hollow.test.", a(1)),
+        ("_sip._udp.hollow.test.", srv(1, 1, "nowhere.test.")),
+    ]);
+    let seen = |question| ask(&zone, question).map(|found| found.shares());
+    assert_eq!(seen(sip("plain.test.")), Ok(shares(&[("192.0.2.1:5060", 1.0)])));
+    let both = Ok(shares(&[("192.0.2.3:5070", 1.5), ("192.0.2.4:5070", 0.5)]));
+    assert_eq!(seen(sip("both.test.")), both);
+    assert_eq!(seen(Question::Services("_sip._udp.both.test.".to_owned())), both);
+    assert_eq!(seen(addresses("both.test.")), Ok(shares(&[("192.0.2.1:5080", 1.0)])));
+    // RFC 3263 §4.2: SRV records were found, so the name's own address is not asked for.
+    assert_eq!(seen(sip("hollow.test.")), Ok(shares(&[])));
+    assert_eq!(seen(sip("nowhere.test.")), Ok(shares(&[])));
+    let found = ask(&zone, sip("nowhere.test.")).unwrap();
+    assert_eq!(found.failure(), None, "it was said that there is nothing");
+}
+
+#[test]
+fn each_transport_has_its_service_and_its_port() {
+    let zone = Zone::new(&[("host.test.", a(1))]);
+    for (transport, service, port) in [
+        (Transport::Udp, Some("_sip._udp.host.test."), 5060),
+        (Transport::Tcp, Some("_sip._tcp.host.test."), 5060),
+        (Transport::Tls, Some("_sips._tcp.host.test."), 5061),
+        (Transport::Wss, None, 443),
+    ] {
+        let question = Question::Sip { transport, name: "host.test.".to_owned() };
+        let done = follow(&zone, question, BOTH, SearchList::default());
+        let asked = done.queries.iter().find(|query| query.kind == RecordKind::Srv);
+        assert_eq!(asked.map(|query| &*query.name), service);
+        assert_eq!(done.outcome.unwrap().shares()[0].0.port(), port);
+    }
+}
+
+#[test]
+fn a_weight_of_nought_is_a_small_share() {
+    let zone = Zone::new(&[
+        ("s.test.", srv(0, 0, "one.test.")),
+        ("s.test.", srv(0, 3, "two.test.")),
+        ("one.test.", a(1)),
+        ("two.test.", a(2)),
+    ]);
+    let found = ask(&zone, Question::Services("s.test.".to_owned())).unwrap();
+    assert_eq!(found.shares(), shares(&[("192.0.2.1:5070", 0.5), ("192.0.2.2:5070", 1.5)]));
+}
+
+/// A server that fails does not say that there is nothing.
+#[test]
+fn a_failure_is_no_answer() {
+    use RecordKind::{A, Aaaa, Srv};
+    let zone = Zone::default().failing(&[("broken.", A), ("broken.", Aaaa), ("broken.", Srv)]);
+    assert!(ask(&zone, Question::Services("broken.".to_owned())).is_err(), "nobody knows of which hosts");
+    // No SRV record was found for the second one, by a server that answers, so the addresses are what fails.
+    for question in [addresses("broken."), sip("broken.")] {
+        let found = ask(&zone, question).unwrap();
+        assert!(found.shares().is_empty() && found.failure().is_some());
+    }
+}
+
+#[test]
+fn a_family_without_a_listener_is_not_asked_for() {
+    use RecordKind::{A, Aaaa};
+    let zone = Zone::new(&[("four.test.", a(1)), ("six.test.", aaaa(1))])
+        .failing(&[("four.test.", Aaaa), ("six.test.", A)]);
+    for (of_use, host, address) in
+        [([true, false], "four.test.", "192.0.2.1:5080"), ([false, true], "six.test.", "[2001:db8::1]:5080")]
+    {
+        let found = follow(&zone, addresses(host), of_use, SearchList::default()).outcome.unwrap();
+        assert_eq!((found.shares(), found.failure()), (shares(&[(address, 1.0)]), None));
+        let found = ask(&zone, addresses(host)).unwrap();
+        assert!(found.failure().is_some(), "it is of use where there are listeners of both");
+    }
+}
+
+#[test]
+fn more_hosts_than_are_asked_for_at_a_time_are_all_found() {
+    let hosts: Vec<&'static str> =
+        ('a'..).take(HOSTS_AT_A_TIME + 1).map(|name| &*format!("{name}.t.").leak()).collect();
+    let mut records: Vec<_> = hosts.iter().map(|host| ("_sip._udp.t.", srv(1, 1, host))).collect();
+    records.extend((1..).zip(&hosts).map(|(last, host)| (*host, a(last))));
+    let done = follow(&Zone::new(&records), sip("t."), BOTH, SearchList::default());
+    let found = done.outcome.unwrap();
+    assert_eq!((found.shares().len(), found.failure()), (hosts.len(), None));
+    assert_eq!(done.most, 2 * HOSTS_AT_A_TIME, "both families of each");
+}
+
+#[test]
+fn hosts_that_are_silent_leave_time_for_the_others() {
+    let silent: Vec<&'static str> =
+        (0..2 * HOSTS_AT_A_TIME).map(|number| &*format!("silent{number}.t.").leak()).collect();
+    // It is asked for last.
+    let hosts = silent.iter().copied().chain(["t."]);
+    let mut records: Vec<_> = hosts.map(|host| ("s.t.", srv(1, 1, host))).collect();
+    records.push(("t.", a(1)));
+    let zone = Zone { silent: "silent", ..Zone::new(&records) };
+    let done = follow(&zone, Question::Services("s.t.".to_owned()), BOTH, SearchList::default());
+    assert_eq!(done.outcome.as_ref().unwrap().shares(), shares(&[("192.0.2.1:5070", 1.0)]));
+    assert!(done.outcome.unwrap().failure().is_some());
+    assert!(done.ended <= Instant::ZERO + PATIENCE, "{}", done.ended);
+}
+
+#[test]
+fn another_domain_does_not_say_what_the_first_one_failed_to_say() {
+    use RecordKind::{A, Srv};
+    let elsewhere = "sip.other.test.";
+    let zone = Zone::new(&[
+        (elsewhere, a(9)),
+        (elsewhere, aaaa(9)),
+        (elsewhere, srv(1, 1, elsewhere)),
+        ("far.other.test.", srv(1, 1, elsewhere)),
+    ])
+    .failing(&[("sip.site.test.", A), ("sip.site.test.", Srv)]);
+    let search =
+        || SearchList { domains: ["site.test.", "other.test."].map(str::to_owned).to_vec(), ndots: 1 };
+    let seen = |question| follow(&zone, question, BOTH, search()).outcome;
+    let found = seen(addresses("sip")).unwrap();
+    assert!(found.failure().is_some(), "the address of the first domain is not known");
+    assert_eq!(found.shares(), shares(&[("[2001:db8::9]:5080", 1.0)]), "that there is none here was said");
+    assert!(seen(Question::Services("sip".to_owned())).is_err());
+    assert_eq!(seen(Question::Services("far".to_owned())).unwrap().shares().len(), 2);
+}
+
+#[test]
+fn what_is_not_there_is_told_by_its_records() {
+    let zone = Zone::default();
+    let told = |of_use, question| {
+        let found = follow(&zone, question, of_use, SearchList::default()).outcome.unwrap();
+        assert_eq!((found.shares(), found.failure()), (Vec::new(), None));
+        found.absent().to_owned()
+    };
+    let only_four = told([true, false], sip("x.test."));
+    assert!(only_four.starts_with("the DNS has no A record") && only_four.contains("no listener is IPv6"));
+    assert!(told([false, true], sip("x.test.")).starts_with("the DNS has no AAAA record"));
+    assert_eq!(told(BOTH, sip("x.test.")), "the DNS has no A or AAAA record of it");
+    let service = told([true, false], Question::Services("_sip._udp.x.test.".to_owned()));
+    assert!(service.starts_with("the DNS has no SRV record"), "{service}");
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_changes_nothing() {
+    let mut look_up = LookUp::new(Instant::ZERO, addresses("a.test."), BOTH, SearchList::default());
+    let numbers: Vec<_> = look_up.drain_queries().map(|query| query.number).collect();
+    look_up.answered(Instant::ZERO, 99, Ok(vec![a(7)]));
+    look_up.answered(Instant::ZERO, numbers[0], Ok(vec![a(1)]));
+    look_up.answered(Instant::ZERO, numbers[0], Ok(vec![a(2)]));
+    assert!(look_up.outcome().is_none());
+    look_up.answered(Instant::ZERO, numbers[1], Ok(vec![]));
+    assert_eq!(look_up.outcome().unwrap().as_ref().unwrap().shares(), shares(&[("192.0.2.1:5080", 1.0)]));
+}

@@ -1,0 +1,392 @@
+//! Members by name: A and AAAA records, or SRV (RFC 2782), asked again and again. What was found stays until it is said to
+//! be gone: a look-up that fails, or the part of one that does, takes nothing away.
+
+mod found;
+mod look_up;
+mod search;
+
+pub use found::{Families, FoundAddresses, Share};
+pub use look_up::{DnsQuery, LookUp, Question, Record, RecordKind, ServiceRecord};
+pub use search::SearchList;
+
+use crate::{Address, LogEntry, MemberSettings};
+use balance::PoolId;
+use base::Transport;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::SocketAddr;
+
+/// One address of a member.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ResolvedMember {
+    /// The member as the configuration names it.
+    pub name: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Relative capacity.
+    pub capacity: f64,
+    /// Most calls at a time; 0 = no limit.
+    pub max_calls: u32,
+    /// The pools that name it, at least one, in their order.
+    pub pools: Vec<PoolId>,
+}
+
+/// A name that is being asked for. The number tells this question from those about the same name that nobody waits for any
+/// more, since another resolver is asked by now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AskedName {
+    name: Address,
+    number: u64,
+}
+
+impl AskedName {
+    /// As the configuration has it.
+    pub fn name(&self) -> &Address {
+        &self.name
+    }
+
+    /// What to ask for it.
+    pub fn question(&self) -> Question {
+        match &self.name {
+            // Nobody asks for an address.
+            Address::Socket(address) => {
+                Question::Addresses { name: address.ip().to_string(), port: address.port() }
+            }
+            Address::Host { name, port } => {
+                let port = port.unwrap_or(Transport::Udp.default_port());
+                Question::Addresses { name: name.clone(), port }
+            }
+            Address::Srv(name) => Question::Services(name.clone()),
+        }
+    }
+}
+
+/// What is known of a name among the members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberName {
+    /// As the configuration has it.
+    pub name: String,
+    /// How many addresses it stands for; 0 if none was ever found.
+    pub addresses: usize,
+    /// How the last look-up failed, or a part of it, if it did.
+    pub error: Option<String>,
+}
+
+/// What is known of each name among the members, and which are being asked for.
+///
+/// - Asking: [`ask`](Self::ask), [`ask_again`](Self::ask_again), [`learn`](Self::learn), [`start_over`](Self::start_over),
+///   [`keep_only`](Self::keep_only).
+/// - Reading: [`resolved`](Self::resolved), [`addresses`](Self::addresses), [`awaits`](Self::awaits), [`view`](Self::view).
+#[derive(Debug, Default)]
+pub struct Names {
+    /// The last good answer; a part that failed since has the addresses of before.
+    last: BTreeMap<Address, FoundAddresses>,
+    /// How the last look-up failed, or a part of it.
+    failed: BTreeMap<Address, String>,
+    /// The numbers of the questions.
+    under_way: BTreeMap<Address, u64>,
+    questions: u64,
+}
+
+impl Names {
+    /// The members' addresses, from the last good answers; names without one are left out.
+    pub fn resolved(&self, members: &[MemberSettings]) -> Vec<ResolvedMember> {
+        let mut all: Vec<ResolvedMember> = Vec::new();
+        for member in members {
+            let shares = match &member.address {
+                Address::Socket(address) => vec![(*address, 1.0)],
+                name => self.last.get(name).map_or(Vec::new(), FoundAddresses::shares),
+            };
+            for (address, share) in shares {
+                // Two names for one server are one node, in whatever pools they stand.
+                match all.iter_mut().find(|other| other.address == address) {
+                    Some(known) if known.pools.contains(&member.pool) => {}
+                    Some(known) => known.pools.push(member.pool),
+                    None => all.push(ResolvedMember {
+                        name: member.address.to_string(),
+                        address,
+                        capacity: member.capacity * share,
+                        max_calls: member.max_calls,
+                        pools: vec![member.pool],
+                    }),
+                }
+            }
+        }
+        all
+    }
+
+    /// Forgets the names that are not among the members any more.
+    pub fn keep_only(&mut self, members: &[MemberSettings]) {
+        let is_named = |name: &Address| names(members).any(|named| named == name);
+        self.last.retain(|name, _| is_named(name));
+        self.failed.retain(|name, _| is_named(name));
+        self.under_way.retain(|name, _| is_named(name));
+    }
+
+    /// Another resolver is asked from now on: what the former one did not find it may find, and answers of the former one
+    /// do not count any more.
+    pub fn start_over(&mut self) {
+        self.failed.clear();
+        self.under_way.clear();
+    }
+
+    /// Whether nothing is known yet of a name among the members: its first look-up has not come to an end.
+    pub fn awaits(&self, members: &[MemberSettings]) -> bool {
+        names(members).any(|name| !self.last.contains_key(name) && !self.failed.contains_key(name))
+    }
+
+    /// Whether [`ask_again`](Self::ask_again) would ask.
+    pub fn lacks_any(&self, members: &[MemberSettings]) -> bool {
+        names(members).any(|name| self.lacks(name) && !self.under_way.contains_key(name))
+    }
+
+    /// Whether something of a name is not known: it was never found, or the last look-up failed in part at least.
+    fn lacks(&self, name: &Address) -> bool {
+        !self.last.contains_key(name) || self.failed.contains_key(name)
+    }
+
+    /// The names among the members that are to be asked for now: those that are not being asked for.
+    pub fn ask(&mut self, members: &[MemberSettings]) -> Vec<AskedName> {
+        self.begin(names(members).cloned().collect())
+    }
+
+    /// Of these, those of which something is not known.
+    pub fn ask_again(&mut self, members: &[MemberSettings]) -> Vec<AskedName> {
+        self.begin(names(members).filter(|name| self.lacks(name)).cloned().collect())
+    }
+
+    fn begin(&mut self, names: Vec<Address>) -> Vec<AskedName> {
+        let mut asked = Vec::new();
+        for name in names {
+            if let Entry::Vacant(entry) = self.under_way.entry(name) {
+                self.questions += 1;
+                asked.push(AskedName { name: entry.key().clone(), number: self.questions });
+                entry.insert(self.questions);
+            }
+        }
+        asked
+    }
+
+    /// What an address or name among the members stands for.
+    pub fn addresses(&self, of: &Address) -> Vec<SocketAddr> {
+        match of {
+            Address::Socket(address) => vec![*address],
+            name => {
+                let shares = self.last.get(name).map_or(Vec::new(), FoundAddresses::shares);
+                shares.into_iter().map(|(address, _)| address).collect()
+            }
+        }
+    }
+
+    /// How the names among the members stand.
+    pub fn view(&self, members: &[MemberSettings]) -> Vec<MemberName> {
+        let view = |name: &Address| MemberName {
+            name: name.to_string(),
+            addresses: self.last.get(name).map_or(0, |found| found.shares().len()),
+            error: self.failed.get(name).cloned(),
+        };
+        names(members).map(view).collect()
+    }
+
+    /// Takes the answer to a question; an empty one is no answer. Failures are told when they are news.
+    pub fn learn(
+        &mut self,
+        AskedName { name, number }: AskedName,
+        answer: Result<FoundAddresses, String>,
+    ) -> Option<LogEntry> {
+        if self.under_way.get(&name) != Some(&number) {
+            return None;
+        }
+        self.under_way.remove(&name);
+        let Some(error) = self.take(&name, answer) else {
+            return self.failed.remove(&name).map(|_| LogEntry::NameResolved { name });
+        };
+        if self.failed.get(&name) == Some(&error) {
+            return None;
+        }
+        self.failed.insert(name.clone(), error.clone());
+        let is_known = self.last.contains_key(&name);
+        Some(LogEntry::NameFailed { name, error, is_known })
+    }
+
+    /// Returns how the look-up failed, or the part of it that did.
+    fn take(&mut self, name: &Address, answer: Result<FoundAddresses, String>) -> Option<String> {
+        let mut found = match answer {
+            Ok(found) => found,
+            Err(error) => return Some(error),
+        };
+        let failure = found.failure().map(str::to_owned);
+        if let Some(former) = self.last.get(name) {
+            found.keep(former);
+        }
+        if found.shares().is_empty() {
+            return failure.or_else(|| Some(found.absent().to_owned()));
+        }
+        self.last.insert(name.clone(), found);
+        failure
+    }
+}
+
+/// The members that are names.
+fn names(members: &[MemberSettings]) -> impl Iterator<Item = &Address> {
+    members.iter().map(|member| &member.address).filter(|address| !matches!(address, Address::Socket(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of [`nothing`].
+    const ABSENT: &str = "the DNS has no A record of it";
+
+    fn host(name: &str) -> Address {
+        Address::Host { name: name.to_owned(), port: None }
+    }
+
+    fn member(address: Address) -> MemberSettings {
+        MemberSettings { address, capacity: 2.0, max_calls: 0, pool: PoolId::default() }
+    }
+
+    fn found(shares: &[Share]) -> FoundAddresses {
+        let host = |&(address, share): &Share| {
+            let (here, there) = (Ok(vec![address.ip()]), Ok(Vec::new()));
+            let families = if address.is_ipv4() { [here, there] } else { [there, here] };
+            (address.to_string(), address.port(), share, families)
+        };
+        FoundAddresses::new(shares.iter().map(host), ABSENT.to_owned())
+    }
+
+    fn hear(names: &mut Names, name: Address, answer: Result<FoundAddresses, String>) -> Option<LogEntry> {
+        let asked = names.begin(vec![name]).pop().expect("nobody asks for it yet");
+        names.learn(asked, answer)
+    }
+
+    fn named(asked: Vec<AskedName>) -> Vec<Address> {
+        asked.into_iter().map(|asked| asked.name).collect()
+    }
+
+    #[test]
+    fn the_last_good_answer_stays_and_one_server_is_one_node() {
+        let literal: SocketAddr = "192.0.2.1:5060".parse().unwrap();
+        let members =
+            [member(Address::Socket(literal)), member(host("a.example")), member(host("b.example"))];
+        let mut names = Names::default();
+        let second: SocketAddr = "192.0.2.2:5060".parse().unwrap();
+        hear(&mut names, host("a.example"), Ok(found(&[(literal, 1.0), (second, 0.5)])));
+        hear(&mut names, host("a.example"), Ok(found(&[])));
+        hear(&mut names, host("b.example"), Err("no such name".to_owned()));
+        let resolved = names.resolved(&members);
+        let seen: Vec<_> = resolved.iter().map(|r| (r.name.as_str(), r.address, r.capacity)).collect();
+        assert_eq!(seen, [("192.0.2.1:5060", literal, 2.0), ("a.example", second, 1.0)]);
+        let view = |name: &str, addresses, error: &str| MemberName {
+            name: name.to_owned(),
+            addresses,
+            error: Some(error.to_owned()),
+        };
+        assert_eq!(
+            names.view(&members),
+            [view("a.example", 2, ABSENT), view("b.example", 0, "no such name")]
+        );
+        assert_eq!(named(names.ask_again(&members)), [host("a.example"), host("b.example")]);
+    }
+
+    #[test]
+    fn a_failure_is_told_once_and_its_end_too() {
+        let mut names = Names::default();
+        let (name, address) = (host("a.example"), "192.0.2.1:5060".parse().unwrap());
+        let failed = |error: &str, is_known| {
+            Some(LogEntry::NameFailed { name: host("a.example"), error: error.to_owned(), is_known })
+        };
+        let mut told = |answer| hear(&mut names, name.clone(), answer);
+        let error = |text: &str| Err(text.to_owned());
+        assert_eq!(told(error("no answer in time")), failed("no answer in time", false));
+        assert_eq!(told(error("no answer in time")), None);
+        assert_eq!(told(error("refused")), failed("refused", false));
+        assert_eq!(
+            told(Ok(found(&[(address, 1.0)]))),
+            Some(LogEntry::NameResolved { name: host("a.example") })
+        );
+        assert_eq!(told(Ok(found(&[(address, 1.0)]))), None);
+        assert_eq!(told(error("refused")), failed("refused", true));
+    }
+
+    /// A part that fails keeps what it had; one that is answered has what the answer says, and be it nothing.
+    #[test]
+    fn a_partial_answer_takes_only_away_what_it_says_is_gone() {
+        let ip = |text: &str| text.parse().unwrap();
+        let fails = || Err("SERVFAIL".to_owned());
+        let target = |host: &str, families| (host.to_owned(), 5070, 1.0, families);
+        let healthy = FoundAddresses::new(
+            [
+                target("one.test.", [Ok(vec![ip("192.0.2.1")]), Ok(vec![ip("2001:db8::1")])]),
+                target("two.test.", [Ok(vec![ip("192.0.2.2")]), Ok(vec![])]),
+                target("gone.test.", [Ok(vec![ip("192.0.2.3")]), Ok(vec![])]),
+            ],
+            String::new(),
+        );
+        let partial = FoundAddresses::new(
+            [
+                target("one.test.", [Ok(vec![ip("192.0.2.9")]), fails()]),
+                target("two.test.", [fails(), Ok(vec![])]),
+                target("gone.test.", [Ok(vec![]), Ok(vec![])]),
+            ],
+            String::new(),
+        );
+        let name = Address::Srv("_sip._udp.pool.test".to_owned());
+        let members = [member(name.clone())];
+        let mut names = Names::default();
+        // Twice, as what was kept once is kept again.
+        for answer in [&healthy, &partial, &partial] {
+            hear(&mut names, name.clone(), Ok(answer.clone()));
+        }
+        let expected = ["192.0.2.2:5070", "192.0.2.9:5070", "[2001:db8::1]:5070"];
+        assert_eq!(names.addresses(&name), expected.map(|address| address.parse().unwrap()));
+        assert!(names.view(&members)[0].error.is_some());
+        assert_eq!(names.ask_again(&members).len(), 1, "soon, since something is not known");
+        names.start_over();
+        hear(&mut names, name.clone(), Ok(healthy));
+        assert_eq!((names.addresses(&name).len(), &names.view(&members)[0].error), (4, &None));
+    }
+
+    #[test]
+    fn a_name_that_left_the_file_is_new_when_it_comes_back() {
+        let members = ["a.example", "b.example"].map(|name| member(host(name)));
+        let mut names = Names::default();
+        assert!(names.awaits(&members));
+        hear(&mut names, host("a.example"), Ok(found(&[("192.0.2.1:5060".parse().unwrap(), 1.0)])));
+        hear(&mut names, host("b.example"), Err("no such name".to_owned()));
+        assert!(!names.awaits(&members), "a failure is an end, too");
+        assert_eq!(named(names.ask_again(&members)), [host("b.example")], "all is known of the other one");
+        names.keep_only(&members[1..]);
+        assert!(!names.awaits(&members[1..]) && names.awaits(&members[..1]));
+    }
+
+    #[test]
+    fn a_name_is_asked_for_once_at_a_time() {
+        let members = ["a.example", "b.example", "a.example"].map(|name| member(host(name)));
+        let mut names = Names::default();
+        let asked = names.ask(&members);
+        assert_eq!(named(asked.clone()), [host("a.example"), host("b.example")]);
+        names.learn(asked[1].clone(), Err("no answer in time".to_owned()));
+        assert_eq!(named(names.ask(&members)), [host("b.example")]);
+    }
+
+    #[test]
+    fn answers_of_a_former_resolver_do_not_count() {
+        let members = ["a.example", "b.example"].map(|name| member(host(name)));
+        let mut names = Names::default();
+        hear(&mut names, host("b.example"), Err("no answer in time".to_owned()));
+        let former = names.ask(&members);
+        names.start_over();
+        assert!(names.awaits(&members[1..]), "the new one may find it");
+        let asked = names.ask(&members);
+        assert_eq!(named(asked.clone()), [host("a.example"), host("b.example")], "at once");
+        let [old, new] = [1, 2].map(|last| SocketAddr::from(([192, 0, 2, last], 5060)));
+        names.learn(former[0].clone(), Ok(found(&[(old, 1.0)])));
+        names.learn(former[1].clone(), Err("no answer in time".to_owned()));
+        assert!(names.awaits(&members[..1]) && names.awaits(&members[1..]));
+        assert_eq!(names.ask(&members), [], "the new questions are still under way");
+        names.learn(asked[0].clone(), Ok(found(&[(new, 1.0)])));
+        assert_eq!(names.addresses(&host("a.example")), [new]);
+    }
+}

@@ -1,0 +1,166 @@
+//! A control plane with its shards and its DNS played by the test.
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+use balance::{PolicyKind, PoolId};
+use base::{Flow, Instant, Outbox};
+use control::{
+    Address, Control, ControlEffect, ControlInput, ControlSettings, Egress, FoundAddresses, LogEntry,
+    MemberSettings, PoolSettings, ProbeSettings, Question, QuestionId,
+};
+use node::{Listener, Orphans, PoolMode, ProxyLimits, Setup, TokenKey, Tokens};
+use route::RateSettings;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const A: &str = "127.0.0.1:5081";
+pub(crate) const B: &str = "127.0.0.1:5082";
+pub(crate) const C: &str = "127.0.0.1:5083";
+
+/// Calls are over when they have been silent for so long.
+pub(crate) const CALL: Duration = Duration::from_mins(1);
+
+pub(crate) fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+/// A member as a configuration has it: an address, or a name.
+pub(crate) fn member(text: &str) -> MemberSettings {
+    let address = match text.parse() {
+        Ok(socket) => Address::Socket(socket),
+        Err(_) if text.starts_with('_') => Address::Srv(text.to_owned()),
+        Err(_) => Address::Host { name: text.to_owned(), port: None },
+    };
+    MemberSettings { address, capacity: 1.0, max_calls: 0, pool: PoolId::default() }
+}
+
+pub(crate) fn settings(members: &[&str]) -> ControlSettings {
+    let sessions = balance::SessionSettings { call_lifetime: CALL, ..balance::SessionSettings::default() };
+    ControlSettings {
+        pools: vec![PoolSettings {
+            name: "servers".to_owned(),
+            mode: PoolMode::default(),
+            policy: PolicyKind::RoundRobin,
+            health: balance::HealthSettings::default(),
+            probes: ProbeSettings::default(),
+        }],
+        members: members.iter().copied().map(member).collect(),
+        sessions,
+        routes: Arc::default(),
+        rates: RateSettings::default(),
+        orphans: Orphans::default(),
+        limits: ProxyLimits::default(),
+        own_names: Vec::new(),
+        tokens: Arc::new(Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1))),
+        token_lifetime: Duration::from_hours(1),
+        epoch_unix: 0,
+        tell_failures: false,
+        refresh: Duration::from_secs(30),
+        stop_wait: Duration::from_mins(5),
+    }
+}
+
+/// Listens to IPv4 only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Four;
+
+impl Egress for Four {
+    fn toward(&self, peer: SocketAddr) -> Option<Flow> {
+        peer.is_ipv4().then_some(Flow::udp(0, peer))
+    }
+}
+
+/// A control plane, what it has told, and the time.
+pub(crate) struct Bed {
+    pub(crate) control: Control<Four>,
+    pub(crate) out: Outbox<ControlEffect>,
+    pub(crate) now: Instant,
+}
+
+impl Bed {
+    pub(crate) fn new(settings: ControlSettings) -> Self {
+        let (now, mut out) = (Instant::ZERO, Outbox::default());
+        let listeners = vec![Listener::udp("127.0.0.1:5060".parse().unwrap())];
+        let local = [Some("127.0.0.1:7000".parse().unwrap()), None];
+        let control = Control::new(now, settings, listeners, Four, ([9; 16], local), &mut out);
+        Self { control, out, now }
+    }
+
+    pub(crate) fn of(members: &[&str]) -> Self {
+        Self::new(settings(members))
+    }
+
+    pub(crate) fn handle(&mut self, input: ControlInput<'_>) {
+        self.control.handle(self.now, input, &mut self.out);
+    }
+
+    pub(crate) fn reload(&mut self, settings: ControlSettings) {
+        self.handle(ControlInput::Settings { settings: Box::new(settings), is_other_resolver: false });
+    }
+
+    pub(crate) fn pass(&mut self, length: Duration) {
+        self.now += length;
+    }
+
+    /// Takes what was told.
+    pub(crate) fn effects(&mut self) -> Vec<ControlEffect> {
+        let effects = self.out.drain_events().collect();
+        self.out.clear();
+        effects
+    }
+
+    pub(crate) fn entries(&mut self) -> Vec<LogEntry> {
+        let entry = |effect| match effect {
+            ControlEffect::Log(entry) => Some(entry),
+            _ => None,
+        };
+        self.effects().into_iter().filter_map(entry).collect()
+    }
+
+    /// Questions since the last time, by the name that they are about.
+    pub(crate) fn questions(&mut self) -> Vec<(QuestionId, String)> {
+        let question = |effect| match effect {
+            ControlEffect::LookUp { id, question } => Some((
+                id,
+                match question {
+                    Question::Addresses { name, .. }
+                    | Question::Services(name)
+                    | Question::Sip { name, .. } => name,
+                },
+            )),
+            _ => None,
+        };
+        self.effects().into_iter().filter_map(question).collect()
+    }
+
+    pub(crate) fn answer(&mut self, id: QuestionId, addresses: Result<&[&str], &str>) {
+        let answer = addresses.map(found).map_err(str::to_owned);
+        self.handle(ControlInput::Answer { id, answer });
+    }
+
+    pub(crate) fn setup(&self) -> &Arc<Setup> {
+        self.control.setup()
+    }
+
+    /// Who is a member by now.
+    pub(crate) fn members(&self) -> Vec<String> {
+        let listed = self.control.listed().into_iter().filter(|listed| listed.node.member);
+        listed.map(|member| member.address.to_string()).collect()
+    }
+
+    /// Addresses by slot, and whether tokens lead there.
+    pub(crate) fn slots(&self) -> Vec<(usize, String, bool)> {
+        let leads = |address| self.setup().topology.slot_at(address).is_some();
+        let listed = self.control.listed().into_iter();
+        listed.map(|m| (m.slot.index(), m.address.to_string(), leads(m.address))).collect()
+    }
+}
+
+/// Hosts with one address each.
+pub(crate) fn found(addresses: &[&str]) -> FoundAddresses {
+    let host = |address: &&str| {
+        let address: SocketAddr = address.parse().unwrap();
+        (address.to_string(), address.port(), 1.0, [Ok(vec![address.ip()]), Ok(vec![])])
+    };
+    FoundAddresses::new(addresses.iter().map(host), "the DNS has no A record of it".to_owned())
+}

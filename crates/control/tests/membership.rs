@@ -1,0 +1,354 @@
+//! Who is a member after reloads and answers of the DNS, and to whom a slot belongs.
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod common;
+
+use balance::{Load, NodeId, PoolId, Slot};
+use common::{A, B, Bed, C, CALL, at, member, settings};
+use control::{
+    ControlEffect, ControlInput, ControlSettings, LogEntry, MemberEvent, MemberSettings, PoolSettings,
+};
+use node::Setup;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn expected(rows: &[(usize, &str, bool)]) -> Vec<(usize, String, bool)> {
+    rows.iter().map(|&(slot, address, leads)| (slot, address.to_owned(), leads)).collect()
+}
+
+/// The shards are asked when it is time, and say this.
+fn sweep(bed: &mut Bed, used: &[bool]) {
+    bed.effects();
+    bed.pass(CALL);
+    bed.handle(ControlInput::Timer);
+    assert!(bed.effects().contains(&ControlEffect::AskSlotsInUse), "it is time to ask");
+    bed.handle(ControlInput::SlotsInUse(Some(used.to_vec())));
+}
+
+#[test]
+fn a_slot_goes_to_another_node_only_when_nobody_points_there() {
+    let mut bed = Bed::of(&[A, B]);
+    bed.reload(settings(&[A]));
+    let left = expected(&[(0, A, true), (1, B, true)]);
+    sweep(&mut bed, &[true, true]);
+    assert_eq!(bed.slots(), left, "a session is there");
+    let hidden = expected(&[(0, A, true), (1, B, false)]);
+    sweep(&mut bed, &[false, false]);
+    assert_eq!(bed.slots(), hidden);
+    sweep(&mut bed, &[false, true]);
+    assert_eq!(bed.slots(), hidden, "a call came between the two looks");
+    bed.reload(settings(&[A, C]));
+    assert_eq!(
+        bed.slots(),
+        expected(&[(0, A, true), (1, B, false), (2, C, true)]),
+        "B's slot is not free yet"
+    );
+    sweep(&mut bed, &[false, false, false]);
+    assert_eq!(bed.slots(), expected(&[(0, A, true), (2, C, true)]), "members stay, B is forgotten");
+    bed.reload(settings(&[A, C, B]));
+    assert_eq!(bed.slots(), expected(&[(0, A, true), (1, B, true), (2, C, true)]));
+}
+
+#[test]
+fn a_member_that_comes_back_before_it_is_forgotten_keeps_its_slot() {
+    let mut bed = Bed::of(&[A, B]);
+    bed.reload(settings(&[A]));
+    sweep(&mut bed, &[false, false]);
+    bed.reload(settings(&[A, C, B]));
+    bed.pass(CALL);
+    bed.handle(ControlInput::Timer);
+    assert!(!bed.effects().contains(&ControlEffect::AskSlotsInUse), "nobody is gone");
+    assert_eq!(bed.slots(), expected(&[(0, A, true), (1, B, true), (2, C, true)]));
+}
+
+/// An address that had another slot once leads to the one that it has now, whichever comes first.
+#[test]
+fn an_address_leads_to_the_slot_that_it_has_now() {
+    let mut bed = Bed::of(&[A, B]);
+    for members in [&[B][..], &[B, C], &[B], &[A, B]] {
+        bed.reload(settings(members));
+        for _ in 0..2 {
+            bed.pass(CALL);
+            bed.handle(ControlInput::Timer);
+            bed.handle(ControlInput::SlotsInUse(Some(vec![false; 3])));
+        }
+    }
+    for member in bed.control.listed().iter().filter(|member| member.node.member) {
+        assert_eq!(bed.setup().topology.slot_at(member.address), Some(member.slot), "{}", member.address);
+    }
+}
+
+/// What is said about the time before a slot was hidden does not free it.
+#[test]
+fn the_shards_are_asked_one_time_after_the_other() {
+    let mut bed = Bed::of(&[A, B]);
+    bed.reload(settings(&[A]));
+    bed.pass(CALL);
+    bed.handle(ControlInput::Timer);
+    bed.pass(CALL * 2);
+    bed.handle(ControlInput::Timer);
+    let asked = bed.effects().iter().filter(|effect| **effect == ControlEffect::AskSlotsInUse).count();
+    assert_eq!(asked, 1, "the first question has no answer yet");
+    bed.handle(ControlInput::SlotsInUse(Some(vec![false, false])));
+    assert_eq!(bed.slots(), expected(&[(0, A, true), (1, B, false)]));
+    let told = bed.effects();
+    assert!(
+        matches!(told[..], [ControlEffect::SetUp(_)]),
+        "the shards hear of it before they are asked again: {told:?}"
+    );
+    bed.handle(ControlInput::Timer);
+    bed.handle(ControlInput::SlotsInUse(None));
+    assert_eq!(
+        bed.slots(),
+        expected(&[(0, A, true), (1, B, false)]),
+        "a shard that says nothing frees nothing"
+    );
+}
+
+/// Asks for all names, and answers for this one; the others are asked for again.
+fn learn(bed: &mut Bed, name: &str, addresses: Result<&[&str], &str>) {
+    bed.effects();
+    bed.pass(Duration::from_secs(30));
+    bed.handle(ControlInput::ResolverRead { is_other: false });
+    let questions = bed.questions();
+    let (id, _) = questions.iter().find(|(_, asked)| asked == name).expect("nobody asks for it yet");
+    bed.answer(*id, addresses);
+    for (id, _) in questions.iter().filter(|(_, asked)| asked != name) {
+        bed.answer(*id, Err("no answer in time"));
+    }
+}
+
+#[test]
+fn a_name_that_is_not_found_holds_nobody() {
+    let mut bed = Bed::of(&[A, B]);
+    bed.effects();
+    bed.reload(settings(&[B, "typo.invalid"]));
+    assert_eq!(bed.members(), [A, B], "the name may mean A, and is being asked for");
+    let questions = bed.questions();
+    bed.answer(questions[0].0, Err("no such name"));
+    assert_eq!(bed.members(), [B]);
+    bed.reload(settings(&[B, "typo.invalid", C]));
+    assert_eq!(bed.members(), [B, C]);
+    bed.reload(settings(&[C, "typo.invalid"]));
+    assert_eq!(bed.members(), [C], "nobody waits for a name that was not found");
+}
+
+#[test]
+fn each_name_keeps_its_own_last_answer() {
+    let mut bed = Bed::of(&["a.example", "b.example"]);
+    let questions = bed.questions();
+    bed.answer(questions[0].0, Ok(&[A, B]));
+    assert!(bed.control.is_starting() && bed.members().is_empty(), "the other one is not known yet");
+    bed.answer(questions[1].0, Ok(&[C]));
+    assert!(!bed.control.is_starting());
+    assert_eq!(bed.members(), [A, B, C]);
+    assert!(bed.control.nodes().iter().all(|node| node.ramp.is_zero()), "all of them were there first");
+    learn(&mut bed, "a.example", Err("no answer in time"));
+    assert_eq!(bed.members(), [A, B, C]);
+    bed.reload(settings(&["b.example"]));
+    assert_eq!(bed.members(), [C]);
+}
+
+#[test]
+fn a_name_of_which_something_is_not_known_is_asked_for_again_soon() {
+    let mut bed = Bed::of(&["a.example", "b.example"]);
+    let questions = bed.questions();
+    bed.answer(questions[0].0, Ok(&[A]));
+    bed.answer(questions[1].0, Err("no answer in time"));
+    bed.handle(ControlInput::Timer);
+    let again = bed.questions();
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].1, "b.example");
+    bed.answer(again[0].0, Err("no answer in time"));
+    let due = bed.control.deadline();
+    assert!(due > bed.now && due <= bed.now + Duration::from_secs(3));
+    bed.now = due;
+    bed.handle(ControlInput::Timer);
+    while bed.questions().is_empty() {
+        bed.now = bed.control.deadline();
+        bed.handle(ControlInput::Timer);
+    }
+    assert!(bed.now <= at(3_000), "{}", bed.now);
+}
+
+/// Another resolver may find what the former one did not, and what the former one says does not count any more.
+#[test]
+fn a_reload_that_mends_the_dns_empties_no_pool() {
+    let mut bed = Bed::of(&[A, "pool.test"]);
+    let (former, _) = bed.questions()[0].clone();
+    bed.answer(former, Err("no answer in time"));
+    assert_eq!(bed.members(), [A]);
+    bed.handle(ControlInput::ResolverRead { is_other: false });
+    let (former, _) = bed.questions()[0].clone();
+    let mended = |members: &[&str]| ControlInput::Settings {
+        settings: Box::new(settings(members)),
+        is_other_resolver: true,
+    };
+    bed.handle(mended(&["pool.test"]));
+    assert_eq!(bed.members(), [A], "the mended server may say that the name means it");
+    let (id, _) = bed.questions()[0].clone();
+    bed.answer(former, Err("no answer in time"));
+    assert_eq!(bed.members(), [A], "the former one says nothing any more");
+    bed.answer(id, Ok(&["192.0.2.1:5060"]));
+    assert_eq!(bed.members(), ["192.0.2.1:5060"]);
+    bed.reload(settings(&["pool.test", "typo.test"]));
+    let questions = bed.questions();
+    let (id, _) = questions.iter().find(|(_, name)| name == "typo.test").unwrap();
+    bed.answer(*id, Err("no such name"));
+    bed.reload(settings(&["typo.test"]));
+    assert!(bed.members().is_empty(), "the same server has nothing new to say");
+}
+
+#[test]
+fn who_is_meant_may_be_named_in_every_form() {
+    let first = "127.0.0.8:5060";
+    let mut bed = Bed::of(&[first, B, "pool.example", "typo.invalid"]);
+    let questions = bed.questions();
+    bed.answer(questions[0].0, Ok(&[B, C]));
+    bed.answer(questions[1].0, Err("no such name"));
+    let meant = |text: &str| {
+        let named = (!text.is_empty()).then(|| member(text).address);
+        let meant = bed.control.meant(text, named.as_ref());
+        let addresses = |all: Vec<(Slot, std::net::SocketAddr)>| {
+            all.iter().map(|(_, address)| address.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        meant.map(addresses).map_err(|error| error.split(';').next().unwrap().to_owned())
+    };
+    for (named, wanted) in [(first, first), (B, B)] {
+        assert_eq!(meant(named).as_deref(), Ok(wanted), "{named}");
+    }
+    let both = format!("{B} {C}");
+    assert_eq!(meant("pool.example"), Ok(both), "B has a name of its own, and is meant all the same");
+    let refused = |text: &str| Err(text.to_owned());
+    assert_eq!(meant("typo.invalid"), refused("typo.invalid is not resolved: it stands for no member yet"));
+    assert_eq!(meant("127.0.0.9:5060"), refused("no member \"127.0.0.9:5060\""));
+    assert_eq!(meant(""), refused("no member \"\""));
+}
+
+#[test]
+fn an_address_without_a_listener_is_left_out_and_told_once() {
+    let mut bed = Bed::of(&[A, "[2001:db8::1]:5060"]);
+    let left_out = |bed: &mut Bed| {
+        bed.entries().iter().filter(|entry| matches!(entry, LogEntry::LeftOut { .. })).count()
+    };
+    assert_eq!((bed.members(), left_out(&mut bed)), (vec![A.to_owned()], 1));
+    bed.reload(settings(&[A, "[2001:db8::1]:5060"]));
+    assert_eq!(left_out(&mut bed), 0);
+}
+
+fn setups(bed: &mut Bed) -> Vec<Arc<Setup>> {
+    let setup = |effect| if let ControlEffect::SetUp(setup) = effect { Some(setup) } else { None };
+    bed.effects().into_iter().filter_map(setup).collect()
+}
+
+#[test]
+fn the_shards_get_one_value_for_each_change_and_none_without_one() {
+    let mut bed = Bed::of(&[A, B]);
+    assert_eq!(setups(&mut bed).len(), 1);
+    bed.reload(settings(&[A, B]));
+    assert_eq!(setups(&mut bed), [], "nothing has changed");
+    let other = ControlSettings { own_names: vec![("sip.example".to_owned(), None)], ..settings(&[B]) };
+    bed.reload(other);
+    let [after] = &setups(&mut bed)[..] else { panic!("one reload is one change") };
+    assert_eq!((after.topology.names.len(), after.nodes[0].member), (1, false));
+    bed.handle(ControlInput::Drain { slot: Slot(1), draining: true });
+    let [drained] = &setups(&mut bed)[..] else { panic!("one change") };
+    assert!(drained.nodes[1].draining && Arc::ptr_eq(&drained.topology, &after.topology));
+    bed.handle(ControlInput::Stop);
+    let [stopping] = &setups(&mut bed)[..] else { panic!("one change") };
+    assert_eq!(stopping.settings.stopping, Some(bed.now + Duration::from_mins(5)));
+}
+
+#[test]
+fn what_the_process_before_has_counts_until_it_has_ended() {
+    let mut bed = Bed::of(&[A, B]);
+    let b = bed.control.nodes()[1].id;
+    bed.effects();
+    let load = Load { calls: 3, transactions: 1, work: 7 };
+    let a = bed.control.nodes()[0].id;
+    bed.handle(ControlInput::Follows { drained: &[b], dead: &[a, NodeId(1)] });
+    assert!(bed.control.nodes()[1].draining && !bed.control.nodes()[0].is_up());
+    bed.effects();
+    bed.handle(ControlInput::Predecessor(vec![(b, load), (NodeId(1), load)]));
+    let effects = bed.effects();
+    assert!(effects.contains(&ControlEffect::Elsewhere(vec![Load::default(), load])), "{effects:?}");
+    assert_eq!(bed.control.listed()[1].before, load);
+    bed.handle(ControlInput::PredecessorGone);
+    let effects = bed.effects();
+    assert!(effects.contains(&ControlEffect::Elsewhere(vec![Load::default(); 2])), "{effects:?}");
+    assert!(effects.contains(&ControlEffect::PredecessorGone));
+}
+
+#[test]
+fn who_joins_and_leaves_is_told() {
+    let mut bed = Bed::of(&[A]);
+    let mut told = |members: &[&str]| {
+        bed.reload(settings(members));
+        let event = |entry| match entry {
+            LogEntry::Member { address, event, .. } => Some((address.to_string(), event)),
+            _ => None,
+        };
+        bed.entries().into_iter().filter_map(event).collect::<Vec<_>>()
+    };
+    let told_of = |address: &str, event| (address.to_owned(), event);
+    assert_eq!(told(&[A]), [told_of(A, MemberEvent::Joins)]);
+    assert_eq!(told(&[B]), [told_of(B, MemberEvent::Joins), told_of(A, MemberEvent::Leaves)]);
+    assert_eq!(told(&[B, A]), [told_of(A, MemberEvent::JoinsAgain)]);
+}
+
+/// Pools with their members, as a file has them in this order.
+fn pools(pools: &[(&str, &[&str])]) -> ControlSettings {
+    let usual = settings(&[]);
+    let pool = |(name, _): &(&str, _)| PoolSettings { name: (*name).to_owned(), ..usual.pools[0].clone() };
+    let of = |(pool, (_, members)): (PoolId, &(_, &[&str]))| -> Vec<_> {
+        members.iter().map(|text| MemberSettings { pool, ..member(text) }).collect()
+    };
+    let members = (0..).map(PoolId).zip(pools).flat_map(of).collect();
+    ControlSettings { pools: pools.iter().map(pool).collect(), members, ..usual }
+}
+
+/// Who is in each pool, as the shards have it and as people see it.
+fn assert_in_pools(bed: &Bed, expected: &[(&str, &[&str])]) {
+    let setup = bed.setup();
+    for (index, (name, members)) in expected.iter().enumerate() {
+        let id = PoolId(index as u16);
+        assert_eq!(bed.control.pools()[index].name, *name);
+        for listed in bed.control.listed() {
+            let is_expected = members.contains(&&listed.address.to_string()[..]);
+            assert_eq!(listed.pools.contains(&id), is_expected, "{} in {name}", listed.address);
+            if listed.node.member {
+                assert_eq!(
+                    setup.pools[index].nodes.has(listed.slot),
+                    is_expected,
+                    "{} in {name}",
+                    listed.address
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_member_stays_in_its_pools_whatever_number_they_get() {
+    let mut bed = Bed::new(pools(&[("first", &[A]), ("second", &[B]), ("third", &[B, C])]));
+    assert_in_pools(&bed, &[("first", &[A]), ("second", &[B]), ("third", &[B, C])]);
+    bed.reload(pools(&[("third", &[B, C]), ("second", &[B])]));
+    assert_in_pools(&bed, &[("third", &[B, C]), ("second", &[B])]);
+    assert!(bed.control.listed()[0].pools.is_empty(), "its pool is gone, and it has left");
+}
+
+/// A name that is new may mean any of them, so nobody leaves before it is known. They get no calls of other pools meanwhile,
+/// not even of the only one that is left.
+#[test]
+fn who_stays_until_names_are_known_is_in_no_other_pool() {
+    let mut bed = Bed::new(pools(&[("first", &[A]), ("second", &[B])]));
+    bed.effects();
+    bed.reload(pools(&[("second", &["new.test", B])]));
+    assert_eq!(bed.members(), [A, B], "nobody leaves yet");
+    assert_in_pools(&bed, &[("second", &[B])]);
+    let (id, _) = bed.questions().remove(0);
+    bed.answer(id, Ok(&[C]));
+    assert_eq!(bed.members(), [B, C]);
+    assert_in_pools(&bed, &[("second", &[B, C])]);
+    assert_eq!(bed.setup().pools[0].nodes, balance::Members::All);
+}

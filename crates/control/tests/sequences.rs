@@ -1,0 +1,303 @@
+//! Members come and go by reload and DNS, probes fail and are answered, operators drain, and shards that hear of it late have
+//! calls: no slot goes to another node while a call is on it, nobody is asked who is not in, and nothing turns in circles.
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod common;
+
+use balance::{NodeId, Slot};
+use common::{Bed, found, member, settings};
+use control::{ControlEffect, ControlInput, ControlSettings, QuestionId};
+use node::Setup;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const ADDRESSES: u16 = 6;
+const NAMES: [&str; 2] = ["one.test", "two.test"];
+const SHARDS: usize = 2;
+
+fn address(number: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 2, 1], 5060 + number))
+}
+
+/// The addresses that the bits of a number stand for.
+fn addresses(bits: u16) -> Vec<String> {
+    (0..ADDRESSES)
+        .filter(|number| bits >> number & 1 == 1)
+        .map(|number| address(number).to_string())
+        .collect()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// The file names these addresses, and these of the names.
+    Reload {
+        addresses: u16,
+        names: usize,
+        is_other_resolver: bool,
+    },
+    /// A question is answered with these; `None`: it fails.
+    Answer {
+        which: usize,
+        addresses: Option<u16>,
+    },
+    /// Time passes, in so many milliseconds.
+    Pass(u64),
+    /// A probe is answered with this status; `None`: the port is closed.
+    Probe {
+        which: usize,
+        status: Option<u16>,
+    },
+    /// A shard hears of the next thing that it was told.
+    Hear(usize),
+    /// A shard has a call more on a slot that something leads to.
+    Call {
+        shard: usize,
+        slot: u16,
+    },
+    /// A call ends.
+    End(usize),
+    Drain {
+        slot: u16,
+        draining: bool,
+    },
+    Up(u16),
+    Suspect(u16),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let bits = 0..1_u16 << ADDRESSES;
+    let step = prop_oneof![
+        3 => (bits.clone(), 0..4_usize, proptest::bool::weighted(0.1))
+            .prop_map(|(addresses, names, is_other_resolver)| Step::Reload { addresses, names, is_other_resolver }),
+        3 => (0..4_usize, proptest::option::weighted(0.8, bits))
+            .prop_map(|(which, addresses)| Step::Answer { which, addresses }),
+        5 => (0..70_000_u64).prop_map(Step::Pass),
+        3 => (0..8_usize, proptest::option::of(proptest::sample::select(vec![200_u16, 404, 503])))
+            .prop_map(|(which, status)| Step::Probe { which, status }),
+        9 => (0..SHARDS).prop_map(Step::Hear),
+        4 => (0..SHARDS, 0..ADDRESSES).prop_map(|(shard, slot)| Step::Call { shard, slot }),
+        4 => (0..8_usize).prop_map(Step::End),
+        1 => (0..ADDRESSES, any::<bool>()).prop_map(|(slot, draining)| Step::Drain { slot, draining }),
+        1 => (0..ADDRESSES).prop_map(Step::Up),
+        1 => (0..ADDRESSES).prop_map(Step::Suspect),
+    ];
+    proptest::collection::vec(step, 1..120)
+}
+
+enum Told {
+    SetUp(Arc<Setup>),
+    AskSlotsInUse,
+}
+
+/// A shard: what it works with, what it has not heard yet, and its calls with the node that each is on.
+struct Shard {
+    setup: Arc<Setup>,
+    told: VecDeque<Told>,
+    calls: Vec<(Slot, NodeId)>,
+    /// Of the question that is under way.
+    says: Option<Vec<bool>>,
+}
+
+struct World {
+    bed: Bed,
+    shards: Vec<Shard>,
+    questions: BTreeMap<QuestionId, String>,
+    /// Probes with whom they went to.
+    probes: Vec<(SocketAddr, Vec<u8>)>,
+}
+
+impl World {
+    fn new() -> Self {
+        let bed = Bed::new(file(0b11, 0));
+        let shard =
+            || Shard { setup: Arc::clone(bed.setup()), told: VecDeque::new(), calls: Vec::new(), says: None };
+        let shards = (0..SHARDS).map(|_| shard()).collect();
+        let mut world = Self { bed, shards, questions: BTreeMap::new(), probes: Vec::new() };
+        world.take();
+        world
+    }
+
+    fn handle(&mut self, input: ControlInput<'_>) {
+        self.bed.handle(input);
+        self.take();
+    }
+
+    /// Takes what was told, and looks at it.
+    fn take(&mut self) {
+        let members = self.bed.members();
+        for sent in self.bed.out.transmits() {
+            let to = sent.flow.peer;
+            assert!(members.contains(&to.to_string()), "{to} is asked and is not in");
+            self.probes.push((to, self.bed.out.message(sent).to_vec()));
+        }
+        for effect in self.bed.effects() {
+            match effect {
+                ControlEffect::SetUp(setup) => {
+                    let shards = self.shards.iter_mut();
+                    shards.for_each(|shard| shard.told.push_back(Told::SetUp(Arc::clone(&setup))));
+                }
+                ControlEffect::AskSlotsInUse => {
+                    self.shards.iter_mut().for_each(|shard| shard.told.push_back(Told::AskSlotsInUse));
+                }
+                ControlEffect::LookUp { id, question } => {
+                    self.questions.insert(id, format!("{question:?}"));
+                }
+                _ => {}
+            }
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        let (nodes, setup) = (self.bed.control.nodes(), self.bed.setup());
+        assert_eq!(&*setup.nodes, nodes, "the shards are told what is so");
+        for shard in &self.shards {
+            for &(slot, id) in &shard.calls {
+                assert_eq!(nodes[slot.index()].id, id, "{slot:?} was given away with a call on it");
+                assert_eq!(shard.setup.nodes[slot.index()].id, id);
+            }
+        }
+        for listed in self.bed.control.listed() {
+            let at = setup.topology.slot_at(listed.address);
+            assert!(at == Some(listed.slot) || !listed.node.member, "{} leads to {at:?}", listed.address);
+        }
+        let count = |id| self.bed.control.listed().iter().filter(|listed| listed.node.id == id).count();
+        assert!(
+            self.bed.control.listed().iter().all(|listed| count(listed.node.id) == 1),
+            "one node, one slot"
+        );
+    }
+
+    /// Lets time pass, and what is due be done. Whatever is due, the next thing comes later.
+    fn pass(&mut self, length: Duration) {
+        let until = self.bed.now + length;
+        loop {
+            let due = self.bed.control.deadline();
+            if due > until {
+                break;
+            }
+            self.bed.now = self.bed.now.max(due);
+            self.handle(ControlInput::Timer);
+            let mut again = 0;
+            while self.bed.control.deadline() <= self.bed.now {
+                again += 1;
+                // A probe that has failed may be followed by the next one at once.
+                assert!(again <= 2, "busy at {}", self.bed.now);
+                self.handle(ControlInput::Timer);
+            }
+        }
+        self.bed.now = until;
+    }
+
+    fn hear(&mut self, number: usize) {
+        let shard = &mut self.shards[number];
+        match shard.told.pop_front() {
+            Some(Told::SetUp(setup)) => shard.setup = setup,
+            Some(Told::AskSlotsInUse) => {
+                let used = |slot| shard.calls.iter().any(|(of, _)| of.index() == slot);
+                shard.says = Some((0..shard.setup.nodes.len()).map(used).collect());
+            }
+            None => {}
+        }
+        if self.shards.iter().all(|shard| shard.says.is_some()) {
+            let said: Vec<_> = self.shards.iter_mut().filter_map(|shard| shard.says.take()).collect();
+            let slots = said.iter().map(Vec::len).max().unwrap_or_default();
+            let used = (0..slots).map(|slot| said.iter().any(|said| said.get(slot) == Some(&true))).collect();
+            self.handle(ControlInput::SlotsInUse(Some(used)));
+        }
+    }
+
+    fn hear_all(&mut self) {
+        for shard in 0..SHARDS {
+            while !self.shards[shard].told.is_empty() {
+                self.hear(shard);
+            }
+        }
+    }
+
+    fn run(&mut self, step: &Step) {
+        let has = |world: &Self, slot: u16| usize::from(slot) < world.bed.control.nodes().len();
+        match *step {
+            Step::Reload { addresses, names, is_other_resolver } => {
+                let settings = Box::new(file(addresses, names));
+                self.handle(ControlInput::Settings { settings, is_other_resolver });
+            }
+            Step::Answer { which, addresses: found_there } => {
+                let Some(id) = self.questions.keys().nth(which).copied() else { return };
+                self.questions.remove(&id);
+                let texts = found_there.map(addresses);
+                let texts: Option<Vec<_>> =
+                    texts.as_ref().map(|all| all.iter().map(String::as_str).collect());
+                let answer = texts.map(|all| found(&all)).ok_or_else(|| "SERVFAIL".to_owned());
+                self.handle(ControlInput::Answer { id, answer });
+            }
+            Step::Pass(millis) => self.pass(Duration::from_millis(millis)),
+            Step::Probe { which, status } => {
+                let Some((to, probe)) = self.probes.iter().rev().nth(which).cloned() else { return };
+                let Some(status) = status else {
+                    return self.handle(ControlInput::ProbeRefused { address: to, quoted: &probe });
+                };
+                let (request, mut bytes) = (wire::scan(&probe).unwrap(), Vec::new());
+                wire::write_response(&request, to, status, "x", "t", &[], &mut bytes);
+                self.handle(ControlInput::ProbeDatagram { from: to, bytes: &bytes });
+            }
+            Step::Hear(shard) => self.hear(shard),
+            Step::Call { shard, slot } => {
+                let shard = &mut self.shards[shard];
+                let Some(node) = shard.setup.nodes.get(usize::from(slot)) else { return };
+                // By the policy, by a token, or from the node's own address.
+                let address = shard.setup.topology.node(Slot(slot)).peer;
+                if shard.setup.topology.slot_at(address) == Some(Slot(slot)) {
+                    shard.calls.push((Slot(slot), node.id));
+                }
+            }
+            Step::End(which) => {
+                let shard = &mut self.shards[which % SHARDS];
+                if !shard.calls.is_empty() {
+                    let which = which % shard.calls.len();
+                    shard.calls.remove(which);
+                }
+            }
+            Step::Drain { slot, draining } if has(self, slot) => {
+                self.handle(ControlInput::Drain { slot: Slot(slot), draining });
+            }
+            Step::Up(slot) if has(self, slot) => self.handle(ControlInput::Up(Slot(slot))),
+            Step::Suspect(number) => self.handle(ControlInput::Unreachable(address(number))),
+            Step::Drain { .. } | Step::Up(_) => {}
+        }
+    }
+}
+
+fn file(bits: u16, names: usize) -> ControlSettings {
+    let mut settings = settings(&[]);
+    let texts = addresses(bits);
+    settings.members = texts.iter().map(|text| member(text)).collect();
+    let named = (0..NAMES.len()).filter(|name| names >> name & 1 == 1);
+    settings.members.extend(named.map(|name| member(NAMES[name])));
+    settings
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_slot_with_a_call_stays_and_one_without_is_free_in_the_end(steps in steps()) {
+        let mut world = World::new();
+        for step in steps {
+            world.run(&step);
+            world.check();
+        }
+        // Calls end, and the shards hear of everything: whoever left is forgotten.
+        world.shards.iter_mut().for_each(|shard| shard.calls.clear());
+        world.handle(ControlInput::Settings { settings: Box::new(file(0b1, 0)), is_other_resolver: false });
+        for _ in 0..6 {
+            world.hear_all();
+            world.pass(common::CALL);
+        }
+        prop_assert_eq!(world.bed.members(), addresses(0b1));
+        prop_assert_eq!(world.bed.control.listed().len(), 1, "of former members nothing is left");
+    }
+}

@@ -1,0 +1,283 @@
+//! Who gets a request, and how it is forwarded there: what the balancer decides, pool after pool, and carrying that out.
+
+use crate::examine::Facts;
+use crate::forward::stateful::{Assigned, is_about_us};
+use crate::reply::{Halt, Own, acknowledges_us};
+use crate::route as ways;
+use crate::routes::Routes;
+use crate::setup::PoolMode;
+use crate::shard::Orphans;
+use crate::validate::{Refused, refused, refused_until};
+use crate::{Drop, Shard, ShardEvent};
+use ::route::{Dialogs, Forward, Outcome};
+use balance::{Balancer, Decision, Direction, PoolId, Request, Slot, Why};
+use base::{Flow, Instant, Operation, Outbox};
+use std::sync::Arc;
+use wire::{Message, Method};
+
+/// RFC 3261 §21.5.4. Of a table that holds nothing but calls, some end in that time.
+const TOO_MANY_SESSIONS: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Sessions") };
+
+const NO_SERVER: Refused = refused(503, "No Server Available");
+
+/// What the balancer has decided.
+struct Decided {
+    decision: Decision,
+    /// About this pool.
+    pool: PoolId,
+    /// As the request was asked about: what no dialog is known for may be treated as new.
+    in_dialog: bool,
+}
+
+impl Shard {
+    /// Takes a request that belongs to no transaction here.
+    pub(crate) fn request(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
+        if acknowledges_us(&self.edge.tokens, message) {
+            return self.edge.discard(Drop::Ack);
+        }
+        let outcome = self.examine(flow, message, out);
+        let outcome = outcome.and_then(|facts| match facts.halted() {
+            Some(halt) => {
+                // A node that hangs up has done with the call, whoever hears of it.
+                if facts.request.method == Method::Bye {
+                    self.balancer.request(self.edge.now, &facts.request);
+                }
+                Err(halt)
+            }
+            // What began without a transaction, before a change of the configuration, ends without one.
+            None if self.keeps_transaction(&facts.request, facts.is_astray)
+                && !self.balancer.has_open(&facts.request) =>
+            {
+                self.assign_with_transaction(flow, message, &facts, out)
+            }
+            None => self.assign(flow, message, &facts, out),
+        });
+        if let Err(halt) = outcome {
+            self.edge.halt(flow, message, halt, out);
+        }
+    }
+
+    /// Whether a request goes on with a transaction. Within a dialog with a member it does not; nor does a CANCEL or ACK of
+    /// what has none, or none any more, where the balancer or a search finds the member.
+    pub(crate) fn keeps_transaction(&self, request: &Request<'_>, is_astray: bool) -> bool {
+        let mode = self.mode(request.pool);
+        let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none() && !is_astray;
+        let begins = !matches!(request.method, Method::Ack | Method::Cancel);
+        mode.forward == Forward::Transaction && is_for_pool && (begins || mode.dialogs == Dialogs::Route)
+    }
+
+    /// Asks the balancer for a member, and sends the request there with a transaction.
+    fn assign_with_transaction(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        facts: &Facts<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<(), Halt> {
+        let mode = self.mode(facts.request.pool);
+        let named = match mode.dialogs {
+            Dialogs::Route => self.named_member(message, facts)?,
+            Dialogs::Member => None,
+        };
+        let has_members = self.balancer.members(facts.request.pool).next().is_some();
+        let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
+        stateful.check_new(lent.edge, message)?;
+        if mode.dialogs == Dialogs::Route && has_members && is_about_us(lent.edge, message) {
+            return Err(Halt::Answered(Own::Capabilities));
+        }
+        let decided = self.decide(flow, facts, named, out)?;
+        let Decision::Forward { slot, .. } = decided.decision else { return Err(NO_SERVER.into()) };
+        let assigned = Assigned {
+            request: Request {
+                pool: decided.pool,
+                in_dialog: decided.in_dialog,
+                call_id: &[],
+                ..facts.request
+            },
+            dialogs: mode.dialogs,
+            is_fixed: decided.in_dialog || named.is_some(),
+            rule: facts.rule.map(|rule| (Arc::clone(&self.edge.routes), rule)),
+            tried: [slot].into_iter().collect(),
+            pools: 1,
+            since: self.edge.now,
+            failed: None,
+        };
+        if let Some((stateful, mut lent)) = self.transactions(out) {
+            stateful.begin(&mut lent, flow, message, facts, (assigned, !mode.is_sessionless));
+        }
+        Ok(())
+    }
+
+    /// The member that the Route of a request names; if it names any, it has to be one of the pools that the request is for.
+    fn named_member(&self, message: &Message<'_>, facts: &Facts<'_>) -> Result<Option<Slot>, Refused> {
+        if facts.route.next.is_none() {
+            return Ok(None);
+        }
+        let slot = match facts.route.target(message) {
+            ways::Target::Address(to) => self.edge.topology.slot_at(to),
+            ways::Target::Name(..) | ways::Target::OtherTransport | ways::Target::Nowhere => None,
+        };
+        let of_rule = facts.rule.and_then(|rule| self.edge.routes.pools(rule));
+        let pools = of_rule.into_iter().flat_map(|pools| &pools.choices).map(|choice| PoolId(choice.pool));
+        let mut members = pools.chain([facts.request.pool]).flat_map(|pool| self.balancer.members(pool));
+        slot.filter(|slot| members.any(|member| member == *slot)).map(Some).ok_or(refused(403, "Forbidden"))
+    }
+
+    /// Asks the balancer for a member, and sends the request there.
+    fn assign(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        facts: &Facts<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<(), Halt> {
+        if let Decision::Forward { slot, .. } = self.decide(flow, facts, None, out)?.decision {
+            if let Some(refreshed) = facts.refreshed {
+                self.edge.targets.note(refreshed);
+            }
+            self.send_to(flow, message, facts, slot, false, out);
+        } else {
+            self.search(flow, message, facts, out)?;
+        }
+        Ok(())
+    }
+
+    /// What the balancer decides: a member, which is the one that the Route has `named`, or a search.
+    fn decide(
+        &mut self,
+        flow: Flow,
+        facts: &Facts<'_>,
+        named: Option<Slot>,
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<Decided, Halt> {
+        let request = &facts.request;
+        let (mode, now) = (self.mode(request.pool), self.edge.now);
+        if !mode.is_sessionless {
+            self.edge.ledger.charge(Operation::Lookup);
+        }
+        let stopping = self.edge.settings.stopping;
+        if (stopping.is_some() || !self.edge.rates.is_open()) && self.is_new(request) {
+            if let Some(end) = stopping {
+                return Err(refused_until(end, self.edge.now).into());
+            }
+            self.edge.may_begin(flow)?;
+        }
+        let Self { edge, balancer, .. } = self;
+        let (mut decision, mut pool, mut in_dialog) = (Decision::Orphan, request.pool, request.in_dialog);
+        if let Some(slot) = named {
+            decision = Decision::Forward { slot, why: Why::Token };
+            if !mode.is_sessionless {
+                balancer.request(now, &Request { pinned: Some(slot), ..*request });
+            }
+        } else if !facts.is_astray {
+            let first = first_pool(&edge.routes, facts, balancer, now);
+            (decision, pool) = choose(&edge.routes, facts, first, |request| {
+                let decision = ask(balancer, now, request, mode);
+                let is_full = decision == Decision::NoServer && balancer.is_full(now, request);
+                (decision, is_full)
+            });
+            decision = facts.without_search(decision);
+        }
+        if decision == Decision::Orphan {
+            match edge.settings.orphans {
+                Orphans::Reject => return Err(refused(481, "Call/Transaction Does Not Exist").into()),
+                Orphans::Drop => return Err(Halt::Dropped(Drop::Orphan)),
+                Orphans::Balance => {
+                    in_dialog = false;
+                    decision = ask(balancer, now, &Request { in_dialog, ..*request }, mode);
+                }
+            }
+        }
+        match decision {
+            Decision::Forward { why, .. } => {
+                self.edge.counters.decisions[why as usize] += 1;
+                if matches!(why, Why::Policy | Why::Moved) && !mode.is_sessionless {
+                    self.edge.ledger.charge(Operation::Choose);
+                    self.edge.ledger.charge(Operation::CreateSession);
+                }
+            }
+            Decision::Search => {}
+            Decision::NoRoom => {
+                if let Some(refused) = self.no_room.note(self.edge.now) {
+                    out.event(ShardEvent::NoRoom(refused));
+                }
+                return Err(TOO_MANY_SESSIONS.into());
+            }
+            Decision::NoServer | Decision::Orphan => {
+                if let Some(refused) = self.no_server.note(self.edge.now) {
+                    out.event(ShardEvent::NoServer(refused));
+                }
+                return Err(NO_SERVER.into());
+            }
+        }
+        Ok(Decided { decision, pool, in_dialog })
+    }
+
+    /// Whether a request begins something: nothing here and no token knows of it.
+    pub(crate) fn is_new(&self, request: &Request<'_>) -> bool {
+        !request.in_dialog
+            && request.pinned.is_none()
+            && !matches!(request.method, Method::Ack | Method::Cancel)
+            && self.balancer.session_of(request).is_none()
+    }
+}
+
+/// Asks the balancer who of a pool is to have a request. It takes note of that, but for a pool without sessions.
+fn ask(balancer: &mut Balancer, now: Instant, request: &Request<'_>, mode: PoolMode) -> Decision {
+    if !mode.is_sessionless {
+        balancer.request(now, request)
+    } else if request.pinned.is_none() && request.in_dialog {
+        Decision::Orphan
+    } else {
+        balancer.pick(now, request, &[])
+    }
+}
+
+/// The pool that is asked first about a request: the first one of its rule that takes it, as far as the rule lets it go on. Where
+/// none does, the first of all, whose members may be alive though nobody knows.
+pub(crate) fn first_pool(routes: &Routes, facts: &Facts<'_>, balancer: &Balancer, now: Instant) -> PoolId {
+    let request = &facts.request;
+    let pools = facts.rule.and_then(|rule| routes.pools(rule)).filter(|pools| pools.choices.len() > 1);
+    let Some(pools) = pools else { return request.pool };
+    for pool in pools.order(request.key.0).map(PoolId) {
+        if balancer.takes(now, pool, request.method, &[]) {
+            return pool;
+        }
+        let is_full = balancer.is_full(now, &Request { pool, ..*request });
+        if !pools.failover.goes_on(if is_full { Outcome::Full } else { Outcome::NoneAlive }, 0) {
+            break;
+        }
+    }
+    request.pool
+}
+
+/// Asks for the pools of a request one after the other, from `first` on and as far as its rule lets it go on. `ask` tells what is
+/// decided for one, and whether a pool that takes nothing is full rather than dead. With the decision comes the pool that was
+/// asked last.
+pub(crate) fn choose(
+    routes: &Routes,
+    facts: &Facts<'_>,
+    first: PoolId,
+    mut ask: impl FnMut(&Request<'_>) -> (Decision, bool),
+) -> (Decision, PoolId) {
+    let request = &facts.request;
+    let (mut decision, mut is_full) = ask(&Request { pool: first, ..*request });
+    let mut asked = first;
+    let Some(pools) = facts.rule.and_then(|rule| routes.pools(rule)) else { return (decision, asked) };
+    if !matches!(decision, Decision::NoServer | Decision::NoRoom) {
+        return (decision, asked);
+    }
+    for pool in pools.order(request.key.0).map(PoolId).skip_while(|pool| *pool != first).skip(1) {
+        let outcome = match (decision, is_full) {
+            (Decision::NoServer, false) => Outcome::NoneAlive,
+            (Decision::NoServer | Decision::NoRoom, _) => Outcome::Full,
+            _ => break,
+        };
+        if !pools.failover.goes_on(outcome, 0) {
+            break;
+        }
+        (decision, is_full) = ask(&Request { pool, ..*request });
+        asked = pool;
+    }
+    (decision, asked)
+}

@@ -1,0 +1,155 @@
+//! The edge of a shard, the same however it forwards: our addresses and secrets, what names and dialogs are known of, the
+//! reading of messages, and our own answers.
+
+use crate::failure::{Failure, FailureCause};
+use crate::names::Names;
+use crate::reply::{self, Halt, Own};
+use crate::route::RouteInfo;
+use crate::routes::Routes;
+use crate::shard::PipelineSettings;
+use crate::targets::Targets;
+use crate::token::Tokens;
+use crate::token::branch::Routing;
+use crate::validate::{Refused, check_loop};
+use crate::{Drop, ShardCounters, ShardEvent, Topology};
+use ::route::{RateLimits, RateSettings, Target};
+use balance::Direction;
+use base::{Flow, Instant, Ledger, Operation, Outbox};
+use std::sync::Arc;
+use wire::{Edits, Message};
+
+pub(crate) struct Edge {
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) tokens: Tokens,
+    pub(crate) settings: PipelineSettings,
+    pub(crate) counters: ShardCounters,
+    pub(crate) ledger: Ledger,
+    pub(crate) names: Names,
+    pub(crate) targets: Targets,
+    pub(crate) routes: Arc<Routes>,
+    /// What each source may begin.
+    pub(crate) rates: RateLimits,
+    pub(crate) edits: Edits,
+    /// Texts of the headers being added, kept for their memory.
+    pub(crate) scratch: Vec<u8>,
+    /// The time of the last input.
+    pub(crate) now: Instant,
+    /// What the message in work failed of.
+    failure: Option<FailureCause>,
+}
+
+impl Edge {
+    pub(crate) fn new(topology: Arc<Topology>, tokens: Tokens, settings: PipelineSettings) -> Self {
+        let rates = RateLimits::new(RateSettings::default(), tokens.call_hash().words());
+        Self {
+            topology,
+            tokens,
+            settings,
+            counters: ShardCounters::default(),
+            ledger: Ledger::default(),
+            names: Names::default(),
+            targets: Targets::default(),
+            routes: Arc::default(),
+            rates,
+            edits: Edits::new(),
+            scratch: Vec::new(),
+            now: Instant::ZERO,
+            failure: None,
+        }
+    }
+
+    /// Unix time now, in seconds.
+    pub(crate) fn unix(&self) -> u32 {
+        self.settings.unix(self.now)
+    }
+
+    /// Reads a message that came in; one that is none has been counted.
+    pub(crate) fn read<'a>(&mut self, bytes: &'a [u8]) -> Option<Message<'a>> {
+        self.ledger.charge(Operation::Scan);
+        let scanned = wire::scan(bytes);
+        match &scanned {
+            Err(discard) => self.discard(Drop::Unreadable(*discard)),
+            Ok(message) if message.status().is_some() => self.counters.responses += 1,
+            Ok(_) => self.counters.requests += 1,
+        }
+        scanned.ok()
+    }
+
+    /// RFC 3261 §16.3 step 4: the hash of the routing decision, unless the request has come this way with the same one.
+    /// `older` as in [`Tokens::write_branch`].
+    pub(crate) fn routing(
+        &self,
+        message: &Message<'_>,
+        route: &RouteInfo<'_>,
+        direction: Direction,
+        older: bool,
+    ) -> Result<u32, Refused> {
+        let routing = Routing {
+            call_id: message.call_id(),
+            cseq: message.cseq().number,
+            direction,
+            from_tag: message.from_tag().unwrap_or_default(),
+            uri: message.uri().unwrap_or_default(),
+            next: route.next.or(route.last).unwrap_or_default(),
+        };
+        check_loop(&self.topology, &self.tokens, message, (&routing, older))
+    }
+
+    /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
+    pub(crate) fn answer(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        own: Own<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        match reply::answer(message, flow, own, &self.topology, &self.tokens, out) {
+            Ok(()) => {
+                self.ledger.charge(Operation::Reject);
+                self.failed(FailureCause::Refused { status: own.status(), reason: own.label() });
+                self.counters.replied(own.status(), own.label());
+            }
+            Err(drop) => self.discard(drop),
+        }
+    }
+
+    /// Gives a request that is not forwarded what it gets instead.
+    pub(crate) fn halt(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        halt: Halt,
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        match halt {
+            Halt::Answered(own) => self.answer(flow, message, own, out),
+            Halt::ByRule(rule) => {
+                let routes = Arc::clone(&self.routes);
+                if let Target::Answer(answer) = &routes.rule(rule).target {
+                    self.answer(flow, message, Own::ByRule(answer), out);
+                }
+            }
+            Halt::Dropped(drop) => self.discard(drop),
+        }
+    }
+
+    pub(crate) fn discard(&mut self, drop: Drop) {
+        self.ledger.charge(Operation::Discard);
+        self.counters.dropped(drop);
+        self.failed(FailureCause::Dropped(drop));
+    }
+
+    /// The message in work has failed.
+    pub(crate) fn failed(&mut self, cause: FailureCause) {
+        if self.settings.tell_failures && cause.is_news() {
+            self.failure = Some(cause);
+        }
+    }
+
+    /// Tells of the message in work, if it has failed.
+    pub(crate) fn tell(&mut self, flow: Flow, message: Option<&Message<'_>>, out: &mut Outbox<ShardEvent>) {
+        if let Some(cause) = self.failure.take() {
+            out.event(ShardEvent::Failed(Box::new(Failure::new(message, flow.peer, cause))));
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The ways to forward a request: without keeping anything of it but its call's node, and with a transaction.
+
+pub(crate) mod stateful;
+mod stateless;
+
+pub(crate) use stateless::{SearchLimits, Searches, Unacknowledged};

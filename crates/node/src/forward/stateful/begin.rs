@@ -1,0 +1,56 @@
+//! Requests to a pool that keeps transactions, and that no dialog has led there (RFC 3261 §16.5).
+
+use super::attempts::Assigned;
+use super::editor::{Received, Refresh, Way};
+use super::{Lent, Stateful};
+use crate::Drop;
+use crate::edge::Edge;
+use crate::examine::Facts;
+use crate::reply::{self, Halt};
+use crate::validate::check_from_tag;
+use base::Flow;
+use wire::{Message, Method, SipUri};
+
+impl Stateful {
+    /// Whether a request may begin a transaction, before a member is chosen for it.
+    pub(crate) fn check_new(&mut self, edge: &mut Edge, message: &Message<'_>) -> Result<(), Halt> {
+        // What is that short begins no transaction, which would answer again and again.
+        if message.bytes().len() < reply::ANSWERED_MIN && message.method() != Some(Method::Ack) {
+            return Err(Halt::Dropped(Drop::Unanswerable));
+        }
+        check_from_tag(message)?;
+        self.check_limit(edge, message, false)?;
+        Ok(())
+    }
+
+    /// Sends a request on to the member that it is assigned to; `is_noted`: the balancer has taken note of it.
+    pub(crate) fn begin(
+        &mut self,
+        lent: &mut Lent<'_>,
+        flow: Flow,
+        message: &Message<'_>,
+        facts: &Facts<'_>,
+        (assigned, is_noted): (Assigned, bool),
+    ) {
+        let received = Received {
+            bytes: message.bytes().into(),
+            call: facts.request.key,
+            flow,
+            routing: facts.routing,
+            refresh: Refresh::of(true),
+            noted: is_noted.then(|| Box::new(assigned.request)),
+            way: Way::Pool(Box::new(assigned)),
+        };
+        self.notes.source = flow.peer;
+        self.forward(lent, message, received);
+    }
+}
+
+/// Whether it is an OPTIONS about this proxy itself, whose URI has no user part (RFC 3261 §11): who asks whether we are alive
+/// must not be told how somebody behind us is. Where an INVITE had nowhere to go, nor has this.
+pub(crate) fn is_about_us(edge: &Edge, message: &Message<'_>) -> bool {
+    let ours = |uri: SipUri<'_>| uri.user.is_none() && edge.topology.is_ours(&uri);
+    message.method() == Some(Method::Options)
+        && message.to_tag().is_none()
+        && message.uri().and_then(|uri| SipUri::parse(uri).ok()).is_some_and(ours)
+}

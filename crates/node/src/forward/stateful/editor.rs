@@ -1,0 +1,309 @@
+//! Messages as bytes: how the proxy's core reads, makes and edits them.
+
+use super::attempts::{Assigned, Assigner};
+use crate::Drop;
+use crate::edge::Edge;
+use crate::failure::{Failure, FailureCause};
+use crate::record::{hand_over, initiator_target, record, wants_record_route};
+use crate::reply::{self, own_tag};
+use crate::route::{RouteInfo, Target, edit_hop};
+use crate::targets::{Refreshed, Side, refreshes_target};
+use crate::token::branch::{Transaction, peek_listener};
+use crate::token::route::{RouteToken, TokenOwner};
+use crate::topology::node_id;
+use crate::validate::LARGEST;
+use ::proxy::{Form, Medium, Sink};
+use ::route::Dialogs;
+use balance::{CallKey, Request};
+use base::{Flow, Outbox};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use transaction::{Bytes, Keys, Packet, Sending, TransactionKey, TransportKind};
+use wire::{Message, Method, request_source_target, response_target};
+
+/// Messages as bytes.
+pub(crate) enum Wire {}
+
+impl Form for Wire {
+    type Message = Packet;
+    type Request = Received;
+    type Call = CallKey;
+    type Hop = Flow;
+    type Medium<'a> = Editor<'a>;
+    type Router<'a> = Assigner<'a>;
+}
+
+/// A request that came in, as it is kept until it is answered.
+pub(crate) struct Received {
+    /// Exactly the message. What is forwarded shares it.
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) call: CallKey,
+    /// What it came by.
+    pub(crate) flow: Flow,
+    pub(crate) way: Way,
+    /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
+    pub(crate) routing: u32,
+    /// What its response may change in the dialog that it belongs to or begins.
+    pub(crate) refresh: Refresh,
+    /// What the balancer has taken note of it as, but for the Call-ID, which is in the message.
+    pub(crate) noted: Option<Box<Request<'static>>>,
+}
+
+/// What the response to a request tells of where the parties of a dialog are reached.
+#[derive(Clone, Copy)]
+pub(crate) struct Refresh {
+    /// Whether the side that began the dialog sent the request.
+    pub(crate) by_initiator: bool,
+    /// Where the request's sender is reached once it is accepted.
+    pub(crate) sender: Option<Refreshed>,
+    /// [`Tokens::target_hash`] of where its receiver is reached, as far as is known: by the Request-URI, or by the
+    /// response before.
+    pub(crate) receiver: Option<u32>,
+    /// Whether two responses have named different places: the token of one of them does not lead to the other's.
+    pub(crate) has_varied: bool,
+}
+
+impl Refresh {
+    /// What changes nothing by itself.
+    pub(crate) fn of(by_initiator: bool) -> Self {
+        Self { by_initiator, sender: None, receiver: None, has_varied: false }
+    }
+}
+
+/// Where a request goes.
+pub(crate) enum Way {
+    /// Where its Route or Request-URI says, and whether that is known to want it.
+    There(Flow, bool),
+    /// To a member of a pool.
+    Pool(Box<Assigned>),
+}
+
+impl Received {
+    /// Whose token its Record-Route has: where the requests of a dialog go to the member that it began with, a pool's.
+    fn element(&self) -> TokenOwner {
+        match &self.way {
+            Way::Pool(assigned) if assigned.dialogs == Dialogs::Member => TokenOwner::Pool,
+            Way::Pool(_) | Way::There(..) => TokenOwner::Proxy,
+        }
+    }
+
+    /// The message again.
+    fn message(&self) -> Message<'_> {
+        wire::scan(&self.bytes).expect("it was read when it came in")
+    }
+}
+
+/// What leaves.
+pub(crate) struct Out<'a, E>(pub(crate) &'a mut Outbox<E>);
+
+impl<E> Sink<Packet> for Out<'_, E> {
+    fn send(&mut self, packet: &Packet, _: Sending) {
+        self.0.send(packet.flow, |buffer| {
+            let start = buffer.len();
+            packet.bytes.write(buffer);
+            debug_assert!(buffer.len() - start <= LARGEST, "what does not fit was refused");
+        });
+    }
+}
+
+/// What the editing of a message leaves to be done.
+pub(crate) struct Notes {
+    /// Who sent the message in hand.
+    pub(crate) source: SocketAddr,
+    /// A host name that the requests of a dialog will go to: it is asked for now, since an ACK does not come again.
+    pub(crate) look_up: Option<(Vec<u8>, Option<u16>)>,
+    /// Requests that were answered here with a failure, if they are to be told of.
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self { source: SocketAddr::from(([0; 4], 0)), look_up: None, failures: Vec::new() }
+    }
+}
+
+/// Edits messages with what the shard knows at its edge.
+pub(crate) struct Editor<'a> {
+    pub(crate) edge: &'a mut Edge,
+    pub(crate) keys: &'a Keys,
+    pub(crate) notes: &'a mut Notes,
+}
+
+impl Editor<'_> {
+    /// Records us and a token, which leads the requests of the callee to whom the caller has named.
+    fn record_route(&mut self, message: &Message<'_>, request: &Received, hop: Flow) {
+        let element = request.element();
+        let (target, is_contact) = initiator_target(&self.edge.topology, message, element);
+        let token = RouteToken {
+            node: node_id(hop.transport, hop.peer),
+            outbound: false,
+            target: self.edge.tokens.target_hash(&target, false),
+            heard: element == TokenOwner::Proxy && target.is_at(request.flow.peer),
+            home: self.edge.tokens.home_hash(is_contact.then_some(&target), false),
+        };
+        let (tokens, unix) = (&self.edge.tokens, self.edge.unix());
+        let write = |out: &mut Vec<u8>| tokens.write_route(element, token, message, unix, false, out);
+        let (edits, scratch) = (&mut self.edge.edits, &mut self.edge.scratch);
+        let listeners = [request.flow.listener, hop.listener];
+        record(message, &self.edge.topology, listeners, edits, scratch, (element, write));
+    }
+
+    /// What a response tells of where the parties are reached.
+    fn refresh(&mut self, refresh: &mut Refresh, response: &Message<'_>, led: Option<Target<'_>>) {
+        let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
+        if let Some(target) = led {
+            // The token leads there. A caller keeps the route set of any of the responses.
+            let before = refresh.receiver.replace(self.edge.tokens.target_hash(&target, false));
+            refresh.has_varied |= before.is_some() && before != refresh.receiver;
+            if accepted && refresh.has_varied {
+                self.moved(response, (Side::Peer, true), &target);
+            }
+        } else if accepted && refreshes_target(response.cseq().method) {
+            if let Some(sender) = refresh.sender {
+                self.edge.targets.note(sender);
+            }
+            if let (Some(before), Some(uri)) = (refresh.receiver, response.contact()) {
+                let target = Target::of(uri);
+                if refresh.has_varied || before != self.edge.tokens.target_hash(&target, false) {
+                    self.look_up_later(&target);
+                    self.moved(response, (Side::of(!refresh.by_initiator), refresh.by_initiator), &target);
+                }
+            }
+        }
+    }
+
+    /// The ACK to the response in hand goes there.
+    fn look_up_later(&mut self, target: &Target<'_>) {
+        if let Target::Name(host, port) = *target {
+            self.notes.look_up = Some((host.to_vec(), port));
+        }
+    }
+
+    /// Who sent this response is reached elsewhere than before.
+    fn moved(&mut self, response: &Message<'_>, side: (Side, bool), target: &Target<'_>) {
+        let heard = target.is_at(self.notes.source);
+        self.edge.targets.note(Refreshed::new(&self.edge.tokens, response, side, target, heard));
+    }
+}
+
+impl Medium<Wire> for Editor<'_> {
+    fn call(&self, request: &Received) -> CallKey {
+        request.call
+    }
+
+    fn transport(&self, _: &Received, hop: Flow) -> TransportKind {
+        hop.transport.into()
+    }
+
+    /// RFC 3261 §16.6.
+    fn forward(&mut self, request: &Received, hop: Flow, serial: Option<u64>) -> (Packet, TransactionKey) {
+        let message = request.message();
+        self.edge.edits.clear();
+        edit_hop(&message, request.flow.peer, &mut self.edge.edits);
+        let route = RouteInfo::new(&self.edge.topology, &message, request.element());
+        let rule = if let Way::Pool(assigned) = &request.way { assigned.rule.as_ref() } else { None };
+        self.edge.edit_by_rule(&message, &route, rule.map(|(routes, rule)| routes.rule(*rule)));
+        if wants_record_route(&message) {
+            self.record_route(&message, request, hop);
+        }
+        // Step 8.
+        let via = self.edge.topology.listeners[usize::from(hop.listener)].via.as_bytes();
+        self.edge.scratch.clear();
+        self.edge.scratch.extend_from_slice(via);
+        let target = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
+        let transaction = Transaction::new(&message, message.top_via(), target);
+        let of = serial.ok_or(&transaction);
+        self.edge.tokens.write_proxy_branch(
+            request.flow.listener as u8,
+            request.routing,
+            of,
+            &mut self.edge.scratch,
+        );
+        self.edge.edits.push_via(&message, &self.edge.scratch);
+        let name = message.cseq().method_name.of(message.bytes());
+        let key = self.keys.client(&self.edge.scratch[via.len()..], message.cseq().method, name);
+        let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edge.edits.patch(&message));
+        (Packet { bytes, flow: hop }, key)
+    }
+
+    /// §16.7 steps 3, 8 and 9, §18.2.2: by the next Via, from where the request came in.
+    fn relay(&mut self, request: Option<&mut Received>, response: &Message<'_>) -> Option<Packet> {
+        let to = response_target(&response.second_via()?)?;
+        let asked = response.top_via().branch.and_then(peek_listener).unwrap_or_default();
+        let flow = self.edge.topology.way_to(asked.into(), to)?;
+        self.edge.edits.clear();
+        self.edge.edits.pop_via(response);
+        let of = (&*self.edge.topology, &self.edge.tokens);
+        let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);
+        let led = hand_over(response, self.notes.source, TokenOwner::Proxy, of, to_edit);
+        if let Some(target) = &led {
+            self.look_up_later(target);
+        }
+        if let Some(request) = request {
+            self.refresh(&mut request.refresh, response, led);
+        }
+        let mut bytes = Vec::with_capacity(response.bytes().len());
+        self.edge.edits.render(response, &mut bytes);
+        Some(Packet { bytes: bytes.into(), flow })
+    }
+
+    fn respond(&mut self, request: &Received, status: u16) -> Option<Packet> {
+        let message = request.message();
+        let tag = own_tag(&self.edge.tokens, &message);
+        let mut bytes = Vec::with_capacity(request.bytes.len());
+        wire::write_response(&message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
+        if bytes.len() > reply::longest(request.bytes.len()) {
+            if status >= 200 {
+                self.edge.counters.dropped(Drop::TooLong);
+            }
+            return None;
+        }
+        if status >= 200 {
+            self.edge.counters.replied(status, reason(status));
+        }
+        if status >= 300 && self.edge.settings.tell_failures {
+            let cause = FailureCause::Refused { status, reason: reason(status) };
+            self.notes.failures.push(Failure::new(Some(&message), request.flow.peer, cause));
+        }
+        let to = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
+        // A Via with `maddr` may lead out of every family that there is.
+        let flow = self.edge.topology.way_to(request.flow.listener, to).unwrap_or(request.flow);
+        Some(Packet { bytes: bytes.into(), flow })
+    }
+
+    fn memory(&self, request: &Received) -> usize {
+        let assigned = if let Way::Pool(_) = request.way { size_of::<Assigned>() } else { 0 };
+        let noted = request.noted.as_ref().map_or(0, |_| size_of::<Request<'_>>());
+        request.bytes.len() + assigned + noted
+    }
+
+    fn cancel(&mut self, invite: &Packet) -> (Packet, TransactionKey) {
+        let invite_bytes = invite.bytes.whole();
+        let message = wire::scan(&invite_bytes).expect("it was made here");
+        let mut bytes = Vec::with_capacity(512);
+        transaction::cancel_for(&message, &mut bytes);
+        let branch = message.top_via().branch.unwrap_or_default();
+        let key = self.keys.client(branch, Method::Cancel, b"");
+        (Packet { bytes: bytes.into(), flow: invite.flow }, key)
+    }
+}
+
+/// The reason phrases of RFC 3261 §21 for what a proxy says of its own.
+fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Trying",
+        200 => "OK",
+        408 => "Request Timeout",
+        500 => "Server Internal Error",
+        _ => "Refused",
+    }
+}
+
+/// The key of the client transaction whose request ICMP has sent back, cut off as it may be.
+pub(crate) fn quoted_key(keys: &Keys, quoted: &[u8]) -> Option<TransactionKey> {
+    let request = wire::scan(quoted).ok()?;
+    let branch = request.top_via().branch?;
+    let name = request.cseq().method_name.of(request.bytes());
+    peek_listener(branch)?;
+    Some(keys.client(branch, request.method()?, name))
+}

@@ -1,0 +1,288 @@
+//! Forwarding with a transaction for each request: the transaction-stateful proxy of RFC 3261 §16, [`proxy::Proxy`] on
+//! live bytes.
+
+mod attempts;
+mod begin;
+mod editor;
+mod limits;
+mod report;
+mod within;
+
+pub use limits::{ProxyLimits, ProxySettings};
+pub use report::ProxyReport;
+
+use crate::edge::Edge;
+use crate::failure::FailureCause;
+use crate::pause::Pause;
+use crate::token::branch::peek_listener;
+use crate::validate::check_form;
+use crate::{Drop, Routes, ShardEvent};
+use ::proxy::{Arrived, Proxy, ProxyStep};
+pub(crate) use attempts::Assigned;
+use attempts::{Assigner, Budgets};
+use balance::{Balancer, CallKey, Members, Response};
+use base::{Flow, Instant, Ledger, Outbox, Recent};
+pub(crate) use begin::is_about_us;
+use editor::{Editor, Notes, Out, Received, Refresh, Way, Wire, quoted_key};
+use limits::{RESERVED_CALLS, with_reserve};
+use std::net::SocketAddr;
+use transaction::{Keys, Packet};
+use wire::{Message, Method};
+
+/// Forwards with a transaction for each request (RFC 3261 §16) to members of pools.
+///
+/// Requests within the dialogs that began so go to the member, without a transaction, or where the other party of the dialog
+/// wants to be reached, as the token in our Record-Route proves, and nowhere else: [`Dialogs`](::route::Dialogs).
+pub(crate) struct Stateful {
+    proxy: Proxy<Wire>,
+    keys: Keys,
+    /// The ways to the members of all pools, by slot.
+    members: Vec<Flow>,
+    /// Those that requests within dialogs may name.
+    hops: Members,
+    budgets: Budgets,
+    notes: Notes,
+    limits: ProxyLimits,
+    /// How many requests calls have begun out of the reserve, and since when.
+    reserved: Recent<CallKey, (Instant, u8)>,
+    /// Whether a pool is forwarded to in this way, or was: then there may be dialogs.
+    has_pool: bool,
+    /// Next hops whose calls the balancer remembers.
+    counted: Members,
+}
+
+/// What a shard lends to a step of its transactions.
+pub(crate) struct Lent<'a> {
+    pub(crate) edge: &'a mut Edge,
+    pub(crate) balancer: &'a mut Balancer,
+    pub(crate) out: &'a mut Outbox<ShardEvent>,
+}
+
+impl Stateful {
+    /// Without members. `secret` and `serial` are random, of this process and shard alone.
+    pub(crate) fn new(settings: ProxySettings, (secret, serial): ([u8; 16], u64)) -> Self {
+        Self {
+            proxy: Proxy::new(settings.timers, serial),
+            keys: Keys::new(secret),
+            members: Vec::new(),
+            hops: Members::All,
+            budgets: Budgets::default(),
+            notes: Notes::default(),
+            limits: settings.limits,
+            reserved: Recent::new(RESERVED_CALLS),
+            has_pool: false,
+            counted: Members::Some(Vec::new()),
+        }
+    }
+
+    /// To be called before anything else.
+    pub(crate) fn limit_memory(&mut self) {
+        self.proxy.limit_memory(with_reserve(self.limits.memory));
+    }
+
+    /// Time has passed.
+    pub(crate) fn expire(&mut self, lent: &mut Lent<'_>) {
+        self.step(lent, Proxy::expire);
+    }
+
+    /// When it next has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.proxy.deadline()
+    }
+
+    /// Lets the proxy's core do something.
+    fn step<T>(
+        &mut self,
+        Lent { edge, balancer, out }: &mut Lent<'_>,
+        act: impl FnOnce(&mut Proxy<Wire>, &mut ProxyStep<'_, Wire>) -> T,
+    ) -> T {
+        let Self { proxy, keys, members, budgets, notes, .. } = self;
+        let now = edge.now;
+        let medium = Editor { edge, keys, notes };
+        let router = Assigner { now, balancer, members, budgets };
+        act(proxy, &mut ProxyStep { now, medium, router, sink: &mut Out(out) })
+    }
+
+    /// What has failed in a step.
+    pub(crate) fn tell(&mut self, out: &mut Outbox<ShardEvent>) {
+        for failure in self.notes.failures.drain(..) {
+            out.event(ShardEvent::Failed(Box::new(failure)));
+        }
+    }
+
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). Only who got
+    /// it can know the branch in it, and it went to this address: he can say of himself alone that he is not there.
+    pub(crate) fn unreachable(&mut self, lent: &mut Lent<'_>, to: SocketAddr, quoted: &[u8]) {
+        let Some(key) = quoted_key(&self.keys, quoted) else { return };
+        let went_there = |packet: &Packet| {
+            let peer = packet.flow.peer;
+            (peer.ip(), peer.port()) == (to.ip(), to.port())
+        };
+        self.step(lent, |proxy, step| proxy.unreachable(key, went_there, step));
+        self.tell(lent.out);
+    }
+
+    /// Whether what comes is a response to a request with a transaction, or an ICMP error about one ([`Self::unreachable`]), and
+    /// that is none of this shard's.
+    pub(crate) fn is_stray(&self, bytes: &[u8]) -> bool {
+        let key = match wire::scan(bytes) {
+            Ok(message) if message.status().is_some() => {
+                let is_proxys = message.top_via().branch.and_then(peek_listener).is_some();
+                self.keys.response(&message).filter(|_| is_proxys)
+            }
+            _ => quoted_key(&self.keys, bytes),
+        };
+        key.is_some_and(|key| !self.proxy.expects(key))
+    }
+
+    /// The calls of the transactions, some more than once.
+    pub(crate) fn calls(&self, edge: &Edge) -> impl Iterator<Item = CallKey> {
+        let mut text = Vec::new();
+        let answered = self.proxy.messages().filter_map(move |packet| {
+            text.clear();
+            packet.bytes.write(&mut text);
+            wire::peek_call_id(&text).map(|call_id| edge.tokens.call_key(call_id))
+        });
+        self.proxy.calls().chain(answered)
+    }
+
+    /// Takes over the ways to the members of all pools, by slot.
+    pub(crate) fn set_members(&mut self, members: &[Flow]) {
+        self.members = members.to_vec();
+    }
+
+    /// Takes over how pools are forwarded to; `has_pool`: one of them with transactions. Requests within dialogs may name `hops`;
+    /// the calls of those that are `counted` are remembered.
+    pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, counted: Members) {
+        self.has_pool |= has_pool;
+        (self.hops, self.counted) = (hops, counted);
+    }
+
+    /// Takes over how often requests may be tried again; `shards` share it.
+    pub(crate) fn set_routes(&mut self, routes: &Routes, shards: usize) {
+        self.budgets.configure(routes, shards);
+    }
+
+    /// Changes how much it may hold.
+    pub(crate) fn set_limits(&mut self, limits: ProxyLimits) {
+        self.limits = limits;
+    }
+
+    /// What its transactions did.
+    pub(crate) fn counters(&self) -> &::proxy::ProxyCounters {
+        self.proxy.counters()
+    }
+
+    /// What they cost.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.proxy.ledger()
+    }
+
+    /// Whether there is anything that a message could be about.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.has_pool
+    }
+
+    /// Takes a message that belongs to its transactions: a response to one of its requests, a repetition, the ACK to a failure,
+    /// a CANCEL of what it has. Of a branch, only those who got it know it. Returns whether it was one.
+    pub(crate) fn takes(&mut self, lent: &mut Lent<'_>, flow: Flow, message: &Message<'_>) -> bool {
+        if let Some(status) = message.status() {
+            let key = self.keys.response(message).filter(|&key| self.proxy.expects(key));
+            if let Some(key) = key {
+                self.notes.source = flow.peer;
+                self.response(lent, (key, status), message);
+            }
+            return key.is_some();
+        }
+        let key = self.keys.request(message);
+        if message.fault().is_none() && self.proxy.absorb(lent.edge.now, &key, &mut Out(lent.out)) {
+            return true;
+        }
+        let cancels =
+            message.method() == Some(Method::Cancel) && self.proxy.knows(&self.keys.cancelled(message));
+        if cancels {
+            let noted = self.proxy.received(&self.keys.cancelled(message));
+            if let Some(noted) = noted.and_then(|request| request.noted.as_deref()) {
+                lent.balancer.cancelled(lent.edge.now, noted);
+            }
+            match check_form(message) {
+                Ok(()) => self.forward(lent, message, Received::cancel(lent.edge, flow, message)),
+                Err(refused) => lent.edge.halt(flow, message, refused.into(), lent.out),
+            }
+        }
+        cancels
+    }
+
+    /// A request that belongs to no transaction goes on, with one of its own.
+    fn forward(&mut self, lent: &mut Lent<'_>, message: &Message<'_>, received: Received) {
+        let method = message.method().unwrap_or(Method::Other);
+        let cancels = (method == Method::Cancel).then(|| self.keys.cancelled(message));
+        let (key, transport) = (self.keys.request(message), received.flow.transport.into());
+        let arrived = Arrived { method, key, cancels, transport };
+        self.step(lent, |proxy, step| proxy.take(&arrived, received, step));
+    }
+
+    /// RFC 3261 §16.7. What has another sent-by than ours in its topmost Via is dropped (§18.1.2).
+    fn response(
+        &mut self,
+        lent: &mut Lent<'_>,
+        (key, status): (transaction::TransactionKey, u16),
+        message: &Message<'_>,
+    ) {
+        if !lent.edge.topology.is_our_via(message.top_via()) {
+            return lent.edge.discard(Drop::ForeignResponse);
+        }
+        self.note(lent, (key, status), message);
+        self.step(lent, |proxy, step| proxy.response(key, status, message, step));
+        if let Some(cause) = FailureCause::of_response(message) {
+            lent.edge.failed(cause);
+        }
+        if let Some((host, port)) = self.notes.look_up.take() {
+            lent.edge.names.prepare(lent.edge.now, (&host, port), lent.out);
+        }
+    }
+
+    /// Tells the balancer of a response, before another member may be tried.
+    fn note(
+        &self,
+        Lent { edge, balancer, .. }: &mut Lent<'_>,
+        (key, status): (transaction::TransactionKey, u16),
+        message: &Message<'_>,
+    ) {
+        let Some((sent, request)) = self.proxy.sent(key) else { return };
+        if let Some(slot) = edge.topology.slot_at(sent.flow.peer) {
+            balancer.answered(edge.now, slot);
+            balancer.count_response(slot, status);
+            if let Some(rest) = Pause::asked_by(message) {
+                balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
+            }
+        }
+        if let Some(noted) = request.and_then(|request| request.noted.as_deref()) {
+            let response = Response {
+                key: noted.key,
+                method: noted.method,
+                cseq: noted.cseq,
+                status,
+                direction: noted.direction,
+                branch: noted.branch,
+                tags: edge.tokens.tags(message),
+            };
+            balancer.response(edge.now, &response);
+        }
+    }
+}
+
+impl Received {
+    /// A CANCEL of a transaction that is there goes nowhere: another one is made of what that has sent.
+    fn cancel(edge: &Edge, flow: Flow, message: &Message<'_>) -> Self {
+        Self {
+            bytes: message.bytes().into(),
+            call: edge.tokens.call_key(message.call_id()),
+            flow,
+            way: Way::There(flow, false),
+            routing: 0,
+            refresh: Refresh::of(true),
+            noted: None,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What the transactions of a shard are like at a moment.
+
+use super::{ProxyLimits, Stateful};
+
+/// What a shard of the proxy has to do and did.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyReport {
+    /// Transactions there are.
+    pub transactions: usize,
+    /// Requests without a final response.
+    pub unanswered: usize,
+    /// Bytes of memory that they and their messages take.
+    pub memory: usize,
+    /// Most of both at a time.
+    pub limits: ProxyLimits,
+    /// What it did.
+    pub counters: ::proxy::ProxyCounters,
+}
+
+impl ProxyReport {
+    /// Adds what another shard has and did.
+    pub fn merge(&mut self, other: &Self) {
+        self.transactions += other.transactions;
+        self.unanswered += other.unanswered;
+        self.memory += other.memory;
+        self.limits.transactions += other.limits.transactions;
+        self.limits.memory += other.limits.memory;
+        self.counters.merge(&other.counters);
+    }
+}
+
+impl Stateful {
+    /// What there is to do.
+    pub(crate) fn report(&self) -> ProxyReport {
+        ProxyReport {
+            transactions: self.proxy.transactions(),
+            unanswered: self.proxy.unanswered(),
+            memory: self.proxy.memory(),
+            limits: self.limits,
+            counters: *self.proxy.counters(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Requests within dialogs that began with one of our transactions (RFC 3261 §16.3 to §16.5): each goes to whom the other
+//! party has named.
+
+use super::editor::{Received, Refresh, Way};
+use super::{Lent, Stateful};
+use crate::edge::Edge;
+use crate::reply::{Halt, acknowledges_us};
+use crate::route::{RouteInfo, Target, named_element};
+use crate::targets::{Refreshed, Side, refreshes_target};
+use crate::token::branch::Transaction;
+use crate::token::route::{Held, TokenOwner};
+use crate::validate::{check_extensions, check_form, check_from_tag, check_secure, refused};
+use crate::{Drop, ShardEvent};
+use balance::{CallKey, Direction, PoolId, Request};
+use base::{Flow, Operation, Outbox};
+use std::net::SocketAddr;
+use wire::{Message, Method, request_source_target};
+
+impl Stateful {
+    /// Takes a request that has a token of ours. If that does not fit, and the request leads to nobody but us, it is as any
+    /// other: `false`, and nothing was done.
+    pub(crate) fn within(
+        &mut self,
+        lent: &mut Lent<'_>,
+        flow: Flow,
+        message: &Message<'_>,
+    ) -> Result<bool, Halt> {
+        let Some((mut received, held)) = self.examine(lent.edge, flow, message, lent.out)? else {
+            return Ok(false);
+        };
+        received.noted =
+            held.and_then(|held| self.note_within(lent, message, &received, &held)).map(Box::new);
+        self.notes.source = flow.peer;
+        self.forward(lent, message, received);
+        Ok(true)
+    }
+
+    /// Tells the balancer of a request of a dialog, if anything is remembered of the calls of its next hop.
+    fn note_within(
+        &self,
+        Lent { edge, balancer, .. }: &mut Lent<'_>,
+        message: &Message<'_>,
+        received: &Received,
+        held: &Held,
+    ) -> Option<Request<'static>> {
+        let slot = edge.topology.slot(held.token.node).filter(|&slot| self.counted.has(slot))?;
+        let from = received.flow.peer;
+        let target = request_source_target(message.top_via(), from).unwrap_or(from);
+        let transaction = Transaction::new(message, message.top_via(), target);
+        let direction = if held.by_initiator { Direction::ToPool } else { Direction::FromPool };
+        let request = Request {
+            key: received.call,
+            call_id: &[],
+            // It is not to be chosen again.
+            pool: PoolId::default(),
+            method: message.method().unwrap_or(Method::Other),
+            cseq: message.cseq().number,
+            in_dialog: true,
+            direction,
+            pinned: Some(slot),
+            by_token: true,
+            branch: edge.tokens.mark(&transaction, direction, received.routing),
+            tags: edge.tokens.tags(message),
+        };
+        balancer.request(edge.now, &request);
+        Some(request)
+    }
+
+    /// §16.3 to §16.5. What is not to be forwarded is answered at once, without a transaction.
+    fn examine(
+        &mut self,
+        edge: &mut Edge,
+        flow: Flow,
+        message: &Message<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<Option<(Received, Option<Held>)>, Halt> {
+        let route = RouteInfo::new(&edge.topology, message, TokenOwner::Proxy);
+        // Where both kinds of token are, the first one counts.
+        if route.token.is_none() || named_element(&edge.topology, message) != Some(TokenOwner::Proxy) {
+            return Ok(None);
+        }
+        if acknowledges_us(&edge.tokens, message) {
+            return Err(Halt::Dropped(Drop::Ack));
+        }
+        check_form(message)?;
+        check_secure(message, &route)?;
+        check_from_tag(message)?;
+        let held = held(edge, message, &route);
+        let is_within = message.to_tag().is_some();
+        let is_astray = is_within && (route.next.is_some() || !route.leads_to_us(&edge.topology, message));
+        if held.is_none() {
+            if !is_astray {
+                return Ok(None);
+            }
+            edge.admit(flow)?;
+        }
+        self.check_limit(edge, message, held.is_some())?;
+        let routing = edge.routing(message, &route, Direction::ToPool, false)?;
+        check_extensions(message)?;
+        let call = edge.tokens.call_key(message.call_id());
+        let way = match held {
+            Some(held) => self.way_within(edge, (flow.listener, call), message, &route, &held, out)?,
+            None => self.named_hop(edge, &route.target(message))?,
+        };
+        let refresh = match held {
+            Some(held) => refresh(edge, flow.peer, message, &route, &held),
+            None => Refresh::of(true),
+        };
+        let bytes = message.bytes().into();
+        Ok(Some((Received { bytes, call, flow, way, routing, refresh, noted: None }, held)))
+    }
+
+    /// Where a request within a dialog goes (RFC 3261 §16.4 and §16.5): to whom the other party has named.
+    fn way_within<'a>(
+        &mut self,
+        edge: &mut Edge,
+        (listener, call): (u16, CallKey),
+        message: &Message<'a>,
+        route: &RouteInfo<'a>,
+        held: &Held,
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<Way, Halt> {
+        if route.leads_to_us(&edge.topology, message) {
+            // Whoever names us as his Contact, or is reached by a name that we answer to, is behind the hop of the dialog.
+            let hop = edge.topology.slot(held.token.node).filter(|_| held.by_initiator);
+            let hop = hop.ok_or(refused(404, "Not Found"))?;
+            return Ok(Way::There(edge.topology.node(hop), true));
+        }
+        let target = route.target(message);
+        let is_hop = matches!(target, Target::Address(address) if self.hop_at(edge, address).is_some());
+        let heard = if is_hop {
+            true
+        } else if edge.tokens.leads_to(held, &target) {
+            held.token.heard
+        } else {
+            let side = (Side::of(!held.by_initiator), held.by_initiator);
+            let asked = Refreshed::new(&edge.tokens, message, side, &target, false);
+            edge.targets.leads_to(asked).ok_or(refused(403, "Target Is Not Of This Dialog"))?
+        };
+        let preferred = (&*edge.topology, route.far_side.unwrap_or(listener));
+        let node = edge.names.next_hop(edge.now, target, call, preferred, out)?;
+        Ok(Way::There(node, heard || self.hop_at(edge, node.peer).is_some()))
+    }
+
+    /// The next hop at an address.
+    fn hop_at(&self, edge: &Edge, address: SocketAddr) -> Option<Flow> {
+        let slot = edge.topology.slot_at(address).filter(|&slot| self.hops.has(slot))?;
+        Some(edge.topology.node(slot))
+    }
+
+    /// The way of a request without a token that fits, and that names somebody else than us: nobody but a next hop.
+    fn named_hop(&self, edge: &Edge, target: &Target<'_>) -> Result<Way, Halt> {
+        let hop = match *target {
+            Target::Address(to) => self.hop_at(edge, to),
+            Target::Name(..) | Target::OtherTransport | Target::Nowhere => None,
+        };
+        hop.map(|hop| Way::There(hop, true)).ok_or(refused(403, "Forbidden").into())
+    }
+}
+
+/// The token of a request, if it is its sender's and fits.
+fn held(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>) -> Option<Held> {
+    let text = route.token.filter(|_| message.to_tag().is_some())?;
+    edge.ledger.charge(Operation::VerifyToken);
+    let held = edge.tokens.read_route(TokenOwner::Proxy, text, message, edge.unix());
+    // Only the tags tell the sides apart.
+    let held = held.filter(|held| {
+        held.is_senders() && message.from_tag().is_some() && message.from_tag() != message.to_tag()
+    });
+    edge.counters.tokens_refused += u64::from(held.is_none());
+    held
+}
+
+/// What the response may change of where the parties of the dialog are reached.
+fn refresh(
+    edge: &Edge,
+    from: SocketAddr,
+    message: &Message<'_>,
+    route: &RouteInfo<'_>,
+    held: &Held,
+) -> Refresh {
+    let by_initiator = held.by_initiator;
+    if !message.method().is_some_and(refreshes_target) {
+        return Refresh::of(by_initiator);
+    }
+    let sender = edge.targets.sender(&edge.tokens, message, held, from);
+    let target = || edge.tokens.target_hash(&route.target(message), false);
+    let receiver = route.next.is_none().then(target);
+    Refresh { sender, receiver, ..Refresh::of(by_initiator) }
+}

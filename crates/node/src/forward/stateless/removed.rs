@@ -1,0 +1,75 @@
+//! What a node may have relayed that was taken out and whose calls go on.
+
+use crate::Shard;
+use crate::route::RouteInfo;
+use crate::targets::{Refreshed, Side};
+use crate::token::route::Held;
+use crate::validate::{Refused, refused};
+use balance::{CallKey, Direction, NodeId, Request, Response, Slot};
+use base::{Instant, Recent};
+use core::time::Duration;
+use wire::{Message, Method};
+
+/// Failures a generation. A node that is taken out has calls that ring, and fewer of them fail.
+const FAILURES: usize = 4_096;
+
+/// How long a failure may come again and want another ACK: Timer H (RFC 3261 §17.2.1).
+const TIMER_H: Duration = Duration::from_secs(32);
+
+/// INVITEs of nodes that are no members any more, by call, CSeq number and [`crate::Tokens::mark`], and when a failure of
+/// them went back. To the balancer their transactions are over; their ACKs are still to come (RFC 3261 §17.1.1.3).
+#[derive(Debug)]
+pub(crate) struct Unacknowledged(Recent<(CallKey, u32, u32), Instant>);
+
+impl Default for Unacknowledged {
+    fn default() -> Self {
+        Self(Recent::new(FAILURES))
+    }
+}
+
+impl Unacknowledged {
+    fn wants(&self, now: Instant, ack: &Request<'_>) -> bool {
+        let failed = self.0.get(&(ack.key, ack.cseq, ack.branch));
+        ack.method == Method::Ack && failed.is_some_and(|&at| now.saturating_since(at) <= TIMER_H)
+    }
+}
+
+impl Shard {
+    fn is_member(&self, slot: Slot) -> bool {
+        self.balancer.nodes()[slot.index()].member
+    }
+
+    /// A response goes back to a node, or comes from it.
+    pub(crate) fn note_failure(&mut self, node: NodeId, response: &Response) {
+        let Response { key, cseq, branch, .. } = *response;
+        if response.direction == Direction::FromPool
+            && response.method == Method::Invite
+            && response.status >= 300
+            && self.edge.topology.slot(node).is_some_and(|slot| !self.is_member(slot))
+        {
+            self.unacknowledged.0.insert((key, cseq, branch), self.edge.now);
+        }
+    }
+
+    /// A member is trusted: what it sends goes wherever it says. One that was taken out may end what it had begun, and
+    /// have requests of its dialogs sent to whom the other party has named, as the token says.
+    pub(crate) fn check_removed(
+        &mut self,
+        message: &Message<'_>,
+        (route, held): (&RouteInfo<'_>, Option<&Held>),
+        request: &Request<'_>,
+    ) -> Result<(), Refused> {
+        let is_part = || self.balancer.is_open(request) || self.unacknowledged.wants(self.edge.now, request);
+        if request.pinned.is_none_or(|slot| self.is_member(slot)) || is_part() {
+            return Ok(());
+        }
+        let held = held.filter(|held| held.is_senders()).ok_or(refused(403, "Forbidden"))?;
+        let target = route.target(message);
+        let side = (Side::of(!held.by_initiator), held.by_initiator);
+        let asked = Refreshed::new(&self.edge.tokens, message, side, &target, false);
+        if self.edge.tokens.leads_to(held, &target) || self.edge.targets.leads_to(asked).is_some() {
+            return Ok(());
+        }
+        Err(refused(403, "Target Is Not Of This Dialog"))
+    }
+}

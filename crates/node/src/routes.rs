@@ -1,0 +1,110 @@
+//! By which route a request goes, and whether its sender may begin anything here.
+
+use crate::Drop;
+use crate::edge::Edge;
+use crate::reply::Halt;
+use crate::route::RouteInfo;
+use crate::validate::{Refused, refused};
+use ::route::{Access, Pools, Query, Refusal, Rule, Table, Target};
+use base::Flow;
+use wire::Message;
+
+/// What is asked about requests that no dialog has led here. The same for all shards.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Routes {
+    /// Without rules, all goes to the first pool, and what members send goes where it says.
+    pub table: Table,
+    /// Who may send requests to a listener, by its index; beyond the end everyone.
+    pub access: Vec<Access>,
+}
+
+/// What a request gets that no rule is for (RFC 3261 §21.4.5).
+const NO_ROUTE: Refused = refused(404, "No Route");
+
+impl Routes {
+    /// The rule of this index, as the table has them.
+    pub(crate) fn rule(&self, index: usize) -> &Rule {
+        &self.table.rules()[index]
+    }
+
+    /// The pools of a rule, if it leads to some.
+    pub(crate) fn pools(&self, index: usize) -> Option<&Pools> {
+        match &self.rule(index).target {
+            Target::Pools(pools) => Some(pools),
+            Target::RequestUri | Target::Answer(_) | Target::Silence => None,
+        }
+    }
+
+    /// How a rule that forwards nothing answers, for people.
+    pub(crate) fn refusal(&self, index: usize) -> String {
+        let rule = self.rule(index);
+        match &rule.target {
+            Target::Answer(answer) => {
+                format!("refused by the route {}: {} {}", rule.name, answer.status(), answer.reason())
+            }
+            _ => format!("refused by the route {}", rule.name),
+        }
+    }
+}
+
+/// What a sender hears who may not do what it asks for.
+fn refuse(refusal: Refusal) -> Halt {
+    match refusal {
+        Refusal::Forbidden => refused(403, "Forbidden").into(),
+        Refusal::Unavailable => refused(503, "Too Many Requests").into(),
+        Refusal::Silence => Halt::Dropped(Drop::Silenced),
+    }
+}
+
+impl Edge {
+    /// Whether this source may send requests to this listener. Not asked of members, nor within a dialog whose token holds.
+    pub(crate) fn admit(&self, flow: Flow) -> Result<(), Halt> {
+        match self.routes.access.get(usize::from(flow.listener)) {
+            Some(access) if !access.admits(flow.peer.ip()) => Err(refuse(access.refusal)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this source may begin something more now.
+    pub(crate) fn may_begin(&mut self, flow: Flow) -> Result<(), Halt> {
+        self.rates.pass(self.now, flow.peer.ip()).map_err(refuse)
+    }
+
+    /// What a rule and the Route ask for of what is forwarded (§16.6 steps 2 and 6).
+    pub(crate) fn edit_by_rule(&mut self, message: &Message<'_>, route: &RouteInfo<'_>, rule: Option<&Rule>) {
+        let Self { edits, scratch, .. } = self;
+        let Some(rule) = rule else { return route.edit(message, None, edits, scratch) };
+        let mut uri = Vec::new();
+        let is_other = rule.actions.uri(route.uri(message), &mut uri);
+        route.edit(message, is_other.then_some(&uri[..]), edits, scratch);
+        rule.actions.headers(message, edits);
+    }
+
+    /// The rule for a request that no dialog leads; none where there are no rules, and for what members send where none is
+    /// for it.
+    pub(crate) fn find_rule(
+        &self,
+        flow: Flow,
+        message: &Message<'_>,
+        route: &RouteInfo<'_>,
+        from_member: bool,
+    ) -> Result<Option<usize>, Halt> {
+        if self.routes.table.rules().is_empty() {
+            return Ok(None);
+        }
+        let query = Query { message, uri: route.uri(message), flow, from_member };
+        let Some((index, rule)) = self.routes.table.find(&query) else {
+            return if from_member { Ok(None) } else { Err(NO_ROUTE.into()) };
+        };
+        if !rule.access.admits(flow.peer.ip()) {
+            return Err(refuse(rule.access.refusal));
+        }
+        match rule.target {
+            Target::Answer(_) => Err(Halt::ByRule(index)),
+            Target::Silence => Err(Halt::Dropped(Drop::Silenced)),
+            // Whoever is no member has nothing sent to where he likes.
+            Target::RequestUri if !from_member => Err(refuse(Refusal::Forbidden)),
+            Target::RequestUri | Target::Pools(_) => Ok(Some(index)),
+        }
+    }
+}

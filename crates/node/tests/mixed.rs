@@ -1,0 +1,90 @@
+//! A shard with a pool and next hops: each message finds its way of forwarding.
+mod common;
+
+use balance::{Members, PolicyKind, Pool, Slot};
+use common::dialog::Dialog;
+use common::proxy::{LIMITS, PROXY, ProxyBed, client};
+use common::text::{Req, answer};
+use common::*;
+use node::{PoolMode, ProxySettings};
+use route::{Dialogs, Forward};
+
+const HOP: &str = "127.0.2.1:5060";
+
+/// Three members, and a next hop.
+fn bed() -> Bed {
+    let mut site = Site::plain();
+    let members = site.nodes.len();
+    site.nodes.push((HOP, 0));
+    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
+    let mut bed = Bed::new(Site { nodes: site.nodes.clone(), ..Site::plain() });
+    bed.shard = Bed::new(site).shard.with_transactions(settings, ([9; 16], 77));
+    bed.set_members(&(0..=members).collect::<Vec<_>>());
+    let slots = |slots: core::ops::Range<usize>| Members::of(slots.map(|slot| Slot(slot as u16)));
+    let pools =
+        [(PolicyKind::RoundRobin, slots(0..members)), (PolicyKind::Hash, slots(members..members + 1))];
+    let pool = |(policy, members): (PolicyKind, Members)| Pool { policy: policy.make(0), members };
+    bed.shard.balancer_mut().set_pools(pools.map(pool).into());
+    let hops = PoolMode { forward: Forward::Transaction, dialogs: Dialogs::Route, is_sessionless: true };
+    bed.shard.set_modes(vec![PoolMode::default(), hops], slots(members..members + 1));
+    bed
+}
+
+fn transactions(bed: &Bed) -> usize {
+    bed.shard.proxy_report().expect("it has next hops").transactions
+}
+
+/// A dialog that a process with the same key has begun through a next hop.
+fn proxied() -> Dialog {
+    ProxyBed::new(&[PROXY], &[(HOP, 0)]).call("proxied")
+}
+
+#[test]
+fn what_begins_goes_to_the_pool_and_stays_there() {
+    let mut bed = bed();
+    let call = Dialog::inbound(&mut bed, "balanced", client(), 0);
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.callee_asks(&mut bed, "INFO", 1);
+    assert_eq!((transactions(&bed), bed.load().calls), (0, 1));
+    call.caller_asks(&mut bed, "BYE", 2);
+    bed.assert_idle();
+}
+
+#[test]
+fn a_dialog_with_a_next_hop_goes_on_with_transactions() {
+    let mut bed = bed();
+    let call = proxied();
+    let bye = call.by_caller("BYE", 2).bytes();
+    let at_hop = bed.one(0, client(), &bye);
+    assert_eq!((at_hop.to, transactions(&bed)), (addr(HOP), 2), "one each side");
+    assert_eq!(bed.receive(0, client(), &bye), [], "a repetition is absorbed");
+    let ok = bed.one(0, addr(HOP), &answer(&at_hop.bytes, addr(PROXY), 200, addr(HOP)));
+    assert_eq!((ok.to, ok.status()), (client(), 200));
+    assert_eq!(bed.one(0, client(), &bye), ok, "and answered again");
+    let by_callee = bed.one(0, addr(HOP), &call.by_callee("INFO", 1).bytes());
+    assert_eq!(by_callee.to, client());
+    assert_eq!(bed.load(), balance::Load::default(), "the pool knows nothing of it");
+}
+
+#[test]
+fn a_token_of_the_one_is_none_of_the_other() {
+    let mut bed = bed();
+    let call = proxied();
+    let mut info = call.by_caller("INFO", 2);
+    for route in &mut info.routes {
+        *route = route.replace(";sbp=", ";sbt=");
+    }
+    assert_eq!(bed.one(0, client(), &info.bytes()).status(), 481);
+    assert_eq!(transactions(&bed), 0);
+}
+
+#[test]
+fn what_answers_nothing_is_dropped() {
+    let mut bed = bed();
+    let stranger = Req::new("OPTIONS", "other", client()).bytes();
+    bed.dropped(0, addr(HOP), &answer(&stranger, addr(PROXY), 200, addr(HOP)), "no_way_back");
+    let of_pool = Dialog::inbound(&mut bed, "balanced", client(), 0);
+    let info = bed.one(0, client(), &of_pool.by_caller("INFO", 2).bytes());
+    let ok = bed.one(0, info.to, &answer(&info.bytes, addr(PROXY), 200, info.to));
+    assert_eq!(ok.to, client(), "a node's answer goes back by its Via");
+}

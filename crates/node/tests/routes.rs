@@ -1,0 +1,343 @@
+//! Several pools and the routes to them: which rule a request goes by, what is done to it, and what is tried next.
+mod common;
+
+use balance::policy::RoundRobin;
+use balance::{Decision, Load, Members, Pool, PoolId, Slot};
+use base::Rate;
+use common::dialog::Dialog;
+use common::text::{Req, answer, string};
+use common::*;
+use node::Routes;
+use route::{
+    Access, Actions, Answer, Choice, Conditions, Failover, Field, Origin, Outcome, Part, Pattern, Place,
+    Pools, RateSettings, Refusal, Rule, SourceLimit, Table, Target,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Two nodes in each of two pools.
+fn site() -> Site {
+    let nodes = ["127.0.1.1:5060", "127.0.1.2:5060", "127.0.2.1:5060", "127.0.2.2:5060"];
+    Site { nodes: nodes.map(|node| (node, 0)).into(), ..Site::plain() }
+}
+
+fn bed(rules: Vec<Rule>) -> Bed {
+    let mut bed = Bed::new(site());
+    let pool = |slots: [u16; 2]| Pool {
+        policy: Box::new(RoundRobin::new(0)),
+        members: Members::of(slots.map(Slot)),
+    };
+    bed.shard.balancer_mut().set_pools(vec![pool([0, 1]), pool([2, 3])]);
+    set_rules(&mut bed, rules);
+    bed
+}
+
+fn set_rules(bed: &mut Bed, rules: Vec<Rule>) {
+    let table = Table::new(rules, &[addr("127.0.0.1:5060")]);
+    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+}
+
+fn to_pool(pool: u16, conditions: Conditions) -> Rule {
+    Rule {
+        name: format!("to-{pool}"),
+        conditions,
+        target: Target::Pools(Pools::one(pool)),
+        ..Rule::default()
+    }
+}
+
+/// Requests to users that begin with this.
+fn users(prefix: &str) -> Conditions {
+    let user = Field::Uri(Place::RequestUri, Part::User);
+    Conditions {
+        texts: vec![(user, vec![Pattern::Prefix(prefix.as_bytes().to_owned())])],
+        ..Conditions::default()
+    }
+}
+
+fn invite(call_id: &str, user: &str) -> Req {
+    Req { uri: format!("sip:{user}@pool.example"), ..Req::new("INVITE", call_id, client()) }
+}
+
+fn client() -> std::net::SocketAddr {
+    addr("127.0.9.1:5060")
+}
+
+/// The pool that a new call to this user goes to.
+fn pool_of(bed: &mut Bed, call_id: &str, user: &str) -> usize {
+    let sent = bed.one(0, client(), &invite(call_id, user).bytes());
+    usize::from(bed.slot(sent.to)) / 2
+}
+
+#[test]
+fn calls_go_to_the_pool_of_the_first_rule_that_is_for_them() {
+    let mut bed =
+        bed(vec![to_pool(1, users("44")), to_pool(0, users("4")), to_pool(1, Conditions::default())]);
+    for (call, (user, pool)) in
+        [("4420", 1), ("4920", 0), ("bob", 1), ("4421", 1), ("41", 0)].iter().enumerate()
+    {
+        assert_eq!(pool_of(&mut bed, &format!("c{call}"), user), *pool, "{user}");
+    }
+}
+
+#[test]
+fn what_no_rule_is_for_is_not_found() {
+    let mut bed = bed(vec![to_pool(1, users("44"))]);
+    assert_eq!(bed.one(0, client(), &invite("c", "bob").bytes()).status(), 404);
+    let ack = invite("c", "bob").same_branch("ACK", None);
+    assert!(bed.receive(0, client(), &ack.bytes()).is_empty());
+    bed.assert_idle();
+}
+
+fn changing(pool: u16) -> Rule {
+    let mut actions = Actions::default();
+    actions.strip_prefix("9").expect("it may be there");
+    actions.add_prefix("+44").expect("it may be there");
+    actions.set_host("carrier.example:5070").expect("it may be there");
+    actions.set_header("X-Account", "7").expect("it may be there");
+    Rule { actions, ..to_pool(pool, users("9")) }
+}
+
+#[test]
+fn a_rule_changes_each_request_of_a_transaction_alike() {
+    let mut bed = bed(vec![changing(1)]);
+    let invite = invite("c", "920").with("X-Account", "forged");
+    let sent = bed.one(0, client(), &invite.bytes());
+    let text = string(&sent.bytes);
+    assert!(text.starts_with("INVITE sip:+4420@carrier.example:5070 SIP/2.0\r\n"), "{text}");
+    assert!(text.contains("\r\nX-Account: 7\r\n") && !text.contains("forged"), "{text}");
+    assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "a repetition");
+    let cancel = bed.one(0, client(), &invite.same_branch("CANCEL", None).bytes());
+    assert_eq!((cancel.to, cancel.branch()), (sent.to, sent.branch()));
+    // RFC 3261 §9.1, §17.1.1.3: the same Request-URI.
+    assert_eq!(cancel.message().uri(), sent.message().uri());
+    let failure = bed.one(0, sent.to, &answer(&sent.bytes, addr("127.0.0.1:5060"), 487, sent.to));
+    assert_eq!(failure.to, client());
+    let ack = bed.one(0, client(), &invite.same_branch("ACK", Some("bob")).bytes());
+    assert_eq!((ack.to, ack.branch(), ack.message().uri()), (sent.to, sent.branch(), sent.message().uri()));
+    bed.wait(Duration::from_secs(40));
+    bed.assert_idle();
+}
+
+#[test]
+fn within_a_dialog_no_rule_is_asked_for() {
+    let mut bed = bed(vec![to_pool(1, Conditions::default())]);
+    let call = Dialog::inbound(&mut bed, "c", client(), 0);
+    set_rules(&mut bed, vec![to_pool(0, Conditions::default())]);
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.caller_asks(&mut bed, "INFO", 2);
+    call.callee_asks(&mut bed, "BYE", 3);
+    bed.assert_idle();
+}
+
+#[test]
+fn a_request_that_would_grow_too_long_is_refused() {
+    let mut bed = bed(vec![changing(0)]);
+    let longest = |bytes: usize| {
+        let mut request = invite("c", "920");
+        let padding = bytes - request.clone().with("Subject", "").bytes().len();
+        request = request.with("Subject", &"x".repeat(padding));
+        request.bytes()
+    };
+    // 65,507 less what forwarding adds at most.
+    assert!(bed.one(0, client(), &longest(64_900)).message().status().is_none());
+    assert_eq!(bed.one(0, client(), &longest(64_990)).status(), 513);
+}
+
+#[test]
+fn rules_answer_and_keep_silent() {
+    let answers = |status, contacts: &[&str], prefix| Rule {
+        name: "answers".to_owned(),
+        conditions: users(prefix),
+        target: Target::Answer(Answer::new(status, Some("As Told"), contacts).unwrap()),
+        ..Rule::default()
+    };
+    let silent = Rule { conditions: users("3"), target: Target::Silence, ..Rule::default() };
+    let mut bed = bed(vec![answers(302, &["sip:carol@127.0.9.9"], "1"), answers(603, &[], "2"), silent]);
+    let sent = bed.one(0, client(), &invite("a", "100").bytes());
+    let text = string(&sent.bytes);
+    assert!(text.starts_with("SIP/2.0 302 As Told\r\n"), "{text}");
+    assert!(text.contains("\r\nContact: <sip:carol@127.0.9.9>\r\n"), "{text}");
+    assert_eq!(bed.one(0, client(), &invite("b", "200").bytes()).status(), 603);
+    bed.dropped(0, client(), &invite("c", "300").bytes(), "silenced");
+    assert_eq!(bed.shard.counters().replies.get(&(302, "By Rule")), Some(&1));
+    let refused = bed.explain(client(), &invite("d", "200").bytes()).unwrap_err();
+    assert_eq!(refused, "refused by the route answers: 603 As Told");
+    bed.assert_idle();
+}
+
+/// The source of a request may be forged: an answer is no longer than what it answers by more than 100 bytes, whatever a
+/// rule says.
+#[test]
+fn a_redirection_that_is_too_long_for_its_request_loses_its_contacts() {
+    let contact = format!("sip:{}@127.0.9.9", "1".repeat(200));
+    let rule = Rule {
+        name: "away".to_owned(),
+        target: Target::Answer(Answer::new(302, None, &[&contact]).unwrap()),
+        ..Rule::default()
+    };
+    let mut bed = bed(vec![rule]);
+    let short = "INVITE sip:1@h SIP/2.0\r\nv: SIP/2.0/UDP h;branch=z9hG4bKa\r\nf: <sip:a@h>;tag=1\r\nt: <sip:b@h>\r\n\
+                 i: c\r\nCSeq: 1 INVITE\r\nMax-Forwards: 70\r\n\r\n";
+    let padded = short.replace("\r\n\r\n", &format!("\r\nX-Long: {}\r\n\r\n", "x".repeat(300)));
+    for (request, has_contact) in [(short, false), (&padded, true)] {
+        let sent = bed.one(0, client(), request.as_bytes());
+        let text = string(&sent.bytes);
+        assert!(text.starts_with("SIP/2.0 302 Moved Temporarily\r\n"), "{text}");
+        assert_eq!(text.contains(&contact), has_contact, "{text}");
+        assert!(sent.bytes.len() <= request.len() + 100, "{} to {}", sent.bytes.len(), request.len());
+    }
+    bed.assert_idle();
+}
+
+fn both(failover: Failover) -> Rule {
+    let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
+    let pools = Pools { choices: vec![choice(0), choice(1)], failover };
+    Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() }
+}
+
+#[test]
+fn where_a_pool_takes_nothing_the_next_one_does() {
+    let mut bed = bed(vec![both(Failover::default())]);
+    assert_eq!(pool_of(&mut bed, "a", "bob"), 0);
+    bed.port_closed(0);
+    bed.port_closed(1);
+    assert_eq!(pool_of(&mut bed, "b", "bob"), 1);
+    let explained = bed.explain(client(), &invite("c", "bob").bytes()).unwrap();
+    let route = explained.route.expect("there is one");
+    assert_eq!((route.index, &route.name[..], explained.pool), (0, "both", PoolId(1)));
+    assert!(matches!(explained.decision, Decision::Forward { slot: Slot(2 | 3), .. }));
+    assert_eq!(explained.verdicts.len(), 2, "of that pool");
+    // Only where nobody is alive.
+    set_rules(&mut bed, vec![both(Failover::on(&[Outcome::Full]))]);
+    assert_eq!(bed.one(0, client(), &invite("d", "bob").bytes()).status(), 503);
+    set_rules(&mut bed, vec![both(Failover::on(&[Outcome::NoneAlive]))]);
+    assert_eq!(pool_of(&mut bed, "e", "bob"), 1);
+}
+
+/// Members that are silent may be alive, but where others are known to be, these get the calls; but for a trial now and then.
+#[test]
+fn where_a_pool_is_only_silent_the_next_one_takes_calls() {
+    let mut bed = bed(vec![both(Failover::default())]);
+    (0..2).for_each(|slot| bed.probed(slot, false));
+    let calls: Vec<_> = (0..20).map(|n| pool_of(&mut bed, &format!("call{n}"), "1")).collect();
+    let away = calls.iter().filter(|pool| **pool == 1).count();
+    assert!(away >= 18, "{calls:?}");
+    (2..4).for_each(|slot| bed.probed(slot, false));
+    let calls: Vec<_> = (20..40).map(|n| pool_of(&mut bed, &format!("call{n}"), "1")).collect();
+    assert!(calls.contains(&0), "nobody is known to live: the first pool may {calls:?}");
+}
+
+#[test]
+fn where_a_pool_is_full_the_next_one_takes_calls() {
+    let mut bed = bed(vec![both(Failover::on(&[Outcome::Full]))]);
+    let member = |slot: usize| balance::ClusterMember {
+        id: node::node_id(base::Transport::Udp, addr(bed.site.nodes[slot].0)),
+        capacity: 1.0,
+        max_calls: 1,
+        pool: PoolId::default(),
+    };
+    let members: Vec<_> = (0..4).map(member).collect();
+    bed.cluster.set_members(bed.now, &members);
+    bed.shard.balancer_mut().set_nodes(bed.cluster.nodes());
+    let pools: Vec<_> = (0..4).map(|call| pool_of(&mut bed, &format!("c{call}"), "bob")).collect();
+    assert_eq!(pools, [0, 0, 1, 1]);
+    assert_eq!(bed.one(0, client(), &invite("d", "bob").bytes()).status(), 503);
+    set_rules(&mut bed, vec![both(Failover::on(&[Outcome::NoneAlive]))]);
+    let options = Req { method: "OPTIONS".to_owned(), ..invite("e", "bob") };
+    let sent = bed.one(0, client(), &options.bytes());
+    assert!(bed.slot(sent.to) < 2, "a limit is one of calls");
+}
+
+#[test]
+fn a_call_that_moves_may_move_to_the_next_pool() {
+    let mut bed = bed(vec![both(Failover::default())]);
+    let first = bed.one(0, client(), &invite("c", "bob").bytes());
+    bed.port_closed(0);
+    bed.port_closed(1);
+    let again = bed.one(0, client(), &invite("c", "bob").bytes());
+    assert!(bed.slot(first.to) < 2 && bed.slot(again.to) >= 2);
+    assert_eq!(bed.load(), Load { calls: 1, ..bed.shard.balancer().load(Slot(bed.slot(again.to))).own });
+}
+
+#[test]
+fn members_call_out_unless_a_rule_has_other_plans() {
+    let members = Conditions { origin: Origin::Members, ..users("5") };
+    let mut bed = bed(vec![to_pool(1, members), to_pool(0, Conditions::default())]);
+    Dialog::outbound(&mut bed, "out", 0, addr("127.0.9.9:5060"));
+    // A call from a member of one pool to the other one.
+    let node = addr(bed.site.nodes[0].0);
+    let invite = Req { uri: "sip:500@pool.example".to_owned(), ..Req::new("INVITE", "c", node) };
+    let arrived = bed.one(0, node, &invite.bytes());
+    assert!(bed.slot(arrived.to) >= 2);
+    let called = usize::from(bed.slot(arrived.to));
+    assert_eq!(bed.shard.balancer().load(Slot(called as u16)).own.calls, 1);
+    let ok = bed.one(0, arrived.to, &answer(&arrived.bytes, addr("127.0.0.1:5060"), 200, arrived.to));
+    assert_eq!(ok.to, node);
+    let call = Dialog::of("c", (node, 0), (arrived.to, 0), &arrived, &ok);
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.caller_asks(&mut bed, "INFO", 2);
+    call.callee_asks(&mut bed, "INVITE", 3);
+    call.callee_asks(&mut bed, "ACK", 3);
+    call.callee_asks(&mut bed, "BYE", 4);
+    assert_eq!(bed.shard.balancer().load(Slot(called as u16)).own, Load::default());
+    // A stranger does not become a member by a rule that is for members.
+    assert_eq!(pool_of(&mut bed, "d", "500"), 0);
+}
+
+#[test]
+fn nobody_but_a_member_has_requests_sent_to_where_they_say() {
+    let rule = Rule {
+        conditions: Conditions { origin: Origin::Anyone, ..Conditions::default() },
+        target: Target::RequestUri,
+        ..Rule::default()
+    };
+    let mut bed = bed(vec![rule]);
+    let outside = Req { uri: "sip:carol@127.0.9.9:5060".to_owned(), ..invite("a", "bob") };
+    assert_eq!(bed.one(0, client(), &outside.bytes()).status(), 403);
+    Dialog::outbound(&mut bed, "out", 0, addr("127.0.9.9:5060"));
+}
+
+#[test]
+fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
+    let access = |deny: &str, refusal| Access::new(&[], &[deny.parse().unwrap()], refusal).unwrap();
+    let rule = Rule { access: access("127.0.9.2", Refusal::Forbidden), ..to_pool(1, Conditions::default()) };
+    let mut bed = bed(Vec::new());
+    let call = Dialog::inbound(&mut bed, "before", addr("127.0.8.1:5060"), 0);
+    let routes = Routes {
+        table: Table::new(vec![rule], &[addr("127.0.0.1:5060")]),
+        access: vec![access("127.0.8.0/24", Refusal::Silence)],
+    };
+    bed.shard.set_routes(Arc::new(routes), 1);
+    let from = |bed: &mut Bed, ip: &str| {
+        let at = addr(&format!("{ip}:5060"));
+        bed.receive(0, at, &Req::new("INVITE", ip, at).bytes())
+    };
+    assert!(from(&mut bed, "127.0.8.1").is_empty());
+    assert_eq!(bed.drops("silenced"), 1);
+    assert_eq!(from(&mut bed, "127.0.9.2")[0].status(), 403);
+    assert!(from(&mut bed, "127.0.9.3")[0].message().status().is_none());
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.caller_asks(&mut bed, "BYE", 2);
+}
+
+#[test]
+fn a_source_begins_no_more_than_it_may() {
+    let mut bed = bed(vec![to_pool(0, Conditions::default())]);
+    let rate = Rate { per_second: 1, burst: 2 };
+    let limit = SourceLimit { v4: 32, v6: 64, rate };
+    let refusal = Refusal::Unavailable;
+    bed.shard.set_rates(RateSettings { address: Some(limit), refusal, ..RateSettings::default() });
+    let first = invite("a", "bob").bytes();
+    let sent = bed.one(0, client(), &first);
+    bed.one(0, client(), &invite("b", "bob").bytes());
+    assert_eq!(bed.one(0, client(), &invite("c", "bob").bytes()).status(), 503);
+    for _ in 0..5 {
+        assert_eq!(bed.one(0, client(), &first), sent, "a repetition begins nothing");
+    }
+    let other = addr("127.0.9.2:5060");
+    assert!(bed.one(0, other, &Req::new("INVITE", "d", other).bytes()).message().status().is_none());
+    bed.now += Duration::from_secs(1);
+    bed.one(0, client(), &invite("c", "bob").bytes());
+    assert_eq!(bed.load().calls, 4);
+}

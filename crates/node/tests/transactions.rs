@@ -1,0 +1,373 @@
+//! A pool that is forwarded to with transactions: sessions and policies as without, and another member where one fails.
+mod common;
+
+use balance::policy::RoundRobin;
+use balance::{Load, Members, Pool, PoolId, Sign, Slot};
+use common::dialog::Dialog;
+use common::proxy::{LIMITS, PROXY, client};
+use common::text::{Req, answer};
+use common::*;
+use node::{PoolMode, ProxySettings, Routes, ShardEvent};
+use proptest::prelude::*;
+use route::{
+    Access, BudgetSettings, Choice, Conditions, Dialogs, Failover, Forward, Origin, Outcome, Pools, Refusal,
+    Rule, Table, Target,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+const MODE: PoolMode =
+    PoolMode { forward: Forward::Transaction, dialogs: Dialogs::Member, is_sessionless: false };
+const RETRIES: BudgetSettings = BudgetSettings { ratio: 0.0, least: 100, window: Duration::from_secs(10) };
+
+/// Two pools of two members.
+fn bed(failover: Failover) -> Bed {
+    let nodes =
+        vec![("127.0.1.1:5060", 0), ("127.0.1.2:5060", 0), ("127.0.1.3:5060", 0), ("127.0.1.4:5060", 0)];
+    let mut bed = Bed::new(Site { nodes: nodes.clone(), ..Site::plain() });
+    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
+    bed.shard = Bed::new(Site { nodes, ..Site::plain() }).shard.with_transactions(settings, ([9; 16], 77));
+    let pool = |slots: [u16; 2]| Pool {
+        policy: Box::new(RoundRobin::new(0)),
+        members: Members::of(slots.map(Slot)),
+    };
+    bed.shard.balancer_mut().set_pools(vec![pool([0, 1]), pool([2, 3])]);
+    bed.shard.set_modes(vec![MODE, MODE], Members::Some(Vec::new()));
+    let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
+    let pools = Pools { choices: vec![choice(0), choice(1)], failover };
+    let rule = Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() };
+    let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
+    let routes = Routes { table: Table::new(vec![rule], &listeners), access: Vec::new() };
+    bed.shard.set_routes(Arc::new(routes), 1);
+    bed
+}
+
+fn failover(budget: BudgetSettings) -> Failover {
+    let mut failover = Failover::default();
+    failover.budget = budget;
+    failover
+}
+
+/// The INVITE as the member gets it, after the 100.
+fn invite(bed: &mut Bed, call_id: &str) -> Sent {
+    let mut sent = bed.receive(0, client(), &Req::new("INVITE", call_id, client()).bytes());
+    assert_eq!((sent.len(), sent[0].status()), (2, 100), "{sent:#?}");
+    sent.remove(1)
+}
+
+/// What comes of the answer of whoever got `request`.
+fn answered(bed: &mut Bed, request: &Sent, status: u16) -> Vec<Sent> {
+    bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
+}
+
+/// The request among what was sent, beside the ACK to the failure.
+fn next(sent: &[Sent]) -> Sent {
+    let requests: Vec<_> =
+        sent.iter().filter(|sent| sent.message().method() == Some(wire::Method::Invite)).collect();
+    assert_eq!(requests.len(), 1, "{sent:#?}");
+    requests[0].clone()
+}
+
+fn transactions(bed: &Bed) -> usize {
+    bed.shard.proxy_report().expect("it keeps transactions").transactions
+}
+
+#[test]
+fn a_call_has_a_transaction_and_a_session_and_its_dialog_is_the_members() {
+    let mut bed = bed(Failover::default());
+    let request = Req::new("INVITE", "call", client());
+    let at_member = invite(&mut bed, "call");
+    assert_eq!(bed.load().transactions, 1);
+    let repeated = bed.receive(0, client(), &request.bytes());
+    assert_eq!((repeated.len(), repeated[0].status()), (1, 100), "absorbed");
+    let ringing = answered(&mut bed, &at_member, 180);
+    assert_eq!((ringing.len(), ringing[0].to, ringing[0].status()), (1, client(), 180));
+    let ok = answered(&mut bed, &at_member, 200).remove(0);
+    assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
+    let call = Dialog::of("call", (client(), 0), (at_member.to, 0), &at_member, &ok);
+    let kept = transactions(&bed);
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.callee_asks(&mut bed, "INFO", 1);
+    call.caller_asks(&mut bed, "BYE", 2);
+    assert_eq!(transactions(&bed), kept, "within the dialog there are none");
+    bed.wait(Duration::from_secs(64));
+    assert_eq!(transactions(&bed), 0);
+    bed.assert_idle();
+}
+
+#[test]
+fn a_cancel_is_answered_and_ends_its_invite() {
+    let mut bed = bed(Failover::default());
+    let request = Req::new("INVITE", "call", client());
+    let at_member = invite(&mut bed, "call");
+    answered(&mut bed, &at_member, 180);
+    let sent = bed.receive(0, client(), &request.same_branch("CANCEL", None).bytes());
+    assert_eq!((sent.len(), sent[0].status(), sent[1].to), (2, 200, at_member.to));
+    let failed = answered(&mut bed, &at_member, 487);
+    assert!(failed.iter().any(|sent| sent.to == client() && sent.message().status() == Some(487)));
+    assert_eq!(bed.load(), Load::default());
+}
+
+#[test]
+fn who_refuses_is_passed_by_in_its_pool_first_and_then_in_the_next() {
+    let mut bed = bed(failover(RETRIES));
+    let mut at = invite(&mut bed, "call");
+    let mut asked = vec![at.to];
+    for _ in 0..3 {
+        let sent = answered(&mut bed, &at, 503);
+        at = next(&sent);
+        asked.push(at.to);
+        assert_eq!((bed.load().transactions, bed.load().calls), (1, 1), "it counts where it is");
+    }
+    asked.sort();
+    let all: Vec<_> = bed.site.nodes.iter().map(|node| addr(node.0)).collect();
+    assert_eq!(asked, all, "each once");
+    let last = answered(&mut bed, &at, 503);
+    let failed: Vec<_> = last.iter().filter(|sent| sent.to == client()).collect();
+    assert_eq!((failed.len(), failed[0].status()), (1, 500), "RFC 3261 §16.7 step 6");
+    assert_eq!(bed.load(), Load::default());
+    let rests = |node: &&balance::Node| node.paused_until > bed.now;
+    assert_eq!(bed.shard.balancer().nodes().iter().filter(rests).count(), 4);
+}
+
+#[test]
+fn whoever_rings_is_not_passed_by() {
+    let mut bed = bed(failover(RETRIES));
+    let at = invite(&mut bed, "call");
+    answered(&mut bed, &at, 486);
+    assert_eq!(bed.load(), Load::default(), "a 486 is an answer");
+    let at = invite(&mut bed, "other");
+    answered(&mut bed, &at, 200);
+    assert_eq!(bed.load().calls, 1);
+}
+
+#[test]
+fn a_503_after_another_answer_is_final() {
+    let mut bed = bed(failover(RETRIES));
+    let at = invite(&mut bed, "call");
+    answered(&mut bed, &at, 183);
+    let sent = answered(&mut bed, &at, 503);
+    let to_client: Vec<_> = sent.iter().filter(|sent| sent.to == client()).collect();
+    assert_eq!((to_client.len(), to_client[0].status()), (1, 500));
+    assert_eq!(bed.load(), Load::default());
+}
+
+#[test]
+fn silence_is_told_and_the_next_one_is_tried() {
+    let mut bed = bed(failover(RETRIES));
+    let first = invite(&mut bed, "call");
+    let mut out = base::Outbox::default();
+    let end = bed.now + Duration::from_secs(32);
+    let mut sent = Vec::new();
+    while let Some(due) = bed.shard.deadline().filter(|&due| due <= end) {
+        bed.now = bed.now.max(due);
+        bed.shard.handle(bed.now, node::ShardInput::Timer, &mut out);
+        sent.extend(out.transmits().iter().map(|sent| sent.flow.peer));
+        bed.events.extend(out.drain_events());
+        out.clear();
+    }
+    let other = sent.iter().find(|to| **to != first.to);
+    assert!(other.is_some(), "{sent:?}");
+    let unanswered =
+        |event: &&ShardEvent| matches!(event, ShardEvent::Sign(Sign::NoAnswer { silent: true, .. }));
+    assert_eq!(bed.events.iter().filter(unanswered).count(), 1, "once");
+    assert_eq!((bed.load().transactions, bed.load().calls), (1, 1));
+}
+
+#[test]
+fn an_icmp_error_leads_to_another_one_at_once() {
+    let mut bed = bed(failover(RETRIES));
+    let first = invite(&mut bed, "call");
+    let mut out = base::Outbox::default();
+    bed.shard.unreachable(bed.now, first.to, &first.bytes[..200], &mut out);
+    assert_eq!(out.transmits().len(), 1);
+    assert_ne!(out.transmits()[0].flow.peer, first.to);
+    assert_eq!((bed.load().transactions, bed.load().calls), (1, 1));
+    let calls: Vec<_> = (0..6).map(|n| invite(&mut bed, &format!("late{n}")).to).collect();
+    assert!(!calls.contains(&first.to), "it rests");
+}
+
+/// A dead pool must not have all calls sent twice.
+#[test]
+fn retries_keep_to_their_budget() {
+    let budget = BudgetSettings { ratio: 0.1, least: 5, window: Duration::from_secs(10) };
+    let mut one_pool = failover(budget);
+    one_pool.attempts = 1;
+    let mut bed = bed(one_pool);
+    let mut retried = 0;
+    for n in 0..200 {
+        let at = invite(&mut bed, &format!("call{n}"));
+        let mut sent = answered(&mut bed, &at, 503);
+        // Their rests end, so that the next call goes there again.
+        bed.now += Duration::from_millis(1);
+        sent.retain(|sent| sent.message().method() == Some(wire::Method::Invite));
+        for again in sent {
+            retried += 1;
+            answered(&mut bed, &again, 200);
+        }
+    }
+    assert_eq!(retried, 25, "5, and a tenth of 200");
+}
+
+#[test]
+fn a_call_that_moved_stays_where_it_is_answered() {
+    let mut bed = bed(failover(RETRIES));
+    let first = invite(&mut bed, "call");
+    let sent = answered(&mut bed, &first, 503);
+    let second = next(&sent);
+    assert_ne!(first.branch(), second.branch(), "another client transaction");
+    let ok = answered(&mut bed, &second, 200).remove(0);
+    let call = Dialog::of("call", (client(), 0), (second.to, 0), &second, &ok);
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.caller_asks(&mut bed, "BYE", 2);
+    bed.assert_idle();
+}
+
+#[test]
+fn only_outcomes_that_the_rule_names_lead_to_the_next_pool() {
+    let mut on = Failover::on(&[Outcome::NoneAlive]);
+    on.budget = RETRIES;
+    let mut bed = bed(on);
+    let at = invite(&mut bed, "call");
+    let sent = answered(&mut bed, &at, 503);
+    let at = next(&sent);
+    let sent = answered(&mut bed, &at, 503);
+    assert!(sent.iter().any(|sent| sent.to == client() && sent.message().status() == Some(500)), "{sent:#?}");
+}
+
+/// Members of a pool of next hops are callers as any other: whoever they ask for, the rules say where that goes.
+#[test]
+fn a_next_hop_does_not_call_out() {
+    let mut bed = bed(Failover::default());
+    let hops = PoolMode { dialogs: Dialogs::Route, ..MODE };
+    bed.shard.set_modes(vec![MODE, hops], Members::of([2, 3].map(Slot)));
+    let outside = "127.0.8.8:5060";
+    let from = |bed: &mut Bed, node: usize| {
+        let at = addr(bed.site.nodes[node].0);
+        let request =
+            Req { uri: format!("sip:carol@{outside}"), ..Req::new("INVITE", &format!("by{node}"), at) };
+        bed.receive(0, at, &request.bytes()).last().expect("something").to
+    };
+    assert_eq!(from(&mut bed, 0), addr(outside), "a member does");
+    let to = from(&mut bed, 2);
+    assert!(bed.site.nodes[..2].iter().any(|node| addr(node.0) == to), "{to}");
+}
+
+/// Where requests within dialogs go by their Route, calls are counted as well, if the policy asks for it.
+#[test]
+fn calls_of_next_hops_are_counted() {
+    let mut bed = bed(Failover::default());
+    let hops = PoolMode { dialogs: Dialogs::Route, ..MODE };
+    bed.shard.set_modes(vec![hops, hops], Members::All);
+    let at_hop = invite(&mut bed, "call");
+    let ok = answered(&mut bed, &at_hop, 200).remove(0);
+    assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
+    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+    call.caller_asks(&mut bed, "ACK", 1);
+    let info = bed.one(0, at_hop.to, &call.by_callee("INFO", 1).bytes());
+    assert_eq!((info.to, bed.load().transactions), (client(), 1));
+    bed.one(0, client(), &answer(&info.bytes, addr(PROXY), 200, client()));
+    let bye = bed.one(0, client(), &call.by_caller("BYE", 2).bytes());
+    assert_eq!((bye.to, bed.load().transactions, bed.load().calls), (at_hop.to, 1, 1));
+    bed.one(0, at_hop.to, &answer(&bye.bytes, addr(PROXY), 200, at_hop.to));
+    bed.assert_idle();
+}
+
+/// A Route to a next hop that the request's rule does not lead to, with or without a token of nobody: it would get past the rule
+/// and the lists of that hop.
+#[test]
+fn a_route_reaches_no_hop_of_another_rule() {
+    let mut bed = bed(Failover::default());
+    let hops = PoolMode { dialogs: Dialogs::Route, ..MODE };
+    let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
+    let to_first = Rule { target: Target::Pools(Pools::one(0)), ..Rule::default() };
+    let table = Table::new(vec![to_first], &listeners);
+    bed.shard.set_routes(Arc::new(Routes { table, access: vec![Access::default()] }), 1);
+    bed.shard.set_modes(vec![hops, hops], Members::All);
+    let asked = |bed: &mut Bed, call: &str, own: &str, hop: usize| {
+        let mut invite = Req::new("INVITE", call, client());
+        invite.routes = vec![own.to_owned(), format!("<sip:{};lr>", bed.site.nodes[hop].0)];
+        bed.receive(0, client(), &invite.bytes())
+    };
+    for (call, own) in [("plain", "<sip:127.0.0.1;lr>"), ("forged", "<sip:127.0.0.1;lr;sbp=x>")] {
+        let refused = asked(&mut bed, call, own, 3);
+        assert_eq!((refused.len(), refused[0].status()), (1, 403), "{call}");
+        let sent = asked(&mut bed, &format!("{call}-here"), own, 1);
+        assert_eq!(sent.last().expect("it goes on").to, addr(bed.site.nodes[1].0), "a hop of its own rule");
+    }
+    assert_eq!((bed.load().calls, bed.load().transactions), (2, 2), "they count");
+    let deny = Access::new(&[], &["127.0.9.0/24".parse().unwrap()], Refusal::Forbidden).unwrap();
+    bed.shard.set_routes(Arc::new(Routes { table: Table::default(), access: vec![deny] }), 1);
+    let refused = asked(&mut bed, "denied", "<sip:127.0.0.1;lr;sbp=x>", 1);
+    assert_eq!((refused.len(), refused[0].status()), (1, 403));
+}
+
+/// Whoever left is trusted no more than anybody.
+#[test]
+fn who_was_a_member_does_not_call_out_by_the_rules_of_members() {
+    let mut bed = bed(Failover::default());
+    let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
+    let conditions = Conditions { origin: Origin::Members, ..Conditions::default() };
+    let out = Rule { conditions, target: Target::Pools(Pools::one(1)), ..Rule::default() };
+    let table = Table::new(vec![out], &listeners);
+    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    let call = |bed: &mut Bed, call_id: &str| {
+        let member = addr(bed.site.nodes[0].0);
+        bed.receive(0, member, &Req::new("INVITE", call_id, member).bytes()).remove(0).status()
+    };
+    assert_eq!(call(&mut bed, "present"), 100);
+    bed.set_members(&[1, 2, 3]);
+    assert_eq!(call(&mut bed, "gone"), 403);
+}
+
+/// What belongs to a dialog is nobody else's, also where its token is lost.
+#[test]
+fn within_a_dialog_nobody_else_is_tried() {
+    let mut bed = bed(failover(RETRIES));
+    let at_member = invite(&mut bed, "call");
+    let ok = answered(&mut bed, &at_member, 200).remove(0);
+    let call = Dialog::of("call", (client(), 0), (at_member.to, 0), &at_member, &ok);
+    let mut again = call.by_caller("INVITE", 2);
+    again.routes.clear();
+    let sent = bed.receive(0, client(), &again.bytes());
+    let at_member = sent.last().expect("it goes on").clone();
+    let failed = answered(&mut bed, &at_member, 503);
+    assert!(failed.iter().all(|sent| sent.message().method() != Some(wire::Method::Invite)), "{failed:#?}");
+    assert_eq!(bed.load().calls, 1, "the call goes on where it is");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However members answer, nothing is left of a call once it is over.
+    #[test]
+    fn nothing_is_left(operations in prop::collection::vec((0_u8..8, 0_u8..8, any::<u8>()), 1..60)) {
+        let mut bed = bed(failover(RETRIES));
+        let mut under_way: Vec<Sent> = Vec::new();
+        for (operation, call, which) in operations {
+            let call_id = format!("call{call}");
+            let sent = match operation {
+                0 | 1 => bed.receive(0, client(), &Req::new("INVITE", &call_id, client()).bytes()),
+                2 => bed.receive(0, client(), &Req::new("INVITE", &call_id, client()).same_branch("CANCEL", None).bytes()),
+                3 => {
+                    bed.wait(Duration::from_millis(u64::from(which) * 40));
+                    Vec::new()
+                }
+                4 => bed.receive(0, client(), &Req::new("OPTIONS", &call_id, client()).bytes()),
+                _ if under_way.is_empty() => Vec::new(),
+                _ => {
+                    let at = under_way[usize::from(which) % under_way.len()].clone();
+                    let statuses = [100, 180, 486, 503, 500, 404];
+                    answered(&mut bed, &at, statuses[usize::from(which) % statuses.len()])
+                }
+            };
+            let is_request = |sent: &Sent| sent.message().method().is_some_and(|method| method != wire::Method::Ack);
+            under_way.extend(sent.into_iter().filter(is_request));
+            prop_assert_eq!(bed.shard.balancer().audit(), Ok(()));
+        }
+        bed.wait(Duration::from_hours(1));
+        prop_assert_eq!(transactions(&bed), 0);
+        prop_assert_eq!(bed.load(), Load::default());
+        prop_assert_eq!(bed.shard.balancer().members(PoolId(0)).count(), 2);
+    }
+}

@@ -1,0 +1,262 @@
+//! One server that fails calls at once: how many of them each policy sends it, with and without outlier detection.
+//!
+//! No paper has this figure. A server that fails at once has nothing to do, so that policies of least work run to it.
+
+use super::tlwl::{POLICIES, SERVER_CAPACITY, costs, groups};
+use super::topology::at;
+use super::{Entry, Options, Progress, series};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use config::scenario::{HostFault, HostRole, RunSettings, Scenario, Stream, What};
+use core::time::Duration;
+use load::RandomTime;
+use proxy::ProxyTimers;
+use sim::model::{RunResults, run};
+use sim::stats::sweep;
+
+pub(super) const FAILING: Entry = Entry {
+    name: "policy-failing",
+    title: "One of four servers answers calls with 500, with and without outlier detection",
+    source: "docs/policies/README.md, servers that fail",
+    run: failing,
+};
+
+const SERVERS: u16 = 4;
+/// Calls a second, so few that three servers carry them easily.
+const LOAD: f64 = 0.4 * 4.0 * SERVER_CAPACITY;
+/// Half a minute of calls of a few seconds, then the fault.
+const BEFORE: u64 = 30;
+const HOLDING: Duration = Duration::from_secs(6);
+/// Seconds that a callee rings: so long a call that is not failed is work.
+const RING: u64 = 2;
+/// Seconds of calls after the fault in which detection is to have acted.
+const FIRST: u64 = 10;
+/// Shares of calls that the server fails, for one policy.
+const SHARES: [f64; 5] = [0.2, 0.4, 0.6, 0.8, 1.0];
+/// The policy of these.
+const ONE: &str = "tlwl-1.75";
+/// Those that look at the work or the calls that a server has.
+const LEAST: [&str; 4] = ["cjsq", "tjsq", "tlwl-1.75", "tlwl-2"];
+
+/// Who fails calls.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Who {
+    /// The last server.
+    One,
+    /// Every one: it is the calls' fault.
+    All,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Case {
+    policy: &'static str,
+    who: Who,
+    /// Of their calls.
+    share: f64,
+    outlier: bool,
+    /// Seconds from the fault to the end.
+    after: u64,
+}
+
+impl Case {
+    fn scenario(self) -> Scenario {
+        let (mut balancer, servers) = groups(self.policy, SERVERS);
+        if let HostRole::Balancer(settings) = &mut balancer.role {
+            settings.outlier = self.outlier;
+        }
+        let since = Duration::from_secs(BEFORE);
+        let what = What::Failing(self.share);
+        let fault = |host| HostFault { group: 1, host, at: since, what };
+        let faults = match self.who {
+            Who::One => vec![fault(SERVERS - 1)],
+            Who::All => (0..SERVERS).map(fault).collect(),
+        };
+        let mut calls = Stream::of_paper("calls", vec![0, 1], LOAD);
+        calls.holding = RandomTime::Exponential(HOLDING);
+        calls.answer = Duration::from_secs(RING);
+        let duration = since + Duration::from_secs(self.after);
+        Scenario {
+            title: FAILING.title.to_owned(),
+            run: RunSettings {
+                duration,
+                warm_up: since,
+                bin: Duration::from_secs(1),
+                ..RunSettings::default()
+            },
+            costs: costs(),
+            timers: ProxyTimers::default(),
+            groups: vec![balancer, servers],
+            streams: vec![calls],
+            links: Vec::new(),
+            faults,
+        }
+    }
+
+    fn run(&self, seed: u64) -> RunResults {
+        run(&self.scenario(), seed)
+    }
+}
+
+/// Share of the calls since the fault that were refused, in percent.
+fn refused(results: &RunResults) -> f64 {
+    let stream = &results.streams[0];
+    100.0 * stream.outcomes.refused as f64 / stream.calls.max(1) as f64
+}
+
+/// All runs, by case.
+struct Runs(Vec<(Case, RunResults)>);
+
+impl Runs {
+    fn make(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Self {
+        let mut cases = Vec::new();
+        for outlier in [false, true] {
+            let case = |policy, who, share| Case { policy, who, share, outlier, after: after(options) };
+            cases.extend(POLICIES.map(|policy| case(policy, Who::One, 1.0)));
+            // The last is there already.
+            cases.extend(SHARES[..SHARES.len() - 1].iter().map(|&share| case(ONE, Who::One, share)));
+            cases.push(case(ONE, Who::All, 1.0));
+            cases.push(case(ONE, Who::All, 0.4));
+        }
+        let done = |done| progress(Progress { done, of: cases.len(), what: "servers that fail" });
+        let results = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
+        Self(cases.into_iter().zip(results.into_iter().flatten()).collect())
+    }
+
+    fn of(&self, policy: &str, who: Who, share: f64, outlier: bool) -> &RunResults {
+        let is = |case: &Case| {
+            (case.policy, case.who, case.outlier) == (policy, who, outlier)
+                && case.share.total_cmp(&share).is_eq()
+        };
+        &self.0.iter().find(|(case, _)| is(case)).expect("a statement is about a case that was run").1
+    }
+
+    /// Percent of the calls that are refused where one server fails all that it gets.
+    fn lost(&self, policy: &str, outlier: bool) -> f64 {
+        refused(self.of(policy, Who::One, 1.0, outlier))
+    }
+
+    fn listed(&self, policies: &[&str], outlier: bool) -> String {
+        let one = |policy: &&str| format!("{policy} {:.2} %", self.lost(policy, outlier));
+        policies.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        let label = "calls refused (%)";
+        let mut policies = Plot::new(
+            "It fails all calls that it gets",
+            Axis::names("policy", POLICIES),
+            Axis::linear(label).from_to(0.0, 100.0),
+        );
+        let title = format!("It fails a part of its calls ({ONE})");
+        let mut shares = Plot::new(title, Axis::linear("share that it fails (%)"), Axis::linear(label));
+        let mut course = series::plot(
+            &format!("It fails all calls that it gets ({ONE}): calls answered"),
+            "calls/s",
+            &[(BEFORE, "fails")],
+        );
+        let offered = &self.of(ONE, Who::One, 1.0, true).streams[0].offered;
+        course.series(PlotSeries::new("offered", Style::Step, series::sum([offered].into_iter())));
+        for (outlier, name) in [(false, "without detection"), (true, "with detection")] {
+            let bars = (0..).zip(POLICIES).map(|(at, policy)| (f64::from(at), self.lost(policy, outlier)));
+            policies.series(PlotSeries::new(name, Style::Line, bars));
+            let points = SHARES.map(|share| (100.0 * share, refused(self.of(ONE, Who::One, share, outlier))));
+            shares.series(PlotSeries::new(name, Style::Line, points));
+            let answered = &self.of(ONE, Who::One, 1.0, outlier).streams[0].answered[0];
+            course.series(PlotSeries::new(name, Style::Step, series::sum([answered].into_iter())));
+        }
+        let even = 100.0 / f64::from(SERVERS);
+        policies.level("an even split", even);
+        vec![policies, shares, course]
+    }
+
+    fn claims(&self, after: u64) -> Vec<Claim> {
+        let source = FAILING.source;
+        let even = 100.0 / f64::from(SERVERS);
+        let course = |outlier| {
+            let answered = &self.of(ONE, Who::One, 1.0, outlier).streams[0].answered[0];
+            answered.rate(at(BEFORE + RING), at(BEFORE + RING + FIRST))
+        };
+        let part = |outlier| refused(self.of(ONE, Who::One, 0.6, outlier));
+        let alike = |share, outlier| refused(self.of(ONE, Who::All, share, outlier));
+        vec![
+            Claim::check(
+                source,
+                "Without detection the policies of least work send the server that fails far more than its share.",
+                format!(
+                    "{} of all calls are refused; an even split is {even:.0} %.",
+                    self.listed(&LEAST, false)
+                ),
+                LEAST.iter().all(|policy| self.lost(policy, false) > 2.0 * even),
+            ),
+            Claim::check(
+                source,
+                "With it every policy loses a few calls at first, and then a few after each ejection.",
+                format!(
+                    "{} within {after} s. The check asks for less than 2 % of each.",
+                    self.listed(&POLICIES, true)
+                ),
+                POLICIES.iter().all(|policy| self.lost(policy, true) < 2.0),
+            ),
+            Claim::check(
+                source,
+                "It acts within seconds.",
+                format!(
+                    "Of the calls of the first {FIRST} s {:.0} a second are answered with it and {:.0} without, of \
+                     {LOAD:.0}. The check asks for 95 %.",
+                    course(true),
+                    course(false)
+                ),
+                course(true) > 0.95 * LOAD && course(false) < 0.95 * LOAD,
+            ),
+            Claim::check(
+                source,
+                "A server that fails more than half of its calls is found by its share.",
+                format!(
+                    "One that fails 60 %: {:.2} % of all calls are refused with it, {:.2} % without.",
+                    part(true),
+                    part(false)
+                ),
+                part(true) < part(false) / 3.0,
+            ),
+            Claim::check(
+                source,
+                "What every server fails is no sign: nobody is ejected, and what the servers answer stays answered.",
+                format!(
+                    "All fail 40 %: {:.2} % are refused with it, {:.2} % without. All fail all: {:.0} and {:.0} %.",
+                    alike(0.4, true),
+                    alike(0.4, false),
+                    alike(1.0, true),
+                    alike(1.0, false)
+                ),
+                (alike(0.4, true) - alike(0.4, false)).abs() < 2.0 && alike(1.0, true) > 99.9,
+            ),
+        ]
+    }
+}
+
+/// Seconds from the fault to the end: some ejections.
+fn after(options: &Options) -> u64 {
+    options.scale(120, 60, 15)
+}
+
+fn failing(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let runs = Runs::make(options, progress);
+    let mut figure = options.figure(&FAILING, runs.plots());
+    figure.claims = runs.claims(after(options));
+    figure.assumptions = vec![
+        format!(
+            "{SERVERS} servers of {SERVER_CAPACITY} calls/s each, as in the figures of the TLWL paper, and {LOAD:.0} \
+             calls/s for {HOLDING:?} on average, answered after {RING} s of ringing. After {BEFORE} s the last one answers its calls with 500, at once and \
+             without work, as one whose database is gone. Calls in progress go on. Callers do not try again."
+        ),
+        "Outlier detection has the defaults of the configuration: ejected for 10 s at five server failures in a row \
+         while the others answer, or at more than half of the calls and more than three times the others' share and \
+         ten points; for longer each time."
+            .into(),
+    ];
+    figure.notes = vec![
+        "With detection an INVITE that a server fails also counts for its load as long as one takes that succeeds; \
+         without it ends with its answer."
+            .into(),
+    ];
+    figure
+}

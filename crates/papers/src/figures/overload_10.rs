@@ -1,0 +1,93 @@
+//! UDP, TCP, and a mix of both without overload control.
+
+use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, late, note};
+use super::topology::core;
+use super::{Entry, Options, Progress};
+use crate::report::{Axis, Claim, Figure, Plot};
+use base::Transport;
+use config::scenario::Scenario;
+
+/// Goodput against load by transport.
+pub(super) const OVERLOAD_10: Entry = Entry {
+    name: "overload-10",
+    title: "Goodput with different transports",
+    source: "Overload paper, section V-D, figure 10",
+    run,
+};
+
+const LOADS: [f64; 8] = [120.0, 200.0, 260.0, 280.0, 320.0, 360.0, 440.0, 600.0];
+/// Loads above what the network carries.
+const ABOVE: [f64; 4] = [320.0, 360.0, 440.0, 600.0];
+
+fn network(seconds: u64, servers: Transport, agents: Transport) -> Scenario {
+    let mut scenario = core(seconds);
+    scenario.groups.iter_mut().for_each(|group| group.transport = servers);
+    scenario.streams[0].transport = agents;
+    scenario
+}
+
+const VARIANTS: [Variant; 3] = [
+    Variant { name: "UDP", network: |seconds| network(seconds, Transport::Udp, Transport::Udp) },
+    Variant { name: "mixed", network: |seconds| network(seconds, Transport::Tcp, Transport::Udp) },
+    Variant { name: "TCP", network: |seconds| network(seconds, Transport::Tcp, Transport::Tcp) },
+];
+
+fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let curves = curves(options, &VARIANTS, &LOADS, progress);
+    let mut plot = Plot::new(
+        "Goodput by transport",
+        Axis::linear("offered load (calls/s)"),
+        Axis::linear("goodput (calls/s)"),
+    );
+    for curve in &curves {
+        plot.series(curve.goodput_line());
+    }
+    let mut figure = options.figure(&OVERLOAD_10, vec![plot]);
+    figure.tables = vec![late(&curves)];
+    figure.claims = claims(&curves);
+    figure.assumptions = vec![
+        "M = 4 edge servers.".into(),
+        "A server that is full goes on reading from its connections and drops what does not fit, as the paper's does; \
+         the paper adds that it drops new INVITEs only, but states the same buffer for all messages. Here whatever \
+         meets a full buffer is dropped."
+            .into(),
+        HOLDING_ASSUMED.into(),
+        RISE_ASSUMED.into(),
+    ];
+    figure.notes = vec![note(options)];
+    figure
+}
+
+fn claims(curves: &[Curve]) -> Vec<Claim> {
+    let [udp, mixed, tcp] = curves else { unreachable!("there are three variants") };
+    let mean =
+        |curve: &Curve| ABOVE.iter().map(|&load| curve.goodput(load)).sum::<f64>() / ABOVE.len() as f64;
+    let most = tcp.peak();
+    vec![
+        Claim::check(
+            "section V-D",
+            "The goodput under overload is higher with TCP than with UDP.",
+            format!("TCP: {}. UDP: {}.", tcp.goodputs(&ABOVE), udp.goodputs(&ABOVE)),
+            ABOVE.iter().all(|&load| tcp.goodput(load) > udp.goodput(load)),
+        ),
+        Claim::check(
+            "section V-D",
+            "The goodput progresses as more and more TCP links are used: UDP, mixed, TCP.",
+            format!(
+                "Mixed: {}. Mean over these loads: UDP {:.0}, mixed {:.0}, TCP {:.0} calls/s.",
+                mixed.goodputs(&ABOVE),
+                mean(udp),
+                mean(mixed),
+                mean(tcp)
+            ),
+            mean(udp) < mean(mixed) && mean(mixed) < mean(tcp),
+        ),
+        Claim::check(
+            "section V-D",
+            "Even with TCP the goodput drops significantly once the capacity is reached.",
+            format!("At most {:.0} calls/s, at {:.0} offered; {}.", most.0, most.1, tcp.goodputs(&ABOVE)),
+            // At all loads above, not only far above.
+            ABOVE.iter().all(|&load| tcp.goodput(load) < 0.6 * most.0),
+        ),
+    ]
+}

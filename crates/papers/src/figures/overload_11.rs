@@ -1,0 +1,452 @@
+//! Local overload control: goodput and setup delay of four cases, and of what the paper says beside them.
+
+use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, note};
+use super::topology::core;
+use super::{Effort, Entry, Options, Progress};
+use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
+use config::scenario::{Scenario, ScenarioLocal, Service};
+use overload::RejectAt;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Goodput against load.
+pub(super) const OVERLOAD_11: Entry = Entry {
+    name: "overload-11",
+    title: "Goodput with local overload control",
+    source: "Overload paper, section VI-C, figure 11",
+    run: goodput,
+};
+/// Setup delay against load, of the same runs.
+pub(super) const OVERLOAD_12: Entry = Entry {
+    name: "overload-12",
+    title: "Setup delay with local overload control",
+    source: "Overload paper, section VI-C, figure 12",
+    run: delay,
+};
+
+const LOADS: [f64; 9] = [200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0, 3000.0];
+/// The highest load, ten times what the network carries.
+const FAR: f64 = 3000.0;
+/// What the network carries: each of two core servers takes in 7 messages a call, with the 100 Trying of the next
+/// server.
+const CARRIED: f64 = 2.0 * 1000.0 / 7.0;
+/// Loads above capacity where even bang-bang control has time for rejections.
+const ABOVE: [f64; 4] = [300.0, 340.0, 400.0, 600.0];
+/// Loads of the variants that the text compares.
+const TEXT: [f64; 2] = [340.0, 600.0];
+
+pub(super) fn controlled(seconds: u64, local: ScenarioLocal, change: fn(&mut Scenario)) -> Scenario {
+    let mut scenario = core(seconds);
+    scenario.groups.iter_mut().for_each(|group| group.overload.local = local);
+    change(&mut scenario);
+    scenario
+}
+
+pub(super) const CASES: [Variant; 4] = [
+    Variant { name: "case 1: none", network: core },
+    Variant {
+        name: "case 2: bang-bang",
+        network: |seconds| controlled(seconds, ScenarioLocal::BangBang, |_| ()),
+    },
+    Variant {
+        name: "case 3: bang-bang, alternate server",
+        network: |seconds| {
+            controlled(seconds, ScenarioLocal::BangBang, |scenario| {
+                scenario.groups.iter_mut().for_each(|group| group.overload.retry = true);
+            })
+        },
+    },
+    Variant {
+        name: "case 4: occupancy",
+        network: |seconds| controlled(seconds, ScenarioLocal::Occupancy, |_| ()),
+    },
+];
+
+/// What sections IV-A and VI-A say makes a difference or none, beside case 4.
+const BESIDE: [Variant; 6] = [
+    Variant {
+        name: "early, stateful",
+        network: |seconds| controlled(seconds, ScenarioLocal::Occupancy, stateful),
+    },
+    Variant {
+        name: "early, stateful, 1 ms",
+        network: |seconds| {
+            controlled(seconds, ScenarioLocal::Occupancy, |scenario| {
+                stateful(scenario);
+                scenario.costs.reject_stateful = scenario.costs.message;
+            })
+        },
+    },
+    Variant {
+        name: "late, stateless",
+        network: |seconds| controlled(seconds, ScenarioLocal::Occupancy, late),
+    },
+    Variant {
+        name: "late, stateful",
+        network: |seconds| {
+            controlled(seconds, ScenarioLocal::Occupancy, |scenario| {
+                late(scenario);
+                stateful(scenario);
+            })
+        },
+    },
+    Variant {
+        name: "occupancy, exponential service",
+        network: |seconds| controlled(seconds, ScenarioLocal::Occupancy, exponential),
+    },
+    Variant {
+        name: "none, exponential service",
+        network: |seconds| controlled(seconds, ScenarioLocal::None, exponential),
+    },
+];
+
+/// Rejects through a transaction, for the paper's price of an early rejection.
+fn stateful(scenario: &mut Scenario) {
+    scenario.costs.reject_stateful = scenario.costs.reject;
+    scenario.groups.iter_mut().for_each(|group| group.overload.stateful = true);
+}
+
+fn late(scenario: &mut Scenario) {
+    scenario.groups.iter_mut().for_each(|group| group.overload.reject = RejectAt::Service);
+}
+
+fn exponential(scenario: &mut Scenario) {
+    scenario.costs.service = Service::Exponential;
+}
+
+/// The four cases, and the options that they were run under.
+struct Runs {
+    seed: u64,
+    effort: Effort,
+    curves: Rc<Vec<Curve>>,
+}
+
+thread_local! {
+    /// Both figures are drawn from the same runs: those that this thread made last.
+    static LAST: RefCell<Option<Runs>> = const { RefCell::new(None) };
+}
+
+/// The four cases, run unless they have just been.
+fn cases(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Rc<Vec<Curve>> {
+    let Options { seed, effort, .. } = *options;
+    let last = LAST.take().filter(|last| (last.seed, last.effort) == (seed, effort));
+    let curves = last.map_or_else(|| Rc::new(curves(options, &CASES, &LOADS, progress)), |last| last.curves);
+    LAST.set(Some(Runs { seed, effort, curves: Rc::clone(&curves) }));
+    curves
+}
+
+fn assumptions() -> Vec<String> {
+    vec![
+        "M = 4 edge servers, so that edge and core carry about as many calls: each call passes two edge servers and \
+         one core server."
+            .into(),
+        "The loads at which the paper measured stand in its plot only; here up to 3000 calls/s.".into(),
+        "Every server controls itself. The ACK to a rejection is a message like any other, 1 ms, of which the paper \
+         says nothing."
+            .into(),
+        "The paper has one price for a rejection, 0.16666 ms for an early one. Here it is that of every rejection, \
+         early or late, with a transaction or without, unless said otherwise."
+            .into(),
+        HOLDING_ASSUMED.into(),
+        RISE_ASSUMED.into(),
+    ]
+}
+
+fn plot(title: &str, y: Axis, curves: &[Curve], line: fn(&Curve) -> PlotSeries) -> Plot {
+    let mut plot = Plot::new(title, Axis::linear("offered load (calls/s)").from_to(0.0, 1_000.0), y);
+    for curve in curves {
+        plot.series(line(curve));
+    }
+    plot
+}
+
+fn goodput(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let curves = cases(options, progress);
+    let beside = super::sweeps::curves(options, &BESIDE, &TEXT, progress);
+    let mut figure = options.figure(
+        &OVERLOAD_11,
+        vec![plot("Goodput", Axis::linear("goodput (calls/s)"), &curves, Curve::goodput_line)],
+    );
+    figure.tables = vec![super::sweeps::late(&curves)];
+    figure.claims = goodput_claims(&curves);
+    figure.claims.extend(range_claims(&curves));
+    figure.claims.extend(text_claims(&curves, &beside));
+    figure.assumptions = assumptions();
+    figure.notes = vec![
+        note(options),
+        format!(
+            "The table goes on to {FAR} calls/s. A core server takes in 7 messages a call, so the network carries \
+             {CARRIED:.0}."
+        ),
+    ];
+    figure
+}
+
+fn goodput_claims(curves: &[Curve]) -> Vec<Claim> {
+    let [none, bang, retry, occupancy] = curves else { unreachable!("there are four cases") };
+    let (bang_peak, occupancy_peak) = (bang.peak(), occupancy.peak());
+    let mean =
+        |curve: &Curve| ABOVE.iter().map(|&load| curve.goodput(load)).sum::<f64>() / ABOVE.len() as f64;
+    let deviation = deviation(occupancy, &[340.0, 400.0, 600.0, 1000.0]);
+    let source = "section VI-C";
+    vec![
+        Claim::check(
+            source,
+            "Case 1: the goodput increases up to the capacity, then rapidly drops to zero with a collapse at around \
+             300 calls/s.",
+            format!("{} calls/s.", none.goodputs(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0])),
+            none.peak().0 > 0.85 * CARRIED
+                && none.goodput(300.0) < 0.5 * none.peak().0
+                && none.goodput(340.0) < 0.1 * CARRIED
+                && none.goodput(600.0) < 0.01 * CARRIED,
+        ),
+        Claim::check(
+            source,
+            "Case 2: at first the goodput reaches close to the capacity, then drops rather suddenly.",
+            format!(
+                "At most {:.0}, at {:.0} offered; {} calls/s.",
+                bang_peak.0,
+                bang_peak.1,
+                bang.goodputs(&ABOVE)
+            ),
+            bang_peak.0 > 0.85 * CARRIED && bang.goodput(340.0) < 0.6 * bang_peak.0,
+        ),
+        Claim::check(
+            source,
+            "Case 3: retrying at an alternate server decreases the goodput during overload.",
+            format!(
+                "Case 3: {} calls/s. Case 2: {}. Mean over these loads: {:.0} and {:.0}.",
+                retry.goodputs(&ABOVE),
+                bang.goodputs(&ABOVE),
+                mean(retry),
+                mean(bang)
+            ),
+            mean(retry) < mean(bang),
+        ),
+        Claim::check(
+            source,
+            "Case 4: the goodput degrades approximately linearly as the load increases.",
+            format!(
+                "{} calls/s; off the straight line through 340, 400, 600 and 1000 by at most {deviation:.0}.",
+                occupancy.goodputs(&[340.0, 400.0, 600.0, 1000.0, FAR])
+            ),
+            deviation < 0.1 * occupancy_peak.0 && occupancy.goodput(1000.0) < occupancy.goodput(340.0),
+        ),
+        Claim::check(
+            source,
+            "Case 4 does not fully reach the capacity, since it reduces requests from a utilisation of 0.9 on.",
+            format!("At most {:.0} calls/s; case 1 reaches {:.0}.", occupancy_peak.0, none.peak().0),
+            occupancy_peak.0 < none.peak().0 && occupancy_peak.0 > 0.8 * none.peak().0,
+        ),
+    ]
+}
+
+fn range_claims(curves: &[Curve]) -> Vec<Claim> {
+    let [none, bang, _, occupancy] = curves else { unreachable!("there are four cases") };
+    let worse = |a: &Curve, b: &Curve| ABOVE.iter().all(|&load| a.goodput(load) < b.goodput(load));
+    let source = "section VI-C";
+    vec![
+        Claim::check(
+            source,
+            "With an appropriate algorithm local control outperforms a system without control.",
+            format!(
+                "At 400 calls/s: none {:.0}, bang-bang {:.0}, occupancy {:.0}.",
+                none.goodput(400.0),
+                bang.goodput(400.0),
+                occupancy.goodput(400.0)
+            ),
+            worse(none, occupancy) && worse(bang, occupancy),
+        ),
+        Claim::check(
+            source,
+            "No algorithm's goodput drops to zero at once when the load reaches the rejection capacity.",
+            format!(
+                "At 1000 calls/s: bang-bang {:.1}, occupancy {:.1}. At {FAR}: {:.1}, {:.1}.",
+                bang.goodput(1000.0),
+                occupancy.goodput(1000.0),
+                bang.goodput(FAR),
+                occupancy.goodput(FAR)
+            ),
+            // One call in a minute would not be zero either.
+            [bang, occupancy].iter().all(|curve| curve.goodput(1000.0) > 0.05 * CARRIED)
+                && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) > 0.0),
+        ),
+        Claim::check(
+            source,
+            "Local control extends the range, but does not prevent a collapse.",
+            format!(
+                "At 340 calls/s: none {:.0}, occupancy {:.0}. At {FAR}: bang-bang {:.1}, occupancy {:.1}.",
+                none.goodput(340.0),
+                occupancy.goodput(340.0),
+                bang.goodput(FAR),
+                occupancy.goodput(FAR)
+            ),
+            none.goodput(340.0) < 0.1 * CARRIED
+                && occupancy.goodput(340.0) > 0.5 * CARRIED
+                && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) < 0.1 * curve.peak().0),
+        ),
+    ]
+}
+
+/// The largest distance of a goodput from the straight line of least squares through it at these loads.
+fn deviation(curve: &Curve, loads: &[f64]) -> f64 {
+    let count = loads.len() as f64;
+    let (x, y) = (
+        loads.iter().sum::<f64>() / count,
+        loads.iter().map(|&load| curve.goodput(load)).sum::<f64>() / count,
+    );
+    let slope = loads.iter().map(|&load| (load - x) * (curve.goodput(load) - y)).sum::<f64>()
+        / loads.iter().map(|load| (load - x).powi(2)).sum::<f64>();
+    loads.iter().map(|&load| (curve.goodput(load) - y - slope * (load - x)).abs()).fold(0.0, f64::max)
+}
+
+/// Part by which goodputs may differ without a qualitative difference.
+const ALIKE: f64 = 0.2;
+/// Why a stateless rejection is no better here.
+const ONE_PRICE: &str = "Both kinds of rejection have the paper's one price here, and at one price there is nothing to \
+                         gain: what a transaction saves by absorbing what is sent again it pays for timers. The paper \
+                         does not say what a stateful rejection takes; at the price of any message it costs far more \
+                         than a margin.";
+
+fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Claim> {
+    let [none, _, _, best] = cases else { unreachable!("there are four cases") };
+    let [stateful, dear, late, late_stateful, exponential, none_exponential] = beside else {
+        unreachable!("there are six beside them")
+    };
+    let near = |a: &Curve, b: &Curve| {
+        TEXT.iter().all(|&load| (a.goodput(load) - b.goodput(load)).abs() < ALIKE * b.goodput(load))
+    };
+    let collapsed = |curve: &Curve| TEXT.iter().all(|&load| curve.goodput(load) < 0.1 * CARRIED);
+    let gain = TEXT
+        .map(|load| best.is_above_curve(stateful, load))
+        .into_iter()
+        .fold(ClaimVerdict::Holds, ClaimVerdict::and);
+    vec![
+        Claim::check(
+            "section VI-A",
+            "Stateful and stateless rejection show no qualitative difference.",
+            format!("Stateless: {}. Stateful: {}.", best.goodputs(&TEXT), stateful.goodputs(&TEXT)),
+            near(stateful, best),
+        ),
+        Claim::check(
+            "section VI-A",
+            "Stateless rejection is marginally better than stateful.",
+            format!(
+                "Stateless: {}. Stateful: {}. Stateful at the price of any message, 1 ms: {}.",
+                best.goodputs(&TEXT),
+                stateful.goodputs(&TEXT),
+                dear.goodputs(&TEXT)
+            ),
+            gain,
+        )
+        .differs_by(ONE_PRICE),
+        Claim::check(
+            "section VI-A",
+            "Early and stateless rejection together perform best.",
+            format!(
+                "Early, stateless: {}. Late, stateless: {}. Late, stateful: {}.",
+                best.goodputs(&TEXT),
+                late.goodputs(&TEXT),
+                late_stateful.goodputs(&TEXT)
+            ),
+            // Ties within 2 % are ties.
+            [stateful, late, late_stateful]
+                .iter()
+                .all(|other| TEXT.iter().all(|&load| other.goodput(load) <= 1.02 * best.goodput(load))),
+        ),
+        Claim::check(
+            "section IV-A",
+            "Exponential service times show no qualitative difference.",
+            format!(
+                "Occupancy: {} instead of {}. None: {} instead of {}.",
+                exponential.goodputs(&TEXT),
+                best.goodputs(&TEXT),
+                none_exponential.goodputs(&TEXT),
+                none.goodputs(&TEXT)
+            ),
+            near(exponential, best) && collapsed(none) && collapsed(none_exponential),
+        ),
+    ]
+}
+
+fn delay(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let curves = cases(options, progress);
+    let mut figure = options.figure(
+        &OVERLOAD_12,
+        vec![plot("Mean setup delay", Axis::log("from INVITE to ACK (ms)"), &curves, Curve::delay_line)],
+    );
+    figure.tables = vec![super::sweeps::late(&curves)];
+    figure.claims = delay_claims(&curves);
+    figure.assumptions = assumptions();
+    figure.notes = vec![
+        note(options),
+        "The delay is that of calls which were established, from the caller's INVITE to the ACK at the callee; a call \
+         that is answered after its caller gave up, at 10 s, is none. Same runs as figure 11."
+            .into(),
+    ];
+    figure
+}
+
+/// Why the delay of bang-bang control goes on to grow.
+const NOT_LEVEL: &str = "The buffer bounds how many messages wait, not how long they do: timers and rejections go first, \
+                         and the more calls there are to reject, the longer all others wait. What finds the buffer full \
+                         comes again after 0.5, 1, 2 and 4 s. Close to a \
+                         caller's patience of 10 s it grows no further.";
+
+fn delay_claims(curves: &[Curve]) -> Vec<Claim> {
+    let [none, bang, retry, occupancy] = curves else { unreachable!("there are four cases") };
+    let over: Vec<f64> = ABOVE[1..].to_vec();
+    let low = [200.0, 280.0, 340.0, 400.0];
+    let source = "section VI-C";
+    vec![
+        Claim::check(
+            source,
+            "Case 1 has a delay up to about 300 calls/s only, as no calls get through beyond.",
+            format!(
+                "Delay {} ms; goodput {} calls/s.",
+                none.delays(&[200.0, 260.0, 280.0, 300.0]),
+                none.goodputs(&[340.0, 400.0, 600.0])
+            ),
+            [400.0, 600.0, 1000.0].iter().all(|&load| none.goodput(load) < 10.0),
+        ),
+        Claim::check(
+            source,
+            "Case 2: the delay increases near the capacity, but levels off due to finite buffering.",
+            format!("{} ms.", bang.delays(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0])),
+            // Level: beyond the capacity three times the load does not double it.
+            bang.delay(340.0) > 5.0 * bang.delay(200.0)
+                && [400.0, 600.0, 1000.0].iter().all(|&load| bang.delay(load) < 2.0 * bang.delay(340.0)),
+        )
+        .differs_by(NOT_LEVEL),
+        Claim::check(
+            source,
+            "Case 3: retrying at an alternate server increases the delay during overload.",
+            format!("Case 3: {} ms. Case 2: {} ms.", retry.delays(&over), bang.delays(&over)),
+            over.iter().all(|&load| retry.delay(load) > bang.delay(load)),
+        ),
+        Claim::check(
+            source,
+            "Case 4 keeps a low delay as long as the load stays below the rejection rate.",
+            format!("{} ms.", occupancy.delays(&low)),
+            low.iter().all(|&load| occupancy.delay(load) < 200.0),
+        ),
+        far_claim(occupancy),
+    ]
+}
+
+/// Case 4 where rejecting takes up the servers.
+fn far_claim(occupancy: &Curve) -> Claim {
+    let source = "section VI-C";
+    let statement = "Case 4: beyond the rejection capacity the delay starts to increase significantly, as requests are \
+                     dropped.";
+    let measured = format!(
+        "Delay {} ms; goodput {} calls/s.",
+        occupancy.delays(&[400.0, 600.0, 1000.0, FAR]),
+        occupancy.goodputs(&[1000.0, FAR])
+    );
+    let grows = [1000.0, FAR].iter().any(|&load| occupancy.delay(load) > 5.0 * occupancy.delay(340.0));
+    let why = "Where a load rises slowly the algorithm has come down to its least f before rejections and the ACKs to \
+               them take up a server, from about 3000 calls/s on; by then hardly a call is left whose delay could be \
+               measured. With a load that begins at once, and finds f at 1, messages are dropped from 1000 calls/s on.";
+    Claim::check(source, statement, measured, grows).differs_by(why)
+}

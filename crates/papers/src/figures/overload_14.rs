@@ -1,0 +1,131 @@
+//! Local, hop-by-hop and end-to-end overload control.
+
+use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, late, note};
+use super::topology::{core, domains};
+use super::{Entry, Options, Progress};
+use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot};
+use config::scenario::{Scenario, ScenarioFeedback, ScenarioLocal};
+
+/// Goodput against load by the mechanism, with the occupancy algorithm in each.
+pub(super) const OVERLOAD_14: Entry = Entry {
+    name: "overload-14",
+    title: "Goodput with local and distributed overload control",
+    source: "Overload paper, section VII-B, figure 14",
+    run,
+};
+
+const LOADS: [f64; 7] = [160.0, 240.0, 280.0, 400.0, 600.0, 1000.0, 2000.0];
+/// Loads above what the network carries.
+const ABOVE: [f64; 4] = [400.0, 600.0, 1000.0, 2000.0];
+/// Loads of the comparison on topology 3.
+const SHORT: [f64; 2] = [400.0, 800.0];
+/// What an edge server of that comparison carries, calls/s.
+const EDGE_CAPACITY: f64 = 480.0;
+/// Part by which two mechanisms may differ that are alike.
+const ALIKE: f64 = 0.1;
+
+fn told(mut scenario: Scenario, feedback: ScenarioFeedback) -> Scenario {
+    for group in &mut scenario.groups {
+        group.overload.local = ScenarioLocal::Occupancy;
+        group.overload.feedback = feedback;
+    }
+    scenario
+}
+
+const VARIANTS: [Variant; 3] = [
+    Variant { name: "local", network: |seconds| told(domains(seconds), ScenarioFeedback::None) },
+    Variant { name: "hop-by-hop", network: |seconds| told(domains(seconds), ScenarioFeedback::HopByHop) },
+    Variant { name: "end-to-end", network: |seconds| told(domains(seconds), ScenarioFeedback::EndToEnd) },
+];
+
+/// Both distributed mechanisms where an overloaded server is one hop from the edge.
+const ONE_HOP: [Variant; 2] = [
+    Variant {
+        name: "hop-by-hop, topology 3",
+        network: |seconds| told(one_hop(seconds), ScenarioFeedback::HopByHop),
+    },
+    Variant {
+        name: "end-to-end, topology 3",
+        network: |seconds| told(one_hop(seconds), ScenarioFeedback::EndToEnd),
+    },
+];
+
+/// Topology 3 with edge servers that are never overloaded: of the paper's capacity, 160 calls/s, they carry no more than
+/// the core, and a call leaves by another one than it came in by, two hops from the ingress.
+fn one_hop(seconds: u64) -> Scenario {
+    let mut scenario = core(seconds);
+    scenario.groups[0].capacities.fill(EDGE_CAPACITY);
+    scenario
+}
+
+fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let long = curves(options, &VARIANTS, &LOADS, progress);
+    let short = curves(options, &ONE_HOP, &SHORT, progress);
+    let mut plot = Plot::new(
+        "Goodput by mechanism, topology 4",
+        Axis::linear("offered load (calls/s)"),
+        Axis::linear("goodput (calls/s)"),
+    );
+    for curve in &long {
+        plot.series(curve.goodput_line());
+    }
+    let mut figure = options.figure(&OVERLOAD_14, vec![plot]);
+    figure.tables = vec![late(&long)];
+    figure.claims = claims(&long, &short);
+    figure.assumptions = vec![
+        "Two domains, each with M = 4 edge servers and 2 core servers; all calls go from one to the other, half each \
+         way."
+            .into(),
+        "In the comparison on topology 3 an edge server carries 480 calls/s, as in section V-C, \"to ensure that only core \
+         servers are overloaded\"."
+            .into(),
+        "The ACK to a rejection is a message like any other, 1 ms.".into(),
+        "A server that is told upstream what to send rejects nothing itself, unless calls enter the network at \
+         it.".into(),
+        HOLDING_ASSUMED.into(),
+        RISE_ASSUMED.into(),
+    ];
+    figure.notes = vec![note(options)];
+    figure
+}
+
+fn claims(long: &[Curve], short: &[Curve]) -> Vec<Claim> {
+    let [local, hop, end] = long else { unreachable!("there are three mechanisms") };
+    let [hop_short, end_short] = short else { unreachable!("two are compared") };
+    let (hop_peak, end_peak) = (hop.peak(), end.peak());
+    vec![
+        Claim::check(
+            "section VII-B",
+            "Hop-by-hop significantly outperforms local control.",
+            format!("Hop-by-hop: {}. Local: {} calls/s.", hop.goodputs(&ABOVE), local.goodputs(&ABOVE)),
+            [600.0, 1000.0, 2000.0].iter().all(|&load| hop.goodput(load) > 1.2 * local.goodput(load)),
+        ),
+        Claim::check(
+            "section VII-B",
+            "Hop-by-hop still loses some goodput as the load becomes very high.",
+            format!("At most {:.0} calls/s; {:.0} at 2000 offered.", hop_peak.0, hop.goodput(2000.0)),
+            hop.goodput(2000.0) < 0.95 * hop_peak.0,
+        ),
+        Claim::check(
+            "section VII-B",
+            "End-to-end maintains a high goodput throughout.",
+            format!("At most {:.0} calls/s; {} calls/s.", end_peak.0, end.goodputs(&ABOVE)),
+            ABOVE
+                .map(|load| end.is_above(load, 0.9 * end_peak.0))
+                .into_iter()
+                .fold(ClaimVerdict::Holds, ClaimVerdict::and),
+        ),
+        Claim::check(
+            "section VII-B",
+            "End-to-end has no advantage over hop-by-hop where the overloaded server is one hop from the ingress, as \
+             in topology 3.",
+            format!(
+                "Hop-by-hop: {}. End-to-end: {} calls/s.",
+                hop_short.goodputs(&SHORT),
+                end_short.goodputs(&SHORT)
+            ),
+            // Neither better nor worse: all that end-to-end feedback knows more is the same value.
+            SHORT.iter().all(|&load| (end_short.goodput(load) / hop_short.goodput(load) - 1.0).abs() < ALIKE),
+        ),
+    ]
+}

@@ -1,0 +1,144 @@
+//! What the comparison is expected to show.
+
+use super::Row;
+use super::network::{MANY, MANY_TIMES, NEIGHBOURS, RECOMMENDED};
+use crate::report::{Claim, ReportTable};
+use core::cmp::Ordering;
+
+/// Percent of the capacity that a law must keep to be recommended.
+const ENOUGH: f64 = 95.0;
+/// The length of an epoch of the occupancy algorithm, in seconds.
+const EPOCH: u64 = 1;
+
+/// The goodput at a load.
+fn at(steady: &[(f64, f64)], times: f64) -> f64 {
+    let point = steady.iter().find(|point| (point.0 - times).abs() < 1e-9);
+    point.expect("a claim is about a load that was simulated").1
+}
+
+impl Row {
+    fn at(&self, ack: usize, times: f64) -> f64 {
+        at(&self.steady[ack], times)
+    }
+
+    /// The least goodput above the capacity, in percent, whatever the price of an ACK and the number of neighbours.
+    fn least(&self) -> f64 {
+        let above = self.steady.iter().flatten().filter(|point| point.0 > 1.0);
+        above.map(|point| point.1).fold(self.many, f64::min)
+    }
+
+    /// Enough goodput first; then the shortest delays.
+    fn order(&self, other: &Self) -> Ordering {
+        let enough = |row: &Self| row.least() >= ENOUGH;
+        let by_goodput = other.least().total_cmp(&self.least());
+        match (enough(self), enough(other)) {
+            (true, true) => self.worst.cmp(&other.worst).then(by_goodput),
+            (one, two) => two.cmp(&one).then(by_goodput),
+        }
+    }
+}
+
+fn row<'a>(rows: &'a [Row], name: &str) -> &'a Row {
+    rows.iter().find(|row| row.law.name == name).expect("a claim is about a law that there is")
+}
+
+/// A row a law: all numbers that the claims are about.
+pub(super) fn table(rows: &[Row]) -> ReportTable {
+    let mut table = ReportTable::new(["% of the capacity"]);
+    let loads = ["2", "10", "20"].map(|times| format!("{times} times"));
+    table.header.extend(loads.iter().cloned());
+    table.header.extend(loads.map(|load| format!("{load}, ACKs free")));
+    let step = "step to 400";
+    table.header.push(format!("{MANY_TIMES} times, {MANY} neighbours"));
+    table.header.extend(["", ": settled after", ": recovered after"].map(|what| format!("{step}{what}")));
+    table.header.push(format!("99 of 100 answers within, {NEIGHBOURS} neighbours"));
+    for Row { law, step, worst, many, steady, .. } in rows {
+        let of = |ack: usize, times: f64| format!("{:.0}", at(&steady[ack], times));
+        let steady = [0, 1].into_iter().flat_map(|ack| [2.0, 10.0, 20.0].map(|times| of(ack, times)));
+        let mut cells: Vec<String> = [law.name.to_owned()].into_iter().chain(steady).collect();
+        cells.extend([format!("{many:.0}"), format!("{:.0}", step.percent)]);
+        cells.extend([step.settled_text(), step.recovered_text()].map(|text| format!("{text} s")));
+        cells.push(format!("{} ms", worst.as_millis()));
+        table.rows.push(cells);
+    }
+    table
+}
+
+/// The four best, best first.
+fn ranking(rows: &[Row]) -> String {
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by(|a, b| a.order(b));
+    let each = |row: &&Row| {
+        let (name, least, worst) = (row.law.name, row.least(), row.worst.as_millis());
+        format!("\"{name}\": never below {least:.1} %, 99 of 100 answers within {worst} ms")
+    };
+    sorted.iter().take(4).map(each).collect::<Vec<_>>().join("; ") + "."
+}
+
+pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
+    let [best, occupancy, none, delay] =
+        [RECOMMENDED, "occupancy", "none", "delay"].map(|name| row(rows, name));
+    let own = rows.iter().filter(|row| row.law.decides());
+    let first = own.min_by(|a, b| a.order(b)).expect("there are laws");
+    let kept = [best.at(0, 10.0), best.at(1, 10.0)];
+    vec![
+        Claim::check(
+            "aim of this project",
+            format!("\"{RECOMMENDED}\" keeps at least {ENOUGH} % of the capacity at ten times the capacity."),
+            format!("{:.1} % with the ACK to a rejection priced, {:.1} % with it free.", kept[0], kept[1]),
+            kept.iter().all(|&kept| kept >= ENOUGH),
+        )
+        .about(1),
+        Claim::check(
+            "aim of this project",
+            format!("\"{RECOMMENDED}\" reacts to a step from 140 to 400 calls/s within an epoch of {EPOCH} s."),
+            format!(
+                "Settled after {} s, 99 of 100 answers within {} ms, goodput {:.1} %.",
+                best.step.settled(),
+                best.step.worst.as_millis(),
+                best.step.percent
+            ),
+            best.step.settled() <= EPOCH,
+        )
+        .about(7),
+        Claim::check(
+            "section VI-B, equation 2",
+            "The occupancy algorithm reacts slowly to a step: utilisation ends at 1, so f falls by a tenth an epoch at \
+             most.",
+            format!("Settled after {} s.", occupancy.step.settled_text()),
+            occupancy.step.settled() >= 5 * EPOCH,
+        )
+        .about(5),
+        Claim::check(
+            "section VI-C",
+            "Local control does not prevent a collapse: rejecting takes up the server as well.",
+            format!(
+                "\"delay\" keeps {:.0} % at 10 times the capacity with ACKs priced, {:.0} % with them free.",
+                delay.at(0, 10.0),
+                delay.at(1, 10.0)
+            ),
+            delay.at(0, 10.0) < 50.0 && delay.at(0, 10.0) < delay.at(1, 10.0),
+        ),
+        Claim::check(
+            "section V-A",
+            "Without control the collapse outlasts the overload; with the recommended control it does not come to \
+             that.",
+            format!(
+                "Recovered after {} s without, after {} s with \"{RECOMMENDED}\".",
+                none.step.recovered_text(),
+                best.step.recovered()
+            ),
+            none.step.stays_down() && best.step.recovered() <= EPOCH,
+        )
+        .about(6),
+        Claim::check(
+            "docs/overload",
+            "The best by measurement is the one that is recommended: of all that keep enough goodput at any load, also of \
+             many neighbours, and decide for themselves too because some neighbours take no feedback, the one with \
+             the shortest delays.",
+            format!("It is \"{}\". Of all laws, best first: {}", first.law.name, ranking(rows)),
+            first.law.name == RECOMMENDED,
+        )
+        .about(7),
+    ]
+}

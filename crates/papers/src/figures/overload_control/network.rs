@@ -1,0 +1,231 @@
+//! One server, its neighbours, and what is tried on them.
+
+use super::super::Options;
+use super::super::topology::{at, hold, scenario, steps};
+use config::scenario::{Group, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
+use core::time::Duration;
+use sim::model::{self, RunResults};
+
+/// Calls a second that the server carries: six messages of 1 ms.
+pub(super) const CARRIED: f64 = 1000.0 / 6.0;
+/// Steady loads, in units of that.
+pub(super) const LOADS: [f64; 5] = [1.0, 2.0, 5.0, 10.0, 20.0];
+/// Calls a second before, in and after the step.
+const STEP: [f64; 3] = [140.0, 400.0, 140.0];
+/// Mean holding time, seconds.
+const HOLDING: u64 = 5;
+/// Neighbours that send to the server, and many of them.
+pub(super) const NEIGHBOURS: u16 = 4;
+pub(super) const MANY: u16 = 40;
+/// What many of them offer, in units of the capacity.
+pub(super) const MANY_TIMES: f64 = 10.0;
+/// Half of T1, in milliseconds: a mean above it means that messages are sent twice.
+const TARDY_MS: f64 = 250.0;
+
+/// A way to control the server.
+pub(super) struct Law {
+    pub(super) name: &'static str,
+    local: ScenarioLocal,
+    feedback: ScenarioFeedback,
+    retry_after: bool,
+    triage: bool,
+}
+
+impl Law {
+    const fn local(name: &'static str, local: ScenarioLocal) -> Self {
+        Self { name, local, feedback: ScenarioFeedback::None, retry_after: false, triage: false }
+    }
+
+    const fn told(name: &'static str, local: ScenarioLocal, feedback: ScenarioFeedback) -> Self {
+        Self { feedback, ..Self::local(name, local) }
+    }
+
+    /// Whether the server itself refuses what comes all the same.
+    pub(super) fn decides(&self) -> bool {
+        self.local != ScenarioLocal::None
+    }
+
+    /// Whether neighbours are told what to send.
+    pub(super) fn is_told(&self) -> bool {
+        self.feedback != ScenarioFeedback::None
+    }
+}
+
+/// The law that the documentation recommends.
+pub(super) const RECOMMENDED: &str = "delay + rate";
+
+/// Every law, local ones first.
+pub(super) const ALL: [Law; 14] = [
+    Law::local("none", ScenarioLocal::None),
+    Law { triage: true, ..Law::local("triage", ScenarioLocal::None) },
+    Law::local("bang-bang", ScenarioLocal::BangBang),
+    Law { retry_after: true, ..Law::local("retry-after", ScenarioLocal::BangBang) },
+    Law::local("occupancy", ScenarioLocal::Occupancy),
+    Law::local("delay", ScenarioLocal::Delay),
+    Law { triage: true, ..Law::local("delay, triage", ScenarioLocal::Delay) },
+    Law::told("hop-by-hop", ScenarioLocal::Occupancy, ScenarioFeedback::HopByHop),
+    Law::told("end-to-end", ScenarioLocal::Occupancy, ScenarioFeedback::EndToEnd),
+    Law::told("rate", ScenarioLocal::None, ScenarioFeedback::Rate),
+    Law::told("window", ScenarioLocal::None, ScenarioFeedback::Window),
+    Law::told(RECOMMENDED, ScenarioLocal::Delay, ScenarioFeedback::Rate),
+    Law { triage: true, ..Law::told("delay + rate, triage", ScenarioLocal::Delay, ScenarioFeedback::Rate) },
+    Law::told("delay + window", ScenarioLocal::Delay, ScenarioFeedback::Window),
+];
+
+/// What is tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trial {
+    /// A load that lasts, in units of the capacity.
+    Steady { times: f64, ack_priced: bool, neighbours: u16 },
+    /// A step up and down again.
+    Step,
+}
+
+/// A second of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Second {
+    pub(super) offered: f64,
+    pub(super) answered: f64,
+    /// Mean time from INVITE to 200; not a number if nobody was answered.
+    pub(super) delay_ms: f64,
+}
+
+/// When things happen, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// The load goes up to a steady overload.
+    pub(super) before: u64,
+    /// Time for it to settle, and time that counts then.
+    pub(super) settle: u64,
+    pub(super) count: u64,
+    /// The step goes up and down, and its run ends.
+    pub(super) up: u64,
+    pub(super) down: u64,
+    pub(super) end: u64,
+}
+
+impl Times {
+    pub(super) fn of(options: &Options) -> Self {
+        let full = Self { before: 5, settle: 60, count: 40, up: 20, down: 60, end: 100 };
+        let quick = Self { settle: 16, count: 8, ..full };
+        options.scale(full, quick, Self { before: 1, settle: 1, count: 1, up: 3, down: 9, end: 12 })
+    }
+}
+
+/// What a run shows.
+pub(super) struct Shown {
+    /// Goodput in percent of the capacity, of the seconds that count.
+    pub(super) percent: f64,
+    /// The longest that 99 of 100 answered calls waited, since the load stepped up.
+    pub(super) worst: Duration,
+    /// Of the step: all seconds.
+    pub(super) seconds: Vec<Second>,
+    times: Times,
+}
+
+impl Shown {
+    /// Seconds after the step until the answers come in time for the rest of it; the whole of it if they never do.
+    pub(super) fn settled(&self) -> u64 {
+        let bad = |second: &Second| second.delay_ms.is_nan() || second.delay_ms > TARDY_MS;
+        last(&self.seconds[self.times.up as usize..self.times.down as usize], bad)
+    }
+
+    /// The same as text.
+    pub(super) fn settled_text(&self) -> String {
+        within(self.settled(), self.times.down - self.times.up)
+    }
+
+    /// Seconds after the load fell until nine in ten calls are answered for good.
+    pub(super) fn recovered(&self) -> u64 {
+        let rest = &self.seconds[self.times.down as usize..self.times.end as usize];
+        last(rest, |second| second.answered < 0.9 * second.offered)
+    }
+
+    /// The same as text.
+    pub(super) fn recovered_text(&self) -> String {
+        within(self.recovered(), self.times.end - self.times.down)
+    }
+
+    /// Whether it never recovered.
+    pub(super) fn stays_down(&self) -> bool {
+        self.recovered() >= self.times.end - self.times.down
+    }
+}
+
+/// Seconds, or more than there were.
+fn within(seconds: u64, of: u64) -> String {
+    if seconds >= of { format!("more than {of}") } else { seconds.to_string() }
+}
+
+/// How many seconds pass before the last bad one is over.
+fn last(seconds: &[Second], bad: impl Fn(&Second) -> bool) -> u64 {
+    seconds.iter().rposition(bad).map_or(0, |index| index as u64 + 1)
+}
+
+/// Tries a law.
+pub(super) fn show(times: Times, law: &Law, trial: Trial, seed: u64) -> Shown {
+    let Times { before, settle, count, up, down, end } = times;
+    let (neighbours, ack_priced) = match trial {
+        Trial::Steady { ack_priced, neighbours, .. } => (neighbours, ack_priced),
+        Trial::Step => (NEIGHBOURS, true),
+    };
+    let (up, from, to, load) = match trial {
+        Trial::Steady { times, .. } => {
+            let load = steps(&[(0, STEP[0]), (before, CARRIED * times)]);
+            (before, before + settle, before + settle + count, load)
+        }
+        // What is completed in the step: the first calls that it brings end a holding time later.
+        Trial::Step => (up, up + HOLDING, end, steps(&[(0, STEP[0]), (up, STEP[1]), (down, STEP[2])])),
+    };
+    let mut scenario = network(law, neighbours, to);
+    scenario.streams[0].load = load;
+    scenario.run.warm_up = Duration::from_secs(up);
+    if !ack_priced {
+        scenario.costs.reject_ack = Duration::ZERO;
+    }
+    let results = model::run(&scenario, seed);
+    let counted = if let Trial::Step = trial { down } else { to };
+    let percent = 100.0 * results.rates(at(from), at(counted)).1 / CARRIED;
+    let worst = results.streams[0].answer_delay.percentile(99.0);
+    Shown { percent, worst, seconds: seconds(&results, to), times }
+}
+
+fn network(law: &Law, neighbours: u16, seconds: u64) -> Scenario {
+    let mut neighbours = Group::proxies("neighbour", neighbours, 0.0);
+    neighbours.capacities.clear();
+    let server = Group::proxies("server", 1, 160.0);
+    let path = vec![0, 1];
+    let mut scenario = scenario(
+        "controllers",
+        seconds,
+        vec![neighbours, server],
+        vec![Stream::of_paper("calls", path, 0.0)],
+    );
+    hold(&mut scenario, HOLDING);
+    scenario.run.bin = Duration::from_secs(1);
+    for (group, is_server) in scenario.groups.iter_mut().zip([false, true]) {
+        let overload = &mut group.overload;
+        overload.feedback = law.feedback;
+        // A probability at the edge is the least of what it is told and its own.
+        let by_probability = matches!(law.feedback, ScenarioFeedback::HopByHop | ScenarioFeedback::EndToEnd);
+        if is_server || by_probability {
+            overload.local = law.local;
+        }
+        if is_server {
+            overload.triage = law.triage;
+            overload.retry_after = law.retry_after.then_some(Duration::from_secs(10));
+        }
+    }
+    scenario
+}
+
+fn seconds(results: &RunResults, to: u64) -> Vec<Second> {
+    let stream = &results.streams[0];
+    let second = |second| {
+        let (from, to) = (at(second), at(second + 1));
+        let answered = stream.answered[0].rate(from, to);
+        let delay_ms = 1e3 * stream.answered[1].rate(from, to) / answered;
+        Second { offered: stream.offered.rate(from, to), answered, delay_ms }
+    };
+    (0..to).map(second).collect()
+}

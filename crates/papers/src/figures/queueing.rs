@@ -1,0 +1,271 @@
+//! Validation: queues whose mean waiting time is known exactly, run on the engine's processor.
+
+use super::{Entry, Options, Progress};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use base::{Instant, Rng};
+use core::time::Duration;
+use rand_distr::{Distribution, Exp};
+use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket};
+use sim::stats::{Confidence, Interval, Moments, sweep};
+
+/// Mean waits of M/M/1, M/D/1 and the two priorities of the Overload paper against load.
+pub(super) const MM1: Entry = Entry {
+    name: "mm1",
+    title: "Mean waiting time of queues with an exact solution",
+    source: "Queueing theory: Pollaczek and Khinchine; Cobham (Operations Research 2, 1954)",
+    run: mm1,
+};
+
+/// Service of an external and of a timer message on the base server (Overload paper, section IV-A).
+const EXTERNAL: Duration = Duration::from_millis(1);
+const TIMER: Duration = Duration::from_micros(500);
+const LOADS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
+/// Chance of a false alarm that each statement's check may take, spread over its loads.
+const FALSE_ALARM: f64 = 0.01;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Model {
+    /// External messages with exponential service.
+    Exponential,
+    /// External messages with fixed service.
+    Fixed,
+    /// As many timer as external messages with fixed service, timers first.
+    Priorities,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    model: Model,
+    load: f64,
+}
+
+impl Case {
+    /// Messages a second of each class that it has.
+    fn rate(self) -> f64 {
+        let work = match self.model {
+            Model::Exponential | Model::Fixed => EXTERNAL,
+            Model::Priorities => EXTERNAL + TIMER,
+        };
+        self.load / work.as_secs_f64()
+    }
+
+    /// The exact mean wait in seconds.
+    ///
+    /// The work that an arrival finds in service is W0 = sum over classes of rate E[S²] / 2. One class waits
+    /// W0 / (1 - load) (Pollaczek and Khinchine); of two, the first waits W0 / (1 - a) and the second
+    /// W0 / ((1 - a) (1 - load)), where a is the load of the first (Cobham).
+    fn exact(self, class: Priority) -> f64 {
+        let (external, timer) = (EXTERNAL.as_secs_f64(), TIMER.as_secs_f64());
+        let rate = self.rate();
+        match self.model {
+            Model::Exponential => rate * external * external / (1.0 - self.load),
+            Model::Fixed => rate * external * external / 2.0 / (1.0 - self.load),
+            Model::Priorities => {
+                let residual = rate * (external * external + timer * timer) / 2.0;
+                let first = residual / (1.0 - rate * timer);
+                if class == Priority::P1 { first } else { first / (1.0 - self.load) }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Arrival(Priority),
+    Finished(Ticket),
+    WarmedUp,
+}
+
+/// Runs one queue for about this many messages a class after a tenth of that as warm-up. Returns the mean waits of
+/// both classes in seconds.
+fn run(case: Case, messages: f64, seed: u64) -> [f64; 2] {
+    let rng = Rng::from_seed(seed);
+    let spread = if case.model == Model::Exponential { Spread::Exponential } else { Spread::Fixed };
+    let mut cpu = Cpu::new(CpuConfig { spread, ..CpuConfig::default() }, rng.fork("service"));
+    let mut arrivals = [rng.fork("timers"), rng.fork("external")];
+    let gap = Exp::new(case.rate()).expect("a load is above zero");
+    let warm = Duration::from_secs_f64(0.1 * messages / case.rate());
+    let end = Instant::ZERO + Duration::from_secs_f64(1.1 * messages / case.rate());
+
+    let mut events = EventQueue::default();
+    events.after(warm, Event::WarmedUp);
+    let classes: &[Priority] =
+        if case.model == Model::Priorities { &[Priority::P1, Priority::P2] } else { &[Priority::P2] };
+    for &class in classes {
+        events.after(Duration::ZERO, Event::Arrival(class));
+    }
+    while let Some((now, event)) = events.pop_until(end) {
+        match event {
+            Event::Arrival(class) => {
+                cpu.enqueue(now, class, if class == Priority::P1 { TIMER } else { EXTERNAL });
+                let next = gap.sample(&mut arrivals[class as usize]);
+                events.after(Duration::from_secs_f64(next), Event::Arrival(class));
+            }
+            Event::Finished(ticket) => {
+                let finish = cpu.finish(now, ticket);
+                debug_assert!(matches!(finish, Finish::Done(_)), "nothing stalls or fails here");
+            }
+            Event::WarmedUp => cpu.reset_stats(),
+        }
+        while let Some(due) = cpu.start(now, |cost| *cost) {
+            events.at(due.at, Event::Finished(due.ticket));
+        }
+    }
+    [Priority::P1, Priority::P2].map(|class| cpu.stats(class).wait.mean())
+}
+
+/// Measured mean waits of one class, by load.
+struct Measured {
+    cases: Vec<(Case, Moments)>,
+    class: Priority,
+}
+
+impl Measured {
+    fn points(&self) -> impl Iterator<Item = (f64, Interval)> {
+        self.cases.iter().map(|(case, waits)| {
+            let Interval { mean, half_width } = Interval::of(waits, Confidence::P95);
+            (case.load, Interval { mean: 1e3 * mean, half_width: 1e3 * half_width })
+        })
+    }
+
+    fn law(&self) -> impl Iterator<Item = (f64, f64)> {
+        let model = self.cases[0].0.model;
+        let class = self.class;
+        // Finer than the measured loads: the law bends.
+        (5..=92).map(move |percent| {
+            let case = Case { model, load: f64::from(percent) / 100.0 };
+            (case.load, 1e3 * case.exact(class))
+        })
+    }
+
+    /// Whether all intervals hold the law, and by how much the means miss it at most.
+    fn check(&self, statement: &str, source: &str) -> Claim {
+        let confidence = Confidence(1.0 - FALSE_ALARM / self.cases.len() as f64);
+        let exact = |case: &Case| case.exact(self.class);
+        let count = |confidence| {
+            self.cases.iter().filter(|(c, w)| Interval::of(w, confidence).contains(exact(c))).count()
+        };
+        let miss = self
+            .cases
+            .iter()
+            .map(|(case, waits)| (waits.mean() / exact(case) - 1.0).abs())
+            .fold(0.0, f64::max);
+        let all = self.cases.len();
+        let measured = format!(
+            "{} of {all} intervals of 95 % hold the exact value, and {} of {all} of the wider ones that the check \
+             uses; the largest deviation of a mean is {:.1} %.",
+            count(Confidence::P95),
+            count(confidence),
+            100.0 * miss
+        );
+        Claim::check(source, statement, measured, count(confidence) == all)
+    }
+}
+
+fn mm1(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let models = [Model::Exponential, Model::Fixed, Model::Priorities];
+    let cases: Vec<Case> = models.iter().flat_map(|&model| LOADS.map(|load| Case { model, load })).collect();
+    let (replications, messages) = options.pick((20, 100_000.0), (10, 40_000.0));
+    let of = cases.len() * replications;
+    let one = |case: &Case, seed| run(*case, messages, seed);
+    let done = |done| progress(Progress { done, of, what: "queues" });
+    let waits = sweep::replicate(&cases, replications, options.seed, options.threads, one, done);
+
+    let measured = |model, class: Priority| {
+        let cases = cases.iter().zip(&waits).filter(|(case, _)| case.model == model);
+        let cases =
+            cases.map(|(case, waits)| (*case, waits.iter().map(|wait| wait[class as usize]).collect()));
+        Measured { cases: cases.collect(), class }
+    };
+    let exponential = measured(Model::Exponential, Priority::P2);
+    let fixed = measured(Model::Fixed, Priority::P2);
+    let timers = measured(Model::Priorities, Priority::P1);
+    let external = measured(Model::Priorities, Priority::P2);
+
+    let plots = vec![
+        plot("One class, Poisson arrivals", [("M/M/1", &exponential), ("M/D/1", &fixed)]),
+        plot(
+            "Two non-preemptive priorities",
+            [("external messages", &external), ("timer messages", &timers)],
+        ),
+    ];
+    let mut figure = options.figure(&MM1, plots);
+    figure.claims = vec![
+        exponential.check("With exponential service of mean S, the mean wait is S · load / (1 − load).", "M/M/1"),
+        fixed.check("With fixed service it is half as long.", "M/D/1, Pollaczek and Khinchine"),
+        timers
+            .check(
+                "Timer messages wait W0 / (1 − their load), W0 being the work in service that an arrival finds.",
+                "M/G/1 with priorities, Cobham",
+            )
+            .about(1),
+        external
+            .check(
+                "External messages wait that long divided by (1 − total load).",
+                "M/G/1 with priorities, Cobham",
+            )
+            .about(1),
+    ];
+    figure.assumptions = vec![
+        "The base server of the Overload paper, section IV-A: 1 ms an external message, 0.5 ms a timer message, one \
+         worker, 1000 places for external messages. At these loads the places never run out."
+            .into(),
+        "With two priorities there are as many timer messages as external ones.".into(),
+    ];
+    figure.notes = vec![
+        format!(
+            "{replications} replications of {messages} messages a class at each load, after a tenth of that as \
+             warm-up. Replication i has the same seed at every load."
+        ),
+        format!(
+            "A check uses intervals so wide that a correct simulator fails it with a chance of {:.0} %, all of its \
+             loads together.",
+            100.0 * FALSE_ALARM
+        ),
+    ];
+    figure
+}
+
+fn plot(title: &str, queues: [(&str, &Measured); 2]) -> Plot {
+    let mut plot = Plot::new(title, Axis::linear("load").from_to(0.0, 1.0), Axis::log("mean wait (ms)"));
+    for (colour, (name, measured)) in queues.into_iter().enumerate() {
+        plot.series(PlotSeries::intervals(name, Style::Points, measured.points()).colour(colour));
+        plot.series(PlotSeries::new(format!("{name}, exact"), Style::Law, measured.law()).colour(colour));
+    }
+    plot
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Effort;
+    use crate::report::ClaimVerdict;
+    use core::num::NonZero;
+    use std::cell::Cell;
+
+    fn options(threads: usize) -> Options {
+        Options { seed: 1, effort: Effort::Quick, threads: NonZero::new(threads).unwrap() }
+    }
+
+    #[test]
+    fn the_engine_agrees_with_queueing_theory() {
+        let told = Cell::new(0);
+        let figure =
+            mm1(&options(2), &|progress| told.set(told.get() + usize::from(progress.done <= progress.of)));
+        assert_eq!(told.get(), 270);
+        for claim in &figure.claims {
+            assert_eq!(claim.verdict, ClaimVerdict::Holds, "{claim:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_law_is_found_out() {
+        // Waits of M/M/1 held against the law of M/D/1.
+        let options = options(1);
+        let case = Case { model: Model::Exponential, load: 0.5 };
+        let waits = (0..5).map(|seed| run(case, 10_000.0, options.seed + seed)[1]).collect();
+        let measured =
+            Measured { cases: vec![(Case { model: Model::Fixed, ..case }, waits)], class: Priority::P2 };
+        assert_eq!(measured.check("half as long", "").verdict, ClaimVerdict::Fails);
+    }
+}

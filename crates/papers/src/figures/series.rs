@@ -1,0 +1,64 @@
+//! Quantities over time: from the results of a run to lines of a plot and numbers of a claim.
+
+use super::topology::at;
+use crate::report::{self, Axis, Plot, Style};
+use base::Instant;
+use sim::model::{HostResults, StreamResults};
+use sim::stats::Series;
+
+/// A plot over time with a mark at each change of the load.
+pub(super) fn plot(title: &str, quantity: &str, changes: &[(u64, &str)]) -> Plot {
+    let mut plot = Plot::new(title, Axis::linear("time (s)"), Axis::linear(quantity));
+    for &(second, label) in changes {
+        plot.mark(label, second as f64);
+    }
+    plot
+}
+
+/// Points `(seconds, value)` of several series added up, from bins that begin at the same instants.
+pub(super) fn sum<'a>(series: impl Iterator<Item = &'a Series>) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for rates in series {
+        for (bin, (begin, rate)) in rates.rates().enumerate() {
+            match points.get_mut(bin) {
+                Some(point) => point.1 += rate,
+                None => points.push((seconds(begin), rate)),
+            }
+        }
+    }
+    points
+}
+
+/// Adds the calls that were answered after their callers had given up, if there are any: they are no goodput.
+pub(super) fn late(plot: &mut Plot, name: &str, streams: &[StreamResults]) {
+    let late = sum(streams.iter().map(|stream| &stream.late));
+    if !late.is_empty() {
+        plot.series(report::PlotSeries::new(name, Style::Step, late));
+    }
+}
+
+/// Points `(seconds, mean)` of several hosts' utilisation.
+pub(super) fn utilisation(hosts: &[HostResults]) -> Vec<(f64, f64)> {
+    let bins = hosts.iter().map(|host| host.utilisation.len()).min().unwrap_or(0);
+    let point = |bin: usize| {
+        let total: f64 = hosts.iter().map(|host| host.utilisation[bin].1).sum();
+        (seconds(hosts[0].utilisation[bin].0), total / hosts.len() as f64)
+    };
+    (0..bins).map(point).collect()
+}
+
+/// Mean of the points from one second to another; not a number without any.
+pub(super) fn mean(points: &[(f64, f64)], from: u64, to: u64) -> f64 {
+    let within: Vec<f64> =
+        points.iter().filter(|p| p.0 > from as f64 && p.0 <= to as f64).map(|p| p.1).collect();
+    within.iter().sum::<f64>() / within.len() as f64
+}
+
+/// Calls completed a second by several streams, from one second to another.
+pub(super) fn goodput(streams: &[StreamResults], from: u64, to: u64) -> f64 {
+    streams.iter().map(|stream| stream.completed.rate(at(from), at(to))).sum()
+}
+
+fn seconds(instant: Instant) -> f64 {
+    (instant - Instant::ZERO).as_secs_f64()
+}

@@ -1,0 +1,95 @@
+//! Calls of a minute, as the paper has them: for the statement that hangs on how long calls last, and to see whether
+//! those of six seconds stand for them in the others.
+
+use super::cluster::{Case, Half, MINUTE, Outcome, SERVERS};
+use super::orders::{COMPARED, NO_CALL_ENDS, surely};
+use super::response::{MODERATE, View, claim};
+use super::runs::{self, HIGH, PAUSING, STEADY, Setting, is};
+use crate::figures::{Effort, Options, Progress};
+use crate::report::Claim;
+use sim::stats::{Interval, sweep};
+
+/// What the statement is about: the policy that counts calls, and one that counts nothing.
+const JUDGED: [&str; 2] = ["cjsq", "hash"];
+/// What a full run compares besides.
+const BESIDE: [&str; 2] = ["tjsq", "tlwl-1.75"];
+
+/// The runs.
+pub(super) struct Minutes(Vec<(Case, Outcome)>);
+
+impl Minutes {
+    pub(super) fn of(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Self {
+        let case = |setting: Setting, policy, load| Case {
+            policy,
+            servers: setting.servers,
+            count: SERVERS,
+            load,
+            holding: options.scale(MINUTE, MINUTE, MINUTE / 120),
+            half: Half::None,
+            window: runs::window(options, load),
+        };
+        let mut cases = Vec::new();
+        for setting in [STEADY, PAUSING] {
+            for load in COMPARED {
+                cases.extend(JUDGED.map(|policy| case(setting, policy, load)));
+            }
+        }
+        if options.effort == Effort::Full {
+            cases.extend(BESIDE.map(|policy| case(STEADY, policy, HIGH)));
+        }
+        let of = cases.len();
+        let done = |done| progress(Progress { done, of, what: "calls of a minute" });
+        let outcomes = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
+        Self(cases.into_iter().zip(outcomes.into_iter().flatten()).collect())
+    }
+
+    fn at(&self, setting: Setting, policy: &str, load: f64) -> Option<&Outcome> {
+        let is_it =
+            |case: &Case| case.servers == setting.servers && case.policy == policy && is(case.load, load);
+        self.0.iter().find(|(case, _)| is_it(case)).map(|(_, outcome)| outcome)
+    }
+
+    /// Whether CJSQ is worse than a hash. Calls in progress are far more than transactions, and hide them, the more the
+    /// longer calls last.
+    pub(super) fn misjudged(&self, setting: Setting) -> Claim {
+        let of = |policy, load| &self.at(setting, policy, load).expect("it is always run").response[0];
+        let above = COMPARED.map(|load| of("cjsq", load).above(of("hash", load), 1.0));
+        let listed = JUDGED.map(|policy| {
+            let Interval { mean, half_width } = of(policy, HIGH).interval();
+            format!("{policy} {mean:.2} ± {half_width:.2} ms")
+        });
+        let by = above.map(|Interval { mean, half_width }| format!("{mean:.3} ± {half_width:.3} ms"));
+        let measured = format!(
+            "Calls of a minute, at {HIGH:.0} calls/s: {}. At {MODERATE:.0} and {HIGH:.0}: cjsq - hash = {}.",
+            listed.join(", "),
+            by.join(" and ")
+        );
+        claim(
+            setting,
+            "section V-B",
+            "With pause times, CJSQ's misjudgements end up worse than a static allocation such as Hash.",
+            &measured,
+            surely(above),
+        )
+        .differs_by(NO_CALL_ENDS)
+    }
+
+    /// Response times beside those of the figure.
+    pub(super) fn note(&self, view: &View<'_>) -> String {
+        let text = |Interval { mean, half_width }: Interval| format!("{mean:.2} ± {half_width:.2} ms");
+        let one = |policy| {
+            let minute = self.at(STEADY, policy, HIGH)?.response[0].interval();
+            Some(format!(
+                "{policy} {} instead of {}",
+                text(minute),
+                text(view.interval(STEADY, policy, HIGH))
+            ))
+        };
+        let list: Vec<String> = JUDGED.into_iter().chain(BESIDE).filter_map(one).collect();
+        format!(
+            "With calls of a minute, as the paper has them, instead of six seconds, an INVITE to steady servers takes at \
+             {HIGH:.0} calls/s: {}.",
+            list.join(", ")
+        )
+    }
+}

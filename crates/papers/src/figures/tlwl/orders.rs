@@ -1,0 +1,202 @@
+//! What the paper states about the response times: by how much, and who before whom.
+
+use super::cluster::{self, POLICIES};
+use super::response::{Loads, MODERATE, View, claim};
+use super::runs::{HIGH, Setting};
+use crate::report::{Claim, ClaimVerdict};
+use core::ops::Range;
+use sim::stats::Interval;
+
+/// Why CJSQ is not worse than a hash where servers pause.
+pub(super) const NO_CALL_ENDS: &str = "A server that stands still ends no calls, so that CJSQ sees more of them there and \
+    sends none; a hash goes on sending. The paper says nothing of servers that pause, and on steady ones the two are alike.";
+/// Why few pauses are not enough at low loads.
+const PAUSES: &str = "It hangs on how long the pauses are, of which the paper says nothing: of 0.5 s they add too little \
+    to the mean at these loads, of 1 s they make every other policy more than ten times slower at 1200 calls/s (last plot).";
+/// Why a BYE can take longer.
+const ITS_SERVER: &str = "A BYE must go to the server of its call, however much waits there; with a policy that knows where \
+    least waits an INVITE is ahead of it near the capacity.";
+
+/// The paper's orders of magnitude.
+pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> [Claim; 3] {
+    [
+        view.faster(
+            setting,
+            Loads::Moderate,
+            10.0,
+            "section I",
+            "For low to moderate workloads, TLWL and TJSQ answer an INVITE in a time an order of magnitude below that \
+             of any other approach.",
+        )
+        .differs_by(PAUSES),
+        view.faster(
+            setting,
+            Loads::Moderate,
+            5.0,
+            "digest, section VII",
+            "Under light to moderate loads, TLWL-1.75, TLWL-2 and TJSQ answer an INVITE at least five times as fast as \
+             the others.",
+        )
+        .differs_by(PAUSES),
+        view.faster(
+            setting,
+            Loads::High,
+            100.0,
+            "section I; digest, section VII",
+            "Under high loads the improvement grows to two orders of magnitude.",
+        ),
+    ]
+}
+
+/// Loads at which close policies are compared: near the capacity differences are largest, below it surest.
+pub(super) const COMPARED: [f64; 2] = [MODERATE, HIGH];
+
+/// Whether one of these differences is surely above zero at least, and none surely below.
+pub(super) fn surely(above: [Interval; 2]) -> ClaimVerdict {
+    let verdicts = above.map(ClaimVerdict::above_zero);
+    let sure =
+        [ClaimVerdict::Fails, ClaimVerdict::Holds].into_iter().find(|verdict| verdicts.contains(verdict));
+    sure.unwrap_or(ClaimVerdict::Open)
+}
+
+/// Whether one policy surely takes longer than another at one of these loads at least, and at none surely less; and the
+/// differences as text.
+fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (ClaimVerdict, String) {
+    let above = COMPARED.map(|load| view.above(setting, slow, (fast, 1.0), load));
+    let verdict = surely(above);
+    let text = above.map(|Interval { mean, half_width }| format!("{mean:.3} ± {half_width:.3} ms"));
+    (verdict, format!("{slow} - {fast} = {}", text.join(" and ")))
+}
+
+/// Whether one policy takes as long as another, within parts of it below and above.
+fn alike(view: &View<'_>, setting: Setting, one: &str, other: &str, within: Range<f64>) -> ClaimVerdict {
+    let Interval { mean, half_width } = view.above(setting, one, (other, 1.0), HIGH);
+    let base = view.ms(setting, other, HIGH);
+    let below = Interval { mean: (within.end - 1.0) * base - mean, half_width };
+    let above = Interval { mean: mean - (within.start - 1.0) * base, half_width };
+    ClaimVerdict::above_zero(below).and(ClaimVerdict::above_zero(above))
+}
+
+/// Who is better than whom.
+pub(super) fn orders(view: &View<'_>, setting: Setting) -> [Claim; 4] {
+    let ms = |policy| view.ms(setting, policy, HIGH);
+    let tlwl = ms("tlwl-1.75");
+    let (moderate, by) = later(view, setting, "tjsq", "tlwl-1.75");
+    let (worst, by_more) = later(view, setting, "cjsq", "tjsq");
+    let (heavier, by_weight) = later(view, setting, "tlwl-2", "tlwl-1.75");
+    [
+        claim(
+            setting,
+            "section V-A",
+            "Three groups: TLWL is best, TJSQ moderate, CJSQ worst.",
+            &format!(
+                "{} At {MODERATE:.0} and {HIGH:.0}: {by}; {by_more}.",
+                view.listed(setting, &["tlwl-1.75", "tjsq", "cjsq"], HIGH)
+            ),
+            moderate.and(worst),
+        ),
+        claim(
+            setting,
+            "digest, section IV A",
+            "TJSQ is almost as good as TLWL-1.75.",
+            &format!("It takes {:.3} times as long (limits of the check: 0.8 and 1.25).", ms("tjsq") / tlwl),
+            alike(view, setting, "tjsq", "tlwl-1.75", 0.8..1.25),
+        ),
+        claim(
+            setting,
+            "digest, section IV A",
+            "1.75 is the best ratio of weights, better than 2.",
+            &format!(
+                "{} At {MODERATE:.0} and {HIGH:.0}: {by_weight}.",
+                view.listed(setting, &["tlwl-1.75", "tlwl-2"], HIGH)
+            ),
+            heavier,
+        ),
+        claim(
+            setting,
+            "section V-B",
+            "Response times are not the most reliable measure of load: the server with the lowest average gets too \
+             many calls before the balancer sees it.",
+            &view.listed(setting, &["rwma", "tlwl-1.75"], HIGH),
+            ClaimVerdict::above_zero(view.above(setting, "rwma", ("tlwl-1.75", 2.0), HIGH)),
+        ),
+    ]
+}
+
+/// What it says of calls without holding times.
+pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Claim {
+    claim(
+        setting,
+        "section V-B",
+        "Without pause times, CJSQ is very good, comparable to TJSQ.",
+        &view.listed(setting, &["cjsq", "tjsq", "hash"], HIGH),
+        alike(view, setting, "cjsq", "tjsq", 0.8..1.25),
+    )
+}
+
+/// What it says of BYE.
+pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> [Claim; 3] {
+    let hash = |view: &View<'_>| view.ms(setting, "hash", HIGH) / view.ms(setting, "tlwl-1.75", HIGH);
+    [
+        shorter(view, invites, setting),
+        view.faster(
+            setting,
+            Loads::High,
+            1.0,
+            "section V-A",
+            "TLWL and TJSQ have the lowest response times.",
+        ),
+        claim(
+            setting,
+            "section V-A",
+            "The differences are smaller than for INVITE, since a BYE must go to the server of its call.",
+            &format!(
+                "At {HIGH:.0} calls/s hash takes {:.1} times as long as tlwl-1.75 for a BYE, {:.1} times for an \
+                 INVITE.",
+                hash(view),
+                hash(invites)
+            ),
+            hash(view) < hash(invites),
+        ),
+    ]
+}
+
+/// BYE before INVITE, at every load.
+fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Claim {
+    let loads = view.runs.loads(setting);
+    let of = |load: f64, policy: &str| {
+        let invite = invites.batches(setting, policy, load);
+        ClaimVerdict::above_zero(invite.above(view.batches(setting, policy, load), 1.0))
+    };
+    let text = |&load: &f64| {
+        let not = |verdict: ClaimVerdict| {
+            let policies: Vec<&str> =
+                POLICIES.into_iter().filter(|policy| of(load, policy) == verdict).collect();
+            policies.join(", ")
+        };
+        let parts = [("not", not(ClaimVerdict::Fails)), ("open for", not(ClaimVerdict::Open))];
+        let parts = parts.into_iter().filter(|part| !part.1.is_empty());
+        let parts: Vec<String> = parts.map(|(word, policies)| format!("{word} {policies}")).collect();
+        let but = if parts.is_empty() { "all".to_owned() } else { parts.join(" and ") };
+        format!("at {load:.0} calls/s {but}")
+    };
+    let tlwl = |view: &View<'_>| view.ms(setting, "tlwl-1.75", HIGH);
+    let measured = format!(
+        "faster than INVITE {}. With tlwl-1.75 at {HIGH:.0} calls/s a BYE takes {:.2} ms and an INVITE {:.2}: the one \
+         goes where its call is, the other where least waits, and where waits are longer than the {:.2} ms by which \
+         the work differs, that decides.",
+        loads.iter().map(text).collect::<Vec<_>>().join("; "),
+        tlwl(view),
+        tlwl(invites),
+        cluster::service_ms()[0] - cluster::service_ms()[1]
+    );
+    let all = loads.iter().flat_map(|&load| POLICIES.map(|policy| of(load, policy)));
+    claim(
+        setting,
+        "section V-A",
+        "BYE takes fewer resources than INVITE, hence lower average response times.",
+        &measured,
+        all.fold(ClaimVerdict::Holds, ClaimVerdict::and),
+    )
+    .differs_by(ITS_SERVER)
+}

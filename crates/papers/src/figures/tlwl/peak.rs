@@ -1,0 +1,488 @@
+//! Figures 4 and 5: peak throughput of every policy, and of one against the number of servers.
+
+use super::cluster::{self, Case, Half, Outcome, POLICIES, SERVER_CAPACITY, SERVERS, Servers};
+use super::orders::NO_CALL_ENDS;
+use super::response::{OTHERS, capital};
+use super::runs::{self, Runs, Setting};
+use crate::figures::{Entry, Options, Progress};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use core::time::Duration;
+use sim::stats::sweep;
+
+pub(in crate::figures) const PEAK: Entry = Entry {
+    name: "tlwl-4",
+    title: "Peak throughput of every policy with 8 servers",
+    source: "TLWL paper, figure 4; TLWL digest, figure 5",
+    run: peaks,
+};
+
+pub(in crate::figures) const SCALING: Entry = Entry {
+    name: "tlwl-5",
+    title: "Peak throughput against the number of servers",
+    source: "TLWL paper, figure 5",
+    run: scaling,
+};
+
+/// Requests that may fail at the peak: "more than 99.99% of all requests" are handled (section IV).
+const FAILED_MAX: f64 = 1e-4;
+
+/// How far the best is above others: "up to 24 percent" or 25; the check asks for about that.
+const GAIN: f64 = 1.2;
+/// Part of the capacity that is near it: what lies above cannot be told apart by a statement of "significantly".
+const NEAR: f64 = 0.95;
+
+/// Looks for the peak of one cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Search {
+    /// Its load is what is looked for.
+    case: Case,
+    /// What all servers together carry, in calls/s.
+    ideal: f64,
+    /// Loads that are tried are whole numbers of this part of the ideal.
+    step: f64,
+    /// The highest step known to be handled, and the lowest known not to be.
+    known: (u32, u32),
+}
+
+/// Into how many equal parts the capacity is divided; two thirds of it are among them.
+fn steps(options: &Options) -> u32 {
+    options.scale(48, 24, 6)
+}
+
+impl Search {
+    /// Over a tenth of a minute of holding, or none.
+    pub(super) fn new(options: &Options, policy: &'static str, servers: Servers, count: u16) -> Self {
+        let case = Case {
+            policy,
+            servers,
+            count,
+            load: 0.0,
+            holding: cluster::holding(options),
+            half: Half::None,
+            window: runs::window(options, 0.0),
+        };
+        let steps = steps(options);
+        let ideal = f64::from(count) * servers.capacity();
+        Self { case, ideal, step: 1.0 / f64::from(steps), known: (0, steps + 1) }
+    }
+
+    pub(super) fn without_holding(mut self) -> Self {
+        self.case.holding = Duration::ZERO;
+        self
+    }
+
+    /// Over a run of another length than usual.
+    pub(super) fn over(mut self, window: Duration) -> Self {
+        self.case.window = window;
+        self
+    }
+
+    /// Where one server of two is halved.
+    pub(super) fn halved(mut self, half: Half) -> Self {
+        self.case.half = half;
+        self.ideal *= 0.75;
+        self
+    }
+
+    /// A load, in calls/s, that is known to be too much: no more is tried.
+    pub(super) fn below(mut self, load: f64) -> Self {
+        let step = (load / self.ideal / self.step - 1e-9).ceil() as u32;
+        self.known.1 = self.known.1.min(step + 1);
+        self
+    }
+
+    /// Learns from runs of the same cluster, `(load, handled)` in order of the load.
+    fn learn(mut self, runs: impl Iterator<Item = (f64, bool)>) -> Self {
+        for (load, handled) in runs {
+            let steps = load / self.ideal / self.step;
+            if !handled {
+                self.known.1 = self.known.1.min(steps.ceil() as u32);
+                break;
+            }
+            self.known.0 = steps as u32;
+        }
+        self
+    }
+
+    /// The load of a step, in calls/s.
+    fn load(&self, step: u32) -> f64 {
+        self.ideal * self.step * f64::from(step)
+    }
+
+    /// Whether the cluster handles a load for the whole window.
+    fn handles(&self, step: u32, seed: u64) -> bool {
+        let case = Case { load: self.load(step), ..self.case };
+        if case.window >= LONG {
+            // A run that begins the same tells soon when far too many requests are lost for the whole of it; collapsed
+            // runs are the longest, full of retransmissions.
+            let requests = 2.0 * case.load * case.window.as_secs_f64();
+            let begun = Case { window: case.window / 4, ..case }.run(seed);
+            if begun.lost as f64 > FAILED_MAX * requests {
+                return false;
+            }
+        }
+        handled(&case.run(seed))
+    }
+
+    /// The highest load of its grid, in calls/s, that the cluster handles, if it handles all below as well; 0 = none.
+    pub(super) fn run(&self, seed: u64) -> f64 {
+        self.load(highest(self.known, |step| self.handles(step, seed)))
+    }
+}
+
+/// The highest step that is handled, given the highest known to be and the lowest known not to be.
+fn highest((least, mut bad): (u32, u32), handles: impl Fn(u32) -> bool) -> u32 {
+    // Peaks lie high: down from the top in growing strides, then by halves.
+    let mut good = bad - 1;
+    let mut stride = 1;
+    while good > least && !handles(good) {
+        (good, bad) = (good.saturating_sub(stride).max(least), good);
+        stride *= 2;
+    }
+    while bad - good > 1 {
+        let step = u32::midpoint(good, bad);
+        if handles(step) { good = step } else { bad = step }
+    }
+    good
+}
+
+/// A run of this length is begun before it is made.
+const LONG: Duration = Duration::from_secs(50);
+
+/// Whether so many requests succeeded that a load counts as sustained.
+fn handled(outcome: &Outcome) -> bool {
+    outcome.failed() < FAILED_MAX
+}
+
+/// Runs all searches.
+pub(super) fn search(options: &Options, searches: &[Search], progress: &dyn Fn(Progress<'_>)) -> Vec<f64> {
+    let done = |done| progress(Progress { done, of: searches.len(), what: "peaks" });
+    let peaks = sweep::replicate(searches, 1, options.seed, options.threads, Search::run, done);
+    peaks.into_iter().flatten().collect()
+}
+
+/// A note on how peaks are found.
+pub(super) fn method(options: &Options, window: Duration) -> String {
+    format!(
+        "A peak is looked for among {} equal steps up to the capacity of all servers together, the highest load tried; \
+         it is as exact as a step, {:.1} % of that. A run of {} s after the warm-up decides (the paper's lasts 180 s); \
+         all policies meet the same arrivals and pauses. The shorter it is, the fewer servers happen to pause while \
+         others still catch up, and the higher is the peak. A request fails when it gets no 2xx; INVITEs that pile up \
+         over the run count as failed too, but for a second's worth of them.",
+        steps(options),
+        100.0 / f64::from(steps(options)),
+        window.as_secs()
+    )
+}
+
+/// Policies whose peaks are looked for without holding times as well.
+const WITHOUT: [&str; 3] = ["cjsq", "tjsq", "tlwl-1.75"];
+
+/// Peaks with one kind of servers.
+struct Peaks {
+    servers: Servers,
+    /// One a policy.
+    held: Vec<f64>,
+    /// One for each of [`WITHOUT`].
+    unheld: Vec<f64>,
+    step: f64,
+}
+
+impl Peaks {
+    fn of(&self, policy: &str) -> f64 {
+        self.held[POLICIES.iter().position(|of| *of == policy).expect("all policies are run")]
+    }
+
+    fn unheld(&self, policy: &str) -> Option<f64> {
+        WITHOUT.iter().position(|of| *of == policy).map(|at| self.unheld[at])
+    }
+
+    fn ideal(&self) -> f64 {
+        f64::from(SERVERS) * self.servers.capacity()
+    }
+
+    fn plot(&self) -> Plot {
+        let x = Axis::names("policy", POLICIES);
+        let title = format!("{}, {SERVERS} of them", capital(self.servers.name()));
+        let mut plot = Plot::new(title, x, Axis::linear("peak throughput (calls/s)"));
+        let bars = |of: &dyn Fn(&str) -> f64| -> Vec<(f64, f64)> {
+            (0..).zip(POLICIES).map(|(at, policy)| (f64::from(at), of(policy))).collect()
+        };
+        plot.series(PlotSeries::new("with holding times", Style::Line, bars(&|policy| self.of(policy))));
+        let unheld = |policy: &str| self.unheld(policy).unwrap_or(f64::NAN);
+        plot.series(PlotSeries::new("without", Style::Line, bars(&unheld)));
+        plot.level("capacity", self.ideal());
+        plot
+    }
+
+    fn listed(&self, policies: &[&str]) -> String {
+        let one = |policy: &&str| format!("{policy} {:.0}", self.of(policy));
+        let list: Vec<String> = policies.iter().map(one).collect();
+        format!("{}: {} calls/s.", capital(self.servers.name()), list.join(", "))
+    }
+
+    /// What the paper says of all policies.
+    fn throughput(&self) -> [Claim; 5] {
+        let tlwl = self.of("tlwl-1.75");
+        [
+            Claim::check(
+                "section V-B",
+                "TLWL scales linearly: 8 servers carry 8 times what one does (2439 calls/s in the paper).",
+                format!(
+                    "{} The servers can carry {:.0}.",
+                    self.listed(&["tlwl-1.75", "tlwl-2"]),
+                    self.ideal()
+                ),
+                tlwl >= 0.95 * self.ideal(),
+            ),
+            self.highest(),
+            self.gain(),
+            Claim::check(
+                "section VII",
+                "TJSQ has nearly the same level of performance.",
+                self.listed(&["tjsq", "tlwl-1.75"]),
+                (self.of("tjsq") - tlwl).abs() <= 1.01 * self.step,
+            ),
+            Claim::check(
+                "section V-B",
+                "By response times the balancer does not find the least loaded server.",
+                self.listed(&["rwma", "tlwl-1.75"]),
+                self.of("rwma") < tlwl,
+            ),
+        ]
+    }
+
+    /// Above all that the paper does not praise too, by a step at least: peaks are no more exact.
+    fn highest(&self) -> Claim {
+        let (source, statement) = ("section V-B", "TLWL has the highest peak throughput.");
+        let others = OTHERS.iter().map(|policy| self.of(policy)).fold(0.0, f64::max);
+        let measured = self.listed(&POLICIES);
+        if others > self.ideal() - 0.99 * self.step {
+            let why = "Others reach the capacity of the servers, of which no policy can get more.";
+            return Claim::out_of_reach(source, statement, measured, why);
+        }
+        Claim::check(source, statement, measured, self.of("tlwl-1.75") > others + 0.99 * self.step)
+    }
+
+    /// The least of some policies' peaks.
+    fn least(&self, policies: &[&str]) -> f64 {
+        policies.iter().map(|policy| self.of(policy)).fold(f64::MAX, f64::min)
+    }
+
+    fn gain(&self) -> Claim {
+        let (source, statement) = (
+            "abstract; section VII",
+            "TLWL's throughput is up to 24 or 25 % above that of the other algorithms.",
+        );
+        let gain = |policy: &&str| {
+            format!("{:.0} % above {policy}", 100.0 * (self.of("tlwl-1.75") / self.of(policy) - 1.0))
+        };
+        let least = self.least(&OTHERS);
+        let measured = format!(
+            "{}: {} (the check asks for {:.0} % above one of them).",
+            capital(self.servers.name()),
+            OTHERS.iter().map(gain).collect::<Vec<_>>().join(", "),
+            100.0 * (GAIN - 1.0)
+        );
+        if self.ideal() < GAIN * least {
+            return Claim::out_of_reach(source, statement, measured, self.all_near(&OTHERS));
+        }
+        Claim::check(source, statement, measured, self.of("tlwl-1.75") >= GAIN * least)
+    }
+
+    fn worst(&self) -> Claim {
+        let (source, statement) = (
+            "section V-B",
+            "With pause times, CJSQ is significantly worse than the others, worse than a static allocation such as \
+             Hash.",
+        );
+        let fixed = ["round-robin", "hash", "fnv-hash"];
+        let measured = self.listed(&["cjsq", "hash", "fnv-hash", "round-robin"]);
+        if self.least(&fixed).min(self.of("cjsq")) >= NEAR * self.ideal() {
+            return Claim::out_of_reach(
+                source,
+                statement,
+                measured,
+                self.all_near(&["cjsq", "hash", "fnv-hash", "round-robin"]),
+            );
+        }
+        Claim::check(source, statement, measured, self.of("cjsq") < self.least(&fixed))
+            .differs_by(NO_CALL_ENDS)
+    }
+
+    /// Why peaks cannot differ by much.
+    fn all_near(&self, policies: &[&str]) -> String {
+        format!(
+            "Servers that only queue carry all that they can carry behind any policy that gives each its share in the \
+             long run. All of these reach {:.1} % of it at least, which leaves no room for more than {:.0} %.",
+            100.0 * self.least(policies) / self.ideal(),
+            100.0 * (self.ideal() / self.least(policies) - 1.0)
+        )
+    }
+
+    /// What it says of holding times.
+    fn holding(&self) -> [Claim; 3] {
+        let tlwl = self.of("tlwl-1.75");
+        let unheld = |policy| self.unheld(policy).unwrap_or(f64::NAN);
+        [
+            self.worst(),
+            Claim::check(
+                "section V-B",
+                "Without pause times, CJSQ is comparable to TJSQ.",
+                format!(
+                    "{} without holding times: cjsq {:.0}, tjsq {:.0} calls/s.",
+                    capital(self.servers.name()),
+                    unheld("cjsq"),
+                    unheld("tjsq")
+                ),
+                (unheld("cjsq") - unheld("tjsq")).abs() <= 1.01 * self.step,
+            ),
+            Claim::check(
+                "section IV",
+                "Peak throughput is not affected much by pause times.",
+                format!(
+                    "{}, tlwl-1.75: {tlwl:.0} with, {:.0} without holding times.",
+                    capital(self.servers.name()),
+                    unheld("tlwl-1.75")
+                ),
+                (unheld("tlwl-1.75") - tlwl).abs() <= 1.01 * self.step,
+            ),
+        ]
+    }
+}
+
+fn peaks(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let runs = Runs::of(options, progress);
+    let mut searches = Vec::new();
+    for servers in Servers::BOTH {
+        // What the response times' runs showed need not be tried again.
+        let setting = Setting { servers, held: true };
+        let shown = |policy| runs.all(setting, policy).map(|(load, outcome)| (load, handled(outcome)));
+        let search = |policy| Search::new(options, policy, servers, SERVERS).learn(shown(policy));
+        searches.extend(POLICIES.map(search));
+        searches
+            .extend(WITHOUT.map(|policy| Search::new(options, policy, servers, SERVERS).without_holding()));
+    }
+    let found = search(options, &searches, progress);
+    let kinds = Servers::BOTH.iter().zip(found.chunks(POLICIES.len() + WITHOUT.len()));
+    let kinds: Vec<Peaks> = kinds
+        .map(|(&servers, peaks)| Peaks {
+            servers,
+            held: peaks[..POLICIES.len()].to_vec(),
+            unheld: peaks[POLICIES.len()..].to_vec(),
+            step: f64::from(SERVERS) * servers.capacity() / f64::from(steps(options)),
+        })
+        .collect();
+    let mut figure = options.figure(&PEAK, kinds.iter().map(Peaks::plot).collect());
+    for (at, peaks) in kinds.iter().enumerate() {
+        let claims = peaks.throughput().into_iter().chain(peaks.holding());
+        figure.claims.extend(claims.map(|claim| claim.about(at)));
+    }
+    figure.assumptions = cluster::assumptions();
+    figure.notes = vec![
+        method(options, runs::window(options, 0.0)),
+        "Steady servers behind any policy that splits calls evenly in the long run carry what they can: a policy shows \
+         in how long requests wait, not in how many get through. Where servers pause, a policy that goes on sending to \
+         a server that stands still piles up requests there until their callers send them again after 0.5 s, which \
+         costs the server as much as the first time; then it may never catch up, and that decides the peak."
+            .into(),
+    ];
+    figure
+}
+
+fn scaling(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let counts: &[u16] = options.scale(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 2, 4, 6, 8, 10], &[1, 2]);
+    // One server pauses an eighth as often as eight: a peak takes longer to show.
+    let window = Duration::from_secs(options.scale(90, 40, 3));
+    let of = |servers| {
+        let search =
+            move |count| Search::new(options, "tlwl-1.75", servers, count).without_holding().over(window);
+        counts.iter().map(move |&count| search(count))
+    };
+    let searches: Vec<Search> = Servers::BOTH.into_iter().flat_map(of).collect();
+    let found = search(options, &searches, progress);
+    let x = Axis::linear("servers").from_to(0.0, 10.5);
+    let mut plot = Plot::new("TLWL-1.75", x, Axis::linear("peak throughput (calls/s)"));
+    let mut claims = Vec::new();
+    for (colour, (servers, peaks)) in Servers::BOTH.into_iter().zip(found.chunks(counts.len())).enumerate() {
+        let points: Vec<(f64, f64)> =
+            counts.iter().zip(peaks).map(|(&count, &peak)| (f64::from(count), peak)).collect();
+        plot.series(PlotSeries::new(servers.name(), Style::Line, points.iter().copied()).colour(colour));
+        let ideal = [(0.0, 0.0), (10.5, 10.5 * servers.capacity())];
+        plot.series(
+            PlotSeries::new(format!("capacity of {}", servers.name()), Style::Law, ideal).colour(colour),
+        );
+        let part = |(count, peak): &(f64, f64)| 100.0 * peak / (count * servers.capacity());
+        let list: Vec<String> =
+            points.iter().map(|at| format!("{:.0} servers {:.0} ({:.0} %)", at.0, at.1, part(at))).collect();
+        claims.push(Claim::check(
+            "section V-B, figure 5",
+            "Peak throughput grows linearly up to 10 servers.",
+            format!(
+                "{}: {} calls/s and part of the capacity. As in the paper's ideal case, {} servers are to carry as many \
+                 times what one carries on its own; the check asks for 95 % of that everywhere.",
+                capital(servers.name()),
+                list.join(", "),
+                counts[counts.len() - 1]
+            ),
+            points.iter().all(|(count, peak)| *peak >= 0.95 * count * peaks[0]),
+        ));
+    }
+    claims.push(Claim::out_of_reach(
+        "section V-B; digest, section I",
+        "The balancer itself becomes overloaded at 5400 to 5500 calls/s, with 17 to 20 servers.",
+        format!("Up to {:.0} calls/s here.", 10.0 * SERVER_CAPACITY),
+        "A balancer's work costs no time in these scenarios; the paper's figure is one of its machine and its OpenSER.",
+    ));
+    let mut figure = options.figure(&SCALING, vec![plot]);
+    figure.claims = claims;
+    figure.assumptions = cluster::assumptions();
+    figure
+        .assumptions
+        .push("Calls have no holding time; tlwl-4 shows the peak of TLWL with and without.".into());
+    figure.notes = vec![
+        method(options, window),
+        "A pausing server on its own has nobody to take over, and after a pause it has to serve what its callers sent \
+         again as well. So its peak lies lowest: there is no choice for a policy to make."
+            .into(),
+    ];
+    figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Effort;
+    use core::num::NonZero;
+    use std::cell::Cell;
+
+    const OPTIONS: Options = Options { seed: 1, effort: Effort::Full, threads: NonZero::<usize>::MIN };
+
+    #[test]
+    fn the_highest_step_is_found_wherever_it_lies() {
+        for peak in 0..=48 {
+            let tried = Cell::new(0);
+            let handles = |step| {
+                tried.set(tried.get() + 1);
+                step <= peak
+            };
+            assert_eq!(highest((0, 49), handles), peak);
+            assert!(tried.get() <= 11, "{} runs for {peak}", tried.get());
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_not_tried_again() {
+        let all = Search::new(&OPTIONS, "hash", Servers::Steady, 8);
+        assert_eq!(all.known, (0, 49));
+        // Steps of 50 calls/s.
+        let runs = [(600.0, true), (1_825.0, true), (2_220.0, false), (2_300.0, true)];
+        let search = all.learn(runs.into_iter());
+        assert_eq!(search.known, (36, 45));
+        assert_eq!(highest(search.known, |step| step < 40), 39);
+        // An even split between unequal servers: two thirds of what both can carry may be handled, no more.
+        let even = Search::new(&OPTIONS, "hash", Servers::Steady, 2).halved(Half::Unknown).below(300.0);
+        assert_eq!(even.known, (0, 33));
+        assert!((even.load(32) - 300.0).abs() < 1e-9);
+    }
+}

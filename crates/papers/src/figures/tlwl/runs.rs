@@ -1,0 +1,136 @@
+//! The runs behind the response times and the occupancies, made once for all figures that look at them.
+
+use super::cluster::{self, Case, Half, Outcome, POLICIES, SERVERS, Servers};
+use crate::figures::{Effort, Options, Progress};
+use core::time::Duration;
+use sim::stats::sweep;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The load at which policies are compared under "high load": 92 % of what steady servers carry, 94 % of pausing ones.
+pub(super) const HIGH: f64 = 2_200.0;
+/// Policies that are also run without holding times.
+pub(super) const WITHOUT: [&str; 5] = ["round-robin", "hash", "cjsq", "tjsq", "tlwl-1.75"];
+
+/// Servers, and whether calls last: what a plot is about.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Setting {
+    pub(super) servers: Servers,
+    pub(super) held: bool,
+}
+
+pub(super) const STEADY: Setting = Setting { servers: Servers::Steady, held: true };
+pub(super) const PAUSING: Setting = Setting { servers: Servers::PAUSING, held: true };
+/// In the order of the plots.
+pub(super) const SETTINGS: [Setting; 4] =
+    [STEADY, PAUSING, Setting { held: false, ..STEADY }, Setting { held: false, ..PAUSING }];
+
+impl Setting {
+    pub(super) fn name(self) -> String {
+        let calls = if self.held { "with holding times" } else { "without holding times" };
+        format!("{}, {calls}", self.servers.name())
+    }
+
+    /// Its plot.
+    pub(super) fn plot(self) -> usize {
+        SETTINGS.iter().position(|setting| *setting == self).expect("all settings are there")
+    }
+
+    pub(super) fn policies(self) -> &'static [&'static str] {
+        if self.held { &POLICIES } else { &WITHOUT }
+    }
+
+    fn loads(self, options: &Options) -> &'static [f64] {
+        match (self.held, options.effort) {
+            (_, Effort::Least) => &[1_800.0, HIGH],
+            (true, _) => &[600.0, 1_200.0, 1_800.0, HIGH],
+            (false, Effort::Quick) => &[1_200.0, HIGH],
+            (false, Effort::Full) => &[600.0, 1_200.0, 1_800.0, HIGH, 2_300.0],
+        }
+    }
+}
+
+/// How long a run counts: near the capacity, where few pauses decide the mean, for longer.
+pub(super) fn window(options: &Options, load: f64) -> Duration {
+    Duration::from_secs(if load < HIGH { options.scale(50, 25, 3) } else { options.scale(90, 50, 3) })
+}
+
+fn cases(options: &Options) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for setting in SETTINGS {
+        for &load in setting.loads(options) {
+            cases.extend(setting.policies().iter().map(|policy| Case {
+                policy,
+                servers: setting.servers,
+                count: SERVERS,
+                load,
+                holding: if setting.held { cluster::holding(options) } else { Duration::ZERO },
+                half: Half::None,
+                window: window(options, if setting.held { load } else { 0.0 }),
+            }));
+        }
+    }
+    cases
+}
+
+/// The runs that figures 2 and 3 and the occupancies look at.
+pub(super) struct Runs(Vec<(Case, Outcome)>);
+
+/// Runs, by the options that decide them.
+type Made = Vec<((u64, Effort), Rc<Runs>)>;
+
+thread_local! {
+    /// The figures are made on one thread, one after the other; the first of those that look at these runs makes them.
+    static MADE: RefCell<Made> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether two loads are the same.
+pub(super) fn is(a: f64, b: f64) -> bool {
+    a.total_cmp(&b).is_eq()
+}
+
+impl Runs {
+    /// Makes them, or takes those that another figure made.
+    pub(super) fn of(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Rc<Self> {
+        let key = (options.seed, options.effort);
+        let made =
+            MADE.with_borrow(|made| made.iter().find(|(of, _)| *of == key).map(|(_, runs)| Rc::clone(runs)));
+        if let Some(runs) = made {
+            return runs;
+        }
+        let cases = cases(options);
+        let of = cases.len();
+        let done = |done| progress(Progress { done, of, what: "response times" });
+        let outcomes = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
+        let runs = Rc::new(Self(cases.into_iter().zip(outcomes.into_iter().flatten()).collect()));
+        MADE.with_borrow_mut(|made| made.push((key, Rc::clone(&runs))));
+        runs
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(Case, Outcome)> {
+        self.0.iter()
+    }
+
+    /// One policy's runs in one setting, by load.
+    pub(super) fn all(&self, setting: Setting, policy: &str) -> impl Iterator<Item = (f64, &Outcome)> {
+        self.0
+            .iter()
+            .filter(move |(case, _)| {
+                case.policy == policy
+                    && case.servers == setting.servers
+                    && case.holding.is_zero() != setting.held
+            })
+            .map(|(case, outcome)| (case.load, outcome))
+    }
+
+    pub(super) fn at(&self, setting: Setting, policy: &str, load: f64) -> &Outcome {
+        let mut all = self.all(setting, policy);
+        let found = all.find(|(of, _)| is(*of, load));
+        found.expect("a statement is about a policy and a load that were run").1
+    }
+
+    /// Loads of a setting, in order.
+    pub(super) fn loads(&self, setting: Setting) -> Vec<f64> {
+        self.all(setting, "tlwl-1.75").map(|(load, _)| load).collect()
+    }
+}

@@ -1,0 +1,232 @@
+//! Two servers of which one loses half its processor to another task.
+
+use super::cluster::{self, Half, POLICIES, Servers};
+use super::peak::{Search, method, search};
+use super::response::capital;
+use crate::figures::{Entry, Options, Progress};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use core::time::Duration;
+
+pub(in crate::figures) const UNEQUAL: Entry = Entry {
+    name: "tlwl-unequal",
+    title: "Peak throughput of two servers, one of which loses half its CPU",
+    source: "TLWL paper, sections III and V; TLWL digest, section VI d and figure 6",
+    run: unequal,
+};
+
+/// What the balancer knows, and whether calls last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Knowing {
+    /// Nothing, of calls that last.
+    Unknown,
+    /// Nothing, of calls that do not.
+    Unheld,
+    /// The capacities, of calls that last.
+    Known,
+}
+
+const KNOWING: [Knowing; 3] = [Knowing::Unknown, Knowing::Unheld, Knowing::Known];
+/// Policies that know nothing of load: the paper's "prior art".
+const PRIOR: [&str; 3] = ["round-robin", "hash", "fnv-hash"];
+/// The paper's own.
+const NEW: [&str; 4] = ["cjsq", "tjsq", "tlwl-1.75", "tlwl-2"];
+/// Those that are shown without holding times and with known capacities too.
+const SOME: [&str; 4] = ["hash", "cjsq", "tjsq", "tlwl-1.75"];
+/// Part of the ideal that is near it.
+const NEAR: f64 = 0.9;
+/// What the paper's are above the others: "over 60%".
+const GAIN: f64 = 1.6;
+
+impl Knowing {
+    fn policies(self) -> &'static [&'static str] {
+        if self == Self::Unknown { &POLICIES } else { &SOME }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "capacities unknown",
+            Self::Unheld => "unknown, no holding times",
+            Self::Known => "capacities known",
+        }
+    }
+
+    fn search(self, options: &Options, policy: &'static str, servers: Servers) -> Search {
+        let half = if self == Self::Known { Half::Known } else { Half::Unknown };
+        let search = Search::new(options, policy, servers, 2).halved(half).over(window(options));
+        let search = if self == Self::Unheld { search.without_holding() } else { search };
+        // An even split gives the slow server half of the calls.
+        let even = half == Half::Unknown && PRIOR.contains(&policy);
+        if even { search.below(servers.capacity()) } else { search }
+    }
+}
+
+/// Peaks with one kind of servers: by what is known, then by policy.
+struct Peaks {
+    servers: Servers,
+    found: Vec<Vec<f64>>,
+}
+
+/// One and a half servers.
+fn ideal(servers: Servers) -> f64 {
+    1.5 * servers.capacity()
+}
+
+impl Peaks {
+    /// Not a number where it was not looked for.
+    fn of(&self, knowing: Knowing, policy: &str) -> f64 {
+        let at = knowing.policies().iter().position(|of| *of == policy);
+        at.map_or(f64::NAN, |at| self.found[knowing as usize][at])
+    }
+
+    fn plot(&self) -> Plot {
+        let mut plot = Plot::new(
+            capital(self.servers.name()),
+            Axis::names("policy", POLICIES),
+            Axis::linear("peak throughput (calls/s)"),
+        );
+        for knowing in KNOWING {
+            let bars = (0..).zip(POLICIES).map(|(at, policy)| (f64::from(at), self.of(knowing, policy)));
+            plot.series(PlotSeries::new(knowing.name(), Style::Line, bars));
+        }
+        plot.level("ideal", ideal(self.servers));
+        plot
+    }
+
+    fn listed(&self, knowing: Knowing, policies: &[&str]) -> String {
+        let one = |policy: &&str| format!("{policy} {:.0}", self.of(knowing, policy));
+        let list: Vec<String> = policies.iter().map(one).collect();
+        format!(
+            "{}, {}: {} calls/s of {:.0}.",
+            capital(self.servers.name()),
+            knowing.name(),
+            list.join(", "),
+            ideal(self.servers)
+        )
+    }
+
+    fn is_near(&self, knowing: Knowing, policy: &str) -> bool {
+        self.of(knowing, policy) >= NEAR * ideal(self.servers)
+    }
+
+    /// What the paper says of balancers that do not know the capacities.
+    fn unknown(&self) -> [Claim; 3] {
+        let adapts = |policy: &&str| self.is_near(Knowing::Unknown, policy);
+        [
+            Claim::check(
+                "section V-B; digest, section VI d",
+                "TLWL is near the optimal 450 calls/s when the servers differ by half.",
+                format!(
+                    "{} The check asks for 90 %.",
+                    self.listed(Knowing::Unknown, &["tlwl-1.75", "tlwl-2"])
+                ),
+                self.is_near(Knowing::Unknown, "tlwl-1.75"),
+            ),
+            self.gain(),
+            Claim::check(
+                "section III",
+                "Where the balancer does not know the capacities, the new algorithms adapt on their own (CJSQ, TJSQ, \
+                 TLWL).",
+                format!("{} The check asks for 90 % of each.", self.listed(Knowing::Unknown, &NEW)),
+                NEW.iter().all(adapts),
+            )
+            .differs_by(
+                "CJSQ alone does not: calls that are held hardly tell how fast a server is, so that both have as many and \
+                 get as many. The paper says the same of it in section V-B; without holding times it adapts here too.",
+            ),
+        ]
+    }
+
+    fn gain(&self) -> Claim {
+        let tlwl = self.of(Knowing::Unknown, "tlwl-1.75");
+        let prior = PRIOR.map(|policy| self.of(Knowing::Unknown, policy)).into_iter().fold(0.0, f64::max);
+        let (source, statement) =
+            ("sections III and V-B", "That is over 60 % more than the prior algorithms reach.");
+        let measured = format!(
+            "{} tlwl-1.75 is {:.0} % above the best of them.",
+            self.listed(Knowing::Unknown, &PRIOR),
+            100.0 * (tlwl / prior - 1.0)
+        );
+        let most = ideal(self.servers) / prior;
+        if most < GAIN {
+            let why = format!(
+                "An even split leaves the slow server with half of the calls, so that it can reach two thirds of the \
+                 ideal. Here it comes so close to that that even the ideal is only {:.0} % more.",
+                100.0 * (most - 1.0)
+            );
+            return Claim::out_of_reach(source, statement, measured, why);
+        }
+        Claim::check(source, statement, measured, tlwl > GAIN * prior)
+    }
+
+    /// What it says of holding times and of known capacities.
+    fn known(&self) -> [Claim; 2] {
+        let unheld = |policy: &&str| self.is_near(Knowing::Unheld, policy);
+        let no_less = |policy: &&str| {
+            self.is_near(Knowing::Known, policy)
+                && self.of(Knowing::Known, policy) >= self.of(Knowing::Unknown, policy)
+        };
+        [
+            Claim::check(
+                "section V-B",
+                "CJSQ is fine without holding times, like TJSQ, and worse with them.",
+                format!(
+                    "{} {} The check asks for 90 % of both without, and of CJSQ for less with.",
+                    self.listed(Knowing::Unheld, &["cjsq", "tjsq", "hash"]),
+                    self.listed(Knowing::Unknown, &["cjsq", "tjsq", "hash"])
+                ),
+                ["cjsq", "tjsq"].iter().all(unheld)
+                    && self.of(Knowing::Unknown, "cjsq") < self.of(Knowing::Unheld, "cjsq"),
+            ),
+            Claim::check(
+                "section III",
+                "Dividing the estimated work by the capacity serves CJSQ, TJSQ and TLWL.",
+                format!(
+                    "{} The check asks for 90 % of each, and for no less than with capacities unknown.",
+                    self.listed(Knowing::Known, &SOME[1..])
+                ),
+                SOME[1..].iter().all(no_less),
+            )
+            .differs_by(
+                "CJSQ alone falls short: among hundreds of calls in progress it hardly sees the few that wait for a server \
+                 that stands still.",
+            ),
+        ]
+    }
+}
+
+/// Two servers cost less to run than eight, and pause less often.
+fn window(options: &Options) -> Duration {
+    Duration::from_secs(options.scale(60, 30, 3))
+}
+
+fn unequal(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let mut searches = Vec::new();
+    for servers in Servers::BOTH {
+        for knowing in KNOWING {
+            searches.extend(knowing.policies().iter().map(|policy| knowing.search(options, policy, servers)));
+        }
+    }
+    let mut found = search(options, &searches, progress).into_iter();
+    let kinds = Servers::BOTH.map(|servers| Peaks {
+        servers,
+        found: KNOWING.map(|knowing| found.by_ref().take(knowing.policies().len()).collect()).into(),
+    });
+    let mut figure = options.figure(&UNEQUAL, kinds.iter().map(Peaks::plot).collect());
+    for (at, peaks) in kinds.iter().enumerate() {
+        let claims = peaks.unknown().into_iter().chain(peaks.known());
+        figure.claims.extend(claims.map(|claim| claim.about(at)));
+    }
+    figure.assumptions = cluster::assumptions();
+    figure.assumptions.push(
+        "The second server works at half its speed from the start, evenly. Known capacities are 300 and 150 calls/s, \
+         to every policy: round-robin and the hashes then split in that ratio."
+            .into(),
+    );
+    figure.notes = vec![
+        method(options, window(options)),
+        "CJSQ evens out how many calls are in progress. With holding times these hardly depend on a server's speed, so \
+         both servers get calls at the same rate as long as the balancer does not know better."
+            .into(),
+    ];
+    figure
+}

@@ -1,0 +1,97 @@
+//! What changes or fails in the course of a scenario.
+
+use config::scenario::{HostFault, LinkFaults, Scenario, Stream, What};
+use core::time::Duration;
+
+/// Steps of a load that a plot names; of more, the curve of the offered calls tells enough.
+const STEPS_MAX: usize = 8;
+
+/// Instants within the run and what happens then, in order of time.
+pub(super) fn events(scenario: &Scenario) -> Vec<(Duration, String)> {
+    let mut events = Vec::new();
+    for stream in scenario.streams.iter().filter(|stream| stream.load.len() <= STEPS_MAX) {
+        steps(stream, &mut events);
+    }
+    for fault in &scenario.faults {
+        of_fault(scenario, fault, &mut events);
+    }
+    for rule in scenario.links.iter().filter(|link| !what(link).is_empty()) {
+        of_link(scenario, rule, &mut events);
+    }
+    events.retain(|(at, _)| *at > Duration::ZERO && *at < scenario.run.duration);
+    // Stable: what happens at the same time stays in the order of the file.
+    events.sort_by_key(|(at, _)| *at);
+    events
+}
+
+/// Whether the run does not stay as it is once the warm-up is over.
+pub(super) fn change_after_warm_up(scenario: &Scenario) -> bool {
+    let from = scenario.run.warm_up;
+    let ramps = |stream: &Stream| stream.load.iter().any(|step| step.at > from);
+    scenario.streams.iter().any(ramps) || events(scenario).iter().any(|(at, _)| *at > from)
+}
+
+fn steps(stream: &Stream, events: &mut Vec<(Duration, String)>) {
+    for step in &stream.load {
+        let from = if step.ramp { "from " } else { "" };
+        events.push((step.at, format!("{}: {from}{} calls/s", stream.name, step.rate)));
+    }
+}
+
+fn of_fault(scenario: &Scenario, fault: &HostFault, events: &mut Vec<(Duration, String)>) {
+    let name = scenario.groups[fault.group].host_name(fault.host);
+    match fault.what {
+        What::Restart(length) => {
+            events.push((fault.at, format!("{name} fails")));
+            events.push((fault.at + length, format!("{name} is back")));
+        }
+        What::Stall(length) => {
+            events.push((fault.at, format!("{name} stalls")));
+            events.push((fault.at + length, format!("{name} goes on")));
+        }
+        What::Failing(share) => {
+            events.push((fault.at, format!("{name} fails {} % of its calls", (share * 1e4).round() / 1e2)));
+        }
+        What::Slowdown(share) => {
+            events.push((fault.at, format!("{name} at {} %", (share * 1e4).round() / 1e2)));
+        }
+    }
+}
+
+/// Short, so that it fits in a legend; [`impairment`] says all of it.
+fn of_link(scenario: &Scenario, link: &LinkFaults, events: &mut Vec<(Duration, String)>) {
+    let between = between(scenario, link);
+    let what = if link.loss >= 1.0 { "cut" } else { "impaired" };
+    events.push((link.since, format!("{between} {what}")));
+    events.push((link.until, format!("{between} restored")));
+}
+
+fn between(scenario: &Scenario, link: &LinkFaults) -> String {
+    let name = |group: Option<usize>| group.map_or("agents", |group| &scenario.groups[group].name);
+    format!("{}-{}", name(link.from), name(link.to))
+}
+
+/// What a link does to messages and when, as a sentence; none if it does nothing.
+pub(super) fn impairment(scenario: &Scenario, link: &LinkFaults) -> Option<String> {
+    let what = what(link);
+    let (between, since, until) = (between(scenario, link), link.since, link.until);
+    (!what.is_empty()).then(|| format!("Link {between} from {since:?} to {until:?}: {}.", what.join(", ")))
+}
+
+/// What a link does to messages, in words.
+fn what(link: &LinkFaults) -> Vec<String> {
+    let mut what = Vec::new();
+    for (share, word) in
+        [(link.loss, "loss"), (link.duplication, "duplication"), (link.reordering, "reordering")]
+    {
+        if share > 0.0 {
+            what.push(format!("{word} {} %", (share * 1e4).round() / 1e2));
+        }
+    }
+    for (time, word) in [(link.delay, "delay"), (link.jitter, "jitter")] {
+        if !time.is_zero() {
+            what.push(format!("{word} {time:?}"));
+        }
+    }
+    what
+}

@@ -1,0 +1,377 @@
+//! What a rule does to a request before it goes on: its Request-URI and header fields that no other part of a proxy owns.
+
+use wire::{Edits, Message, SipUri};
+
+/// Header fields that rules must not touch: what forwarding itself edits, what tells transactions and dialogs apart, and
+/// what says how to read a body (RFC 3261 §16.6: a proxy does not change that).
+const PROTECTED: [&str; 17] = [
+    "Via",
+    "Route",
+    "Record-Route",
+    "Max-Forwards",
+    "Max-Breadth",
+    "Content-Length",
+    "Content-Type",
+    "Content-Encoding",
+    "Call-ID",
+    "CSeq",
+    "From",
+    "To",
+    "Contact",
+    "Proxy-Require",
+    "Require",
+    "Retry-After",
+    "Timestamp",
+];
+
+/// The longest value of a header field that a rule adds, in bytes.
+pub const VALUE_MAX: usize = 255;
+
+/// The longest name of a header field, in bytes.
+const NAME_MAX: usize = 64;
+
+/// What becomes of the user of the Request-URI.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct UserEdit {
+    /// The first of these that the user begins with is taken off.
+    strip: Vec<Vec<u8>>,
+    /// Set in front of what is left.
+    prefix: String,
+    /// In place of all that.
+    whole: Option<String>,
+}
+
+/// What a rule does to a request. Made by the methods that add to it, each of which refuses what would not be SIP; so
+/// whatever a sender writes, nothing comes of it but a well-formed request.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Actions {
+    user: UserEdit,
+    /// `host` or `host:port`.
+    host: Option<String>,
+    removed: Vec<String>,
+    added: Vec<(String, String)>,
+}
+
+impl Actions {
+    /// The user loses this prefix if it begins with it, compared with escapes decoded. Of several, the first that fits.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn strip_prefix(&mut self, prefix: &str) -> Result<(), String> {
+        check_user(prefix)?;
+        self.user.strip.push(wire::unescape(prefix.as_bytes()).collect());
+        Ok(())
+    }
+
+    /// The user gets this prefix, after the other one is taken off.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn add_prefix(&mut self, prefix: &str) -> Result<(), String> {
+        check_user(prefix)?;
+        prefix.clone_into(&mut self.user.prefix);
+        Ok(())
+    }
+
+    /// The user is this, whatever it was.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn set_user(&mut self, user: &str) -> Result<(), String> {
+        check_user(user)?;
+        self.user.whole = Some(user.to_owned());
+        Ok(())
+    }
+
+    /// The host is this, with or without a port; the port that was there goes.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn set_host(&mut self, host: &str) -> Result<(), String> {
+        let uri = format!("sip:{host}");
+        let is_host = SipUri::parse(uri.as_bytes())
+            .is_ok_and(|uri| uri.user.is_none() && uri.params.is_empty() && !uri.has_headers);
+        if !is_host || host.len() > crate::PATTERN_MAX || host.ends_with(';') {
+            return Err(
+                "expected a host with or without a port, such as \"sip.example.com\" or \"10.0.0.1:5070\""
+                    .to_owned(),
+            );
+        }
+        self.host = Some(host.to_owned());
+        Ok(())
+    }
+
+    /// Every header field of this name goes.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn remove_header(&mut self, name: &str) -> Result<(), String> {
+        check_name(name)?;
+        self.removed.push(name.to_owned());
+        Ok(())
+    }
+
+    /// A header field is added, behind those of the same name.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn add_header(&mut self, name: &str, value: &str) -> Result<(), String> {
+        check_name(name)?;
+        let is_text = |c: char| !c.is_control() || c == '\t';
+        if value.len() > VALUE_MAX || !value.chars().all(is_text) || value.trim() != value {
+            return Err(format!(
+                "expected at most {VALUE_MAX} bytes on one line, without white space around them"
+            ));
+        }
+        self.added.push((name.to_owned(), value.to_owned()));
+        Ok(())
+    }
+
+    /// A header field is added in place of those of the same name.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub fn set_header(&mut self, name: &str, value: &str) -> Result<(), String> {
+        self.add_header(name, value)?;
+        self.removed.push(name.to_owned());
+        Ok(())
+    }
+
+    /// Whether nothing is done.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is done, in the order in which it is done and with the words of the configuration.
+    pub fn describe(&self) -> Vec<String> {
+        let user = &self.user;
+        let strip = user.strip.iter().map(|prefix| format!("strip_prefix {}", prefix.escape_ascii()));
+        let add = (!user.prefix.is_empty()).then(|| format!("add_prefix {}", user.prefix));
+        let whole = user.whole.iter().map(|whole| format!("set_user {whole}"));
+        let host = self.host.iter().map(|host| format!("set_host {host}"));
+        let is_set = |name: &String| self.added.iter().any(|(added, _)| added == name);
+        let removed = self.removed.iter().filter(|name| !is_set(name));
+        let removed = removed.map(|name| format!("remove_header {name}"));
+        let added = self.added.iter().map(|(name, value)| {
+            let verb = if self.removed.contains(name) { "set_header" } else { "add_header" };
+            format!("{verb} {name}: {value}")
+        });
+        strip.chain(add).chain(whole).chain(host).chain(removed).chain(added).collect()
+    }
+
+    /// The most bytes that a request grows by.
+    pub fn growth(&self) -> usize {
+        let user = self.user.whole.as_ref().map_or(self.user.prefix.len(), String::len) + 1;
+        let added: usize = self.added.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        user + self.host.as_ref().map_or(0, String::len) + added
+    }
+
+    /// The Request-URI `uri` after it was edited, appended to `out`; false, and nothing is appended, where it stays as it
+    /// is, which one of another scheme than `sip` and `sips` always does.
+    pub fn uri(&self, uri: &[u8], out: &mut Vec<u8>) -> bool {
+        if self.user == UserEdit::default() && self.host.is_none() {
+            return false;
+        }
+        let Ok(parsed) = SipUri::parse(uri) else { return false };
+        let scheme = if parsed.scheme == wire::Scheme::Sip { 4 } else { 5 };
+        let start = out.len();
+        out.extend_from_slice(&uri[..scheme]);
+        let (userinfo, rest) = split_user(&uri[scheme..], &parsed);
+        let at = out.len();
+        self.write_user(parsed.user, out);
+        if out.len() > at {
+            // A password, if there is one.
+            out.extend_from_slice(&userinfo[parsed.user.map_or(0, <[u8]>::len)..]);
+            out.push(b'@');
+        }
+        match &self.host {
+            Some(host) => {
+                out.extend_from_slice(host.as_bytes());
+                let params = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
+                out.extend_from_slice(&rest[params..]);
+            }
+            None => out.extend_from_slice(rest),
+        }
+        if out[start..] == *uri {
+            out.truncate(start);
+            return false;
+        }
+        true
+    }
+
+    /// Adds the edits of header fields to those of the message.
+    pub fn headers(&self, message: &Message<'_>, edits: &mut Edits) {
+        if !self.removed.is_empty() {
+            let is_unwanted = |name: &[u8]| self.removed.iter().any(|removed| wire::is_header(name, removed));
+            edits.remove_headers(message, is_unwanted);
+        }
+        for (name, value) in &self.added {
+            edits.add_header(message, name, value.as_bytes());
+        }
+    }
+
+    fn write_user(&self, user: Option<&[u8]>, out: &mut Vec<u8>) {
+        if let Some(whole) = &self.user.whole {
+            return out.extend_from_slice(whole.as_bytes());
+        }
+        let user = user.unwrap_or_default();
+        out.extend_from_slice(self.user.prefix.as_bytes());
+        let end = self.user.strip.iter().find_map(|prefix| end_of_prefix(user, prefix));
+        out.extend_from_slice(&user[end.unwrap_or(0)..]);
+    }
+}
+
+/// What stands before the `@`, if there is one, and what behind it. `uri` is without its scheme.
+fn split_user<'u>(uri: &'u [u8], parsed: &SipUri<'u>) -> (&'u [u8], &'u [u8]) {
+    match uri.iter().position(|&byte| byte == b'@').filter(|_| parsed.user.is_some()) {
+        Some(at) => (&uri[..at], &uri[at + 1..]),
+        None => (&[], uri),
+    }
+}
+
+/// Where in `user`, as it is written, the decoded `prefix` ends, if it begins with it.
+fn end_of_prefix(user: &[u8], prefix: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for &wanted in prefix {
+        let length = if *user.get(at)? == b'%' { 3 } else { 1 };
+        let written = user.get(at..at + length)?;
+        if wire::unescape(written).next()? != wanted {
+            return None;
+        }
+        at += length;
+    }
+    Some(at)
+}
+
+/// Text that may stand in a user as it is; other characters are written as escapes.
+fn check_user(user: &str) -> Result<(), String> {
+    let uri = format!("sip:{user}@h");
+    let is_user = |uri: SipUri<'_>| uri.user == Some(user.as_bytes()) && uri.host == wire::Host::Name(b"h");
+    if user.is_empty() || user.len() > crate::PATTERN_MAX || !SipUri::parse(uri.as_bytes()).is_ok_and(is_user)
+    {
+        return Err("expected characters that may stand in the user of a URI; others as %HH".to_owned());
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte);
+    if name.len() < 2 || name.len() > NAME_MAX || !name.bytes().all(is_token) {
+        return Err("expected the long name of a header field, such as \"X-Account\"".to_owned());
+    }
+    match PROTECTED.iter().find(|protected| protected.eq_ignore_ascii_case(name)) {
+        Some(protected) => Err(format!(
+            "expected another header field: {protected} belongs to forwarding itself, or to the two parties"
+        )),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(make: impl FnOnce(&mut Actions) -> Result<(), String>, uri: &str) -> String {
+        let mut actions = Actions::default();
+        make(&mut actions).unwrap_or_else(|error| panic!("{error}"));
+        let mut out = b"kept".to_vec();
+        let changed = actions.uri(uri.as_bytes(), &mut out);
+        let out = String::from_utf8(out).unwrap().strip_prefix("kept").unwrap().to_owned();
+        assert_eq!(changed, !out.is_empty());
+        if changed {
+            assert!(SipUri::parse(out.as_bytes()).is_ok(), "{out}");
+            assert!(out.len() <= uri.len() + actions.growth(), "{uri} {out}");
+        }
+        if changed { out } else { uri.to_owned() }
+    }
+
+    #[test]
+    fn the_user_loses_and_gets_prefixes() {
+        let strip = |uri| rewritten(|a| a.strip_prefix("0044").and_then(|()| a.strip_prefix("+44")), uri);
+        assert_eq!(strip("sip:00442079@h"), "sip:2079@h");
+        assert_eq!(
+            strip("sip:+442079;phone-context=x:pw@h:5070;user=phone"),
+            "sip:2079;phone-context=x:pw@h:5070;user=phone"
+        );
+        assert_eq!(strip("sips:%2B442079@h"), "sips:2079@h");
+        assert_eq!(strip("sip:%2b%34%342079@h"), "sip:2079@h");
+        assert_eq!(strip("sip:00492079@h"), "sip:00492079@h");
+        assert_eq!(strip("sip:+4@h"), "sip:+4@h");
+        assert_eq!(strip("sip:h"), "sip:h");
+        assert_eq!(strip("sip:+44@h;a"), "sip:h;a", "no user is left");
+        assert_eq!(strip("sip:+44:pw@h"), "sip:h", "nor a password without one");
+        let both = |uri| rewritten(|a| a.strip_prefix("0").and_then(|()| a.add_prefix("+44")), uri);
+        assert_eq!(both("sip:02079@h"), "sip:+442079@h");
+        assert_eq!(both("sip:2079@h"), "sip:+442079@h");
+        assert_eq!(both("sip:h"), "sip:+44@h");
+        assert_eq!(both("tel:02079"), "tel:02079");
+        assert_eq!(both("SIP:02079@h"), "SIP:+442079@h");
+    }
+
+    #[test]
+    fn user_and_host_are_set() {
+        let set =
+            |uri| rewritten(|a| a.set_user("bob%20x").and_then(|()| a.set_host("[2001:db8::1]:5070")), uri);
+        assert_eq!(set("sip:a:pw@h:5061;transport=udp"), "sip:bob%20x:pw@[2001:db8::1]:5070;transport=udp");
+        assert_eq!(set("sip:h"), "sip:bob%20x@[2001:db8::1]:5070");
+        let host = |uri| rewritten(|a| a.set_host("b.example"), uri);
+        assert_eq!(host("sip:a;x=1@[::1]:5061;lr"), "sip:a;x=1@b.example;lr");
+        assert_eq!(host("sip:b.example"), "sip:b.example");
+    }
+
+    #[test]
+    fn what_would_not_be_sip_is_refused() {
+        let mut actions = Actions::default();
+        for user in ["", "a@b", "a b", "a\r\nb", "%4", "a:b", "a<", "\u{fc}", &"1".repeat(256)] {
+            assert!(actions.set_user(user).is_err() && actions.add_prefix(user).is_err(), "{user:?}");
+            assert!(actions.strip_prefix(user).is_err(), "{user:?}");
+        }
+        for host in
+            ["", "a@b", "b;lr", "b;", "b?x=y", "b:0", "b:", "1.2.3.400", "b\r\nc", "::1", &"h".repeat(256)]
+        {
+            assert!(actions.set_host(host).is_err(), "{host:?}");
+        }
+        for name in PROTECTED.into_iter().chain(["via", "CALL-ID", "v", "X Y", "", "X:", "X\r\n", "Ü"]) {
+            assert!(actions.add_header(name, "1").is_err(), "{name:?}");
+            assert!(
+                actions.set_header(name, "1").is_err() && actions.remove_header(name).is_err(),
+                "{name:?}"
+            );
+        }
+        let long = "x".repeat(VALUE_MAX + 1);
+        for value in ["a\r\nEvil: 1", "a\nb", "a\rb", "a\0b", " a", "a\t", &long] {
+            assert!(actions.add_header("X-A", value).is_err() && actions.set_header("X-A", value).is_err());
+        }
+        assert!(actions.is_empty(), "what is refused leaves nothing: {actions:?}");
+    }
+
+    #[test]
+    fn headers_are_added_set_and_removed() {
+        let text = "INVITE sip:b@x SIP/2.0\r\nVia: SIP/2.0/UDP h\r\ns: hello\r\nX-A: old\r\nFrom: <sip:a@x>;tag=1\r\n\
+                    To: <sip:b@x>\r\nx-a: older\r\nCall-ID: c\r\nCSeq: 1 INVITE\r\nX-B: 1\r\n\r\nbody";
+        let message = wire::scan(text.as_bytes()).unwrap();
+        let mut actions = Actions::default();
+        actions.remove_header("Subject").unwrap();
+        actions.set_header("X-A", "new").unwrap();
+        actions.add_header("X-B", "2").unwrap();
+        actions.add_header("X-B", "").unwrap();
+        actions.set_host("b.example").unwrap();
+        let told = [
+            "set_host b.example",
+            "remove_header Subject",
+            "set_header X-A: new",
+            "add_header X-B: 2",
+            "add_header X-B: ",
+        ];
+        assert_eq!(actions.describe(), told);
+        let mut edits = Edits::new();
+        actions.headers(&message, &mut edits);
+        let mut out = Vec::new();
+        edits.render(&message, &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "INVITE sip:b@x SIP/2.0\r\nVia: SIP/2.0/UDP h\r\nFrom: <sip:a@x>;tag=1\r\nTo: <sip:b@x>\r\nCall-ID: c\r\n\
+             CSeq: 1 INVITE\r\nX-B: 1\r\nX-A: new\r\nX-B: 2\r\nX-B: \r\n\r\nbody"
+        );
+    }
+}

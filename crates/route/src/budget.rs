@@ -1,0 +1,185 @@
+//! A retry budget: retries are a share of what is tried first, so that they cannot multiply an overload.
+
+use base::Instant;
+use core::time::Duration;
+
+/// How many retries there may be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BudgetSettings {
+    /// Retries for each first attempt of the window.
+    pub ratio: f64,
+    /// Retries in a window whatever there is of first attempts, so that failover works where calls are few.
+    pub least: u32,
+    /// Time over which both are counted.
+    pub window: Duration,
+}
+
+impl Default for BudgetSettings {
+    /// A tenth of the first attempts in 10 s, and 100 more: an overload grows by a tenth at most where there are many calls,
+    /// and where there are few, all of them may be tried again.
+    fn default() -> Self {
+        Self { ratio: 0.1, least: 100, window: Duration::from_secs(10) }
+    }
+}
+
+impl BudgetSettings {
+    /// What one of `shards` shards has, each of which sees as much of the traffic: at least one retry.
+    #[must_use]
+    pub fn share(self, shards: usize) -> Self {
+        let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
+        Self { least: self.least.div_ceil(shards), ..self }
+    }
+}
+
+/// Parts of a window. What is older than the window is forgotten a part at a time, so the window is that much shorter now
+/// and then.
+const PARTS: usize = 10;
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Count {
+    firsts: u32,
+    retries: u32,
+}
+
+/// Counts attempts over a window, in fixed memory.
+///
+/// - [`first`](Self::first) for each request that is tried for the first time;
+/// - [`try_retry`](Self::try_retry) before each further attempt: no means that the failure at hand is final.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    settings: BudgetSettings,
+    /// By number of the part, modulo their count.
+    parts: [Count; PARTS],
+    /// The number of the latest part that anything was counted in.
+    latest: u64,
+}
+
+impl Budget {
+    /// Nothing tried yet.
+    pub fn new(settings: BudgetSettings) -> Self {
+        Self { settings, parts: [Count::default(); PARTS], latest: 0 }
+    }
+
+    /// Other settings; what was counted stays unless the window is another one.
+    pub fn configure(&mut self, settings: BudgetSettings) {
+        if settings.window == self.settings.window {
+            self.settings = settings;
+        } else {
+            *self = Self::new(settings);
+        }
+    }
+
+    /// A request is tried for the first time.
+    pub fn first(&mut self, now: Instant) {
+        let count = self.part(now);
+        count.firsts = count.firsts.saturating_add(1);
+    }
+
+    /// Whether a further attempt may be made now; it is counted if so.
+    pub fn try_retry(&mut self, now: Instant) -> bool {
+        self.part(now);
+        let sum = |of: fn(&Count) -> u32| self.parts.iter().map(|part| u64::from(of(part))).sum::<u64>();
+        let (firsts, retries) = (sum(|part| part.firsts), sum(|part| part.retries));
+        let allowed = u64::from(self.settings.least) + (firsts as f64 * self.settings.ratio) as u64;
+        let may = retries < allowed;
+        if may {
+            self.part(now).retries += 1;
+        }
+        may
+    }
+
+    /// The part that `now` is in; those that the window has left are empty again.
+    fn part(&mut self, now: Instant) -> &mut Count {
+        let length = (self.settings.window.as_nanos() as u64 / PARTS as u64).max(1);
+        let number = (now.as_nanos() / length).max(self.latest);
+        let passed = (number - self.latest).min(PARTS as u64);
+        for part in 0..passed {
+            self.parts[((number - part) % PARTS as u64) as usize] = Count::default();
+        }
+        self.latest = number;
+        &mut self.parts[(number % PARTS as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn few_calls_are_all_retried_and_of_many_a_tenth() {
+        let retried = |calls: u32| {
+            let mut budget = Budget::new(BudgetSettings::default());
+            let mut retried = 0;
+            for call in 0..calls {
+                // All within a second.
+                let now = Instant::from_nanos(u64::from(call) * 1_000_000_000 / u64::from(calls));
+                budget.first(now);
+                retried += u32::from(budget.try_retry(now));
+            }
+            retried
+        };
+        assert_eq!(retried(8), 8);
+        assert_eq!(retried(10_000), 1_100);
+    }
+
+    #[test]
+    fn what_was_long_ago_counts_no_more() {
+        let mut budget = Budget::new(BudgetSettings { least: 1, ..BudgetSettings::default() });
+        (0..100).for_each(|_| budget.first(Instant::ZERO));
+        assert_eq!((0..100).filter(|_| budget.try_retry(Instant::from_millis(9_900))).count(), 11);
+        assert_eq!((0..100).filter(|_| budget.try_retry(Instant::from_millis(18_000))).count(), 0);
+        assert_eq!((0..100).filter(|_| budget.try_retry(Instant::from_millis(19_500))).count(), 1);
+        assert_eq!(
+            (0..100).filter(|_| budget.try_retry(Instant::from_millis(u64::MAX / 2_000_000))).count(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_shard_has_its_share() {
+        let settings = BudgetSettings::default();
+        assert_eq!(
+            (settings.share(3).least, settings.share(100).least, settings.share(0).least),
+            (34, 1, 100)
+        );
+    }
+
+    proptest! {
+        /// Whatever comes when: in no window are there more retries than its first attempts allow, and one that is allowed is
+        /// never refused. The windows are those of whole parts, which the budget sees.
+        #[test]
+        fn retries_are_a_share_of_first_attempts(
+            steps in prop::collection::vec((0..3_000_u64, any::<bool>(), 1..20_u8), 1..200),
+            least in 0..5_u32,
+            percent in 0..60_u32,
+        ) {
+            let settings = BudgetSettings {
+                ratio: f64::from(percent) / 100.0, least, window: Duration::from_secs(10),
+            };
+            let mut budget = Budget::new(settings);
+            let (mut now, mut done): (u64, Vec<(u64, bool)>) = (0, Vec::new());
+            for (wait, is_first, times) in steps {
+                now += wait;
+                for _ in 0..times {
+                    let part = now / 1_000;
+                    let within = |of: bool| done.iter().filter(|(at, first)| at + 10 > part && *first == of).count();
+                    if is_first {
+                        budget.first(Instant::from_millis(now));
+                        done.push((part, true));
+                        continue;
+                    }
+                    let allowed = least as usize + (within(true) as f64 * settings.ratio) as usize;
+                    let may = budget.try_retry(Instant::from_millis(now));
+                    prop_assert_eq!(may, within(false) < allowed);
+                    if may {
+                        done.push((part, false));
+                    }
+                }
+            }
+            let (firsts, retries) = (done.iter().filter(|(_, first)| *first).count(), done.iter().filter(|(_, first)| !first).count());
+            let windows = (now / 10_000 + 1) as f64;
+            prop_assert!(retries as f64 <= firsts as f64 * settings.ratio * 2.0 + f64::from(least) * windows);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! How a pool's requests are forwarded, and where those within its dialogs go.
+
+/// How a request to a pool is forwarded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Forward {
+    /// As a stateless proxy does (RFC 3261 §16.11): what is lost, the two parties send again.
+    #[default]
+    Stateless,
+    /// As a transaction-stateful proxy does (RFC 3261 §16): 100 at once, repeats, CANCEL, and another member where one fails.
+    Transaction,
+}
+
+/// Where the requests within the dialogs of a pool go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dialogs {
+    /// To the member that the dialog began with.
+    #[default]
+    Member,
+    /// Where Route and Request-URI lead: the members are next hops, which may take themselves out of the way.
+    Route,
+}

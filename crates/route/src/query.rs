@@ -1,0 +1,141 @@
+//! What a request is asked for: its parts, read when a condition needs them, and then once.
+
+use crate::field::{Key, Part, Place};
+use crate::header_names::HeaderNames;
+use base::Flow;
+use core::cell::OnceCell;
+use std::borrow::Cow;
+use wire::{Host, Message, Method, NameAddr, SipUri};
+
+/// A request that looks for its route.
+#[derive(Clone, Copy)]
+pub struct Query<'m> {
+    /// The request, without fault.
+    pub message: &'m Message<'m>,
+    /// Its Request-URI. That of the message, unless a strict router has put it at the end of Route (RFC 3261 §16.4).
+    pub uri: &'m [u8],
+    /// What it came by.
+    pub flow: Flow,
+    /// Whether a member of a pool sent it.
+    pub from_member: bool,
+}
+
+impl<'m> Query<'m> {
+    /// About a request with the Request-URI that it has.
+    pub fn new(message: &'m Message<'m>, flow: Flow, from_member: bool) -> Self {
+        Self { message, uri: message.uri().unwrap_or_default(), flow, from_member }
+    }
+
+    /// The method by which it goes: ACK and CANCEL go where their INVITE went (RFC 3261 §9.1, §17.1.1.3).
+    pub(crate) fn method(&self) -> Method {
+        match self.message.method().unwrap_or(Method::Other) {
+            Method::Ack | Method::Cancel => Method::Invite,
+            method => method,
+        }
+    }
+
+    /// The method as it is written.
+    pub(crate) fn method_name(&self) -> &'m [u8] {
+        match self.message.start() {
+            wire::Start::Request { method_span, .. } => method_span.of(self.message.bytes()),
+            wire::Start::Response { .. } => &[],
+        }
+    }
+}
+
+/// User and host of a URI, as rules compare them.
+#[derive(Default)]
+struct Parts<'m> {
+    user: Option<Cow<'m, [u8]>>,
+    host: Option<Cow<'m, [u8]>>,
+}
+
+impl<'m> Parts<'m> {
+    fn of(uri: &'m [u8]) -> Self {
+        if let Ok(parsed) = SipUri::parse(uri) {
+            return Self { user: parsed.user.map(user_text), host: Some(host_text(uri, &parsed)) };
+        }
+        // RFC 3966: the number of a `tel` URI stands in place of the user.
+        match wire::scheme_of(uri) {
+            Some(scheme) if scheme.eq_ignore_ascii_case(b"tel") => {
+                Self { user: Some(user_text(&uri[scheme.len() + 1..])), host: None }
+            }
+            _ => Self::default(),
+        }
+    }
+}
+
+/// The user up to its first parameter (RFC 3966 §3 as RFC 3261 §19.1.6 embeds it), with escapes decoded: `%2B44` is
+/// `+44` (RFC 3261 §19.1.4), so that nobody gets around a rule by writing it otherwise.
+fn user_text(user: &[u8]) -> Cow<'_, [u8]> {
+    let end = user.iter().position(|&byte| byte == b';').unwrap_or(user.len());
+    let user = &user[..end];
+    if user.contains(&b'%') { wire::unescape(user).collect::<Vec<_>>().into() } else { user.into() }
+}
+
+/// A name without its final dot, an IPv4 address as it is, an IPv6 address as it is usually written, without brackets.
+fn host_text<'m>(uri: &'m [u8], parsed: &SipUri<'m>) -> Cow<'m, [u8]> {
+    match parsed.host {
+        Host::Name(name) => name.strip_suffix(b".").unwrap_or(name).into(),
+        Host::V4(_) => {
+            // An address has one spelling only, which stands behind the `@` or else behind the scheme.
+            let mark = if parsed.user.is_some() { b'@' } else { b':' };
+            let start = uri.iter().position(|&byte| byte == mark).map_or(0, |at| at + 1);
+            let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+            let length = uri[start..].iter().position(|byte| !is_part(byte)).unwrap_or(uri.len() - start);
+            uri[start..start + length].into()
+        }
+        Host::V6(ip) => ip.to_canonical().to_string().into_bytes().into(),
+    }
+}
+
+/// Reads the parts of a request, each once.
+pub(crate) struct Reader<'q, 'm> {
+    pub(crate) query: &'q Query<'m>,
+    /// Names of the header fields that the table asks for.
+    names: &'q HeaderNames,
+    /// Of Request-URI, From and To.
+    parts: [OnceCell<Parts<'m>>; 3],
+    /// All values of the fields that have one of the names, by index of the name.
+    values: OnceCell<Vec<(u16, &'m [u8])>>,
+}
+
+impl<'q, 'm> Reader<'q, 'm> {
+    pub(crate) fn new(query: &'q Query<'m>, names: &'q HeaderNames) -> Self {
+        Self { query, names, parts: Default::default(), values: OnceCell::new() }
+    }
+
+    /// Whether one of the texts of a field is as `test` wants it; of all but header fields there is one at most.
+    pub(crate) fn any(&self, key: Key, mut test: impl FnMut(&[u8]) -> bool) -> bool {
+        match key {
+            Key::Uri(place, part) => {
+                let parts = self.parts(place);
+                let text = match part {
+                    Part::User => &parts.user,
+                    Part::Host => &parts.host,
+                };
+                text.as_deref().is_some_and(&mut test)
+            }
+            Key::Header(name) => self.values().iter().any(|&(index, value)| index == name && test(value)),
+        }
+    }
+
+    fn parts(&self, place: Place) -> &Parts<'m> {
+        let message = self.query.message;
+        self.parts[place as usize].get_or_init(|| match place {
+            Place::RequestUri => Parts::of(self.query.uri),
+            Place::From => {
+                NameAddr::parse(message.from()).map_or_else(Parts::default, |from| Parts::of(from.uri))
+            }
+            Place::To => NameAddr::parse(message.to()).map_or_else(Parts::default, |to| Parts::of(to.uri)),
+        })
+    }
+
+    /// All values of the header fields that the table asks for, by index of the name.
+    pub(crate) fn values(&self) -> &[(u16, &'m [u8])] {
+        self.values.get_or_init(|| {
+            let fields = self.query.message.fields_beginning(|byte| self.names.is_beginning(byte));
+            fields.filter_map(|(name, value)| Some((self.names.find(name)?, value))).collect()
+        })
+    }
+}

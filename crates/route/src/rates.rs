@@ -1,0 +1,301 @@
+//! Limits to the new requests of each source, in fixed memory.
+
+use crate::{Access, Network, Refusal};
+use base::{Bucket, Instant, Rate};
+use core::hash::Hasher;
+use siphasher::sip::SipHasher13;
+use std::net::IpAddr;
+
+/// Addresses that share a limit, and the limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SourceLimit {
+    /// Bits of an IPv4 address that sources of one limit share.
+    pub v4: u8,
+    /// Bits of an IPv6 address.
+    pub v6: u8,
+    /// New requests of all of them together.
+    pub rate: Rate,
+}
+
+/// What each source may begin.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RateSettings {
+    /// For a single sender: an IPv4 address, and the 64 bits of an IPv6 network that a host chooses its address from.
+    pub address: Option<SourceLimit>,
+    /// For its neighbourhood, so that many addresses of one network do not make many times the limit.
+    pub network: Option<SourceLimit>,
+    /// Networks without a limit, such as those of carriers.
+    pub exempt: Vec<Network>,
+    /// What those hear that have used up theirs.
+    pub refusal: Refusal,
+}
+
+impl RateSettings {
+    /// What one of `shards` shards lets pass, each of which gets as much of a source's requests.
+    #[must_use]
+    pub fn share(self, shards: usize) -> Self {
+        let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
+        let part = |rate: Rate| Rate {
+            per_second: rate.per_second.div_ceil(shards),
+            burst: rate.burst.div_ceil(shards),
+        };
+        let part = |limit: SourceLimit| SourceLimit { rate: part(limit.rate), ..limit };
+        Self { address: self.address.map(part), network: self.network.map(part), ..self }
+    }
+}
+
+/// Buckets in a row. A source has one in each of the rows.
+const BUCKETS: usize = 1 << 15;
+const ROWS: usize = 2;
+
+/// Token buckets of sources that are told apart by a keyed hash.
+///
+/// A source has a bucket in each row and takes from all of them; it is refused when all are empty. Others may share one
+/// of its buckets, and hardly all (a count-min sketch: Cormode and Muthukrishnan, An improved data stream summary, 2005).
+/// So:
+///
+/// - Memory is fixed, 512 KiB for each of the two limits, however many sources there are, or seem to be.
+/// - Nothing is ever forgotten to make room for something else. Whatever an attacker sends, from however many forged
+///   addresses, none of its sources gets more than its limit: each of a source's buckets has lost at least what the source
+///   took.
+/// - What a flood costs others is bounded: a bucket loses what the sources that meet there take. A flood from random
+///   addresses has to bring more than the rate of one source for each of the buckets of a row, 32,768 times that rate,
+///   before others feel it. Which sources meet is not to be known, since the key is secret.
+#[derive(Clone, Debug)]
+struct Sources {
+    limit: SourceLimit,
+    rows: [Box<[Bucket]>; ROWS],
+}
+
+impl Sources {
+    fn new(limit: SourceLimit, buckets: usize) -> Self {
+        Self { limit, rows: core::array::from_fn(|_| vec![Bucket::default(); buckets].into()) }
+    }
+
+    /// The buckets of the source that this address belongs to.
+    fn at(&self, key: [u64; 2], ip: IpAddr) -> [usize; ROWS] {
+        let ip = ip.to_canonical();
+        let source = Network::around(ip, if ip.is_ipv4() { self.limit.v4 } else { self.limit.v6 });
+        let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
+        match source.first() {
+            IpAddr::V4(ip) => hasher.write_u32(ip.to_bits()),
+            IpAddr::V6(ip) => hasher.write(&ip.octets()),
+        }
+        let hash = hasher.finish();
+        // Different bits of one hash for each row.
+        core::array::from_fn(|row| (hash >> (32 * row)) as u32 as usize % self.rows[row].len())
+    }
+
+    fn has_some(&self, now: Instant, at: [usize; ROWS]) -> bool {
+        let mut buckets = self.rows.iter().zip(at).map(|(row, at)| &row[at]);
+        buckets.any(|bucket| bucket.has_some(now, self.limit.rate))
+    }
+
+    fn take(&mut self, now: Instant, at: [usize; ROWS]) {
+        // An empty one owes no more than this request: it is never fuller than if the source had it for itself, and whoever
+        // else meets there need not make up for more.
+        for (row, at) in self.rows.iter_mut().zip(at) {
+            row[at].take_one(now, self.limit.rate);
+        }
+    }
+}
+
+/// The limits at work.
+#[derive(Clone, Debug)]
+pub struct RateLimits {
+    settings: RateSettings,
+    exempt: Access,
+    key: [u64; 2],
+    address: Option<Sources>,
+    network: Option<Sources>,
+}
+
+impl RateLimits {
+    /// Nobody has sent anything yet. `key` is secret, so that nobody can know which sources share a bucket.
+    pub fn new(settings: RateSettings, key: [u64; 2]) -> Self {
+        Self::with_buckets(settings, key, BUCKETS)
+    }
+
+    fn with_buckets(settings: RateSettings, key: [u64; 2], buckets: usize) -> Self {
+        let exempt = exempt(&settings);
+        let sources = |limit| Sources::new(limit, buckets);
+        let (address, network) = (settings.address.map(sources), settings.network.map(sources));
+        Self { settings, exempt, key, address, network }
+    }
+
+    /// Other settings. What sources have taken so far counts on where the limit is as before.
+    pub fn configure(&mut self, settings: RateSettings) {
+        let renew = |kept: Option<Sources>, limit: Option<SourceLimit>| {
+            let limit = limit?;
+            match kept {
+                Some(kept) if kept.limit == limit => Some(kept),
+                _ => Some(Sources::new(limit, BUCKETS)),
+            }
+        };
+        self.address = renew(self.address.take(), settings.address);
+        self.network = renew(self.network.take(), settings.network);
+        self.exempt = exempt(&settings);
+        self.settings = settings;
+    }
+
+    /// Whether everything passes.
+    pub fn is_open(&self) -> bool {
+        self.address.is_none() && self.network.is_none()
+    }
+
+    /// Whether a new request from this address passes; it counts if so. What is refused does not, so a source that sends
+    /// more than its limit still has its limit.
+    ///
+    /// # Errors
+    /// What the sender hears.
+    pub fn pass(&mut self, now: Instant, ip: IpAddr) -> Result<(), Refusal> {
+        if !self.exempt.is_open() && self.exempt.admits(ip) {
+            return Ok(());
+        }
+        let at = |sources: &Option<Sources>| sources.as_ref().map(|sources| sources.at(self.key, ip));
+        let places = [at(&self.address), at(&self.network)];
+        let limits = [&mut self.address, &mut self.network];
+        let may = |(sources, at): (&Option<Sources>, _)| match (sources, at) {
+            (Some(sources), Some(at)) => sources.has_some(now, at),
+            _ => true,
+        };
+        if !limits.iter().zip(places).all(|(sources, at)| may((sources, at))) {
+            return Err(self.settings.refusal);
+        }
+        for (sources, at) in limits.into_iter().zip(places) {
+            if let (Some(sources), Some(at)) = (sources, at) {
+                sources.take(now, at);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn exempt(settings: &RateSettings) -> Access {
+    Access::new(&settings.exempt, &[], Refusal::default()).expect("nothing is in both lists")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    const ADDRESS: SourceLimit = SourceLimit { v4: 32, v6: 64, rate: Rate { per_second: 2, burst: 5 } };
+    const NETWORK: SourceLimit = SourceLimit { v4: 24, v6: 48, rate: Rate { per_second: 10, burst: 20 } };
+
+    fn settings() -> RateSettings {
+        RateSettings { address: Some(ADDRESS), network: Some(NETWORK), ..RateSettings::default() }
+    }
+
+    /// How many of so many requests pass at this moment.
+    fn passes(limits: &mut RateLimits, at: u64, ip: &str, times: usize) -> usize {
+        let ip = ip.parse().unwrap();
+        (0..times).filter(|_| limits.pass(Instant::from_millis(at), ip).is_ok()).count()
+    }
+
+    #[test]
+    fn a_source_has_its_limit_and_so_has_its_network() {
+        let mut limits = RateLimits::new(settings(), [1, 2]);
+        assert_eq!(passes(&mut limits, 1_000, "192.0.2.1", 50), 5);
+        assert_eq!(passes(&mut limits, 2_000, "::ffff:192.0.2.1", 50), 2);
+        let of_all: usize =
+            (1..20).map(|host| passes(&mut limits, 60_000, &format!("192.0.2.{host}"), 50)).sum();
+        assert_eq!(of_all, 20, "the network's");
+        assert_eq!(passes(&mut limits, 60_000, "192.0.3.1", 50), 5);
+        assert_eq!(passes(&mut limits, 60_000, "2001:db8:0:1::1", 3), 3);
+        assert_eq!(passes(&mut limits, 60_000, "2001:db8:0:1:2::7", 50), 2, "one host");
+        assert_eq!(passes(&mut limits, 60_000, "2001:db8:0:2::1", 50), 5);
+    }
+
+    #[test]
+    fn some_have_no_limit_and_a_refusal_is_as_told() {
+        let exempt = vec!["10.0.0.0/8".parse().unwrap()];
+        let settings = RateSettings { exempt, refusal: Refusal::Silence, ..settings() };
+        let mut limits = RateLimits::new(settings, [1, 2]);
+        assert_eq!(passes(&mut limits, 0, "10.1.2.3", 1_000), 1_000);
+        passes(&mut limits, 0, "192.0.2.1", 10);
+        let ip = "192.0.2.1".parse().unwrap();
+        assert_eq!(limits.pass(Instant::ZERO, ip), Err(Refusal::Silence));
+        let mut none = RateLimits::new(RateSettings::default(), [1, 2]);
+        assert_eq!(passes(&mut none, 0, "192.0.2.1", 1_000), 1_000);
+    }
+
+    #[test]
+    fn other_settings_forgive_nothing_where_the_limit_is_the_same() {
+        let mut limits = RateLimits::new(settings(), [1, 2]);
+        passes(&mut limits, 0, "192.0.2.1", 10);
+        limits.configure(RateSettings { network: None, ..settings() });
+        assert_eq!(passes(&mut limits, 0, "192.0.2.1", 10), 0);
+        let rate = Rate { per_second: 1, burst: 4 };
+        limits.configure(RateSettings { address: Some(SourceLimit { rate, ..ADDRESS }), ..settings() });
+        assert_eq!(passes(&mut limits, 0, "192.0.2.1", 10), 4);
+        limits.configure(RateSettings::default());
+        assert_eq!(passes(&mut limits, 0, "192.0.2.1", 10), 10);
+    }
+
+    #[test]
+    fn a_shard_has_its_share() {
+        let shared = settings().share(4);
+        assert_eq!(shared.address.unwrap().rate, Rate { per_second: 1, burst: 2 });
+        assert_eq!(shared.network.unwrap().rate, Rate { per_second: 3, burst: 5 });
+    }
+
+    /// A flood from ten sources for each bucket, far below the rate that would empty the buckets.
+    #[test]
+    fn a_flood_from_forged_addresses_leaves_others_alone() {
+        let settings = RateSettings { network: None, ..settings() };
+        let mut limits = RateLimits::new(settings, [3, 4]);
+        let mut refused = 0;
+        for step in 0..10 * BUCKETS as u64 {
+            // 32,768 requests a second, half of what the buckets of a row refill by.
+            let now = Instant::from_nanos(step * 1_000_000_000 / BUCKETS as u64);
+            let forged = Ipv4Addr::from_bits((step as u32).wrapping_mul(0x9e37_79b9) | 1 << 31);
+            let _ = limits.pass(now, forged.into());
+            if step % BUCKETS as u64 == 0 {
+                refused += (0..200)
+                    .filter(|host| limits.pass(now, Ipv4Addr::new(10, 0, 0, *host).into()).is_err())
+                    .count();
+            }
+        }
+        assert!(refused < 20, "{refused} of 2,000 calls of honest senders");
+    }
+
+    proptest! {
+        /// With so few buckets that everybody meets somebody: no source gets more than a bucket of its own would give it, nor
+        /// does a network. With one source alone, it gets all of that.
+        #[test]
+        fn nobody_gets_more_than_the_limit_and_who_is_alone_gets_it(
+            steps in prop::collection::vec((0..400_u64, 0..12_u8, any::<bool>(), 1..8_usize), 1..150),
+            buckets in 1..6_usize,
+            alone in any::<bool>(),
+        ) {
+            let mut limits = RateLimits::with_buckets(settings(), [7, 8], buckets);
+            let (mut now, mut own): (u64, BTreeMap<Network, Bucket>) = (0, BTreeMap::new());
+            for (wait, source, is_v6, times) in steps {
+                now += wait;
+                let at = Instant::from_millis(now);
+                let source = if alone { 0 } else { source };
+                let ip: IpAddr = if is_v6 && !alone {
+                    Ipv6Addr::new(0x2001, 0xdb8, 0, source.into(), 0, 0, 0, times as u16).into()
+                } else {
+                    Ipv4Addr::new(192, 0, 2 + source % 3, source).into()
+                };
+                let of = |limit: SourceLimit| Network::around(ip, if ip.is_ipv4() { limit.v4 } else { limit.v6 });
+                for _ in 0..times {
+                    let passes = limits.pass(at, ip).is_ok();
+                    let mut has = |limit: SourceLimit| own.entry(of(limit)).or_default().has_some(at, limit.rate);
+                    let may = has(ADDRESS) & has(NETWORK);
+                    prop_assert!(may || !passes);
+                    prop_assert!(!alone || may == passes);
+                    if passes {
+                        for limit in [ADDRESS, NETWORK] {
+                            own.entry(of(limit)).or_default().take(at, limit.rate, 1);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

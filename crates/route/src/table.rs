@@ -1,0 +1,266 @@
+//! The rules in order, made ready so that few of them are looked at.
+
+use crate::cover::{self, Reason};
+use crate::field::{Field, Key};
+use crate::header_names::HeaderNames;
+use crate::index::{TextIndex, Wanted};
+use crate::network::NetworkIndex;
+use crate::query::{Query, Reader};
+use crate::rule::{MethodName, is_listener};
+use crate::{Conditions, Network, Origin, Pattern, Rule};
+use core::fmt;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use wire::Method;
+
+/// Rules in order, of which the first that matches a request wins.
+///
+/// Each rule waits at one of its conditions, the one that is likely to hold least often: in an index of exact texts,
+/// prefixes and suffixes of one text of a request, or of source networks. A request is looked up in the indexes, and only the
+/// rules found there are compared with it, and those that have no such condition. So the cost grows with the rules that
+/// a request has something in common with, not with all.
+#[derive(Clone)]
+pub struct Table {
+    rules: Vec<Rule>,
+    compiled: Vec<Compiled>,
+    /// Names of the header fields that rules ask for.
+    names: HeaderNames,
+    /// Of users and hosts.
+    texts: Vec<(Key, TextIndex)>,
+    /// Of values of header fields, by index of the name.
+    values: Vec<Vec<TextIndex>>,
+    networks: NetworkIndex<Vec<u32>>,
+    /// Rules without a condition that an index could hold.
+    others: Vec<u32>,
+}
+
+/// A rule's conditions as they are compared.
+#[derive(Clone, Debug)]
+struct Compiled {
+    origin: Origin,
+    /// By `Method as usize`.
+    methods: u16,
+    other_methods: Vec<String>,
+    /// By `Transport as usize`.
+    transports: u8,
+    /// By index; all where a rule names none.
+    listeners: Option<Vec<bool>>,
+    sources: Vec<Network>,
+    texts: Vec<(Key, Vec<Pattern>)>,
+}
+
+/// The condition by which a rule is found.
+enum Anchor<'r> {
+    Text { key: Key, from_end: bool, patterns: &'r [Pattern] },
+    Sources(&'r [Network]),
+}
+
+impl Table {
+    /// Makes the rules ready. `listeners` are the addresses that the listeners are bound to, by their index in
+    /// [`Flow::listener`](base::Flow::listener).
+    pub fn new(rules: Vec<Rule>, listeners: &[SocketAddr]) -> Self {
+        let rules: Vec<Rule> =
+            rules.into_iter().map(|rule| Rule { conditions: rule.conditions.normalised(), ..rule }).collect();
+        let mut names = HeaderNames::default();
+        let compiled: Vec<Compiled> =
+            rules.iter().map(|rule| Compiled::new(&rule.conditions, listeners, &mut names)).collect();
+        let mut wanted: BTreeMap<(Key, bool), Vec<Wanted>> = BTreeMap::new();
+        let (mut networks, mut others) = (Vec::new(), Vec::new());
+        for (rule, conditions) in compiled.iter().enumerate() {
+            let rule = rule as u32;
+            match conditions.anchor() {
+                Some(Anchor::Text { key, from_end, patterns }) => {
+                    let texts = patterns.iter().flat_map(|pattern| wanted_texts(pattern, rule));
+                    wanted.entry((key, from_end)).or_default().extend(texts);
+                }
+                Some(Anchor::Sources(sources)) => {
+                    networks.extend(sources.iter().map(|network| (*network, vec![rule])));
+                }
+                None => others.push(rule),
+            }
+        }
+        let mut texts = Vec::new();
+        let mut values: Vec<Vec<TextIndex>> = Vec::new();
+        values.resize_with(names.len(), Vec::new);
+        for ((key, from_end), wanted) in wanted {
+            let index = TextIndex::new(from_end, key.any_case(), wanted);
+            match key {
+                Key::Uri(..) => texts.push((key, index)),
+                Key::Header(name) => values[usize::from(name)].push(index),
+            }
+        }
+        let networks = NetworkIndex::new(networks, |kept, more| {
+            kept.extend(more);
+            kept.dedup();
+        });
+        Self { rules, compiled, names, texts, values, networks, others }
+    }
+
+    /// The first rule that is for this request, and its index.
+    pub fn find(&self, query: &Query<'_>) -> Option<(usize, &Rule)> {
+        let reader = Reader::new(query, &self.names);
+        let mut best = u32::MAX;
+        // Each list is in order: what stands behind the best rule so far cannot win.
+        let mut look = |rules: &[u32]| {
+            let mut before = rules.iter().take_while(|rule| **rule < best);
+            if let Some(rule) = before.find(|rule| self.compiled[**rule as usize].matches(&reader)) {
+                best = *rule;
+            }
+        };
+        for (key, index) in &self.texts {
+            reader.any(*key, |text| {
+                index.find(text, &mut look);
+                false
+            });
+        }
+        if self.values.iter().any(|of_name| !of_name.is_empty()) {
+            for &(name, value) in reader.values() {
+                self.values[usize::from(name)].iter().for_each(|index| index.find(value, &mut look));
+            }
+        }
+        if !self.networks.is_empty() {
+            self.networks.around(query.flow.peer.ip()).for_each(|rules| look(rules));
+        }
+        look(&self.others);
+        let best = (best != u32::MAX).then_some(best as usize)?;
+        Some((best, &self.rules[best]))
+    }
+
+    /// The rules in order.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Rules that can never win, and why: only what is certain is told.
+    pub fn unreachable(&self) -> Vec<(usize, Reason)> {
+        cover::unreachable(&self.rules)
+    }
+}
+
+/// Two tables of the same rules are the same, for the same listeners.
+impl PartialEq for Table {
+    fn eq(&self, other: &Self) -> bool {
+        let listeners = |table: &Self| -> Vec<_> {
+            table.compiled.iter().map(|compiled| compiled.listeners.clone()).collect()
+        };
+        self.rules == other.rules && listeners(self) == listeners(other)
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.rules).finish()
+    }
+}
+
+impl Default for Table {
+    /// Without rules.
+    fn default() -> Self {
+        Self::new(Vec::new(), &[])
+    }
+}
+
+/// What an index has of a pattern: each text that is like it is one of these, or begins or ends with it.
+fn wanted_texts(pattern: &Pattern, rule: u32) -> impl Iterator<Item = Wanted> + '_ {
+    let (texts, is_exact): (&[Vec<u8>], _) = match pattern {
+        Pattern::Exact(text) => (core::slice::from_ref(text), true),
+        Pattern::Prefix(text) | Pattern::Suffix(text) => (core::slice::from_ref(text), false),
+        Pattern::Regex(regex) => (regex.beginnings().unwrap_or_default(), false),
+        Pattern::Present | Pattern::Contains(_) => (&[], false),
+    };
+    texts.iter().map(move |text| Wanted { text: text.clone(), is_exact, rule })
+}
+
+/// How seldom a text of this pattern is likely to be there: 0 where an index has no place for the pattern.
+fn rarity(pattern: &Pattern, from_end: bool) -> usize {
+    match pattern {
+        Pattern::Exact(text) => 1_000 + text.len(),
+        Pattern::Prefix(text) if !from_end => 10 * text.len(),
+        Pattern::Suffix(text) if from_end => 10 * text.len(),
+        Pattern::Regex(regex) if !from_end => {
+            10 * regex.beginnings().unwrap_or_default().iter().map(Vec::len).min().unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+impl Compiled {
+    fn new(conditions: &Conditions, listeners: &[SocketAddr], names: &mut HeaderNames) -> Self {
+        let mut methods = if conditions.methods.is_empty() { u16::MAX } else { 0 };
+        let mut other_methods = Vec::new();
+        for method in &conditions.methods {
+            match method {
+                MethodName::Known(method) => methods |= 1 << *method as usize,
+                MethodName::Other(name) => other_methods.push(name.clone()),
+            }
+        }
+        let transports = match &conditions.transports[..] {
+            [] => u8::MAX,
+            some => some.iter().fold(0, |set, transport| set | 1 << *transport as usize),
+        };
+        let is_named = |at: &SocketAddr| conditions.listeners.iter().any(|named| is_listener(*named, *at));
+        let listeners =
+            (!conditions.listeners.is_empty()).then(|| listeners.iter().map(is_named).collect::<Vec<_>>());
+        let texts = conditions.texts.iter().map(|(field, patterns)| (key(field, names), patterns.clone()));
+        Self {
+            origin: conditions.origin,
+            methods,
+            other_methods,
+            transports,
+            listeners,
+            sources: conditions.sources.clone(),
+            texts: texts.collect(),
+        }
+    }
+
+    /// The condition that is likely to hold least often, of those that an index can hold.
+    fn anchor(&self) -> Option<Anchor<'_>> {
+        let texts = self.texts.iter().flat_map(|(key, patterns)| {
+            // Of two that are as rare, the last one is taken: ends of host names are more alike than beginnings.
+            [true, false].map(|from_end| {
+                let rarity = patterns.iter().map(|pattern| rarity(pattern, from_end)).min().unwrap_or(0);
+                (rarity, Anchor::Text { key: *key, from_end, patterns })
+            })
+        });
+        // As if a decimal digit were three bits of an address, and an IPv6 network had four times as many.
+        let bits = |network: &Network| {
+            let length = usize::from(network.length());
+            if network.first().is_ipv4() { length } else { length / 4 }
+        };
+        let sources = self.sources.iter().map(bits).min().unwrap_or(0) * 3;
+        texts
+            .chain([(sources, Anchor::Sources(&self.sources))])
+            .filter(|(rarity, _)| *rarity > 0)
+            .max_by_key(|(rarity, _)| *rarity)
+            .map(|(_, anchor)| anchor)
+    }
+
+    fn matches(&self, reader: &Reader<'_, '_>) -> bool {
+        let query = reader.query;
+        self.origin.has(query.from_member)
+            && self.has_method(query)
+            && self.transports & 1 << query.flow.transport as usize != 0
+            && self.listeners.as_ref().is_none_or(|listeners| {
+                listeners.get(usize::from(query.flow.listener)).copied().unwrap_or(false)
+            })
+            && (self.sources.is_empty()
+                || self.sources.iter().any(|network| network.contains(query.flow.peer.ip())))
+            && self.texts.iter().all(|(key, patterns)| {
+                reader.any(*key, |text| patterns.iter().any(|pattern| pattern.matches(text, key.any_case())))
+            })
+    }
+
+    fn has_method(&self, query: &Query<'_>) -> bool {
+        let method = query.method();
+        self.methods & 1 << method as usize != 0
+            || method == Method::Other
+                && self.other_methods.iter().any(|name| name.as_bytes() == query.method_name())
+    }
+}
+
+fn key(field: &Field, names: &mut HeaderNames) -> Key {
+    match field {
+        Field::Uri(place, part) => Key::Uri(*place, *part),
+        Field::Header(name) => Key::Header(names.add(name)),
+    }
+}

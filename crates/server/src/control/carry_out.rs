@@ -1,0 +1,110 @@
+//! Carries out what the control plane decides: shards are told and asked, the DNS is asked, people informed.
+
+use super::{Answered, Control, log_entries};
+use crate::shards::{Command, ShardCounts, ask_each};
+use ::control::{ControlEffect, ControlInput, WorkLeft};
+use balance::{Load, Slot};
+use std::sync::Arc;
+
+impl Control {
+    /// Does what has been decided, until nothing is left.
+    pub(super) fn carry_out(&mut self) {
+        loop {
+            self.sockets.send(&self.out);
+            let effects: Vec<_> = self.out.drain_events().collect();
+            self.out.clear();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                self.carry_out_one(effect);
+            }
+        }
+    }
+
+    fn carry_out_one(&mut self, effect: ControlEffect) {
+        match effect {
+            ControlEffect::SetUp(setup) => {
+                self.tell_all(|| Command::SetUp(Arc::clone(&setup)));
+            }
+            ControlEffect::LookUp { id, question } => {
+                let (answer, answers) = (self.resolver.ask(question), self.answers.0.clone());
+                // Nobody waits for it when the process ends.
+                tokio::spawn(async move { drop(answers.send(Answered::LookUp(id, answer.await))) });
+            }
+            ControlEffect::ReadResolver => {
+                let is_other = self.renew_resolver();
+                self.take(ControlInput::ResolverRead { is_other });
+            }
+            ControlEffect::Name(answer) => self.tell_all(|| Command::Name(Arc::clone(&answer))),
+            ControlEffect::AskSlotsInUse => self.ask_slots_in_use(),
+            ControlEffect::AskWorkLeft => self.ask_work_left(),
+            ControlEffect::Elsewhere(loads) => self.set_elsewhere(&loads),
+            ControlEffect::ReleasePredecessor => self.release_predecessor(),
+            ControlEffect::PredecessorGone => self.tell_all(|| Command::PredecessorGone),
+            ControlEffect::End => self.has_ended = true,
+            ControlEffect::Log(entry) => log_entries::write(&entry),
+        }
+    }
+
+    fn tell_all(&self, command: impl Fn() -> Command) {
+        for worker in &self.workers {
+            worker.send(command());
+        }
+    }
+
+    /// Each shard answers after what it has been told before.
+    fn ask_slots_in_use(&self) {
+        let (workers, answers) = (self.workers.clone(), self.answers.0.clone());
+        tokio::spawn(async move {
+            let used = ask_each(&workers, Command::SlotsInUse).await.map(|used| {
+                let slots = used.iter().map(Vec::len).max().unwrap_or_default();
+                let anywhere = |slot| used.iter().any(|used| used.get(slot) == Some(&true));
+                (0..slots).map(anywhere).collect()
+            });
+            let _ = answers.send(Answered::SlotsInUse(used));
+        });
+    }
+
+    fn ask_work_left(&self) {
+        let (workers, answers) = (self.workers.clone(), self.answers.0.clone());
+        tokio::spawn(async move {
+            let counts = ask_each(&workers, Command::Counts).await.unwrap_or_default();
+            let _ = answers.send(Answered::WorkLeft(work_left(&counts)));
+        });
+    }
+
+    /// What the process before has counts as load of another shard, and takes places where a member has a limit.
+    fn set_elsewhere(&self, loads: &[Load]) {
+        let column = self.workers.len();
+        for (slot, load) in (0..).map(Slot).zip(loads) {
+            self.board.publish(column, slot.index(), *load);
+            if let Some(call_limits) = &self.call_limits {
+                call_limits.set_elsewhere(slot, load.calls);
+            }
+        }
+    }
+
+    /// Sets the resolver up anew: also with the same settings, since the system's own may have changed. Returns whether they
+    /// have.
+    pub(super) fn renew_resolver(&mut self) -> bool {
+        let renewed = super::Resolver::new(&self.config.dns.servers, &self.binds);
+        let former = std::mem::replace(&mut self.resolver, renewed);
+        !self.resolver.asks_as(&former)
+    }
+}
+
+/// What all shards together still have to do.
+fn work_left(counts: &[ShardCounts]) -> WorkLeft {
+    let slots = counts.iter().map(|counts| counts.loads.len()).max().unwrap_or_default();
+    let open = |slot: usize| -> usize {
+        let loads = counts.iter().filter_map(|counts| counts.loads.get(slot));
+        loads.map(|(_, load)| load.calls as usize + load.transactions as usize).sum()
+    };
+    WorkLeft {
+        open: (0..slots).map(open).collect(),
+        // A proxy knows no calls, only requests that wait for their answer.
+        waiting: counts.iter().filter_map(|counts| counts.proxy.as_ref()).map(|proxy| proxy.unanswered).sum(),
+        is_any_kept: counts.iter().any(|counts| counts.kept() > 0),
+    }
+}

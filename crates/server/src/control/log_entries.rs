@@ -1,0 +1,97 @@
+//! Writes to the log what the control plane has to say.
+
+use ::control::{LogEntry, MemberEvent};
+use std::net::SocketAddr;
+
+pub(super) fn write(entry: &LogEntry) {
+    match entry {
+        LogEntry::NameResolved { name } => tracing::info!(member = %name, "name resolved"),
+        LogEntry::NameFailed { name, error, is_known: true } => {
+            tracing::warn!(member = %name, %error, "name not resolved; what was found of it stays");
+        }
+        LogEntry::NameFailed { name, error, is_known: false } => {
+            tracing::warn!(member = %name, %error, "name not resolved; no member until it is");
+        }
+        LogEntry::NextHopNameFailed { name, error } => {
+            tracing::info!(%name, error, "the name of a next hop was not resolved");
+        }
+        LogEntry::LeftOut { address } => {
+            tracing::warn!(member = %address, "left out: no listener of its address family");
+        }
+        LogEntry::Member { address, name, event } => member(*address, name, event),
+        LogEntry::NoneAlive { pool, silent: true } => tracing::error!(
+            pool,
+            "no member is alive: calls go on to those that are only silent. If they do not answer OPTIONS, let them, or \
+             set `enabled = false` in [pool.<name>.probe]; `sarabande up MEMBER` brings one back"
+        ),
+        LogEntry::NoneAlive { pool, silent: false } => {
+            tracing::error!(pool, "no member is alive: new calls are refused with 503");
+        }
+        LogEntry::NoneTook { refused, members } => {
+            let members: Vec<_> = members.iter().map(|(member, why)| format!("{member} {why}")).collect();
+            let members = members.join(", ");
+            tracing::error!(refused, members, "no member takes new calls: they get 503");
+        }
+        LogEntry::NoRoom { refused, max_sessions } => {
+            tracing::error!(refused, max_sessions, "the session table is full: new calls get 503");
+        }
+        LogEntry::ForeignAnswer { address, from } => {
+            tracing::warn!(member = %address, %from, "an answer to a probe came from another host: it does not count");
+        }
+        LogEntry::Unreachable { address } => {
+            tracing::debug!(member = %address, "a datagram did not arrive, says the network (ICMP)");
+        }
+        LogEntry::DrainChanged { address, draining } => {
+            tracing::info!(member = %address, draining, "drain changed");
+        }
+        LogEntry::DrainedBefore { address } => {
+            tracing::info!(member = %address, "drained, as in the process before");
+        }
+        LogEntry::Stopping { wait } => tracing::info!(?wait, "stopping: no new calls, the others may end"),
+        LogEntry::Succeeded { wait } => {
+            tracing::info!(?wait, "another process has taken over: the calls of this one may end");
+        }
+        LogEntry::PredecessorGone => tracing::info!("the process before has ended"),
+        LogEntry::Stopped { calls_left } => tracing::info!(calls_left, "stopped"),
+    }
+}
+
+fn member(member: SocketAddr, name: &str, event: &MemberEvent) {
+    match event {
+        MemberEvent::Joins => tracing::info!(%member, %name, "member joins"),
+        MemberEvent::JoinsAgain => tracing::info!(%member, %name, "member joins again"),
+        MemberEvent::Leaves => tracing::info!(%member, %name, "member leaves: its calls go on"),
+        MemberEvent::Forgotten => tracing::info!(%member, "former member is forgotten"),
+        MemberEvent::Pauses { length, to_probe: true } => {
+            tracing::info!(%member, rest = ?length, "member answered a probe with 503, it rests");
+        }
+        MemberEvent::Pauses { length, to_probe: false } => {
+            tracing::info!(%member, rest = ?length, "member answered 503, it rests");
+        }
+        MemberEvent::Unreachable { length } => {
+            tracing::warn!(%member, rest = ?length, "member is unreachable (ICMP): it is asked last");
+        }
+        MemberEvent::Recovered => {
+            tracing::info!(%member, "member has answered a call in its rest, which is over");
+        }
+        MemberEvent::NoAnswer => tracing::debug!(%member, "a request got no answer"),
+        MemberEvent::Lost(cause) => {
+            tracing::warn!(%member, reason = %cause, "member is dead: new calls go elsewhere");
+        }
+        MemberEvent::Back(cause) => tracing::info!(%member, reason = %cause, "member is back"),
+        MemberEvent::CallsLost => {
+            tracing::info!(%member, "member is back without the calls it had: it answers 481");
+        }
+        MemberEvent::IgnoresProbes => tracing::warn!(
+            %member,
+            "member answers calls but not OPTIONS: from now on only unanswered calls and closed ports tell that it is \
+             dead. Let it answer OPTIONS, or set `enabled = false` in [pool.<name>.probe]"
+        ),
+        MemberEvent::Ejected { outlier, length } => tracing::warn!(
+            %member,
+            reason = %outlier,
+            ?length,
+            "member is ejected: new calls go elsewhere for a while; `sarabande up MEMBER` ends that"
+        ),
+    }
+}

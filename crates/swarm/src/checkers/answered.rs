@@ -1,0 +1,79 @@
+//! Who has taken which call, as seen from what the answerers say.
+
+use crate::RunRule;
+use crate::plan::answerer_address;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use wire::{Message, Method};
+
+/// The calls of all answerers.
+#[derive(Default)]
+pub(super) struct Answered {
+    /// Whose To tag it is, of each 2xx to an INVITE.
+    owners: BTreeMap<Vec<u8>, SocketAddr>,
+    /// Call-IDs of the calls that an answerer has taken and not ended.
+    open: BTreeMap<SocketAddr, BTreeSet<Vec<u8>>>,
+    /// Call-IDs of those whose answerer has died, or a proxy that had a transaction of theirs.
+    lost: BTreeSet<Vec<u8>>,
+}
+
+impl Answered {
+    /// An answerer sent this. Nobody answers an ACK (RFC 3261 §17).
+    pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
+        let Some(status) = response.status() else { return Ok(()) };
+        let open = self.open.entry(from).or_default();
+        match (response.cseq().method, status) {
+            (Method::Invite, 100..=299) => {
+                open.insert(response.call_id().to_vec());
+                if status >= 200
+                    && let Some(tag) = response.to_tag()
+                {
+                    self.owners.insert(tag.to_vec(), from);
+                }
+            }
+            (Method::Invite, _) | (Method::Bye, 200..) => {
+                open.remove(response.call_id());
+            }
+            (Method::Ack, _) => return Err(RunRule::AckAnswered.broken(format_args!("{from}"))),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Who had these calls in hand died.
+    pub(super) fn lose(&mut self, calls: impl IntoIterator<Item = Vec<u8>>) {
+        self.lost.extend(calls);
+    }
+
+    /// This answerer died: the calls that it had taken are lost, and nobody can help it.
+    pub(super) fn died(&mut self, answerer: SocketAddr) {
+        self.lost.append(self.open.entry(answerer).or_default());
+    }
+
+    /// How many calls were lost with those who had them in hand.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.len() as u64
+    }
+
+    /// This went to `to`: if that is an answerer, and it is a request in a dialog, it has to be who answered the call.
+    pub(super) fn check(&self, bytes: &[u8], to: SocketAddr) -> Result<(), String> {
+        let Ok(request) = wire::scan(bytes) else { return Ok(()) };
+        if request.method().is_none() || !is_answerer(to) {
+            return Ok(());
+        }
+        let owner = request.to_tag().and_then(|tag| self.owners.get(tag));
+        match owner {
+            Some(&owner) if owner != to => {
+                let call = request.call_id().escape_ascii();
+                let method = request.cseq().method.name();
+                Err(RunRule::WrongAnswerer
+                    .broken(format_args!("{method} of call {call} to {to}, not {owner}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_answerer(address: SocketAddr) -> bool {
+    address.ip() == answerer_address(0).ip()
+}

@@ -1,0 +1,221 @@
+//! Observers of one balancer: what it gets and sends, and what it shows of its state.
+
+use crate::RunRule;
+use crate::process::{BalancerProcess, BalancerState};
+use crate::{BalancerWatch, Sent};
+use balance::{Load, TableCounts};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use wire::{Message, Method};
+
+/// Call-ID, CSeq number, method and the client's branch, in one: what makes two datagrams the same request.
+type RequestKey = Vec<u8>;
+
+/// Where a request went, and under which branch.
+#[derive(Clone)]
+struct Way {
+    to: SocketAddr,
+    branch: Vec<u8>,
+}
+
+/// What one process has done since it started.
+#[derive(Default)]
+struct Life {
+    calls: BTreeSet<Vec<u8>>,
+    ways: BTreeMap<RequestKey, Way>,
+}
+
+/// The observers of the processes that share an address.
+pub(super) struct BalancerChecker {
+    watch: BalancerWatch,
+    /// By process, counted from the site's first.
+    lives: Vec<Life>,
+    /// Branches by request and receiver, whichever process sent it.
+    branches: BTreeMap<(RequestKey, SocketAddr), Vec<u8>>,
+    /// The node that a dialog was begun by, by its To tag.
+    dialogs: BTreeMap<Vec<u8>, SocketAddr>,
+    /// Whether the key of new tokens has changed: a process that starts later makes other branches.
+    rekeyed: bool,
+}
+
+impl BalancerChecker {
+    pub(super) fn new(address: SocketAddr, processes: u16) -> Self {
+        Self {
+            watch: BalancerWatch::new(&[address], &[]),
+            lives: (0..processes).map(|_| Life::default()).collect(),
+            branches: BTreeMap::new(),
+            dialogs: BTreeMap::new(),
+            rekeyed: false,
+        }
+    }
+
+    pub(super) fn rekeyed(&mut self) {
+        self.rekeyed = true;
+    }
+
+    /// A process has ended: the next one knows nothing.
+    pub(super) fn ended(&mut self, process: u16) {
+        self.lives[usize::from(process)] = Life::default();
+    }
+
+    /// A process got `bytes` from `from` and sent `sent`.
+    pub(super) fn datagram(
+        &mut self,
+        number: u16,
+        process: &BalancerProcess,
+        (from, bytes): (SocketAddr, &[u8]),
+        sent: &[Sent],
+    ) -> Result<(), String> {
+        self.watch.set_nodes(process.addresses());
+        self.watch.check(from, bytes, sent);
+        let Ok(request) = wire::scan(bytes) else { return Ok(()) };
+        let owner = process.owner(bytes);
+        if let Some(other) = process.shards_with(request.call_id()).find(|&shard| Some(shard) != owner) {
+            let call = request.call_id().escape_ascii();
+            return Err(RunRule::OtherShard.broken(format_args!("call {call} in {other}, not {owner:?}")));
+        }
+        if request.method().is_none() {
+            self.began(from, &request);
+            return Ok(());
+        }
+        for one in sent {
+            let Ok(message) = wire::scan(&one.bytes) else { continue };
+            if message.method().is_some() {
+                self.same_way(number, process, &request, &message, one.to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A node answered an INVITE with 2xx: the dialog is its own.
+    fn began(&mut self, node: SocketAddr, response: &Message<'_>) {
+        if let (Some(200..=299), Method::Invite, Some(tag)) =
+            (response.status(), response.cseq().method, response.to_tag())
+        {
+            self.dialogs.insert(tag.to_vec(), node);
+        }
+    }
+
+    /// The same request takes the same way under the same branch, and CANCEL and the ACK to a refusal that of their
+    /// INVITE (RFC 3261 §16.11, §9.1, §17.1.1.3).
+    fn same_way(
+        &mut self,
+        number: u16,
+        process: &BalancerProcess,
+        request: &Message<'_>,
+        forwarded: &Message<'_>,
+        to: SocketAddr,
+    ) -> Result<(), String> {
+        let method = request.cseq().method;
+        let node = request.to_tag().and_then(|tag| self.dialogs.get(tag));
+        if let Some(node) = node.filter(|&&node| node != to) {
+            let call = request.call_id().escape_ascii();
+            let name = method.name();
+            return Err(RunRule::WrongNode.broken(format_args!("{name} of call {call} to {to}, not {node}")));
+        }
+        let life = &mut self.lives[usize::from(number)];
+        let way = Way { to, branch: forwarded.top_via().branch.unwrap_or_default().to_vec() };
+        let key = key(request, method);
+        let new_call = life.calls.insert(request.call_id().to_vec());
+        let of_invite = matches!(method, Method::Ack | Method::Cancel);
+        let first = if of_invite {
+            // Once nobody remembers the call, whoever may have the INVITE is asked.
+            let known = process.shards_with(request.call_id()).next().is_some();
+            life.ways.get(&self::key(request, Method::Invite)).filter(|_| known).cloned()
+        } else {
+            life.ways.get(&key).cloned()
+        };
+        let name = || format!("{} of call {}", method.name(), request.call_id().escape_ascii());
+        match first {
+            Some(first) if first.to != to => {
+                // Only what begins something, and only while its node is dead, may move.
+                let dead = process.slot_at(first.to).is_some_and(|slot| !process.is_up(slot));
+                if of_invite || request.to_tag().is_some() || !dead {
+                    return Err(RunRule::Moved.broken(format_args!(
+                        "{} to {to}, first {}",
+                        name(),
+                        first.to
+                    )));
+                }
+            }
+            Some(first) if first.branch != way.branch => {
+                return Err(RunRule::Rebranched.broken(format_args!("{} to {to}", name())));
+            }
+            None if new_call
+                && method == Method::Invite
+                && request.to_tag().is_none()
+                && !process.slot_at(to).is_some_and(|slot| process.may_take_calls(slot)) =>
+            {
+                return Err(RunRule::ClosedNode.broken(format_args!("{} to {to}", name())));
+            }
+            Some(_) | None => {}
+        }
+        if method != Method::Ack {
+            life.ways.insert(key.clone(), way.clone());
+        }
+        let before = self.branches.insert((key, to), way.branch.clone());
+        if let Some(before) = before.filter(|before| !self.rekeyed && *before != way.branch) {
+            let (before, now) = (before.escape_ascii(), way.branch.escape_ascii());
+            let name = name();
+            return Err(
+                RunRule::RebranchedLater.broken(format_args!("{name} to {to} as {now}, not {before}"))
+            );
+        }
+        Ok(())
+    }
+
+    /// What a process shows of its state: loads are the sums of leases, and each is there for a call or request that
+    /// came in.
+    pub(super) fn state(&self, number: u16, state: &BalancerState) -> Result<(), String> {
+        let life = &self.lives[usize::from(number)];
+        if let Err(differs) = &state.audit {
+            return Err(RunRule::Leases.broken(format_args!("{differs}")));
+        }
+        for (slot, (load, &calls)) in state.loads.iter().zip(&state.calls).enumerate() {
+            if load.calls != calls {
+                let counted = load.calls;
+                return Err(RunRule::CallsCounted
+                    .broken(format_args!("slot {slot} counts {counted} and has {calls}")));
+            }
+        }
+        let (TableCounts { active, expired }, sessions) = (state.counts, state.sessions);
+        if active + expired != sessions {
+            return Err(RunRule::SessionsCounted
+                .broken(format_args!("{active} + {expired} counted, {sessions} there")));
+        }
+        let seen = life.calls.len();
+        if sessions > seen {
+            return Err(RunRule::SessionsSeen.broken(format_args!("{sessions} there, {seen} seen")));
+        }
+        let (open, seen) = (state.transactions, life.ways.len());
+        if open > seen {
+            return Err(RunRule::TransactionsSeen.broken(format_args!("{open} open, {seen} seen")));
+        }
+        Ok(())
+    }
+
+    /// The traffic has ended, and every time-out with it: nothing may be left.
+    pub(super) fn nothing_left(state: &BalancerState) -> Result<(), String> {
+        for (slot, left) in state.loads.iter().enumerate() {
+            if *left != Load::default() {
+                return Err(RunRule::LoadLeft.broken(format_args!("slot {slot} has {left:?}")));
+            }
+        }
+        let left = (state.counts, state.transactions);
+        if left != (TableCounts::default(), 0) {
+            return Err(RunRule::TableLeft.broken(format_args!("{left:?}")));
+        }
+        Ok(())
+    }
+}
+
+/// RFC 3261 §17.2.3: two hosts may use the same branch, as proxies that share a key do for what they forward without a
+/// transaction.
+fn key(request: &Message<'_>, method: Method) -> RequestKey {
+    let number = request.cseq().number.to_be_bytes();
+    let via = request.top_via();
+    let sent_by = format!("{:?} {:?}", via.host, via.port);
+    let branch = via.branch.unwrap_or_default();
+    [request.call_id(), b"\n", &number, method.name().as_bytes(), b"\n", sent_by.as_bytes(), b"\n", branch]
+        .concat()
+}

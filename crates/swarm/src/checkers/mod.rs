@@ -1,0 +1,164 @@
+//! Observers of what balancers and proxies get and send, and of what they show of themselves.
+//!
+//! None of them is told what the run is about to do but for the configuration; they derive what must hold from the
+//! messages alone.
+
+mod answered;
+mod balancer;
+
+use super::plan::{Plan, SiteRole, site_address};
+use super::process::{Process, Shown, TOKEN_LIFETIME};
+use super::world::ProcessId;
+use super::{RunRule, SitePlan};
+use crate::{ProcessInput, ProxyWatch, Sent};
+use answered::Answered;
+use balancer::BalancerChecker;
+use base::Instant;
+use std::net::SocketAddr;
+use wire::Message;
+
+/// The observers of one site.
+enum SiteWatch {
+    Balancer(Box<BalancerChecker>),
+    Proxy(Box<ProxyWatch>),
+}
+
+/// All observers of a run.
+pub(super) struct Checkers {
+    answered: Answered,
+    sites: Vec<SiteWatch>,
+}
+
+impl Checkers {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let watch = |(number, site): (u16, &SitePlan)| match &site.role {
+            SiteRole::Balancer(_) => {
+                SiteWatch::Balancer(Box::new(BalancerChecker::new(site_address(number), site.processes)))
+            }
+            SiteRole::Proxy(plan) => {
+                let mut watch =
+                    ProxyWatch::new(&[site_address(number)], plan.timers.transaction, TOKEN_LIFETIME);
+                watch.set_hops(plan.hops.iter().map(|hop| hop.address()));
+                SiteWatch::Proxy(Box::new(watch))
+            }
+        };
+        Self { answered: Answered::default(), sites: (0..).zip(&plan.sites).map(watch).collect() }
+    }
+
+    fn site(&mut self, place: ProcessId) -> &mut SiteWatch {
+        &mut self.sites[usize::from(place.site)]
+    }
+
+    /// The configuration of a site has changed.
+    pub(super) fn reloaded(&mut self, site: u16, role: &SiteRole) {
+        if let SiteWatch::Proxy(watch) = &mut self.sites[usize::from(site)] {
+            watch.set_hops(role.targets().into_iter().map(super::Destination::address));
+        }
+    }
+
+    /// The key of new tokens has changed; the tokens before are still good.
+    pub(super) fn rekeyed(&mut self) {
+        for site in &mut self.sites {
+            match site {
+                SiteWatch::Balancer(watch) => watch.rekeyed(),
+                SiteWatch::Proxy(watch) => watch.rekeyed(true),
+            }
+        }
+    }
+
+    /// A process has ended: the next one knows nothing. What it did for calls that were not settled is lost.
+    pub(super) fn ended(&mut self, place: ProcessId) {
+        match &mut self.sites[usize::from(place.site)] {
+            SiteWatch::Balancer(watch) => watch.ended(place.process),
+            SiteWatch::Proxy(watch) => {
+                self.answered.lose(watch.unsettled());
+                watch.restarted();
+            }
+        }
+    }
+
+    /// A process got `bytes` from `from` and sent `sent`.
+    pub(super) fn datagram(
+        &mut self,
+        now: Instant,
+        place: ProcessId,
+        process: &Process,
+        (from, bytes): (SocketAddr, &[u8]),
+        sent: &[Sent],
+    ) -> Result<(), String> {
+        for one in sent {
+            self.answered.check(&one.bytes, one.to)?;
+        }
+        match (self.site(place), process) {
+            (SiteWatch::Balancer(watch), Process::Balancer(balancer)) => {
+                watch.datagram(place.process, balancer, (from, bytes), sent)
+            }
+            (SiteWatch::Proxy(watch), Process::Proxy(_)) => {
+                watch.check(now, ProcessInput::Datagram { from, bytes }, sent);
+                Ok(())
+            }
+            _ => unreachable!("a site keeps its role"),
+        }
+    }
+
+    /// A process sent `sent` and no datagram had come in.
+    pub(super) fn unasked(
+        &mut self,
+        now: Instant,
+        place: ProcessId,
+        cause: ProcessInput<'_>,
+        sent: &[Sent],
+    ) -> Result<(), String> {
+        for one in sent {
+            self.answered.check(&one.bytes, one.to)?;
+        }
+        match self.site(place) {
+            SiteWatch::Balancer(_) if sent.is_empty() => Ok(()),
+            SiteWatch::Balancer(_) => Err(RunRule::Unasked.broken(format_args!("{sent:?}"))),
+            SiteWatch::Proxy(watch) => {
+                watch.check(now, cause, sent);
+                Ok(())
+            }
+        }
+    }
+
+    /// An answerer sent this.
+    pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
+        self.answered.said(from, response)
+    }
+
+    /// This answerer died.
+    pub(super) fn died(&mut self, answerer: SocketAddr) {
+        self.answered.died(answerer);
+    }
+
+    /// How many calls were lost with those who had them in hand.
+    pub(super) fn lost(&self) -> u64 {
+        self.answered.lost()
+    }
+
+    /// What a process shows of itself.
+    pub(super) fn audit(&mut self, now: Instant, place: ProcessId, shown: &Shown) -> Result<(), String> {
+        match (self.site(place), shown) {
+            (SiteWatch::Balancer(watch), Shown::Balancer(state)) => watch.state(place.process, state),
+            (SiteWatch::Proxy(watch), Shown::Proxy { report, .. }) => {
+                watch.audit(now, report);
+                Ok(())
+            }
+            _ => unreachable!("a site keeps its role"),
+        }
+    }
+
+    /// The traffic has ended, and every time-out with it: nothing may be left.
+    pub(super) fn nothing_left(shown: &Shown) -> Result<(), String> {
+        match shown {
+            Shown::Balancer(state) => BalancerChecker::nothing_left(state),
+            Shown::Proxy { report, deadline } => {
+                match (report.transactions, report.unanswered, report.memory, deadline) {
+                    (0, 0, 0, None) => Ok(()),
+                    left => Err(RunRule::ProxyLeft.broken(format_args!("{left:?}"))),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What goes wrong, and when.
+
+use super::{AWAY_MS, Drawer, GENTLE_GAP_MS, at};
+use crate::{Care, Plan, PlannedAction, SiteRole};
+use base::Instant;
+use rand::Rng as _;
+use rand::seq::IndexedRandom;
+use sim::engine::{FaultEffect, FaultRule};
+
+impl Drawer {
+    /// Messages double, overtake each other and take their time: no reason to fail.
+    pub(super) fn noise(&mut self, plan: &mut Plan, calm: u64) {
+        let effects = [
+            FaultEffect::Jitter(self.millis(1..40)),
+            FaultEffect::Duplicate(self.rng.random_range(0.01..0.3)),
+            FaultEffect::Reorder(self.rng.random_range(0.01..0.3), self.millis(1..120)),
+        ];
+        for what in effects {
+            if self.chance(0.5) {
+                plan.rules.push(FaultRule { from: None, to: None, when: Instant::ZERO..at(calm), what });
+            }
+        }
+    }
+
+    /// One thing at a time, and time to get over it.
+    pub(super) fn gentle(&mut self, plan: &mut Plan, faults: u64) {
+        for fault in 0..faults {
+            let start = 10_000 + fault * GENTLE_GAP_MS + self.rng.random_range(0..5_000);
+            self.fault(plan, start, GENTLE_GAP_MS - 15_000);
+        }
+    }
+
+    /// Anything at any time, and messages are lost.
+    pub(super) fn harsh(&mut self, plan: &mut Plan, calm: u64) {
+        if self.chance(0.7) {
+            let what = FaultEffect::Loss(self.rng.random_range(0.01..0.3));
+            plan.rules.push(FaultRule { from: None, to: None, when: Instant::ZERO..at(calm), what });
+        }
+        for _ in 0..self.rng.random_range(0..4) {
+            self.partition(plan, calm);
+        }
+        for _ in 0..self.rng.random_range(1..8) {
+            let start = self.rng.random_range(2_000..calm - 2_000);
+            self.fault(plan, start, (calm - start).min(30_000));
+        }
+    }
+
+    /// Two hosts, or one and all others, hear nothing of each other for a while.
+    fn partition(&mut self, plan: &mut Plan, calm: u64) {
+        let start = self.rng.random_range(2_000..calm - 1_000);
+        let length = self.rng.random_range(500..20_000);
+        let when = at(start)..at((start + length).min(calm));
+        let one = self.rng.random_range(0..plan.hosts());
+        let other = if self.chance(0.7) { Some(self.rng.random_range(0..plan.hosts())) } else { None };
+        for (from, to) in [(Some(one), other), (other, Some(one))] {
+            plan.rules.push(FaultRule { from, to, when: when.clone(), what: FaultEffect::Partition });
+            // Some are deaf in one direction only.
+            if self.chance(0.2) {
+                break;
+            }
+        }
+    }
+
+    /// Something happens to a host or is done to one from `start` on; it is over when `longest` is, both in milliseconds.
+    fn fault(&mut self, plan: &mut Plan, start: u64, longest: u64) {
+        let over = at(start + self.rng.random_range(0..longest.max(1)));
+        // What holds up everybody is over before callers lose patience.
+        let soon = at(start + self.rng.random_range(0..longest.clamp(1, AWAY_MS)));
+        let start = at(start);
+        let done = match self.rng.random_range(0..7) {
+            0 | 1 => self.away(plan, start, soon),
+            2 => self.take_over(plan, start),
+            3 => self.death(plan, start, over),
+            4 | 5 => self.reload(plan, start, over),
+            // A second change while requests are repeated that went out before the first one would be a slip of the
+            // operator's: only the last key before the present one is kept for them.
+            6 if plan.care == Care::Gentle
+                || plan.actions.iter().all(|(_, action)| *action != PlannedAction::Rekey) =>
+            {
+                plan.actions.push((start, PlannedAction::Rekey));
+                true
+            }
+            _ => false,
+        };
+        if !done {
+            let host = self.rng.random_range(0..plan.hosts());
+            plan.actions.push((start, PlannedAction::Stall(host, soon - start)));
+        }
+    }
+
+    /// A process dies and comes back; another one of its site, if there is one, takes over.
+    fn away(&mut self, plan: &mut Plan, start: Instant, soon: Instant) -> bool {
+        let gone = self.rng.random_range(0..plan.processes());
+        plan.actions.push((start, PlannedAction::Fail(gone)));
+        if let Some(other) = sister(plan, gone) {
+            plan.actions.push((soon, PlannedAction::TakeOver(other)));
+        }
+        plan.actions.push((soon, PlannedAction::Start(gone)));
+        true
+    }
+
+    fn take_over(&mut self, plan: &mut Plan, start: Instant) -> bool {
+        let next = self.rng.random_range(0..plan.processes());
+        let has_sister = sister(plan, next).is_some();
+        if has_sister {
+            plan.actions.push((start, PlannedAction::TakeOver(next)));
+        }
+        has_sister
+    }
+
+    fn death(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
+        let answerer = self.rng.random_range(0..plan.answerers.len() as u16);
+        let refuses = self.chance(0.5);
+        plan.actions.push((start, PlannedAction::Die { answerer, refuses }));
+        plan.actions.push((over, PlannedAction::Return(answerer)));
+        true
+    }
+
+    /// The operator changes something, and takes it back.
+    fn reload(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
+        let site = self.rng.random_range(0..plan.sites.len() as u16);
+        let role = plan.sites[usize::from(site)].role.clone();
+        let targets = role.targets();
+        let one = *targets.choose(&mut self.rng).expect("every site sends to someone");
+        let (change, back) = match role {
+            SiteRole::Balancer(_) => match self.rng.random_range(0..3) {
+                0 => (PlannedAction::Drain(one, true), Some(PlannedAction::Drain(one, false))),
+                1 => {
+                    let all = self.members(&targets);
+                    let others = all.iter().copied().filter(|member| member.destination != one).collect();
+                    (PlannedAction::SetMembers(site, others), Some(PlannedAction::SetMembers(site, all)))
+                }
+                _ => (PlannedAction::SetPolicy(site, self.policy()), None),
+            },
+            SiteRole::Proxy(_) if targets.len() < 2 => return false,
+            SiteRole::Proxy(_) => {
+                let others = targets.iter().copied().filter(|&hop| hop != one).collect();
+                let all = self.hops(&targets, Care::Gentle);
+                (PlannedAction::SetHops(site, others), Some(PlannedAction::SetHops(site, all)))
+            }
+        };
+        plan.actions.push((start, change));
+        plan.actions.extend(back.map(|back| (over, back)));
+        true
+    }
+
+    /// From now on nothing is wrong.
+    pub(super) fn heal(&mut self, plan: &mut Plan, calm: u64) {
+        let mut actions: Vec<_> = (0..plan.processes()).map(PlannedAction::Start).collect();
+        actions.extend((0..plan.answerers.len() as u16).map(PlannedAction::Return));
+        for (number, site) in (0..).zip(&plan.sites) {
+            let targets = site.role.targets();
+            match site.role {
+                SiteRole::Balancer(_) => {
+                    actions.extend(targets.iter().map(|&target| PlannedAction::Drain(target, false)));
+                    actions.push(PlannedAction::SetMembers(number, self.members(&targets)));
+                }
+                SiteRole::Proxy(_) => actions.push(PlannedAction::SetHops(number, targets)),
+            }
+        }
+        plan.actions.extend(actions.into_iter().map(|action| (at(calm), action)));
+    }
+}
+
+/// The other process of a process's site.
+fn sister(plan: &Plan, process: u16) -> Option<u16> {
+    let site = plan.site_of(process);
+    let first = plan.first_process(site);
+    let all = first..first + plan.sites[usize::from(site)].processes;
+    all.into_iter().find(|&other| other != process)
+}

@@ -1,0 +1,207 @@
+//! Who there is: callers, the sites that their calls pass, answerers.
+
+use super::{Drawer, LIVENESS};
+use crate::{
+    AnswererPlan, BalancerPlan, CallerPlan, Care, Destination, PlannedMember, ProxyPlan, SitePlan, SiteRole,
+};
+use balance::{HealthSettings, PolicyKind};
+use base::Instant;
+use control::ProbeSettings;
+use core::time::Duration;
+use load::{ArrivalPlan, ArrivalProcess, RandomTime, ServiceModel};
+use node::ProxyLimits;
+use proxy::ProxyTimers;
+use rand::Rng as _;
+use rand::seq::{IndexedRandom, SliceRandom};
+
+/// Far more transactions than calls can make.
+const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30 };
+
+/// Where the balancer stands, if there is one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Callers, a balancer, answerers.
+    Balancer,
+    /// Callers, layers of proxies, answerers.
+    Proxies,
+    /// The proxies before the balancer.
+    ProxiesFirst,
+    /// The proxies are the balancer's members.
+    BalancerFirst,
+}
+
+impl Drawer {
+    /// The sites, and those that callers know.
+    pub(super) fn sites(&mut self, answerers: u16, care: Care) -> (Vec<SitePlan>, Vec<u16>) {
+        let shape = match self.rng.random_range(0..20) {
+            0..8 => Shape::Balancer,
+            8..14 => Shape::Proxies,
+            14..18 => Shape::ProxiesFirst,
+            _ => Shape::BalancerFirst,
+        };
+        let mut sites = Vec::new();
+        let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
+        if matches!(shape, Shape::Balancer | Shape::ProxiesFirst) {
+            targets = vec![self.balancer(&mut sites, &targets)];
+        }
+        if shape != Shape::Balancer {
+            // A pool of one has nobody left while that one is drained or dead: no gentle plan.
+            let least = if care == Care::Gentle && shape == Shape::BalancerFirst { 2 } else { 1 };
+            for _ in 0..self.rng.random_range(1..4) {
+                let count = self.rng.random_range(least..4);
+                targets = self.layer(&mut sites, &targets, count, care);
+            }
+        }
+        if shape == Shape::BalancerFirst {
+            targets = vec![self.balancer(&mut sites, &targets)];
+        }
+        let entries = targets.iter().filter_map(|target| match target {
+            Destination::Site(site) => Some(*site),
+            Destination::Answerer(_) => None,
+        });
+        let entries = entries.collect();
+        (sites, entries)
+    }
+
+    fn balancer(&mut self, sites: &mut Vec<SitePlan>, targets: &[Destination]) -> Destination {
+        let number = sites.len() as u16;
+        // Of a fork: so the rest of a plan does not depend on it.
+        let shards = self.rng.fork(&format!("shards {number}")).random_range(1..=3);
+        let role = SiteRole::Balancer(BalancerPlan { shards, ..self.balancer_plan(targets) });
+        let processes = self.rng.random_range(1..3);
+        sites.push(SitePlan { name: format!("balancer {number}"), role, processes });
+        Destination::Site(number)
+    }
+
+    /// So many proxies that send to these.
+    fn layer(
+        &mut self,
+        sites: &mut Vec<SitePlan>,
+        targets: &[Destination],
+        count: u16,
+        care: Care,
+    ) -> Vec<Destination> {
+        let mut layer = Vec::new();
+        // RFC 3261 has Timer C above three minutes; a short one is seen at work.
+        let timer_c = if care == Care::Harsh && self.chance(0.3) { 40 } else { 181 };
+        let timers = ProxyTimers { c: Duration::from_secs(timer_c), ..ProxyTimers::default() };
+        for _ in 0..count {
+            let number = sites.len() as u16;
+            let plan = ProxyPlan { hops: self.hops(targets, care), timers, limits: LIMITS };
+            let role = SiteRole::Proxy(plan);
+            sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
+            layer.push(Destination::Site(number));
+        }
+        layer
+    }
+
+    /// In some order: the one after a failed hop is the next in line. Gentle plans need a second one.
+    pub(super) fn hops(&mut self, targets: &[Destination], care: Care) -> Vec<Destination> {
+        let mut hops = targets.to_vec();
+        hops.shuffle(&mut self.rng);
+        if care == Care::Harsh && self.chance(0.3) {
+            hops.truncate(self.rng.random_range(1..=targets.len()));
+        }
+        hops
+    }
+
+    /// Callers of the faulty phase, and one of the phase without faults.
+    pub(super) fn callers(&mut self, calm: u64, liveness: Instant, entries: &[u16]) -> Vec<CallerPlan> {
+        let during_faults = |drawer: &mut Self| CallerPlan {
+            site: drawer.entry(entries),
+            start: Instant::ZERO,
+            arrivals: ArrivalPlan {
+                duration: Some(Duration::from_millis(calm)),
+                ..ArrivalPlan::steady(ArrivalProcess::Poisson, drawer.rng.random_range(0.5..8.0))
+            },
+            holding: drawer.holding(),
+            // Some give up while it rings, most do not.
+            answer_wait: if drawer.chance(0.3) { Duration::from_secs(2) } else { Duration::from_mins(3) },
+            must_succeed: false,
+        };
+        let count = self.rng.random_range(1..4);
+        let mut callers: Vec<_> = (0..count).map(|_| during_faults(self)).collect();
+        callers.push(CallerPlan {
+            site: self.entry(entries),
+            start: liveness,
+            arrivals: ArrivalPlan {
+                duration: Some(LIVENESS),
+                ..ArrivalPlan::steady(ArrivalProcess::Constant, self.rng.random_range(1.0..10.0))
+            },
+            holding: RandomTime::Exponential(Duration::from_secs(2)),
+            answer_wait: Duration::from_mins(3),
+            must_succeed: true,
+        });
+        callers
+    }
+
+    fn entry(&mut self, entries: &[u16]) -> u16 {
+        *entries.choose(&mut self.rng).expect("callers know a site")
+    }
+
+    fn holding(&mut self) -> RandomTime {
+        let mean = self.millis(500..30_000);
+        match self.rng.random_range(0..4) {
+            0 => RandomTime::Fixed(Duration::ZERO),
+            1 => RandomTime::Fixed(mean),
+            2 => RandomTime::Normal(mean, mean / 2),
+            _ => RandomTime::Exponential(mean),
+        }
+    }
+
+    pub(super) fn answerer(&mut self, number: u16) -> AnswererPlan {
+        let ring = match self.rng.random_range(0..3) {
+            0 => RandomTime::Fixed(Duration::ZERO),
+            1 => RandomTime::Fixed(self.millis(10..4_000)),
+            _ => RandomTime::Exponential(self.millis(10..2_000)),
+        };
+        let service = ServiceModel {
+            service_per_work: Duration::from_micros([0, 100, 3_000][self.rng.random_range(0..3)]),
+            exponential: self.chance(0.5),
+            ..ServiceModel::default()
+        };
+        let (trying, options) = (self.chance(0.5), self.chance(0.7));
+        AnswererPlan { name: format!("answerer-{number}"), ring, trying, options, service }
+    }
+
+    fn balancer_plan(&mut self, targets: &[Destination]) -> BalancerPlan {
+        let interval = self.millis(1_000..3_000);
+        BalancerPlan {
+            shards: 1,
+            pools: self.pools,
+            policy: self.policy(),
+            members: self.members(targets),
+            health: HealthSettings {
+                regular: true,
+                fall: self.rng.random_range(1..4),
+                rise: self.rng.random_range(1..3),
+                slow_start: self.millis(0..20_000),
+                ..HealthSettings::default()
+            },
+            probes: ProbeSettings {
+                periodic: true,
+                interval,
+                timeout: interval.mul_f64(0.9),
+                t1: Duration::from_millis(500),
+            },
+            sessions: balance::SessionSettings {
+                call_lifetime: Duration::from_mins(5),
+                ..balance::SessionSettings::default()
+            },
+        }
+    }
+
+    pub(super) fn policy(&mut self) -> PolicyKind {
+        *PolicyKind::ALL.choose(&mut self.rng).expect("there are policies")
+    }
+
+    /// All of them, with other capacities each time.
+    pub(super) fn members(&mut self, targets: &[Destination]) -> Vec<PlannedMember> {
+        let equal = self.chance(0.5);
+        let mut one = |&destination: &Destination| {
+            let capacity = if equal { 1.0 } else { self.rng.random_range(0.2..5.0) };
+            PlannedMember { destination, capacity }
+        };
+        targets.iter().map(&mut one).collect()
+    }
+}

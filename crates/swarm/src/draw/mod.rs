@@ -1,0 +1,83 @@
+//! From a seed to a plan.
+
+mod faults;
+mod hosts;
+
+use crate::plan::DATAGRAMS_MAX;
+use crate::{Care, Plan};
+use base::{Instant, Rng};
+use core::ops::Range;
+use core::time::Duration;
+use rand::Rng as _;
+
+/// How long members need at most to be found alive, and calls of the faulty phase to be out of the way.
+const SETTLING: Duration = Duration::from_secs(40);
+/// Length of the phase without faults in which calls must succeed.
+const LIVENESS: Duration = Duration::from_secs(20);
+/// The longest call of that phase is over by then: some ring for a long time, some last.
+const LAST_CALLS: Duration = Duration::from_mins(1);
+/// Between two faults of a gentle plan: the first is over, found out and forgotten.
+const GENTLE_GAP_MS: u64 = 45_000;
+/// A process is away or a host stands still for at most so long.
+const AWAY_MS: u64 = 5_000;
+
+/// Draws the plan of a seed.
+pub fn draw(seed: u64) -> Plan {
+    let pools = Rng::from_seed(seed).fork("pools").random_range(1..=3);
+    Drawer { rng: Rng::from_seed(seed).fork("plan"), seed, pools }.plan()
+}
+
+struct Drawer {
+    rng: Rng,
+    seed: u64,
+    /// How many pools a balancer has.
+    pools: u16,
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+impl Drawer {
+    fn millis(&mut self, range: Range<u64>) -> Duration {
+        Duration::from_millis(self.rng.random_range(range))
+    }
+
+    fn chance(&mut self, probability: f64) -> bool {
+        self.rng.random_bool(probability)
+    }
+
+    fn plan(mut self) -> Plan {
+        let care = if self.chance(0.5) { Care::Gentle } else { Care::Harsh };
+        let gentle_faults = self.rng.random_range(1..4_u64);
+        let calm = match care {
+            Care::Gentle => 10_000 + gentle_faults * GENTLE_GAP_MS,
+            _ => self.rng.random_range(30_000..90_000),
+        };
+        let answerers: Vec<_> =
+            (0..self.rng.random_range(2..6)).map(|number| self.answerer(number)).collect();
+        let (sites, entries) = self.sites(answerers.len() as u16, care);
+        let liveness = at(calm) + SETTLING;
+        let mut plan = Plan {
+            seed: self.seed,
+            care,
+            callers: self.callers(calm, liveness, &entries),
+            sites,
+            answerers,
+            timers: load::Timers::default(),
+            delay: Duration::from_micros(self.rng.random_range(100..30_000)),
+            rules: Vec::new(),
+            actions: Vec::new(),
+            end: liveness + LIVENESS + LAST_CALLS,
+            datagrams_max: DATAGRAMS_MAX,
+        };
+        self.noise(&mut plan, calm);
+        match care {
+            Care::Gentle => self.gentle(&mut plan, gentle_faults),
+            _ => self.harsh(&mut plan, calm),
+        }
+        self.heal(&mut plan, calm);
+        plan.actions.sort_by_key(|&(at, _)| at);
+        plan
+    }
+}

@@ -1,0 +1,147 @@
+//! What the parties around an element send next, and what the DNS answers.
+
+use super::messages;
+use crate::Sent;
+use base::Outbox;
+use core::time::Duration;
+use node::{HopName, Resolved};
+use std::net::SocketAddr;
+
+pub(super) const CLIENTS: [&str; 3] = ["192.0.2.66:5060", "192.0.2.67:6000", "[2001:db8::66]:6000"];
+
+/// Messages kept to be answered, followed, repeated or altered.
+const KEPT: usize = 32;
+
+/// A datagram that came in.
+#[derive(Clone)]
+pub(super) struct Received {
+    pub(super) listener: u16,
+    pub(super) from: SocketAddr,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The operations still to come, and the messages so far that they are about: what the parties around an element send next.
+pub(super) struct Traffic<'a> {
+    data: core::slice::Iter<'a, u8>,
+    listeners: [SocketAddr; 3],
+    received: Vec<Received>,
+    sent: Vec<Sent>,
+}
+
+pub(super) fn addr(text: &str) -> SocketAddr {
+    text.parse().expect("the constants are addresses")
+}
+
+/// What the DNS says of a name: those with a port exist.
+pub(super) fn resolved(name: &HopName) -> Resolved {
+    let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
+    Resolved { addresses: found.into_iter().collect(), partial: false, fresh_for: Duration::from_secs(30) }
+}
+
+impl<'a> Traffic<'a> {
+    pub(super) fn new(data: &'a [u8], listeners: [SocketAddr; 3]) -> Self {
+        Self { data: data.iter(), listeners, received: Vec::new(), sent: Vec::new() }
+    }
+
+    /// The next operation, if there is one.
+    pub(super) fn operation(&mut self) -> Option<u8> {
+        self.data.next().copied()
+    }
+
+    /// The next number; 0 when there are no more.
+    pub(super) fn choose(&mut self) -> u8 {
+        self.operation().unwrap_or_default()
+    }
+
+    /// A client's request to one of the listeners.
+    pub(super) fn client_asks(&mut self, from: SocketAddr, listener: u16) -> Received {
+        let listeners = self.listeners;
+        Received { listener, from, bytes: messages::request(from, &listeners, &mut || self.choose()) }
+    }
+
+    /// The request of one of those behind the element, to a client.
+    pub(super) fn inside_asks(&mut self, nodes: &[(&str, u16)]) -> Received {
+        let (from, listener) = nodes[usize::from(self.choose()) % nodes.len()];
+        let from = addr(from);
+        Received { listener, from, bytes: messages::request(from, &CLIENTS.map(addr), &mut || self.choose()) }
+    }
+
+    pub(super) fn someone_answers(&mut self) -> Option<Received> {
+        let sent = self.pick_sent()?;
+        let source = self.listeners[usize::from(sent.listener)];
+        let bytes = messages::answer(&sent, source, &mut || self.choose())?;
+        Some(Received { listener: sent.listener, from: sent.to, bytes })
+    }
+
+    pub(super) fn someone_follows(&mut self) -> Option<Received> {
+        let sent = self.pick_sent()?;
+        let bytes = messages::follow(&sent, &mut || self.choose())?;
+        Some(Received { listener: sent.listener, from: sent.to, bytes })
+    }
+
+    pub(super) fn someone_passes_on(&mut self) -> Option<Received> {
+        let sent = self.pick_sent()?;
+        let bytes = messages::pass_on(&sent, &mut || self.choose())?;
+        Some(Received { listener: sent.listener, from: sent.to, bytes })
+    }
+
+    /// What came in, once more.
+    pub(super) fn repeated(&mut self) -> Option<Received> {
+        let at = usize::from(self.choose());
+        self.received.get(at % self.received.len().max(1)).cloned()
+    }
+
+    /// What came in, with some bytes changed, or from another place.
+    pub(super) fn altered(&mut self) -> Option<Received> {
+        let mut received = self.repeated()?;
+        for _ in 0..self.choose() % 4 {
+            let at = usize::from(self.choose()) << 8 | usize::from(self.choose());
+            let at = at % received.bytes.len();
+            received.bytes[at] = self.choose();
+        }
+        if self.choose() & 1 == 1 {
+            let ipv6 = self.listeners[usize::from(received.listener)].is_ipv6();
+            received.from = addr(CLIENTS[usize::from(ipv6) * 2]);
+        }
+        Some(received)
+    }
+
+    pub(super) fn noise(&mut self) -> Received {
+        let length = usize::from(self.choose());
+        let bytes = self.data.by_ref().take(length).copied().collect();
+        Received { listener: 0, from: addr(CLIENTS[0]), bytes }
+    }
+
+    pub(super) fn pick_sent(&mut self) -> Option<Sent> {
+        let at = usize::from(self.choose());
+        self.sent.get(at % self.sent.len().max(1)).cloned()
+    }
+
+    /// What the element sent may be answered; `at` chooses what it takes the place of.
+    pub(super) fn keep_sent(&mut self, sent: Sent, at: u8) {
+        keep(&mut self.sent, sent, at);
+    }
+
+    /// What came in may come again. Nothing of what is empty can be altered.
+    pub(super) fn keep_received(&mut self, received: Received, at: u8) {
+        keep(&mut self.received, received, at);
+    }
+}
+
+fn keep<M>(list: &mut Vec<M>, message: M, at: u8) {
+    if list.len() < KEPT {
+        list.push(message);
+    } else {
+        list[usize::from(at) % KEPT] = message;
+    }
+}
+
+/// What a step left in the outbox.
+pub(super) fn sent<E>(out: &Outbox<E>) -> Vec<Sent> {
+    let sent = |transmit: &base::Transmit| Sent {
+        listener: transmit.flow.listener,
+        to: transmit.flow.peer,
+        bytes: out.message(transmit).to_vec(),
+    };
+    out.transmits().iter().map(sent).collect()
+}

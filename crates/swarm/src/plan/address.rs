@@ -1,0 +1,42 @@
+//! Who has which address. All are those of RFC 5737, for documentation.
+
+use std::net::SocketAddr;
+
+/// Whom a balancer or a proxy sends calls to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Destination {
+    /// The balancer or proxy of this number.
+    Site(u16),
+    /// The answerer of this number.
+    Answerer(u16),
+}
+
+impl Destination {
+    /// Where it is reached.
+    pub fn address(self) -> SocketAddr {
+        match self {
+            Self::Site(site) => site_address(site),
+            Self::Answerer(answerer) => answerer_address(answerer),
+        }
+    }
+}
+
+/// The address of a site, whichever of its processes has it.
+pub fn site_address(site: u16) -> SocketAddr {
+    SocketAddr::from(([198, 51, 100, 1], 5060 + site))
+}
+
+/// The address that a balancer's process probes from.
+pub(crate) fn probe_address(process: u16) -> SocketAddr {
+    SocketAddr::from(([198, 51, 100, 11], 5100 + process))
+}
+
+/// The address of a caller.
+pub(crate) fn caller_address(caller: usize) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 1], 5060 + caller as u16))
+}
+
+/// The address of an answerer.
+pub fn answerer_address(answerer: u16) -> SocketAddr {
+    SocketAddr::from(([203, 0, 113, 1], 5060 + answerer))
+}

@@ -1,0 +1,106 @@
+//! A plan for people: who there is, what goes wrong, what is done, one line each.
+
+use super::{
+    AnswererPlan, BalancerPlan, CallerPlan, Destination, Plan, PlannedAction, PlannedMember, SitePlan,
+    SiteRole, answerer_address, caller_address,
+};
+use core::fmt;
+use sim::engine::{FaultRule, HostIndex};
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, care, delay, end, .. } = self;
+        writeln!(f, "seed {seed}: {care:?}, {delay:?} a hop")?;
+        self.participants(f)?;
+        for FaultRule { from, to, when, what } in &self.rules {
+            let name =
+                |host: Option<HostIndex>| host.map_or("anyone".to_owned(), |host| self.host_name(host));
+            writeln!(f, "{} to {}: {what:?} from {} to {}", when.start, when.end, name(*from), name(*to))?;
+        }
+        for (at, action) in &self.actions {
+            write!(f, "{at}: ")?;
+            self.action(f, action)?;
+        }
+        write!(f, "{end}: callers stop")
+    }
+}
+
+impl Plan {
+    fn participants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, caller) in self.callers.iter().enumerate() {
+            let CallerPlan { site, start, arrivals, holding, answer_wait, must_succeed } = caller;
+            let must = if *must_succeed { ", must succeed" } else { "" };
+            let for_how_long = arrivals.duration.unwrap_or_default();
+            let rates: Vec<_> = arrivals.steps.iter().map(|step| format!("{:.1}", step.rate)).collect();
+            writeln!(
+                f,
+                "caller {number} ({}): calls {} from {start} for {for_how_long:?}, {} calls/s, {holding:?}, waits \
+                 {answer_wait:?}{must}",
+                caller_address(number),
+                self.sites[usize::from(*site)].name,
+                rates.join(", then ")
+            )?;
+        }
+        for (number, SitePlan { name, role, processes }) in (0..).zip(&self.sites) {
+            write!(f, "{name} ({}): {processes} processes, ", Destination::Site(number).address())?;
+            match role {
+                SiteRole::Balancer(plan) => {
+                    let BalancerPlan { shards, pools, policy, members, .. } = plan;
+                    let members = self.pool(members);
+                    writeln!(f, "{shards} shards, {pools} pools, policy {policy}, members {members}")?;
+                }
+                SiteRole::Proxy(plan) => {
+                    writeln!(f, "Timer C {:?}, next hops {}", plan.timers.c, self.hops(&plan.hops))?;
+                }
+            }
+        }
+        for (number, answerer) in (0..).zip(&self.answerers) {
+            let AnswererPlan { name, ring, trying, options, service } = answerer;
+            let deaf = if *options { "" } else { ", no OPTIONS" };
+            let work = service.service_per_work;
+            let address = answerer_address(number);
+            writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE{deaf}")?;
+        }
+        Ok(())
+    }
+
+    fn action(&self, f: &mut fmt::Formatter<'_>, action: &PlannedAction) -> fmt::Result {
+        let site = |site: u16| &self.sites[usize::from(site)].name;
+        let process = |process: u16| self.host_name(self.process_host(process));
+        match action {
+            PlannedAction::Fail(which) => writeln!(f, "Fail {}", process(*which)),
+            PlannedAction::Start(which) => writeln!(f, "Start {}", process(*which)),
+            PlannedAction::TakeOver(which) => writeln!(f, "TakeOver by {}", process(*which)),
+            PlannedAction::SetMembers(at, members) => {
+                writeln!(f, "SetMembers of {}: {}", site(*at), self.pool(members))
+            }
+            PlannedAction::SetHops(at, hops) => writeln!(f, "SetHops of {}: {}", site(*at), self.hops(hops)),
+            PlannedAction::SetPolicy(at, policy) => writeln!(f, "SetPolicy of {}: {policy}", site(*at)),
+            PlannedAction::Stall(host, time) => writeln!(f, "{} stalls for {time:?}", self.host_name(*host)),
+            PlannedAction::Drain(destination, draining) => {
+                writeln!(f, "Drain {}: {draining}", self.destination(*destination))
+            }
+            PlannedAction::Die { .. } | PlannedAction::Return(_) | PlannedAction::Rekey => {
+                writeln!(f, "{action:?}")
+            }
+        }
+    }
+
+    fn destination(&self, destination: Destination) -> String {
+        match destination {
+            Destination::Site(site) => self.sites[usize::from(site)].name.clone(),
+            Destination::Answerer(answerer) => self.answerers[usize::from(answerer)].name.clone(),
+        }
+    }
+
+    fn pool(&self, members: &[PlannedMember]) -> String {
+        let one = |member: &PlannedMember| {
+            format!("{} (capacity {:.2})", self.destination(member.destination), member.capacity)
+        };
+        members.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn hops(&self, hops: &[Destination]) -> String {
+        hops.iter().map(|&hop| self.destination(hop)).collect::<Vec<_>>().join(", ")
+    }
+}

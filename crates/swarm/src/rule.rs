@@ -1,0 +1,39 @@
+//! The rules of a run, besides those of [`crate::ProcessRule`] for what a single process sends.
+
+use crate::watch::rules;
+
+rules! {
+    /// What may not happen in a run.
+    pub enum RunRule {
+        // Dialogs.
+        AckAnswered = "an answerer answered an ACK",
+        WrongAnswerer = "a request of a dialog went to an answerer that does not have the call",
+        WrongNode = "a request of a dialog went to a node that does not have the call",
+        // The ways of a balancer's requests.
+        Moved = "a request went to another node than the first time",
+        Rebranched = "a request went on under another branch than the first time",
+        RebranchedLater = "a request went on under another branch than before a restart",
+        ClosedNode = "a new call went to a node that takes none",
+        Unasked = "a balancer sent something that nobody asked for",
+        // A balancer's state.
+        OtherShard = "a call is in the table of a shard that does not own it",
+        Leases = "a load is not the sum of its leases",
+        CallsCounted = "the calls counted at a node are not its live sessions",
+        SessionsCounted = "the sessions counted are not those that are there",
+        SessionsSeen = "more sessions than calls came in",
+        TransactionsSeen = "more transactions than requests came in",
+        // After the last call.
+        LoadLeft = "a load is left long after the last call",
+        TableLeft = "a table is not empty long after the last call",
+        ProxyLeft = "a proxy has something to do long after the last call",
+        // The run as a whole.
+        Nobody = "something was sent to an address that nobody has",
+        Endless = "there is no end of datagrams",
+        CallersLeft = "calls of the callers do not end",
+        AnswerersLeft = "calls of the answerers do not end",
+        NotAll = "not all calls succeeded without faults",
+        Failed = "more calls failed than died with who had them in hand",
+        TwoServers = "a call met two servers",
+        Panic = "the code under test panicked",
+    }
+}

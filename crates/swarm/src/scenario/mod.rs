@@ -1,0 +1,152 @@
+//! From a scenario of the simulator to a plan: the same file, on real bytes.
+//!
+//! Answerers take their time for each request as in the model; balancers and proxies take none.
+
+mod faults;
+mod sites;
+
+use super::plan::{AnswererPlan, CallerPlan, Care, DATAGRAMS_MAX, Plan};
+use base::{Instant, Transport};
+use config::scenario::{Costs, Group, HostRole, Overload, Scenario, Service, Stream};
+use core::time::Duration;
+use load::{ArrivalPlan, INVITE_WORK, RandomTime, ServiceModel};
+use sim::engine::HostIndex;
+use sim::model::{arrivals, rules};
+use sites::{Answerer, Sites};
+
+/// The plan of a scenario.
+///
+/// A proxy on bytes sends what is new to one list of next hops, so a group of proxies or balancers is there once for each
+/// way that calls take on from it: a path `[edge, core, edge]` has its last edges beside the first ones. Behind each
+/// proxy that is the last of a path stands an answerer.
+///
+/// # Errors
+/// Says what of the scenario does not exist on bytes: TCP, hosts that slow down, processors other than those of
+/// servers. What has no meaning where proxies take no time is left out:
+/// [`left_out`] names it.
+pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
+    refuse(scenario)?;
+    let ring = ring(&scenario.streams)?;
+    let sites = Sites::of(scenario);
+    let answerers = sites.answerers().map(|Answerer { name, server }| {
+        let service = server.map_or_else(ServiceModel::default, |(group, host)| {
+            service(&scenario.costs, &scenario.groups[group], host)
+        });
+        AnswererPlan { name: name.clone(), ring, trying: false, options: true, service }
+    });
+    let mut plan = Plan {
+        seed: scenario.run.seed,
+        care: Care::Measured,
+        callers: callers(scenario, &sites),
+        answerers: answerers.collect(),
+        sites: sites.plans(),
+        timers: scenario.timers.transaction,
+        delay: Duration::ZERO,
+        rules: Vec::new(),
+        actions: Vec::new(),
+        end: Instant::ZERO + scenario.run.duration,
+        datagrams_max: DATAGRAMS_MAX,
+    };
+    let hosts = |group: Option<usize>| match group {
+        None => agents(&plan, &sites),
+        Some(group) => {
+            (0..scenario.groups[group].count).flat_map(|host| sites.hosts(&plan, group, host)).collect()
+        }
+    };
+    plan.rules =
+        scenario.links.iter().flat_map(|link| rules(link, &hosts(link.from), &hosts(link.to))).collect();
+    plan.actions = faults::actions(scenario, &plan, &sites)?;
+    Ok(plan)
+}
+
+/// What of a scenario a run on bytes leaves out because proxies and balancers take no time there, for people.
+pub fn left_out(scenario: &Scenario) -> Vec<String> {
+    let timeless = || scenario.groups.iter().filter(|group| group.role != HostRole::Server);
+    let named = |what: &str, is: fn(&Group) -> bool| {
+        let names: Vec<_> = timeless().filter(|group| is(group)).map(|group| group.name.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{what} of {}", names.join(", ")))
+    };
+    let all = [
+        named("the capacity", |group| !group.capacities.is_empty()),
+        named("overload control", |group| group.overload != Overload::default()),
+        named("a background job", |group| group.background > 0.0),
+        (!scenario.costs.operations.is_empty()).then(|| "the prices of operations".to_owned()),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The agents' side of a link: callers, and the answerers that no group names.
+fn agents(plan: &Plan, sites: &Sites) -> Vec<HostIndex> {
+    let own = (0..).zip(sites.answerers()).filter(|(_, answerer)| answerer.server.is_none());
+    (0..plan.process_host(0)).chain(own.map(|(answerer, _)| plan.answerer_host(answerer))).collect()
+}
+
+/// What would silently be left out.
+fn refuse(scenario: &Scenario) -> Result<(), String> {
+    let at_all = |of: fn(&Group) -> bool| scenario.groups.iter().any(of);
+    let not_proxy = |group: &Group| group.role != HostRole::Proxy;
+    let service = &scenario.costs.service;
+    let begins_at_server = |stream: &Stream| scenario.groups[stream.path[0]].role == HostRole::Server;
+    let has_servers = at_all(|group| group.role == HostRole::Server);
+    let refused = [
+        (
+            "a background job of balancers and servers",
+            scenario.groups.iter().any(|group| not_proxy(group) && group.background > 0.0),
+        ),
+        ("calls that begin at a server", scenario.streams.iter().any(begins_at_server)),
+        ("TCP", at_all(|group| group.transport != Transport::Udp)),
+        ("TCP", scenario.streams.iter().any(|stream| stream.transport != Transport::Udp)),
+        (
+            "more than one worker a server",
+            at_all(|group| group.role == HostRole::Server && group.workers != 1),
+        ),
+        ("a table of service times", has_servers && matches!(service, Service::Table(_))),
+        (
+            "an `invite_work` other than 1.75",
+            has_servers && (scenario.costs.invite_work - INVITE_WORK).abs() > 1e-9,
+        ),
+    ];
+    match refused.into_iter().find(|(_, is_there)| *is_there) {
+        Some((what, _)) => Err(format!("a run on bytes cannot have {what}")),
+        None => Ok(()),
+    }
+}
+
+/// Every call is answered so long after its 180, which comes at once.
+fn ring(streams: &[Stream]) -> Result<RandomTime, String> {
+    let rings = |stream: &Stream| stream.ring + stream.answer;
+    let first = streams.first().map(rings).unwrap_or_default();
+    if streams.iter().any(|stream| rings(stream) != first) {
+        return Err("in a run on bytes all calls ring for the same time".to_owned());
+    }
+    Ok(RandomTime::Fixed(first))
+}
+
+/// An agent for each stream and each host that its calls enter by, which get equal shares.
+fn callers(scenario: &Scenario, sites: &Sites) -> Vec<CallerPlan> {
+    let mut callers = Vec::new();
+    for stream in &scenario.streams {
+        let entries = sites.entries(stream);
+        let share = 1.0 / entries.len() as f64;
+        let caller = |&site: &u16| CallerPlan {
+            site,
+            start: Instant::ZERO,
+            arrivals: ArrivalPlan { duration: Some(scenario.run.duration), ..arrivals(stream, share) },
+            holding: stream.holding,
+            answer_wait: stream.patience,
+            must_succeed: false,
+        };
+        callers.extend(entries.iter().map(caller));
+    }
+    callers
+}
+
+/// How fast a server is.
+fn service(costs: &Costs, pool: &Group, host: u16) -> ServiceModel {
+    let service_per_work = pool
+        .capacity(host)
+        .map_or(Duration::ZERO, |capacity| costs.server_request().mul_f64(costs.base_capacity / capacity));
+    let exponential = costs.service == Service::Exponential;
+    let queue_max = Some(pool.buffer as usize);
+    ServiceModel { service_per_work, exponential, queue_max, ..ServiceModel::default() }
+}

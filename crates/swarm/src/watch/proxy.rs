@@ -1,0 +1,487 @@
+//! What a stateful proxy may send, and when.
+
+use super::balancer::{breadth, breadth_left, grows_little, malformed, scanned};
+use super::dialogs::{Dialogs, address_of};
+use super::transactions::{Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
+use super::{ProcessRule, Sent};
+use base::Instant;
+use core::time::Duration;
+use node::{ProxyReport, TokenOwner};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use transaction::Timers;
+use wire::{Message, Method, SipUri, request_source_target, response_target};
+
+/// What a proxy was given.
+#[derive(Clone, Copy, Debug)]
+pub enum ProcessInput<'a> {
+    /// A datagram came in.
+    Datagram {
+        /// Its source.
+        from: SocketAddr,
+        /// All of it.
+        bytes: &'a [u8],
+    },
+    /// Its deadline has come.
+    Timer,
+    /// ICMP said that something did not arrive.
+    Unreachable,
+}
+
+/// Why something was sent, read.
+#[derive(Clone, Copy)]
+enum Why<'a, 'm> {
+    Request { request: &'a Message<'m>, from: SocketAddr, back: SocketAddr },
+    Response { response: &'a Message<'m>, status: u16, client: &'a ClientId },
+    Timer,
+    Unreachable,
+}
+
+/// Watches a stateful proxy (RFC 3261 §16) from outside: panics when something leaves that should not. It knows the
+/// configuration and sees all datagrams; everything else it derives from them.
+///
+/// - Telling: [`set_hops`](Self::set_hops), [`rekeyed`](Self::rekeyed), [`restarted`](Self::restarted).
+/// - Watching: [`check`](Self::check), [`audit`](Self::audit).
+/// - Looking: [`unsettled`](Self::unsettled).
+pub struct ProxyWatch {
+    listeners: Vec<SocketAddr>,
+    hops: Vec<SocketAddr>,
+    timers: Timers,
+    /// How long a token in a Record-Route has to be honoured.
+    token_lifetime: Duration,
+    now: Instant,
+    servers: BTreeMap<ServerId, Server>,
+    clients: BTreeMap<ClientId, Client>,
+    /// When requests came in whose transaction cannot be told from their Via, and where their answers go.
+    unnamed: Vec<(Instant, SocketAddr)>,
+    /// Where the tokens of Record-Route may lead.
+    dialogs: Dialogs,
+    /// Call-IDs, and where anything of the call came from.
+    heard: BTreeSet<(Vec<u8>, IpAddr)>,
+    /// Call-IDs of answered calls whose ACK has not come by, and when they were answered.
+    unacknowledged: BTreeMap<Vec<u8>, Instant>,
+    /// The branch that an ACK or a CANCEL without a transaction got, and when.
+    stateless: BTreeMap<(SocketAddr, Vec<u8>), (Vec<u8>, Instant)>,
+}
+
+impl ProxyWatch {
+    /// A watch of the proxy with these listeners and timers. Its tokens are good for `token_lifetime`.
+    pub fn new(listeners: &[SocketAddr], timers: Timers, token_lifetime: Duration) -> Self {
+        Self {
+            listeners: listeners.to_vec(),
+            hops: Vec::new(),
+            timers,
+            token_lifetime,
+            now: Instant::ZERO,
+            servers: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            unnamed: Vec::new(),
+            dialogs: Dialogs::new(TokenOwner::Proxy, listeners),
+            heard: BTreeSet::new(),
+            unacknowledged: BTreeMap::new(),
+            stateless: BTreeMap::new(),
+        }
+    }
+
+    /// The next hops have changed.
+    pub fn set_hops(&mut self, hops: impl Iterator<Item = SocketAddr>) {
+        self.hops.clear();
+        self.hops.extend(hops);
+    }
+
+    /// New tokens are made with another key; `kept` says whether those there are still good.
+    pub fn rekeyed(&mut self, kept: bool) {
+        self.stateless.clear();
+        if !kept {
+            self.dialogs.forgotten();
+        }
+    }
+
+    /// A new process knows nothing but its key.
+    pub fn restarted(&mut self) {
+        self.servers.clear();
+        self.clients.clear();
+        self.unnamed.clear();
+        self.unacknowledged.clear();
+    }
+
+    /// The Call-IDs of what would suffer if this process ended now: requests that wait for their final answer, and
+    /// calls whose 2xx went back and was not acknowledged yet. Its repetitions would come under a branch that nobody knows.
+    pub fn unsettled(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let call =
+            |server: &Server| wire::scan(&server.request).map(|request| request.call_id().to_vec()).ok();
+        let waiting = self.servers.values().filter(|server| server.waits()).filter_map(call);
+        waiting.chain(self.unacknowledged.keys().cloned())
+    }
+
+    /// The proxy sent `sent` because of `cause`.
+    ///
+    /// # Panics
+    /// When it should not have.
+    pub fn check(&mut self, now: Instant, cause: ProcessInput<'_>, sent: &[Sent]) {
+        self.now = now;
+        if let ProcessInput::Datagram { from, bytes } = cause
+            && let Ok(message) = wire::scan(bytes)
+        {
+            self.heard.insert((message.call_id().to_vec(), from.ip()));
+        }
+        for one in sent {
+            let listener = self.listeners[one.listener as usize];
+            ProcessRule::ProxyFamily
+                .holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
+        }
+        match cause {
+            ProcessInput::Timer => self.all_sent(sent, Why::Timer),
+            ProcessInput::Unreachable => self.all_sent(sent, Why::Unreachable),
+            ProcessInput::Datagram { from, bytes } => match wire::scan(bytes) {
+                Err(_) => ProcessRule::ProxyUnreadable.equal(sent, []),
+                Ok(response) if response.status().is_some() => self.response(&response, sent),
+                Ok(request) => self.request(from, &request, sent),
+            },
+        }
+    }
+
+    /// What answers nothing of the proxy's is dropped (RFC 6026 §8.9), and what has another's Via on top (§18.1.2).
+    fn response(&mut self, response: &Message<'_>, sent: &[Sent]) {
+        let via = response.top_via();
+        let port = via.sent_by_port();
+        let is_own = via.host.ip().is_some_and(|ip| self.listeners.contains(&SocketAddr::new(ip, port)));
+        let branch = via.branch.unwrap_or_default().to_ascii_lowercase();
+        let id = (branch, method_of(response).to_vec());
+        let client = self.clients.get_mut(&id).filter(|_| is_own);
+        let (Some(client), Some(status)) = (client, response.status()) else {
+            return ProcessRule::ResponseToNothing.equal(sent, []);
+        };
+        client.heard(self.now, status);
+        let why = Why::Response { response, status, client: &id };
+        self.all_sent(sent, why);
+    }
+
+    fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
+        let asked = request_source_target(request.top_via(), from).unwrap_or(from);
+        // A Via with `maddr` may lead out of every family that there is.
+        let reachable = self.listeners.iter().any(|listener| listener.is_ipv4() == asked.is_ipv4());
+        let back = if reachable { asked } else { from };
+        if let Some(fault) = request.fault() {
+            return malformed(fault, request, back, sent);
+        }
+        let why = Why::Request { request, from, back };
+        let Some(id) = ServerId::new(request.top_via(), method_of(request)) else {
+            self.unnamed.push((self.now, back));
+            return self.all_sent(sent, why);
+        };
+        match request.method() {
+            Some(Method::Ack) => return self.ack(&id, why, sent),
+            Some(Method::Cancel) => {
+                let taken = sent.iter().any(|one| one.bytes.starts_with(b"SIP/2.0 200 "));
+                if let Some(invite) = self.servers.get_mut(&id.of_invite()) {
+                    invite.cancelled |= taken;
+                }
+            }
+            _ => {}
+        }
+        if let Some(server) = self.servers.get(&id) {
+            let over = server.is_over(self.now, &self.timers);
+            let is_last = |one: &Sent| {
+                one.to == server.back && server.last.as_ref().is_some_and(|(_, last)| *last == one.bytes)
+            };
+            let repeats = sent.len() <= 1 && sent.iter().all(is_last);
+            ProcessRule::Repetition.holds(over || repeats, format_args!("{sent:?}"));
+            if repeats {
+                return;
+            }
+        }
+        self.servers.insert(id.clone(), Server::new(&id, request, from, back, self.now));
+        self.all_sent(sent, why);
+        if self.servers.get(&id).is_some_and(|server| server.last.is_none() && server.attempts == 0) {
+            // Dropped, or passed on without a transaction.
+            self.servers.remove(&id);
+        }
+    }
+
+    /// One to a refusal ends here, one to a 2xx is passed on; none is answered.
+    fn ack(&mut self, id: &ServerId, why: Why<'_, '_>, sent: &[Sent]) {
+        ProcessRule::AckCopies.holds(sent.len() <= 1, format_args!("{}", sent.len()));
+        if let Some(invite) = self.servers.get_mut(&id.of_invite())
+            && invite.last.as_ref().is_some_and(|(status, _)| *status >= 300)
+            && !invite.is_over(self.now, &self.timers)
+        {
+            invite.acked_at.get_or_insert(self.now);
+            ProcessRule::AckToRefusal.equal(sent, []);
+        }
+        self.all_sent(sent, why);
+    }
+
+    fn all_sent(&mut self, sent: &[Sent], why: Why<'_, '_>) {
+        for one in sent {
+            self.sent(one, why);
+        }
+    }
+
+    fn sent(&mut self, sent: &Sent, why: Why<'_, '_>) {
+        let message = scanned(sent);
+        if let Some(status) = message.status() {
+            self.answer(sent, &message, status, why);
+        } else {
+            let via = message.top_via();
+            let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
+            ProcessRule::ProxyTopVia.equal(sent_by, Some(self.listeners[sent.listener as usize]));
+            let branch = via.branch.unwrap_or_default().to_ascii_lowercase();
+            let id = (branch, method_of(&message).to_vec());
+            if let Some(client) = self.clients.get_mut(&id) {
+                ProcessRule::AgainUnasked.holds(matches!(why, Why::Timer), format_args!("to {}", sent.to));
+                client.repeated(self.now, &sent.bytes, sent.to);
+            } else if message.has_lower_vias() {
+                self.forwarded(sent, &message, id, why);
+            } else {
+                self.own(sent, &message, id, why);
+            }
+        }
+    }
+
+    fn answer(&mut self, sent: &Sent, message: &Message<'_>, status: u16, why: Why<'_, '_>) {
+        let id = ServerId::new(message.top_via(), method_of(message));
+        if let Why::Response { response, status: heard, client } = why {
+            // §16.7 step 5; §17.1.1.1: it says that this hop's next one is at work, and no more.
+            ProcessRule::Passed100.holds(status != 100, format_args!("to {}", sent.to));
+            if let Some(via) = response.second_via()
+                && status == heard
+            {
+                ProcessRule::PassedVias.equal(message.vias().count() + 1, response.vias().count());
+                ProcessRule::PassedBody.equal(message.body(), response.body());
+                ProcessRule::PassedTarget.equal(Some(sent.to), response_target(&via));
+                // §16.7 step 6.
+                ProcessRule::Passed503.holds(status != 503, format_args!("to {}", sent.to));
+                let server = self.clients[client].server.as_ref().and_then(|of| self.servers.get(of));
+                let is_same = id.as_ref() == self.clients[client].server.as_ref();
+                if let Some(server) = server.filter(|_| is_same) {
+                    ProcessRule::PassedBack.equal(sent.to, server.back);
+                }
+                ProcessRule::TokenShown
+                    .holds(self.dialogs.answered(response, message), format_args!("with {status}"));
+                self.dialogs.heard(response);
+                let Some(of) = self.clients[client].server.clone() else { return };
+                let Some(server) = self.servers.get_mut(&of) else { return };
+                if of.is_invite() && (200..300).contains(&status) && !server.is_answered() {
+                    self.unacknowledged.insert(message.call_id().to_vec(), self.now);
+                }
+                return server.answered(self.now, status, &sent.bytes, true);
+            }
+        }
+        let Some(server) = id.as_ref().and_then(|id| self.servers.get_mut(id)) else {
+            // From a peer of RFC 2543: one of them.
+            let asked = self.unnamed.iter().any(|(_, back)| *back == sent.to);
+            return ProcessRule::AnswerUnasked.holds(id.is_none() && asked, format_args!("{}", sent.to));
+        };
+        ProcessRule::ProxyAnswerTarget.equal(sent.to, server.back);
+        let at_once = matches!(why, Why::Request { .. });
+        let may_503 = at_once && server.attempts == 0;
+        ProcessRule::Late503.holds(status != 503 || may_503, format_args!("to {}", sent.to));
+        // What comes again may be what the next hop has answered.
+        let is_new = server.last.as_ref().is_none_or(|(_, last)| *last != sent.bytes);
+        server.answered(self.now, status, &sent.bytes, false);
+        if is_new {
+            grows_little(&server.request, sent);
+        }
+    }
+
+    /// ACK to a refusal and CANCEL: made by this hop for the next one, of the INVITE that it had sent (§17.1.1.3, §9.1).
+    fn own(&mut self, sent: &Sent, message: &Message<'_>, id: ClientId, why: Why<'_, '_>) {
+        let of_invite = (id.0.clone(), b"INVITE".to_vec());
+        let name = message.cseq().method.name();
+        let invite = self.clients.get(&of_invite);
+        let invite = invite.unwrap_or_else(|| ProcessRule::OwnBranch.is_broken(format_args!("{name}")));
+        ProcessRule::OwnHop.equal(sent.to, invite.to);
+        let began = wire::scan(&invite.bytes).expect("it was read when it was sent");
+        ProcessRule::OwnUri.equal(message.uri(), began.uri());
+        ProcessRule::OwnCseq.equal(message.cseq().number, began.cseq().number);
+        ProcessRule::OwnCall.equal(message.call_id(), began.call_id());
+        match message.method() {
+            Some(Method::Ack) => {
+                let Why::Response { response, status: 300.., client } = why else {
+                    ProcessRule::AckToNone.is_broken(format_args!("to {}", sent.to));
+                };
+                ProcessRule::AckToOther.equal(client, &of_invite);
+                let tag = message.to_tag() == response.to_tag();
+                let first = self.clients.get_mut(&of_invite).map(|invite| &mut invite.ack);
+                match first.expect("it was found") {
+                    Some(first) => ProcessRule::AckDiffers.equal(&sent.bytes, &*first),
+                    first => {
+                        ProcessRule::AckTag.holds(tag, format_args!("{:?}", message.to_tag()));
+                        *first = Some(sent.bytes.clone());
+                    }
+                }
+            }
+            Some(Method::Cancel) => {
+                let server = invite.server.as_ref().and_then(|server| self.servers.get(server));
+                let asked = matches!(why, Why::Timer) || server.is_none_or(|server| server.cancelled);
+                ProcessRule::CancelUnasked.holds(asked, format_args!("to {}", sent.to));
+                let in_time = invite.provisional && invite.status == 0;
+                ProcessRule::CancelUntimely.holds(in_time, format_args!("its INVITE has {}", invite.status));
+                let client = self.client(invite.server.clone(), message, sent.to);
+                self.clients.insert(id, client);
+            }
+            _ => ProcessRule::OwnMethod.is_broken(format_args!("{name}")),
+        }
+    }
+
+    fn forwarded(&mut self, sent: &Sent, message: &Message<'_>, id: ClientId, why: Why<'_, '_>) {
+        let below = message.second_via().expect("it has lower Vias");
+        let of = ServerId::new(&below, &id.1);
+        let in_hand = matches!(message.method(), Some(Method::Ack | Method::Cancel));
+        if message.method() == Some(Method::Cancel) {
+            let is_known = of.as_ref().is_some_and(|of| self.is_under_way(of));
+            ProcessRule::CancelPassedOn.holds(!is_known, format_args!("to {}", sent.to));
+        }
+        let server = of.as_ref().and_then(|of| self.servers.get(of)).filter(|_| !in_hand);
+        let Some(server) = server else {
+            if let Why::Request { request, from, back } = why {
+                self.passed_on(sent, message, (request, from, back));
+                if in_hand {
+                    if message.method() == Some(Method::Ack) {
+                        self.unacknowledged.remove(message.call_id());
+                    }
+                    return self.same_branch(request, from, &id.0);
+                }
+            } else {
+                // An alternate, of a request whose transaction cannot be told.
+                ProcessRule::SentUnasked
+                    .holds(of.is_none(), format_args!("{}", message.cseq().method.name()));
+                if message.to_tag().is_none() {
+                    self.dialogs.recorded(self.now + self.token_lifetime, message, 1);
+                }
+            }
+            let client = self.client(None, message, sent.to);
+            self.clients.insert(id, client);
+            return;
+        };
+        let to = format_args!("to {}", sent.to);
+        ProcessRule::SentAnswered.holds(!server.is_answered(), to);
+        if server.attempts == 0 {
+            ProcessRule::SentLate.holds(matches!(why, Why::Request { .. }), to);
+        } else {
+            ProcessRule::AlternateCancelled.holds(!server.cancelled, to);
+            let failed = match why {
+                Why::Response { status, .. } => status == 503,
+                Why::Timer | Why::Unreachable => true,
+                Why::Request { .. } => false,
+            };
+            ProcessRule::AlternateEarly.holds(failed, to);
+        }
+        let (bytes, from, back) = (server.request.clone(), server.from, server.back);
+        let request = wire::scan(&bytes).expect("it was read when it came in");
+        self.passed_on(sent, message, (&request, from, back));
+        let client = self.client(of.clone(), message, sent.to);
+        self.clients.insert(id, client);
+        if let Some(server) = of.and_then(|of| self.servers.get_mut(&of)) {
+            server.sent_on(self.now);
+        }
+    }
+
+    /// Whether the proxy has what a CANCEL of this identity is about (§16.10), of whatever method.
+    fn is_under_way(&self, cancel: &ServerId) -> bool {
+        let of_call = self.servers.range(cancel.first()..).take_while(|(id, _)| id.is_beside(cancel));
+        of_call
+            .filter(|(id, _)| *id != cancel)
+            .any(|(_, server)| server.attempts > 0 && !server.is_over(self.now, &self.timers))
+    }
+
+    fn client(&self, server: Option<ServerId>, message: &Message<'_>, to: SocketAddr) -> Client {
+        let heard = || self.heard.contains(&(message.call_id().to_vec(), to.ip()));
+        let is_known = self.hops.contains(&to) || heard();
+        Client::new(server, message, (to, is_known), self.now)
+    }
+
+    /// §16.11: what is forwarded without a transaction gets a branch that its repetition gets too.
+    fn same_branch(&mut self, request: &Message<'_>, from: SocketAddr, branch: &[u8]) {
+        let now = self.now;
+        let key = (from, request.bytes().to_vec());
+        let first = self.stateless.entry(key).or_insert_with(|| (branch.to_vec(), now));
+        ProcessRule::OtherBranch.equal(branch, &first.0[..]);
+    }
+
+    /// §16.6.
+    fn passed_on(
+        &mut self,
+        sent: &Sent,
+        message: &Message<'_>,
+        (request, from, back): (&Message<'_>, SocketAddr, SocketAddr),
+    ) {
+        ProcessRule::PassedOnVias.equal(message.vias().count(), request.vias().count() + 1);
+        ProcessRule::PassedOnBody.equal(message.body(), request.body());
+        let below = message.second_via().expect("the client's Via");
+        let asked = request_source_target(request.top_via(), from).unwrap_or(back);
+        ProcessRule::PassedOnLowerVia.equal(response_target(&below).unwrap_or(asked), asked);
+        let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
+        ProcessRule::PassedOnMaxForwards.equal(message.max_forwards().map(|(hops, _)| hops), Some(hops));
+        ProcessRule::PassedOnMaxBreadth.equal(breadth(message), Some(breadth_left(request)));
+        self.record_route(sent, message, request);
+        self.target(sent.to, message, request);
+    }
+
+    /// §16.6 step 4: requests that begin a dialog get a Record-Route, with a second one where the sides differ.
+    fn record_route(&mut self, sent: &Sent, message: &Message<'_>, request: &Message<'_>) {
+        let begins = request.to_tag().is_none()
+            && matches!(request.method(), Some(Method::Invite | Method::Subscribe | Method::Refer));
+        let added = message.record_routes().count().wrapping_sub(request.record_routes().count());
+        let right = if begins { (1..=2).contains(&added) } else { added == 0 };
+        ProcessRule::RecordRoutes.holds(right, format_args!("{added}"));
+        for (at, value) in message.record_routes().take(added).enumerate() {
+            let text = format_args!("{}", value.uri.escape_ascii());
+            let uri = SipUri::parse(value.uri).ok();
+            let Some((address, uri)) = uri.and_then(|uri| Some((address_of(&uri)?, uri))) else {
+                ProcessRule::RecordAddress.is_broken(text)
+            };
+            ProcessRule::RecordSide.holds(at > 0 || address == self.listeners[sent.listener as usize], text);
+            let is_loose = self.listeners.contains(&address) && uri.param("lr").is_some();
+            ProcessRule::RecordLoose.holds(is_loose, text);
+            ProcessRule::RecordToken.holds(self.dialogs.token_of(value.uri).is_some(), text);
+        }
+        self.dialogs.recorded(self.now + self.token_lifetime, message, added);
+    }
+
+    /// §16.4, §16.5, §16.6 step 7: to a next hop, or where the parties of a dialog that came this way have told each other.
+    fn target(&mut self, to: SocketAddr, message: &Message<'_>, request: &Message<'_>) {
+        let may_go = self.hops.contains(&to) || self.dialogs.may_go(request, to);
+        ProcessRule::NoHop.holds(may_go, format_args!("{to}"));
+        self.dialogs.heard(request);
+        let ours = |uri: &&[u8]| {
+            SipUri::parse(uri)
+                .is_ok_and(|uri| address_of(&uri).is_some_and(|at| self.listeners.contains(&at)))
+        };
+        let routes = || request.routes().map(|route| route.uri);
+        // What a strict router did or needs is another story (§16.4, §16.6 step 6).
+        if request.uri() == message.uri() && routes().next().as_ref().is_some_and(ours) {
+            let left = routes().skip_while(ours);
+            let same = left.eq(message.routes().map(|route| route.uri));
+            ProcessRule::RouteLeft.holds(same, format_args!("to {to}"));
+            let next = message.routes().next().map(|route| route.uri).or(message.uri()).unwrap_or_default();
+            let named = SipUri::parse(next).ok().and_then(|uri| address_of(&uri));
+            let elsewhere = named.filter(|named| *named != to && !self.listeners.contains(named));
+            let led = self.dialogs.is_led(self.now, request);
+            ProcessRule::RouteTarget
+                .holds(!led || elsewhere.is_none(), format_args!("to {to}, not {named:?}"));
+        }
+    }
+
+    /// What the proxy shows of itself: no more than there is reason for, however long it runs.
+    ///
+    /// # Panics
+    /// When there is more.
+    pub fn audit(&mut self, now: Instant, report: &ProxyReport) {
+        let Self { timers, servers, clients, .. } = self;
+        clients.retain(|_, client| {
+            client.may_live(now, timers, client.server.as_ref().and_then(|of| servers.get(of)))
+        });
+        servers.retain(|_, server| !server.is_forgotten(now, timers));
+        self.unnamed.retain(|&(at, _)| now < at + timers.t1 * 192 + RINGING_MAX);
+        self.unacknowledged.retain(|_, at| now < *at + timers.t1 * 64);
+        self.stateless.retain(|_, (_, at)| now < *at + timers.t1 * 64);
+        let waiting = servers.values().filter(|server| server.waits()).count() + self.unnamed.len();
+        let counted = report.unanswered;
+        ProcessRule::Waiting.holds(counted <= waiting, format_args!("{counted}, {waiting} were sent on"));
+        let most = servers.len() + clients.len() + 2 * self.unnamed.len();
+        let counted = report.transactions;
+        ProcessRule::Transactions.holds(counted <= most, format_args!("{counted}, reason for {most}"));
+    }
+}

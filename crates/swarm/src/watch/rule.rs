@@ -1,0 +1,157 @@
+//! The rules that observers hold a process to. Each has a name, so that a test can see whether each of them bites.
+
+use core::fmt;
+
+/// Declares an enumeration of rules. A rule's text says what somebody did who broke it, and has no colon.
+macro_rules! rules {
+    ($(#[$doc:meta])* pub enum $name:ident { $($rule:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum $name {
+            $(#[doc = $text] $rule,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$rule),*];
+
+            /// What somebody did who broke it.
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Self::$rule => $text,)*
+                }
+            }
+
+            /// The text, a colon, and what there is to say of this time.
+            pub fn broken(self, detail: ::core::fmt::Arguments<'_>) -> String {
+                format!("{}: {detail}", self.text())
+            }
+        }
+    };
+}
+
+pub(crate) use rules;
+
+rules! {
+    /// What a process may not do.
+    pub enum ProcessRule {
+        // Of any element.
+        NoSip = "what was sent is no SIP",
+        Secure = "a request for SIPS was sent over UDP",
+        Surplus = "more was sent than a message",
+        Malformed = "a malformed request was neither answered nor dropped",
+        AnswerGrowth = "an own answer much longer than its request",
+        TokenShown = "one side of a dialog was shown the token of the other",
+        // Of a balancer: `BalancerWatch`.
+        Family = "a balancer sent by a socket of the other family",
+        Unreadable = "a balancer sent something for what is unreadable",
+        ResponseCopies = "one response became several",
+        ResponseStatus = "a balancer gave a response another status",
+        ResponseVias = "a balancer took another number of Vias from a response than one",
+        ResponseBody = "a balancer gave a response another body",
+        ResponseTarget = "a balancer sent a response to another than its Via says",
+        ResponseUnasked = "a balancer sent a response to somebody who asked for nothing",
+        Copies = "more copies of a request than nodes",
+        OtherCall = "what a balancer sent is of another call",
+        AnswerTarget = "a balancer answered another than who asked",
+        OwnAnswer = "a balancer accepted a request by itself",
+        AckAnswer = "a balancer answered an ACK",
+        Stranger = "a balancer sent a request to somebody who is no node",
+        RequestVias = "a balancer added another number of Vias to a request than one",
+        RequestBody = "a balancer gave a request another body",
+        TopVia = "a balancer's Via is that of another listener",
+        LowerVia = "a balancer changed where the Via below leads",
+        MaxForwards = "a balancer counted Max-Forwards wrong",
+        MaxBreadth = "a balancer passed on another Max-Breadth than there was left",
+        // Of a stateful proxy: `ProxyWatch`.
+        ProxyFamily = "a proxy sent by a socket of the other family",
+        ProxyUnreadable = "a proxy sent something for what is unreadable",
+        ResponseToNothing = "a proxy sent something for a response to nothing",
+        Repetition = "a repeated request is neither answered as the first was nor absorbed",
+        AckCopies = "an ACK became several",
+        AckToRefusal = "an ACK to a refusal of this hop went on",
+        ProxyTopVia = "a proxy's Via is that of another listener",
+        AgainUnasked = "a retransmission that no timer asked for",
+        AgainElsewhere = "a retransmission to another next hop",
+        AgainDiffers = "a retransmission that differs from the first",
+        AgainAnswered = "a retransmission of what has been answered",
+        AgainTooOften = "more copies of a request than its timers and its receiver allow",
+        Passed100 = "a 100 was passed on",
+        PassedVias = "a proxy took another number of Vias from a response than one",
+        PassedBody = "a proxy gave a response another body",
+        PassedTarget = "a proxy sent a response to another than its Via says",
+        Passed503 = "a 503 of the next hop was passed on",
+        PassedBack = "a proxy sent a response to another than who asked",
+        AnswerUnasked = "a proxy answered somebody who did not ask",
+        ProxyAnswerTarget = "a proxy answered another than who asked",
+        Late503 = "a 503 for a request that was sent on",
+        NonInvite = "a status that only an INVITE may get (RFC 4320 section 4)",
+        SecondFinal = "another answer after the final one",
+        OwnBranch = "a request of the proxy's own under a branch that no INVITE had",
+        OwnHop = "a request of the proxy's own to another next hop than its INVITE",
+        OwnUri = "a request of the proxy's own for another Request-URI than its INVITE",
+        OwnCseq = "a request of the proxy's own with another number than its INVITE",
+        OwnCall = "a request of the proxy's own in another call than its INVITE",
+        OwnMethod = "a request of the proxy's own that is neither ACK nor CANCEL",
+        AckToNone = "an ACK to no refusal",
+        AckToOther = "an ACK to another INVITE's refusal",
+        AckTag = "an ACK to another party than who refused",
+        AckDiffers = "another ACK than the first",
+        CancelPassedOn = "a CANCEL of what is under way was passed on",
+        CancelUnasked = "a CANCEL that nobody asked for",
+        CancelUntimely = "a CANCEL out of time (RFC 3261 section 9.1)",
+        SentUnasked = "sent on, and nobody had asked",
+        SentAnswered = "sent on after its final answer",
+        SentLate = "sent on for the first time, and nobody had asked just now",
+        AlternateCancelled = "an alternate for what was cancelled",
+        AlternateEarly = "an alternate, and the hop before had not failed",
+        OtherBranch = "a repetition without a transaction got another branch",
+        PassedOnVias = "a proxy added another number of Vias to a request than one",
+        PassedOnBody = "a proxy gave a request another body",
+        PassedOnLowerVia = "a proxy changed where the Via below leads",
+        PassedOnMaxForwards = "a proxy counted Max-Forwards wrong",
+        PassedOnMaxBreadth = "a proxy passed on another Max-Breadth than there was left",
+        RecordRoutes = "a proxy added a wrong number of Record-Routes",
+        RecordAddress = "a Record-Route without an address",
+        RecordSide = "the wrong side is on top of the Record-Routes",
+        RecordLoose = "a Record-Route that does not lead back here, or not by loose routing",
+        RecordToken = "a Record-Route without a token",
+        NoHop = "a proxy sent a request to somebody who is neither a next hop nor named in its dialog",
+        RouteLeft = "the Route that is left is another",
+        RouteTarget = "a request went elsewhere than its route set leads",
+        Waiting = "more requests wait than were sent on",
+        Transactions = "more transactions than there is reason for",
+    }
+}
+
+impl ProcessRule {
+    /// Sees whether the rule holds.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub(super) fn holds(self, it_does: bool, detail: fmt::Arguments<'_>) {
+        if !it_does {
+            self.is_broken(detail);
+        }
+    }
+
+    /// What was found breaks the rule.
+    ///
+    /// # Panics
+    /// Always.
+    #[track_caller]
+    pub(super) fn is_broken(self, detail: fmt::Arguments<'_>) -> ! {
+        panic!("{}", self.broken(detail))
+    }
+
+    /// Sees whether something is as it has to be.
+    ///
+    /// # Panics
+    /// When it is not.
+    #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "both sides are written like those of assert_eq!")]
+    pub(super) fn equal<T: PartialEq<U> + fmt::Debug, U: fmt::Debug>(self, is: T, must_be: U) {
+        self.holds(is == must_be, format_args!("{is:?} in place of {must_be:?}"));
+    }
+}

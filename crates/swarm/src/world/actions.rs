@@ -1,0 +1,108 @@
+//! What happens to hosts and is done to them.
+
+use super::host::Role;
+use super::{PlannedAction, World, Wrapper};
+use crate::plan::{SiteRole, answerer_address};
+use crate::process::Process;
+use base::Instant;
+
+impl<W: Wrapper> World<W> {
+    pub(super) fn act(&mut self, action: &PlannedAction) {
+        let now = self.queue.now();
+        match action {
+            PlannedAction::Fail(process) => {
+                let host = self.plan.process_host(*process);
+                if let Role::Process(Some(_)) = self.hosts[host as usize].role {
+                    self.hosts[host as usize].role = Role::Process(None);
+                    self.checkers.ended(self.place(*process));
+                }
+            }
+            PlannedAction::Start(process) => self.start_process(now, *process),
+            PlannedAction::TakeOver(process) => {
+                self.active[usize::from(self.plan.site_of(*process))] = *process;
+            }
+            PlannedAction::Die { answerer, refuses } => {
+                let host = self.plan.answerer_host(*answerer);
+                self.hosts[host as usize].role = Role::Answerer { agent: None, refuses: *refuses };
+                self.checkers.died(answerer_address(*answerer));
+            }
+            PlannedAction::Return(answerer) => self.start_answerer(*answerer),
+            PlannedAction::Stall(host, time) => {
+                let it = &mut self.hosts[*host as usize];
+                it.stalled_until = it.stalled_until.max(now + *time);
+            }
+            PlannedAction::Drain(destination, draining) => self.each_process(|_, process| {
+                if let Process::Balancer(balancer) = process {
+                    balancer.drain(destination.address(), *draining);
+                }
+            }),
+            PlannedAction::SetMembers(site, members) => {
+                if let SiteRole::Balancer(plan) = &mut self.sites[usize::from(*site)].role {
+                    plan.members.clone_from(members);
+                }
+                self.reload(now);
+            }
+            PlannedAction::SetPolicy(site, policy) => {
+                if let SiteRole::Balancer(plan) = &mut self.sites[usize::from(*site)].role {
+                    plan.policy = *policy;
+                }
+                self.reload(now);
+            }
+            PlannedAction::SetHops(site, hops) => {
+                if let SiteRole::Proxy(plan) = &mut self.sites[usize::from(*site)].role {
+                    plan.hops.clone_from(hops);
+                }
+                self.reload(now);
+            }
+            PlannedAction::Rekey => {
+                self.key = self.key.wrapping_add(1);
+                self.checkers.rekeyed();
+                self.reload(now);
+            }
+        }
+    }
+
+    fn start_process(&mut self, now: Instant, number: u16) {
+        let host = self.plan.process_host(number);
+        let site = self.plan.site_of(number);
+        let it = &mut self.hosts[host as usize];
+        if let Role::Process(None) = it.role {
+            it.lives += 1;
+            let id = (number, it.lives);
+            let plan = &self.sites[usize::from(site)];
+            it.role = Role::Process(Some(Process::start(now, plan, site, self.key, id)));
+            self.arm(host);
+        }
+    }
+
+    fn start_answerer(&mut self, answerer: u16) {
+        let host = self.plan.answerer_host(answerer);
+        if let Role::Answerer { agent: None, .. } = self.hosts[host as usize].role {
+            let life = self.hosts[host as usize].lives;
+            let agent = Some(Box::new(self.new_answerer(answerer, life)));
+            let it = &mut self.hosts[host as usize];
+            it.lives += 1;
+            it.role = Role::Answerer { agent, refuses: false };
+            self.arm(host);
+        }
+    }
+
+    fn reload(&mut self, now: Instant) {
+        let (sites, key) = (self.sites.clone(), self.key);
+        for (site, plan) in (0..).zip(&sites) {
+            self.checkers.reloaded(site, &plan.role);
+        }
+        self.each_process(|site, process| process.reload(now, &sites[usize::from(site)].role, key));
+    }
+
+    fn each_process(&mut self, mut change: impl FnMut(u16, &mut Process)) {
+        for number in 0..self.plan.processes() {
+            let host = self.plan.process_host(number);
+            let site = self.plan.site_of(number);
+            if let Role::Process(Some(process)) = &mut self.hosts[host as usize].role {
+                change(site, process);
+                self.arm(host);
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What came of a run.
+
+use super::host::Role;
+use super::{PlannedAction, World, Wrapper};
+use crate::RunRule;
+use crate::plan::{Care, SiteRole};
+use core::time::Duration;
+use load::{AnswererResults, CallResults};
+use sim::engine::Trace;
+
+/// How much happened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Datagrams that arrived.
+    pub datagrams: u64,
+    /// Calls that were started.
+    pub calls: u64,
+    /// Things that were done to hosts.
+    pub actions: u64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// How much happened.
+    pub counts: Counts,
+    /// Digest of all of it: equal for two runs that went the same way.
+    pub trace: Trace,
+    /// What the callers counted, all together.
+    pub callers: CallResults,
+    /// What the answerers that live at the end counted, all together.
+    pub answerers: AnswererResults,
+}
+
+impl<W: Wrapper> World<W> {
+    pub(super) fn summary(&self) -> Summary {
+        let mut callers = CallResults::default();
+        self.callers().for_each(|caller| callers.merge(caller.results()));
+        let mut answerers = AnswererResults::default();
+        for host in &self.hosts {
+            if let Role::Answerer { agent: Some(agent), .. } = &host.role {
+                answerers.merge(agent.results());
+            }
+        }
+        let counts = Counts { calls: callers.calls_started, ..self.counts };
+        Summary { counts, trace: self.trace, callers, answerers }
+    }
+
+    /// How long a process may remember a call after its last message.
+    pub(super) fn memory(&self) -> Duration {
+        let of_site = |site: &super::SitePlan| match &site.role {
+            SiteRole::Balancer(plan) => {
+                let balance::SessionSettings { call_lifetime, linger, invite_timeout, .. } = plan.sessions;
+                call_lifetime + linger * 2 + invite_timeout
+            }
+            // A cancelled INVITE is given up after 64*T1, and what is final stays for as long.
+            SiteRole::Proxy(plan) => plan.timers.c + plan.timers.transaction.t1 * (3 * 64),
+        };
+        self.sites.iter().map(of_site).max().unwrap_or_default()
+    }
+
+    /// What must hold of the calls when all of them are over.
+    pub(super) fn judge_calls(&self, Summary { callers, answerers, .. }: &Summary) -> Result<(), String> {
+        for (plan, caller) in self.plan.callers.iter().zip(self.callers()) {
+            let results = caller.results();
+            let all = results.calls_started > 0 && results.calls_completed == results.calls_started;
+            if plan.must_succeed && !all {
+                return Err(RunRule::NotAll.broken(format_args!("{}", outcomes(results))));
+            }
+        }
+        let byes_failed = callers.bye_timeouts + callers.bye_refused.values().sum::<u64>();
+        if answerers.calls_in_progress > byes_failed + callers.forks_hung_up {
+            let left = answerers.calls_in_progress;
+            return Err(RunRule::AnswerersLeft.broken(format_args!("{left}, {}", outcomes(callers))));
+        }
+        if self.plan.care != Care::Gentle {
+            return Ok(());
+        }
+        let lost = self.checkers.lost();
+        if callers.calls_failed() > lost {
+            return Err(RunRule::Failed.broken(format_args!("{lost} died, {}", outcomes(callers))));
+        }
+        // A table that was lost and a node that is dead, or seems to be, are the only reasons to ask a second node.
+        let may_fork = self.plan.actions.iter().any(|(_, action)| match action {
+            PlannedAction::Fail(_) | PlannedAction::TakeOver(_) | PlannedAction::Die { .. } => true,
+            PlannedAction::Stall(host, _) => *host >= self.plan.process_host(0),
+            _ => false,
+        });
+        if !may_fork && (callers.forks_hung_up, callers.wrong_server) != (0, 0) {
+            return Err(RunRule::TwoServers.broken(format_args!("{}", outcomes(callers))));
+        }
+        Ok(())
+    }
+}
+
+fn outcomes(results: &CallResults) -> String {
+    format!(
+        "{} started, {} completed, refused {:?}, {} abandoned, {} answered late, {} INVITE time-outs, {} BYE time-outs, BYE refused {:?}, \
+         {} forks, {} at a wrong server",
+        results.calls_started,
+        results.calls_completed,
+        results.calls_refused,
+        results.calls_abandoned,
+        results.calls_answered_late,
+        results.invite_timeouts,
+        results.bye_timeouts,
+        results.bye_refused,
+        results.forks_hung_up,
+        results.wrong_server
+    )
+}

@@ -1,0 +1,314 @@
+//! Hosts, the network between them, and the order of events.
+
+mod actions;
+mod host;
+mod judge;
+mod traffic;
+
+use super::checkers::Checkers;
+use super::plan::{answerer_address, caller_address, probe_address, site_address};
+use super::process::Shown;
+use super::{Plan, PlannedAction, RunRule, SitePlan};
+use crate::{ProcessInput, Sent};
+use base::{Instant, Outbox, Rng, Slab};
+use core::time::Duration;
+use host::{Host, Role};
+use load::{AgentEvent as Told, Answerer, AnswererConfig, Caller, CallerConfig};
+use sim::engine::{EventQueue, HostIndex, LinkConfig, SimNetwork, Trace};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use traffic::LinkMessage;
+
+pub use judge::{Counts, Summary};
+
+/// Which process of which site, counted from the site's first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProcessId {
+    /// The site.
+    pub site: u16,
+    /// Its process.
+    pub process: u16,
+}
+
+/// Stands between the processes and the network, and between them and whoever looks into them. The checkers see what has
+/// passed it: so tests can break what a process does, and see whether anybody notices.
+pub trait Wrapper {
+    /// Whether the process of a balancer or proxy gets this datagram.
+    fn hears(&mut self, _bytes: &mut Vec<u8>) -> bool {
+        true
+    }
+
+    /// The process of a balancer or proxy sends these.
+    fn says(&mut self, _at: ProcessId, _cause: ProcessInput<'_>, _sent: &mut Vec<Sent>) {}
+
+    /// Whether a shard of a balancer hands a datagram to the one that owns its call.
+    fn hands_over(&mut self) -> bool {
+        true
+    }
+
+    /// The process of a balancer or proxy shows this of itself.
+    fn shows(&mut self, _shown: &mut Shown) {}
+
+    /// An answerer sends this.
+    fn answers(&mut self, _sent: &mut Sent) {}
+}
+
+/// Passes everything as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Honest;
+
+impl Wrapper for Honest {}
+
+/// Agents end what is in progress within the time of an INVITE, of its CANCEL and of a BYE, each 64*T1, and some more
+/// for what is on the way.
+const TIMES_T1_TO_END: u32 = 3 * 64 + 30;
+/// How often the processes are looked into.
+const LOOK: Duration = Duration::from_secs(1);
+/// From one shard to another takes less than so many microseconds: the thread has to wake up.
+const HANDING_OVER_MICROS: u64 = 2_000;
+/// Messages that a replay shows.
+const SHOWN: usize = 60;
+
+#[derive(Clone, Copy)]
+enum Event {
+    Arrives(u32),
+    Due(HostIndex),
+    Act(u32),
+    Look,
+}
+
+/// One run of a plan.
+///
+/// - Setting up: [`new`](Self::new), [`keep_log`](Self::keep_log).
+/// - Running: [`run`](Self::run), once.
+/// - Looking: [`log`](Self::log).
+pub struct World<W> {
+    plan: Plan,
+    wrapper: W,
+    rng: Rng,
+    queue: EventQueue<Event>,
+    network: SimNetwork,
+    /// When the last datagram comes out of the ring from one shard of a host to another.
+    rings: BTreeMap<(HostIndex, usize, usize), Instant>,
+    ring_rng: Rng,
+    hosts: Vec<Host>,
+    addresses: BTreeMap<SocketAddr, HostIndex>,
+    on_the_way: Slab<LinkMessage>,
+    /// The process that has the address of each site.
+    active: Vec<u16>,
+    /// The sites with their configuration of the moment.
+    sites: Vec<SitePlan>,
+    /// Number of the key that tokens are made with.
+    key: u8,
+    checkers: Checkers,
+    trace: Trace,
+    counts: Counts,
+    told: Outbox<Told>,
+    log: Option<VecDeque<String>>,
+}
+
+impl<W: Wrapper> World<W> {
+    /// The world of a plan, before the first event.
+    pub fn new(plan: Plan, wrapper: W) -> Self {
+        let rng = Rng::from_seed(plan.seed);
+        let link = LinkConfig { delay: plan.delay, reliable: None };
+        let mut world = Self {
+            wrapper,
+            queue: EventQueue::default(),
+            network: SimNetwork::new(plan.hosts(), link, plan.rules.clone(), &rng),
+            rings: BTreeMap::new(),
+            ring_rng: rng.fork("rings"),
+            hosts: Vec::new(),
+            addresses: BTreeMap::new(),
+            on_the_way: Slab::default(),
+            active: (0..plan.sites.len() as u16).map(|site| plan.first_process(site)).collect(),
+            sites: plan.sites.clone(),
+            key: 0,
+            checkers: Checkers::new(&plan),
+            trace: Trace::default(),
+            counts: Counts::default(),
+            told: Outbox::default(),
+            log: None,
+            rng,
+            plan,
+        };
+        world.settle_in();
+        world
+    }
+
+    fn settle_in(&mut self) {
+        for caller in 0..self.plan.callers.len() {
+            let role = Role::Caller(Box::new(self.new_caller(caller)));
+            self.move_in(role, caller_address(caller));
+        }
+        for process in 0..self.plan.processes() {
+            self.move_in(Role::Process(None), probe_address(process));
+            self.act(&PlannedAction::Start(process));
+        }
+        for answerer in 0..self.plan.answerers.len() as u16 {
+            self.move_in(Role::Answerer { agent: None, refuses: false }, answerer_address(answerer));
+            self.act(&PlannedAction::Return(answerer));
+        }
+        for (number, (at, _)) in (0..).zip(&self.plan.actions) {
+            self.queue.at(*at, Event::Act(number));
+        }
+        self.queue.after(LOOK, Event::Look);
+    }
+
+    fn move_in(&mut self, role: Role, address: SocketAddr) {
+        let host = self.hosts.len() as HostIndex;
+        self.hosts.push(Host::new(role));
+        self.addresses.insert(address, host);
+        self.arm(host);
+    }
+
+    fn new_caller(&self, number: usize) -> Caller {
+        let plan = &self.plan.callers[number];
+        let target = site_address(plan.site);
+        let config = CallerConfig {
+            listener: 0,
+            local: caller_address(number),
+            target,
+            outbound: false,
+            uri: format!("sip:service@{target}"),
+            arrivals: plan.arrivals.clone(),
+            holding: plan.holding,
+            answer_wait: plan.answer_wait,
+            timers: self.plan.timers,
+        };
+        Caller::new(config, plan.start, self.rng.fork(&format!("caller {number}")))
+    }
+
+    fn new_answerer(&self, number: u16, life: u64) -> Answerer {
+        let plan = &self.plan.answerers[usize::from(number)];
+        let config = AnswererConfig {
+            listener: 0,
+            local: answerer_address(number),
+            name: plan.name.clone(),
+            ring: plan.ring,
+            trying: plan.trying,
+            service: plan.service,
+            timers: self.plan.timers,
+        };
+        Answerer::new(config, self.rng.fork(&format!("answerer {number} life {life}")))
+    }
+
+    /// Keeps the last messages for [`log`](Self::log).
+    pub fn keep_log(&mut self) {
+        self.log = Some(VecDeque::new());
+    }
+
+    /// The last messages, oldest first, one line each: when, from whom, to whom, what.
+    pub fn log(&self) -> impl Iterator<Item = &str> {
+        self.log.iter().flatten().map(String::as_str)
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// Says which invariant does not hold.
+    ///
+    /// # Panics
+    /// When what a process sent is wrong by itself ([`crate::BalancerWatch`], [`crate::ProxyWatch`]), or something in
+    /// the code under test panics.
+    pub fn run(&mut self) -> Result<Summary, String> {
+        self.run_until(self.plan.end)?;
+        for host in 0..self.hosts.len() {
+            let now = self.queue.now();
+            if let Role::Caller(caller) = &mut self.hosts[host].role {
+                caller.stop(now);
+                self.arm(host as HostIndex);
+            }
+        }
+        self.run_until(self.plan.end + self.plan.timers.t1 * TIMES_T1_TO_END)?;
+        let summary = self.summary();
+        if !self.callers().all(Caller::finished) {
+            let left = summary.callers.calls_in_progress;
+            return Err(RunRule::CallersLeft.broken(format_args!("{left}")));
+        }
+        self.judge_calls(&summary)?;
+        self.run_until(self.queue.now() + self.memory())?;
+        for number in 0..self.plan.processes() {
+            if let Some(shown) = self.shown(number) {
+                Checkers::nothing_left(&shown)?;
+            }
+        }
+        Ok(Summary { trace: self.trace, ..summary })
+    }
+
+    fn run_until(&mut self, end: Instant) -> Result<(), String> {
+        while let Some((now, event)) = self.queue.pop_until(end) {
+            if self.counts.datagrams > self.plan.datagrams_max {
+                return Err(RunRule::Endless.broken(format_args!("{}", self.counts.datagrams)));
+            }
+            match event {
+                Event::Arrives(carried) => self.arrives(now, carried)?,
+                Event::Due(host) => self.due(now, host)?,
+                Event::Act(number) => {
+                    let action = self.plan.actions[number as usize].1.clone();
+                    self.trace.event(now, 2, number);
+                    self.note(|_| format!("{action:?}"));
+                    self.counts.actions += 1;
+                    self.act(&action);
+                    self.look(now)?;
+                }
+                Event::Look => {
+                    self.look(now)?;
+                    self.queue.after(LOOK, Event::Look);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, now: Instant) -> Result<(), String> {
+        for process in 0..self.plan.processes() {
+            let place = self.place(process);
+            if let Some(shown) = self.shown(process) {
+                self.checkers.audit(now, place, &shown)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a process that lives shows of itself.
+    fn shown(&mut self, process: u16) -> Option<Shown> {
+        let host = self.plan.process_host(process);
+        let Role::Process(Some(process)) = &self.hosts[host as usize].role else { return None };
+        let mut shown = process.shown();
+        self.wrapper.shows(&mut shown);
+        Some(shown)
+    }
+
+    fn place(&self, process: u16) -> ProcessId {
+        let site = self.plan.site_of(process);
+        ProcessId { site, process: process - self.plan.first_process(site) }
+    }
+
+    fn callers(&self) -> impl Iterator<Item = &Caller> {
+        self.hosts.iter().filter_map(|host| match &host.role {
+            Role::Caller(caller) => Some(&**caller),
+            _ => None,
+        })
+    }
+
+    /// Schedules a host's next tick, if it is due before the one that stands.
+    fn arm(&mut self, host: HostIndex) {
+        let now = self.queue.now();
+        let it = &mut self.hosts[host as usize];
+        let Some(due) = it.deadline().map(|due| due.max(now)) else { return };
+        if it.wake.is_none_or(|wake| due < wake) {
+            it.wake = Some(due);
+            self.queue.at(due, Event::Due(host));
+        }
+    }
+
+    fn note(&mut self, line: impl FnOnce(&Plan) -> String) {
+        if let Some(log) = &mut self.log {
+            if log.len() == SHOWN {
+                log.pop_front();
+            }
+            log.push_back(format!("{} {}", self.queue.now(), line(&self.plan)));
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Datagrams, on their way and at their ends.
+
+use super::host::Role;
+use super::{Event, HANDING_OVER_MICROS, World, Wrapper};
+use crate::RunRule;
+use crate::plan::{answerer_address, caller_address, probe_address, site_address};
+use crate::process::Process;
+use crate::{ProcessInput, Sent};
+use base::Instant;
+use core::time::Duration;
+use load::AgentInput;
+use rand::Rng as _;
+use sim::engine::{HostIndex, Trace};
+use std::net::SocketAddr;
+
+/// How much of a datagram ICMP sends back: the least that RFC 1812 §4.3.2.3 asks for is as much as fits 576 bytes.
+const QUOTED: usize = 548;
+
+/// What is on the way.
+pub(super) enum LinkMessage {
+    Datagram {
+        from_host: HostIndex,
+        from: SocketAddr,
+        to: SocketAddr,
+        bytes: Vec<u8>,
+    },
+    /// Nobody listens at `address`, to which `host` sent what begins with `quoted` from `from`.
+    Refusal {
+        host: HostIndex,
+        from: SocketAddr,
+        address: SocketAddr,
+        quoted: Vec<u8>,
+    },
+    /// From one shard of a process to another.
+    Handed {
+        host: HostIndex,
+        /// Which life of the host's.
+        life: u64,
+        shard: usize,
+        from: SocketAddr,
+        bytes: Vec<u8>,
+    },
+}
+
+/// A datagram at its end.
+struct Arrived<'a> {
+    from_host: HostIndex,
+    from: SocketAddr,
+    to: SocketAddr,
+    bytes: &'a [u8],
+}
+
+impl<W: Wrapper> World<W> {
+    pub(super) fn due(&mut self, now: Instant, host: HostIndex) -> Result<(), String> {
+        let it = &mut self.hosts[host as usize];
+        if it.wake != Some(now) {
+            return Ok(());
+        }
+        it.wake = None;
+        if now < it.stalled_until {
+            it.wake = Some(it.stalled_until);
+            self.queue.at(it.stalled_until, Event::Due(host));
+            return Ok(());
+        }
+        match &mut it.role {
+            Role::Caller(caller) => caller.handle(now, AgentInput::Tick, &mut self.told),
+            Role::Answerer { agent: Some(agent), .. } => agent.handle(now, AgentInput::Tick, &mut self.told),
+            Role::Process(Some(process)) => {
+                let (mut sent, probes) = process.tick(now);
+                let number = self.plan.process_at(host).expect("a process is on this host");
+                let place = self.place(number);
+                self.wrapper.says(place, ProcessInput::Timer, &mut sent);
+                self.checkers.unasked(now, place, ProcessInput::Timer, &sent)?;
+                self.send_all(host, site_address(self.plan.site_of(number)), sent)?;
+                self.send_all(host, probe_address(number), probes)?;
+            }
+            Role::Answerer { agent: None, .. } | Role::Process(None) => {}
+        }
+        self.flush(host)?;
+        self.arm(host);
+        Ok(())
+    }
+
+    /// Sends what an agent has put into its outbox.
+    fn flush(&mut self, host: HostIndex) -> Result<(), String> {
+        let mut told = core::mem::take(&mut self.told);
+        let answerers = self.plan.answerer_host(0);
+        let from = match host.checked_sub(answerers) {
+            Some(answerer) => answerer_address(answerer as u16),
+            None => caller_address(host as usize),
+        };
+        for transmit in told.transmits() {
+            let bytes = told.message(transmit).to_vec();
+            let mut one = Sent { listener: transmit.flow.listener, to: transmit.flow.peer, bytes };
+            if host >= answerers {
+                self.wrapper.answers(&mut one);
+                if let Ok(message) = wire::scan(&one.bytes) {
+                    self.checkers.said(from, &message)?;
+                }
+            }
+            self.send(host, from, one.to, &one.bytes)?;
+        }
+        told.clear();
+        told.drain_events().for_each(drop);
+        self.told = told;
+        Ok(())
+    }
+
+    fn host_at(&self, address: SocketAddr) -> Option<HostIndex> {
+        let site = (0..self.active.len()).find(|&site| site_address(site as u16) == address);
+        match site {
+            Some(site) => Some(self.plan.process_host(self.active[site])),
+            None => self.addresses.get(&address).copied(),
+        }
+    }
+
+    fn send_all(&mut self, host: HostIndex, from: SocketAddr, sent: Vec<Sent>) -> Result<(), String> {
+        sent.into_iter().try_for_each(|Sent { to, bytes, .. }| self.send(host, from, to, &bytes))
+    }
+
+    fn send(
+        &mut self,
+        host: HostIndex,
+        from: SocketAddr,
+        to: SocketAddr,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let now = self.queue.now();
+        self.note(|plan| format!("{} to {to}: {}", plan.host_name(host), gist(bytes)));
+        let name = |host| self.plan.host_name(host);
+        let nobody = || RunRule::Nobody.broken(format_args!("{} to {to}", name(host)));
+        let to_host = self.host_at(to).ok_or_else(nobody)?;
+        for at in self.network.send(now, host, to_host) {
+            let carried = LinkMessage::Datagram { from_host: host, from, to, bytes: bytes.to_vec() };
+            let key = self.on_the_way.insert(carried);
+            self.queue.at(at, Event::Arrives(key));
+        }
+        Ok(())
+    }
+
+    pub(super) fn arrives(&mut self, now: Instant, key: u32) -> Result<(), String> {
+        let carried = self.on_the_way.get(key).expect("an event for each freight");
+        let host = match carried {
+            LinkMessage::Datagram { to, .. } => self.host_at(*to).expect("it was found when it was sent"),
+            LinkMessage::Refusal { host, .. } | LinkMessage::Handed { host, .. } => *host,
+        };
+        let stalled_until = self.hosts[host as usize].stalled_until;
+        if now < stalled_until {
+            // It lies in the socket's buffer.
+            self.queue.at(stalled_until, Event::Arrives(key));
+            return Ok(());
+        }
+        match self.on_the_way.remove(key).expect("it was there") {
+            LinkMessage::Datagram { from_host, from, to, bytes } => {
+                self.counts.datagrams += 1;
+                self.trace.event(now, 0, host);
+                mix(&mut self.trace, &bytes);
+                self.received(now, host, &Arrived { from_host, from, to, bytes: &bytes })?;
+            }
+            LinkMessage::Refusal { host, from, address, quoted } => {
+                self.trace.event(now, 1, host);
+                self.refused(now, host, (from, address), &quoted)?;
+            }
+            LinkMessage::Handed { life, .. } if self.hosts[host as usize].lives != life => {}
+            LinkMessage::Handed { shard, from, bytes, .. } => {
+                self.trace.event(now, 3, host);
+                self.handled(now, host, shard, (from, &bytes))?;
+            }
+        }
+        self.arm(host);
+        Ok(())
+    }
+
+    fn received(&mut self, now: Instant, host: HostIndex, arrived: &Arrived<'_>) -> Result<(), String> {
+        let &Arrived { from_host, from, to, bytes } = arrived;
+        let answerer = host.checked_sub(self.plan.answerer_host(0));
+        let is_deaf = answerer.is_some_and(|number| !self.plan.answerers[number as usize].options);
+        match &mut self.hosts[host as usize].role {
+            Role::Caller(caller) => {
+                caller.handle(now, AgentInput::Datagram { from, bytes }, &mut self.told);
+            }
+            Role::Answerer { agent: Some(_), .. } if is_deaf && bytes.starts_with(b"OPTIONS ") => {}
+            Role::Answerer { agent: Some(agent), .. } => {
+                agent.handle(now, AgentInput::Datagram { from, bytes }, &mut self.told);
+            }
+            Role::Answerer { agent: None, refuses: true } => {
+                let quoted = bytes[..bytes.len().min(QUOTED)].to_vec();
+                let refusal = LinkMessage::Refusal { host: from_host, from, address: to, quoted };
+                let key = self.on_the_way.insert(refusal);
+                self.queue.after(self.plan.delay, Event::Arrives(key));
+            }
+            Role::Process(Some(Process::Balancer(balancer))) if self.addresses.contains_key(&to) => {
+                balancer.probe_answer(now, from, bytes);
+            }
+            Role::Process(Some(_)) => return self.asked(now, host, from, bytes),
+            Role::Answerer { agent: None, refuses: false } | Role::Process(None) => {}
+        }
+        self.flush(host)
+    }
+
+    /// A datagram came in at the address of a site.
+    fn asked(&mut self, now: Instant, host: HostIndex, from: SocketAddr, bytes: &[u8]) -> Result<(), String> {
+        let mut bytes = bytes.to_vec();
+        if !self.wrapper.hears(&mut bytes) {
+            return Ok(());
+        }
+        let it = &self.hosts[host as usize];
+        let Role::Process(Some(process)) = &it.role else { return Ok(()) };
+        let (gets, owns) = process.shards(from, &bytes);
+        if gets == owns || !self.wrapper.hands_over() {
+            return self.handled(now, host, gets, (from, &bytes));
+        }
+        let way = Duration::from_micros(self.ring_rng.random_range(0..HANDING_OVER_MICROS));
+        // A ring keeps the order.
+        let last = self.rings.entry((host, gets, owns)).or_insert(now);
+        *last = (*last).max(now + way);
+        let carried = LinkMessage::Handed { host, life: it.lives, shard: owns, from, bytes };
+        let key = self.on_the_way.insert(carried);
+        self.queue.at(*last, Event::Arrives(key));
+        Ok(())
+    }
+
+    /// A datagram has come to the shard that handles it.
+    fn handled(
+        &mut self,
+        now: Instant,
+        host: HostIndex,
+        shard: usize,
+        (from, bytes): (SocketAddr, &[u8]),
+    ) -> Result<(), String> {
+        let number = self.plan.process_at(host).expect("a process is on this host");
+        let place = self.place(number);
+        let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
+        let mut sent = process.datagram(now, shard, from, bytes);
+        self.wrapper.says(place, ProcessInput::Datagram { from, bytes }, &mut sent);
+        self.checkers.datagram(now, place, process, (from, bytes), &sent)?;
+        self.send_all(host, site_address(place.site), sent)
+    }
+
+    /// Nobody listens where this host sent something.
+    fn refused(
+        &mut self,
+        now: Instant,
+        host: HostIndex,
+        (from, address): (SocketAddr, SocketAddr),
+        quoted: &[u8],
+    ) -> Result<(), String> {
+        let Some(number) = self.plan.process_at(host) else { return Ok(()) };
+        let place = self.place(number);
+        let own = site_address(place.site);
+        let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
+        let mut sent = process.unreachable(now, address, from != own, quoted);
+        self.wrapper.says(place, ProcessInput::Unreachable, &mut sent);
+        self.checkers.unasked(now, place, ProcessInput::Unreachable, &sent)?;
+        self.send_all(host, own, sent)
+    }
+}
+
+/// First line and Call-ID of a message.
+fn gist(bytes: &[u8]) -> String {
+    let Ok(message) = wire::scan(bytes) else { return "unreadable".to_owned() };
+    let start = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let cseq = message.cseq();
+    let (start, call) = (start.escape_ascii(), message.call_id().escape_ascii());
+    format!("{start} ({} {}, {call})", cseq.number, cseq.method.name())
+}
+
+/// Every byte of a datagram into the digest.
+fn mix(trace: &mut Trace, bytes: &[u8]) {
+    for word in bytes.chunks(8) {
+        let mut all = [0; 8];
+        all[..word.len()].copy_from_slice(word);
+        trace.word(u64::from_le_bytes(all));
+    }
+}

@@ -1,0 +1,217 @@
+//! Balancers that break rules.
+
+use crate::cage::*;
+use balance::Load;
+use base::Instant;
+use sim::engine::{FaultEffect, FaultRule as Fault};
+use std::time::Duration;
+use swarm::{BalancerState, Destination, Plan, PlannedAction, RunRule, Shown, SiteRole, answerer_address};
+use swarm::{ProcessInput, ProcessRule, Sent};
+use wire::Method;
+
+fn breaks(rule: ProcessRule) -> Canary {
+    Canary::new(rule.text(), balancer)
+}
+
+fn breaks_run(rule: RunRule) -> Canary {
+    Canary::new(rule.text(), balancer)
+}
+
+fn is_invite(bytes: &[u8]) -> bool {
+    is(bytes, "INVITE")
+}
+
+fn is_ack(bytes: &[u8]) -> bool {
+    is(bytes, "ACK")
+}
+
+/// What a balancer sends for a response.
+pub(crate) fn of_responses() -> Vec<Canary> {
+    vec![
+        breaks(ProcessRule::ResponseCopies).on(is_any_response, |_, _, _, _, sent| sent.extend(sent.clone())),
+        breaks(ProcessRule::ResponseStatus).tampers(
+            |bytes| is_response(bytes, Method::Invite, 180..181),
+            |one| restatus(&mut one.bytes, 183),
+        ),
+        breaks(ProcessRule::ResponseVias).tampers(is_any_response, |one| double_via(&mut one.bytes)),
+        breaks(ProcessRule::ResponseBody).tampers(is_any_response, |one| embody(&mut one.bytes)),
+        breaks(ProcessRule::ResponseTarget).tampers(is_any_response, elsewhere),
+        breaks(ProcessRule::ResponseUnasked)
+            .hears(|_, bytes| {
+                if is_any_response(bytes) {
+                    line(bytes, "Call-ID", 0, |call| format!("{call}x"));
+                }
+            })
+            .on(is_any_response, |_, _, bytes, _, sent| sent.extend(passed_on(bytes))),
+    ]
+}
+
+/// What it sends for a request.
+pub(crate) fn of_requests() -> Vec<Canary> {
+    vec![
+        breaks(ProcessRule::NoSip).tampers(is_request, |one| one.bytes.truncate(9)),
+        breaks(ProcessRule::Surplus).tampers(is_request, |one| one.bytes.push(b'x')),
+        breaks(ProcessRule::Secure).tampers(is_request, |one| replace(&mut one.bytes, " sip:", " sips:")),
+        breaks(ProcessRule::Malformed)
+            .hears(|_, bytes| {
+                if is_invite(bytes) {
+                    replace(bytes, "\r\n", "\r\nnonsense\r\n");
+                }
+            })
+            .on(is_invite, |_, _, _, _, sent| sent.iter_mut().for_each(elsewhere)),
+        breaks(ProcessRule::Family)
+            .tampers(is_request, |one| one.to = "[2001:db8::1]:5060".parse().expect("an address")),
+        breaks(ProcessRule::Unreadable).hears(|_, bytes| bytes.truncate(9)).on(
+            |_| true,
+            |_, _, bytes, from, sent| {
+                sent.push(Sent { listener: 0, to: from, bytes: bytes.to_vec() });
+            },
+        ),
+        breaks(ProcessRule::Copies).on(is_invite, |_, _, _, _, sent| {
+            *sent = sent.iter().flat_map(|one| vec![one.clone(); 10]).collect();
+        }),
+        breaks(ProcessRule::OtherCall).tampers(is_request, |one| {
+            line(&mut one.bytes, "Call-ID", 0, |call| format!("{call}x"));
+        }),
+        breaks(ProcessRule::AnswerTarget).on(is_invite, |_, _, bytes, from, sent| {
+            *sent = vec![response(bytes, from, 486)];
+            elsewhere(&mut sent[0]);
+        }),
+        breaks(ProcessRule::OwnAnswer)
+            .on(is_invite, |_, _, bytes, from, sent| *sent = vec![response(bytes, from, 200)]),
+        breaks(ProcessRule::AnswerGrowth).on(is_invite, |_, _, bytes, from, sent| {
+            *sent = vec![response(bytes, from, 486)];
+            add(&mut sent[0].bytes, "CSeq", &format!("Unsupported: {}", "x".repeat(2_000)));
+        }),
+        breaks(ProcessRule::AckAnswer)
+            .on(is_ack, |_, _, bytes, from, sent| *sent = vec![response(bytes, from, 486)]),
+        breaks(ProcessRule::Stranger)
+            .tampers(is_request, |one| one.to = "192.0.2.1:5060".parse().expect("a caller's address")),
+        breaks(ProcessRule::RequestVias).tampers(is_request, |one| double_via(&mut one.bytes)),
+        breaks(ProcessRule::RequestBody).tampers(is_request, |one| embody(&mut one.bytes)),
+        breaks(ProcessRule::TopVia).tampers(is_request, |one| {
+            line(&mut one.bytes, "Via", 0, |via| via.replace("198.51.100.1", "198.51.100.9"));
+        }),
+        breaks(ProcessRule::LowerVia).tampers(is_request, |one| {
+            line(&mut one.bytes, "Via", 1, |via| via.replace("192.0.2.1", "192.0.2.9"));
+        }),
+        breaks(ProcessRule::MaxForwards).tampers(is_request, |one| {
+            line(&mut one.bytes, "Max-Forwards", 0, |_| "7".to_owned());
+        }),
+        breaks(ProcessRule::MaxBreadth).tampers(is_request, |one| without(&mut one.bytes, "Max-Breadth")),
+    ]
+}
+
+/// Whom it sends calls to, and under which branch.
+pub(crate) fn of_ways() -> Vec<Canary> {
+    vec![
+        // One BYE of fifty.
+        breaks_run(RunRule::WrongAnswerer).says(|memory, _, _, sent| {
+            for bye in sent.iter_mut().filter(|one| is(&one.bytes, "BYE")) {
+                if memory.turn(50) {
+                    elsewhere(bye);
+                }
+            }
+        }),
+        Canary::new(RunRule::WrongNode.text(), balancer_first).on(
+            |bytes| is(bytes, "BYE"),
+            |memory, at, _, _, sent| {
+                let node = |one: &Sent| one.to.ip() == own(at).ip() && one.to != own(at);
+                for bye in sent.iter_mut().filter(|one| node(one)) {
+                    if let Some(other) = memory.kept.iter().find(|kept| kept.to != bye.to) {
+                        bye.to = other.to;
+                    }
+                    memory.kept.push(bye.clone());
+                }
+            },
+        ),
+        // What is repeated goes to somebody whom another call went to.
+        breaks_run(RunRule::Moved).says(|memory, _, _, sent| {
+            for invite in sent.iter_mut().filter(|one| is_invite(&one.bytes)) {
+                if !memory.seen.insert(invite.bytes.clone())
+                    && let Some(other) = memory.kept.iter().find(|kept| kept.to != invite.to)
+                {
+                    invite.to = other.to;
+                }
+                memory.kept.push(invite.clone());
+            }
+        }),
+        breaks_run(RunRule::Rebranched).says(|memory, _, _, sent| {
+            for invite in sent.iter_mut().filter(|one| is_invite(&one.bytes)) {
+                if memory.turn(10) {
+                    rebranch(&mut invite.bytes, 0);
+                }
+            }
+        }),
+        // The second process of a site makes branches of its own, and has the address every other moment.
+        Canary::new(RunRule::RebranchedLater.text(), |plan| balancer(plan) && plan.sites[0].processes > 1)
+            .prepare(|plan| {
+                calm(plan);
+                let when = Instant::ZERO..plan.end;
+                let rule = |what| Fault { from: None, to: None, when: when.clone(), what };
+                plan.rules = vec![
+                    rule(FaultEffect::Duplicate(1.0)),
+                    rule(FaultEffect::Jitter(Duration::from_millis(100))),
+                ];
+                for turn in 0..300 {
+                    act(plan, turn * 50, PlannedAction::TakeOver((turn % 2) as u16));
+                }
+            })
+            .says(|_, at, _, sent| {
+                if at.process == 1 {
+                    for one in sent.iter_mut().filter(|one| is_invite(&one.bytes)) {
+                        rebranch(&mut one.bytes, 0);
+                    }
+                }
+            }),
+        breaks_run(RunRule::ClosedNode)
+            .prepare(|plan| act(plan, 0, PlannedAction::Drain(Destination::Answerer(0), true)))
+            .tampers(is_invite, |one| one.to = answerer_address(0)),
+        breaks_run(RunRule::Unasked).says(|memory, at, cause, sent| {
+            if matches!(cause, ProcessInput::Timer) {
+                sent.extend(memory.invite(at, Stage::Answered));
+            }
+        }),
+        Canary::new(RunRule::OtherShard.text(), several_shards).keeps(),
+    ]
+}
+
+fn several_shards(plan: &Plan) -> bool {
+    plan.sites.iter().all(|site| matches!(&site.role, SiteRole::Balancer(plan) if plan.shards > 1))
+}
+
+/// Shows a wrong state.
+fn cooks(rule: RunRule, cook: fn(&mut BalancerState)) -> Canary {
+    breaks_run(rule).shows(move |_, shown| {
+        if let Shown::Balancer(state) = shown {
+            cook(state);
+        }
+    })
+}
+
+/// What it shows of its state.
+pub(crate) fn of_books() -> Vec<Canary> {
+    vec![
+        cooks(RunRule::Leases, |state| state.audit = Err("one too many".to_owned())),
+        cooks(RunRule::CallsCounted, |state| state.loads[0].calls += 1),
+        cooks(RunRule::SessionsCounted, |state| state.counts.active += 1),
+        cooks(RunRule::SessionsSeen, |state| {
+            state.counts.expired += 1_000_000;
+            state.sessions += 1_000_000;
+        }),
+        cooks(RunRule::TransactionsSeen, |state| state.transactions += 1_000_000),
+        cooks(RunRule::LoadLeft, |state| state.loads[0] += Load { work: 1, ..Load::default() }),
+        // One that never ends, of a balancer that nothing happens to.
+        breaks_run(RunRule::TableLeft)
+            .prepare(|plan| {
+                calm(plan);
+                plan.sites[0].processes = 1;
+            })
+            .shows(|memory, shown| {
+                if let Shown::Balancer(state) = shown {
+                    memory.count |= u32::from(state.transactions > 0);
+                    state.transactions = state.transactions.max(memory.count as usize);
+                }
+            }),
+    ]
+}

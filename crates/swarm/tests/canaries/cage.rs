@@ -1,0 +1,414 @@
+//! What canaries are made of, and the plans that they are put into.
+
+use base::Instant;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use swarm::{Care, Destination, Plan, PlannedAction, ProcessId, Shown, SiteRole, Wrapper, site_address};
+use swarm::{ProcessInput, Sent};
+use swarm::{draw, run_with};
+use wire::{Message, Method};
+
+/// The most plans that a canary is put into until somebody notices.
+const PLANS: usize = 30;
+
+/// How far an INVITE has come that a process sent on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Silent,
+    Ringing,
+    Answered,
+}
+
+struct Invite {
+    site: u16,
+    call: Vec<u8>,
+    stage: Stage,
+    sent: Sent,
+}
+
+/// What a canary remembers of a run.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) count: u32,
+    pub(crate) kept: Vec<Sent>,
+    pub(crate) seen: BTreeSet<Vec<u8>>,
+    invites: Vec<Invite>,
+}
+
+impl Memory {
+    /// Whether this is one time of so many.
+    pub(crate) fn turn(&mut self, every: u32) -> bool {
+        self.count += 1;
+        self.count.is_multiple_of(every)
+    }
+
+    /// The last INVITE that this process sent on and that has come so far.
+    pub(crate) fn invite(&self, at: ProcessId, stage: Stage) -> Option<Sent> {
+        let fits = |invite: &&Invite| (invite.site, invite.stage) == (at.site, stage);
+        self.invites.iter().rev().find(fits).map(|invite| invite.sent.clone())
+    }
+
+    /// The INVITE of this call that this process sent on.
+    pub(crate) fn invite_of(&self, at: ProcessId, call: &[u8]) -> Option<Sent> {
+        let fits = |invite: &&Invite| invite.site == at.site && invite.call == call;
+        self.invites.iter().rev().find(fits).map(|invite| invite.sent.clone())
+    }
+
+    fn note(&mut self, at: ProcessId, cause: ProcessInput<'_>, sent: &[Sent]) {
+        if let ProcessInput::Datagram { bytes, .. } = cause
+            && is_response(bytes, Method::Invite, 100..700)
+        {
+            let (call, status) = (call_of(bytes), scanned(bytes).status());
+            let stage = if status < Some(200) { Stage::Ringing } else { Stage::Answered };
+            for invite in &mut self.invites {
+                if invite.site == at.site && invite.call == call && invite.stage != Stage::Answered {
+                    invite.stage = stage;
+                }
+            }
+        }
+        for one in sent.iter().filter(|one| is(&one.bytes, "INVITE")) {
+            let call = call_of(&one.bytes);
+            if self.invite_of(at, &call).is_none() {
+                self.invites.push(Invite { site: at.site, call, stage: Stage::Silent, sent: one.clone() });
+            }
+        }
+    }
+}
+
+type Says = dyn Fn(&mut Memory, ProcessId, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync;
+type Shows = dyn Fn(&mut Memory, &mut Shown) + Send + Sync;
+/// Which datagrams.
+pub(crate) type Kind = fn(&[u8]) -> bool;
+
+/// Something that breaks one rule.
+#[derive(Clone)]
+pub(crate) struct Canary {
+    pub(crate) rule: &'static str,
+    pub(crate) fits: fn(&Plan) -> bool,
+    prepare: fn(&mut Plan),
+    hears: fn(&mut Memory, &mut Vec<u8>),
+    swallows: fn(&[u8]) -> bool,
+    says: Arc<Says>,
+    shows: Arc<Shows>,
+    answers: fn(&mut Memory, &mut Sent),
+    hands_over: bool,
+}
+
+impl Canary {
+    pub(crate) fn new(rule: &'static str, fits: fn(&Plan) -> bool) -> Self {
+        Self {
+            rule,
+            fits,
+            prepare: |_| {},
+            hears: |_, _| {},
+            swallows: |_| false,
+            says: Arc::new(|_, _, _, _| {}),
+            shows: Arc::new(|_, _| {}),
+            answers: |_, _| {},
+            hands_over: true,
+        }
+    }
+
+    /// In a plan that was changed so.
+    pub(crate) fn prepare(self, prepare: fn(&mut Plan)) -> Self {
+        Self { prepare, ..self }
+    }
+
+    /// Changes what a process gets.
+    pub(crate) fn hears(self, hears: fn(&mut Memory, &mut Vec<u8>)) -> Self {
+        Self { hears, ..self }
+    }
+
+    /// Keeps such datagrams from a process.
+    pub(crate) fn swallows(self, swallows: fn(&[u8]) -> bool) -> Self {
+        Self { swallows, ..self }
+    }
+
+    /// Changes what a process sends.
+    pub(crate) fn says(
+        self,
+        says: impl Fn(&mut Memory, ProcessId, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { says: Arc::new(says), ..self }
+    }
+
+    /// Changes each datagram of a kind that a process sends.
+    pub(crate) fn tampers(self, kind: Kind, change: fn(&mut Sent)) -> Self {
+        self.says(move |_, _, _, sent| sent.iter_mut().filter(|one| kind(&one.bytes)).for_each(change))
+    }
+
+    /// Changes what a process sends for a datagram of a kind that it has got.
+    pub(crate) fn on(
+        self,
+        kind: Kind,
+        act: fn(&mut Memory, ProcessId, &[u8], SocketAddr, &mut Vec<Sent>),
+    ) -> Self {
+        self.says(move |memory, at, cause, sent| {
+            if let ProcessInput::Datagram { from, bytes } = cause
+                && kind(bytes)
+            {
+                act(memory, at, bytes, from, sent);
+            }
+        })
+    }
+
+    /// Changes what a process sends when its time has come.
+    pub(crate) fn on_timer(self, act: fn(&mut Memory, ProcessId, &mut Vec<Sent>)) -> Self {
+        self.says(move |memory, at, cause, sent| {
+            if matches!(cause, ProcessInput::Timer) {
+                act(memory, at, sent);
+            }
+        })
+    }
+
+    /// Changes what a process shows.
+    pub(crate) fn shows(self, shows: impl Fn(&mut Memory, &mut Shown) + Send + Sync + 'static) -> Self {
+        Self { shows: Arc::new(shows), ..self }
+    }
+
+    /// Changes what an answerer sends.
+    pub(crate) fn answers(self, answers: fn(&mut Memory, &mut Sent)) -> Self {
+        Self { answers, ..self }
+    }
+
+    /// Leaves datagrams with the shard that got them.
+    pub(crate) fn keeps(self) -> Self {
+        Self { hands_over: false, ..self }
+    }
+
+    /// Puts it into plans until its rule is found broken.
+    ///
+    /// # Errors
+    /// Says what else was found.
+    pub(crate) fn is_noticed(&self) -> Result<(), String> {
+        let mut findings = Vec::new();
+        for mut plan in (0..).map(draw).filter(self.fits).take(PLANS) {
+            (self.prepare)(&mut plan);
+            let caged = Caged { canary: self.clone(), memory: Memory::default() };
+            match run_with(plan, caged).outcome {
+                Err(found) if found.starts_with(&format!("{}: ", self.rule)) => return Ok(()),
+                found => findings.push(found.map(|_| ())),
+            }
+        }
+        Err(format!("\"{}\" is not noticed: {:?}", self.rule, &findings[..findings.len().min(3)]))
+    }
+}
+
+struct Caged {
+    canary: Canary,
+    memory: Memory,
+}
+
+impl Wrapper for Caged {
+    fn hears(&mut self, bytes: &mut Vec<u8>) -> bool {
+        (self.canary.hears)(&mut self.memory, bytes);
+        !(self.canary.swallows)(bytes)
+    }
+
+    fn says(&mut self, at: ProcessId, cause: ProcessInput<'_>, sent: &mut Vec<Sent>) {
+        self.memory.note(at, cause, sent);
+        (self.canary.says)(&mut self.memory, at, cause, sent);
+    }
+
+    fn hands_over(&mut self) -> bool {
+        self.canary.hands_over
+    }
+
+    fn shows(&mut self, shown: &mut Shown) {
+        (self.canary.shows)(&mut self.memory, shown);
+    }
+
+    fn answers(&mut self, sent: &mut Sent) {
+        (self.canary.answers)(&mut self.memory, sent);
+    }
+}
+
+// Plans.
+
+fn is_balancer(role: &SiteRole) -> bool {
+    matches!(role, SiteRole::Balancer(_))
+}
+
+/// Balancers alone.
+pub(crate) fn balancer(plan: &Plan) -> bool {
+    plan.sites.iter().all(|site| is_balancer(&site.role))
+}
+
+/// Proxies alone.
+pub(crate) fn proxy(plan: &Plan) -> bool {
+    plan.sites.iter().all(|site| !is_balancer(&site.role))
+}
+
+/// A balancer whose members are proxies, several of them.
+pub(crate) fn balancer_first(plan: &Plan) -> bool {
+    plan.sites.iter().any(|site| {
+        let targets = site.role.targets();
+        is_balancer(&site.role)
+            && targets.len() > 1
+            && targets.iter().all(|to| matches!(to, Destination::Site(_)))
+    })
+}
+
+/// Of which no call may fail.
+pub(crate) fn gentle(plan: &Plan) -> bool {
+    balancer(plan) && plan.care == Care::Gentle
+}
+
+/// Nothing goes wrong by itself.
+pub(crate) fn calm(plan: &mut Plan) {
+    plan.rules.clear();
+    plan.actions.clear();
+}
+
+pub(crate) fn act(plan: &mut Plan, millis: u64, action: PlannedAction) {
+    plan.actions.push((Instant::from_millis(millis), action));
+    plan.actions.sort_by_key(|&(at, _)| at);
+}
+
+/// The address of the process that sends.
+pub(crate) fn own(at: ProcessId) -> SocketAddr {
+    site_address(at.site)
+}
+
+// Messages.
+
+pub(crate) fn scanned(bytes: &[u8]) -> Message<'_> {
+    wire::scan(bytes).expect("what canaries look at is SIP")
+}
+
+pub(crate) fn is(bytes: &[u8], method: &str) -> bool {
+    bytes.starts_with(method.as_bytes()) && bytes.get(method.len()) == Some(&b' ')
+}
+
+/// Whether this process sent this request.
+pub(crate) fn sent_by(at: ProcessId, one: &Sent) -> bool {
+    let message = scanned(&one.bytes);
+    let via = message.top_via();
+    via.host.ip().zip(via.port).map(SocketAddr::from) == Some(own(at))
+}
+
+/// A response of this method with a status in this range.
+pub(crate) fn is_response(bytes: &[u8], method: Method, status: core::ops::Range<u16>) -> bool {
+    wire::scan(bytes).is_ok_and(|message| {
+        message.status().is_some_and(|is| status.contains(&is)) && message.cseq().method == method
+    })
+}
+
+pub(crate) fn is_any_response(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"SIP/2.0 ")
+}
+
+pub(crate) fn is_request(bytes: &[u8]) -> bool {
+    wire::scan(bytes).is_ok_and(|message| message.method().is_some())
+}
+
+/// Of the sender's own: no Via below.
+pub(crate) fn is_own(bytes: &[u8], method: &str) -> bool {
+    is(bytes, method) && !scanned(bytes).has_lower_vias()
+}
+
+pub(crate) fn call_of(bytes: &[u8]) -> Vec<u8> {
+    scanned(bytes).call_id().to_vec()
+}
+
+fn edit(bytes: &mut Vec<u8>, change: impl FnOnce(String) -> String) {
+    let text = String::from_utf8(core::mem::take(bytes)).expect("agents write text");
+    *bytes = change(text).into_bytes();
+}
+
+/// Replaces the first of these texts.
+pub(crate) fn replace(bytes: &mut Vec<u8>, from: &str, to: &str) {
+    edit(bytes, |text| text.replacen(from, to, 1));
+}
+
+/// Replaces the value of a line, the first of its name but for so many.
+pub(crate) fn line(bytes: &mut Vec<u8>, name: &str, skip: usize, change: impl FnOnce(&str) -> String) {
+    edit(bytes, |text| {
+        let start = format!("\r\n{name}: ");
+        let Some((at, _)) = text.match_indices(&start).nth(skip) else { return text };
+        let at = at + start.len();
+        let end = at + text[at..].find("\r\n").expect("lines end");
+        format!("{}{}{}", &text[..at], change(&text[at..end]), &text[end..])
+    });
+}
+
+/// Takes the first line of a name away.
+pub(crate) fn without(bytes: &mut Vec<u8>, name: &str) {
+    edit(bytes, |text| {
+        let Some(at) = text.find(&format!("\r\n{name}: ")) else { return text };
+        let end = at + 2 + text[at + 2..].find("\r\n").expect("lines end");
+        format!("{}{}", &text[..at], &text[end..])
+    });
+}
+
+/// Adds a line before the first one of a name.
+pub(crate) fn add(bytes: &mut Vec<u8>, before: &str, new: &str) {
+    edit(bytes, |text| text.replacen(&format!("\r\n{before}: "), &format!("\r\n{new}\r\n{before}: "), 1));
+}
+
+/// Has the topmost Via twice.
+pub(crate) fn double_via(bytes: &mut Vec<u8>) {
+    line(bytes, "Via", 0, |via| format!("{via}\r\nVia: {via}"));
+}
+
+/// Another body.
+pub(crate) fn embody(bytes: &mut Vec<u8>) {
+    let length = scanned(bytes).body().len() + 1;
+    line(bytes, "Content-Length", 0, |_| length.to_string());
+    bytes.push(b'x');
+}
+
+/// Another last character of the branch of a Via.
+pub(crate) fn rebranch(bytes: &mut Vec<u8>, via: usize) {
+    line(bytes, "Via", via, |value| {
+        let start = value.find("branch=").expect("every Via has a branch") + 7;
+        let end = value[start..].find(';').map_or(value.len(), |length| start + length);
+        let last = if &value[end - 1..end] == "a" { "b" } else { "a" };
+        format!("{}{last}{}", &value[..end - 1], &value[end..])
+    });
+}
+
+pub(crate) fn restatus(bytes: &mut [u8], to: u16) {
+    let to = format!("SIP/2.0 {to}");
+    bytes[..to.len()].copy_from_slice(to.as_bytes());
+}
+
+pub(crate) fn elsewhere(sent: &mut Sent) {
+    let port = sent.to.port() ^ 1;
+    sent.to.set_port(port);
+}
+
+/// An answer to a request.
+pub(crate) fn response(request: &[u8], from: SocketAddr, status: u16) -> Sent {
+    let mut bytes = Vec::new();
+    wire::write_response(&scanned(request), from, status, "Made up", "canary", &[], &mut bytes);
+    let to = wire::request_source_target(scanned(request).top_via(), from).unwrap_or(from);
+    Sent { listener: 0, to, bytes }
+}
+
+/// A response without its topmost Via, to where the next one leads.
+pub(crate) fn passed_on(response: &[u8]) -> Option<Sent> {
+    let to = wire::response_target(&scanned(response).second_via()?)?;
+    let mut bytes = response.to_vec();
+    without(&mut bytes, "Via");
+    Some(Sent { listener: 0, to, bytes })
+}
+
+/// A request of another method that an INVITE's sender might make of it: the topmost Via alone, no body.
+pub(crate) fn made_of(invite: &Sent, method: &str) -> Sent {
+    let mut sent = invite.clone();
+    while scanned(&sent.bytes).has_lower_vias() {
+        edit(&mut sent.bytes, |text| {
+            let (at, _) = text.match_indices("\r\nVia: ").nth(1).expect("it has lower Vias");
+            let end = at + 2 + text[at + 2..].find("\r\n").expect("lines end");
+            format!("{}{}", &text[..at], &text[end..])
+        });
+    }
+    let body = scanned(&sent.bytes).body().len();
+    sent.bytes.truncate(sent.bytes.len() - body);
+    line(&mut sent.bytes, "Content-Length", 0, |_| "0".to_owned());
+    replace(&mut sent.bytes, "INVITE ", &format!("{method} "));
+    line(&mut sent.bytes, "CSeq", 0, |cseq| cseq.replace("INVITE", method));
+    sent
+}

@@ -1,0 +1,55 @@
+//! Every rule that a run is held to bites: for each there is a canary, something that breaks it on purpose, and that is
+//! noticed.
+//!
+//! Canaries stand between the processes and the network, or between them and whoever looks into them: what the checkers see
+//! is what a broken process would send and show.
+
+mod balancer;
+mod cage;
+mod proxy;
+mod run;
+
+use cage::Canary;
+use sim::stats::sweep::{all_cores, sweep};
+use std::collections::BTreeSet;
+
+fn canaries() -> Vec<Canary> {
+    [
+        balancer::of_responses(),
+        balancer::of_requests(),
+        balancer::of_ways(),
+        balancer::of_books(),
+        proxy::of_responses(),
+        proxy::of_answers(),
+        proxy::of_retransmissions(),
+        proxy::of_its_own(),
+        proxy::of_times(),
+        proxy::of_requests(),
+        proxy::of_reports(),
+        run::all(),
+    ]
+    .concat()
+}
+
+#[test]
+fn every_rule_has_a_canary() {
+    let of_processes = swarm::ProcessRule::ALL.iter().map(|rule| rule.text());
+    let rules: Vec<_> = of_processes.chain(swarm::RunRule::ALL.iter().map(|rule| rule.text())).collect();
+    let named: BTreeSet<_> = rules.iter().copied().collect();
+    assert_eq!(named.len(), rules.len(), "no two rules have one text");
+    let caged: BTreeSet<_> = canaries().iter().map(|canary| canary.rule).collect();
+    let without: Vec<_> = named.difference(&caged).collect();
+    assert!(without.is_empty(), "no canary breaks {without:#?}");
+}
+
+#[test]
+fn every_canary_is_noticed() {
+    let canaries = canaries();
+    // What is found in a process panics: a hundred back traces tell nobody anything.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let outcomes = sweep(canaries.len(), all_cores(), |at| canaries[at].is_noticed(), |_| {});
+    std::panic::set_hook(hook);
+    let unnoticed: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    assert!(unnoticed.is_empty(), "{}", unnoticed.join("\n"));
+}

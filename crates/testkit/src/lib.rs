@@ -1,0 +1,15 @@
+//! SIP text for tests: requests, the responses to them, requests within the dialog that both have begun, and the header
+//! fields of what comes back.
+//!
+//! A test says what matters to it (a branch, a tag, a route) and gets the rest from here. Nothing of the product is used:
+//! no test writes or reads a message with the code that it tests. Texts that are themselves the subject of a test, such
+//! as faulty ones for the scanner, stand in the test.
+#![forbid(unsafe_code)]
+
+mod read;
+mod request;
+mod response;
+
+pub use read::{body, head, header, record_routes, replaced, route_set, status, tag, text, value};
+pub use request::TestRequest;
+pub use response::TestResponse;

@@ -1,0 +1,344 @@
+//! Routes: which pool a call goes to, what is tried when a pool fails, and who may begin anything.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use sarabande_tests::{
+    Agent, AgentRequest, AnsweringAgent, CallLoad, RunningBalancer, ShownMember, SippCaller, SippServer,
+    TestSettings, TestSite, quoted, status, until,
+};
+
+use super::change::after_more;
+use super::{finish_clean, servers};
+
+const QUICK: CallLoad = CallLoad { calls: 40, rate: 80, hold_ms: 200 };
+
+/// A pool of `members` beside `servers`, with lines of its own.
+fn pool(name: &str, members: &[SocketAddr], lines: &str) -> String {
+    let members: Vec<_> = members.iter().map(quoted).collect();
+    let members = members.join(", ");
+    format!(
+        "[pool.{name}]\nmembers = [{members}]\nslow_start = \"0s\"\n\
+         probe = {{ interval = \"500ms\", timeout = \"400ms\" }}\n{lines}\n"
+    )
+}
+
+/// What a caller says of its calls.
+struct Words<'w> {
+    user: &'w str,
+    account: &'w str,
+    /// Host of the Request-URI.
+    target: SocketAddr,
+}
+
+/// A caller at `from` whose calls are to be routed.
+fn caller(
+    field: &TestSite,
+    from: SocketAddr,
+    to: SocketAddr,
+    words: &Words<'_>,
+    load: CallLoad,
+) -> SippCaller {
+    let target = words.target.to_string();
+    let keys = ["-s", words.user, "-key", "account", words.account, "-key", "target", &target];
+    SippCaller::start(field, "uac_routed", (from, to), load, &keys)
+}
+
+fn assigned(members: &[ShownMember], address: SocketAddr) -> u64 {
+    members.iter().find(|member| member.address == address).map_or(0, |member| member.assigned)
+}
+
+/// By the beginning of a number, by who sends it and by a header field calls go to one pool, all others to the other one.
+/// Each has a policy of its own: calls by turns, and by live calls where one member is three times as strong.
+#[test]
+fn routes_lead_to_pools_with_policies_of_their_own() {
+    let field = TestSite::new("routes");
+    let turns = servers(&field, "uas_call", &[11, 12]);
+    let loads = servers(&field, "uas_call", &[21, 22]);
+    let mut settings = TestSettings::new(&field, &[11, 12]);
+    settings.threads = 1;
+    settings.pool.push("policy = \"round-robin\"".to_owned());
+    let strong = format!("{{ address = {}, capacity = 3.0 }}", quoted(&field.sip(21)));
+    settings.tables = format!(
+        "{}\n[[route]]\nname = \"number\"\nuser = {{ prefix = [\"+44\", \"0044\"] }}\npool = \"loads\"\n\
+         [[route]]\nname = \"sender\"\nsource = \"{}/32\"\npool = \"loads\"\n\
+         [[route]]\nname = \"account\"\nheader = {{ X-Account = \"gold\" }}\npool = \"loads\"\n\
+         [[route]]\npool = \"servers\"\n",
+        pool("loads", &[field.sip(22)], "policy = \"cjsq\"").replacen(
+            "members = [",
+            &format!("members = [{strong}, "),
+            1
+        ),
+        field.ip(3)
+    );
+    let balancer = RunningBalancer::start(&field, settings);
+    let to = balancer.address();
+    let callers = [(2, "+441", "none"), (3, "1", "none"), (4, "1", "GOLD"), (5, "1", "silver")];
+    let callers = callers.map(|(host, user, account)| {
+        caller(&field, field.sip(host), to, &Words { user, account, target: to }, QUICK)
+    });
+    for caller in callers {
+        caller.finish_clean();
+    }
+    balancer.wait_until_idle();
+    let members = balancer.members();
+    let given = |host| assigned(&members, field.sip(host));
+    assert_eq!((given(11), given(12)), (QUICK.calls / 2, QUICK.calls / 2), "by turns: {members:?}");
+    assert_eq!(given(21) + given(22), 3 * QUICK.calls, "{members:?}");
+    assert!(given(21) > 2 * given(22), "three times the capacity: {members:?}");
+    finish_clean(turns, QUICK.calls);
+    finish_clean(loads, 3 * QUICK.calls);
+}
+
+/// What the first pool has no place for goes to the second; when it is dead, all does.
+#[test]
+fn another_pool_takes_the_calls_of_one_that_is_full_or_dead() {
+    const MOST: u64 = 5;
+    let field = TestSite::new("failover");
+    let (mut first, spare) = (SippServer::plain(&field, 11), SippServer::plain(&field, 21));
+    let mut settings = TestSettings::new(&field, &[11]);
+    settings.pool.push(format!("max_calls = {MOST}"));
+    settings.tables = format!(
+        "{}[[route]]\npool = [\"servers\", \"spare\"]\n",
+        pool("spare", &[spare.address()], "policy = \"hash\"")
+    );
+    let balancer = RunningBalancer::start(&field, settings);
+    let long = CallLoad { calls: 40, rate: 40, hold_ms: 1500 };
+    let full = SippCaller::plain(&field, (field.sip(2), balancer.address()), long);
+    until("the first pool is full", || {
+        balancer.member(first.address()).filter(|member| member.calls == MOST)
+    });
+    full.finish_clean();
+    balancer.wait_until_idle();
+    let members = balancer.members();
+    let taken = assigned(&members, first.address());
+    assert!((MOST..long.calls).contains(&taken), "{members:?}");
+    assert_eq!(taken + assigned(&members, spare.address()), long.calls, "{members:?}");
+
+    first.kill();
+    until("it is dead", || balancer.member(first.address()).filter(|member| member.state == "down"));
+    SippCaller::plain(&field, (field.sip(3), balancer.address()), QUICK).finish_clean();
+    balancer.wait_until_idle();
+    assert_eq!(assigned(&balancer.members(), first.address()), taken, "nobody calls the dead");
+    assert_eq!(spare.finish_clean().calls(), long.calls - taken + QUICK.calls);
+}
+
+/// A media server calls numbers by a carrier, and everybody else where the Request-URI says. Nobody but a member has a call
+/// sent to where he likes.
+#[test]
+fn members_call_out_by_a_route_and_by_request_uri() {
+    let field = TestSite::new("calling_out");
+    let (carrier, friend) = (SippServer::plain(&field, 21), SippServer::plain(&field, 31));
+    let mut settings = TestSettings::new(&field, &[11]);
+    // The member calls; it answers nothing here.
+    settings.probe = vec!["enabled = false"];
+    settings.tables = format!(
+        "{}[[route]]\nfrom = \"members\"\nuser = {{ prefix = \"+\" }}\nstrip_prefix = \"+\"\npool = \"carrier\"\n\
+         [[route]]\nuser = \"nobody\"\npool = \"servers\"\n",
+        pool("carrier", &[carrier.address()], "")
+    );
+    let balancer = RunningBalancer::start(&field, settings);
+    let (member, to) = (field.sip(11), balancer.address());
+    let number = Words { user: "+442079460000", account: "none", target: to };
+    caller(&field, member, to, &number, QUICK).finish_clean();
+    let direct = Words { user: "friend", account: "none", target: friend.address() };
+    caller(&field, member, to, &direct, QUICK).finish_clean();
+    balancer.wait_until_idle();
+    let stranger = Agent::bind(field.sip(9));
+    let mut invite = AgentRequest::new("INVITE", "to-a-friend");
+    invite.uri = format!("sip:friend@{}", friend.address());
+    stranger.send(to, &invite.bytes(stranger.address()));
+    assert_eq!(status(&stranger.final_response("to-a-friend")), Some(404), "no route is for it");
+    finish_clean(vec![carrier], QUICK.calls);
+    finish_clean(vec![friend], QUICK.calls);
+}
+
+/// What comes by IPv6 goes to a pool of IPv4 and the other way round, by the listener that it came to.
+#[test]
+fn ipv4_and_ipv6_meet_between_listeners_and_pools() {
+    let field = TestSite::new("both_families");
+    let six = |n| SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), field.port(n));
+    let on_four = SippServer::plain(&field, 11);
+    let on_six = SippServer::start(&field, "uas_call", six(1), 500);
+    let mut settings = TestSettings::new(&field, &[11]);
+    settings.listen.push(six(0));
+    settings.tables = format!(
+        "{}[[route]]\nlistener = {}\npool = \"servers\"\n[[route]]\nlistener = {}\npool = \"six\"\n",
+        pool("six", &[on_six.address()], ""),
+        quoted(&six(0)),
+        quoted(&field.sip(1))
+    );
+    let balancer = RunningBalancer::start(&field, settings);
+    let from_six = SippCaller::plain(&field, (six(2), six(0)), QUICK);
+    let from_four = SippCaller::plain(&field, (field.sip(2), balancer.address()), QUICK);
+    from_six.finish_clean();
+    from_four.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(vec![on_four], QUICK.calls);
+    finish_clean(vec![on_six], QUICK.calls);
+}
+
+/// The status of a new call of this agent.
+fn outcome(agent: &Agent, to: SocketAddr, call_id: &str) -> Option<u16> {
+    agent.send(to, &AgentRequest::new("INVITE", call_id).bytes(agent.address()));
+    status(&agent.final_response(call_id))
+}
+
+/// Who is not let in hears 403 or nothing, as told; who begins too much hears 503, and others notice nothing of it.
+#[test]
+fn strangers_are_kept_out_and_sources_have_a_limit() {
+    const BURST: usize = 5;
+    let field = TestSite::new("access");
+    let _server = AnsweringAgent::start(field.sip(11), |_| true);
+    let mut settings = TestSettings::new(&field, &[11]);
+    // Each thread has its part of a limit.
+    settings.threads = 1;
+    settings.listen.push(SocketAddr::new(field.ip(1), 5070));
+    settings.tables = format!(
+        "[access]\ndeny = [\"{0}/32\", \"{1}/32\"]\nrefuse = \"403\"\n[access.rate]\nper_address = 1\nburst = \"{BURST}s\"\n\
+         exempt = [\"{2}/32\"]\n[[route]]\nsource = \"{3}/32\"\nanswer = \"silence\"\n\
+         [[route]]\npool = \"servers\"\ndeny = [\"{4}/32\"]\nrefuse = \"403\"\n",
+        field.ip(2),
+        field.ip(3),
+        field.ip(4),
+        field.ip(5),
+        field.ip(6),
+    );
+    let balancer = RunningBalancer::start(&field, settings);
+    let to = balancer.address();
+    for host in [2, 3, 6] {
+        assert_eq!(outcome(&Agent::bind(field.sip(host)), to, &format!("denied-{host}")), Some(403));
+    }
+    let silenced = Agent::bind(field.sip(5));
+    silenced.send(to, &AgentRequest::new("INVITE", "unheard").bytes(silenced.address()));
+    until("it is dropped", || (balancer.drops().get("silenced") == Some(&1)).then_some(()));
+    assert_eq!(silenced.receive_within(Duration::from_millis(100)), None);
+
+    let (eager, exempt, other) = (field.sip(7), field.sip(4), field.sip(8));
+    let [eager, exempt, other] = [eager, exempt, other].map(Agent::bind);
+    let ids: Vec<_> = (0..100).map(|n| format!("eager-{n}")).collect();
+    for id in &ids {
+        eager.send(to, &AgentRequest::new("INVITE", id).bytes(eager.address()));
+    }
+    let mut outcomes = Vec::new();
+    while outcomes.len() < ids.len() {
+        outcomes.extend(status(&eager.receive()).filter(|status| *status >= 200));
+    }
+    let taken = outcomes.iter().filter(|status| **status == 200).count();
+    let refused = outcomes.iter().filter(|status| **status == 503).count();
+    assert_eq!(taken + refused, ids.len(), "{outcomes:?}");
+    // One a second comes to it while the others wait to be read.
+    assert!((BURST..ids.len() / 2).contains(&taken), "{outcomes:?}");
+    assert_eq!(outcome(&other, to, "other"), Some(200), "a limit is one of each source");
+    for n in 0..3 * BURST {
+        assert_eq!(outcome(&exempt, to, &format!("exempt-{n}")), Some(200));
+    }
+}
+
+/// Pools and routes come, change and go while calls run; none is lost, and those in progress stay where they are.
+#[test]
+fn reload_of_routes_under_load_loses_no_call() {
+    // More than are needed: they end when the test has seen enough.
+    const STEADY: CallLoad = CallLoad { calls: 5000, rate: 60, hold_ms: 1000 };
+    let field = TestSite::new("reload_routes");
+    let first = servers(&field, "uas_call", &[11]);
+    let second = servers(&field, "uas_call", &[21]);
+    let third = servers(&field, "uas_call", &[31]);
+    let [one, two, three] = [11, 21, 31].map(|host| field.sip(host));
+    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &[11]));
+    let words = Words { user: "+441", account: "none", target: balancer.address() };
+    let mut caller = caller(&field, field.sip(2), balancer.address(), &words, STEADY);
+    after_more(&balancer, one, 20);
+
+    // Routes and a pool come, before the one that there was.
+    let route = |pool: &str| format!("[[route]]\nuser = {{ prefix = \"+44\" }}\npool = \"{pool}\"\n");
+    let rest = "[[route]]\npool = \"servers\"\n";
+    balancer.reload(|settings| {
+        settings.tables = pool("two", &[two], "") + &route("two") + rest;
+    });
+    after_more(&balancer, two, 20);
+    assert!(balancer.member(one).is_some_and(|member| member.state == "up"));
+
+    // Another pool takes the place of that one, and its number.
+    balancer.reload_by_request(|settings| {
+        settings.tables = pool("three", &[three], "policy = \"cjsq\"") + &route("three") + rest;
+    });
+    after_more(&balancer, three, 20);
+    until("the second has left", || balancer.member(two).filter(|member| !member.accepting));
+    let given = assigned(&balancer.members(), two);
+
+    let error = balancer.refuse_reload(|settings| settings.tables.push_str(&route("four")));
+    assert!(error.contains("four") && error.contains("three"), "it names what there is: {error}");
+
+    // Changes that no route is to survive.
+    balancer.reload_by_request(|settings| settings.tables = String::new());
+    after_more(&balancer, one, 20);
+    assert!(!caller.ended(), "the load ended too early to show anything");
+    let calls = caller.end_clean();
+    balancer.wait_until_idle();
+    assert_eq!(assigned(&balancer.members(), two), given, "one that has left gets no calls");
+    let all = first.into_iter().chain(second).chain(third).collect();
+    finish_clean(all, calls);
+}
+
+/// A pool with transactions: whoever refuses or hangs is passed by, in the pool first and then in the next one, and no caller
+/// hears of it. Requests within dialogs go to the member or, in the other pool, by their Route.
+#[test]
+fn a_call_that_a_member_fails_is_tried_elsewhere() {
+    let field = TestSite::new("tried_elsewhere");
+    let busy = AnsweringAgent::saying(field.sip(11), |message| {
+        Some(if message.starts_with(b"OPTIONS ") { "200 OK" } else { "503 Service Unavailable" })
+    });
+    let (usual, carrier) = (SippServer::plain(&field, 12), SippServer::plain(&field, 21));
+    let mut settings = TestSettings::new(&field, &[11, 12]);
+    settings.pool.push(
+        "forward = \"transaction\"\npolicy = \"round-robin\"\noutlier = { enabled = false }".to_owned(),
+    );
+    settings.tables = format!(
+        "{}[[route]]\nuser = {{ prefix = \"+\" }}\npool = [\"refusing\", \"servers\"]\n\
+         [[route]]\nuser = \"carrier\"\nnext = {}\n[[route]]\npool = \"servers\"\n",
+        pool("refusing", &[field.sip(11)], "forward = \"transaction\""),
+        quoted(&carrier.address())
+    );
+    let balancer = RunningBalancer::start(&field, settings);
+    let to = balancer.address();
+    let words = |user| Words { user, account: "none", target: to };
+    caller(&field, field.sip(2), to, &words("1"), QUICK).finish_clean();
+    caller(&field, field.sip(3), to, &words("+441"), QUICK).finish_clean();
+    caller(&field, field.sip(4), to, &words("carrier"), QUICK).finish_clean();
+    balancer.wait_until_idle();
+    let retried = balancer.metric("sarabande_proxy_retried_total");
+    assert!(retried >= 1.0, "until it is known that one refuses: {retried}");
+    finish_clean(vec![usual], 2 * QUICK.calls);
+    finish_clean(vec![carrier], QUICK.calls);
+    drop(busy);
+}
+
+/// All members of a pool refuse, and nothing but that leads to the next pool. It gets what the budget allows, and no more:
+/// retries do not spread an overload.
+#[test]
+fn retries_of_a_refusing_pool_keep_to_their_budget() {
+    const LEAST: u64 = 5;
+    const CALLS: u64 = 100;
+    let field = TestSite::new("retry_budget");
+    let _busy = AnsweringAgent::saying(field.sip(11), |message| {
+        Some(if message.starts_with(b"OPTIONS ") { "200 OK" } else { "503 Service Unavailable" })
+    });
+    let _spare = AnsweringAgent::start(field.sip(21), |_| true);
+    let mut settings = TestSettings::new(&field, &[11]);
+    settings.threads = 1;
+    settings.pool.push("forward = \"transaction\"\noutlier = { enabled = false }".to_owned());
+    settings.tables = format!(
+        "{}[[route]]\npool = [\"servers\", \"spare\"]\n\
+         failover = {{ on = [\"503\"], budget = \"10%\", budget_min = {LEAST}, budget_window = \"1h\" }}\n",
+        pool("spare", &[field.sip(21)], "forward = \"transaction\"")
+    );
+    let balancer = RunningBalancer::start(&field, settings);
+    let agent = Agent::bind(field.sip(2));
+    let statuses: Vec<_> = (0..CALLS)
+        .map(|n| outcome(&agent, balancer.address(), &format!("call-{n}")).expect("an answer"))
+        .collect();
+    let taken = statuses.iter().filter(|status| **status == 200).count() as u64;
+    assert_eq!(taken, LEAST + CALLS / 10, "{statuses:?}");
+    assert_eq!(assigned(&balancer.members(), field.sip(21)), taken);
+}
