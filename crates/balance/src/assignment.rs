@@ -186,6 +186,13 @@ impl Picture<'_> {
         candidates.is_last_resort() && candidates.get(slot).is_some()
     }
 
+    /// Who takes a new request, none of `except`. `trials`: a dead node may get it as a trial. What one node has left
+    /// unanswered is no request to try another with.
+    pub(crate) fn for_new<'a>(&'a self, method: Method, except: &'a [Slot], trials: bool) -> Candidates<'a> {
+        let candidates = self.candidates(method).except(except);
+        if trials { candidates.with_trials() } else { candidates }
+    }
+
     pub(crate) fn candidates(&self, method: Method) -> Candidates<'_> {
         Candidates::takers(self.now, (self.nodes, self.members), self.store, method)
     }
@@ -212,11 +219,8 @@ impl Picture<'_> {
         why: Why,
         policy: &mut dyn Policy,
     ) -> Option<Slot> {
-        let mut candidates = self.candidates(request.method).except(except).or_last_resort();
-        // What one node has left unanswered is no request to try another with.
-        if why == Why::Policy {
-            candidates = candidates.with_trials();
-        }
+        let candidates = self.for_new(request.method, except, why == Why::Policy).or_last_resort();
+        let candidates = if why == Why::Policy { candidates.or_half_open() } else { candidates };
         policy.choose(&NewCall { key: request.key, call_id: request.call_id }, &candidates)
     }
 }

@@ -511,12 +511,12 @@ impl Balancer {
         (0..self.nodes.len()).map(|index| Slot(index as u16)).filter(|&slot| members.has(slot))
     }
 
-    /// Whether a member of a pool, none of `except`, takes a new request of this method as one that is known to live, or gets it
-    /// as a trial. Where none does, those of the last resort may get it all the same.
-    pub fn takes(&self, now: Instant, pool: PoolId, method: Method, except: &[Slot]) -> bool {
+    /// Whether a member of a pool, none of `except`, takes a new request of this method as one that is known to live or, if
+    /// `trials` is set, gets it as a trial. Where none does, those of the last resort may get it all the same.
+    pub fn takes(&self, now: Instant, pool: PoolId, method: Method, except: &[Slot], trials: bool) -> bool {
         let members = &self.pools.get(pool).members;
         let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
-        picture.candidates(method).except(except).with_trials().iter().next().is_some()
+        picture.for_new(method, except, trials).iter().next().is_some()
     }
 
     /// Whether the transaction of a request is open already.

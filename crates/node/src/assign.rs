@@ -46,7 +46,8 @@ impl Shard {
             }
             // What began without a transaction, before a change of the configuration, ends without one.
             None if self.keeps_transaction(&facts.request, facts.is_astray)
-                && !self.balancer.has_open(&facts.request) =>
+                && (self.mode(facts.request.pool).is_sessionless
+                    || !self.balancer.has_open(&facts.request)) =>
             {
                 self.assign_with_transaction(flow, message, &facts, out)
             }
@@ -239,8 +240,10 @@ pub(crate) fn first_pool(routes: &Routes, facts: &Facts<'_>, balancer: &Balancer
     let request = &facts.request;
     let pools = facts.rule.and_then(|rule| routes.pools(rule)).filter(|pools| pools.choices.len() > 1);
     let Some(pools) = pools else { return request.pool };
+    // What one node has left unanswered is no trial of another.
+    let trials = balancer.session_of(request).is_none();
     for pool in pools.order(request.key.0).map(PoolId) {
-        if balancer.takes(now, pool, request.method, &[]) {
+        if balancer.takes(now, pool, request.method, &[], trials) {
             return pool;
         }
         let is_full = balancer.is_full(now, &Request { pool, ..*request });

@@ -228,6 +228,22 @@ fn where_a_pool_is_only_silent_the_next_one_takes_calls() {
     assert!(calls.contains(&0), "nobody is known to live: the first pool may {calls:?}");
 }
 
+/// A pool whose members are all silent gets a call as a trial of one that may not know probes. That is no reason to give it to
+/// one that is known to answer them.
+#[test]
+fn a_trial_in_a_silent_pool_is_of_the_member_that_it_is_due_for() {
+    let mut bed = bed(vec![both(Failover::default())]);
+    bed.probed(0, true);
+    (0..2).for_each(|slot| bed.probed(slot, false));
+    let slots: Vec<_> = (0..20)
+        .map(|call| {
+            let sent = bed.one(0, client(), &invite(&format!("call{call}"), "1").bytes());
+            bed.slot(sent.to)
+        })
+        .collect();
+    assert!(slots.contains(&1) && !slots.contains(&0), "{slots:?}");
+}
+
 #[test]
 fn where_a_pool_is_full_the_next_one_takes_calls() {
     let mut bed = bed(vec![both(Failover::on(&[Outcome::Full]))]);

@@ -44,7 +44,8 @@ struct Count {
 /// Counts attempts over a window, in fixed memory.
 ///
 /// - [`first`](Self::first) for each request that is tried for the first time;
-/// - [`try_retry`](Self::try_retry) before each further attempt: no means that the failure at hand is final.
+/// - [`may_retry`](Self::may_retry) before each further attempt: no means that the failure at hand is final;
+/// - [`retry`](Self::retry) for each further attempt that is made.
 #[derive(Clone, Debug)]
 pub struct Budget {
     settings: BudgetSettings,
@@ -75,17 +76,18 @@ impl Budget {
         count.firsts = count.firsts.saturating_add(1);
     }
 
-    /// Whether a further attempt may be made now; it is counted if so.
-    pub fn try_retry(&mut self, now: Instant) -> bool {
+    /// Whether a further attempt may be made now.
+    pub fn may_retry(&mut self, now: Instant) -> bool {
         self.part(now);
         let sum = |of: fn(&Count) -> u32| self.parts.iter().map(|part| u64::from(of(part))).sum::<u64>();
         let (firsts, retries) = (sum(|part| part.firsts), sum(|part| part.retries));
-        let allowed = u64::from(self.settings.least) + (firsts as f64 * self.settings.ratio) as u64;
-        let may = retries < allowed;
-        if may {
-            self.part(now).retries += 1;
-        }
-        may
+        retries < u64::from(self.settings.least) + (firsts as f64 * self.settings.ratio) as u64
+    }
+
+    /// A request is tried once more.
+    pub fn retry(&mut self, now: Instant) {
+        let count = self.part(now);
+        count.retries = count.retries.saturating_add(1);
     }
 
     /// The part that `now` is in; those that the window has left are empty again.
@@ -106,6 +108,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Whether a further attempt is made.
+    fn try_retry(budget: &mut Budget, now: Instant) -> bool {
+        let may = budget.may_retry(now);
+        if may {
+            budget.retry(now);
+        }
+        may
+    }
+
     #[test]
     fn few_calls_are_all_retried_and_of_many_a_tenth() {
         let retried = |calls: u32| {
@@ -115,7 +126,7 @@ mod tests {
                 // All within a second.
                 let now = Instant::from_nanos(u64::from(call) * 1_000_000_000 / u64::from(calls));
                 budget.first(now);
-                retried += u32::from(budget.try_retry(now));
+                retried += u32::from(try_retry(&mut budget, now));
             }
             retried
         };
@@ -127,11 +138,11 @@ mod tests {
     fn what_was_long_ago_counts_no_more() {
         let mut budget = Budget::new(BudgetSettings { least: 1, ..BudgetSettings::default() });
         (0..100).for_each(|_| budget.first(Instant::ZERO));
-        assert_eq!((0..100).filter(|_| budget.try_retry(Instant::from_millis(9_900))).count(), 11);
-        assert_eq!((0..100).filter(|_| budget.try_retry(Instant::from_millis(18_000))).count(), 0);
-        assert_eq!((0..100).filter(|_| budget.try_retry(Instant::from_millis(19_500))).count(), 1);
+        assert_eq!((0..100).filter(|_| try_retry(&mut budget, Instant::from_millis(9_900))).count(), 11);
+        assert_eq!((0..100).filter(|_| try_retry(&mut budget, Instant::from_millis(18_000))).count(), 0);
+        assert_eq!((0..100).filter(|_| try_retry(&mut budget, Instant::from_millis(19_500))).count(), 1);
         assert_eq!(
-            (0..100).filter(|_| budget.try_retry(Instant::from_millis(u64::MAX / 2_000_000))).count(),
+            (0..100).filter(|_| try_retry(&mut budget, Instant::from_millis(u64::MAX / 2_000_000))).count(),
             1
         );
     }
@@ -170,7 +181,7 @@ mod tests {
                         continue;
                     }
                     let allowed = least as usize + (within(true) as f64 * settings.ratio) as usize;
-                    let may = budget.try_retry(Instant::from_millis(now));
+                    let may = try_retry(&mut budget, Instant::from_millis(now));
                     prop_assert_eq!(may, within(false) < allowed);
                     if may {
                         done.push((part, false));

@@ -134,15 +134,17 @@ impl<'a> Candidates<'a> {
         self.range == Range::LastResort
     }
 
-    /// The same and, beside takers, nodes that are expected back or of which a trial is due. Where not even the last
-    /// resort is left, those that have paused for long.
+    /// The same and, beside takers, nodes that are expected back or of which a trial is due.
     pub(crate) fn with_trials(self) -> Self {
-        let range = match self.range {
-            Range::Takers => Range::Trials,
-            Range::LastResort if self.iter().next().is_none() => Range::HalfOpen,
-            range => range,
-        };
-        Self { range, ..self }
+        Self { range: Range::Trials, ..self }
+    }
+
+    /// The same or, where not even the last resort is left, those that have paused for long.
+    pub(crate) fn or_half_open(self) -> Self {
+        if self.is_last_resort() && self.iter().next().is_none() {
+            return Self { range: Range::HalfOpen, ..self };
+        }
+        self
     }
 
     /// Slots there are; those of nodes that take no calls included.

@@ -120,25 +120,27 @@ impl Assigner<'_> {
         let outcome = assigned.failed.take()?;
         let rule = assigned.rule.as_ref().map(|(_, rule)| *rule);
         let may_have_others = !assigned.is_fixed && !assigned.tried.is_full();
-        if !may_have_others || (outcome.was_sent() && !self.budgets.of(rule).try_retry(self.now)) {
+        let is_of_budget = outcome.was_sent();
+        if !may_have_others || (is_of_budget && !self.budgets.of(rule).may_retry(self.now)) {
             return None;
         }
         let pools = assigned.pools_left(outcome);
         // Those whose members are known to live come first; else one may be alive though nobody knows.
         let (tried, method) = (&assigned.tried, assigned.request.method);
         let (live, doubtful): (Vec<_>, Vec<_>) =
-            pools.into_iter().partition(|pool| self.balancer.takes(self.now, *pool, method, tried));
-        let mut chosen = live.into_iter().chain(doubtful);
+            pools.into_iter().partition(|pool| self.balancer.takes(self.now, *pool, method, tried, false));
+        let mut pools = live.into_iter().chain(doubtful);
         let chosen =
-            chosen.find_map(|pool| self.another(assigned, pool, is_noted, call_id).map(|slot| (pool, slot)));
-        let slot = chosen.map(|(pool, slot)| {
-            assigned.pools += u8::from(pool != assigned.request.pool);
-            assigned.request.pool = pool;
-            slot
-        });
-        assigned.tried.push(slot?);
+            pools.find_map(|pool| self.another(assigned, pool, is_noted, call_id).map(|slot| (pool, slot)));
+        let (pool, slot) = chosen?;
+        if is_of_budget {
+            self.budgets.of(rule).retry(self.now);
+        }
+        assigned.pools += u8::from(pool != assigned.request.pool);
+        assigned.request.pool = pool;
+        assigned.tried.push(slot);
         assigned.since = self.now;
-        slot
+        Some(slot)
     }
 
     fn another(&mut self, assigned: &Assigned, pool: PoolId, is_noted: bool, call_id: &[u8]) -> Option<Slot> {
