@@ -1,9 +1,10 @@
 //! Observers of one balancer: what it gets and sends, and what it shows of its state.
 
 use crate::RunRule;
-use crate::process::{BalancerProcess, BalancerState};
+use crate::process::{BalancerState, Process};
 use crate::{BalancerWatch, Sent};
 use balance::{Load, TableCounts};
+use node::ProxyReport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::{Message, Method};
@@ -22,12 +23,18 @@ struct Way {
 #[derive(Default)]
 struct Life {
     calls: BTreeSet<Vec<u8>>,
+    /// What came in, where requests go on with a transaction.
+    asked: BTreeSet<RequestKey>,
+    /// Call-IDs of INVITEs of it that have no final response yet.
+    unsettled: BTreeSet<Vec<u8>>,
     ways: BTreeMap<RequestKey, Way>,
 }
 
 /// The observers of the processes that share an address.
 pub(super) struct BalancerChecker {
     watch: BalancerWatch,
+    /// Whether new requests go on with a transaction: then they are repeated, and tried with others.
+    has_transactions: bool,
     /// By process, counted from the site's first.
     lives: Vec<Life>,
     /// Branches by request and receiver, whichever process sent it.
@@ -39,14 +46,19 @@ pub(super) struct BalancerChecker {
 }
 
 impl BalancerChecker {
-    pub(super) fn new(address: SocketAddr, processes: u16) -> Self {
+    pub(super) fn new(address: SocketAddr, processes: u16, has_transactions: bool) -> Self {
         Self {
             watch: BalancerWatch::new(&[address], &[]),
+            has_transactions,
             lives: (0..processes).map(|_| Life::default()).collect(),
             branches: BTreeMap::new(),
             dialogs: BTreeMap::new(),
             rekeyed: false,
         }
+    }
+
+    pub(super) fn has_transactions(&self) -> bool {
+        self.has_transactions
     }
 
     pub(super) fn rekeyed(&mut self) {
@@ -58,16 +70,35 @@ impl BalancerChecker {
         self.lives[usize::from(process)] = Life::default();
     }
 
+    /// The calls that nobody helps any more whose INVITE a process had a transaction of: it has ended, or gets no responses
+    /// any more.
+    pub(super) fn unsettled(&mut self, process: u16) -> BTreeSet<Vec<u8>> {
+        core::mem::take(&mut self.lives[usize::from(process)].unsettled)
+    }
+
+    /// A process sent `sent`: final responses to INVITEs settle them.
+    pub(super) fn settle(&mut self, process: u16, sent: &[Sent]) {
+        for one in sent {
+            if let Ok(response) = wire::scan(&one.bytes)
+                && let (Some(200..), Method::Invite) = (response.status(), response.cseq().method)
+            {
+                self.lives[usize::from(process)].unsettled.remove(response.call_id());
+            }
+        }
+    }
+
     /// A process got `bytes` from `from` and sent `sent`.
     pub(super) fn datagram(
         &mut self,
         number: u16,
-        process: &BalancerProcess,
+        process: &Process,
         (from, bytes): (SocketAddr, &[u8]),
         sent: &[Sent],
     ) -> Result<(), String> {
-        self.watch.set_nodes(process.addresses());
-        self.watch.check(from, bytes, sent);
+        if !self.has_transactions {
+            self.watch.set_nodes(process.addresses());
+            self.watch.check(from, bytes, sent);
+        }
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
         let owner = process.owner(bytes);
         if let Some(other) = process.shards_with(request.call_id()).find(|&shard| Some(shard) != owner) {
@@ -76,6 +107,15 @@ impl BalancerChecker {
         }
         if request.method().is_none() {
             self.began(from, &request);
+            return Ok(());
+        }
+        if self.has_transactions {
+            let life = &mut self.lives[usize::from(number)];
+            life.calls.insert(request.call_id().to_vec());
+            life.asked.insert(key(&request, request.cseq().method));
+            if request.cseq().method == Method::Invite && request.to_tag().is_none() {
+                life.unsettled.insert(request.call_id().to_vec());
+            }
             return Ok(());
         }
         for one in sent {
@@ -101,7 +141,7 @@ impl BalancerChecker {
     fn same_way(
         &mut self,
         number: u16,
-        process: &BalancerProcess,
+        process: &Process,
         request: &Message<'_>,
         forwarded: &Message<'_>,
         to: SocketAddr,
@@ -187,7 +227,7 @@ impl BalancerChecker {
         if sessions > seen {
             return Err(RunRule::SessionsSeen.broken(format_args!("{sessions} there, {seen} seen")));
         }
-        let (open, seen) = (state.transactions, life.ways.len());
+        let (open, seen) = (state.transactions, life.ways.len() + life.asked.len());
         if open > seen {
             return Err(RunRule::TransactionsSeen.broken(format_args!("{open} open, {seen} seen")));
         }
@@ -205,7 +245,11 @@ impl BalancerChecker {
         if left != (TableCounts::default(), 0) {
             return Err(RunRule::TableLeft.broken(format_args!("{left:?}")));
         }
-        Ok(())
+        let ProxyReport { transactions, unanswered, memory, .. } = state.report;
+        match (transactions, unanswered, memory) {
+            (0, 0, 0) => Ok(()),
+            left => Err(RunRule::ProxyLeft.broken(format_args!("{left:?}"))),
+        }
     }
 }
 

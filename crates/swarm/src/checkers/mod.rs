@@ -14,6 +14,7 @@ use crate::{ProcessInput, ProxyWatch, Sent};
 use answered::Answered;
 use balancer::BalancerChecker;
 use base::Instant;
+use route::Forward;
 use std::net::SocketAddr;
 use wire::Message;
 
@@ -32,9 +33,11 @@ pub(super) struct Checkers {
 impl Checkers {
     pub(super) fn new(plan: &Plan) -> Self {
         let watch = |(number, site): (u16, &SitePlan)| match &site.role {
-            SiteRole::Balancer(_) => {
-                SiteWatch::Balancer(Box::new(BalancerChecker::new(site_address(number), site.processes)))
-            }
+            SiteRole::Balancer(plan) => SiteWatch::Balancer(Box::new(BalancerChecker::new(
+                site_address(number),
+                site.processes,
+                plan.forward == Forward::Transaction,
+            ))),
             SiteRole::Proxy(plan) => {
                 let mut watch =
                     ProxyWatch::new(&[site_address(number)], plan.timers.transaction, TOKEN_LIFETIME);
@@ -69,11 +72,21 @@ impl Checkers {
     /// A process has ended: the next one knows nothing. What it did for calls that were not settled is lost.
     pub(super) fn ended(&mut self, place: ProcessId) {
         match &mut self.sites[usize::from(place.site)] {
-            SiteWatch::Balancer(watch) => watch.ended(place.process),
+            SiteWatch::Balancer(watch) => {
+                self.answered.lose(watch.unsettled(place.process));
+                watch.ended(place.process);
+            }
             SiteWatch::Proxy(watch) => {
                 self.answered.lose(watch.unsettled());
                 watch.restarted();
             }
+        }
+    }
+
+    /// Another process gets what is sent to the site of this one.
+    pub(super) fn taken_over(&mut self, place: ProcessId) {
+        if let SiteWatch::Balancer(watch) = &mut self.sites[usize::from(place.site)] {
+            self.answered.lose(watch.unsettled(place.process));
         }
     }
 
@@ -89,15 +102,16 @@ impl Checkers {
         for one in sent {
             self.answered.check(&one.bytes, one.to)?;
         }
-        match (self.site(place), process) {
-            (SiteWatch::Balancer(watch), Process::Balancer(balancer)) => {
-                watch.datagram(place.process, balancer, (from, bytes), sent)
+        match self.site(place) {
+            SiteWatch::Balancer(watch) => {
+                watch.datagram(place.process, process, (from, bytes), sent)?;
+                watch.settle(place.process, sent);
+                Ok(())
             }
-            (SiteWatch::Proxy(watch), Process::Proxy(_)) => {
+            SiteWatch::Proxy(watch) => {
                 watch.check(now, ProcessInput::Datagram { from, bytes }, sent);
                 Ok(())
             }
-            _ => unreachable!("a site keeps its role"),
         }
     }
 
@@ -113,7 +127,10 @@ impl Checkers {
             self.answered.check(&one.bytes, one.to)?;
         }
         match self.site(place) {
-            SiteWatch::Balancer(_) if sent.is_empty() => Ok(()),
+            SiteWatch::Balancer(watch) if sent.is_empty() || watch.has_transactions() => {
+                watch.settle(place.process, sent);
+                Ok(())
+            }
             SiteWatch::Balancer(_) => Err(RunRule::Unasked.broken(format_args!("{sent:?}"))),
             SiteWatch::Proxy(watch) => {
                 watch.check(now, cause, sent);

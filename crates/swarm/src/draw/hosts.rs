@@ -13,6 +13,7 @@ use node::ProxyLimits;
 use proxy::ProxyTimers;
 use rand::Rng as _;
 use rand::seq::{IndexedRandom, SliceRandom};
+use route::Forward;
 
 /// Far more transactions than calls can make.
 const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30 };
@@ -67,7 +68,9 @@ impl Drawer {
         let number = sites.len() as u16;
         // Of a fork: so the rest of a plan does not depend on it.
         let shards = self.rng.fork(&format!("shards {number}")).random_range(1..=3);
-        let role = SiteRole::Balancer(BalancerPlan { shards, ..self.balancer_plan(targets) });
+        let has_transactions = self.rng.fork(&format!("transactions {number}")).random_bool(0.25);
+        let forward = if has_transactions { Forward::Transaction } else { Forward::Stateless };
+        let role = SiteRole::Balancer(BalancerPlan { shards, forward, ..self.balancer_plan(targets) });
         let processes = self.rng.random_range(1..3);
         sites.push(SitePlan { name: format!("balancer {number}"), role, processes });
         Destination::Site(number)
@@ -169,6 +172,7 @@ impl Drawer {
         BalancerPlan {
             shards: 1,
             pools: self.pools,
+            forward: Forward::Stateless,
             policy: self.policy(),
             members: self.members(targets),
             health: HealthSettings {

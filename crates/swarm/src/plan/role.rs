@@ -4,6 +4,7 @@ use super::Destination;
 use balance::{HealthSettings, PolicyKind};
 use control::ProbeSettings;
 use proxy::ProxyTimers;
+use route::Forward;
 
 /// A balancer or a proxy: an address, and the processes that may have it.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub struct BalancerPlan {
     /// Into how many pools the members are dealt out, one after the other; at least one. A route spreads calls over the pools
     /// by Call-ID, and where one takes none, another does.
     pub pools: u16,
+    /// How requests go to the members.
+    pub forward: Forward,
     /// Who gets the next call, in each pool.
     pub policy: PolicyKind,
     /// The members of all pools.

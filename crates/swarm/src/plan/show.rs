@@ -45,9 +45,12 @@ impl Plan {
             write!(f, "{name} ({}): {processes} processes, ", Destination::Site(number).address())?;
             match role {
                 SiteRole::Balancer(plan) => {
-                    let BalancerPlan { shards, pools, policy, members, .. } = plan;
+                    let BalancerPlan { shards, pools, forward, policy, members, .. } = plan;
                     let members = self.pool(members);
-                    writeln!(f, "{shards} shards, {pools} pools, policy {policy}, members {members}")?;
+                    writeln!(
+                        f,
+                        "{shards} shards, {pools} pools ({forward:?}), policy {policy}, members {members}"
+                    )?;
                 }
                 SiteRole::Proxy(plan) => {
                     writeln!(f, "Timer C {:?}, next hops {}", plan.timers.c, self.hops(&plan.hops))?;

@@ -89,6 +89,7 @@ impl Sites {
         BalancerPlan {
             shards: 1,
             pools: 1,
+            forward: route::Forward::Stateless,
             policy: settings.policy,
             members: next.iter().map(member).collect(),
             health: settings.health_settings(),

@@ -19,7 +19,11 @@ impl<W: Wrapper> World<W> {
             }
             PlannedAction::Start(process) => self.start_process(now, *process),
             PlannedAction::TakeOver(process) => {
-                self.active[usize::from(self.plan.site_of(*process))] = *process;
+                let place = self.place(*process);
+                let before = std::mem::replace(&mut self.active[usize::from(place.site)], *process);
+                if before != *process {
+                    self.checkers.taken_over(self.place(before));
+                }
             }
             PlannedAction::Die { answerer, refuses } => {
                 let host = self.plan.answerer_host(*answerer);
@@ -32,9 +36,7 @@ impl<W: Wrapper> World<W> {
                 it.stalled_until = it.stalled_until.max(now + *time);
             }
             PlannedAction::Drain(destination, draining) => self.each_process(|_, process| {
-                if let Process::Balancer(balancer) = process {
-                    balancer.drain(destination.address(), *draining);
-                }
+                process.drain(destination.address(), *draining);
             }),
             PlannedAction::SetMembers(site, members) => {
                 if let SiteRole::Balancer(plan) = &mut self.sites[usize::from(*site)].role {
@@ -70,7 +72,8 @@ impl<W: Wrapper> World<W> {
             it.lives += 1;
             let id = (number, it.lives);
             let plan = &self.sites[usize::from(site)];
-            it.role = Role::Process(Some(Process::start(now, plan, site, self.key, id)));
+            let process = Process::start(now, plan, site, self.key, id);
+            it.role = Role::Process(Some(Box::new(process)));
             self.arm(host);
         }
     }

@@ -7,7 +7,7 @@ use load::{Answerer, Caller};
 pub(super) enum Role {
     Caller(Box<Caller>),
     /// A process of a site, unless it is dead.
-    Process(Option<Process>),
+    Process(Option<Box<Process>>),
     Answerer {
         agent: Option<Box<Answerer>>,
         refuses: bool,

@@ -4,7 +4,6 @@ use super::host::Role;
 use super::{Event, HANDING_OVER_MICROS, World, Wrapper};
 use crate::RunRule;
 use crate::plan::{answerer_address, caller_address, probe_address, site_address};
-use crate::process::Process;
 use crate::{ProcessInput, Sent};
 use base::Instant;
 use core::time::Duration;
@@ -66,7 +65,12 @@ impl<W: Wrapper> World<W> {
             Role::Caller(caller) => caller.handle(now, AgentInput::Tick, &mut self.told),
             Role::Answerer { agent: Some(agent), .. } => agent.handle(now, AgentInput::Tick, &mut self.told),
             Role::Process(Some(process)) => {
-                let (mut sent, probes) = process.tick(now);
+                let (mut sent, mut probes) = process.tick(now);
+                // A balancer sends a probe on to one of its members, and has a session of it. So that nothing is left in the
+                // end, nobody probes a balancer once the callers have stopped.
+                if now >= self.plan.end {
+                    probes.retain(|probe| self.addresses.contains_key(&probe.to));
+                }
                 let number = self.plan.process_at(host).expect("a process is on this host");
                 let place = self.place(number);
                 self.wrapper.says(place, ProcessInput::Timer, &mut sent);
@@ -189,8 +193,8 @@ impl<W: Wrapper> World<W> {
                 let key = self.on_the_way.insert(refusal);
                 self.queue.after(self.plan.delay, Event::Arrives(key));
             }
-            Role::Process(Some(Process::Balancer(balancer))) if self.addresses.contains_key(&to) => {
-                balancer.probe_answer(now, from, bytes);
+            Role::Process(Some(process)) if self.addresses.contains_key(&to) => {
+                process.probe_answer(now, from, bytes);
             }
             Role::Process(Some(_)) => return self.asked(now, host, from, bytes),
             Role::Answerer { agent: None, refuses: false } | Role::Process(None) => {}

@@ -23,8 +23,9 @@ impl ProxyReport {
         self.transactions += other.transactions;
         self.unanswered += other.unanswered;
         self.memory += other.memory;
-        self.limits.transactions += other.limits.transactions;
-        self.limits.memory += other.limits.memory;
+        let ProxyLimits { transactions, memory } = other.limits;
+        self.limits.transactions = self.limits.transactions.saturating_add(transactions);
+        self.limits.memory = self.limits.memory.saturating_add(memory);
         self.counters.merge(&other.counters);
     }
 }

@@ -1,26 +1,20 @@
-//! A balancer's process: its shards, and beside them the control plane, which the server runs as well.
+//! A process of a site: its shards, and beside them the control plane, which the server runs as well.
 
-use super::{EPOCH_UNIX, TOKEN_LIFETIME, listeners, taken, tokens};
-use crate::Sent;
-use crate::plan::{BalancerPlan, probe_address};
-use balance::{Balancer, Health, Load, Node, Policy, PoolId, Slot, TableCounts};
+use super::settings::settings;
+use super::{Shown, listeners, taken};
+use crate::plan::{SiteRole, probe_address};
+use crate::{Sent, SitePlan};
+use ::node::{ProxyReport, ProxySettings, Setup, Shard, ShardEvent, ShardInput};
+use balance::{Balancer, Health, Load, Node, PolicyKind, Slot, TableCounts};
 use base::{Flow, Instant, Outbox};
-use control::{Address, Control, ControlEffect, ControlInput, ControlSettings, MemberSettings, PoolSettings};
-use core::time::Duration;
-use node::{Orphans, PoolMode, ProxyLimits, Routes, Setup, Shard, ShardEvent, ShardInput};
-use route::{Choice, Failover, Pools, RateSettings, Rule, Table, Target};
+use control::{Control, ControlEffect, ControlInput};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// A multiplier that spreads neighbouring numbers over 64 bits: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-fn policy(setup: &Setup, (shard, shards): (usize, usize)) -> Box<dyn Policy> {
-    let pool = setup.pools.first().expect("a balancer has a pool");
-    pool.policy.make(pool.first_turn(shard, shards))
-}
-
-/// What a balancer's process shows of its state, all shards together.
+/// What the process of a balancer shows of its state, all shards together.
 #[derive(Clone, Debug)]
 pub struct BalancerState {
     /// Whether each load is the sum of its leases, as the shards themselves find.
@@ -35,10 +29,13 @@ pub struct BalancerState {
     pub counts: TableCounts,
     /// Open transactions.
     pub transactions: usize,
+    /// What is held by those that are forwarded with a transaction.
+    pub report: ProxyReport,
 }
 
-pub(crate) struct BalancerProcess {
+pub(crate) struct Process {
     shards: Vec<Shard>,
+    is_proxy: bool,
     control: Control<fn(SocketAddr) -> Option<Flow>>,
     events: Outbox<ShardEvent>,
     effects: Outbox<ControlEffect>,
@@ -46,81 +43,53 @@ pub(crate) struct BalancerProcess {
     now: Instant,
 }
 
-/// One pool needs no routes; to several, one leads.
-fn routes(pools: u16) -> Routes {
-    let choice = |pool| Choice { pool, priority: 1, weight: 1.0 };
-    let pools = Pools { choices: (0..pools).map(choice).collect(), failover: Failover::default() };
-    let rule = Rule { name: "spread".to_owned(), target: Target::Pools(pools.clone()), ..Rule::default() };
-    let rules = if pools.choices.len() > 1 { vec![rule] } else { Vec::new() };
-    Routes { table: Table::new(rules, &[]), access: Vec::new() }
-}
-
-/// What the configuration of a balancer says to its control plane.
-fn settings(config: &BalancerPlan, key: u8) -> ControlSettings {
-    let member = |(index, member): (usize, &crate::PlannedMember)| MemberSettings {
-        address: Address::Socket(member.destination.address()),
-        capacity: member.capacity,
-        max_calls: 0,
-        pool: PoolId(index as u16 % config.pools),
-    };
-    let pool = |number: u16| PoolSettings {
-        name: format!("pool-{number}"),
-        mode: PoolMode::default(),
-        policy: config.policy,
-        health: config.health,
-        probes: config.probes,
-    };
-    // Each shard keeps as many sessions as the plan says.
-    let max_sessions = config.sessions.max_sessions.saturating_mul(config.shards.into());
-    ControlSettings {
-        pools: (0..config.pools).map(pool).collect(),
-        members: config.members.iter().enumerate().map(member).collect(),
-        sessions: balance::SessionSettings { max_sessions, ..config.sessions.clone() },
-        routes: Arc::new(routes(config.pools)),
-        rates: RateSettings::default(),
-        orphans: Orphans::Reject,
-        limits: ProxyLimits::default(),
-        own_names: Vec::new(),
-        tokens: Arc::new(tokens(key)),
-        token_lifetime: TOKEN_LIFETIME,
-        epoch_unix: EPOCH_UNIX,
-        tell_failures: false,
-        // Everybody in here is known by address.
-        refresh: Duration::MAX,
-        stop_wait: Duration::MAX,
-    }
-}
-
-impl BalancerProcess {
-    /// `id` differs from process to process and from start to start.
-    pub(super) fn start(
+impl Process {
+    /// The process of this number, of this site, with the configuration and the key of the moment. `life` counts its
+    /// starts.
+    pub(crate) fn start(
         now: Instant,
-        config: &BalancerPlan,
+        plan: &SitePlan,
         site: u16,
         key: u8,
-        (process, id): (u16, u64),
+        (process, life): (u16, u64),
     ) -> Self {
+        let id = u64::from(process) << 32 | life;
         let mut effects = Outbox::default();
         let egress: fn(SocketAddr) -> Option<Flow> = |peer| Some(Flow::udp(0, peer));
         let probes = (u128::from(id).to_be_bytes(), [Some(probe_address(process)), None]);
-        let control = Control::new(now, settings(config, key), listeners(site), egress, probes, &mut effects);
+        let settings = settings(&plan.role, key);
+        let (sessions, own) = (settings.sessions.clone(), listeners(site));
+        let control = Control::new(now, settings, own, egress, probes, &mut effects);
         effects.clear();
         let setup = Arc::clone(control.setup());
-        let count = usize::from(config.shards);
-        let shard = |number| {
-            let mut balancer = Balancer::new(config.sessions.clone(), policy(&setup, (number, count)));
-            balancer.set_peers(u32::from(config.shards) - 1);
+        let (count, timers) = match &plan.role {
+            SiteRole::Balancer(plan) => (usize::from(plan.shards), proxy::ProxyTimers::default()),
+            SiteRole::Proxy(plan) => (1, plan.timers),
+        };
+        let shard = |number: usize| {
+            // The set-up brings the pools.
+            let mut balancer = Balancer::new(sessions.clone(), PolicyKind::Hash.make(0));
+            balancer.set_peers(count as u32 - 1);
             let tokens = setup.tokens.as_ref().clone();
-            let mut shard = Shard::pool(balancer, Arc::clone(&setup.topology), tokens, setup.settings);
+            let shard = Shard::pool(balancer, Arc::clone(&setup.topology), tokens, setup.settings);
+            // What the server draws at random differs from process to process: branches of another one mean nothing to it.
+            let mut secret = [0; 16];
+            secret[..2].copy_from_slice(&site.to_be_bytes());
+            secret[2..4].copy_from_slice(&(number as u16).to_be_bytes());
+            secret[8..].copy_from_slice(&id.to_be_bytes());
+            let limits = ProxySettings { timers, limits: setup.limits };
+            let mut shard = shard.with_transactions(limits, (secret, life << 40 | (number as u64) << 32));
             shard.set_up(&setup, (number, count));
             shard
         };
         let shards = (0..count).map(shard).collect();
-        Self { shards, control, events: Outbox::default(), effects, now }
+        let is_proxy = matches!(plan.role, SiteRole::Proxy(_));
+        Self { shards, is_proxy, control, events: Outbox::default(), effects, now }
     }
 
-    pub(super) fn reload(&mut self, now: Instant, config: &BalancerPlan, key: u8) {
-        let settings = Box::new(settings(config, key));
+    /// Reads another configuration, as the server does on reload.
+    pub(crate) fn reload(&mut self, now: Instant, role: &SiteRole, key: u8) {
+        let settings = Box::new(settings(role, key));
         self.tell(now, ControlInput::Settings { settings, is_other_resolver: false });
     }
 
@@ -163,15 +132,17 @@ impl BalancerProcess {
         used
     }
 
-    /// Takes a member out of service, or back.
+    /// Takes a member of a balancer out of service, or back.
     pub(crate) fn drain(&mut self, address: SocketAddr, draining: bool) {
-        if let Some(slot) = self.slot_at(address) {
+        if !self.is_proxy
+            && let Some(slot) = self.slot_at(address)
+        {
             self.tell(self.now, ControlInput::Drain { slot, draining });
         }
     }
 
     /// The shard whose socket gets a datagram from this address, as the kernel spreads them, and that which owns its call.
-    pub(super) fn shards(&self, from: SocketAddr, bytes: &[u8]) -> (usize, usize) {
+    pub(crate) fn shards(&self, from: SocketAddr, bytes: &[u8]) -> (usize, usize) {
         let count = self.shards.len();
         let host = if let IpAddr::V4(ip) = from.ip() { u64::from(ip.to_bits()) } else { 0 };
         let hash = (host << 16 | u64::from(from.port())).wrapping_mul(SPREAD) >> 32;
@@ -210,7 +181,7 @@ impl BalancerProcess {
     }
 
     /// A datagram came in at the address that callers know, and has come to this shard.
-    pub(super) fn datagram(
+    pub(crate) fn datagram(
         &mut self,
         now: Instant,
         shard: usize,
@@ -224,7 +195,7 @@ impl BalancerProcess {
     }
 
     /// Does what is due. Returns what it sends as an element, and its probes.
-    pub(super) fn tick(&mut self, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
+    pub(crate) fn tick(&mut self, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
         for shard in 0..self.shards.len() {
             self.run(now, shard, ShardInput::Timer);
         }
@@ -241,16 +212,25 @@ impl BalancerProcess {
         self.tell(now, ControlInput::ProbeDatagram { from, bytes });
     }
 
-    /// The network said that nobody listens at this address, to which what began with `quoted` was sent.
-    pub(super) fn unreachable(&mut self, now: Instant, address: SocketAddr, was_probe: bool, quoted: &[u8]) {
-        self.tell(
-            now,
-            if was_probe {
-                ControlInput::ProbeRefused { address, quoted }
-            } else {
-                ControlInput::Unreachable(address)
-            },
-        );
+    /// The network said that what began with `quoted` did not arrive at this address.
+    pub(crate) fn unreachable(
+        &mut self,
+        now: Instant,
+        address: SocketAddr,
+        was_probe: bool,
+        quoted: &[u8],
+    ) -> Vec<Sent> {
+        if was_probe {
+            self.tell(now, ControlInput::ProbeRefused { address, quoted });
+            return Vec::new();
+        }
+        for shard in &mut self.shards {
+            shard.unreachable(now, address, quoted, &mut self.events);
+        }
+        let sent = taken(&self.events);
+        self.heed(now);
+        self.tell(now, ControlInput::Unreachable(address));
+        sent
     }
 
     /// What the shards tell the control plane.
@@ -266,13 +246,29 @@ impl BalancerProcess {
     }
 
     /// When [`tick`](Self::tick) is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let shards = self.shards.iter().filter_map(Shard::deadline);
         shards.chain([self.control.deadline()]).min()
     }
 
-    /// What it shows of its state.
-    pub(super) fn state(&self) -> BalancerState {
+    /// What it shows of itself.
+    pub(crate) fn shown(&self) -> Shown {
+        if self.is_proxy {
+            let deadline = self.shards.iter().filter_map(Shard::deadline).min();
+            Shown::Proxy { report: self.report(), deadline }
+        } else {
+            Shown::Balancer(self.state())
+        }
+    }
+
+    /// What there is to do with transactions.
+    fn report(&self) -> ProxyReport {
+        let mut report = ProxyReport::default();
+        self.shards.iter().filter_map(Shard::proxy_report).for_each(|shard| report.merge(&shard));
+        report
+    }
+
+    fn state(&self) -> BalancerState {
         let nodes = self.control.nodes().len();
         let mut state = BalancerState {
             audit: Ok(()),
@@ -281,6 +277,7 @@ impl BalancerProcess {
             sessions: 0,
             counts: TableCounts::default(),
             transactions: 0,
+            report: self.report(),
         };
         for balancer in self.shards.iter().map(Shard::balancer) {
             state.audit = state.audit.and(balancer.audit());
