@@ -1,0 +1,137 @@
+//! What a solution of the program means for the nodes.
+
+use serde::Serialize;
+
+use crate::program::{Flow, Program, Solution};
+use crate::topology::Function;
+
+/// A load, and who does what to carry it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// Calls a second.
+    pub load: f64,
+    /// In the order of the topology's nodes.
+    pub nodes: Vec<NodePlan>,
+    /// What is done with the calls of each way of each visit; ways without calls are left out.
+    pub ways: Vec<WayPlan>,
+}
+
+/// What a node does. Rates are calls a second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodePlan {
+    /// Its name.
+    pub name: String,
+    /// Calls that pass: `t_i` of the paper.
+    pub calls: f64,
+    /// Calls whose state it keeps: `t_i^SF`.
+    pub kept: f64,
+    /// Calls that it forwards without state: `t_i^SL`.
+    pub forwarded: f64,
+    /// Calls that it authenticates.
+    pub authenticated: f64,
+    /// `U_i`, from 0 to 1.
+    pub utilisation: f64,
+    /// Whether more calls would need a faster node here: no plan for this load leaves it idle for a ten-thousandth of its
+    /// time.
+    pub bottleneck: bool,
+}
+
+/// What a visit's node does with the calls that go one way on. Rates are calls a second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WayPlan {
+    /// Index of the visit.
+    pub visit: usize,
+    /// Index of the visit that follows; `None` for those that leave the network.
+    pub to: Option<usize>,
+    /// Calls whose state somebody before keeps already.
+    pub kept_before: f64,
+    /// Calls whose state is kept here.
+    pub kept_here: f64,
+    /// Calls that go on without state.
+    pub open: f64,
+}
+
+impl WayPlan {
+    /// Share of the calls without state that get it here; 1 where there are none.
+    pub fn keep(&self) -> f64 {
+        let came = self.kept_here + self.open;
+        if came > 0.0 { self.kept_here / came } else { 1.0 }
+    }
+}
+
+impl Plan {
+    /// The same plan for another load: utilisation is in proportion to it, and no other plan has a less busy busiest
+    /// node, or it would carry more than this one at full utilisation.
+    #[must_use]
+    pub fn at(&self, load: f64) -> Self {
+        let factor = load / self.load;
+        let nodes = self.nodes.iter().map(|node| NodePlan {
+            name: node.name.clone(),
+            calls: node.calls * factor,
+            kept: node.kept * factor,
+            forwarded: node.forwarded * factor,
+            authenticated: node.authenticated * factor,
+            utilisation: node.utilisation * factor,
+            bottleneck: node.bottleneck,
+        });
+        let ways = self.ways.iter().map(|way| WayPlan {
+            kept_before: way.kept_before * factor,
+            kept_here: way.kept_here * factor,
+            open: way.open * factor,
+            ..*way
+        });
+        Self { load, nodes: nodes.collect(), ways: ways.collect() }
+    }
+}
+
+/// A plan in calls a second. What the program leaves out for rounding is put back.
+pub(crate) fn plan(program: &Program<'_>, load: f64, solution: &Solution, tight: &[bool]) -> Plan {
+    let unit = program.unit * load / solution.load;
+    let visits = &program.topology.visits;
+    let mut nodes: Vec<_> =
+        program.topology.nodes.iter().zip(tight).map(|(node, tight)| empty(node, *tight)).collect();
+    let mut ways: Vec<WayPlan> = Vec::new();
+    for (flow, rate) in &solution.flows {
+        let rate = rate * unit;
+        let node = &mut nodes[visits[flow.visit].node];
+        let done = |function| does(program, *flow, function);
+        node.calls += rate;
+        node.kept += if done(Function::State) { rate } else { 0.0 };
+        node.authenticated += if done(Function::Authentication) { rate } else { 0.0 };
+        node.utilisation += rate * program.cost(*flow).unwrap_or(0.0);
+        let to = visits[flow.visit].next.get(flow.way).map(|way| way.to);
+        let same = ways.last().is_some_and(|last| (last.visit, last.to) == (flow.visit, to));
+        if !same {
+            ways.push(WayPlan { visit: flow.visit, to, kept_before: 0.0, kept_here: 0.0, open: 0.0 });
+        }
+        let way = ways.last_mut().expect("one was put there");
+        let is_open = |class| is_open(program, class, Function::State);
+        match (is_open(flow.before), is_open(flow.behind)) {
+            (true, true) => way.open += rate,
+            (true, false) => way.kept_here += rate,
+            (false, _) => way.kept_before += rate,
+        }
+    }
+    for node in &mut nodes {
+        node.forwarded = (node.calls - node.kept).max(0.0);
+    }
+    // Less than the solver's error is nothing.
+    ways.retain(|way| way.kept_before + way.kept_here + way.open > unit * 1e-9);
+    Plan { load: load * program.unit, nodes, ways }
+}
+
+fn empty(node: &crate::Node, bottleneck: bool) -> NodePlan {
+    let name = node.name.clone();
+    NodePlan { name, calls: 0.0, kept: 0.0, forwarded: 0.0, authenticated: 0.0, utilisation: 0.0, bottleneck }
+}
+
+/// Whether the node of a flow does this for its calls.
+fn does(program: &Program<'_>, flow: Flow, function: Function) -> bool {
+    let every = program.does_all() && program.topology.functions().contains(&function);
+    every || (is_open(program, flow.before, function) && !is_open(program, flow.behind, function))
+}
+
+fn is_open(program: &Program<'_>, class: usize, function: Function) -> bool {
+    let bit = program.functions.iter().position(|has| *has == function);
+    bit.is_some_and(|bit| class >> bit & 1 == 1)
+}

@@ -1,0 +1,313 @@
+//! The linear program.
+//!
+//! Calls are told apart by what is still to be done for them: the *open* functions. With state alone there are two
+//! classes, "no state yet" and "kept". For each visit, each way on (the exit is one) and each pair of classes there is a
+//! variable: how many calls a second take this way, were of the first class when they came and are of the second when
+//! they leave. What a node does for a call is the difference. The rows are:
+//!
+//! - of each visit, class and way: what leaves is the way's fraction of what came (equations 1 and 2); with free routing
+//!   it is one row for all ways;
+//! - of each node: its utilisation is at most 1 (equations 3 and 4);
+//! - at exits nothing is open any more (equation 5, for each call instead of the sum of all).
+//!
+//! Flows are in units of the fastest node's rate, so that all numbers in the program are near 1.
+
+use std::fmt;
+
+use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, SolveOptions, Variable};
+
+use crate::answer::{Plan, plan};
+use crate::topology::{Function, Routing, Topology};
+
+/// Who keeps state, and authenticates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Each node as much as is best for all.
+    Optimum,
+    /// Every node, for every call.
+    All,
+    /// The node where a call enters, as in networks whose edge has the state.
+    First,
+    /// The node where a call leaves.
+    Last,
+    /// Nobody: only how many calls could be forwarded.
+    Nobody,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanError {
+    /// Some calls pass no node that has this function, or where the rule wants it.
+    NobodyHas(Function),
+    /// The solver gave up. This is a fault of the numbers (rates more than six orders of magnitude apart) or of the
+    /// program, never of the network.
+    Solver(String),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NobodyHas(Function::State) => {
+                f.write_str("some calls pass no node that could keep their state; give one a `stateful` rate")
+            }
+            Self::NobodyHas(Function::Authentication) => f.write_str(
+                "some calls pass no node that could authenticate them; give one an `authenticating` rate",
+            ),
+            Self::Solver(reason) => {
+                write!(f, "the linear program cannot be solved ({reason}); are rates in calls a second?")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// The largest load of a network, and how to carry it.
+///
+/// Where many plans carry it, the one is taken in which the busiest node that is no bottleneck is least busy.
+pub fn solve(topology: &Topology) -> Result<Plan, PlanError> {
+    solve_with(topology, Rule::Optimum)
+}
+
+/// The largest load of a network by a rule.
+pub fn solve_with(topology: &Topology, rule: Rule) -> Result<Plan, PlanError> {
+    let program = Program::new(topology, rule);
+    let most = program.run(&Goal::Load)?;
+    if most.load < LOAD_MIN {
+        let alone = |function: Function| {
+            let reduced = Program { functions: vec![function], ..program.clone() };
+            reduced.run(&Goal::Load).is_ok_and(|flows| flows.load < LOAD_MIN)
+        };
+        let missing = program.functions.iter().copied().find(|function| alone(*function));
+        return Err(PlanError::NobodyHas(missing.unwrap_or(Function::State)));
+    }
+    // A hair less than the most, so that rounding makes nothing infeasible.
+    let load = most.load * (1.0 - 1e-8);
+    let slack = program.run(&Goal::Slack { load })?;
+    let tight: Vec<bool> = slack.slacks.iter().map(|slack| *slack < SLACK / 2.0).collect();
+    let flows = if tight.iter().all(|tight| *tight) {
+        slack
+    } else {
+        program.run(&Goal::Balance { load, tight: &tight })?
+    };
+    Ok(plan(&program, most.load, &flows, &tight))
+}
+
+/// Loads below this, in units of the fastest node, are none.
+const LOAD_MIN: f64 = 1e-6;
+
+/// How much each row may be off. Where a little room at one node moves much at others, a load is off by some times that.
+const TOLERANCE: f64 = 1e-9;
+
+/// A node that can be so much below full utilisation at the largest load is no bottleneck.
+const SLACK: f64 = 1e-4;
+
+/// What is asked of the program; the load is in units of the fastest node.
+enum Goal<'g> {
+    /// The largest load.
+    Load,
+    /// At a load, which nodes need not be full: a bit of slack at as many as can have some.
+    Slack { load: f64 },
+    /// At a load, the least utilisation of the busiest node that is not `tight`.
+    Balance { load: f64, tight: &'g [bool] },
+}
+
+/// A set of functions, as bits by place in [`Program::functions`].
+pub(crate) type Class = usize;
+
+/// A network and a rule, ready to become a linear program.
+#[derive(Clone)]
+pub(crate) struct Program<'t> {
+    pub(crate) topology: &'t Topology,
+    rule: Rule,
+    pub(crate) functions: Vec<Function>,
+    /// Calls a second that are 1 in the program.
+    pub(crate) unit: f64,
+}
+
+/// What one variable stands for: calls that take a way, of one class before and of another behind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flow {
+    pub(crate) visit: usize,
+    /// Place among the visit's ways; the number of ways stands for the exit.
+    pub(crate) way: usize,
+    pub(crate) before: Class,
+    pub(crate) behind: Class,
+}
+
+/// A solution.
+pub(crate) struct Solution {
+    pub(crate) load: f64,
+    pub(crate) flows: Vec<(Flow, f64)>,
+    /// Of each node, where they were asked for.
+    slacks: Vec<f64>,
+}
+
+impl<'t> Program<'t> {
+    fn new(topology: &'t Topology, rule: Rule) -> Self {
+        let shared = !matches!(rule, Rule::All | Rule::Nobody);
+        let functions = if shared { topology.functions().to_vec() } else { Vec::new() };
+        let unit = topology.nodes.iter().map(|node| node.stateless).fold(0.0, f64::max);
+        Self { topology, rule, functions, unit }
+    }
+
+    /// Whether every node does everything for every call.
+    pub(crate) fn does_all(&self) -> bool {
+        self.rule == Rule::All
+    }
+
+    /// The class of calls for which nothing has been done.
+    pub(crate) fn all_open(&self) -> Class {
+        (1 << self.functions.len()) - 1
+    }
+
+    /// Part of a second that a node spends on a call; `None` if it cannot do that.
+    pub(crate) fn cost(&self, flow: Flow) -> Option<f64> {
+        let node = &self.topology.nodes[self.topology.visits[flow.visit].node];
+        let every: &[Function] = if self.rule == Rule::All { self.topology.functions() } else { &[] };
+        let done = (0..self.functions.len()).filter(|bit| (flow.before & !flow.behind) >> bit & 1 == 1);
+        let done = done.map(|bit| self.functions[bit]).chain(every.iter().copied());
+        done.map(|function| node.extra_cost(function))
+            .try_fold(node.forward_cost(), |sum, extra| Some(sum + extra?))
+    }
+
+    /// All flows that the rule and the nodes allow, in order of visit, way and class.
+    fn flows(&self) -> Vec<Flow> {
+        let mut flows = Vec::new();
+        for (index, visit) in self.topology.visits.iter().enumerate() {
+            for way in 0..=visit.next.len() {
+                for before in 0..=self.all_open() {
+                    for behind in (0..=before).filter(|behind| behind & !before == 0) {
+                        let flow = Flow { visit: index, way, before, behind };
+                        if self.is_allowed(flow) && self.cost(flow).is_some() {
+                            flows.push(flow);
+                        }
+                    }
+                }
+            }
+        }
+        flows
+    }
+
+    fn is_allowed(&self, flow: Flow) -> bool {
+        let visit = &self.topology.visits[flow.visit];
+        let leaves = flow.way == visit.next.len();
+        if leaves && (flow.behind != 0 || self.topology.exit(flow.visit) == 0.0) {
+            return false;
+        }
+        match self.rule {
+            Rule::Optimum | Rule::All | Rule::Nobody => true,
+            Rule::First => flow.behind == 0 && (flow.before == 0 || visit.entry > 0.0),
+            Rule::Last => leaves || flow.before == flow.behind,
+        }
+    }
+
+    fn run(&self, goal: &Goal<'_>) -> Result<Solution, PlanError> {
+        let minimise = matches!(goal, Goal::Balance { .. });
+        let direction =
+            if minimise { OptimizationDirection::Minimize } else { OptimizationDirection::Maximize };
+        let mut problem = Problem::new(direction);
+        let load = match goal {
+            Goal::Load => problem.add_var(1.0, (0.0, f64::INFINITY)),
+            Goal::Slack { load } | Goal::Balance { load, .. } => problem.add_var(0.0, (*load, *load)),
+        };
+        let flows = self.flows();
+        let flows: Vec<(Flow, Variable)> =
+            flows.into_iter().map(|flow| (flow, problem.add_var(0.0, (0.0, f64::INFINITY)))).collect();
+        self.add_routing(&mut problem, load, &flows);
+        let slacks = self.add_utilisation(&mut problem, goal, &flows);
+        let failed = |reason: &dyn fmt::Display| PlanError::Solver(reason.to_string());
+        let mut options = SolveOptions::default();
+        options.tolerances.feasibility = TOLERANCE;
+        let solution = problem.solve_with(options).map_err(|error| failed(&error))?;
+        let solution = solution.into_solution().map_err(|_| failed(&"interrupted"))?;
+        Ok(Solution {
+            load: solution.var_value(load),
+            flows: flows.into_iter().map(|(flow, it)| (flow, solution.var_value(it).max(0.0))).collect(),
+            slacks: slacks.into_iter().map(|it| solution.var_value(it)).collect(),
+        })
+    }
+
+    /// Equations 1, 2 and 5, for each class.
+    fn add_routing(&self, problem: &mut Problem, load: Variable, flows: &[(Flow, Variable)]) {
+        let classes = self.all_open() + 1;
+        // What comes to each visit of each class.
+        let mut coming = vec![Vec::new(); self.topology.visits.len() * classes];
+        for (visit, at) in self.topology.visits.iter().zip(0..) {
+            if visit.entry > 0.0 {
+                coming[at * classes + self.all_open()].push((load, visit.entry));
+            }
+        }
+        // What leaves each of them, by way.
+        let mut leaving = vec![Vec::new(); coming.len()];
+        for (flow, variable) in flows {
+            leaving[flow.visit * classes + flow.before].push((flow.way, *variable));
+            if let Some(way) = self.topology.visits[flow.visit].next.get(flow.way) {
+                coming[way.to * classes + flow.behind].push((*variable, 1.0));
+            }
+        }
+        for (place, (coming, leaving)) in coming.iter().zip(&leaving).enumerate() {
+            let visit = place / classes;
+            let ways: Vec<Option<usize>> = match self.topology.routing {
+                Routing::Fixed => (0..=self.topology.visits[visit].next.len()).map(Some).collect(),
+                Routing::Free => vec![None],
+            };
+            for way in ways {
+                let share = way.map_or(1.0, |way| self.share(visit, way));
+                let mut row = LinearExpr::empty();
+                for (_, variable) in leaving.iter().filter(|(to, _)| way.is_none_or(|way| way == *to)) {
+                    row.add(*variable, 1.0);
+                }
+                if share > 0.0 {
+                    for (variable, part) in coming {
+                        row.add(*variable, -part * share);
+                    }
+                }
+                problem.add_constraint(row, ComparisonOp::Eq, 0.0);
+            }
+        }
+    }
+
+    /// Share of a visit's calls that take a way, with fixed routing.
+    fn share(&self, visit: usize, way: usize) -> f64 {
+        let next = self.topology.visits[visit].next.get(way);
+        next.map_or_else(|| self.topology.exit(visit), |way| way.share)
+    }
+
+    /// Equations 3 and 4. Returns the slack of each node, where it is asked for.
+    fn add_utilisation(
+        &self,
+        problem: &mut Problem,
+        goal: &Goal<'_>,
+        flows: &[(Flow, Variable)],
+    ) -> Vec<Variable> {
+        let mut busy = vec![LinearExpr::empty(); self.topology.nodes.len()];
+        for (flow, variable) in flows {
+            let cost = self.cost(*flow).expect("only flows that a node can carry are there");
+            busy[self.topology.visits[flow.visit].node].add(*variable, cost * self.unit);
+        }
+        let busiest = match goal {
+            Goal::Balance { .. } => vec![problem.add_var(1.0, (0.0, 1.0))],
+            Goal::Load | Goal::Slack { .. } => Vec::new(),
+        };
+        let mut slacks = Vec::new();
+        for (node, mut row) in busy.into_iter().enumerate() {
+            let mut limit = 1.0;
+            match goal {
+                Goal::Load => {}
+                Goal::Slack { .. } => {
+                    let slack = problem.add_var(1.0, (0.0, SLACK));
+                    row.add(slack, 1.0);
+                    slacks.push(slack);
+                }
+                Goal::Balance { tight, .. } if tight[node] => {}
+                Goal::Balance { .. } => {
+                    row.add(busiest[0], -1.0);
+                    limit = 0.0;
+                }
+            }
+            problem.add_constraint(row, ComparisonOp::Le, limit);
+        }
+        slacks
+    }
+}

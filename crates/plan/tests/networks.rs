@@ -1,0 +1,268 @@
+//! The program on networks whose answer is known: the paper's, forks, joins, nodes that are unlike.
+
+use plan::{
+    Function, Node, PlanError, Routing, Rule, Topology, TopologyError, Visit, Way, series, solve, solve_with,
+};
+
+/// The paper's server (section 2.2): 5700 calls/s without state, 4700 with.
+fn server(name: &str) -> Node {
+    Node::new(name, 5700.0, 4700.0)
+}
+
+fn servers(count: usize) -> Vec<Node> {
+    (0..count).map(|index| server(&format!("S{}", index + 1))).collect()
+}
+
+fn in_series(nodes: Vec<Node>) -> Topology {
+    let path = (0..nodes.len()).collect();
+    Topology::of_paths(nodes, &[(path, 1.0)], Routing::Fixed).expect("a good network")
+}
+
+/// One visit a node: who gets the calls of each, in shares.
+fn graph(nodes: Vec<Node>, entries: &[f64], next: &[&[(usize, f64)]], routing: Routing) -> Topology {
+    let ways = |next: &[(usize, f64)]| next.iter().map(|&(to, share)| Way { to, share }).collect();
+    let visits = entries.iter().zip(next).enumerate();
+    let visits = visits.map(|(node, (entry, next))| Visit { node, entry: *entry, next: ways(next) });
+    Topology::new(nodes, visits.collect(), routing).expect("a good network")
+}
+
+fn near(value: f64, expected: f64) {
+    assert!((value - expected).abs() < 0.01, "{value}, expected {expected}");
+}
+
+#[test]
+fn servers_in_series_carry_what_the_paper_computes() {
+    for (count, load) in [(1, 4700.0), (2, 5151.92), (3, 5322.52), (4, 5412.12)] {
+        let plan = solve(&in_series(servers(count))).unwrap();
+        near(plan.load, load);
+        near(plan.load, series(&servers(count)).unwrap());
+        for node in &plan.nodes {
+            near(node.kept, load / count as f64);
+            near(node.calls, load);
+            assert!(node.bottleneck);
+        }
+    }
+}
+
+#[test]
+fn what_is_set_by_hand_carries_what_its_slowest_server_does() {
+    let topology = in_series(servers(2));
+    let load = |rule| solve_with(&topology, rule).unwrap().load;
+    near(load(Rule::All), 4700.0);
+    near(load(Rule::First), 4700.0);
+    near(load(Rule::Last), 4700.0);
+    near(load(Rule::Nobody), 5700.0);
+}
+
+#[test]
+fn by_hand_the_others_are_not_used_up() {
+    let plan = solve_with(&in_series(servers(2)), Rule::Last).unwrap();
+    assert!(!plan.nodes[0].bottleneck && plan.nodes[1].bottleneck);
+    near(plan.nodes[0].utilisation, 4700.0 / 5700.0);
+    near(plan.nodes[0].kept, 0.0);
+    near(plan.nodes[1].kept, 4700.0);
+    let all = solve_with(&in_series(servers(2)), Rule::All).unwrap();
+    near(all.nodes[0].kept, 4700.0);
+}
+
+#[test]
+fn a_fork_is_as_fast_as_its_slower_branch_and_the_rest_has_room() {
+    // S1 sends a half each to S2 and S3. S2 is slow: it forwards 2000 and keeps 1000.
+    let nodes = vec![server("S1"), Node::new("S2", 2000.0, 1000.0), server("S3")];
+    let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
+    let plan = solve(&topology).unwrap();
+    // S2 is full of calls that S1 keeps for it: 4000 in all, but S1 then has 4000/5700 + 2000 * 3.7e-5 = 0.78.
+    near(plan.load, 4000.0);
+    near(plan.nodes[1].kept, 0.0);
+    assert!(plan.nodes[1].bottleneck && !plan.nodes[0].bottleneck && !plan.nodes[2].bottleneck);
+    // All state of S2's branch is kept before it.
+    let way = plan.ways.iter().find(|way| (way.visit, way.to) == (0, Some(1))).unwrap();
+    near(way.keep(), 1.0);
+}
+
+#[test]
+fn equation_5_alone_would_promise_more_than_a_fork_can_keep() {
+    // Behind S1, which keeps no state, S2 can keep 1000 a second and S3 many: in sum enough for 2 * 5000, but the calls
+    // of S2's branch are not kept by S3.
+    let first = Node { stateful: None, ..Node::new("S1", 20_000.0, 1.0) };
+    let nodes = vec![first, Node::new("S2", 6000.0, 1000.0), Node::new("S3", 50_000.0, 40_000.0)];
+    let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
+    near(solve(&topology).unwrap().load, 2000.0);
+}
+
+#[test]
+fn free_routing_sends_calls_where_there_is_room() {
+    let nodes = vec![server("S1"), Node::new("S2", 2000.0, 1000.0), Node::new("S3", 3000.0, 2500.0)];
+    let next: &[&[(usize, f64)]] = &[&[(1, 0.5), (2, 0.5)], &[], &[]];
+    let fixed = solve(&graph(nodes.clone(), &[1.0, 0.0, 0.0], next, Routing::Fixed)).unwrap();
+    near(fixed.load, 4000.0);
+    let free = solve(&graph(nodes, &[1.0, 0.0, 0.0], next, Routing::Free)).unwrap();
+    // All that S2 and S3 can forward is 5000; S1 can then keep (1 - 5000/5700) / 3.73e-5 = 3290, and S2, S3 the rest:
+    // so the load is where all three are full.
+    assert!(free.load > 4500.0 && free.load < 5000.0, "{}", free.load);
+    assert!(free.nodes.iter().all(|node| node.bottleneck));
+    near(free.nodes.iter().map(|node| node.kept).sum::<f64>(), free.load);
+}
+
+#[test]
+fn entries_that_share_a_core() {
+    // Two edges of 3000 and 1000 calls/s before a core of 4200: each keeps what forwarding leaves room for, which is
+    // (6000 - 1.5 t) + (4000 - t) + (21000 - 5 t) = t.
+    let nodes = vec![
+        Node::new("A", 3000.0, 2000.0),
+        Node::new("B", 1000.0, 800.0),
+        Node::new("core", 4200.0, 3500.0),
+    ];
+    let next: &[&[(usize, f64)]] = &[&[(2, 1.0)], &[(2, 1.0)], &[]];
+    let plan = solve(&graph(nodes, &[0.75, 0.25, 0.0], next, Routing::Fixed)).unwrap();
+    near(plan.load, 31_000.0 / 8.5);
+    near(plan.nodes[0].kept, 6000.0 - 1.5 * plan.load);
+    near(plan.nodes[1].kept, 4000.0 - plan.load);
+    near(plan.nodes[2].kept, 21_000.0 - 5.0 * plan.load);
+}
+
+/// A calls B's users and B calls A's: there is no order among A and B.
+#[test]
+fn edge_core_edge_without_an_order() {
+    let paths = [(vec![0, 2, 1], 0.5), (vec![1, 2, 0], 0.5)];
+    let plan = solve(&Topology::of_paths(servers(3), &paths, Routing::Fixed).unwrap()).unwrap();
+    // Each call passes all three, as in a series of three.
+    near(plan.load, 5322.52);
+    let topology = Topology::of_paths(servers(3), &paths, Routing::Fixed).unwrap();
+    for path in plan.paths(&topology).unwrap() {
+        near(path.calls, plan.load / 2.0);
+        near(path.kept.iter().sum::<f64>(), 1.0);
+    }
+}
+
+#[test]
+fn a_path_says_where_its_state_is_kept() {
+    let nodes = vec![server("S1"), Node::new("S2", 2000.0, 1000.0), server("S3")];
+    let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
+    let paths = solve(&topology).unwrap().paths(&topology).unwrap();
+    assert_eq!(paths.len(), 2);
+    assert_eq!(paths[0].nodes, [0, 1]);
+    near(paths[0].kept[0], 1.0);
+    near(paths[0].kept[1], 0.0);
+    near(paths[1].kept.iter().sum::<f64>(), 1.0);
+}
+
+/// S2 cannot keep state any more and S3, behind it, cannot either, but S4 could: who knows the whole path keeps the state
+/// of S3's calls at S1 alone.
+#[test]
+fn to_know_the_whole_path_can_carry_more() {
+    let nodes = vec![
+        server("S1"),
+        Node { stateful: None, ..server("S2") },
+        Node { stateful: None, ..server("S3") },
+        server("S4"),
+    ];
+    let next: &[&[(usize, f64)]] = &[&[(1, 1.0)], &[(2, 0.5), (3, 0.5)], &[], &[]];
+    let topology = graph(nodes, &[1.0, 0.0, 0.0, 0.0], next, Routing::Fixed);
+    let next_hop = solve(&topology).unwrap().load;
+    let whole = solve(&topology.by_path().unwrap()).unwrap().load;
+    near(next_hop, 4700.0);
+    // S1 keeps a half: 1 / (1/5700 + 0.5 * (1/4700 - 1/5700)).
+    near(whole, 5151.92);
+}
+
+#[test]
+fn some_calls_leave_on_the_way() {
+    // A third leaves at S1, so S2 has less to do.
+    let topology = graph(servers(2), &[1.0, 0.0], &[&[(1, 2.0 / 3.0)], &[]], Routing::Fixed);
+    let plan = solve(&topology).unwrap();
+    near(plan.nodes[1].calls, plan.load * 2.0 / 3.0);
+    let kept: f64 = plan.nodes.iter().map(|node| node.kept).sum();
+    near(kept, plan.load);
+    assert!(plan.nodes[0].kept >= plan.load / 3.0 - 0.01);
+    near(plan.nodes[0].utilisation, 1.0);
+}
+
+#[test]
+fn authentication_is_shared_out_with_state() {
+    let node = |name: &str| Node { authenticating: Some(3000.0), ..server(name) };
+    let topology = in_series(vec![node("S1"), node("S2")]).authenticated();
+    let plan = solve(&topology).unwrap();
+    // A call costs two forwardings, state and authentication once: 2 / (2/5700 + (1/4700 - 1/5700) + (1/3000 - 1/5700)).
+    let cost = 2.0 / 5700.0 + (1.0 / 4700.0 - 1.0 / 5700.0) + (1.0 / 3000.0 - 1.0 / 5700.0);
+    near(plan.load, 2.0 / cost);
+    near(plan.nodes.iter().map(|node| node.authenticated).sum::<f64>(), plan.load);
+    near(plan.nodes.iter().map(|node| node.kept).sum::<f64>(), plan.load);
+    // Free routing is the same program: a series leaves it no choice.
+    let both = [(vec![0, 1], 1.0)];
+    let free = Topology::of_paths(vec![node("S1"), node("S2")], &both, Routing::Free).unwrap();
+    near(solve(&free.authenticated()).unwrap().load, plan.load);
+    let all = solve_with(&topology, Rule::All).unwrap();
+    near(all.nodes[1].authenticated, all.load);
+}
+
+#[test]
+fn a_plan_for_less_has_the_same_shares() {
+    let plan = solve(&in_series(servers(2))).unwrap().at(2575.96);
+    near(plan.nodes[0].utilisation, 0.5);
+    near(plan.nodes[0].kept, 1287.98);
+}
+
+#[test]
+fn who_could_never_keep_is_told() {
+    let none = vec![Node { stateful: None, ..server("S1") }];
+    assert_eq!(solve(&in_series(none)), Err(PlanError::NobodyHas(Function::State)));
+    let state = in_series(servers(2)).authenticated();
+    assert_eq!(solve(&state), Err(PlanError::NobodyHas(Function::Authentication)));
+    let last = in_series(vec![server("S1"), Node { stateful: None, ..server("S2") }]);
+    assert_eq!(solve_with(&last, Rule::Last), Err(PlanError::NobodyHas(Function::State)));
+}
+
+#[test]
+fn state_that_costs_nothing_is_no_limit() {
+    let nodes = vec![Node::new("S1", 100.0, 100.0), Node::new("S2", 50.0, 40.0)];
+    near(solve(&in_series(nodes.clone())).unwrap().load, 50.0);
+    near(series(&nodes).unwrap(), 50.0);
+}
+
+#[test]
+fn impossible_networks_are_refused() {
+    let one = |node| Topology::of_paths(vec![node], &[(vec![0], 1.0)], Routing::Fixed).unwrap_err();
+    for node in [Node::new("a", 100.0, 101.0), Node::new("a", f64::NAN, 1.0), Node::new("a", 1.0, 0.0)] {
+        assert_eq!(one(node), TopologyError::Rate(0));
+    }
+    let visit = |entry, next: &[(usize, f64)]| Visit {
+        node: 0,
+        entry,
+        next: next.iter().map(|&(to, share)| Way { to, share }).collect(),
+    };
+    let new = |visits, routing| Topology::new(servers(1), visits, routing).unwrap_err();
+    assert_eq!(new(vec![], Routing::Fixed), TopologyError::Empty);
+    assert_eq!(new(vec![visit(0.5, &[])], Routing::Fixed), TopologyError::Entries(0.5));
+    assert_eq!(new(vec![visit(1.0, &[(1, 1.0)])], Routing::Fixed), TopologyError::Absent(0));
+    assert_eq!(new(vec![visit(1.0, &[(0, 1.1)])], Routing::Fixed), TopologyError::Share(0));
+    assert_eq!(new(vec![visit(1.0, &[(0, 1.0)])], Routing::Fixed), TopologyError::Circle(0));
+    let leaves = vec![visit(1.0, &[(1, 0.5)]), visit(0.0, &[])];
+    assert_eq!(new(leaves, Routing::Free), TopologyError::Leaves(0));
+}
+
+/// Ten layers of ten nodes, each with three ways on: 100 nodes, 270 edges, nodes unlike.
+#[test]
+fn a_hundred_nodes_are_solved() {
+    for routing in [Routing::Fixed, Routing::Free] {
+        let rate = |index: usize| 1000.0 + (index * 7919 % 1000) as f64;
+        let nodes = (0..100).map(|index| Node::new(format!("n{index}"), rate(index), rate(index) * 0.8));
+        let visits = (0..100).map(|index| {
+            let (layer, place) = (index / 10, index % 10);
+            let ways =
+                (0..3).map(|way| Way { to: (layer + 1) * 10 + (place + way * 3) % 10, share: 1.0 / 3.0 });
+            let next = if layer < 9 { ways.collect() } else { Vec::new() };
+            Visit { node: index, entry: if layer == 0 { 0.1 } else { 0.0 }, next }
+        });
+        let topology = Topology::new(nodes.collect(), visits.collect(), routing).unwrap();
+        let plan = solve(&topology).unwrap();
+        let kept: f64 = plan.nodes.iter().map(|node| node.kept).sum();
+        assert!((kept / plan.load - 1.0).abs() < 1e-6, "{kept} of {}", plan.load);
+        assert!(plan.nodes.iter().all(|node| node.utilisation < 1.0 + 1e-6));
+        assert!(plan.nodes.iter().any(|node| node.bottleneck));
+        // Free or not, ten layers of ten nodes carry no more than ten nodes forward.
+        assert!(plan.load > 5000.0 && plan.load < 16_000.0, "{}", plan.load);
+        assert!(topology.by_path().is_none(), "too many paths to tell apart");
+        assert_eq!(solve(&topology).unwrap(), plan, "the same again");
+    }
+}
