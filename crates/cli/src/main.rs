@@ -57,6 +57,8 @@ enum Command {
     Stop(command::stop::Arguments),
     /// Simulates: makes the figures of the papers and checks what they state.
     Sim(command::sim::Arguments),
+    /// Says how many calls a network of proxies carries, and who of them should keep the state of how many.
+    Plan(command::plan::Arguments),
     /// Says to which member a request would go, and why.
     Explain(command::explain::Arguments),
     /// Prints what has a shell complete the arguments of this program.
@@ -102,6 +104,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Reload(arguments) => command::reload::run(&arguments),
         Command::Stop(arguments) => command::stop::run(&arguments),
         Command::Sim(arguments) => command::sim::run(&arguments),
+        Command::Plan(arguments) => command::plan::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
         Command::Completions(arguments) => command::completions::run(&arguments, Arguments::command()),
         Command::Man(arguments) => command::man::run(&arguments, Arguments::command()),

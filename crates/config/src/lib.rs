@@ -8,7 +8,8 @@
 //!    first, and each says where it is and how it is mended; see [`Errors`].
 //! 3. *typed*: [`Config`], in which nothing illegal can be said.
 //!
-//! Scenarios of the simulator are files of another kind, read in the same way: [`scenario`].
+//! Scenarios of the simulator and topologies to plan for are files of other kinds, read in the same way: [`scenario`],
+//! [`topology`].
 //!
 //! ```
 //! let text = r#"
@@ -39,6 +40,7 @@ pub mod scenario;
 mod setting;
 mod structure;
 mod syntax;
+pub mod topology;
 mod typed;
 
 use std::path::Path;

@@ -2,6 +2,8 @@
 //!
 //! What is wrong is reported and left out, so that serde, which stops at the first mistake, finds none.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
@@ -144,6 +146,23 @@ pub(crate) fn join(parent: &str, key: &str) -> String {
     let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     let key = if bare { key.to_owned() } else { quoted(key) };
     if parent.is_empty() { key } else { format!("{parent}.{key}") }
+}
+
+/// The tables below `parent` in the order of the file, each with its path.
+pub(crate) fn in_order<'r, T>(
+    parent: &str,
+    tables: &'r BTreeMap<String, T>,
+    report: &mut Report<'_>,
+) -> Vec<(&'r str, String, &'r T)> {
+    let mut tables: Vec<_> =
+        tables.iter().map(|(name, table)| (name.as_str(), join(parent, name), table)).collect();
+    tables.sort_by_key(|(_, path, _)| report.place(path));
+    for (name, path, _) in &tables {
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
+            report.key_problem(path, "expected a name of letters, digits, - and _");
+        }
+    }
+    tables
 }
 
 /// The alternatives of a schema; most have one.

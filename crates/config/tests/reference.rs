@@ -42,6 +42,24 @@ fn the_schema_of_scenarios_is_up_to_date() {
 }
 
 #[test]
+fn the_reference_of_topologies_is_up_to_date() {
+    up_to_date("topology.md", &sarabande_config::topology::reference());
+}
+
+#[test]
+fn the_schema_of_topologies_is_up_to_date() {
+    up_to_date("topology-schema.json", &sarabande_config::topology::schema());
+}
+
+#[test]
+fn the_example_of_the_topologies_reference_is_a_complete_one() {
+    let text = sarabande_config::topology::reference();
+    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let topology = sarabande_config::topology::parse(example, "reference.toml").unwrap();
+    assert_eq!(topology.nodes().len(), 3);
+}
+
+#[test]
 fn the_example_of_the_scenarios_reference_is_a_complete_one() {
     let text = sarabande_config::scenario::reference();
     let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();

@@ -127,8 +127,10 @@ fn empty(node: &crate::Node, bottleneck: bool) -> NodePlan {
 
 /// Whether the node of a flow does this for its calls.
 fn does(program: &Program<'_>, flow: Flow, function: Function) -> bool {
+    let node = &program.topology.nodes[program.topology.visits[flow.visit].node];
     let every = program.does_all() && program.topology.functions().contains(&function);
-    every || (is_open(program, flow.before, function) && !is_open(program, flow.behind, function))
+    (every && node.extra_cost(function).is_some())
+        || (is_open(program, flow.before, function) && !is_open(program, flow.behind, function))
 }
 
 fn is_open(program: &Program<'_>, class: usize, function: Function) -> bool {

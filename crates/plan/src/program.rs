@@ -24,7 +24,7 @@ use crate::topology::{Function, Routing, Topology};
 pub enum Rule {
     /// Each node as much as is best for all.
     Optimum,
-    /// Every node, for every call.
+    /// Every node, for every call, as far as it can.
     All,
     /// The node where a call enters, as in networks whose edge has the state.
     First,
@@ -164,11 +164,13 @@ impl<'t> Program<'t> {
     /// Part of a second that a node spends on a call; `None` if it cannot do that.
     pub(crate) fn cost(&self, flow: Flow) -> Option<f64> {
         let node = &self.topology.nodes[self.topology.visits[flow.visit].node];
-        let every: &[Function] = if self.rule == Rule::All { self.topology.functions() } else { &[] };
+        let mut cost = node.forward_cost();
+        if self.rule == Rule::All {
+            let all = self.topology.functions().iter();
+            cost += all.filter_map(|function| node.extra_cost(*function)).sum::<f64>();
+        }
         let done = (0..self.functions.len()).filter(|bit| (flow.before & !flow.behind) >> bit & 1 == 1);
-        let done = done.map(|bit| self.functions[bit]).chain(every.iter().copied());
-        done.map(|function| node.extra_cost(function))
-            .try_fold(node.forward_cost(), |sum, extra| Some(sum + extra?))
+        done.map(|bit| node.extra_cost(self.functions[bit])).try_fold(cost, |sum, extra| Some(sum + extra?))
     }
 
     /// All flows that the rule and the nodes allow, in order of visit, way and class.

@@ -1,20 +1,20 @@
-//! `sarabande check`: looks for errors in a configuration or a scenario.
+//! `sarabande check`: looks for errors in a configuration, a scenario or a topology.
 
 use crate::print;
 use anyhow::{Result, bail};
-use config::scenario;
+use config::{scenario, topology};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Arguments {
-    /// The configuration file, or a scenario of the simulator.
+    /// The configuration file, a scenario of the simulator, or a topology for `plan`.
     #[arg(group = "what")]
     file: Option<PathBuf>,
-    /// Print the JSON schema of the configuration file or of scenarios.
+    /// Print the JSON schema of the configuration file, of scenarios or of topologies.
     #[arg(long, group = "what", value_name = "KIND", num_args = 0..=1, default_missing_value = "config")]
     schema: Option<Kind>,
-    /// Print the reference of all keys of the configuration file or of scenarios.
+    /// Print the reference of all keys of the configuration file, of scenarios or of topologies.
     #[arg(long, group = "what", value_name = "KIND", num_args = 0..=1, default_missing_value = "config")]
     reference: Option<Kind>,
 }
@@ -24,6 +24,7 @@ pub(crate) struct Arguments {
 enum Kind {
     Config,
     Scenario,
+    Topology,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -31,15 +32,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         match kind {
             Kind::Config => print::text(config::schema())?,
             Kind::Scenario => print::text(scenario::schema())?,
+            Kind::Topology => print::text(topology::schema())?,
         }
     } else if let Some(kind) = arguments.reference {
         match kind {
             Kind::Config => print::text(config::reference())?,
             Kind::Scenario => print::text(scenario::reference())?,
+            Kind::Topology => print::text(topology::reference())?,
         }
     } else if let Some(file) = arguments.file.as_ref().filter(|file| scenario::is_scenario(file)) {
         match scenario::load(file) {
             Ok(scenario) => print_line!("{}: fine: {}", file.display(), scenario.outlook())?,
+            Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
+        }
+    } else if let Some(file) = arguments.file.as_ref().filter(|file| topology::is_topology(file)) {
+        match topology::load(file) {
+            Ok(topology) => print_line!("{}: fine: {} nodes", file.display(), topology.nodes().len())?,
             Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
         }
     } else if let Some(file) = &arguments.file {

@@ -5,5 +5,6 @@ mod examples;
 mod manual;
 mod monitoring;
 mod pipes;
+mod plan;
 mod running;
 mod watch;

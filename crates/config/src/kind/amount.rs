@@ -1,4 +1,4 @@
-//! Amounts that only scenarios have: call rates, capacities, shares, seeds and names.
+//! Amounts that only scenarios and topologies have: call rates, capacities, shares, seeds and names.
 
 use schemars::{Schema, json_schema};
 
@@ -150,6 +150,22 @@ pub(crate) struct Title;
 /// Name of a group of hosts, or of one host; whether it exists is found out later.
 #[derive(Debug, Clone)]
 pub(crate) struct HostName;
+
+/// Name of a node of a topology; whether it exists is found out later.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeName;
+
+impl Kind for NodeName {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        words(leaf, "expected the name of a node, as in [node.<name>]")
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "name of a node", "type": "string", "minLength": 1 })
+    }
+}
 
 impl Kind for Title {
     type Value = String;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::hosts::{Known, find};
-use super::{in_order, in_run};
+use super::in_run;
 use crate::kind::show;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::{RawCalls, RawStep};
 use crate::scenario::typed::Stream;
-use crate::structure::join;
+use crate::structure::{in_order, join};
 use load::RateStep;
 
 /// Most hosts on a path: a simulated message has room for so many.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{in_order, overload};
+use super::overload;
 use crate::check::pool::policy;
 use crate::nearest::nearest;
 use crate::report::Report;
@@ -11,7 +11,7 @@ use crate::scenario::names::RoleName;
 use crate::scenario::raw::{RawHost, RawStalls};
 use crate::scenario::typed::{Group, HostRole, StallSettings};
 use crate::setting::{Setting, Several};
-use crate::structure::join;
+use crate::structure::{in_order, join};
 use load::RandomTime;
 
 /// What links call those who call and are called.

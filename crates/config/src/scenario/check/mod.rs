@@ -7,7 +7,6 @@ mod events;
 mod hosts;
 mod overload;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::names::RoleName;
@@ -17,7 +16,6 @@ use crate::check::timers::blame;
 use crate::kind::{Ratio, show};
 use crate::report::Report;
 use crate::setting::{Setting, Several};
-use crate::structure::join;
 use proxy::ProxyTimers;
 use transaction::Timers;
 
@@ -56,23 +54,6 @@ pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> 
         links: links.into_iter().collect::<Option<_>>()?,
         faults: faults.into_iter().collect::<Option<_>>()?,
     })
-}
-
-/// The tables below `parent` in the order of the file, each with its path.
-fn in_order<'r, T>(
-    parent: &str,
-    tables: &'r BTreeMap<String, T>,
-    report: &mut Report<'_>,
-) -> Vec<(&'r str, String, &'r T)> {
-    let mut tables: Vec<_> =
-        tables.iter().map(|(name, table)| (name.as_str(), join(parent, name), table)).collect();
-    tables.sort_by_key(|(_, path, _)| report.place(path));
-    for (name, path, _) in &tables {
-        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
-            report.key_problem(path, "expected a name of letters, digits, - and _");
-        }
-    }
-    tables
 }
 
 /// Reports an instant that the run never reaches.

@@ -1,0 +1,177 @@
+//! `sarabande plan`: who of a network of proxies should keep the state of how many calls.
+
+use super::load::table::table;
+use crate::print;
+use anyhow::{Context as _, Result, anyhow, bail};
+use config::{scenario, topology};
+use plan::{PathPlan, Plan, PlanError, Rule, Topology, solve, solve_with};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The topology; docs/topology.md lists its keys, and `sarabande check` says what is wrong with one.
+    topology: PathBuf,
+    /// Says whether this load is carried, and how to share it out.
+    #[arg(long, value_name = "CALLS/S")]
+    load: Option<f64>,
+    /// Prints all results as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that is found out about a topology. Rates are calls a second.
+#[derive(Serialize)]
+struct Answer {
+    /// The largest load by each rule; none where some calls pass no node that has what they need.
+    carried: Vec<Carried>,
+    /// What it would be if nodes decided by the whole path of a call; none with too many paths.
+    with_paths_known: Option<f64>,
+    /// Of `--load`.
+    is_carried: Option<bool>,
+    /// Who does what, at the load asked for, or else at the largest.
+    plan: Plan,
+    /// Where along each path; none with too many.
+    paths: Option<Vec<PathPlan>>,
+}
+
+#[derive(Serialize)]
+struct Carried {
+    rule: &'static str,
+    load: Option<f64>,
+}
+
+const RULES: [(Rule, &str); 5] = [
+    (Rule::All, "every node for every call"),
+    (Rule::First, "the node where a call enters"),
+    (Rule::Last, "the node where a call leaves"),
+    (Rule::Optimum, "each node its share"),
+    (Rule::Nobody, "nobody"),
+];
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let file = arguments.topology.display();
+    if arguments.load.is_some_and(|load| !load.is_finite() || load <= 0.0) {
+        bail!("--load: expected calls a second above 0");
+    }
+    if scenario::is_scenario(&arguments.topology) {
+        bail!("{file} is a scenario of the simulator: `sarabande sim run {file}` runs it");
+    }
+    if scenario::is_configuration(&arguments.topology) {
+        bail!("{file} is a configuration of the server: `sarabande run {file}` runs it");
+    }
+    let topology =
+        topology::load(&arguments.topology).map_err(|errors| anyhow!("{file} is not fine:\n{errors}"))?;
+    let answer = answer(&topology, arguments.load).with_context(|| format!("{file} has no plan"))?;
+    if arguments.json {
+        return print::line(serde_json::to_string_pretty(&answer)?);
+    }
+    show(&topology, &answer, arguments.load)
+}
+
+fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {
+    let most = solve(topology)?;
+    let carried = RULES.map(|(rule, name)| {
+        let load = match rule {
+            Rule::Optimum => Some(most.load),
+            rule => by_hand(topology, rule)?,
+        };
+        Ok(Carried { rule: name, load })
+    });
+    let whole = topology.by_path().map(|whole| solve(&whole)).transpose()?;
+    let is_carried = load.map(|load| load <= most.load);
+    // A load that is too much is planned for as the largest one.
+    let plan = load.map_or_else(|| most.clone(), |load| most.at(load.min(most.load)));
+    Ok(Answer {
+        carried: carried.into_iter().collect::<Result<_>>()?,
+        with_paths_known: whole.map(|whole| whole.load),
+        is_carried,
+        paths: plan.paths(topology),
+        plan,
+    })
+}
+
+/// What is carried by a rule; none where it leaves calls without what they need.
+fn by_hand(topology: &Topology, rule: Rule) -> Result<Option<f64>> {
+    match solve_with(topology, rule) {
+        Ok(plan) => Ok(Some(plan.load)),
+        Err(PlanError::NobodyHas(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn show(topology: &Topology, answer: &Answer, load: Option<f64>) -> Result<()> {
+    let mut carried = table(&["who keeps state", "calls/s"]);
+    for Carried { rule, load } in &answer.carried {
+        carried.add_row([(*rule).to_owned(), load.map_or_else(|| "-".to_owned(), rate)]);
+    }
+    print::line(carried)?;
+    let most =
+        answer.carried.iter().find(|carried| carried.rule == RULES[3].1).and_then(|carried| carried.load);
+    if let (Some(whole), Some(most)) = (answer.with_paths_known, most)
+        && whole > most * 1.001
+    {
+        print_line!(
+            "\nIf nodes knew the whole path of each call and not only where it goes next: {} calls/s.",
+            rate(whole)
+        )?;
+    }
+    match (load, answer.is_carried) {
+        (Some(load), Some(true)) => {
+            print_line!("\n{} calls/s are carried, shared out like this:\n", rate(load))?;
+        }
+        (Some(load), _) => {
+            let most = rate(answer.plan.load);
+            print_line!(
+                "\n{} calls/s are not carried; the most are {most}, shared out like this:\n",
+                rate(load)
+            )?;
+        }
+        _ => print_line!("\nThe most are carried like this:\n")?,
+    }
+    print::line(nodes(&answer.plan))?;
+    match &answer.paths {
+        Some(paths) if paths.len() > 1 => {
+            print_line!("\nShare of each path's calls whose state its nodes keep:\n")?;
+            print::line(paths_table(topology, paths))
+        }
+        Some(_) => Ok(()),
+        None => print_line!("\nThere are more than {} paths: they are not listed.", plan::PATHS_MAX),
+    }
+}
+
+fn nodes(plan: &Plan) -> comfy_table::Table {
+    let authenticates = plan.nodes.iter().any(|node| node.authenticated > 0.0);
+    let mut header = vec!["node", "calls/s", "with state", "without", "state of"];
+    header.extend(authenticates.then_some("authenticated"));
+    header.extend(["utilisation", ""]);
+    let mut shown = table(&header);
+    for node in &plan.nodes {
+        let share = if node.calls > 0.0 { node.kept / node.calls } else { 0.0 };
+        let mut row =
+            vec![node.name.clone(), rate(node.calls), rate(node.kept), rate(node.forwarded), percent(share)];
+        row.extend(authenticates.then(|| rate(node.authenticated)));
+        row.extend([percent(node.utilisation), if node.bottleneck { "bottleneck" } else { "" }.to_owned()]);
+        shown.add_row(row);
+    }
+    shown
+}
+
+fn paths_table(topology: &Topology, paths: &[PathPlan]) -> comfy_table::Table {
+    let mut shown = table(&["path", "calls/s"]);
+    for path in paths {
+        let nodes = path.nodes.iter().zip(&path.kept);
+        let nodes = nodes.map(|(node, kept)| format!("{} {}", topology.nodes()[*node].name, percent(*kept)));
+        shown.add_row([nodes.collect::<Vec<_>>().join(", "), rate(path.calls)]);
+    }
+    shown
+}
+
+fn rate(rate: f64) -> String {
+    // No minus before a zero that is one by rounding.
+    format!("{:.2}", rate.max(0.0))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share.max(0.0) * 100.0)
+}
