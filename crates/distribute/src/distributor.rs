@@ -1,0 +1,269 @@
+//! A node's part: its decisions, its counts of a period, and what its neighbours have told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Instant, Recent};
+use core::time::Duration;
+
+use crate::law::{NodeLoad, PathLoad, Share};
+use crate::notice::{HOPS_MAX, Notice};
+use crate::settings::Settings;
+
+/// Where a call goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way<N> {
+    /// To a trusted neighbour that shares out state, too.
+    Next(N),
+    /// Out of the network: to a user agent, a stranger, or a proxy that knows nothing of this. Also for a call whose state
+    /// this node has to keep whatever it costs: one that it forks, which needs state (RFC 3261 §16.11).
+    Exit,
+}
+
+/// A new call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call<N> {
+    /// Where it came from: a neighbour that shares out state. `None` for everyone else, whose marks do not count.
+    pub from: Option<N>,
+    /// Where it goes.
+    pub to: Way<N>,
+    /// Whether its mark says that somebody keeps its state.
+    pub kept: bool,
+    /// A hash of what all copies of the request have in common and other requests have not, such as Call-ID, tag of the
+    /// caller and CSeq. Keyed, or callers could choose who keeps their state.
+    pub key: u64,
+}
+
+/// What to do with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Keep its state, and forward it marked.
+    Keep,
+    /// Forward it without state and marked, as it came.
+    PassKept,
+    /// Forward it without state and not marked.
+    PassOpen,
+}
+
+/// A node's share of keeping state.
+///
+/// New calls ask [`on_call`](Self::on_call). Each period ends with [`on_period`](Self::on_period), about once a second.
+/// [`notice`](Self::notice) is what an upstream neighbour is told; [`on_notice`](Self::on_notice) takes what a downstream one
+/// tells. `N` names neighbours. The host hands over trusted ones alone, so their number is the configuration's.
+#[derive(Debug, Clone)]
+pub struct Distributor<N> {
+    settings: Settings,
+    /// Mixed into keys, so that nodes in a row choose independently.
+    salt: u64,
+    paths: BTreeMap<N, Path>,
+    upstream: BTreeMap<N, Upstream<N>>,
+    /// Where calls of clients go, who are no neighbours.
+    clients: Upstream<N>,
+    /// Keys of calls that were forwarded open.
+    open: Recent<u64, ()>,
+    calls: u64,
+    kept: u64,
+    utilisation: f64,
+    sequence: u64,
+}
+
+/// A way to a downstream neighbour.
+#[derive(Debug, Clone, Default)]
+struct Path {
+    share: Share,
+    /// Calls of this period that came without state.
+    open: u64,
+    told: Option<Told>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    notice: Notice,
+    until: Instant,
+}
+
+impl Path {
+    fn told(&self, now: Instant) -> Option<Notice> {
+        self.told.filter(|told| now < told.until).map(|told| told.notice)
+    }
+}
+
+/// Where calls of an upstream neighbour go, and what it is told about that.
+#[derive(Debug, Clone)]
+struct Upstream<N> {
+    /// In this period.
+    to: BTreeSet<N>,
+    /// In the last one that had any: what the level is about.
+    last_to: BTreeSet<N>,
+    throttled: bool,
+    level: f64,
+    hops: u8,
+    /// When a call last came.
+    seen: Instant,
+}
+
+impl<N> Upstream<N> {
+    fn new(now: Instant, utilisation: f64) -> Self {
+        let (to, last_to) = (BTreeSet::new(), BTreeSet::new());
+        Self { to, last_to, throttled: false, level: utilisation, hops: 0, seen: now }
+    }
+}
+
+impl<N: Ord + Copy> Distributor<N> {
+    /// A node that knows nothing yet, and so keeps all state. `salt` is to be another one at each node.
+    pub fn new(settings: Settings, salt: u64) -> Self {
+        Self {
+            settings,
+            salt,
+            paths: BTreeMap::new(),
+            upstream: BTreeMap::new(),
+            clients: Upstream::new(Instant::ZERO, 0.0),
+            open: Recent::new(settings.remembered),
+            calls: 0,
+            kept: 0,
+            utilisation: 0.0,
+            sequence: 0,
+        }
+    }
+
+    /// Who keeps the state of a new call. A copy of one whose state is kept here must not be asked for: it belongs to
+    /// its transaction.
+    pub fn on_call(&mut self, now: Instant, call: Call<N>) -> Decision {
+        // A mark from elsewhere is a stranger's.
+        let kept = call.kept && call.from.is_some();
+        self.note_way(now, call);
+        if !kept && self.open.get(&call.key).is_some() && call.to != Way::Exit {
+            return Decision::PassOpen;
+        }
+        self.calls += 1;
+        if kept {
+            return Decision::PassKept;
+        }
+        let Way::Next(next) = call.to else {
+            // Nobody behind could: "the state of a call is kept at one node" ends here.
+            self.kept += 1;
+            return Decision::Keep;
+        };
+        let path = self.paths.entry(next).or_default();
+        path.open += 1;
+        if part(call.key ^ self.salt) < path.share.keep {
+            self.kept += 1;
+            return Decision::Keep;
+        }
+        self.open.insert(call.key, ());
+        Decision::PassOpen
+    }
+
+    /// Marked calls count, too: a neighbour that keeps all state itself has to hear of the room behind, or it would never
+    /// send a call without.
+    fn note_way(&mut self, now: Instant, call: Call<N>) {
+        let utilisation = self.utilisation;
+        let upstream = match call.from {
+            Some(from) => self.upstream.entry(from).or_insert_with(|| Upstream::new(now, utilisation)),
+            None => &mut self.clients,
+        };
+        upstream.seen = now;
+        if let Way::Next(next) = call.to {
+            upstream.to.insert(next);
+        }
+    }
+
+    /// A downstream neighbour has told how it is. An older notice than the one that counts says nothing new; a smaller
+    /// number counts again once that one has expired, as after a restart of the neighbour.
+    pub fn on_notice(&mut self, now: Instant, from: N, notice: Notice) {
+        let path = self.paths.entry(from).or_default();
+        if path.told(now).is_none_or(|told| told.sequence <= notice.sequence) {
+            path.told = Some(Told { notice, until: now + self.settings.validity });
+        }
+    }
+
+    /// A period of this length is over, in which the processor was busy for this part of the time. Call it about once a
+    /// second, whether calls came or not.
+    pub fn on_period(&mut self, now: Instant, length: Duration, utilisation: f64) {
+        let rate = |count: u64| count as f64 / length.as_secs_f64().max(1e-3);
+        // A meter that has gone wrong says nothing: the last value stays.
+        if utilisation.is_finite() {
+            self.utilisation = utilisation.clamp(0.0, 1.0);
+        }
+        let node = NodeLoad { utilisation: self.utilisation, calls: rate(self.calls), kept: rate(self.kept) };
+        // What is silent and unused would be the same if it were new.
+        self.paths.retain(|_, path| path.open > 0 || path.told(now).is_some());
+        let paths = self.paths.values_mut();
+        let mut loads: Vec<PathLoad<'_>> = paths
+            .map(|path| {
+                let told = path.told(now);
+                let level = told.map_or(0.0, |notice| notice.level());
+                let throttled = told.is_some_and(|notice| notice.throttled);
+                PathLoad { open: rate(path.open), level, throttled, share: &mut path.share }
+            })
+            .collect();
+        self.settings.law.adjust(&self.settings, node, &mut loads);
+        self.sequence = self.sequence.max(now.as_nanos() / 1_000_000);
+        let validity = self.settings.validity;
+        self.upstream.retain(|_, upstream| now.saturating_since(upstream.seen) < validity);
+        for upstream in self.upstream.values_mut().chain([&mut self.clients]) {
+            tell(upstream, &self.settings, now, self.utilisation, &self.paths);
+        }
+        for path in self.paths.values_mut() {
+            path.open = 0;
+        }
+        (self.calls, self.kept) = (0, 0);
+    }
+
+    /// What an upstream neighbour is to be told; `None` for clients, of whom overload control may learn so whether all
+    /// on their calls' way is saturated. To be put into every response to the neighbour, or sent alone once a period
+    /// where there is none: it counts for [`Settings::validity`].
+    pub fn notice(&self, upstream: Option<N>) -> Notice {
+        let told = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
+        if let Some(it) = told {
+            return Notice::new(it.throttled, it.level, it.hops, self.sequence);
+        }
+        // Whoever has sent nothing lately hears of this node alone.
+        Notice::new(self.utilisation >= self.settings.high, self.utilisation, 0, self.sequence)
+    }
+
+    /// Share of the calls without state to this neighbour that get it here.
+    pub fn keep(&self, next: N) -> f64 {
+        self.paths.get(&next).map_or(1.0, |path| path.share.keep)
+    }
+
+    /// The upstream neighbours that [`notice`](Self::notice) has something for.
+    pub fn upstream(&self) -> impl Iterator<Item = N> + '_ {
+        self.upstream.keys().copied()
+    }
+}
+
+/// Makes the level for one upstream neighbour: the least utilisation here and on the paths of its calls, and throttling
+/// by it with hysteresis.
+fn tell<N: Ord + Copy>(
+    upstream: &mut Upstream<N>,
+    settings: &Settings,
+    now: Instant,
+    utilisation: f64,
+    paths: &BTreeMap<N, Path>,
+) {
+    if !upstream.to.is_empty() {
+        upstream.last_to = std::mem::take(&mut upstream.to);
+    }
+    (upstream.level, upstream.hops) = (utilisation, 0);
+    for path in upstream.last_to.iter().filter_map(|next| paths.get(next)) {
+        let (level, hops) = match path.told(now) {
+            Some(notice) => (notice.level(), notice.hops() + 1),
+            // Of one that is silent nobody has said that it is full.
+            None => (0.0, 1),
+        };
+        if hops <= HOPS_MAX && level < upstream.level {
+            (upstream.level, upstream.hops) = (level, hops);
+        }
+    }
+    upstream.throttled =
+        if upstream.throttled { upstream.level >= settings.low } else { upstream.level >= settings.high };
+}
+
+/// A number from 0 up to 1 by a key, equally spread: the finaliser of splitmix64.
+fn part(key: u64) -> f64 {
+    let mut mixed = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    (mixed >> 11) as f64 / (1_u64 << 53) as f64
+}

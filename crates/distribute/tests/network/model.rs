@@ -1,0 +1,124 @@
+//! A network of proxies in a few lines: calls walk their paths, work takes time, periods end together.
+
+use base::Instant;
+use core::time::Duration;
+use distribute::{Call, Decision, Distributor, Settings, Way};
+
+/// Seconds of processor time: to forward a call, and more for its state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    pub(crate) forward: f64,
+    pub(crate) state: f64,
+}
+
+/// Nodes by index, and paths with their shares of the calls.
+pub(crate) struct Network {
+    pub(crate) costs: Vec<Cost>,
+    pub(crate) paths: Vec<(Vec<usize>, f64)>,
+    pub(crate) nodes: Vec<Distributor<usize>>,
+    pub(crate) now: Instant,
+    /// Calls of each path that a whole one is missing for.
+    rest: Vec<f64>,
+    seed: u64,
+}
+
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+
+/// What a period has brought.
+pub(crate) struct Outcome {
+    /// Work for each node, 1 when it is just full.
+    pub(crate) demand: Vec<f64>,
+    /// Share of the calls that are lost at nodes with more work than time.
+    pub(crate) lost: f64,
+}
+
+impl Network {
+    pub(crate) fn new(costs: Vec<Cost>, paths: Vec<(Vec<usize>, f64)>, settings: Settings) -> Self {
+        let nodes = (0..costs.len()).map(|node| Distributor::new(settings, salt(node as u64, 0)));
+        let (nodes, rest) = (nodes.collect(), vec![0.0; paths.len()]);
+        Self { costs, paths, nodes, now: Instant::ZERO, rest, seed: 0 }
+    }
+
+    /// A number that no other call has.
+    pub(crate) fn key(&mut self) -> u64 {
+        self.seed += 1;
+        salt(self.seed, 77)
+    }
+
+    /// Sends a call along its path. Returns the places on it that keep its state.
+    pub(crate) fn walk(&mut self, path: usize, key: u64) -> Vec<usize> {
+        let path = self.paths[path].0.clone();
+        let (mut kept, mut keepers) = (false, Vec::new());
+        for (place, node) in path.iter().enumerate() {
+            let from = place.checked_sub(1).map(|before| path[before]);
+            let to = path.get(place + 1).map_or(Way::Exit, |next| Way::Next(*next));
+            match self.nodes[*node].on_call(self.now, Call { from, to, kept, key }) {
+                Decision::Keep => {
+                    assert!(!kept, "kept twice");
+                    keepers.push(place);
+                    kept = true;
+                }
+                Decision::PassKept => assert!(kept, "passed as kept, and nobody keeps it"),
+                Decision::PassOpen => assert!(!kept, "a mark is gone"),
+            }
+        }
+        keepers
+    }
+
+    /// A second of calls at a rate, to its end.
+    pub(crate) fn period(&mut self, load: f64) -> Outcome {
+        let outcome = self.send(load);
+        self.end(&outcome.demand, |_, _| true);
+        outcome
+    }
+
+    /// A second of calls at a rate, with the work that they make.
+    pub(crate) fn send(&mut self, load: f64) -> Outcome {
+        let mut demand = vec![0.0; self.costs.len()];
+        let mut sent = vec![0.0; self.paths.len()];
+        for (path, sent) in sent.iter_mut().enumerate() {
+            self.rest[path] += load * self.paths[path].1;
+            while self.rest[path] >= 1.0 {
+                self.rest[path] -= 1.0;
+                *sent += 1.0;
+                let key = self.key();
+                let keepers = self.walk(path, key);
+                assert_eq!(keepers.len(), 1, "state is kept exactly once");
+                for (place, node) in self.paths[path].0.iter().enumerate() {
+                    let cost = self.costs[*node];
+                    demand[*node] += cost.forward + if keepers[0] == place { cost.state } else { 0.0 };
+                }
+            }
+        }
+        let through = |node: &usize| 1.0 / demand[*node].max(1.0);
+        let survive = |path: &(Vec<usize>, f64)| path.0.iter().map(through).product::<f64>();
+        let carried: f64 = self.paths.iter().zip(&sent).map(|(path, sent)| sent * survive(path)).sum();
+        let lost = 1.0 - carried / sent.iter().sum::<f64>().max(1.0);
+        Outcome { demand, lost }
+    }
+
+    /// Ends a period with these utilisations. `arrives` says whether the notice of one node gets to another.
+    pub(crate) fn end(&mut self, utilisation: &[f64], mut arrives: impl FnMut(usize, usize) -> bool) {
+        self.now += PERIOD;
+        for (node, busy) in self.nodes.iter_mut().zip(utilisation) {
+            node.on_period(self.now, PERIOD, busy.min(1.0));
+        }
+        for teller in 0..self.nodes.len() {
+            let upstream: Vec<usize> = self.nodes[teller].upstream().collect();
+            for told in upstream {
+                let notice = self.nodes[teller].notice(Some(told));
+                if arrives(teller, told) {
+                    self.nodes[told].on_notice(self.now, teller, notice);
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn salt(seed: u64, stream: u64) -> u64 {
+    // Any mixing will do that differs from that of the product.
+    let mut mixed = (seed ^ (stream << 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^= mixed >> 32;
+    mixed = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^ (mixed >> 32)
+}

@@ -1,0 +1,199 @@
+//! Random networks of proxies, with and without an order among them: lost notices, restarts, retransmissions,
+//! utilisation of any size in any order.
+
+use super::model::{Cost, Network, salt};
+use distribute::{Distributor, HOPS_MAX, Law, Settings};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// Periods after which whatever a node believed is no longer believed: notices have expired, levels gone their hops.
+const FORGOTTEN: usize = HOPS_MAX as usize + 5;
+
+/// What happens in a period of a random run.
+#[derive(Debug, Clone)]
+enum Step {
+    /// New calls, by path; and whether each is sent once more.
+    Calls(Vec<(usize, bool)>),
+    /// The end of a period, with these utilisations, and these notices lost.
+    End(Vec<f64>, Vec<bool>),
+    /// A node forgets all.
+    Restart(usize),
+    /// A call of a while ago is sent once more.
+    Again(usize),
+}
+
+const NODES: usize = 5;
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let law = prop_oneof![Just(Law::Paper), Just(Law::Level)];
+    (law, 1.0..20.0_f64).prop_map(|(law, delta_c)| Settings { law, delta_c, ..Settings::default() })
+}
+
+/// Paths of one to four unlike nodes, in any order: series, forks, joins, edges that call each other, rings.
+fn paths() -> impl Strategy<Value = Vec<(Vec<usize>, f64)>> {
+    let path = (Just((0..NODES).collect::<Vec<_>>()).prop_shuffle(), 1..=4_usize);
+    let path = path.prop_map(|(mut nodes, length)| {
+        nodes.truncate(length);
+        nodes
+    });
+    prop::collection::vec(path, 1..6).prop_map(|paths| {
+        let share = 1.0 / paths.len() as f64;
+        paths.into_iter().map(|path| (path, share)).collect()
+    })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let calls = prop::collection::vec((0..6_usize, any::<bool>()), 1..40).prop_map(Step::Calls);
+    let busy = prop::collection::vec(prop_oneof![Just(0.0), Just(1.0), 0.7..1.0_f64], NODES);
+    let end = (busy, prop::collection::vec(prop::bool::weighted(0.2), NODES * NODES));
+    let end = end.prop_map(|(busy, lost)| Step::End(busy, lost));
+    let restart = (0..NODES).prop_map(Step::Restart);
+    let again = (0..200_usize).prop_map(Step::Again);
+    prop::collection::vec(prop_oneof![6 => calls, 6 => end, 1 => restart, 4 => again], 1..120)
+}
+
+fn network(paths: Vec<(Vec<usize>, f64)>, settings: Settings) -> Network {
+    Network::new(vec![Cost { forward: 0.001, state: 0.0003 }; NODES], paths, settings)
+}
+
+/// Sends a copy of a call along its path, up to the node that keeps its state and absorbs it.
+fn send_again(network: &mut Network, path: usize, key: u64, keeper: usize) {
+    let whole = network.paths[path].0.clone();
+    network.paths[path].0.truncate(keeper + 1);
+    // Cut there, the keeper looks like the exit, which is the one that keeps it.
+    assert_eq!(network.walk(path, key), [keeper], "no other node keeps the state of a copy");
+    network.paths[path].0 = whole;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever neighbours say or lose, and whoever forgets what: each call's state is at one node of its path, and where
+    /// nobody has forgotten, a copy of the call finds it there.
+    #[test]
+    fn state_is_kept_exactly_once(paths in paths(), settings in settings(), steps in steps()) {
+        let mut network = network(paths, settings);
+        let mut past: Vec<(usize, u64, usize)> = Vec::new();
+        for (at, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Calls(calls) => {
+                    for (path, again) in calls {
+                        let (path, key) = (path % network.paths.len(), network.key());
+                        let keepers = network.walk(path, key);
+                        prop_assert_eq!(keepers.len(), 1);
+                        past.push((path, key, keepers[0]));
+                        if again {
+                            send_again(&mut network, path, key, keepers[0]);
+                        }
+                    }
+                }
+                Step::End(busy, lost) => network.end(&busy, |teller, told| !lost[teller * NODES + told]),
+                Step::Restart(node) => {
+                    network.nodes[node] = Distributor::new(settings, salt(node as u64, at as u64 + 1));
+                    past.clear();
+                }
+                Step::Again(which) => {
+                    if let Some((path, key, keeper)) = past.get(which % past.len().max(1)).copied() {
+                        send_again(&mut network, path, key, keeper);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Once load is gone, nobody is throttled, whatever was said before and whether or not calls still come.
+    #[test]
+    fn nothing_is_throttled_for_ever(
+        paths in paths(),
+        settings in settings(),
+        steps in steps(),
+        calls in 0..3_usize,
+        lossy in any::<bool>(),
+    ) {
+        let mut network = network(paths, settings);
+        for step in steps {
+            match step {
+                Step::Calls(calls) => calls.into_iter().for_each(|(path, _)| {
+                    let (path, key) = (path % network.paths.len(), network.key());
+                    network.walk(path, key);
+                }),
+                Step::End(busy, lost) => network.end(&busy, |teller, told| !lost[teller * NODES + told]),
+                Step::Restart(node) => network.nodes[node] = Distributor::new(settings, 7),
+                Step::Again(_) => {}
+            }
+        }
+        for period in 0..FORGOTTEN {
+            for _ in 0..calls {
+                let (path, key) = (period % network.paths.len(), network.key());
+                network.walk(path, key);
+            }
+            network.end(&[0.1; NODES], |_, _| !lossy || period % 2 == 0);
+        }
+        for node in &network.nodes {
+            prop_assert!(!node.notice(None).throttled);
+            let upstream: Vec<usize> = node.upstream().collect();
+            for neighbour in upstream {
+                prop_assert!(!node.notice(Some(neighbour)).throttled);
+            }
+        }
+        // And what comes then is kept where it comes in.
+        (0..FORGOTTEN * 10).for_each(|_| {
+            (0..network.paths.len()).for_each(|path| {
+                let key = network.key();
+                network.walk(path, key);
+            });
+            network.end(&[0.1; NODES], |_, _| true);
+        });
+        for path in 0..network.paths.len() {
+            let key = network.key();
+            prop_assert_eq!(network.walk(path, key), [0]);
+        }
+    }
+
+    /// Room that has gone is not believed in for ever, also where calls go round in a ring: when all are full, all entries
+    /// hear of it.
+    #[test]
+    fn there_is_no_phantom_room(paths in paths(), settings in settings(), before in 0.0..0.85_f64) {
+        let mut network = network(paths, settings);
+        for busy in [before, 0.97] {
+            for _ in 0..FORGOTTEN {
+                (0..network.paths.len()).for_each(|path| {
+                    let key = network.key();
+                    network.walk(path, key);
+                });
+                network.end(&[busy; NODES], |_, _| true);
+            }
+        }
+        for (path, _) in &network.paths {
+            prop_assert!(network.nodes[path[0]].notice(None).throttled, "the entry of {path:?}");
+        }
+    }
+
+    /// As long as a node on the path of an entry's calls has room, its clients are not throttled; real work, real load.
+    #[test]
+    fn nobody_is_throttled_while_a_node_of_the_path_has_room(
+        paths in paths(),
+        costs in prop::collection::vec((400.0..1500.0_f64, 0.5..0.95_f64), NODES),
+        load in 100.0..1500.0_f64,
+    ) {
+        let settings = Settings::default();
+        let costs = costs.into_iter().map(|(rate, part)| Cost {
+            forward: 1.0 / rate,
+            state: 1.0 / (rate * part) - 1.0 / rate,
+        });
+        let mut network = Network::new(costs.collect(), paths, settings);
+        (0..40).for_each(|_| drop(network.period(load)));
+        let mut busy = vec![0.0_f64; NODES];
+        for _ in 0..FORGOTTEN {
+            let outcome = network.period(load);
+            busy.iter_mut().zip(&outcome.demand).for_each(|(most, demand)| *most = most.max(*demand));
+        }
+        let mut room: BTreeMap<usize, bool> = BTreeMap::new();
+        for (path, _) in &network.paths {
+            *room.entry(path[0]).or_default() |= path.iter().any(|node| busy[*node] < settings.low);
+        }
+        for (entry, _) in room.into_iter().filter(|(_, room)| *room) {
+            prop_assert!(!network.nodes[entry].notice(None).throttled, "node {entry}, demands {busy:?}");
+        }
+    }
+}

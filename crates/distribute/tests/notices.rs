@@ -1,0 +1,88 @@
+//! What a node makes of notices and marks: order, silence, strangers.
+
+use base::Instant;
+use core::time::Duration;
+use distribute::{Call, Decision, Distributor, Notice, Settings, Way};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A call from a client through this node to neighbour 1.
+fn call(key: u64) -> Call<u8> {
+    Call { from: None, to: Way::Next(1), kept: false, key }
+}
+
+/// A node at 95 %, with calls to neighbour 1 that has told `notice`.
+fn node(notice: Notice) -> (Distributor<u8>, Instant) {
+    let mut node = Distributor::new(Settings::default(), 5);
+    let now = Instant::ZERO + SECOND;
+    node.on_notice(now, 1, notice);
+    period(&mut node, now);
+    (node, now)
+}
+
+fn period(node: &mut Distributor<u8>, now: Instant) {
+    for key in 0..100 {
+        node.on_call(now, call(key));
+    }
+    node.on_period(now, SECOND, 0.95);
+}
+
+#[test]
+fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
+    let (mut node, mut now) = node(Notice::new(true, 0.97, 0, 1));
+    assert!(node.notice(None).throttled);
+    assert!((node.notice(None).level() - 0.95).abs() < 1e-9);
+    let kept = node.keep(1);
+    for _ in 0..4 {
+        now += SECOND;
+        period(&mut node, now);
+    }
+    assert!(!node.notice(None).throttled, "nobody has said so for longer than a notice counts");
+    assert!(node.keep(1) < kept, "and calls are passed on open again");
+}
+
+#[test]
+fn an_older_notice_says_nothing_new_until_the_newer_one_has_expired() {
+    let (mut node, mut now) = node(Notice::new(true, 0.97, 0, 900));
+    node.on_notice(now, 1, Notice::new(false, 0.2, 0, 899));
+    period(&mut node, now);
+    assert!(node.notice(None).throttled, "899 was under way for longer");
+    // The neighbour starts anew, and counts from the beginning.
+    now += Duration::from_secs(4);
+    node.on_notice(now, 1, Notice::new(false, 0.2, 0, 1));
+    period(&mut node, now);
+    assert!(!node.notice(None).throttled);
+    assert!((node.notice(None).level() - 0.2).abs() < 1e-9);
+    assert_eq!(node.notice(None).hops(), 1);
+}
+
+#[test]
+fn a_strangers_mark_does_not_count() {
+    let mut node = Distributor::<u8>::new(Settings::default(), 5);
+    let marked = Call { kept: true, ..call(1) };
+    assert_eq!(node.on_call(Instant::ZERO, marked), Decision::Keep);
+    assert_eq!(node.on_call(Instant::ZERO, Call { from: Some(9), ..marked }), Decision::PassKept);
+    let leaves = Call { to: Way::Exit, ..marked };
+    assert_eq!(node.on_call(Instant::ZERO, leaves), Decision::Keep);
+}
+
+/// Neighbour 9 sends to 1 alone, neighbour 8 to 2 alone: each hears of its own way.
+#[test]
+fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
+    let mut node = Distributor::<u8>::new(Settings::default(), 5);
+    let now = Instant::ZERO + SECOND;
+    node.on_notice(now, 1, Notice::new(true, 0.99, 0, 1));
+    node.on_notice(now, 2, Notice::new(false, 0.3, 0, 1));
+    for (from, to) in [(9, 1), (8, 2)] {
+        node.on_call(now, Call { from: Some(from), to: Way::Next(to), kept: true, key: 0 });
+    }
+    node.on_period(now, SECOND, 0.95);
+    assert!(node.notice(Some(9)).throttled);
+    assert!(!node.notice(Some(8)).throttled);
+    assert_eq!(node.upstream().collect::<Vec<_>>(), [8, 9]);
+    // Whoever sends nothing any more is not told of any longer.
+    let later = now + Duration::from_secs(4);
+    node.on_period(later, SECOND, f64::NAN);
+    assert_eq!(node.upstream().count(), 0);
+    assert!((node.notice(Some(9)).level() - 0.95).abs() < 1e-9, "a meter that fails changes nothing");
+}
