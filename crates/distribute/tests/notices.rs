@@ -2,7 +2,8 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, Notice, Settings, Way};
+use distribute::{Call, Decision, Distributor, Mark, Notice, Settings, Way};
+use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -85,4 +86,24 @@ fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
     node.on_period(later, SECOND, f64::NAN);
     assert_eq!(node.upstream().count(), 0);
     assert!((node.notice(Some(9)).level() - 0.95).abs() < 1e-9, "a meter that fails changes nothing");
+}
+
+proptest! {
+    /// Nothing that comes over the wire panics, and what is taken for a value is written as one of the same meaning.
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        bytes in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..40),
+            "(un)?throttle[.][0-9]{0,5}[.][0-9]{0,3}[.][0-9]{0,21}".prop_map(String::into_bytes),
+            "[a-zA-Z.]{0,34}".prop_map(String::into_bytes),
+        ],
+    ) {
+        if let Some(notice) = Notice::parse(&bytes) {
+            prop_assert_eq!(Notice::parse(notice.to_string().as_bytes()), Some(notice));
+            prop_assert!((0.0..=1.0).contains(&notice.level()));
+        }
+        if let Some(mark) = Mark::parse(&bytes) {
+            prop_assert_eq!(Mark::parse(mark.to_string().as_bytes()), Some(mark));
+        }
+    }
 }
