@@ -6,7 +6,7 @@ use base::{Instant, Recent};
 use core::time::Duration;
 
 use crate::law::{NodeLoad, PathLoad, Share};
-use crate::notice::{HOPS_MAX, Notice};
+use crate::notice::{AGE, Notice};
 use crate::settings::Settings;
 
 /// Where a call goes.
@@ -90,13 +90,14 @@ impl Path {
 /// Where calls of an upstream neighbour go, and what it is told about that.
 #[derive(Debug, Clone)]
 struct Upstream<N> {
-    /// In this period.
-    to: BTreeSet<N>,
-    /// In the last one that had any: what the level is about.
-    last_to: BTreeSet<N>,
+    /// In this period; `None` is the exit.
+    to: BTreeSet<Option<N>>,
+    /// In the last one that had any: what the notice is about.
+    last_to: BTreeSet<Option<N>>,
     throttled: bool,
+    /// As in the [`Notice`].
     level: f64,
-    hops: u8,
+    least: f64,
     /// When a call last came.
     seen: Instant,
 }
@@ -104,7 +105,7 @@ struct Upstream<N> {
 impl<N> Upstream<N> {
     fn new(now: Instant, utilisation: f64) -> Self {
         let (to, last_to) = (BTreeSet::new(), BTreeSet::new());
-        Self { to, last_to, throttled: false, level: utilisation, hops: 0, seen: now }
+        Self { to, last_to, throttled: false, level: utilisation, least: utilisation, seen: now }
     }
 }
 
@@ -162,9 +163,10 @@ impl<N: Ord + Copy> Distributor<N> {
             None => &mut self.clients,
         };
         upstream.seen = now;
-        if let Way::Next(next) = call.to {
-            upstream.to.insert(next);
-        }
+        upstream.to.insert(match call.to {
+            Way::Next(next) => Some(next),
+            Way::Exit => None,
+        });
     }
 
     /// A downstream neighbour has told how it is. An older notice than the one that counts says nothing new; a smaller
@@ -215,10 +217,11 @@ impl<N: Ord + Copy> Distributor<N> {
     pub fn notice(&self, upstream: Option<N>) -> Notice {
         let told = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
         if let Some(it) = told {
-            return Notice::new(it.throttled, it.level, it.hops, self.sequence);
+            return Notice::new(it.throttled, it.level, it.least, self.sequence);
         }
         // Whoever has sent nothing lately hears of this node alone.
-        Notice::new(self.utilisation >= self.settings.high, self.utilisation, 0, self.sequence)
+        let (throttled, busy) = (self.utilisation >= self.settings.high, self.utilisation);
+        Notice::new(throttled, busy, busy, self.sequence)
     }
 
     /// Share of the calls without state to this neighbour that get it here.
@@ -232,8 +235,10 @@ impl<N: Ord + Copy> Distributor<N> {
     }
 }
 
-/// Makes the level for one upstream neighbour: the least utilisation here and on the paths of its calls, and throttling
-/// by it with hysteresis.
+/// Makes the notice for one upstream neighbour.
+///
+/// One more call without state that leaves here is kept here; one that goes on is kept here or behind, by whoever is less
+/// busy. The level is the worst of these, since the neighbour cannot choose; the least decides about throttling.
 fn tell<N: Ord + Copy>(
     upstream: &mut Upstream<N>,
     settings: &Settings,
@@ -244,19 +249,23 @@ fn tell<N: Ord + Copy>(
     if !upstream.to.is_empty() {
         upstream.last_to = std::mem::take(&mut upstream.to);
     }
-    (upstream.level, upstream.hops) = (utilisation, 0);
-    for path in upstream.last_to.iter().filter_map(|next| paths.get(next)) {
-        let (level, hops) = match path.told(now) {
-            Some(notice) => (notice.level(), notice.hops() + 1),
-            // Of one that is silent nobody has said that it is full.
-            None => (0.0, 1),
+    let (mut level, mut least) = (None, utilisation);
+    for way in &upstream.last_to {
+        let busy = match way {
+            None => utilisation,
+            Some(next) => {
+                // Of one that is silent nobody has said that it is full.
+                let told = paths.get(next).and_then(|path| path.told(now));
+                let (behind, least_behind) = told.map_or((0.0, 0.0), |it| (it.level(), it.least()));
+                least = least.min(least_behind + AGE);
+                utilisation.min(behind + AGE)
+            }
         };
-        if hops <= HOPS_MAX && level < upstream.level {
-            (upstream.level, upstream.hops) = (level, hops);
-        }
+        level = Some(level.map_or(busy, |level: f64| level.max(busy)));
     }
-    upstream.throttled =
-        if upstream.throttled { upstream.level >= settings.low } else { upstream.level >= settings.high };
+    (upstream.level, upstream.least) = (level.unwrap_or(utilisation), least);
+    let mark = if upstream.throttled { settings.low } else { settings.high };
+    upstream.throttled = least >= mark;
 }
 
 /// A number from 0 up to 1 by a key, equally spread: the finaliser of splitmix64.

@@ -33,24 +33,25 @@
 //!
 //! # Nothing is throttled for ever
 //!
-//! A node tells each upstream neighbour its *level*: the least utilisation on the calls' way from here on. It is the least
-//! of its own utilisation, as measured, and of what the neighbours behind say that calls of this upstream neighbour go
-//! to. *Throttled* means that the level is high, which is the paper's condition: the server is saturated, and so are
-//! all paths behind it.
+//! A node tells each upstream neighbour two shares of time. The *least* is how busy the least busy node is, of this one and
+//! of those behind on the ways of that neighbour's calls. *Throttled* means that it is high, which is the paper's condition:
+//! the server is saturated, and so are all paths behind it. The *level* is how busy those are who would have to keep the
+//! state of one more call of the neighbour, and the law [`Law::Level`] works with it.
 //!
-//! *No deadlock.* A node's own utilisation is part of its level. When load goes away, it falls by itself, and the level
-//! falls at once, whatever neighbours say; a circle of nodes that throttle each other dissolves in one period. A
-//! neighbour that falls silent is taken as one that has room, after [`Settings::validity`].
+//! *No deadlock.* Neither is ever above the node's own utilisation as measured. When load goes away, that falls by itself,
+//! and what is told falls at once, whatever neighbours say; a circle of nodes that throttle each other dissolves in one
+//! period. A neighbour that falls silent is taken as one that has room, after [`Settings::validity`]. And a neighbour that
+//! keeps all state itself hears of the room behind, too: its marked calls show which ways concern it.
 //!
 //! *No phantom room.* Without an order, the reverse may happen: A says that there is room because B says so, and B
-//! because A says so, long after both are full. Nobody would throttle again. Two rules prevent it. A level counts only
+//! because A says so, long after both are full. Nobody would throttle again. Two rules prevent it. A node tells only of
 //! the paths that calls of the one who is told take, so the two edges of a core never hear of themselves. For rings,
-//! where that is not enough, a level says how many hops away it was measured; each node adds one, and none is
-//! believed beyond [`HOPS_MAX`]. So whatever a node believes was measured by a node at most so many hops away and so many
-//! periods ago.
+//! where that is not enough, what is told on counts for [`AGE`] busier with each hop. What is true of a node near by is
+//! hardly changed by that; what only goes round grows until it is above what nodes measure, and is gone. To count hops
+//! and to drop what is too far away would not do: an echo that is dropped has hidden the room of a node near by until then.
 //!
-//! Nothing is ever refused here. A node at the entry whose level is high for its clients leaves to overload control what
-//! to reject.
+//! Nothing is ever refused here. A node at the entry that throttles its clients leaves to overload control what to
+//! reject.
 //!
 //! # Other functions
 //!
@@ -67,5 +68,5 @@ mod settings;
 pub use distributor::{Call, Decision, Distributor, Way};
 pub use law::Law;
 pub use mark::{Function, Mark};
-pub use notice::{HOPS_MAX, Notice};
+pub use notice::{AGE, Notice};
 pub use settings::Settings;

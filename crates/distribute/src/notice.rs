@@ -4,17 +4,17 @@
 //! ([`Function::notice_parameter`](crate::Function::notice_parameter)):
 //!
 //! ```text
-//! room  = "room" EQUAL ( "throttle" / "unthrottle" ) "." level "." hops "." sequence
-//! level = 1*4DIGIT    ; thousandths, 0 to 1000
-//! hops  = 1*2DIGIT    ; 0 to 8
+//! room     = "room" EQUAL ( "throttle" / "unthrottle" ) "." level "." least "." sequence
+//! level    = 1*4DIGIT    ; thousandths, 0 to 1000
+//! least    = 1*4DIGIT    ; thousandths, 0 to 1000
 //! sequence = 1*20DIGIT
 //! ```
 
 use core::fmt;
 
-/// A level that was measured further away is not believed. Longer paths of proxies within one network are not known, and
-/// a level that only goes round among nodes dies out after as many periods.
-pub const HOPS_MAX: u8 = 8;
+/// How much busier a node counts with each hop that its utilisation is told on. Small, so that a node three hops away counts
+/// for what it is; what only goes round among nodes dies out in 50 periods at most.
+pub const AGE: f64 = 0.02;
 
 /// Thousandths in a whole.
 const WHOLE: u16 = 1000;
@@ -24,30 +24,29 @@ const WHOLE: u16 = 1000;
 pub struct Notice {
     /// Whether the neighbour should send no more calls without state than it does (paper, section 3).
     pub throttled: bool,
-    /// The least utilisation on the way, in thousandths, at most 1000.
+    /// In thousandths, at most 1000.
     level: u16,
-    /// How many hops behind the teller it was measured, at most [`HOPS_MAX`].
-    hops: u8,
+    least: u16,
     /// Grows with time; one that is smaller than another is older.
     pub sequence: u64,
 }
 
 impl Notice {
-    /// Out of range is cut.
-    pub fn new(throttled: bool, level: f64, hops: u8, sequence: u64) -> Self {
+    /// Shares from 0 to 1; out of range is cut.
+    pub fn new(throttled: bool, level: f64, least: f64, sequence: u64) -> Self {
         // A cast of NaN is 0, and one of what is out of range the nearest there is.
-        let level = (level * f64::from(WHOLE)).round() as u16;
-        Self { throttled, level: level.min(WHOLE), hops: hops.min(HOPS_MAX), sequence }
+        let whole = |share: f64| ((share * f64::from(WHOLE)).round() as u16).min(WHOLE);
+        Self { throttled, level: whole(level), least: whole(least), sequence }
     }
 
-    /// From 0 to 1.
+    /// How busy those are who would have to keep the state of one more call, on the way where this is worst: from 0 to 1.
     pub fn level(&self) -> f64 {
         f64::from(self.level) / f64::from(WHOLE)
     }
 
-    /// Hops from the teller to where it was measured.
-    pub fn hops(&self) -> u8 {
-        self.hops
+    /// How busy the least busy node is on all ways: from 0 to 1.
+    pub fn least(&self) -> f64 {
+        f64::from(self.least) / f64::from(WHOLE)
     }
 
     /// Reads the value of the parameter; `None` for what is no such value.
@@ -58,10 +57,11 @@ impl Notice {
             word if word.eq_ignore_ascii_case(b"unthrottle") => false,
             _ => return None,
         };
-        let level = u16::try_from(number(parts.next()?, 4)?).ok().filter(|level| *level <= WHOLE)?;
-        let hops = u8::try_from(number(parts.next()?, 2)?).ok().filter(|hops| *hops <= HOPS_MAX)?;
+        let mut share =
+            || u16::try_from(number(parts.next()?, 4)?).ok().filter(|thousandths| *thousandths <= WHOLE);
+        let (level, least) = (share()?, share()?);
         let sequence = number(parts.next()?, 20)?;
-        parts.next().is_none().then_some(Self { throttled, level, hops, sequence })
+        parts.next().is_none().then_some(Self { throttled, level, least, sequence })
     }
 }
 
@@ -76,7 +76,7 @@ fn number(digits: &[u8], digits_max: usize) -> Option<u64> {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.throttled { "throttle" } else { "unthrottle" };
-        write!(f, "{word}.{}.{}.{}", self.level, self.hops, self.sequence)
+        write!(f, "{word}.{}.{}.{}", self.level, self.least, self.sequence)
     }
 }
 
@@ -87,11 +87,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for (notice, text) in [
-            (Notice::new(true, 0.95, 2, 17), "throttle.950.2.17"),
-            (Notice::new(false, 0.0, 0, u64::MAX), "unthrottle.0.0.18446744073709551615"),
-            (Notice::new(false, 7.0, 99, 0), "unthrottle.1000.8.0"),
-            (Notice::new(false, f64::NAN, 0, 0), "unthrottle.0.0.0"),
-            (Notice::new(false, -1.0, 0, 0), "unthrottle.0.0.0"),
+            (Notice::new(true, 0.95, 0.9, 17), "throttle.950.900.17"),
+            (Notice::new(false, 0.0, 0.0, u64::MAX), "unthrottle.0.0.18446744073709551615"),
+            (Notice::new(false, 7.0, 99.0, 0), "unthrottle.1000.1000.0"),
+            (Notice::new(false, f64::NAN, f64::NAN, 0), "unthrottle.0.0.0"),
+            (Notice::new(false, -1.0, -0.1, 0), "unthrottle.0.0.0"),
         ] {
             assert_eq!(notice.to_string(), text);
             assert_eq!(Notice::parse(text.as_bytes()), Some(notice));
@@ -106,7 +106,7 @@ mod tests {
             "throttle.950.2",
             "throttle.950.2.17.",
             "throttle.1001.2.17",
-            "throttle.950.9.17",
+            "throttle.950.1001.17",
             "throttle.00950.2.17",
             "throttle.950.2.18446744073709551616",
             "throttle.950.2.000000000000000000017",

@@ -30,7 +30,7 @@ fn period(node: &mut Distributor<u8>, now: Instant) {
 
 #[test]
 fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
-    let (mut node, mut now) = node(Notice::new(true, 0.97, 0, 1));
+    let (mut node, mut now) = node(Notice::new(true, 0.97, 0.97, 1));
     assert!(node.notice(None).throttled);
     assert!((node.notice(None).level() - 0.95).abs() < 1e-9);
     let kept = node.keep(1);
@@ -44,17 +44,17 @@ fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
 
 #[test]
 fn an_older_notice_says_nothing_new_until_the_newer_one_has_expired() {
-    let (mut node, mut now) = node(Notice::new(true, 0.97, 0, 900));
-    node.on_notice(now, 1, Notice::new(false, 0.2, 0, 899));
+    let (mut node, mut now) = node(Notice::new(true, 0.97, 0.97, 900));
+    node.on_notice(now, 1, Notice::new(false, 0.2, 0.2, 899));
     period(&mut node, now);
     assert!(node.notice(None).throttled, "899 was under way for longer");
     // The neighbour starts anew, and counts from the beginning.
     now += Duration::from_secs(4);
-    node.on_notice(now, 1, Notice::new(false, 0.2, 0, 1));
+    node.on_notice(now, 1, Notice::new(false, 0.2, 0.2, 1));
     period(&mut node, now);
     assert!(!node.notice(None).throttled);
-    assert!((node.notice(None).level() - 0.2).abs() < 1e-9);
-    assert_eq!(node.notice(None).hops(), 1);
+    // A hop away, it counts for a little busier.
+    assert!((node.notice(None).least() - 0.22).abs() < 1e-9);
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn a_strangers_mark_does_not_count() {
 fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
     let mut node = Distributor::<u8>::new(Settings::default(), 5);
     let now = Instant::ZERO + SECOND;
-    node.on_notice(now, 1, Notice::new(true, 0.99, 0, 1));
-    node.on_notice(now, 2, Notice::new(false, 0.3, 0, 1));
+    node.on_notice(now, 1, Notice::new(true, 0.99, 0.99, 1));
+    node.on_notice(now, 2, Notice::new(false, 0.3, 0.3, 1));
     for (from, to) in [(9, 1), (8, 2)] {
         node.on_call(now, Call { from: Some(from), to: Way::Next(to), kept: true, key: 0 });
     }
@@ -88,13 +88,29 @@ fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
     assert!((node.notice(Some(9)).level() - 0.95).abs() < 1e-9, "a meter that fails changes nothing");
 }
 
+/// Half of the calls of neighbour 9 leave here, half go on to a node with room. It cannot send more of the ones without more
+/// of the others, so the level is that of this node; but it is not throttled, since there is room.
+#[test]
+fn the_level_is_that_of_the_worst_way_and_throttling_goes_by_the_best() {
+    let mut node = Distributor::<u8>::new(Settings::default(), 5);
+    let now = Instant::ZERO + SECOND;
+    node.on_notice(now, 1, Notice::new(false, 0.3, 0.3, 1));
+    for to in [Way::Exit, Way::Next(1)] {
+        node.on_call(now, Call { from: Some(9), to, kept: false, key: 0 });
+    }
+    node.on_period(now, SECOND, 0.95);
+    let notice = node.notice(Some(9));
+    assert!((notice.level() - 0.95).abs() < 1e-9 && (notice.least() - 0.32).abs() < 1e-9, "{notice}");
+    assert!(!notice.throttled);
+}
+
 proptest! {
     /// Nothing that comes over the wire panics, and what is taken for a value is written as one of the same meaning.
     #[test]
     fn any_bytes_are_read_or_refused(
         bytes in prop_oneof![
             prop::collection::vec(any::<u8>(), 0..40),
-            "(un)?throttle[.][0-9]{0,5}[.][0-9]{0,3}[.][0-9]{0,21}".prop_map(String::into_bytes),
+            "(un)?throttle[.][0-9]{0,5}[.][0-9]{0,5}[.][0-9]{0,21}".prop_map(String::into_bytes),
             "[a-zA-Z.]{0,34}".prop_map(String::into_bytes),
         ],
     ) {

@@ -1,6 +1,6 @@
 //! Utilisation is levelled out with the nodes behind: a law of our own.
 //!
-//! For each path with level L (the least utilisation behind), once a period:
+//! For each path with level L (how busy those are who would keep the state of one more call), once a period:
 //!
 //! `keep <- keep + gain * (max(U_high, L) - U) / S`, between 0 and 1,
 //!
