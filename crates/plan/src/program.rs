@@ -10,7 +10,7 @@
 //! - of each node: its utilisation is at most 1 (equations 3 and 4);
 //! - at exits nothing is open any more (equation 5, for each call instead of the sum of all).
 //!
-//! Flows are in units of the fastest node's rate, so that all numbers in the program are near 1.
+//! Flows are in units of the slowest node's rate: what is carried is some times that, however fast the others are.
 
 use std::fmt;
 
@@ -93,7 +93,7 @@ pub fn solve_with(topology: &Topology, rule: Rule) -> Result<Plan, PlanError> {
     Ok(plan(&program, most.load, &flows, &tight))
 }
 
-/// Loads below this, in units of the fastest node, are none.
+/// Loads below this, in units of the slowest node, are none.
 const LOAD_MIN: f64 = 1e-6;
 
 /// How much each row may be off. Where a little room at one node moves much at others, a load is off by some times that.
@@ -102,7 +102,7 @@ const TOLERANCE: f64 = 1e-9;
 /// A node that can be so much below full utilisation at the largest load is no bottleneck.
 const SLACK: f64 = 1e-4;
 
-/// What is asked of the program; the load is in units of the fastest node.
+/// What is asked of the program; the load is in units of the slowest node.
 enum Goal<'g> {
     /// The largest load.
     Load,
@@ -147,7 +147,7 @@ impl<'t> Program<'t> {
     fn new(topology: &'t Topology, rule: Rule) -> Self {
         let shared = !matches!(rule, Rule::All | Rule::Nobody);
         let functions = if shared { topology.functions().to_vec() } else { Vec::new() };
-        let unit = topology.nodes.iter().map(|node| node.stateless).fold(0.0, f64::max);
+        let unit = topology.nodes.iter().map(|node| node.stateless).fold(f64::INFINITY, f64::min);
         Self { topology, rule, functions, unit }
     }
 

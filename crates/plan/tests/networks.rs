@@ -220,6 +220,15 @@ fn state_that_costs_nothing_is_no_limit() {
     near(series(&nodes).unwrap(), 50.0);
 }
 
+/// A slow node beside one that is six orders of magnitude faster.
+#[test]
+fn a_slow_node_is_no_rounding_error() {
+    let nodes = vec![Node::new("fast", 1e6, 9e5), Node::new("slow", 1.0, 0.5)];
+    near(solve(&in_series(nodes)).unwrap().load, 1.0);
+    let nodes = vec![Node { stateful: None, ..Node::new("fast", 1e6, 1.0) }, Node::new("slow", 1.0, 0.5)];
+    near(solve(&in_series(nodes)).unwrap().load, 0.5);
+}
+
 #[test]
 fn impossible_networks_are_refused() {
     let one = |node| Topology::of_paths(vec![node], &[(vec![0], 1.0)], Routing::Fixed).unwrap_err();

@@ -70,6 +70,7 @@ fn whole(error: &TopologyError, tables: &Tables<'_, RawNode>, report: &mut Repor
     }
 }
 
+/// A node's rates. Its ways are read elsewhere, since paths may take their place.
 fn node(
     name: &str,
     path: &str,
@@ -116,6 +117,7 @@ fn find(setting: &Setting<NodeName>, names: &[&str], report: &mut Report<'_>) ->
     index
 }
 
+/// What is said of a name that no node has.
 fn unknown(name: &str, names: &[&str]) -> String {
     let meant = nearest(name, names.iter().copied()).map(|name| format!("; did you mean {name:?}?"));
     let remedy = format!("there is no [{}]; the file has {}", join("node", name), names.join(", "));
@@ -172,6 +174,7 @@ fn visit(
     Some(Visit { node, entry: 0.0, next: next? })
 }
 
+/// Ways with a share each. The shares of a file are told as they are; `plan` mends what rounding leaves over.
 fn with_shares(
     path: &str,
     shares: &BTreeMap<String, Setting<Part>>,
@@ -205,7 +208,7 @@ fn with_shares(
     Some(ways)
 }
 
-/// Where calls enter.
+/// Where calls enter: where the file says so, or else at each node that gets no calls from another.
 fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &mut Report<'_>) {
     let given: Vec<_> =
         tables.iter().map(|(_, _, raw)| raw.entry.as_ref().map(|entry| report.read(entry))).collect();
@@ -227,6 +230,7 @@ fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &
         return;
     }
     let mut sum = 0.0;
+    // A share that is wrong itself has been told: NaN makes no further problem of it.
     for node in &set {
         let share = given[*node].flatten();
         sum += share.unwrap_or(f64::NAN);
@@ -239,6 +243,7 @@ fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &
         report
             .key_problem(&path, format!("expected shares of all nodes that add up to 1, not {}", round(sum)));
     }
+    // With entries given, a node that is forgotten would have no calls, and look idle in every plan.
     for lost in firsts.iter().filter(|node| given[**node].is_none_or(|share| share == Some(0.0))) {
         let remedy = "expected an `entry` above 0, or a node with this one in its `next`: no call gets here";
         report.key_problem(&tables[*lost].1, remedy);
@@ -275,6 +280,7 @@ fn paths(tables: &Tables<'_, RawPath>, names: &[&str], report: &mut Report<'_>) 
             let entry = if place == 0 { share.unwrap_or(0.0) } else { 0.0 };
             let node = find(setting, names, report);
             good &= node.is_some();
+            // A wrong name has been told; its visit stands in, so that the others keep their places.
             visits.push(Visit { node: node.unwrap_or(0), entry, next });
         }
     }
