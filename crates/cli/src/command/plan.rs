@@ -41,11 +41,14 @@ struct Carried {
     load: Option<f64>,
 }
 
+/// What the row of the optimum is called.
+const OPTIMUM: &str = "each node its share";
+
 const RULES: [(Rule, &str); 5] = [
     (Rule::All, "every node for every call"),
     (Rule::First, "the node where a call enters"),
     (Rule::Last, "the node where a call leaves"),
-    (Rule::Optimum, "each node its share"),
+    (Rule::Optimum, OPTIMUM),
     (Rule::Nobody, "nobody"),
 ];
 
@@ -106,8 +109,7 @@ fn show(topology: &Topology, answer: &Answer, load: Option<f64>) -> Result<()> {
         carried.add_row([(*rule).to_owned(), load.map_or_else(|| "-".to_owned(), rate)]);
     }
     print::line(carried)?;
-    let most =
-        answer.carried.iter().find(|carried| carried.rule == RULES[3].1).and_then(|carried| carried.load);
+    let most = answer.carried.iter().find(|carried| carried.rule == OPTIMUM).and_then(|carried| carried.load);
     if let (Some(whole), Some(most)) = (answer.with_paths_known, most)
         && whole > most * 1.001
     {
