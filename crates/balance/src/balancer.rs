@@ -500,15 +500,12 @@ impl Balancer {
 
     /// The members of a pool as the configuration has them, whether they take anything or not.
     pub fn members(&self, pool: PoolId) -> impl Iterator<Item = Slot> + '_ {
-        let Pool { members, .. } = self.pools.get(pool);
-        let nodes = (0..).map(Slot).zip(&self.nodes);
-        nodes.filter(|(slot, node)| node.member && members.has(*slot)).map(|(slot, _)| slot)
+        self.nodes_of(pool).filter(|slot| self.nodes[slot.index()].member)
     }
 
     /// The nodes of a pool, those included that left.
     pub fn nodes_of(&self, pool: PoolId) -> impl Iterator<Item = Slot> + '_ {
-        let Pool { members, .. } = self.pools.get(pool);
-        (0..self.nodes.len()).map(|index| Slot(index as u16)).filter(|&slot| members.has(slot))
+        self.pools.get(pool).members.from(Slot(0), self.nodes.len())
     }
 
     /// Whether a member of a pool, none of `except`, takes a new request of this method as one that is known to live or, if

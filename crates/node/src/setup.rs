@@ -55,9 +55,13 @@ pub struct PoolSetup {
 }
 
 impl PoolSetup {
-    /// Where a shard's turns begin: each of `shards` at another member.
+    /// The slot where a shard's turns begin: each of `shards` at another member.
     pub fn first_turn(&self, shard: usize, shards: usize) -> usize {
-        shard * self.members / shards.max(1)
+        let place = |count: usize| shard * count / shards.max(1);
+        match &self.nodes {
+            Members::All => place(self.members),
+            Members::Some { slots, .. } => slots.get(place(slots.len())).map_or(0, |slot| slot.index()),
+        }
     }
 }
 

@@ -32,7 +32,7 @@ fn bed(failover: Failover) -> Bed {
         members: Members::of(slots.map(Slot)),
     };
     bed.shard.balancer_mut().set_pools(vec![pool([0, 1]), pool([2, 3])]);
-    bed.shard.set_modes(vec![MODE, MODE], Members::Some(Vec::new()));
+    bed.shard.set_modes(vec![MODE, MODE], Members::of([]));
     let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
     let pools = Pools { choices: vec![choice(0), choice(1)], failover };
     let rule = Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() };

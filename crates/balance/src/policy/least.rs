@@ -27,7 +27,6 @@ impl Least {
         let relative = |candidate: &Candidate| load(candidate) / candidate.capacity;
         let least = candidates.iter().map(|candidate| relative(&candidate)).reduce(f64::min)?;
         // No node is below the least, so "at most" is "equal".
-        let level = |slot| candidates.get(slot).filter(|candidate| relative(candidate) <= least);
-        self.turns.next(candidates.slots(), level)
+        self.turns.next(candidates, |candidate| relative(candidate) <= least)
     }
 }

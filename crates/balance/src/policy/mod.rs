@@ -147,11 +147,6 @@ impl<'a> Candidates<'a> {
         self
     }
 
-    /// Slots there are; those of nodes that take no calls included.
-    pub fn slots(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// The candidate in a slot, unless it does not take the request.
     pub fn get(&self, slot: Slot) -> Option<Candidate> {
         if !self.members.has(slot) || self.except.contains(&slot) {
@@ -180,7 +175,12 @@ impl<'a> Candidates<'a> {
 
     /// The nodes that take the request, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
-        (0..self.nodes.len()).filter_map(|index| self.get(Slot(index as u16)))
+        self.from(Slot(0))
+    }
+
+    /// The same from a slot on, then those before it.
+    pub fn from(&self, first: Slot) -> impl Iterator<Item = Candidate> + '_ {
+        self.members.from(first, self.nodes.len()).filter_map(|slot| self.get(slot))
     }
 
     /// What the node's limit is compared with.
@@ -190,9 +190,10 @@ impl<'a> Candidates<'a> {
 
     /// Every member of the pool, and why it does not take the request if it does not.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Candidate, Option<NodeRefusal>)> + '_ {
-        let all = (0..).map(Slot).zip(self.nodes);
-        all.filter(|(slot, _)| self.members.has(*slot))
-            .map(|(slot, node)| (self.candidate(slot, node), node.refusal(self.now, self.calls(slot))))
+        self.members.from(Slot(0), self.nodes.len()).map(|slot| {
+            let node = &self.nodes[slot.index()];
+            (self.candidate(slot, node), node.refusal(self.now, self.calls(slot)))
+        })
     }
 
     fn candidate(&self, slot: Slot, node: &Node) -> Candidate {

@@ -21,7 +21,7 @@ impl Policy for RoundRobin {
     }
 
     fn choose(&mut self, _: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {
-        self.0.next(candidates.slots(), |slot| candidates.get(slot))
+        self.0.next(candidates, |_| true)
     }
 
     fn clone_box(&self) -> Box<dyn Policy> {

@@ -1,6 +1,6 @@
 //! Turns of nodes in proportion to their capacity.
 
-use super::Candidate;
+use super::{Candidate, Candidates};
 use crate::Slot;
 
 /// Turns in proportion to capacity, and smooth: with capacities 4 and 2 every third call is for b.
@@ -18,31 +18,36 @@ pub(super) struct Turns {
     /// The virtual time at which the last call began.
     now: f64,
     /// The slot that goes before its equals.
-    first: usize,
+    first: Slot,
 }
 
 impl Turns {
     /// The first turn goes to the node `first`.
     pub(super) fn new(first: usize) -> Self {
-        Self { free_at: Vec::new(), now: 0.0, first }
+        Self { free_at: Vec::new(), now: 0.0, first: Slot(first as u16) }
     }
 
-    /// Whose turn it is among `takers`, which are given by `taker` for each of `slots`.
-    pub(super) fn next(&mut self, slots: usize, taker: impl Fn(Slot) -> Option<Candidate>) -> Option<Slot> {
-        self.free_at.resize(slots, 0.0);
-        let mut earliest: Option<(f64, Candidate, Slot)> = None;
-        for step in 0..slots {
-            let slot = Slot(((self.first + step) % slots) as u16);
-            let Some(candidate) = taker(slot) else { continue };
-            let begin = self.free_at[slot.index()].max(self.now);
+    /// Whose turn it is among the candidates that `may`.
+    pub(super) fn next(
+        &mut self,
+        candidates: &Candidates<'_>,
+        may: impl Fn(&Candidate) -> bool,
+    ) -> Option<Slot> {
+        let mut earliest: Option<(f64, Candidate)> = None;
+        for candidate in candidates.from(self.first).filter(may) {
+            let free_at = self.free_at.get(candidate.slot.index()).copied().unwrap_or_default();
+            let begin = free_at.max(self.now);
             // Rounding must not decide between equals, or the order would wobble.
-            if earliest.is_none_or(|(earliest, ..)| begin < earliest - 1e-9) {
-                earliest = Some((begin, candidate, slot));
+            if earliest.as_ref().is_none_or(|(earliest, _)| begin < earliest - 1e-9) {
+                earliest = Some((begin, candidate));
             }
         }
-        let (begin, candidate, slot) = earliest?;
-        (self.now, self.first) = (begin, slot.index() + 1);
-        self.free_at[slot.index()] = begin + 1.0 / candidate.capacity;
+        let (begin, Candidate { slot, capacity, .. }) = earliest?;
+        (self.now, self.first) = (begin, Slot(slot.0 + 1));
+        if self.free_at.len() <= slot.index() {
+            self.free_at.resize(slot.index() + 1, 0.0);
+        }
+        self.free_at[slot.index()] = begin + 1.0 / capacity;
         Some(slot)
     }
 }

@@ -71,7 +71,7 @@ impl Stateful {
             limits: settings.limits,
             reserved: Recent::new(RESERVED_CALLS),
             has_pool: false,
-            counted: Members::Some(Vec::new()),
+            counted: Members::of([]),
         }
     }
 
