@@ -40,6 +40,12 @@ impl Bucket {
         self.full_at = self.full_at.max(now) + rate.time_of(units);
     }
 
+    /// Gives back what was taken and turned out to cost nothing.
+    pub fn put_back(&mut self, rate: Rate, units: u32) {
+        let nanos = u64::try_from(rate.time_of(units).as_nanos()).unwrap_or(u64::MAX);
+        self.full_at = Instant::from_nanos(self.full_at.as_nanos().saturating_sub(nanos));
+    }
+
     /// Takes one unit, whether it is there or not, and owes no more than that one: for a bucket that has several takers, of
     /// whom some may take although it is empty.
     pub fn take_one(&mut self, now: Instant, rate: Rate) {
@@ -110,6 +116,20 @@ mod tests {
         let mut other = Bucket::default();
         (0..19).for_each(|_| other.take_one(now, RATE));
         assert_eq!(passes(&mut other, 1_000, 1), 1);
+    }
+
+    #[test]
+    fn what_is_put_back_was_never_taken() {
+        let mut bucket = Bucket::default();
+        let now = Instant::from_millis(5_000);
+        for _ in 0..100 {
+            assert!(bucket.has_some(now, RATE));
+            bucket.take(now, RATE, 1);
+            bucket.put_back(RATE, 1);
+        }
+        assert_eq!(passes(&mut bucket, 5_000, 1), 20);
+        bucket.put_back(RATE, 1_000);
+        assert_eq!(passes(&mut bucket, 6_000, 1), 20, "no more than the burst");
     }
 
     #[test]

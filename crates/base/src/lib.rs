@@ -13,6 +13,7 @@ mod rng;
 mod slab;
 mod time;
 mod timer_queues;
+mod unix_time;
 mod wheel;
 
 pub use bucket::{Bucket, Buckets, Rate};
@@ -24,4 +25,5 @@ pub use rng::Rng;
 pub use slab::Slab;
 pub use time::Instant;
 pub use timer_queues::{LaneTimer, TimerQueues, shrink_queue};
+pub use unix_time::UnixTime;
 pub use wheel::TimerWheel;

@@ -4,11 +4,14 @@
 //! A test says what matters to it (a branch, a tag, a route) and gets the rest from here. Nothing of the product is used:
 //! no test writes or reads a message with the code that it tests. Texts that are themselves the subject of a test, such
 //! as faulty ones for the scanner, stand in the test.
+//!
+//! [`rules`] compares the pages of `docs/rfc/` with the marks in code and tests.
 #![forbid(unsafe_code)]
 
 mod read;
 mod request;
 mod response;
+pub mod rules;
 
 pub use read::{body, head, header, record_routes, replaced, route_set, status, tag, text, value};
 pub use request::TestRequest;

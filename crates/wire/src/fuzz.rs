@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use crate::{
-    Edits, Message, RouteValue, Span, Start, is_header, peek_call_id, request_source_target, response_target,
-    scan, write_response,
+    ContactValue, Edits, Message, RouteValue, Span, Start, is_header, peek_call_id, request_source_target,
+    response_target, same_uri, scan, write_response,
 };
 
 /// Sources of messages: an IPv4, an IPv6, and an IPv4 client of a socket for both.
@@ -87,7 +87,21 @@ fn readable(m: &Message<'_>) {
     m.routes().chain(m.record_routes()).for_each(|route| inside(route.value));
     assert!(m.proxy_require().all(|tag| !tag.is_empty()));
     m.retry_after();
+    registration(m);
     assert_eq!(m.header("Call-ID").unwrap_or_default(), m.call_id());
+}
+
+/// What a registrar reads: each value is a part of the message, and the same as itself.
+fn registration(m: &Message<'_>) {
+    m.expires();
+    assert!(m.option_tags("Supported").all(|tag| !tag.is_empty()));
+    assert!(m.path().flatten().all(|value| memchr::memmem::find(m.bytes(), value).is_some()));
+    for contact in m.contacts().flatten() {
+        let ContactValue::Address(address) = contact else { continue };
+        assert!(address.q <= 1000 && same_uri(address.uri, address.uri));
+        let others = address.other_params();
+        assert!(others.map(<[u8]>::len).sum::<usize>() <= address.params.len());
+    }
 }
 
 /// RFC 3261 §8.2.6: a request that is well formed gets a response that is, with the same identity.

@@ -1,8 +1,10 @@
-//! Header fields that forwarding reads, one file each.
+//! Header fields, one file each: those that forwarding reads, and those of registrars and of authentication.
 
 pub(crate) mod call_id;
+pub(crate) mod contact;
 pub(crate) mod content_length;
 pub(crate) mod cseq;
+pub(crate) mod digest;
 pub(crate) mod list;
 pub(crate) mod max_breadth;
 pub(crate) mod max_forwards;

@@ -1,0 +1,248 @@
+//! The server's side of digest authentication: examine, settle, challenge.
+
+use crate::claim::Form;
+use crate::{Algorithm, Bans, Claim, NonceState, Nonces, Replays, Secret, UriRule};
+use base::{Instant, UnixTime};
+use std::net::IpAddr;
+use wire::{AuthText, Challenge, Credentials};
+
+/// Who asks for credentials.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// A registrar, or another user agent server (RFC 3261 §22.2).
+    Registrar,
+    /// A proxy (RFC 3261 §22.3).
+    Proxy,
+}
+
+impl Role {
+    /// [22.1-1] The status of a challenge: a proxy MUST NOT use 401.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Registrar => 401,
+            Self::Proxy => 407,
+        }
+    }
+
+    /// [22.2-1] [22.3-1] The header field that the challenges stand in.
+    pub fn challenge_header(self) -> &'static str {
+        match self {
+            Self::Registrar => "WWW-Authenticate",
+            Self::Proxy => "Proxy-Authenticate",
+        }
+    }
+
+    /// The header field that credentials stand in.
+    pub fn credentials_header(self) -> &'static str {
+        match self {
+            Self::Registrar => "Authorization",
+            Self::Proxy => "Proxy-Authorization",
+        }
+    }
+}
+
+/// How requests are authenticated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Whose users they are (RFC 3261 §22.1: globally unique, with a host or domain name in it).
+    pub realm: Box<[u8]>,
+    /// What is offered, the most preferred first (RFC 8760 §2.3); nothing twice, not empty.
+    pub algorithms: Vec<Algorithm>,
+    /// Take responses without `qop`, as clients of RFC 2069 send them. Each such response costs a challenge, since only
+    /// a count would tell a replay.
+    pub without_qop: bool,
+    /// What the `uri` of credentials has to be.
+    pub uri: UriRule,
+    /// Sent in challenges, and to be sent back; empty for none.
+    pub opaque: Box<[u8]>,
+}
+
+impl Settings {
+    /// All algorithms for this realm, `qop` needed.
+    pub fn new(realm: &[u8]) -> Self {
+        let algorithms = Algorithm::ALL.to_vec();
+        let (uri, opaque) = (UriRule::default(), Box::default());
+        Self { realm: realm.into(), algorithms, without_qop: false, uri, opaque }
+    }
+}
+
+/// What is known of a request before its credentials are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request<'a> {
+    /// The method as it is written.
+    pub method: &'a [u8],
+    /// The Request-URI.
+    pub uri: &'a [u8],
+    /// Where the datagram or connection came from.
+    pub source: IpAddr,
+}
+
+/// What there is to do about a request.
+#[derive(Debug)]
+pub enum Examined {
+    /// [22.1-3] [22.1-4] ACK and CANCEL are never challenged; they are taken as their INVITE was.
+    Exempt,
+    /// Look the user up, then [`Authenticator::settle`].
+    Claim(Claim),
+    /// Answer this.
+    Refused(Refusal),
+}
+
+/// What to answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// 401 or 407 with [`Authenticator::challenges`].
+    Challenge {
+        /// The client may try again with the same password.
+        stale: bool,
+    },
+    /// [22.1-5] 403, or nothing: too many wrong answers came from there, or about this user.
+    Banned,
+}
+
+/// What a claim is worth.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The request is this user's.
+    Genuine {
+        /// The user name to the letter.
+        user: Box<[u8]>,
+    },
+    /// Somebody used the same count meanwhile: challenge with `stale`.
+    Replayed,
+    /// No such user, or not the user's password: challenge again, without `stale`.
+    Wrong,
+    /// The secret at hand does not serve the algorithm that the client chose: challenge again. An error of the settings,
+    /// which offer more than the secrets serve.
+    Unusable,
+}
+
+/// Credentials for one realm that are looked at in a request; more are passed over.
+const VALUES_MAX: usize = 8;
+
+/// Authenticates requests for one realm. One for each shard.
+#[derive(Clone)]
+pub struct Authenticator {
+    settings: Settings,
+    nonces: Nonces,
+    replays: Replays,
+    bans: Bans,
+}
+
+impl Authenticator {
+    /// From its parts.
+    pub fn new(settings: Settings, nonces: Nonces, replays: Replays, bans: Bans) -> Self {
+        Self { settings, nonces, replays, bans }
+    }
+
+    /// How requests are authenticated.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Other settings; nonces stay good.
+    pub fn configure(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// The nonces, to change their keys.
+    pub fn nonces_mut(&mut self) -> &mut Nonces {
+        &mut self.nonces
+    }
+
+    /// The limits, to change them.
+    pub fn bans_mut(&mut self) -> &mut Bans {
+        &mut self.bans
+    }
+
+    /// Looks at the credentials of a request: `values` are those of all fields of [`Role::credentials_header`].
+    ///
+    /// [22.3-3] Those for other realms are another server's, and what cannot be read may be: both are passed over. [22-1]
+    /// [22.4-1] [2.6-1] So is every scheme but Digest, Basic among them.
+    pub fn examine<'v>(
+        &mut self,
+        now: Instant,
+        date: UnixTime,
+        request: Request<'_>,
+        values: impl IntoIterator<Item = &'v [u8]>,
+    ) -> Examined {
+        if matches!(request.method, b"ACK" | b"CANCEL") {
+            return Examined::Exempt;
+        }
+        let mut stale = false;
+        let own = values.into_iter().filter_map(|value| Credentials::parse(value).ok());
+        let own = own.filter(|credentials| *credentials.realm.text() == *self.settings.realm);
+        for credentials in own.take(VALUES_MAX) {
+            let Some(form) = Form::of(&credentials, &self.settings.algorithms, self.settings.without_qop)
+            else {
+                continue;
+            };
+            let opaque = credentials.opaque.as_ref().map(AuthText::text);
+            let is_ours = opaque.is_none_or(|opaque| *opaque == *self.settings.opaque);
+            if !is_ours || !self.settings.uri.allows(credentials.uri.raw(), request.uri) {
+                continue;
+            }
+            let nonce = match self.nonces.judge(date, request.source, credentials.nonce.raw()) {
+                NonceState::Fresh(nonce) if self.replays.may_use(nonce, form.count) => nonce,
+                NonceState::Fresh(_) | NonceState::Stale => {
+                    stale = true;
+                    continue;
+                }
+                NonceState::Unknown => continue,
+            };
+            let Some(attempt) = self.bans.attempt(now, request.source, &form.user) else {
+                return Examined::Refused(Refusal::Banned);
+            };
+            return Examined::Claim(form.claim(request.method, nonce, attempt));
+        }
+        Examined::Refused(Refusal::Challenge { stale })
+    }
+
+    /// Judges a claim. `None` is for a user whom nobody knows: it takes as long as a wrong password, so that the time tells
+    /// no names.
+    pub fn settle(&mut self, date: UnixTime, claim: &Claim, secret: Option<&Secret>) -> Verdict {
+        let nobody = Secret::Clear(Box::default());
+        match claim.holds(secret.unwrap_or(&nobody)).map(|holds| holds && secret.is_some()) {
+            None => {
+                self.bans.withdrawn(claim.attempt);
+                Verdict::Unusable
+            }
+            Some(false) => Verdict::Wrong,
+            Some(true) => {
+                self.bans.succeeded(claim.attempt);
+                if self.replays.record(date, self.nonces.lifetime(), claim.nonce, claim.count) {
+                    Verdict::Genuine { user: claim.user.clone() }
+                } else {
+                    Verdict::Replayed
+                }
+            }
+        }
+    }
+
+    /// The look-up failed: nothing is known, and the try counts for nothing. Answer 500 or 503.
+    pub fn withdraw(&mut self, claim: &Claim) {
+        self.bans.withdrawn(claim.attempt);
+    }
+
+    /// [22.2-1] [22.3-1] [2.3-1] [2.3-2] The values of [`Role::challenge_header`], one field each and in this order: each with
+    /// another algorithm, the most preferred first. All have one nonce.
+    pub fn challenges(&mut self, date: UnixTime, source: IpAddr, stale: bool) -> Vec<Vec<u8>> {
+        let nonce = self.nonces.issue(date, source);
+        let settings = &self.settings;
+        let value = |algorithm: &Algorithm| {
+            let challenge = Challenge {
+                realm: AuthText::quote(&settings.realm),
+                nonce: AuthText::quote(&nonce),
+                opaque: (!settings.opaque.is_empty()).then(|| AuthText::quote(&settings.opaque)),
+                algorithm: Some(AuthText::quote(algorithm.name().as_bytes())),
+                // [22.4-6] [2.6-9] MUST always be sent.
+                qop: Some(AuthText::quote(b"auth")),
+                stale,
+            };
+            let mut out = Vec::with_capacity(256);
+            challenge.write(&mut out);
+            out
+        };
+        settings.algorithms.iter().map(value).collect()
+    }
+}

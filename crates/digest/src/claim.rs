@@ -1,0 +1,170 @@
+//! A claim: credentials that are worth a look-up of their user.
+
+use crate::bans::Try;
+use crate::{Algorithm, Hash, Nonce, Secret};
+use wire::{Credentials, Host, SipUri, unescape};
+
+/// Longest user name and client nonce that are taken, in bytes. Both are chosen by strangers, and kept while a data base
+/// is asked.
+const TEXT_MAX: usize = 256;
+
+/// What the `uri` of the credentials has to be (RFC 3261 §22.4 (6), RFC 8760 §2.6 (6)).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum UriRule {
+    /// The same target as the Request-URI: scheme, user, host and port are the same; parameters may differ, since elements
+    /// on the way add and remove them. Right where requests come from their clients or through elements that leave the
+    /// Request-URI alone.
+    #[default]
+    SameTarget,
+    /// Any target at one of these hosts (small letters), for elements that get requests with another Request-URI than
+    /// their clients wrote. Credentials for one of these hosts are then good for a request to another; a nonce count is
+    /// good for one request all the same.
+    Hosts(Vec<Box<[u8]>>),
+}
+
+impl UriRule {
+    /// [22.4-3] [2.6-6] Whether credentials about `uri` are taken for a request to `request_uri`.
+    pub(crate) fn allows(&self, uri: &[u8], request_uri: &[u8]) -> bool {
+        match self {
+            Self::SameTarget => uri == request_uri || same_target(uri, request_uri).is_some_and(|same| same),
+            Self::Hosts(hosts) => SipUri::parse(uri).is_ok_and(|uri| {
+                let name = host_text(&uri.host);
+                hosts.iter().any(|host| **host == *name)
+            }),
+        }
+    }
+}
+
+fn same_target(one: &[u8], other: &[u8]) -> Option<bool> {
+    let (one, other) = (SipUri::parse(one).ok()?, SipUri::parse(other).ok()?);
+    let user = |uri: &SipUri<'_>| uri.user.map(|user| unescape(user).collect::<Vec<_>>());
+    let same_host = host_text(&one.host) == host_text(&other.host);
+    Some(one.scheme == other.scheme && user(&one) == user(&other) && same_host && one.port == other.port)
+}
+
+fn host_text(host: &Host<'_>) -> Vec<u8> {
+    match host {
+        Host::Name(name) => name.to_ascii_lowercase(),
+        Host::V4(address) => address.to_string().into_bytes(),
+        Host::V6(address) => format!("[{address}]").into_bytes(),
+    }
+}
+
+/// Whose secret is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Needs<'c> {
+    /// A password, or what stands for it.
+    Password {
+        /// The user name as the client wrote it, to the letter. Any bytes, at most 256 of them.
+        user: &'c [u8],
+        /// The realm, which is ours.
+        realm: &'c [u8],
+        /// What a hashed password has to be made with.
+        algorithm: Algorithm,
+    },
+}
+
+/// Credentials whose form, nonce and URI are right; only the secret is missing to know whether they are genuine. Holds a
+/// copy of what is needed from the request, at most some hundred bytes.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub(crate) user: Box<[u8]>,
+    pub(crate) realm: Box<[u8]>,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) nonce: Nonce,
+    /// How often the client has used the nonce; 1 without `qop`.
+    pub(crate) count: u32,
+    pub(crate) attempt: Try,
+    response: Hash,
+    /// What follows the hash of `A1` in the digest.
+    rest: Box<[u8]>,
+}
+
+/// The parts of credentials that a claim is made of, once they have the right form.
+pub(crate) struct Form<'c> {
+    credentials: &'c Credentials<'c>,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) user: std::borrow::Cow<'c, [u8]>,
+    /// With `qop=auth`: the client's nonce and the digits of the count.
+    protection: Option<(&'c [u8], &'c [u8])>,
+    pub(crate) count: u32,
+    response: Hash,
+}
+
+impl<'c> Form<'c> {
+    /// Reads them; `None` where they have another form than what was asked for.
+    pub(crate) fn of(
+        credentials: &'c Credentials<'c>,
+        offered: &[Algorithm],
+        without_qop: bool,
+    ) -> Option<Self> {
+        let name = credentials.algorithm.as_ref().map(wire::AuthText::raw);
+        // An algorithm that was not offered is refused, whatever the secret: else who strips the better challenges on the
+        // way would have a client answer by a weaker one.
+        let algorithm = Algorithm::of(name).filter(|algorithm| offered.contains(algorithm))?;
+        let user = credentials.username.text();
+        // A hashed user name is not offered (RFC 7616 §3.4.4), so no client may send one.
+        if credentials.userhash || user.is_empty() || user.len() > TEXT_MAX {
+            return None;
+        }
+        // [22.4-5] [2.6-8] RFC 2617's `qop` is told from what RFC 2069 has by being there.
+        let (protection, count) = match &credentials.qop {
+            Some(qop) => {
+                let cnonce = credentials.cnonce.as_ref()?.raw();
+                let digits = credentials.nc.as_ref()?.raw();
+                let count = count(digits)?;
+                let fits = qop.raw().eq_ignore_ascii_case(b"auth") && (1..=TEXT_MAX).contains(&cnonce.len());
+                (Some((cnonce, digits)).filter(|_| fits), count)
+            }
+            None => (None, 1),
+        };
+        if protection.is_none() && !(credentials.qop.is_none() && without_qop) {
+            return None;
+        }
+        let response = Hash::from_hex(algorithm, credentials.response.raw())?;
+        Some(Self { credentials, algorithm, user, protection, count, response })
+    }
+
+    /// The claim of a request with this method.
+    pub(crate) fn claim(self, method: &[u8], nonce: Nonce, attempt: Try) -> Claim {
+        // RFC 7616 §3.4.3: A2 = Method ":" request-uri, of the credentials. `auth-int`, with the hash of the
+        // body, is not offered.
+        let a2 = self.algorithm.hash(&[method, self.credentials.uri.raw()]).hex();
+        let nonce_text = self.credentials.nonce.raw();
+        // RFC 7616 §3.4.1; without qop RFC 2069 §2.1.2.
+        let rest = match (self.protection, &self.credentials.qop) {
+            (Some((cnonce, digits)), Some(qop)) => [nonce_text, digits, cnonce, qop.raw(), &a2].join(&b':'),
+            _ => [nonce_text, &a2].join(&b':'),
+        };
+        Claim {
+            user: self.user.into(),
+            realm: self.credentials.realm.text().into(),
+            algorithm: self.algorithm,
+            nonce,
+            count: self.count,
+            attempt,
+            response: self.response,
+            rest: rest.into(),
+        }
+    }
+}
+
+/// `nc-value`: exactly eight hexadecimal digits, and the first count is 1 (RFC 7616 §3.4).
+fn count(digits: &[u8]) -> Option<u32> {
+    let mut bytes = [0; 4];
+    crate::algorithm::read_hex(digits, &mut bytes)?;
+    Some(u32::from_be_bytes(bytes)).filter(|count| *count > 0)
+}
+
+impl Claim {
+    /// Whose secret is asked for.
+    pub fn needs(&self) -> Needs<'_> {
+        Needs::Password { user: &self.user, realm: &self.realm, algorithm: self.algorithm }
+    }
+
+    /// Whether the response is the one that this secret gives; `None` when the secret does not serve the algorithm.
+    pub(crate) fn holds(&self, secret: &Secret) -> Option<bool> {
+        let ha1 = secret.ha1(self.algorithm, &self.user, &self.realm)?;
+        Some(self.algorithm.hash(&[&ha1.hex(), &self.rest]).is(&self.response))
+    }
+}

@@ -1,0 +1,7 @@
+//! `cargo +nightly fuzz run digest`: the headers of authentication on any bytes, and one server under any sequence of them.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| digest::fuzz::headers(data));
