@@ -165,7 +165,12 @@ fn filled(page: &str, code: &Marks, tests: &Marks) -> (String, BTreeSet<String>)
                 let places = marks.get(rule).map(|places| places.iter().cloned().collect::<Vec<_>>());
                 places.unwrap_or_default().join(", ")
             };
-            out += &format!("| {rule} | {text} | {} | {} |\n", places(code), places(tests));
+            for cell in [rule, text, &places(code), &places(tests)] {
+                out += "| ";
+                out += cell;
+                out.push(' ');
+            }
+            out += "|\n";
             assert!(rules.insert(rule.to_owned()), "{rule} is there twice");
         } else {
             out += line;

@@ -1,0 +1,133 @@
+//! What one REGISTER says.
+
+use crate::{Answer, Aor, Source};
+use wire::{ContactValue, Message, NameAddr};
+
+/// Most contacts that are read of one request.
+const CONTACTS_MAX: usize = 64;
+
+/// A contact to be added, refreshed or removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contact {
+    /// The URI.
+    pub uri: Box<[u8]>,
+    /// Its parameters but for `q` and `expires`, each with a semicolon before it.
+    pub params: Box<[u8]>,
+    /// Preference in thousandths.
+    pub q: u16,
+    /// Its own interval in seconds.
+    pub expires: Option<u32>,
+}
+
+/// What the Contact fields ask for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Contacts {
+    /// `*` alone: remove all.
+    All,
+    /// These; none is a question for the bindings.
+    List(Vec<Contact>),
+}
+
+/// A REGISTER whose form is right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Register {
+    /// Whose bindings.
+    pub aor: Aor,
+    /// Call-ID.
+    pub call_id: Box<[u8]>,
+    /// CSeq number.
+    pub cseq: u32,
+    /// What is to be done.
+    pub contacts: Contacts,
+    /// The interval in seconds for contacts without their own.
+    pub expires: Option<u32>,
+    /// Values of Path, with commas between.
+    pub path: Box<[u8]>,
+    /// The client supports Path.
+    pub supports_path: bool,
+    /// Where the request came from.
+    pub source: Option<Source>,
+    /// The user that was authenticated; without, nobody was asked.
+    pub user: Option<Box<[u8]>>,
+}
+
+impl Register {
+    /// Reads a REGISTER without fault; else gives what to answer. Record-Route is not looked at. [10.3-2]
+    pub fn read(message: &Message<'_>, source: Option<Source>) -> Result<Self, Answer> {
+        required(message)?;
+        let to = NameAddr::parse(message.to()).ok_or_else(|| Answer::bare(400, "Bad To"))?;
+        // A URI of another scheme has no bindings here.
+        let aor = Aor::of(to.uri).ok_or_else(|| Answer::bare(404, "Not Found"))?;
+        let mut path = Vec::new();
+        for value in message.path() {
+            // [5.3-1] In the order of the fields and of their values.
+            let value = value.map_err(|_| Answer::bare(400, "Bad Path"))?;
+            if !path.is_empty() {
+                path.push(b',');
+            }
+            // A fold is a space.
+            path.extend(value.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }));
+        }
+        Ok(Self {
+            aor,
+            call_id: message.call_id().into(),
+            cseq: message.cseq().number,
+            contacts: contacts(message)?,
+            expires: message.expires(),
+            path: path.into(),
+            supports_path: message.option_tags("Supported").any(is_path),
+            source,
+            user: None,
+        })
+    }
+}
+
+fn is_path(tag: &[u8]) -> bool {
+    tag.eq_ignore_ascii_case(b"path")
+}
+
+/// [10.3-4] §8.2.2.3: what the client wants understood and is not is named in Unsupported.
+fn required(message: &Message<'_>) -> Result<(), Answer> {
+    let unknown: Vec<_> = message.option_tags("Require").filter(|tag| !is_path(tag)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    // No byte of it can end the line: fields of several lines are told apart before.
+    let tags = unknown.join(&b", "[..]).into_iter().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
+    Err(Answer::with(420, "Bad Extension", "Unsupported", tags))
+}
+
+fn contacts(message: &Message<'_>) -> Result<Contacts, Answer> {
+    let mut list = Vec::new();
+    let mut star = false;
+    for value in message.contacts() {
+        match value.map_err(|_| Answer::bare(400, "Bad Contact"))? {
+            ContactValue::Star => star = true,
+            ContactValue::Address(address) => {
+                let params: Vec<u8> = address
+                    .other_params()
+                    .flat_map(|param| b";".iter().chain(param))
+                    .map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b })
+                    .collect();
+                list.push(Contact {
+                    uri: address.uri.into(),
+                    params: params.into(),
+                    q: address.q,
+                    expires: address.expires,
+                });
+            }
+        }
+        if list.len() > CONTACTS_MAX {
+            return Err(Answer::bare(400, "Too Many Contacts"));
+        }
+    }
+    if !star {
+        return Ok(Contacts::List(list));
+    }
+    // [10.3-9] `*` with others, or with another interval than 0, is invalid.
+    let is_alone = list.is_empty() && message.contacts().count() == 1;
+    if !is_alone || message.expires() != Some(0) {
+        return Err(Answer::bare(400, "Contact * Needs Expires 0 and No Other Contact"));
+    }
+    Ok(Contacts::All)
+}

@@ -1,0 +1,243 @@
+//! RFC 3261 §10.3 and RFC 3327 §5.3, step by step.
+mod common;
+
+use common::{Bed, alice, at, read, settings, socket, string, text, values};
+use location::{Answer, Aor, PathRule, Registrar, Settings};
+
+const HOME: &str = "Contact: <sip:alice@192.0.2.1>";
+const WORK: &str = "Contact: <sip:alice@192.0.2.2;transport=tcp>;q=0.5;+sip.instance=\"<urn:x>\"";
+
+fn bed() -> Bed {
+    Bed::new(settings())
+}
+
+fn status(answer: &Answer) -> u16 {
+    assert!((200..600).contains(&answer.status), "no 6xx");
+    answer.status
+}
+
+#[test]
+fn contacts_are_bound_and_all_are_told() {
+    // [10.3-18] [10.3-14] [10.3-2]
+    let mut bed = bed();
+    let answer = bed.register(0, "a", 1, &[HOME, "Record-Route: <sip:p;lr>"]);
+    assert_eq!(status(&answer), 200);
+    assert_eq!(values(&answer, "Contact"), ["<sip:alice@192.0.2.1>;expires=3600"]);
+    assert_eq!(values(&answer, "Date"), ["Tue, 14 Nov 2023 22:13:20 GMT"]);
+    assert_eq!(values(&answer, "Record-Route"), [""; 0]);
+    let answer = bed.register(100, "b", 1, &[WORK, "Expires: 120"]);
+    assert_eq!(
+        values(&answer, "Contact"),
+        [
+            "<sip:alice@192.0.2.1>;expires=3500",
+            "<sip:alice@192.0.2.2;transport=tcp>;q=0.500;expires=120;+sip.instance=\"<urn:x>\"",
+        ]
+    );
+    assert_eq!(bed.uris(100), ["sip:alice@192.0.2.1", "sip:alice@192.0.2.2;transport=tcp"]);
+    assert_eq!(bed.uris(220), ["sip:alice@192.0.2.1"], "the other has expired");
+    // The same address in other words is the same binding.
+    let answer = bed.register(300, "a", 2, &["m: \"A\" <sip:%61lice@192.0.2.1;x=y>;expires=60"]);
+    assert_eq!(values(&answer, "Contact"), ["<sip:%61lice@192.0.2.1;x=y>;expires=60"]);
+}
+
+#[test]
+fn a_question_changes_nothing() {
+    // [10.3-10]
+    let mut bed = bed();
+    assert_eq!(values(&bed.register(0, "q", 1, &[]), "Contact"), [""; 0]);
+    bed.register(0, "a", 1, &[HOME]);
+    let before = bed.store.get(&alice()).cloned();
+    let answer = bed.register(10, "q", 1, &["Expires: 0"]);
+    assert_eq!((status(&answer), values(&answer, "Contact").len()), (200, 1));
+    assert_eq!(bed.store.get(&alice()).cloned(), before);
+}
+
+#[test]
+fn targets_are_tried_by_preference_and_then_the_latest() {
+    let mut bed = bed();
+    for (secs, contact) in
+        [(0, "<sip:a@h>;q=0.2"), (1, "<sip:b@h>"), (2, "<sip:c@h>;q=0.2"), (3, "<sip:d@h>;q=0")]
+    {
+        bed.register(secs, "x", secs as u32 + 1, &[&format!("Contact: {contact}")]);
+    }
+    assert_eq!(bed.uris(4), ["sip:b@h", "sip:c@h", "sip:a@h", "sip:d@h"]);
+    bed.register(5, "x", 9, &["Contact: <sip:a@h>;q=0.2"]);
+    assert_eq!(bed.uris(6), ["sip:b@h", "sip:a@h", "sip:c@h", "sip:d@h"]);
+}
+
+#[test]
+fn intervals() {
+    // [10.3-11] [10.3-12] [10.3-13]
+    let mut bed =
+        Bed::new(Settings { expires_min: 120, expires_default: 600, expires_max: 1800, ..settings() });
+    let mut granted = |secs: u64, lines: &[&str]| {
+        let answer = bed.register(secs, "a", secs as u32 + 1, lines);
+        (answer.status, values(&answer, "Contact").concat(), values(&answer, "Min-Expires").concat())
+    };
+    let ok = |secs: u32| (200, format!("<sip:alice@192.0.2.1>;expires={secs}"), String::new());
+    assert_eq!(granted(1, &[HOME]), ok(600), "the default");
+    assert_eq!(granted(2, &[HOME, "Expires: 700"]), ok(700));
+    assert_eq!(
+        granted(3, &[&format!("{HOME};expires=800"), "Expires: 700"]),
+        ok(800),
+        "the contact's own first"
+    );
+    assert_eq!(granted(4, &[HOME, "Expires: 4294967295"]), ok(1800), "no more than the longest");
+    assert_eq!(granted(5, &[HOME, "Expires: 4294967296"]), ok(1800), "what is no number is an hour");
+    let brief = (423, String::new(), "120".to_owned());
+    assert_eq!(granted(6, &[HOME, "Expires: 119"]), brief);
+    assert_eq!(granted(7, &[HOME, "Expires: 1"]), brief);
+    assert_eq!(granted(8, &[HOME, "Expires: 120"]), ok(120));
+    assert_eq!(granted(9, &[HOME, "Expires: 0"]), (200, String::new(), String::new()), "removed");
+    // An hour is never too brief.
+    let mut bed = Bed::new(Settings { expires_min: 7000, ..settings() });
+    assert_eq!(bed.register(0, "a", 1, &[HOME, "Expires: 3600"]).status, 200);
+    let answer = bed.register(0, "a", 2, &[HOME, "Expires: 3599"]);
+    assert_eq!((answer.status, values(&answer, "Min-Expires")), (423, vec!["3600".to_owned()]));
+}
+
+#[test]
+fn what_is_out_of_order_fails_as_a_whole() {
+    // [10.3-15] [10.3-16] [10.3-5]
+    let mut bed = bed();
+    bed.register(0, "a", 5, &[HOME]);
+    let before = bed.store.get(&alice()).cloned();
+    for cseq in [5, 4] {
+        for lines in
+            [&[WORK, HOME][..], &[HOME, WORK], &[&format!("{HOME};expires=0")], &["Contact: *", "Expires: 0"]]
+        {
+            assert_eq!(bed.register(1, "a", cseq, lines).status, 500, "{cseq} {lines:?}");
+            assert_eq!(bed.store.get(&alice()).cloned(), before, "the other contact is not added either");
+        }
+    }
+    // One part that is wrong keeps out the others.
+    assert_eq!(bed.register(1, "a", 6, &[WORK, &format!("{HOME};expires=1")]).status, 423);
+    assert_eq!(bed.store.get(&alice()).cloned(), before);
+    // A client that has restarted has another Call-ID, and its CSeq begins anew.
+    assert_eq!(bed.register(2, "b", 1, &[HOME]).status, 200);
+    assert_eq!((bed.targets(2)[0].cseq, string(&bed.targets(2)[0].call_id)), (1, "b".to_owned()));
+    assert_eq!(bed.register(3, "a", 1, &[&format!("{HOME};expires=0")]).status, 200);
+    assert_eq!(bed.uris(3), [""; 0]);
+    // A contact that stands twice in a request is in order with itself.
+    assert_eq!(bed.register(4, "c", 1, &[HOME, HOME, &format!("{HOME};q=0.1")]).status, 200);
+    assert_eq!(bed.targets(4).iter().map(|target| target.q).collect::<Vec<_>>(), [100]);
+}
+
+#[test]
+fn a_star_removes_all() {
+    // [10.3-9] [10.3-10]
+    let mut bed = bed();
+    bed.register(0, "a", 5, &[HOME]);
+    bed.register(0, "b", 9, &[WORK]);
+    for lines in [
+        &["Contact: *"][..],
+        &["Contact: *", "Expires: 60"],
+        &["Contact: *, <sip:a@h>", "Expires: 0"],
+        &["Contact: *", HOME, "Expires: 0"],
+        &["Contact: *", "Contact: *", "Expires: 0"],
+    ] {
+        assert_eq!(bed.register(1, "c", 1, lines).status, 400, "{lines:?}");
+    }
+    assert_eq!(bed.uris(1).len(), 2);
+    assert_eq!(bed.register(1, "a", 6, &["Contact: *", "Expires: 0"]).status, 200);
+    assert!(bed.store.get(&alice()).is_none());
+}
+
+#[test]
+fn only_who_has_the_right() {
+    // [10.3-3] [10.3-6] [10.3-7] [10.3-8]
+    let mut bed = bed();
+    let registrar = Registrar::new(settings());
+    assert!(registrar.serves(b"sip:EXAMPLE.com;x=y") && registrar.serves(b"sip:[2001:DB8::1]:5060"));
+    assert!(
+        !registrar.serves(b"sip:example.org")
+            && !registrar.serves(b"tel:+1")
+            && !registrar.serves(b"sip:example.com:5070")
+    );
+    let to =
+        |uri: &str| text("a", 1, &[HOME]).replace("To: <sip:alice@example.com>", &format!("To: <{uri}>"));
+    for foreign in ["sip:alice@example.org", "sip:alice@example.com:5070", "tel:+15551234"] {
+        assert_eq!(bed.receive(0, &to(foreign)).status, 404, "{foreign}");
+    }
+    assert_eq!(bed.receive(0, &to("sip:%61lice:pw@EXAMPLE.com.:5060;user=phone")).status, 200);
+    assert_eq!(bed.uris(0), ["sip:alice@192.0.2.1"]);
+    let by = |user: &[u8]| {
+        let mut register = read(&text("u", 1, &[WORK])).unwrap();
+        register.user = Some(user.into());
+        register
+    };
+    for other in [&b"bob"[..], b"Alice", b"", b"alice@example.com"] {
+        assert_eq!(bed.take(1, by(other)).status, 403);
+    }
+    assert_eq!(bed.take(1, by(b"alice")).status, 200);
+    assert_eq!(bed.store.get(&Aor::of(b"sip:alice@example.org").unwrap()), None);
+}
+
+#[test]
+fn what_is_required_and_not_known_is_named() {
+    // [10.3-4] [10.3-1]
+    let mut bed = bed();
+    let answer = bed.register(0, "a", 1, &[HOME, "Require: path, gruu", "Require:\r\n outbound"]);
+    assert_eq!((answer.status, values(&answer, "Unsupported")), (420, vec!["gruu, outbound".to_owned()]));
+    assert_eq!(bed.register(0, "a", 1, &[HOME, "Require: Path"]).status, 200);
+}
+
+#[test]
+fn paths_are_kept_in_order() {
+    // [5.3-1] [5.3-2] [5.3-3]
+    let mut bed = bed();
+    let path = ["Path: <sip:p1;lr>, \"x\" <sip:p2;lr>;a=b", HOME, "Path:\r\n <sip:p3;lr>"];
+    let answer = bed.register(0, "a", 1, &path);
+    assert_eq!((answer.status, values(&answer, "Unsupported")), (420, vec!["path".to_owned()]));
+    let answer = bed.register(0, "a", 1, &[path[0], path[1], path[2], "Supported: 100rel, path"]);
+    let vector = "<sip:p1;lr>,\"x\" <sip:p2;lr>;a=b,<sip:p3;lr>";
+    assert_eq!((answer.status, values(&answer, "Path")), (200, vec![vector.to_owned()]));
+    assert_eq!(string(&bed.targets(0)[0].path), vector);
+    assert_eq!(bed.register(0, "a", 2, &["Path: sip:p1;lr", HOME, "k: path"]).status, 400);
+    let mut lenient = Bed::new(Settings { path: PathRule::Accept, ..settings() });
+    assert_eq!(lenient.register(0, "a", 1, &path).status, 200);
+    assert_eq!(string(&lenient.targets(0)[0].path), vector);
+}
+
+#[test]
+fn what_cannot_be_stored_changes_nothing() {
+    // [10.3-17]
+    let mut bed = Bed::new(Settings { contacts_max: 3, record_max: 400, ..settings() });
+    let contact = |n: usize| format!("Contact: <sip:{n}@h>");
+    for n in 0..3 {
+        assert_eq!(bed.register(0, "a", n as u32, &[&contact(n)]).status, 200);
+    }
+    assert_eq!(bed.register(1, "a", 9, &[&contact(3)]).status, 403);
+    assert_eq!(bed.register(1, "a", 9, &[&contact(3), &format!("{};expires=0", contact(0))]).status, 200);
+    let long = format!("Contact: <sip:1@h;x={}>", "y".repeat(300));
+    assert_eq!(bed.register(2, "a", 10, &[&long]).status, 403);
+    assert_eq!(bed.uris(2).len(), 3);
+    // Those that have expired take no room.
+    assert_eq!(bed.register(4000, "b", 1, &[&contact(7)]).status, 200);
+    assert_eq!(bed.uris(4000), ["sip:7@h"]);
+}
+
+#[test]
+fn who_is_behind_a_nat_is_reached_where_it_came_from() {
+    let source = |bed: &mut Bed, lines: &[&str]| {
+        let mut lines = lines.to_vec();
+        lines.push("Supported: path");
+        assert_eq!(bed.register(0, "a", 1, &lines).status, 200);
+        bed.targets(0)[0].source.map(|source| source.peer)
+    };
+    let peer = socket("198.51.100.7:40000");
+    let nat = || Bed::new(Settings { behind_nat: true, ..settings() });
+    assert_eq!(source(&mut nat(), &[HOME]), Some(peer));
+    assert_eq!(source(&mut nat(), &["Contact: <sip:a@198.51.100.7>"]), Some(peer), "another port");
+    assert_eq!(source(&mut nat(), &["Contact: <sip:a@198.51.100.7:40000>"]), None);
+    assert_eq!(source(&mut nat(), &["Contact: <sip:a@client.example>"]), None);
+    assert_eq!(source(&mut nat(), &[HOME, "Path: <sip:edge;lr>"]), None, "the edge knows");
+    assert_eq!(source(&mut bed(), &[HOME]), None, "not asked for");
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_nothing_last_longer() {
+    let mut bed = bed();
+    bed.register(10_000, "a", 1, &[HOME]);
+    assert_eq!(bed.targets(0)[0].remaining_secs(at(0)), 3600);
+}

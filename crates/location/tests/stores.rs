@@ -1,0 +1,138 @@
+//! The store in memory fulfils the contract, keeps its limits, and forgets; and what a registration makes of stores that
+//! fail.
+mod common;
+
+use common::{Bed, alice, at, read, settings, text, values};
+use location::{
+    Aor, Ask, MemoryLimits, MemoryStore, Record, Registrar, Registration, Replaced, Reply, Step, Store,
+    StoreError, contract,
+};
+
+#[test]
+fn memory_fulfils_the_contract() {
+    contract::check(&mut MemoryStore::new(MemoryLimits::default()), at(0));
+}
+
+fn key(n: usize) -> Aor {
+    Aor::of(format!("sip:{n:06}@example.com").as_bytes()).expect("a URI")
+}
+
+fn record(secs: u64) -> Record {
+    Record::of(&[contract::binding(at(secs), "sip:a@h")]).expect("a binding")
+}
+
+#[test]
+fn a_full_store_takes_refreshes_and_removals() {
+    let ten = 10 * (key(0).key().len() + record(0).as_bytes().len());
+    for limits in [MemoryLimits { bindings: 10, bytes: 1 << 20 }, MemoryLimits { bindings: 100, bytes: ten }]
+    {
+        let mut store = MemoryStore::new(limits);
+        let stored =
+            (0..100).filter(|n| store.replace(at(0), &key(*n), None, Some(&record(0))).is_ok()).count();
+        assert_eq!(stored, 10);
+        assert_eq!(store.replace(at(0), &key(50), None, Some(&record(0))), Err(StoreError::Full));
+        assert_eq!(store.read(&key(50)), Ok(None));
+        let newer = record(1);
+        assert_eq!(store.replace(at(1), &key(0), Some(&record(0)), Some(&newer)), Ok(Replaced::Done));
+        assert_eq!(store.replace(at(1), &key(1), Some(&record(0)), None), Ok(Replaced::Done));
+        assert_eq!(store.replace(at(1), &key(50), None, Some(&newer)), Ok(Replaced::Done));
+    }
+}
+
+#[test]
+fn what_has_expired_is_swept_as_the_store_is_used() {
+    let mut store = MemoryStore::new(MemoryLimits::default());
+    for n in 0..1000 {
+        store.replace(at(0), &key(n), None, Some(&record(0))).unwrap();
+    }
+    assert_eq!((store.bindings(), store.bytes()), (1000, 1000 * (22 + record(0).as_bytes().len())));
+    // Each that comes sweeps a few.
+    for n in 1000..1300 {
+        store.replace(at(4000), &key(n), None, Some(&record(4000))).unwrap();
+    }
+    assert_eq!(store.bindings(), 300);
+    assert_eq!(store.iter().count(), 300);
+    while store.bindings() > 0 {
+        assert!(store.sweep(at(9000), 64).len() <= 64);
+    }
+    assert_eq!(store.bytes(), 0);
+}
+
+/// The answers of a store that somebody else uses, too.
+fn begun() -> (Registration, Registrar) {
+    let (registration, step) =
+        Registration::begin(read(&text("a", 1, &["Contact: <sip:a@h>"])).expect("a request"));
+    assert_eq!(step, Step::Ask(Ask::Read(alice())));
+    (registration, Registrar::new(settings()))
+}
+
+#[test]
+fn a_conflict_is_decided_anew() {
+    let (mut registration, registrar) = begun();
+    let step = registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
+    assert!(matches!(step, Step::Ask(Ask::Replace { expected: None, new: Some(_), .. })));
+    let step = registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Conflict)));
+    assert_eq!(step, Step::Ask(Ask::Read(alice())));
+    let theirs = Record::of(&[contract::binding(at(0), "sip:b@h")]);
+    let Step::Ask(ask) = registration.reply(at(0), &registrar, Reply::Read(Ok(theirs.clone()))) else {
+        panic!()
+    };
+    assert_eq!(ask.aor(), &alice());
+    let Ask::Replace { expected, new: Some(new), .. } = ask else { panic!() };
+    assert_eq!((expected, new.len()), (theirs, 2), "both contacts");
+    let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
+    else {
+        panic!()
+    };
+    assert_eq!((answer.status, values(&answer, "Contact").len()), (200, 2));
+}
+
+#[test]
+fn a_store_that_always_changes_is_given_up() {
+    let (mut registration, registrar) = begun();
+    let mut asked = 0;
+    let answer = loop {
+        let step = registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
+        assert!(matches!(step, Step::Ask(Ask::Replace { .. })));
+        asked += 1;
+        match registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Conflict))) {
+            Step::Done(answer) => break answer,
+            Step::Ask(_) => {}
+        }
+    };
+    assert_eq!((asked, answer.status), (5, 500));
+}
+
+#[test]
+fn nothing_is_acknowledged_that_is_not_stored() {
+    // [10.3-17]
+    for (error, status) in [
+        (StoreError::Full, 503),
+        (StoreError::Unavailable("down".into()), 503),
+        (StoreError::Corrupt("sip:x".into()), 500),
+    ] {
+        let (mut registration, registrar) = begun();
+        assert!(!error.to_string().is_empty());
+        let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Read(Err(error.clone())))
+        else {
+            panic!()
+        };
+        assert_eq!(answer.status, status);
+        let (mut registration, registrar) = begun();
+        registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
+        let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Replaced(Err(error))) else {
+            panic!()
+        };
+        assert_eq!((answer.status, values(&answer, "Contact").len()), (status, 0));
+    }
+    // An answer to something that was not asked is no success.
+    let (mut registration, registrar) = begun();
+    let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
+    else {
+        panic!()
+    };
+    assert_eq!(answer.status, 500);
+    let mut full = Bed::new(settings());
+    full.store = MemoryStore::new(MemoryLimits { bindings: 0, bytes: 0 });
+    assert_eq!(full.register(0, "a", 1, &["Contact: <sip:a@h>"]).status, 503);
+}
