@@ -1,0 +1,92 @@
+//! The embedded store fulfils the contract, and loses nothing that it has acknowledged, even when it is killed.
+
+use base::UnixTime;
+use location::{Aor, MemoryLimits, Record, Replaced, Store, contract};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use storage::Embedded;
+
+const CHILD: &str = "SARABANDE_STORE_OF_THE_CHILD";
+const NOW: UnixTime = UnixTime::from_secs(1_700_000_000);
+
+fn file(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("sarabande-{name}-{}", std::process::id()));
+    drop(std::fs::remove_file(&path));
+    path
+}
+
+fn open(path: &Path) -> Embedded {
+    // The thread of a store that was closed just now may still hold the file.
+    for _ in 0..100 {
+        if let Ok(store) = Embedded::open(path, MemoryLimits::default(), NOW) {
+            return store;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("{} cannot be opened", path.display());
+}
+
+fn key(n: usize) -> Aor {
+    Aor::of(format!("sip:{n}@example.com").as_bytes()).expect("a URI")
+}
+
+fn record(n: usize) -> Record {
+    Record::of(&[contract::binding(NOW, &format!("sip:{n}@192.0.2.1"))]).expect("a binding")
+}
+
+#[test]
+fn it_fulfils_the_contract_and_is_there_again() {
+    let path = file("contract");
+    let mut store = open(&path);
+    contract::check(&mut store, NOW);
+    contract::check_pair(&mut store.clone(), &mut store, NOW);
+    assert_eq!(store.replace(NOW, &key(1), None, Some(&record(1))), Ok(Replaced::Done));
+    drop(store);
+    assert_eq!(open(&path).get(&key(1)), Some(record(1)));
+    std::fs::remove_file(path).expect("it is there");
+}
+
+#[test]
+fn what_is_no_store_is_refused() {
+    let path = file("text");
+    std::fs::write(&path, "not a store").expect("a file");
+    let Err(error) = Embedded::open(&path, MemoryLimits::default(), NOW) else { panic!("it was opened") };
+    assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    std::fs::remove_file(path).expect("it is there");
+}
+
+/// What the killed process does: stores and tells, until it is killed.
+#[test]
+fn child() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    let mut store = open(Path::new(&path));
+    for n in 0..1_000_000 {
+        assert_eq!(store.replace(NOW, &key(n), None, Some(&record(n))), Ok(Replaced::Done));
+        println!("\nstored {n}");
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing_that_it_has_acknowledged() {
+    let path = file("kill");
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "child", "--nocapture"])
+        .env(CHILD, &path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this test runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let stored = |line: std::io::Result<String>| line.ok()?.strip_prefix("stored ")?.parse::<usize>().ok();
+    let mut last = lines.by_ref().filter_map(stored).nth(200).expect("200 are stored");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    // What it had told before it was killed counts too.
+    last = lines.filter_map(stored).last().unwrap_or(last);
+    let store = open(&path);
+    for n in 0..=last {
+        assert_eq!(store.get(&key(n)), Some(record(n)), "{n} of {last}");
+    }
+    assert_eq!(store.get(&key(last + 2)), None, "one may have been under way");
+    std::fs::remove_file(path).expect("it is there");
+}
