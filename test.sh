@@ -65,7 +65,8 @@ instructions() {
 
 # Advisories would need a database from the net; what can be judged from the lock file alone is.
 deny() {
-    have cargo-deny || cargo install --locked --debug cargo-deny
+    # It runs for a second: no time is spent on making it fast.
+    have cargo-deny || CARGO_PROFILE_DEV_DEBUG=none cargo install --locked --debug cargo-deny
     cargo deny check bans licenses sources
 }
 
