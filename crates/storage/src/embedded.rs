@@ -5,13 +5,17 @@ use location::{Aor, MemoryLimits, MemoryStore, Record, Replaced, Store, StoreErr
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 
 const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
 
 /// Replacements of one commit. More would make those that came first wait without making the commit cheaper.
 const BATCH_MAX: usize = 1024;
+
+/// Replacements that may wait. More come faster than the disk takes them: who is refused at once can try again, and what
+/// waits takes a bounded piece of memory.
+const QUEUE_MAX: usize = 8 * BATCH_MAX;
 
 /// Records looked at for each replacement, to drop those that have expired.
 const SWEPT: usize = 4;
@@ -37,7 +41,7 @@ struct Job {
 #[derive(Clone)]
 pub struct Embedded {
     memory: Arc<RwLock<MemoryStore>>,
-    jobs: Sender<Job>,
+    jobs: SyncSender<Job>,
 }
 
 fn unavailable(what: &str, error: &dyn core::fmt::Display) -> StoreError {
@@ -50,10 +54,14 @@ impl Embedded {
     pub fn open(path: &Path, limits: MemoryLimits, now: UnixTime) -> Result<Self, StoreError> {
         let name = path.display().to_string();
         let database = Database::create(path).map_err(|error| unavailable(&name, &error))?;
-        let memory = load(&database, &name, limits, now)?;
+        let (memory, expired) = load(&database, &name, limits, now)?;
         let memory = Arc::new(RwLock::new(memory));
-        let (jobs, queue) = channel();
+        let (jobs, queue) = sync_channel(QUEUE_MAX);
         let writer = Writer { database, memory: Arc::clone(&memory), name };
+        // Nobody sweeps what is not in memory.
+        if !expired.is_empty() {
+            writer.commit(&expired.into_iter().map(|aor| (aor, None)).collect())?;
+        }
         let thread = std::thread::Builder::new().name("bindings".to_owned());
         thread.spawn(move || writer.run(&queue)).map_err(|error| unavailable("its thread", &error))?;
         Ok(Self { memory, jobs })
@@ -64,7 +72,7 @@ impl Embedded {
         self.memory.read().unwrap_or_else(PoisonError::into_inner).get(aor).cloned()
     }
 
-    /// Puts `new` in the place of `expected`, and tells `reply` when that is on the disk.
+    /// Puts `new` in the place of `expected`, and tells `reply` when that is on the disk, or at once when too many wait.
     pub fn submit(
         &self,
         now: UnixTime,
@@ -73,8 +81,11 @@ impl Embedded {
         new: Option<Record>,
         reply: Reply,
     ) {
-        if let Err(lost) = self.jobs.send(Job { now, aor, expected, new, reply }) {
-            (lost.0.reply)(Err(StoreError::Unavailable("its thread has ended".to_owned())));
+        let refuse = |job: Job, why: &str| (job.reply)(Err(StoreError::Unavailable(why.to_owned())));
+        match self.jobs.try_send(Job { now, aor, expected, new, reply }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(job)) => refuse(job, "too many registrations wait for the disk"),
+            Err(TrySendError::Disconnected(job)) => refuse(job, "its thread has ended"),
         }
     }
 }
@@ -94,36 +105,40 @@ impl Store for Embedded {
     ) -> Result<Replaced, StoreError> {
         let (sender, result) = channel();
         // Who does not wait any more needs no reply.
-        let reply = Box::new(move |result| drop(sender.send(result)));
-        self.submit(now, aor.clone(), expected.cloned(), new.cloned(), reply);
+        let reply: Reply = Box::new(move |result| drop(sender.send(result)));
+        let job = Job { now, aor: aor.clone(), expected: expected.cloned(), new: new.cloned(), reply };
+        self.jobs.send(job).map_err(|error| unavailable("its thread", &error))?;
         result.recv().map_err(|error| unavailable("its thread", &error))?
     }
 }
 
-/// Limits do not keep out what was acknowledged before.
+/// What is good at `now`, and the keys of what is not. Limits do not keep out what was acknowledged before.
 fn load(
     database: &Database,
     name: &str,
     limits: MemoryLimits,
     now: UnixTime,
-) -> Result<MemoryStore, StoreError> {
-    let mut memory = MemoryStore::new(limits);
+) -> Result<(MemoryStore, Vec<Aor>), StoreError> {
+    let (mut memory, mut expired) = (MemoryStore::new(limits), Vec::new());
     let transaction = database.begin_read().map_err(|error| unavailable(name, &error))?;
     let table = match transaction.open_table(RECORDS) {
         Ok(table) => table,
         // A new file has no table yet.
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(memory),
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok((memory, expired)),
         Err(error) => return Err(unavailable(name, &error)),
     };
     for entry in table.iter().map_err(|error| unavailable(name, &error))? {
         let (key, value) = entry.map_err(|error| unavailable(name, &error))?;
         let record = Record::from_bytes(value.value())
             .ok_or_else(|| StoreError::Corrupt(format!("{name}, key {}", key.value().escape_ascii())))?;
+        let aor = Aor::from_key(key.value());
         if record.expires_at() > now {
-            memory.set(&Aor::from_key(key.value()), Some(record));
+            memory.set(&aor, Some(record));
+        } else {
+            expired.push(aor);
         }
     }
-    Ok(memory)
+    Ok((memory, expired))
 }
 
 struct Writer {

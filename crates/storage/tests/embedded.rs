@@ -17,9 +17,13 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn open(path: &Path) -> Embedded {
+    open_at(path, NOW)
+}
+
+fn open_at(path: &Path, now: UnixTime) -> Embedded {
     // The thread of a store that was closed just now may still hold the file.
     for _ in 0..100 {
-        if let Ok(store) = Embedded::open(path, MemoryLimits::default(), NOW) {
+        if let Ok(store) = Embedded::open(path, MemoryLimits::default(), now) {
             return store;
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -44,6 +48,46 @@ fn it_fulfils_the_contract_and_is_there_again() {
     assert_eq!(store.replace(NOW, &key(1), None, Some(&record(1))), Ok(Replaced::Done));
     drop(store);
     assert_eq!(open(&path).get(&key(1)), Some(record(1)));
+    std::fs::remove_file(path).expect("it is there");
+}
+
+#[test]
+fn what_expired_while_nobody_had_the_file_open_is_taken_out_of_it() {
+    let path = file("expired");
+    let mut store = open(&path);
+    assert_eq!(store.replace(NOW, &key(1), None, Some(&record(1))), Ok(Replaced::Done));
+    drop(store);
+    drop(open_at(&path, record(1).expires_at()));
+    assert_eq!(open(&path).get(&key(1)), None, "a clock that goes back brings nothing back");
+    std::fs::remove_file(path).expect("it is there");
+}
+
+/// Replacements of several threads share commits. Of those that expect the same record, one is done.
+#[test]
+fn of_many_at_once_each_is_stored_or_refused() {
+    let path = file("many");
+    let store = open(&path);
+    let of_thread = |thread: usize| {
+        let mut store = store.clone();
+        move || {
+            let mut won = 0;
+            for round in 0..20 {
+                let own = key(1_000 * (thread + 1) + round);
+                assert_eq!(store.replace(NOW, &own, None, Some(&record(round))), Ok(Replaced::Done));
+                let common = store.replace(NOW, &key(round), None, Some(&record(thread)));
+                won += usize::from(common == Ok(Replaced::Done));
+            }
+            won
+        }
+    };
+    let threads: Vec<_> = (0..8).map(|thread| std::thread::spawn(of_thread(thread))).collect();
+    let won: usize = threads.into_iter().map(|thread| thread.join().expect("it does not panic")).sum();
+    assert_eq!(won, 20);
+    drop(store);
+    let store = open(&path);
+    for thread in 0..8 {
+        assert!((0..20).all(|round| store.get(&key(1_000 * (thread + 1) + round)) == Some(record(round))));
+    }
     std::fs::remove_file(path).expect("it is there");
 }
 
