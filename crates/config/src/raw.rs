@@ -64,6 +64,7 @@ pub(crate) struct RawConfig {
 #[schemars(extend("required" = ["udp"]))]
 pub(crate) struct RawListen {
     /// UDP listeners, at least one. An item is an address, or a table that also says what to advertise.
+    /// A reload does not change it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("minItems" = 1))]
     pub(crate) udp: Vec<Entry<Bound, RawListener>>,
@@ -71,9 +72,11 @@ pub(crate) struct RawListen {
     /// own addresses always do.
     pub(crate) names: Vec<Setting<ServedName>>,
     /// Worker threads; 0 = one a core.
+    /// A reload does not change it.
     pub(crate) threads: Setting<Count<0, 1024>>,
     /// Receive buffer asked of the kernel for each socket (`SO_RCVBUF`). The kernel grants at most
     /// `net.core.rmem_max`.
+    /// A reload does not change it.
     pub(crate) receive_buffer: Setting<SocketBuffer>,
 }
 
@@ -215,6 +218,7 @@ pub(crate) struct RawProxy {
     #[schemars(extend("maxItems" = 64, "x-default" = "none, with routes"))]
     pub(crate) next: Vec<Setting<HopAddress>>,
     /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes.
+    /// A reload does not change it.
     pub(crate) timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>>,
     /// Most transactions at a time; a request in progress has two, and one that has just ended keeps them for up to 32 s.
     /// Beyond it what is new gets 503; requests within dialogs have a quarter more, of which a call may begin four within
@@ -310,7 +314,8 @@ impl Default for RawOutlier {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawTimers {
-    /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Less than `"500ms"` only in a network of your own.
+    /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Less than `"500ms"` only in a network of your own. A
+    /// reload does not change it for `[proxy]`.
     pub(crate) t1: Setting<Time<1, { 10 * SECOND }>>,
     /// How long an INVITE with a provisional answer counts as load when nothing more is heard of it; more than
     /// 64 * `t1`. The counterpart of Timer C, RFC 3261 §16.6, which is to exceed three minutes.
@@ -368,13 +373,16 @@ impl Default for RawToken {
 pub(crate) struct RawAdmin {
     /// Local address and port; `""` or `false` = off. On another address than loopback each request has to show the
     /// token, as `Authorization: Bearer TOKEN`; `/healthz` and `/readyz` do not. The token is not encrypted on its way.
+    /// A reload does not change it.
     pub(crate) listen: Setting<AdminListen>,
     /// The token; one that is set is asked for on loopback, too. Without one a random token is made at the first start
     /// that needs it and kept beside this file, as `NAME.admin-token`, readable by its owner only.
+    /// A reload does not change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<BearerText>", extend("x-default" = "made once and kept"))]
     pub(crate) token: Option<Setting<BearerText>>,
     /// File with the token, instead of `token`.
+    /// A reload does not change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<KeyPath>", extend("x-default" = "none"))]
     pub(crate) token_file: Option<Setting<KeyPath>>,
@@ -393,8 +401,10 @@ impl Default for RawAdmin {
 pub(crate) struct RawLog {
     /// Least severity that is written. `"debug"` adds a line for each request that failed: its method and Call-ID, who
     /// sent it, and which member or which rule refused it.
+    /// A reload does not change it.
     pub(crate) level: Setting<Choice<Level>>,
     /// Lines for people, or one JSON object a line.
+    /// A reload does not change it.
     pub(crate) format: Setting<Choice<LogFormat>>,
 }
 

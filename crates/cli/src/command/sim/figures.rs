@@ -51,8 +51,13 @@ pub(super) fn all(arguments: &All) -> Result<()> {
     make(papers::figures::all(), &arguments.common)
 }
 
+/// Columns of a terminal that the list of figures fits.
+const LIST_WIDTH: u16 = 110;
+
 pub(super) fn list() -> Result<()> {
     let mut table = table(&["figure", "what", "source"]);
+    // Sources are long, and a terminal that breaks lines makes a riddle of a table.
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(LIST_WIDTH);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
