@@ -63,7 +63,7 @@ pub(crate) struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// The digest's Fig. 4, lines 1 to 13: find the session, else select a node.
+    /// Figure 4 of the TLWL digest, lines 1 to 13: find the session, else select a node.
     pub(crate) fn assignment(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));

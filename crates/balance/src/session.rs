@@ -48,7 +48,7 @@ impl Tags {
     }
 }
 
-/// Where a session stands (the digest's `STATUS_...`, Fig. 4).
+/// Where a session stands (`STATUS_...` in figure 4 of the TLWL digest).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionState {
     /// Not a call: REGISTER, OPTIONS, MESSAGE, SUBSCRIBE and the like. It lives as long as its transactions.
@@ -136,7 +136,7 @@ const SHORT: usize = 64;
 /// Parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
 const PARTS: usize = 256;
 
-/// The session table: active and expired entries (digest, section V), found by [`CallKey::begun_by`].
+/// The session table: active and expired entries (TLWL digest, section V), found by [`CallKey::begun_by`].
 #[derive(Debug)]
 pub(crate) struct SessionTable {
     sessions: Slab<Session>,

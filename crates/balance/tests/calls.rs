@@ -16,7 +16,7 @@ fn tlwl(nodes: usize) -> Balancer {
     balancer(Box::new(Tlwl::new(0)), &vec![1.0; nodes])
 }
 
-/// The digest's Fig. 4 line by line, on a map.
+/// Figure 4 of the TLWL digest line by line, on a map.
 #[test]
 fn counters_follow_the_digests_pseudo_code() {
     let mut balancer = tlwl(3);

@@ -187,7 +187,7 @@ impl<N: Ord + Copy> Distributor<N> {
             self.utilisation = utilisation.clamp(0.0, 1.0);
         }
         let node = NodeLoad { utilisation: self.utilisation, calls: rate(self.calls), kept: rate(self.kept) };
-        // What is silent and unused would be the same if it were new.
+        // A path that is silent and unused begins anew when it is used again, with a full share.
         self.paths.retain(|_, path| path.open > 0 || path.told(now).is_some());
         let paths = self.paths.values_mut();
         let mut loads: Vec<PathLoad<'_>> = paths

@@ -28,8 +28,8 @@
 //!   host does not ask.
 //! - *A stranger's mark* would make a call pass with no state at all. Marks and notices count from trusted neighbours
 //!   alone; at the edge of the network the host removes them, in both directions.
-//! - *A call that comes back* (a spiral) is marked, or it is open and decided again like any other; where it leaves the
-//!   network it is kept.
+//! - *A call that comes back* (a spiral) is marked, or it is open and passed on open again, as a copy of it would be; where it
+//!   leaves the network it is kept.
 //!
 //! # Nothing is throttled for ever
 //!

@@ -29,6 +29,21 @@ fn period(node: &mut Distributor<u8>, now: Instant) {
 }
 
 #[test]
+fn where_state_costs_nothing_the_share_stays_what_it_was() {
+    let settings = Settings { state_cost: 0.0, high: 1.0, ..Settings::default() };
+    let mut node = Distributor::new(settings, 5);
+    let mut now = Instant::ZERO;
+    for _ in 0..3 {
+        now += SECOND;
+        for key in 0..100 {
+            node.on_call(now, call(key));
+        }
+        node.on_period(now, SECOND, 1.0);
+    }
+    assert!((node.keep(1) - 1.0).abs() < 1e-9, "{}", node.keep(1));
+}
+
+#[test]
 fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
     let (mut node, mut now) = node(Notice::new(true, 0.97, 0.97, 1));
     assert!(node.notice(None).throttled);

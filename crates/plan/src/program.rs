@@ -81,7 +81,7 @@ pub fn solve_with(topology: &Topology, rule: Rule) -> Result<Plan, PlanError> {
         let missing = program.functions.iter().copied().find(|function| alone(*function));
         return Err(PlanError::NobodyHas(missing.unwrap_or(Function::State)));
     }
-    // A hair less than the most, so that rounding makes nothing infeasible.
+    // A little less than the most, so that rounding makes nothing infeasible.
     let load = most.load * (1.0 - 1e-8);
     let slack = program.run(&Goal::Slack { load })?;
     let tight: Vec<bool> = slack.slacks.iter().map(|slack| *slack < SLACK / 2.0).collect();

@@ -6,6 +6,9 @@ use std::fmt;
 /// Shares that should add up to 1 may be off by so much: three times 0.333 is close enough.
 const SHARE_ERROR: f64 = 0.0015;
 
+/// What arithmetic makes of shares that add up to 1. What is less than that by more leaves the network.
+const ROUNDING: f64 = 1e-9;
+
 /// More paths than these are not told apart.
 pub const PATHS_MAX: usize = 1000;
 
@@ -222,7 +225,7 @@ impl Topology {
             if !fixed && !visit.next.is_empty() && sum > 0.0 && sum < 1.0 - SHARE_ERROR {
                 return Err(TopologyError::Leaves(index));
             }
-            if (sum - 1.0).abs() <= SHARE_ERROR {
+            if (sum - 1.0).abs() <= ROUNDING {
                 visit.next.iter_mut().for_each(|way| way.share /= sum);
             }
         }

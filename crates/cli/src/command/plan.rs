@@ -82,7 +82,9 @@ fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {
         Ok(Carried { rule: name, load })
     });
     let whole = topology.by_path().map(|whole| solve(&whole)).transpose()?;
-    let is_carried = load.map(|load| load <= most.load);
+    // As the figures are shown: what is said to be carried can be asked for.
+    let shown = |load: f64| (load * 100.0).round();
+    let is_carried = load.map(|load| shown(load) <= shown(most.load));
     // A load that is too much is planned for as the largest one.
     let plan = load.map_or_else(|| most.clone(), |load| most.at(load.min(most.load)));
     Ok(Answer {

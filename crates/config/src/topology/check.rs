@@ -174,7 +174,7 @@ fn visit(
     Some(Visit { node, entry: 0.0, next: next? })
 }
 
-/// Ways with a share each. The shares of a file are told as they are; `plan` mends what rounding leaves over.
+/// Ways with a share each, without what rounding in the file leaves over.
 fn with_shares(
     path: &str,
     shares: &BTreeMap<String, Setting<Part>>,
@@ -192,8 +192,9 @@ fn with_shares(
         }
         ways.push(to.zip(share).map(|(to, share)| Way { to, share }));
     }
-    let ways = ways.into_iter().collect::<Option<Vec<_>>>()?;
-    let sum = ways.iter().map(|way| way.share).sum::<f64>() + exit;
+    let mut ways = ways.into_iter().collect::<Option<Vec<_>>>()?;
+    let of_ways = ways.iter().map(|way| way.share).sum::<f64>();
+    let sum = of_ways + exit;
     if (sum - 1.0).abs() > SHARE_ERROR {
         let left = if sum < 1.0 && exit == 0.0 {
             format!("; if the rest leaves the network here, set exit = {}", round(1.0 - sum))
@@ -204,6 +205,10 @@ fn with_shares(
             &path,
             format!("expected shares that add up to 1 with `exit`, not {}{left}", round(sum)),
         );
+    } else if of_ways > 0.0 && (sum - 1.0).abs() > 1e-9 {
+        for way in &mut ways {
+            way.share *= (1.0 - exit) / of_ways;
+        }
     }
     Some(ways)
 }
@@ -282,6 +287,13 @@ fn paths(tables: &Tables<'_, RawPath>, names: &[&str], report: &mut Report<'_>) 
             good &= node.is_some();
             // A wrong name has been told; its visit stands in, so that the others keep their places.
             visits.push(Visit { node: node.unwrap_or(0), entry, next });
+        }
+    }
+    // It would look idle in every plan.
+    for (node, name) in names.iter().enumerate() {
+        if good && !visits.iter().any(|visit| visit.node == node) {
+            let remedy = "expected a path with this node in its `nodes`: no call gets here";
+            report.key_problem(&join("node", name), remedy);
         }
     }
     if (sum - 1.0).abs() > SHARE_ERROR {

@@ -26,6 +26,10 @@ pub(super) fn adjust(settings: &Settings, node: NodeLoad, paths: &mut [PathLoad<
         return;
     }
     let all_state = settings.state_cost * open * node.utilisation.max(IDLE) / work;
+    // Where state costs nothing, nothing is to be shared out.
+    if all_state <= 0.0 {
+        return;
+    }
     for path in paths {
         let goal = path.level.max(settings.high);
         let step = settings.gain * (goal - node.utilisation) / all_state;

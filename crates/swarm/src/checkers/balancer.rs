@@ -113,10 +113,16 @@ impl BalancerChecker {
             let life = &mut self.lives[usize::from(number)];
             life.calls.insert(request.call_id().to_vec());
             life.asked.insert(key(&request, request.cseq().method));
-            if request.cseq().method == Method::Invite && request.to_tag().is_none() {
-                life.unsettled.insert(request.call_id().to_vec());
+            if request.cseq().method != Method::Invite || request.to_tag().is_some() {
+                return Ok(());
             }
-            return Ok(());
+            life.unsettled.insert(request.call_id().to_vec());
+            let is_request = |one: &&Sent| wire::scan(&one.bytes).is_ok_and(|sent| sent.method().is_some());
+            let is_node = |one: &&Sent| process.slot_at(one.to).is_some();
+            return match sent.iter().filter(is_request).find(|one| !is_node(one)) {
+                Some(one) => Err(RunRule::ClosedNode.broken(format_args!("INVITE to {}", one.to))),
+                None => Ok(()),
+            };
         }
         for one in sent {
             let Ok(message) = wire::scan(&one.bytes) else { continue };
