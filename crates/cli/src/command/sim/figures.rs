@@ -51,16 +51,8 @@ pub(super) fn all(arguments: &All) -> Result<()> {
     make(papers::figures::all(), &arguments.common)
 }
 
-/// Columns of a terminal that the list of figures fits.
-const LIST_WIDTH: u16 = 110;
-
 pub(super) fn list() -> Result<()> {
-    let mut table = table(&["figure", "what", "source"]);
-    // Sources are long, and a terminal that breaks lines makes a riddle of a table.
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(LIST_WIDTH);
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(comfy_table::CellAlignment::Left);
-    }
+    let mut table = folded(&["figure", "what", "source"]);
     for entry in papers::figures::all() {
         table.add_row([entry.name, entry.title, entry.source]);
     }
@@ -112,17 +104,22 @@ fn made(entry: &Entry, place: &str, options: &Options, bars: &MultiProgress) -> 
     figure
 }
 
-/// One row a statement.
-fn claims(claims: &[(&Figure, &Claim)]) -> Table {
-    let mut table = table(&["figure", "verdict", "statement", "measured"]);
+/// A table of sentences: long ones are folded to the terminal's width; without one, to a readable width.
+fn folded(columns: &[&str]) -> Table {
+    let mut table = table(columns);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
-    // Long sentences are folded to the terminal's width; without one, to a readable width.
     let width =
         if std::io::stdout().is_terminal() { ratatui::crossterm::terminal::size().ok() } else { None };
     let width = width.map_or(WIDTH, |(columns, _)| columns);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    table
+}
+
+/// One row a statement.
+fn claims(claims: &[(&Figure, &Claim)]) -> Table {
+    let mut table = folded(&["figure", "verdict", "statement", "measured"]);
     for (figure, claim) in claims {
         let verdict = match &claim.verdict {
             ClaimVerdict::Holds => "holds",
