@@ -107,6 +107,8 @@ pub enum Verdict {
     Genuine {
         /// The user name to the letter.
         user: Box<[u8]>,
+        /// The realm that the name belongs to. The same name in another realm is another user.
+        realm: Box<[u8]>,
     },
     /// Somebody used the same count meanwhile: challenge with `stale`.
     Replayed,
@@ -211,7 +213,7 @@ impl Authenticator {
             Some(true) => {
                 self.bans.succeeded(claim.attempt);
                 if self.replays.record(date, self.nonces.lifetime(), claim.nonce, claim.count) {
-                    Verdict::Genuine { user: claim.user.clone() }
+                    Verdict::Genuine { user: claim.user.clone(), realm: claim.realm.clone() }
                 } else {
                     Verdict::Replayed
                 }

@@ -77,8 +77,8 @@ fn steps(data: &[u8]) {
         match server.examine(now, date, request, values) {
             Examined::Claim(claim) => {
                 let verdict = server.settle(date, &claim, Some(&Secret::Clear(PASSWORD.into())));
-                if let Verdict::Genuine { user } = verdict {
-                    assert!(is_genuine && *user == *USER, "without the password");
+                if let Verdict::Genuine { user, realm } = verdict {
+                    assert!(is_genuine && *user == *USER && *realm == *REALM, "without the password");
                     assert!(source == at && secs - since <= 60, "a nonce of another source or time");
                     assert!(passed.insert((which, count)), "a replay");
                 }

@@ -16,7 +16,8 @@
 //! - Ask only for requests that begin a server transaction: a retransmission has the same nonce count and would be
 //!   taken for a replay. It is answered with a new nonce and `stale=true`, which costs a round trip and nothing else.
 //! - Give each shard of each process an issuer number of its own, chosen at random at its start ([`Nonces`]).
-//! - Check that the user may do what the request asks for (RFC 3261 §10.3 step 4); here it is only proven who asks.
+//! - Check that the user, who is a name in a realm, may do what the request asks for (RFC 3261 §10.3 step 4); here it is
+//!   only proven who asks.
 //!
 //! # Secrets, and Kamailio's table `subscriber`
 //! A clear password serves every algorithm. `H(user:realm:password)` serves the one that it was made with:

@@ -67,8 +67,8 @@ fn passwords_and_their_hashes_serve() {
         for secret in [Secret::Clear((*b"open sesame").into()), Secret::Ha1(kept)] {
             let value = sent.value();
             let Examined::Claim(claim) = examine(&mut server, 1, &sent, &[&value]) else { panic!() };
-            let genuine = Verdict::Genuine { user: (*b"alice").into() };
-            assert_eq!(server.settle(at(1).1, &claim, Some(&secret)), genuine);
+            let verdict = server.settle(at(1).1, &claim, Some(&secret));
+            assert!(matches!(verdict, Verdict::Genuine { .. }));
             sent.count += 1;
         }
         let value = Sent { count: 9, ..sent.clone() }.value();

@@ -2,8 +2,8 @@
 //! not.
 
 use crate::{
-    Answer, Ask, Contacts, MemoryLimits, MemoryStore, Register, Registrar, Registration, Reply, Settings,
-    Source, Step, Store, targets,
+    Answer, Ask, Authorization, Contacts, MemoryLimits, MemoryStore, Register, Registrar, Registration,
+    Reply, Settings, Source, Step, Store, targets,
 };
 use base::{Transport, UnixTime};
 use core::time::Duration;
@@ -37,7 +37,7 @@ pub fn registers(data: &[u8]) {
         }
         let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 5060);
         let source = Source { transport: Transport::Udp, peer, local: peer };
-        let register = match Register::read(&message, Some(source)) {
+        let register = match Register::read(&message, Some(source), Authorization::Open) {
             Ok(register) => register,
             Err(answer) => {
                 assert!((400..600).contains(&answer.status), "a refusal");
@@ -150,7 +150,7 @@ mod tests {
         assert!(parts.len() >= 5);
         let message = scan(parts[0]).expect("a request");
         assert_eq!(
-            Register::read(&message, None).map(|register| register.aor),
+            Register::read(&message, None, Authorization::Open).map(|register| register.aor),
             Ok(Aor::of(b"sip:alice@example.com").unwrap())
         );
     }

@@ -38,6 +38,7 @@
 mod answer;
 mod aor;
 mod ask;
+mod authorization;
 mod binding;
 pub mod contract;
 pub mod fuzz;
@@ -52,6 +53,7 @@ mod targets;
 pub use answer::Answer;
 pub use aor::Aor;
 pub use ask::{Ask, Reply};
+pub use authorization::Authorization;
 pub use binding::{Binding, Source};
 pub use memory::{MemoryLimits, MemoryStore};
 pub use record::Record;

@@ -1,6 +1,6 @@
 //! What one REGISTER says.
 
-use crate::{Answer, Aor, Source};
+use crate::{Answer, Aor, Authorization, Source};
 use wire::{ContactValue, Message, NameAddr};
 
 /// Most contacts that are read of one request.
@@ -47,13 +47,17 @@ pub struct Register {
     pub supports_path: bool,
     /// Where the request came from.
     pub source: Option<Source>,
-    /// The user that was authenticated; without, nobody was asked.
-    pub user: Option<Box<[u8]>>,
+    /// Who sends it.
+    pub authorization: Authorization,
 }
 
 impl Register {
     /// Reads a REGISTER without fault; else gives what to answer. Record-Route is not looked at. [10.3-2]
-    pub fn read(message: &Message<'_>, source: Option<Source>) -> Result<Self, Answer> {
+    pub fn read(
+        message: &Message<'_>,
+        source: Option<Source>,
+        authorization: Authorization,
+    ) -> Result<Self, Answer> {
         required(message)?;
         let to = NameAddr::parse(message.to()).ok_or_else(|| Answer::bare(400, "Bad To"))?;
         // A URI of another scheme has no bindings here.
@@ -77,7 +81,7 @@ impl Register {
             path: path.into(),
             supports_path: message.option_tags("Supported").any(is_path),
             source,
-            user: None,
+            authorization,
         })
     }
 }

@@ -22,6 +22,9 @@ pub enum PathRule {
 pub struct Settings {
     /// Hosts whose addresses-of-record are kept here, small letters, with the port where it is not the usual one.
     pub domains: Vec<Box<[u8]>>,
+    /// A realm whose users have the address-of-record of their name in each of the domains; any other realm counts for
+    /// the domain of that name alone.
+    pub shared_realm: Option<Box<[u8]>>,
     /// Shortest interval in seconds, at most an hour.
     pub expires_min: u32,
     /// The interval of contacts that ask for none.
@@ -43,6 +46,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             domains: Vec::new(),
+            shared_realm: None,
             expires_min: 60,
             expires_default: HOUR,
             expires_max: 2 * HOUR,
@@ -108,8 +112,8 @@ impl Registrar {
         if !self.has_domain(register.aor.host()) {
             return Err(Answer::bare(404, "Not Found"));
         }
-        // [10.3-6] Step 4: a user has the right to the address-of-record of that name.
-        if register.user.as_ref().is_some_and(|user| **user != *register.aor.user()) {
+        // [10.3-6] Step 4: a user has the right to the address-of-record of that name and domain.
+        if !register.authorization.covers(&register.aor, self.settings.shared_realm.as_deref()) {
             return Err(Answer::bare(403, "Forbidden"));
         }
         let present: Vec<Binding> = present.map(Record::bindings).unwrap_or_default();

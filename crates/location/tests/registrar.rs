@@ -2,7 +2,7 @@
 mod common;
 
 use common::{Bed, alice, at, read, settings, socket, string, text, values};
-use location::{Answer, Aor, PathRule, Registrar, Settings};
+use location::{Answer, Aor, Authorization, PathRule, Registrar, Settings};
 
 const HOME: &str = "Contact: <sip:alice@192.0.2.1>";
 const WORK: &str = "Contact: <sip:alice@192.0.2.2;transport=tcp>;q=0.5;+sip.instance=\"<urn:x>\"";
@@ -145,7 +145,7 @@ fn a_star_removes_all() {
 
 #[test]
 fn only_who_has_the_right() {
-    // [10.3-3] [10.3-6] [10.3-7] [10.3-8]
+    // [10.3-3] [10.3-7] [10.3-8]
     let mut bed = bed();
     let registrar = Registrar::new(settings());
     assert!(registrar.serves(b"sip:EXAMPLE.com;x=y") && registrar.serves(b"sip:[2001:DB8::1]:5060"));
@@ -161,16 +161,40 @@ fn only_who_has_the_right() {
     }
     assert_eq!(bed.receive(0, &to("sip:%61lice:pw@EXAMPLE.com.:5060;user=phone")).status, 200);
     assert_eq!(bed.uris(0), ["sip:alice@192.0.2.1"]);
-    let by = |user: &[u8]| {
-        let mut register = read(&text("u", 1, &[WORK])).unwrap();
-        register.user = Some(user.into());
-        register
-    };
-    for other in [&b"bob"[..], b"Alice", b"", b"alice@example.com"] {
-        assert_eq!(bed.take(1, by(other)).status, 403);
-    }
-    assert_eq!(bed.take(1, by(b"alice")).status, 200);
     assert_eq!(bed.store.get(&Aor::of(b"sip:alice@example.org").unwrap()), None);
+}
+
+/// A user of one domain must not take over the user of that name in another.
+#[test]
+fn a_user_has_the_right_to_one_address_of_record() {
+    // [10.3-6]
+    let domains = || vec![(*b"example.com").into(), (*b"example.org").into()];
+    let mut bed = Bed::new(Settings { domains: domains(), ..settings() });
+    let mut cseq = 0;
+    let mut status = |bed: &mut Bed, user: &str, realm: &str| {
+        cseq += 1;
+        let mut register = read(&text("u", cseq, &[WORK])).unwrap();
+        register.authorization =
+            Authorization::As { user: user.as_bytes().into(), realm: realm.as_bytes().into() };
+        bed.take(1, register).status
+    };
+    for other in ["bob", "Alice", "", "alice@example.org", "bob@example.com", "@example.com", "alice@"] {
+        assert_eq!(status(&mut bed, other, "example.com"), 403, "{other}");
+    }
+    for user in ["alice", "alice@example.com", "alice@Example.COM"] {
+        assert_eq!(status(&mut bed, user, "example.com"), 200, "{user}");
+        for realm in ["example.org", "", "carrier"] {
+            assert_eq!(status(&mut bed, user, realm), 403, "{user} of {realm}");
+        }
+    }
+    let shared_realm = Some((*b"carrier").into());
+    let mut bed = Bed::new(Settings { domains: domains(), shared_realm, ..settings() });
+    assert_eq!(status(&mut bed, "alice", "carrier"), 200);
+    assert_eq!(status(&mut bed, "alice@example.com", "carrier"), 200);
+    assert_eq!(status(&mut bed, "alice", "example.com"), 200);
+    for (user, realm) in [("alice", "example.org"), ("alice@example.org", "carrier"), ("bob", "carrier")] {
+        assert_eq!(status(&mut bed, user, realm), 403, "{user} of {realm}");
+    }
 }
 
 #[test]

@@ -129,7 +129,7 @@ pub(crate) const BANNED: End = End::Refused(Refusal::Banned);
 pub(crate) const WRONG: End = End::Judged(Verdict::Wrong);
 
 pub(crate) fn genuine() -> End {
-    End::Judged(Verdict::Genuine { user: (*b"alice").into() })
+    End::Judged(Verdict::Genuine { user: (*b"alice").into(), realm: REALM.as_bytes().into() })
 }
 
 pub(crate) fn secret_of(claim: &Claim) -> Option<Secret> {

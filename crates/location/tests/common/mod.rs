@@ -3,8 +3,8 @@
 
 use base::{Transport, UnixTime};
 use location::{
-    Answer, Aor, Binding, MemoryLimits, MemoryStore, Register, Registrar, Registration, Settings, Source,
-    Step, targets,
+    Answer, Aor, Authorization, Binding, MemoryLimits, MemoryStore, Register, Registrar, Registration,
+    Settings, Source, Step, targets,
 };
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ pub(crate) fn read(text: &str) -> Result<Register, Answer> {
     let source = Source { transport: Transport::Udp, peer, local: socket("203.0.113.1:5060") };
     let message = wire::scan(text.as_bytes()).expect("a message");
     assert_eq!(message.fault(), None, "{text}");
-    Register::read(&message, Some(source))
+    Register::read(&message, Some(source), Authorization::Open)
 }
 
 pub(crate) struct Bed {
