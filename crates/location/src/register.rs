@@ -6,6 +6,12 @@ use wire::{ContactValue, Message, NameAddr};
 /// Most contacts that are read of one request.
 const CONTACTS_MAX: usize = 64;
 
+/// Longest contact URI that is taken, in bytes: some hundred are usual.
+const URI_MAX: usize = 1024;
+
+/// Most parameters of a contact URI. To compare two URIs takes as many steps as the product of both numbers.
+const PARAMS_MAX: usize = 32;
+
 /// A contact to be added, refreshed or removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contact {
@@ -108,6 +114,11 @@ fn contacts(message: &Message<'_>) -> Result<Contacts, Answer> {
         match value.map_err(|_| Answer::bare(400, "Bad Contact"))? {
             ContactValue::Star => star = true,
             ContactValue::Address(address) => {
+                // Every parameter has a semicolon before it; one in the user part counts too, which is rare.
+                let params = address.uri.split(|&b| b == b';').skip(1);
+                if address.uri.len() > URI_MAX || params.count() > PARAMS_MAX {
+                    return Err(Answer::bare(403, "Contact Too Long"));
+                }
                 let params: Vec<u8> = address
                     .other_params()
                     .flat_map(|param| b";".iter().chain(param))

@@ -31,7 +31,7 @@ pub struct Settings {
     pub expires_default: u32,
     /// Longest interval; who asks for more gets this.
     pub expires_max: u32,
-    /// Most bindings of an address-of-record.
+    /// Most bindings of an address-of-record, and most contacts of a request.
     pub contacts_max: usize,
     /// Most bytes of a record, at most 65,535.
     pub record_max: usize,
@@ -123,6 +123,10 @@ impl Registrar {
             Contacts::List(contacts) if contacts.is_empty() => {
                 return Ok(Decision::Answer(success(now, register, &live)));
             }
+            // Before any two are compared: the number of comparisons is bounded by the square of the limit.
+            Contacts::List(contacts) if contacts.len() > self.settings.contacts_max => {
+                return Err(Answer::bare(403, "Too Many Contacts"));
+            }
             Contacts::List(contacts) => self.update(now, register, contacts, &live)?,
             Contacts::All => remove_all(register, &live)?,
         };
@@ -154,7 +158,7 @@ impl Registrar {
         for contact in contacts {
             let expires = self.interval(register, contact)?;
             // Order is judged by what was there before: a contact that stands twice in one request is in order.
-            if live.iter().any(|known| same_uri(&known.uri, &contact.uri) && is_out_of_order(register, known))
+            if live.iter().any(|known| is_out_of_order(register, known) && same_uri(&known.uri, &contact.uri))
             {
                 return Err(out_of_order());
             }

@@ -241,6 +241,31 @@ fn what_cannot_be_stored_changes_nothing() {
     assert_eq!(bed.uris(4000), ["sip:7@h"]);
 }
 
+/// What costs many comparisons is refused before there is any.
+#[test]
+fn contacts_that_are_dear_to_compare_are_refused() {
+    let mut bed = bed();
+    let contact = |params: usize, value: usize| {
+        let param = format!(";x={}", "v".repeat(value));
+        format!("Contact: <sip:a@h{}>", param.repeat(params))
+    };
+    for (cseq, (params, value, status)) in
+        [(32, 1, 200), (33, 1, 403), (1, 1000, 200), (1, 1020, 403), (8000, 1, 403)].into_iter().enumerate()
+    {
+        let answer = bed.register(0, "a", cseq as u32, &[&contact(params, value)]);
+        assert_eq!(answer.status, status, "{params} of {value} bytes");
+    }
+    let before = bed.store.get(&alice()).cloned();
+    let many =
+        |count: usize| (0..count).map(|n| format!("Contact: <sip:{n}@h>;expires=0")).collect::<Vec<_>>();
+    for (count, status) in [(10, 200), (11, 403)] {
+        let lines = many(count);
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        assert_eq!(bed.register(1, "b", count as u32, &lines).status, status, "{count} contacts");
+    }
+    assert_eq!(bed.store.get(&alice()).cloned(), before);
+}
+
 #[test]
 fn who_is_behind_a_nat_is_reached_where_it_came_from() {
     let source = |bed: &mut Bed, lines: &[&str]| {
