@@ -4,6 +4,21 @@ use base::{Transport, UnixTime};
 use core::time::Duration;
 use std::net::SocketAddr;
 
+/// How far in the future a binding may have been updated. A clock that was set back by more than this says nothing about
+/// the binding, which then counts as expired. An hour is a usual interval: so a binding lasts at most that much longer
+/// than it was granted, and a clock that is corrected by an hour loses none.
+const AHEAD_MAX: Duration = Duration::from_hours(1);
+
+/// For how long a binding that was updated then, for so many seconds, is still good.
+pub(crate) fn remaining(updated: UnixTime, expires: u32, now: UnixTime) -> Duration {
+    if updated.saturating_since(now) > AHEAD_MAX {
+        return Duration::ZERO;
+    }
+    let granted = Duration::from_secs(expires.into());
+    // A clock that was set back a little shows no more than was granted.
+    (updated + granted).saturating_since(now).min(granted)
+}
+
 /// Where a REGISTER came from: for clients behind a NAT, whose Contact nobody else can reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
@@ -44,10 +59,10 @@ impl Binding {
         self.updated + Duration::from_secs(self.expires.into())
     }
 
-    /// For how long it is still good, zero when it is no more.
+    /// For how long it is still good; zero when it is no more, or was updated more than an hour after `now`, as when the
+    /// clock was set back.
     pub fn remaining(&self, now: UnixTime) -> Duration {
-        // A clock that was set back makes no binding longer than it was granted.
-        self.expires_at().saturating_since(now).min(Duration::from_secs(self.expires.into()))
+        remaining(self.updated, self.expires, now)
     }
 
     /// Whether it is good at this time.

@@ -84,22 +84,28 @@ impl MemoryStore {
         }
     }
 
-    /// Looks at so many records, where the last sweep ended, and takes out those of which all bindings have expired. Gives
-    /// their keys.
-    pub fn sweep(&mut self, now: UnixTime, steps: usize) -> Vec<Aor> {
-        let from = self.swept.take();
+    /// Looks at so many records behind the key `from`, and names those of which all bindings have expired. Gives their
+    /// keys, and the key that was looked at last, where the next call goes on. Takes nothing out.
+    pub fn expired(&self, now: UnixTime, from: Option<&Aor>, steps: usize) -> (Vec<Aor>, Option<Aor>) {
         // Round: at the end it goes on at the start at once, else keys that are added at the end would hold it there.
-        let behind = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = from.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.records.range((behind, Bound::Unbounded));
-        let start = from.iter().flat_map(|from| self.records.range(..=from));
+        let start = from.into_iter().flat_map(|from| self.records.range(..=from));
         let (mut expired, mut last) = (Vec::new(), None);
         for (aor, record) in rest.chain(start).take(steps) {
             last = Some(aor);
-            if record.bindings().iter().all(|binding| !binding.is_live(now)) {
+            if !record.is_live(now) {
                 expired.push(aor.clone());
             }
         }
-        self.swept = last.cloned();
+        (expired, last.cloned())
+    }
+
+    /// Looks at so many records, where the last sweep ended, and takes out those of which all bindings have expired. Gives
+    /// their keys.
+    pub fn sweep(&mut self, now: UnixTime, steps: usize) -> Vec<Aor> {
+        let (expired, last) = self.expired(now, self.swept.as_ref(), steps);
+        self.swept = last;
         for aor in &expired {
             self.set(aor, None);
         }

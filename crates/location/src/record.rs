@@ -1,7 +1,9 @@
 //! All bindings of an address-of-record, encoded: what a store keeps.
 
+use crate::binding::remaining;
 use crate::{Binding, Source};
 use base::{Transport, UnixTime};
+use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// First byte of a record. Another form of records gets another one.
@@ -66,7 +68,19 @@ impl Record {
 
     /// When the last of its bindings expires.
     pub fn expires_at(&self) -> UnixTime {
-        self.bindings().iter().map(Binding::expires_at).max().unwrap_or_default()
+        let ends = self.lives().map(|(updated, expires)| updated + Duration::from_secs(expires.into()));
+        ends.max().unwrap_or_default()
+    }
+
+    /// Whether one of its bindings is good at this time ([`Binding::is_live`]). Copies nothing.
+    pub fn is_live(&self, now: UnixTime) -> bool {
+        self.lives().any(|(updated, expires)| !remaining(updated, expires, now).is_zero())
+    }
+
+    /// When each binding was updated, and for how many seconds it was granted.
+    fn lives(&self) -> impl Iterator<Item = (UnixTime, u32)> {
+        let mut reader = Reader(self.0.get(3..).unwrap_or_default());
+        core::iter::from_fn(move || reader.life())
     }
 }
 
@@ -137,6 +151,24 @@ impl<'a> Reader<'a> {
         Some(Source { transport, peer: self.socket(family)?, local: self.socket(family)? })
     }
 
+    /// The life of the next binding; the rest of it is passed over.
+    fn life(&mut self) -> Option<(UnixTime, u32)> {
+        let life = (UnixTime::from_millis(self.number(8)?), self.number(4)? as u32);
+        // CSeq and q.
+        self.take(4 + 2)?;
+        let source = match self.number(1)? {
+            0 => 0,
+            4 => 1 + 2 * (4 + 2),
+            _ => 1 + 2 * (16 + 2),
+        };
+        self.take(source)?;
+        for _ in 0..4 {
+            let length = self.number(2)? as usize;
+            self.take(length)?;
+        }
+        Some(life)
+    }
+
     fn binding(&mut self) -> Option<Binding> {
         let updated = UnixTime::from_millis(self.number(8)?);
         let (expires, cseq, q) = (self.number(4)? as u32, self.number(4)? as u32, self.number(2)? as u16);
@@ -187,6 +219,8 @@ mod tests {
             let record = Record::of(&bindings).unwrap();
             prop_assert_eq!(record.bindings(), bindings.clone());
             prop_assert_eq!(record.len(), bindings.len());
+            let lives: Vec<_> = bindings.iter().map(|binding| (binding.updated, binding.expires)).collect();
+            prop_assert_eq!(record.lives().collect::<Vec<_>>(), lives);
             prop_assert_eq!(Record::from_bytes(record.as_bytes()), Some(record.clone()));
             for end in 0..record.as_bytes().len() {
                 prop_assert_eq!(Record::from_bytes(&record.as_bytes()[..end]), None);

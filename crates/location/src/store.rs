@@ -40,7 +40,7 @@ pub trait Store {
     fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError>;
 
     /// Puts `new` in the place of `expected`, if that is what is there now; `None` stands for no record. A record may be
-    /// dropped once [`Record::expires_at`] is over.
+    /// dropped once it is not [live](Record::is_live).
     fn replace(
         &mut self,
         now: UnixTime,

@@ -288,5 +288,10 @@ fn who_is_behind_a_nat_is_reached_where_it_came_from() {
 fn a_clock_that_is_set_back_makes_nothing_last_longer() {
     let mut bed = bed();
     bed.register(10_000, "a", 1, &[HOME]);
-    assert_eq!(bed.targets(0)[0].remaining_secs(at(0)), 3600);
+    assert_eq!(bed.targets(6_400)[0].remaining_secs(at(6_400)), 3600);
+    // By more than an hour: nobody knows how old it is.
+    assert_eq!(bed.uris(6_399), [""; 0]);
+    let record = bed.store.get(&alice()).cloned().unwrap();
+    assert!(record.is_live(at(6_400)) && !record.is_live(at(6_399)));
+    assert_eq!(bed.store.sweep(at(6_399), 1), [alice()], "it takes no room for years");
 }
