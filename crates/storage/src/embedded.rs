@@ -1,41 +1,26 @@
 //! The embedded store: a file that survives crashes, and a copy of it in memory.
 
+use crate::file::{File, Open, unavailable};
+use crate::writer::{BATCH_MAX, Job, Pending, Reply, Writer};
 use base::UnixTime;
 use location::{Aor, MemoryLimits, MemoryStore, Record, Replaced, Store, StoreError};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use std::collections::BTreeMap;
+use redb::Database;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
-
-const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
-
-/// Replacements of one commit. More would make those that came first wait without making the commit cheaper.
-const BATCH_MAX: usize = 1024;
 
 /// Replacements that may wait. More come faster than the disk takes them: who is refused at once can try again, and what
 /// waits takes a bounded piece of memory.
 const QUEUE_MAX: usize = 8 * BATCH_MAX;
-
-/// Records looked at for each replacement, to drop those that have expired.
-const SWEPT: usize = 4;
-
-/// Who is told what became of a replacement; called on the store's own thread, so it must not wait.
-pub type Reply = Box<dyn FnOnce(Result<Replaced, StoreError>) + Send>;
-
-struct Job {
-    now: UnixTime,
-    aor: Aor,
-    expected: Option<Record>,
-    new: Option<Record>,
-    reply: Reply,
-}
 
 /// A handle to the store; all clones are the same store.
 ///
 /// Reads come from memory at once. Replacements are done by one thread, in the order in which they come; all that wait are
 /// written in one commit. A reply is given once the commit is on the disk (`redb`, `Durability::Immediate`), and only then
 /// do readers see the record: what was acknowledged is never lost, and nothing is seen that could be.
+///
+/// After an error of the disk the replacements of that commit fail, and the file is opened anew before the next one; reads
+/// go on from memory. Every reply is given, with an error where nobody knows what became of the replacement.
 ///
 /// The limits are checked against what was there before a commit, so one commit may exceed them by what is in it.
 #[derive(Clone)]
@@ -44,24 +29,27 @@ pub struct Embedded {
     jobs: SyncSender<Job>,
 }
 
-fn unavailable(what: &str, error: &dyn core::fmt::Display) -> StoreError {
-    StoreError::Unavailable(format!("{what}: {error}"))
-}
-
 impl Embedded {
     /// Opens the file, makes it if it is not there, and loads what is good at `now`. Fails when the file cannot be used: it is
     /// open in another process, is no such file, or has something else than records in it.
     pub fn open(path: &Path, limits: MemoryLimits, now: UnixTime) -> Result<Self, StoreError> {
         let name = path.display().to_string();
         let database = Database::create(path).map_err(|error| unavailable(&name, &error))?;
-        let (memory, expired) = load(&database, &name, limits, now)?;
-        let memory = Arc::new(RwLock::new(memory));
-        let (jobs, queue) = sync_channel(QUEUE_MAX);
-        let writer = Writer { database, memory: Arc::clone(&memory), name };
+        // A file that has gone since must not be taken for an empty one.
+        let path = path.to_owned();
+        let open: Open = Box::new(move || Database::open(&path));
+        Self::start(File::new(name, database, open), limits, now)
+    }
+
+    fn start(mut file: File, limits: MemoryLimits, now: UnixTime) -> Result<Self, StoreError> {
+        let (memory, expired) = file.load(limits, now)?;
         // Nobody sweeps what is not in memory.
         if !expired.is_empty() {
-            writer.commit(&expired.into_iter().map(|aor| (aor, None)).collect())?;
+            file.commit(&expired.into_iter().map(|aor| (aor, None)).collect())?;
         }
+        let memory = Arc::new(RwLock::new(memory));
+        let (jobs, queue) = sync_channel(QUEUE_MAX);
+        let writer = Writer { file, memory: Arc::clone(&memory), swept: None };
         let thread = std::thread::Builder::new().name("bindings".to_owned());
         thread.spawn(move || writer.run(&queue)).map_err(|error| unavailable("its thread", &error))?;
         Ok(Self { memory, jobs })
@@ -81,8 +69,8 @@ impl Embedded {
         new: Option<Record>,
         reply: Reply,
     ) {
-        let refuse = |job: Job, why: &str| (job.reply)(Err(StoreError::Unavailable(why.to_owned())));
-        match self.jobs.try_send(Job { now, aor, expected, new, reply }) {
+        let refuse = |job: Job, why: &str| job.reply.answer(Err(StoreError::Unavailable(why.to_owned())));
+        match self.jobs.try_send(Job { now, aor, expected, new, reply: Pending::new(reply) }) {
             Ok(()) => {}
             Err(TrySendError::Full(job)) => refuse(job, "too many registrations wait for the disk"),
             Err(TrySendError::Disconnected(job)) => refuse(job, "its thread has ended"),
@@ -106,111 +94,164 @@ impl Store for Embedded {
         let (sender, result) = channel();
         // Who does not wait any more needs no reply.
         let reply: Reply = Box::new(move |result| drop(sender.send(result)));
-        let job = Job { now, aor: aor.clone(), expected: expected.cloned(), new: new.cloned(), reply };
+        let (expected, new, reply) = (expected.cloned(), new.cloned(), Pending::new(reply));
+        let job = Job { now, aor: aor.clone(), expected, new, reply };
         self.jobs.send(job).map_err(|error| unavailable("its thread", &error))?;
         result.recv().map_err(|error| unavailable("its thread", &error))?
     }
 }
 
-/// What is good at `now`, and the keys of what is not. Limits do not keep out what was acknowledged before.
-fn load(
-    database: &Database,
-    name: &str,
-    limits: MemoryLimits,
-    now: UnixTime,
-) -> Result<(MemoryStore, Vec<Aor>), StoreError> {
-    let (mut memory, mut expired) = (MemoryStore::new(limits), Vec::new());
-    let transaction = database.begin_read().map_err(|error| unavailable(name, &error))?;
-    let table = match transaction.open_table(RECORDS) {
-        Ok(table) => table,
-        // A new file has no table yet.
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok((memory, expired)),
-        Err(error) => return Err(unavailable(name, &error)),
-    };
-    for entry in table.iter().map_err(|error| unavailable(name, &error))? {
-        let (key, value) = entry.map_err(|error| unavailable(name, &error))?;
-        let record = Record::from_bytes(value.value())
-            .ok_or_else(|| StoreError::Corrupt(format!("{name}, key {}", key.value().escape_ascii())))?;
-        let aor = Aor::from_key(key.value());
-        if record.expires_at() > now {
-            memory.set(&aor, Some(record));
-        } else {
-            expired.push(aor);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::RECORDS;
+    use core::time::Duration;
+    use location::contract;
+    use redb::backends::FileBackend;
+    use redb::{ReadableDatabase, ReadableTableMetadata, StorageBackend};
+    use std::io::{Error, Result as IoResult};
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    const NOW: UnixTime = UnixTime::from_secs(1_700_000_000);
+
+    /// A file on a disk that takes nothing while it is told to fail.
+    #[derive(Debug)]
+    struct Disk {
+        file: FileBackend,
+        fails: Arc<AtomicBool>,
     }
-    Ok((memory, expired))
-}
 
-struct Writer {
-    database: Database,
-    memory: Arc<RwLock<MemoryStore>>,
-    name: String,
-}
-
-impl Writer {
-    /// Until the last handle is gone.
-    fn run(&self, queue: &Receiver<Job>) {
-        while let Ok(first) = queue.recv() {
-            let jobs: Vec<_> = std::iter::once(first).chain(queue.try_iter().take(BATCH_MAX - 1)).collect();
-            self.batch(jobs);
+    impl Disk {
+        fn works(&self) -> IoResult<()> {
+            if self.fails.load(SeqCst) { Err(Error::other("the disk fails")) } else { Ok(()) }
         }
     }
 
-    /// One commit, then the copy in memory, then the replies.
-    fn batch(&self, jobs: Vec<Job>) {
-        let mut changes = BTreeMap::new();
-        let now = jobs.iter().map(|job| job.now).max().unwrap_or_default();
-        let results: Vec<_> = {
-            let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
-            let expired = memory.sweep(now, SWEPT * jobs.len());
-            changes.extend(expired.into_iter().map(|aor| (aor, None)));
-            jobs.iter().map(|job| decide(&memory, job, &mut changes)).collect()
-        };
-        let committed = if changes.is_empty() { Ok(()) } else { self.commit(&changes) };
-        if committed.is_ok() {
-            let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
-            for (aor, record) in changes {
-                memory.set(&aor, record);
+    impl StorageBackend for Disk {
+        fn len(&self) -> IoResult<u64> {
+            self.file.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> IoResult<()> {
+            self.file.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> IoResult<()> {
+            self.works().and_then(|()| self.file.set_len(len))
+        }
+
+        fn sync_data(&self) -> IoResult<()> {
+            self.works().and_then(|()| self.file.sync_data())
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> IoResult<()> {
+            self.works().and_then(|()| self.file.write(offset, data))
+        }
+
+        fn close(&self) -> IoResult<()> {
+            self.file.close()
+        }
+    }
+
+    fn path(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("sarabande-disk-{name}-{}", std::process::id()));
+        drop(std::fs::remove_file(&path));
+        path
+    }
+
+    /// A store on such a disk.
+    fn start(path: &Path, fails: &Arc<AtomicBool>) -> Embedded {
+        let (path, fails) = (path.to_owned(), Arc::clone(fails));
+        let open: Open = Box::new(move || {
+            let file =
+                std::fs::File::options().read(true).write(true).create(true).truncate(false).open(&path);
+            let disk = Disk { file: FileBackend::new(file?)?, fails: Arc::clone(&fails) };
+            Database::builder().create_with_backend(disk)
+        });
+        let database = open().expect("a file");
+        Embedded::start(File::new("a disk".into(), database, open), MemoryLimits::default(), NOW)
+            .expect("a store")
+    }
+
+    fn key(n: usize) -> Aor {
+        Aor::of(format!("sip:{n}@example.com").as_bytes()).expect("a URI")
+    }
+
+    fn record(now: UnixTime) -> Record {
+        Record::of(&[contract::binding(now, "sip:a@192.0.2.1")]).expect("a binding")
+    }
+
+    /// How many records there are in a file that nobody uses any more.
+    fn in_file(path: &Path) -> u64 {
+        for _ in 0..100 {
+            if let Ok(database) = Database::open(path) {
+                let table = database.begin_read().unwrap().open_table(RECORDS).unwrap();
+                return table.len().unwrap();
             }
+            // The thread of the store still holds it.
+            std::thread::sleep(Duration::from_millis(20));
         }
-        for (job, result) in jobs.into_iter().zip(results) {
-            // A conflict with what was not committed is not known to be one.
-            (job.reply)(committed.clone().and(result));
-        }
+        panic!("{} cannot be opened", path.display());
     }
 
-    fn commit(&self, changes: &BTreeMap<Aor, Option<Record>>) -> Result<(), StoreError> {
-        let write = || -> Result<(), redb::Error> {
-            let transaction = self.database.begin_write()?;
-            {
-                let mut table = transaction.open_table(RECORDS)?;
-                for (aor, record) in changes {
-                    match record {
-                        Some(record) => table.insert(aor.key(), record.as_bytes())?,
-                        None => table.remove(aor.key())?,
-                    };
-                }
-            }
-            transaction.commit()?;
-            Ok(())
-        };
-        write().map_err(|error| unavailable(&self.name, &error))
+    #[test]
+    fn after_an_error_of_the_disk_it_goes_on() {
+        let (path, fails) = (path("error"), Arc::new(AtomicBool::new(false)));
+        let mut store = start(&path, &fails);
+        let known = record(NOW);
+        assert_eq!(store.replace(NOW, &key(1), None, Some(&known)), Ok(Replaced::Done));
+        fails.store(true, SeqCst);
+        for n in 2..5 {
+            let result = store.replace(NOW, &key(n), None, Some(&known));
+            assert!(matches!(result, Err(StoreError::Unavailable(_))), "{result:?}");
+        }
+        assert_eq!((store.get(&key(1)), store.get(&key(2))), (Some(known.clone()), None));
+        fails.store(false, SeqCst);
+        // Whether the failed commit of the second is in the file is not known; who reads first knows.
+        assert_eq!(store.replace(NOW, &key(3), None, Some(&known)), Ok(Replaced::Done));
+        let second = store.get(&key(2));
+        assert_eq!(store.replace(NOW, &key(2), second.as_ref(), Some(&known)), Ok(Replaced::Done));
+        drop(store);
+        assert_eq!(in_file(&path), 3);
+        std::fs::remove_file(path).expect("it is there");
     }
-}
 
-/// What becomes of a job, given what earlier ones of its batch change.
-fn decide(
-    memory: &MemoryStore,
-    job: &Job,
-    changes: &mut BTreeMap<Aor, Option<Record>>,
-) -> Result<Replaced, StoreError> {
-    let present = changes.get(&job.aor).map_or_else(|| memory.get(&job.aor), Option::as_ref);
-    if present != job.expected.as_ref() {
-        return Ok(Replaced::Conflict);
+    /// What has expired leaves memory only with its commit, else it would stay in the file.
+    #[test]
+    fn a_sweep_whose_commit_fails_is_done_again() {
+        let (path, fails) = (path("sweep"), Arc::new(AtomicBool::new(false)));
+        let mut store = start(&path, &fails);
+        assert_eq!(store.replace(NOW, &key(1), None, Some(&record(NOW))), Ok(Replaced::Done));
+        fails.store(true, SeqCst);
+        let late = NOW + Duration::from_hours(2);
+        assert!(store.replace(late, &key(2), None, Some(&record(late))).is_err());
+        fails.store(false, SeqCst);
+        assert_eq!(store.replace(late, &key(3), None, Some(&record(late))), Ok(Replaced::Done));
+        let second = store.get(&key(2));
+        assert_eq!(store.replace(late, &key(2), second.as_ref(), None), Ok(Replaced::Done));
+        drop(store);
+        assert_eq!(in_file(&path), 1, "the third alone");
+        std::fs::remove_file(path).expect("it is there");
     }
-    if job.new.as_ref().is_some_and(|new| !memory.has_room(&job.aor, new)) {
-        return Err(StoreError::Full);
+
+    /// A thread that has ended before its time still answers.
+    #[test]
+    fn what_is_dropped_is_answered() {
+        let path = path("dropped");
+        let store = start(&path, &Arc::new(AtomicBool::new(false)));
+        let (sender, results) = channel();
+        let submit = |n: usize, reply: Reply| store.submit(NOW, key(n), None, Some(record(NOW)), reply);
+        submit(1, Box::new(|_| panic!("a reply that panics, as this test wants")));
+        for n in 2..10 {
+            let sender = sender.clone();
+            submit(n, Box::new(move |result| sender.send(result).expect("it is awaited")));
+        }
+        for _ in 2..10 {
+            let result = results.recv_timeout(Duration::from_secs(10)).expect("an answer");
+            assert!(matches!(result, Ok(Replaced::Done) | Err(StoreError::Unavailable(_))), "{result:?}");
+        }
+        assert!(store.clone().replace(NOW, &key(20), None, None).is_err());
+        std::fs::remove_file(path).expect("it is there");
     }
-    changes.insert(job.aor.clone(), job.new.clone());
-    Ok(Replaced::Done)
 }

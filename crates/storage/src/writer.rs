@@ -1,0 +1,126 @@
+//! The thread of the embedded store that writes: takes replacements, commits them, and answers.
+
+use crate::file::{Changes, File};
+use base::UnixTime;
+use location::{Aor, MemoryStore, Record, Replaced, StoreError};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Replacements of one commit. More would make those that came first wait without making the commit cheaper.
+pub(crate) const BATCH_MAX: usize = 1024;
+
+/// Records looked at for each replacement, to drop those that have expired.
+const SWEPT: usize = 4;
+
+/// Records that are put into memory at a time. Readers wait meanwhile, some microseconds.
+const PUBLISHED: usize = 32;
+
+/// Who is told what became of a replacement; called on the store's own thread, so it must not wait.
+pub type Reply = Box<dyn FnOnce(Result<Replaced, StoreError>) + Send>;
+
+/// A reply that is given in any case: with an error when it is dropped, as when the thread panics.
+pub(crate) struct Pending(Option<Reply>);
+
+impl Pending {
+    pub(crate) fn new(reply: Reply) -> Self {
+        Self(Some(reply))
+    }
+
+    pub(crate) fn answer(mut self, result: Result<Replaced, StoreError>) {
+        if let Some(reply) = self.0.take() {
+            reply(result);
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(reply) = self.0.take() {
+            reply(Err(StoreError::Unavailable("its thread has ended".to_owned())));
+        }
+    }
+}
+
+/// A replacement to be done.
+pub(crate) struct Job {
+    pub(crate) now: UnixTime,
+    pub(crate) aor: Aor,
+    pub(crate) expected: Option<Record>,
+    pub(crate) new: Option<Record>,
+    pub(crate) reply: Pending,
+}
+
+/// Nobody else writes, neither to the file nor to memory.
+pub(crate) struct Writer {
+    pub(crate) file: File,
+    pub(crate) memory: Arc<RwLock<MemoryStore>>,
+    /// The sweep goes on behind this one.
+    pub(crate) swept: Option<Aor>,
+}
+
+impl Writer {
+    /// Until the last handle is gone.
+    pub(crate) fn run(mut self, queue: &Receiver<Job>) {
+        while let Ok(first) = queue.recv() {
+            let jobs: Vec<_> = std::iter::once(first).chain(queue.try_iter().take(BATCH_MAX - 1)).collect();
+            let (results, failed) = match self.batch(&jobs) {
+                Ok(results) => (results, None),
+                // A conflict with what was not committed is not known to be one.
+                Err(error) => (Vec::new(), Some(error)),
+            };
+            let mut results = results.into_iter();
+            for job in jobs {
+                let result = failed.clone().map_or_else(|| results.next(), |error| Some(Err(error)));
+                if let Some(result) = result {
+                    job.reply.answer(result);
+                }
+            }
+        }
+    }
+
+    /// One commit, then the copy in memory. Gives what becomes of each job.
+    fn batch(&mut self, jobs: &[Job]) -> Result<Vec<Result<Replaced, StoreError>>, StoreError> {
+        let found = self.file.reopen()?;
+        self.publish(found);
+        let mut changes = Changes::new();
+        let now = jobs.iter().map(|job| job.now).max().unwrap_or_default();
+        let results = {
+            // Others may read at the same time.
+            let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+            let (expired, last) = memory.expired(now, self.swept.as_ref(), SWEPT * jobs.len());
+            self.swept = last;
+            // They leave memory once they have left the file: a key that only the file has is never swept.
+            changes.extend(expired.into_iter().map(|aor| (aor, None)));
+            jobs.iter().map(|job| decide(&memory, job, &mut changes)).collect()
+        };
+        if !changes.is_empty() {
+            self.file.commit(&changes)?;
+            self.publish(changes);
+        }
+        Ok(results)
+    }
+
+    /// Puts into memory what is in the file.
+    fn publish(&self, changes: Changes) {
+        let mut changes = changes.into_iter().peekable();
+        while changes.peek().is_some() {
+            let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
+            for (aor, record) in changes.by_ref().take(PUBLISHED) {
+                memory.set(&aor, record);
+            }
+        }
+    }
+}
+
+/// What becomes of a job, given what earlier ones of its batch change.
+fn decide(memory: &MemoryStore, job: &Job, changes: &mut Changes) -> Result<Replaced, StoreError> {
+    let present = changes.get(&job.aor).map_or_else(|| memory.get(&job.aor), Option::as_ref);
+    if present != job.expected.as_ref() {
+        return Ok(Replaced::Conflict);
+    }
+    if job.new.as_ref().is_some_and(|new| !memory.has_room(&job.aor, new)) {
+        return Err(StoreError::Full);
+    }
+    changes.insert(job.aor.clone(), job.new.clone());
+    Ok(Replaced::Done)
+}
