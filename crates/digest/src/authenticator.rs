@@ -82,7 +82,7 @@ pub struct Request<'a> {
 pub enum Examined {
     /// [22.1-3] [22.1-4] ACK and CANCEL are never challenged; they are taken as their INVITE was.
     Exempt,
-    /// Look the user up, then [`Authenticator::settle`].
+    /// Look the user up, then [`Authenticator::settle`], or [`Authenticator::withdraw`] when that fails: one of them, once.
     Claim(Claim),
     /// Answer this.
     Refused(Refusal),
@@ -98,6 +98,8 @@ pub enum Refusal {
     },
     /// [22.1-5] 403, or nothing: too many wrong answers came from there, or about this user.
     Banned,
+    /// 503 with Retry-After: too many look-ups are under way from there, or about this user.
+    Busy,
 }
 
 /// What a claim is worth.
@@ -192,10 +194,10 @@ impl Authenticator {
                 }
                 NonceState::Unknown => continue,
             };
-            let Some(attempt) = self.bans.attempt(now, request.source, &form.user) else {
-                return Examined::Refused(Refusal::Banned);
+            return match self.bans.attempt(now, request.source, &form.user) {
+                Ok(attempt) => Examined::Claim(form.claim(request.method, nonce, attempt)),
+                Err(refusal) => Examined::Refused(refusal),
             };
-            return Examined::Claim(form.claim(request.method, nonce, attempt));
         }
         Examined::Refused(Refusal::Challenge { stale })
     }
@@ -209,7 +211,10 @@ impl Authenticator {
                 self.bans.withdrawn(claim.attempt);
                 Verdict::Unusable
             }
-            Some(false) => Verdict::Wrong,
+            Some(false) => {
+                self.bans.failed(claim.attempt);
+                Verdict::Wrong
+            }
             Some(true) => {
                 self.bans.succeeded(claim.attempt);
                 if self.replays.record(date, self.nonces.lifetime(), claim.nonce, claim.count) {

@@ -83,7 +83,7 @@ fn steps(data: &[u8]) {
                     assert!(passed.insert((which, count)), "a replay");
                 }
             }
-            Examined::Refused(Refusal::Challenge { .. } | Refusal::Banned) => {}
+            Examined::Refused(Refusal::Challenge { .. } | Refusal::Banned | Refusal::Busy) => {}
             Examined::Exempt => panic!("a REGISTER is not exempt"),
         }
     }
