@@ -117,7 +117,7 @@ pub enum Verdict {
     /// No such user, or not the user's password: challenge again, without `stale`.
     Wrong,
     /// The secret at hand does not serve the algorithm that the client chose: challenge again. An error of the settings,
-    /// which offer more than the secrets serve.
+    /// which offer more than the secrets serve. Counts as wrong, else who is never banned would be known as a user.
     Unusable,
 }
 
@@ -202,13 +202,12 @@ impl Authenticator {
         Examined::Refused(Refusal::Challenge { stale })
     }
 
-    /// Judges a claim. `None` is for a user whom nobody knows: it takes as long as a wrong password, so that the time tells
-    /// no names.
+    /// Judges a claim. `None` is for a user whom nobody knows: it takes as long as any other and counts as a wrong
+    /// password, so that neither the time nor a ban tells names.
     pub fn settle(&mut self, date: UnixTime, claim: &Claim, secret: Option<&Secret>) -> Verdict {
-        let nobody = Secret::Clear(Box::default());
-        match claim.holds(secret.unwrap_or(&nobody)).map(|holds| holds && secret.is_some()) {
+        match claim.holds(secret) {
             None => {
-                self.bans.withdrawn(claim.attempt);
+                self.bans.failed(claim.attempt);
                 Verdict::Unusable
             }
             Some(false) => {

@@ -4,7 +4,7 @@ use crate::bans::Try;
 use crate::{Algorithm, Hash, Nonce, Secret};
 use wire::{Credentials, Host, SipUri, unescape};
 
-/// Longest user name and client nonce that are taken, in bytes. Both are chosen by strangers, and kept while a data base
+/// Longest user name and client nonce that are taken, in bytes. Both are chosen by strangers, and kept while a database
 /// is asked.
 const TEXT_MAX: usize = 256;
 
@@ -162,9 +162,18 @@ impl Claim {
         Needs::Password { user: &self.user, realm: &self.realm, algorithm: self.algorithm }
     }
 
-    /// Whether the response is the one that this secret gives; `None` when the secret does not serve the algorithm.
-    pub(crate) fn holds(&self, secret: &Secret) -> Option<bool> {
-        let ha1 = secret.ha1(self.algorithm, &self.user, &self.realm)?;
-        Some(self.algorithm.hash(&[&ha1.hex(), &self.rest]).is(&self.response))
+    /// Whether the response is the one that this secret gives; `None` when the secret does not serve the algorithm. Without
+    /// a secret it is not. Both hashes are made in any case, so that the time does not tell what is known of the user.
+    pub(crate) fn holds(&self, secret: Option<&Secret>) -> Option<bool> {
+        let password: &[u8] = if let Some(Secret::Clear(password)) = secret { password } else { b"" };
+        // RFC 7616 §3.4.2. Hidden from the compiler, which could leave out what is not used further on.
+        let made = core::hint::black_box(self.algorithm.hash(&[&self.user, &self.realm, password]));
+        let (ha1, serves) = match secret {
+            Some(Secret::Ha1(kept)) if kept.algorithm() == self.algorithm => (*kept, true),
+            Some(Secret::Ha1(_)) => (made, false),
+            Some(Secret::Clear(_)) | None => (made, true),
+        };
+        let is_right = self.algorithm.hash(&[&ha1.hex(), &self.rest]).is(&self.response);
+        serves.then_some(is_right && secret.is_some())
     }
 }

@@ -1,8 +1,8 @@
 //! What is known of a user: a password, or the hash that stands for it.
 
-use crate::{Algorithm, Hash};
+use crate::Hash;
 
-/// What a user's claim is judged by. Answer exactly for the user name that was asked for, to the letter: a data base that
+/// What a user's claim is judged by. Answer exactly for the user name that was asked for, to the letter: a database that
 /// finds `alice` for `ALICE` would make two users of one.
 #[derive(Clone)]
 pub enum Secret {
@@ -10,16 +10,6 @@ pub enum Secret {
     Clear(Box<[u8]>),
     /// `H(user:realm:password)`, RFC 7616 §3.4.2's `A1` hashed; serves the algorithm that made it.
     Ha1(Hash),
-}
-
-impl Secret {
-    /// The hash of `A1` (RFC 7616 §3.4.2); `None` when another algorithm made the one that there is.
-    pub(crate) fn ha1(&self, algorithm: Algorithm, user: &[u8], realm: &[u8]) -> Option<Hash> {
-        match self {
-            Self::Clear(password) => Some(algorithm.hash(&[user, realm, password])),
-            Self::Ha1(hash) => Some(*hash).filter(|hash| hash.algorithm() == algorithm),
-        }
-    }
 }
 
 impl core::fmt::Debug for Secret {

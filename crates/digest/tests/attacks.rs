@@ -39,7 +39,7 @@ fn a_copy_is_refused() {
 
 /// Two look-ups under way at once for the same credentials: one of them wins.
 #[test]
-fn a_copy_that_comes_while_the_data_base_is_asked_is_refused() {
+fn a_copy_that_comes_while_the_database_is_asked_is_refused() {
     let mut server = usual();
     let sent = challenged(&mut server, 0, home());
     let value = sent.value();
@@ -242,6 +242,26 @@ fn forged_sources_ban_nobody() {
     }
     let sent = challenged(&mut server, 2, home());
     assert_eq!(receive(&mut server, 2, &sent), genuine());
+}
+
+/// Who is a user must not be seen by who is banned, whatever is known of the user.
+#[test]
+fn users_nobody_knows_are_banned_like_others() {
+    let md5 = digest::Secret::Ha1(Algorithm::Md5.hash(&[b"alice", REALM.as_bytes(), b"open sesame"]));
+    for secret in [None, Some(md5), Some(digest::Secret::Clear((*b"open sesame").into()))] {
+        let mut server = usual();
+        let guess = Sent { password: "guess".into(), ..challenged(&mut server, 0, stranger()) };
+        let mut settled = 0;
+        for count in 1..=20 {
+            let sent = Sent { count, ..guess.clone() };
+            let digest::Examined::Claim(claim) = examine(&mut server, 1, &sent, &[&sent.value()]) else {
+                break;
+            };
+            server.settle(at(1).1, &claim, secret.as_ref());
+            settled += 1;
+        }
+        assert_eq!(settled, 10, "{secret:?}");
+    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn digests_of_hashlib() {
     }
 }
 
-/// Each algorithm with a password and with what a data base keeps instead.
+/// Each algorithm with a password and with what a database keeps instead.
 #[test]
 fn passwords_and_their_hashes_serve() {
     for algorithm in Algorithm::ALL {
