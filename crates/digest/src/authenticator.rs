@@ -183,11 +183,12 @@ impl Authenticator {
             };
             let opaque = credentials.opaque.as_ref().map(AuthText::text);
             let is_ours = opaque.is_none_or(|opaque| *opaque == *self.settings.opaque);
-            if !is_ours || !self.settings.uri.allows(credentials.uri.raw(), request.uri) {
+            if !self.settings.uri.allows(credentials.uri.raw(), request.uri) {
                 continue;
             }
             let nonce = match self.nonces.judge(date, request.source, credentials.nonce.raw()) {
-                NonceState::Fresh(nonce) if self.replays.may_use(nonce, form.count) => nonce,
+                NonceState::Fresh(nonce) if is_ours && self.replays.may_use(nonce, form.count) => nonce,
+                // With another opaque it is from before a change of the settings: the password may be right.
                 NonceState::Fresh(_) | NonceState::Stale => {
                     stale = true;
                     continue;

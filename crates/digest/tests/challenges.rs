@@ -64,12 +64,14 @@ fn a_client_that_knows_only_md5_gets_in_where_it_is_offered() {
 }
 
 #[test]
-fn a_foreign_opaque_is_refused() {
+fn a_foreign_opaque_is_stale() {
     let mut server = server(Settings { opaque: (*b"5ccc").into(), ..Settings::new(REALM.as_bytes()) });
     let sent = challenged(&mut server, 0, home());
     let mut value = sent.value();
     value.extend_from_slice(b", opaque=\"6ddd\"");
-    assert_eq!(common::receive_value(&mut server, 1, &sent, &value), common::REFUSED);
+    assert_eq!(common::receive_value(&mut server, 1, &sent, &value), common::STALE);
+    let unknown = String::from_utf8(value.clone()).unwrap().replace(&sent.nonce, "another");
+    assert_eq!(common::receive_value(&mut server, 1, &sent, unknown.as_bytes()), common::REFUSED);
     let value = String::from_utf8(value).unwrap().replace("6ddd", "5ccc");
     assert_eq!(common::receive_value(&mut server, 1, &sent, value.as_bytes()), common::genuine());
 }
