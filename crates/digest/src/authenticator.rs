@@ -1,7 +1,7 @@
 //! The server's side of digest authentication: examine, settle, challenge.
 
 use crate::claim::Form;
-use crate::{Algorithm, Bans, Claim, NonceState, Nonces, Replays, Secret, UriRule};
+use crate::{Algorithm, Bans, Claim, NonceState, Nonces, Offer, Replays, Secret, UriRule};
 use base::{Instant, UnixTime};
 use std::net::IpAddr;
 use wire::{AuthText, Challenge, Credentials};
@@ -46,8 +46,8 @@ impl Role {
 pub struct Settings {
     /// Whose users they are (RFC 3261 §22.1: globally unique, with a host or domain name in it).
     pub realm: Box<[u8]>,
-    /// What is offered, the most preferred first (RFC 8760 §2.3); nothing twice, not empty.
-    pub algorithms: Vec<Algorithm>,
+    /// What is offered.
+    pub offer: Offer,
     /// Take responses without `qop`, as clients of RFC 2069 send them. Each such response costs a challenge, since only
     /// a count would tell a replay.
     pub without_qop: bool,
@@ -60,9 +60,8 @@ pub struct Settings {
 impl Settings {
     /// All algorithms for this realm, `qop` needed.
     pub fn new(realm: &[u8]) -> Self {
-        let algorithms = Algorithm::ALL.to_vec();
-        let (uri, opaque) = (UriRule::default(), Box::default());
-        Self { realm: realm.into(), algorithms, without_qop: false, uri, opaque }
+        let (offer, uri, opaque) = (Offer::default(), UriRule::default(), Box::default());
+        Self { realm: realm.into(), offer, without_qop: false, uri, opaque }
     }
 }
 
@@ -177,7 +176,8 @@ impl Authenticator {
         let own = values.into_iter().filter_map(|value| Credentials::parse(value).ok());
         let own = own.filter(|credentials| *credentials.realm.text() == *self.settings.realm);
         for credentials in own.take(VALUES_MAX) {
-            let Some(form) = Form::of(&credentials, &self.settings.algorithms, self.settings.without_qop)
+            let Some(form) =
+                Form::of(&credentials, self.settings.offer.algorithms(), self.settings.without_qop)
             else {
                 continue;
             };
@@ -250,6 +250,6 @@ impl Authenticator {
             challenge.write(&mut out);
             out
         };
-        settings.algorithms.iter().map(value).collect()
+        settings.offer.algorithms().iter().map(value).collect()
     }
 }

@@ -2,8 +2,8 @@
 //! when it does not.
 
 use crate::{
-    Algorithm, Authenticator, BanSettings, Bans, Examined, NonceKey, Nonces, Refusal, Replays, Request,
-    Secret, Settings, Verdict,
+    Algorithm, Authenticator, BanSettings, Bans, Examined, NonceKey, NonceScope, NonceSettings, Nonces,
+    Refusal, Replays, Request, Secret, Settings, Verdict,
 };
 use base::{Instant, UnixTime};
 use core::time::Duration;
@@ -50,8 +50,9 @@ fn unfolded(text: &[u8]) -> Vec<u8> {
 
 /// Each three bytes are a step: what is done, how long before, and with which count, source or part of the text.
 fn steps(data: &[u8]) {
-    let lifetime = Duration::from_mins(1);
-    let nonces = Nonces::new(vec![NonceKey { id: 3, key: [5; 16] }], 9, lifetime);
+    let key = NonceKey { id: 3, key: [5; 16] };
+    let settings = NonceSettings { lifetime: Duration::from_mins(1), scope: NonceScope::Source };
+    let nonces = Nonces::new(key.into(), 9, settings);
     let bans = Bans::new(BanSettings::default(), [3, 4]);
     let mut server = Authenticator::new(Settings::new(REALM), nonces, Replays::new(4), bans);
     let mut secs = 1_700_000_000;

@@ -42,6 +42,7 @@ mod bans;
 mod claim;
 pub mod fuzz;
 mod nonce;
+mod offer;
 mod replay;
 mod secret;
 
@@ -49,6 +50,7 @@ pub use algorithm::{Algorithm, Hash};
 pub use authenticator::{Authenticator, Examined, Refusal, Request, Role, Settings, Verdict};
 pub use bans::{BanSettings, Bans, Limit};
 pub use claim::{Claim, Needs, UriRule};
-pub use nonce::{Nonce, NonceKey, NonceState, Nonces};
+pub use nonce::{Nonce, NonceKey, NonceKeys, NonceScope, NonceSettings, NonceState, Nonces};
+pub use offer::{Offer, OfferError};
 pub use replay::Replays;
 pub use secret::Secret;

@@ -18,6 +18,44 @@ pub struct NonceKey {
     pub key: [u8; 16],
 }
 
+/// The secrets in use.
+#[derive(Clone)]
+pub struct NonceKeys {
+    /// The one that nonces are made with.
+    pub newest: NonceKey,
+    /// Former ones, whose nonces are still good. Leave each in for a lifetime.
+    pub older: Vec<NonceKey>,
+}
+
+impl From<NonceKey> for NonceKeys {
+    /// One alone.
+    fn from(newest: NonceKey) -> Self {
+        Self { newest, older: Vec::new() }
+    }
+}
+
+/// Where a nonce is good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NonceScope {
+    /// At the address that it was sent to. Right where clients reach this server directly, or always by the same proxy.
+    #[default]
+    Source,
+    /// At any address. For servers behind several proxies, which see the proxy's address in place of the client's: a
+    /// client that comes by another one each time would be asked anew each time. Then who forges a source address can
+    /// use a nonce that was sent to another one, so wrong answers can be made to count against a proxy or a
+    /// neighbour: take requests from the proxies' addresses alone.
+    Anywhere,
+}
+
+/// How nonces are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NonceSettings {
+    /// How long a nonce lives.
+    pub lifetime: Duration,
+    /// Where it is good.
+    pub scope: NonceScope,
+}
+
 /// Bytes of a nonce before its authentication: key, issuer, number, time, keyed hash of the source.
 const HEAD: usize = 1 + 4 + 8 + 8 + 8;
 const TAG: usize = 16;
@@ -51,8 +89,9 @@ pub enum NonceState {
 /// MAC of all this (SipHash-2-4 with 128 bits). From this follows:
 ///
 /// - A challenge costs no memory, so strangers can ask for as many as they like.
-/// - Who answers a nonce has received it: a sender who forges source addresses never has a fresh one, and what
-///   [`Bans`](crate::Bans) counts against an address was sent from there.
+/// - Who answers a nonce has received it, but for [`NonceScope::Anywhere`]: a sender who forges source addresses never has
+///   a fresh one, and what [`Bans`](crate::Bans) counts against an address was sent from there. The address is that of
+///   the last hop, which may be a proxy.
 /// - A nonce does not depend on realm and method; a client can use it until it is too old.
 /// - Only the issuer takes it for fresh, since only the issuer knows which counts it has seen
 ///   ([`Replays`](crate::Replays)). With another issuer (another shard, another proxy, the same after a restart), a
@@ -62,41 +101,51 @@ pub enum NonceState {
 /// be made to take what was sent to the other.
 #[derive(Clone)]
 pub struct Nonces {
-    /// The first one makes nonces, all judge them.
-    keys: Vec<NonceKey>,
+    keys: NonceKeys,
     issuer: u32,
     next: u64,
-    lifetime: Duration,
+    settings: NonceSettings,
 }
 
 impl Nonces {
     /// How far in the future a nonce of our own may be: clocks are set back a little now and then.
     const AHEAD_MAX: Duration = Duration::from_secs(5);
 
-    /// `keys` is not empty, the newest first. A nonce lives for `lifetime`.
-    pub fn new(keys: Vec<NonceKey>, issuer: u32, lifetime: Duration) -> Self {
-        Self { keys, issuer, next: 0, lifetime }
+    /// With the number of this issuer.
+    pub fn new(keys: NonceKeys, issuer: u32, settings: NonceSettings) -> Self {
+        Self { keys, issuer, next: 0, settings }
     }
 
-    /// Other keys, the newest first. Leave the former one in for a lifetime.
-    pub fn set_keys(&mut self, keys: Vec<NonceKey>) {
+    /// Other keys.
+    pub fn set_keys(&mut self, keys: NonceKeys) {
         self.keys = keys;
     }
 
     /// How long a nonce lives.
     pub fn lifetime(&self) -> Duration {
-        self.lifetime
+        self.settings.lifetime
     }
 
-    /// A new nonce for a client at `source`; empty without a key.
+    /// The keyed hash of where a nonce is good; no source has the address of zeros.
+    fn place(&self, key: &NonceKey, source: IpAddr) -> [u8; 8] {
+        let place = match self.settings.scope {
+            NonceScope::Source => address(source),
+            NonceScope::Anywhere => [0; 16],
+        };
+        let mut out = [0; 8];
+        out.copy_from_slice(&mac(key, &place)[..8]);
+        out
+    }
+
+    /// A new nonce for a client at `source`.
     pub fn issue(&mut self, date: UnixTime, source: IpAddr) -> Vec<u8> {
-        let Some(key) = self.keys.first() else { return Vec::new() };
+        let key = &self.keys.newest;
         let mut head = [0; HEAD];
         head[0] = key.id;
         head[1..5].copy_from_slice(&self.issuer.to_be_bytes());
         head[5..13].copy_from_slice(&self.next.to_be_bytes());
         head[13..21].copy_from_slice(&date.as_millis().to_be_bytes());
-        head[21..].copy_from_slice(&mac(key, &address(source))[..8]);
+        head[21..].copy_from_slice(&self.place(key, source));
         self.next += 1;
         let mut out = Vec::with_capacity(DIGITS);
         push_hex(&head, &mut out);
@@ -112,14 +161,16 @@ impl Nonces {
         }
         let (head, given) = bytes.split_at(HEAD);
         let fits = |key: &&NonceKey| key.id == head[0] && bool::from(mac(key, head).ct_eq(given));
-        let Some(key) = self.keys.iter().find(fits) else { return NonceState::Unknown };
+        let Some(key) = std::iter::once(&self.keys.newest).chain(&self.keys.older).find(fits) else {
+            return NonceState::Unknown;
+        };
         let field = &head[5..];
         let number = |at: usize| field[at..at + 8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
         let issued = UnixTime::from_millis(number(8));
         let nonce = Nonce { number: number(0), issued };
         let is_own = head[1..5] == self.issuer.to_be_bytes() && nonce.number < self.next;
-        let is_here = mac(key, &address(source))[..8] == head[21..];
-        let is_old = date.saturating_since(issued) > self.lifetime;
+        let is_here = self.place(key, source) == head[21..];
+        let is_old = date.saturating_since(issued) > self.settings.lifetime;
         let is_ahead = issued.saturating_since(date) > Self::AHEAD_MAX;
         if is_own && is_here && !is_old && !is_ahead { NonceState::Fresh(nonce) } else { NonceState::Stale }
     }
@@ -146,7 +197,12 @@ mod tests {
 
     const OLD: NonceKey = NonceKey { id: 1, key: [1; 16] };
     const NEW: NonceKey = NonceKey { id: 2, key: [2; 16] };
-    const LIFETIME: Duration = Duration::from_mins(5);
+    const SETTINGS: NonceSettings =
+        NonceSettings { lifetime: Duration::from_mins(5), scope: NonceScope::Source };
+
+    fn both() -> NonceKeys {
+        NonceKeys { newest: NEW, older: vec![OLD] }
+    }
 
     fn at(secs: u64) -> UnixTime {
         UnixTime::from_secs(1_700_000_000 + secs)
@@ -158,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_nonce_lives_for_its_lifetime_at_its_source() {
-        let mut nonces = Nonces::new(vec![NEW], 7, LIFETIME);
+        let mut nonces = Nonces::new(NEW.into(), 7, SETTINGS);
         let first = nonces.issue(at(0), source());
         let second = nonces.issue(at(0), source());
         assert_ne!(first, second);
@@ -170,38 +226,52 @@ mod tests {
     }
 
     #[test]
+    fn where_several_proxies_are_before_it_a_nonce_is_good_at_each() {
+        let settings = NonceSettings { scope: NonceScope::Anywhere, ..SETTINGS };
+        let mut nonces = Nonces::new(NEW.into(), 7, settings);
+        let nonce = nonces.issue(at(0), source());
+        for from in ["192.0.2.1", "192.0.2.2", "2001:db8::1"] {
+            assert!(
+                matches!(nonces.judge(at(1), from.parse().unwrap(), &nonce), NonceState::Fresh(_)),
+                "{from}"
+            );
+        }
+        assert_eq!(nonces.judge(at(301), source(), &nonce), NonceState::Stale);
+    }
+
+    #[test]
     fn nonces_from_the_future_are_not_fresh() {
-        let mut nonces = Nonces::new(vec![NEW], 7, LIFETIME);
+        let mut nonces = Nonces::new(NEW.into(), 7, SETTINGS);
         let nonce = nonces.issue(at(100), source());
         assert!(matches!(nonces.judge(at(96), source(), &nonce), NonceState::Fresh(_)));
         assert_eq!(nonces.judge(at(90), source(), &nonce), NonceState::Stale);
         // One that a former life with the same issuer would have made.
-        let reborn = Nonces::new(vec![NEW], 7, LIFETIME);
+        let reborn = Nonces::new(NEW.into(), 7, SETTINGS);
         assert_eq!(reborn.judge(at(100), source(), &nonce), NonceState::Stale);
     }
 
     #[test]
     fn keys_take_turns() {
-        let mut nonces = Nonces::new(vec![OLD], 7, LIFETIME);
+        let mut nonces = Nonces::new(OLD.into(), 7, SETTINGS);
         let nonce = nonces.issue(at(0), source());
-        nonces.set_keys(vec![NEW, OLD]);
+        nonces.set_keys(both());
         assert!(matches!(nonces.judge(at(1), source(), &nonce), NonceState::Fresh(_)));
         let newer = nonces.issue(at(1), source());
-        nonces.set_keys(vec![NEW]);
+        nonces.set_keys(NEW.into());
         assert_eq!(nonces.judge(at(1), source(), &nonce), NonceState::Unknown);
         assert!(matches!(nonces.judge(at(1), source(), &newer), NonceState::Fresh(_)));
-        let other = Nonces::new(vec![NEW], 8, LIFETIME);
+        let other = Nonces::new(NEW.into(), 8, SETTINGS);
         assert_eq!(other.judge(at(1), source(), &newer), NonceState::Stale, "another issuer");
         let foreign = NonceKey { id: NEW.id, key: [9; 16] };
         assert_eq!(
-            Nonces::new(vec![foreign], 7, LIFETIME).judge(at(1), source(), &newer),
+            Nonces::new(foreign.into(), 7, SETTINGS).judge(at(1), source(), &newer),
             NonceState::Unknown
         );
     }
 
     #[test]
     fn no_bit_of_a_nonce_can_be_changed() {
-        let mut nonces = Nonces::new(vec![NEW, OLD], 7, LIFETIME);
+        let mut nonces = Nonces::new(both(), 7, SETTINGS);
         let nonce = nonces.issue(at(0), source());
         for place in 0..nonce.len() {
             let mut forged = nonce.clone();

@@ -2,7 +2,9 @@
 mod common;
 
 use common::*;
-use digest::{Algorithm, Authenticator, BanSettings, Bans, NonceKey, Nonces, Replays, Settings, UriRule};
+use digest::{
+    Algorithm, Authenticator, BanSettings, Bans, NonceKey, Nonces, Offer, Replays, Settings, UriRule,
+};
 use std::net::IpAddr;
 
 fn stranger() -> IpAddr {
@@ -57,7 +59,7 @@ fn a_copy_that_comes_while_the_database_is_asked_is_refused() {
 #[test]
 fn nonces_of_others_are_refused() {
     let with = |key: NonceKey, issuer: u32| {
-        let nonces = Nonces::new(vec![key], issuer, LIFETIME);
+        let nonces = Nonces::new(key.into(), issuer, NONCES);
         let settings = Settings::new(REALM.as_bytes());
         Authenticator::new(settings, nonces, Replays::new(10), Bans::new(BanSettings::default(), [1, 2]))
     };
@@ -119,7 +121,8 @@ fn where_the_request_uri_is_changed_on_the_way_hosts_can_be_named() {
 #[test]
 fn no_weaker_algorithm_than_was_offered_is_taken() {
     let offered = vec![Algorithm::Sha512_256, Algorithm::Sha256];
-    let mut server = server(Settings { algorithms: offered, ..Settings::new(REALM.as_bytes()) });
+    let mut server =
+        server(Settings { offer: Offer::new(offered).unwrap(), ..Settings::new(REALM.as_bytes()) });
     let sent = challenged(&mut server, 0, home());
     // Somebody on the way has told the client that only MD5 would do; the client has answered with it.
     for algorithm in [Some(Algorithm::Md5), None] {

@@ -2,7 +2,7 @@
 mod common;
 
 use common::{REALM, Sent, at, challenged, examine, home, server, usual};
-use digest::{Algorithm, Examined, Hash, Secret, Settings, Verdict};
+use digest::{Algorithm, Examined, Hash, Offer, Secret, Settings, Verdict};
 
 /// What the digest is of, as RFC 7616 §3.4.1 puts it together.
 fn response(algorithm: Algorithm, ha1: &Hash, parts: [&str; 4], method_and_uri: [&str; 2]) -> String {
@@ -60,7 +60,10 @@ fn digests_of_hashlib() {
 #[test]
 fn passwords_and_their_hashes_serve() {
     for algorithm in Algorithm::ALL {
-        let mut server = server(Settings { algorithms: vec![algorithm], ..Settings::new(REALM.as_bytes()) });
+        let mut server = server(Settings {
+            offer: Offer::new(vec![algorithm]).unwrap(),
+            ..Settings::new(REALM.as_bytes())
+        });
         let ha1 = algorithm.hash(&[b"alice", REALM.as_bytes(), b"open sesame"]);
         let kept = Hash::from_hex(algorithm, &ha1.hex()).unwrap();
         let mut sent = challenged(&mut server, 0, home());

@@ -3,8 +3,8 @@
 
 use base::{Instant, UnixTime};
 use digest::{
-    Algorithm, Authenticator, BanSettings, Bans, Claim, Examined, Needs, NonceKey, Nonces, Refusal, Replays,
-    Request, Secret, Settings, Verdict,
+    Algorithm, Authenticator, BanSettings, Bans, Claim, Examined, Needs, NonceKey, NonceScope, NonceSettings,
+    Nonces, Refusal, Replays, Request, Secret, Settings, Verdict,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use wire::{AuthText, Challenge, Credentials};
 
 pub(crate) const REALM: &str = "example.com";
 pub(crate) const KEY: NonceKey = NonceKey { id: 1, key: *b"0123456789abcdef" };
-pub(crate) const LIFETIME: Duration = Duration::from_mins(5);
+pub(crate) const NONCES: NonceSettings =
+    NonceSettings { lifetime: Duration::from_mins(5), scope: NonceScope::Source };
 
 pub(crate) fn at(secs: u64) -> (Instant, UnixTime) {
     (Instant::from_millis(secs * 1000), UnixTime::from_secs(1_700_000_000 + secs))
@@ -23,7 +24,7 @@ pub(crate) fn home() -> IpAddr {
 }
 
 pub(crate) fn server(settings: Settings) -> Authenticator {
-    let nonces = Nonces::new(vec![KEY], 7, LIFETIME);
+    let nonces = Nonces::new(KEY.into(), 7, NONCES);
     Authenticator::new(settings, nonces, Replays::new(100), Bans::new(BanSettings::default(), [1, 2]))
 }
 
