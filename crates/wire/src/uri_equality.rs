@@ -5,7 +5,7 @@ use crate::uri::{SipUri, unescape};
 
 /// Parameters that make URIs differ when only one of them has it (RFC 3261 §19.1.4); `transport` is of this kind by the
 /// section's examples.
-const TELLING: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
+const NEVER_IGNORED: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
 
 /// Whether two URIs are the same. URIs of other schemes than `sip` and `sips` are when their text is.
 ///
@@ -52,7 +52,7 @@ fn agrees(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
                 normal(one).map(lower).eq(normal(other).map(lower))
             }
             (Some(one), Some(other)) => one == other,
-            _ => !TELLING.iter().any(|telling| name.eq_ignore_ascii_case(telling)),
+            _ => !NEVER_IGNORED.iter().any(|known| name.eq_ignore_ascii_case(known)),
         }
     })
 }

@@ -71,7 +71,7 @@ impl<'a> AuthText<'a> {
 pub struct Challenge<'a> {
     /// Whose users are asked for.
     pub realm: AuthText<'a>,
-    /// The server's word that the response has to be about.
+    /// The server nonce, which the response has to be about.
     pub nonce: AuthText<'a>,
     /// To be sent back unchanged.
     pub opaque: Option<AuthText<'a>>,
@@ -90,7 +90,7 @@ pub struct Credentials<'a> {
     pub username: AuthText<'a>,
     /// Whose user that is.
     pub realm: AuthText<'a>,
-    /// The server's word.
+    /// The server nonce.
     pub nonce: AuthText<'a>,
     /// What the request was about when it left its sender.
     pub uri: AuthText<'a>,
@@ -98,7 +98,7 @@ pub struct Credentials<'a> {
     pub response: AuthText<'a>,
     /// The hash; MD5 where none is named.
     pub algorithm: Option<AuthText<'a>>,
-    /// The client's word.
+    /// The client nonce.
     pub cnonce: Option<AuthText<'a>>,
     /// What the challenge had.
     pub opaque: Option<AuthText<'a>>,
