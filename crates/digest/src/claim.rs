@@ -52,16 +52,13 @@ fn host_text(host: &Host<'_>) -> Vec<u8> {
 
 /// Whose secret is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Needs<'c> {
-    /// A password, or what stands for it.
-    Password {
-        /// The user name as the client wrote it, to the letter. Any bytes, at most 256 of them.
-        user: &'c [u8],
-        /// The realm, which is ours.
-        realm: &'c [u8],
-        /// What a hashed password has to be made with.
-        algorithm: Algorithm,
-    },
+pub struct Needs<'c> {
+    /// The user name as the client wrote it, to the letter. Any bytes, at most 256 of them.
+    pub user: &'c [u8],
+    /// The realm, which is ours.
+    pub realm: &'c [u8],
+    /// What a hashed password has to be made with.
+    pub algorithm: Algorithm,
 }
 
 /// Credentials whose form, nonce and URI are right; only the secret is missing to know whether they are genuine. Holds a
@@ -159,7 +156,7 @@ fn count(digits: &[u8]) -> Option<u32> {
 impl Claim {
     /// Whose secret is asked for.
     pub fn needs(&self) -> Needs<'_> {
-        Needs::Password { user: &self.user, realm: &self.realm, algorithm: self.algorithm }
+        Needs { user: &self.user, realm: &self.realm, algorithm: self.algorithm }
     }
 
     /// Whether the response is the one that this secret gives; `None` when the secret does not serve the algorithm. Without

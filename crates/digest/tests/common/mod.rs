@@ -134,7 +134,7 @@ pub(crate) fn genuine() -> End {
 }
 
 pub(crate) fn secret_of(claim: &Claim) -> Option<Secret> {
-    let Needs::Password { user, realm, .. } = claim.needs();
+    let Needs { user, realm, .. } = claim.needs();
     (user == b"alice" && realm == REALM.as_bytes()).then(|| Secret::Clear((*b"open sesame").into()))
 }
 
