@@ -116,6 +116,7 @@ impl Registrar {
         if !register.authorization.covers(&register.aor, self.settings.shared_realm.as_deref()) {
             return Err(Answer::bare(403, "Forbidden"));
         }
+        let is_empty = present.is_none();
         let present: Vec<Binding> = present.map(Record::bindings).unwrap_or_default();
         let live: Vec<Binding> = present.into_iter().filter(|binding| binding.is_live(now)).collect();
         let bindings = match &register.contacts {
@@ -139,7 +140,12 @@ impl Registrar {
         if record.is_none() && !bindings.is_empty() {
             return Err(Answer::bare(403, "Contact Too Long"));
         }
-        Ok(Decision::Replace(record, success(now, register, &bindings)))
+        let answer = success(now, register, &bindings);
+        // Nothing to remove, and nothing removed: no reason to write.
+        if record.is_none() && is_empty {
+            return Ok(Decision::Answer(answer));
+        }
+        Ok(Decision::Replace(record, answer))
     }
 
     /// Step 7: each contact in turn.

@@ -2,7 +2,7 @@
 mod common;
 
 use common::{Bed, alice, at, read, settings, socket, string, text, values};
-use location::{Answer, Aor, Authorization, PathRule, Registrar, Settings};
+use location::{Answer, Aor, Authorization, Decision, PathRule, Registrar, Settings};
 
 const HOME: &str = "Contact: <sip:alice@192.0.2.1>";
 const WORK: &str = "Contact: <sip:alice@192.0.2.2;transport=tcp>;q=0.5;+sip.instance=\"<urn:x>\"";
@@ -141,6 +141,14 @@ fn a_star_removes_all() {
     assert_eq!(bed.uris(1).len(), 2);
     assert_eq!(bed.register(1, "a", 6, &["Contact: *", "Expires: 0"]).status, 200);
     assert!(bed.store.get(&alice()).is_none());
+    // Nothing is left to remove, so nothing is written.
+    let registrar = Registrar::new(settings());
+    for (cseq, lines) in [(7, &["Contact: *", "Expires: 0"][..]), (8, &[HOME, "Expires: 0"])] {
+        let register = read(&text("a", cseq, lines)).unwrap();
+        assert!(
+            matches!(registrar.decide(at(2), &register, None), Decision::Answer(answer) if answer.status == 200)
+        );
+    }
 }
 
 #[test]
