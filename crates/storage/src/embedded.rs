@@ -30,7 +30,8 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the file, makes it if it is not there, and loads what is good at `now`. Fails when the file cannot be used: it is
+    /// Opens the file, makes it if it is not there, and loads what is good at `now`. What is not good then is taken out of the
+    /// file, so wait until the clock has been set. Fails when the file cannot be used: it is
     /// open in another process, is no such file, or has something else than records in it.
     pub fn open(path: &Path, limits: MemoryLimits, now: UnixTime) -> Result<Self, StoreError> {
         let name = path.display().to_string();

@@ -15,7 +15,7 @@ const SWEPT: usize = 4;
 /// Records that are put into memory at a time. Readers wait meanwhile, some microseconds.
 const PUBLISHED: usize = 32;
 
-/// Who is told what became of a replacement; called on the store's own thread, so it must not wait.
+/// Who is told what became of a replacement; called on the store's own thread, so it must neither wait nor panic.
 pub type Reply = Box<dyn FnOnce(Result<Replaced, StoreError>) + Send>;
 
 /// A reply that is given in any case: with an error when it is dropped, as when the thread panics.
