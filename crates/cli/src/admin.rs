@@ -33,7 +33,10 @@ pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
     (1, "Refused or failed, with the reason."),
     (2, "Wrong arguments."),
     (Exit::NO_SERVER, "No server answers there: nothing listens, or what listens is silent for 10 s."),
-    (Exit::NO, "The server's answer is no. `status`: no new calls are taken; `explain`: to no member."),
+    (
+        Exit::NO,
+        "The answer is no. `status`: no new calls are taken; `explain`: to no member; `plan`: the load is not carried.",
+    ),
     (print::CLOSED, "Nobody reads the output any more."),
 ];
 

@@ -32,9 +32,9 @@ pub(crate) struct Arguments {
     /// The same with this header field besides; may be given several times.
     #[arg(long, value_name = "NAME: VALUE", group = "request", conflicts_with = "file", value_parser = header)]
     header: Vec<String>,
-    /// Method of the request made up.
-    #[arg(long, default_value = "INVITE", conflicts_with = "file", value_parser = word)]
-    method: String,
+    /// Method of the request made up [default: INVITE, or BYE for a call in progress: with --call-id and --tag].
+    #[arg(long, conflicts_with = "file", value_parser = word)]
+    method: Option<String>,
     /// From tag of the request made up: a call is known by its Call-ID and the tag of who began it [default: of a new call].
     #[arg(long, conflicts_with = "file", value_parser = word)]
     tag: Option<String>,
@@ -134,6 +134,9 @@ fn with_line_ends(bytes: Vec<u8>) -> Vec<u8> {
 /// What is not said is as of a new call of a caller that nobody knows.
 fn made_up(arguments: &Arguments) -> String {
     let Arguments { method, call_id, uri, from_uri, to_uri, tag, header, .. } = arguments;
+    // A call in progress has been routed: what comes within its dialog is not any more.
+    let usual = if call_id.is_some() && tag.is_some() { "BYE" } else { "INVITE" };
+    let method = method.as_deref().unwrap_or(usual);
     let call_id = call_id.as_deref().unwrap_or("explained@example.invalid");
     let tag = tag.as_deref().unwrap_or(NEW_TAG);
     let uri = uri.as_deref().unwrap_or("sip:callee@example.invalid");
@@ -141,7 +144,7 @@ fn made_up(arguments: &Arguments) -> String {
     let to = to_uri.as_deref().unwrap_or(uri);
     let headers: String = header.iter().flat_map(|header| [header.as_str(), "\r\n"]).collect();
     // These belong to a dialog (RFC 3261 §12.2, 3262, 3311, 6086), which a To tag shows.
-    let in_dialog = ["ACK", "BYE", "PRACK", "UPDATE", "INFO"].contains(&&method[..]);
+    let in_dialog = ["ACK", "BYE", "PRACK", "UPDATE", "INFO"].contains(&method);
     let to_tag = if in_dialog { ";tag=callee" } else { "" };
     format!(
         "{method} {uri} SIP/2.0\r\n\
@@ -326,6 +329,7 @@ mod tests {
     fn requests_made_up_are_in_a_dialog_when_their_method_is() {
         assert!(words(&["--call-id", "x", "--method", "BYE"]).contains(";tag=callee\r\n"));
         assert!(!words(&["--call-id", "x"]).contains(";tag=callee"));
+        assert!(words(&["--call-id", "x", "--tag", "y"]).contains("CSeq: 1 BYE\r\n"));
         assert!(word("a b").is_err() && word("a\r\nb").is_err() && word("").is_err());
     }
 }

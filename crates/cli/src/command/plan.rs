@@ -1,6 +1,7 @@
 //! `sarabande plan`: who of a network of proxies should keep the state of how many calls.
 
 use super::load::table::table;
+use crate::admin::Exit;
 use crate::print;
 use anyhow::{Context as _, Result, anyhow, bail};
 use config::{scenario, topology};
@@ -67,9 +68,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         topology::load(&arguments.topology).map_err(|errors| anyhow!("{file} is not fine:\n{errors}"))?;
     let answer = answer(&topology, arguments.load).with_context(|| format!("{file} has no plan"))?;
     if arguments.json {
-        return print::line(serde_json::to_string_pretty(&answer)?);
+        print::line(serde_json::to_string_pretty(&answer)?)?;
+    } else {
+        show(&topology, &answer, arguments.load)?;
     }
-    show(&topology, &answer, arguments.load)
+    match arguments.load {
+        Some(load) if answer.is_carried == Some(false) => {
+            Err(Exit::no(format!("{} calls/s are not carried", rate(load))))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {

@@ -34,6 +34,8 @@ fn a_load_is_carried_or_not() {
     assert!(said("5200").contains("5200.00 calls/s are not carried; the most are 5151.92"));
     // The largest load, as it is shown.
     assert!(said("5151.92").contains("5151.92 calls/s are carried"));
+    let code = |load: &str| outcome(&["plan", &file, "--load", load]).0;
+    assert_eq!([code("5000"), code("5200")], [Some(0), Some(4)]);
     let (code, _, errors) = outcome(&["plan", &file, "--load", "0"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("--load: expected calls a second above 0"), "{errors}");

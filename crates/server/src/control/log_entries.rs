@@ -25,7 +25,10 @@ pub(super) fn write(entry: &LogEntry) {
              set `enabled = false` in [pool.<name>.probe]; `sarabande up MEMBER` brings one back"
         ),
         LogEntry::NoneAlive { pool, silent: false } => {
-            tracing::error!(pool, "no member is alive: new calls are refused with 503");
+            tracing::error!(
+                pool,
+                "no member is alive: new calls are refused with 503, unless their route goes on to another pool"
+            );
         }
         LogEntry::NoneTook { refused, members } => {
             let members: Vec<_> = members.iter().map(|(member, why)| format!("{member} {why}")).collect();
