@@ -13,9 +13,6 @@ use core::time::Duration;
 pub struct UnixTime(u64);
 
 impl UnixTime {
-    /// 1970-01-01 00:00 UTC.
-    pub const EPOCH: Self = Self(0);
-
     /// From milliseconds since the epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
@@ -99,7 +96,7 @@ mod tests {
     fn nothing_overflows() {
         let last = UnixTime::from_secs(u64::MAX);
         assert_eq!(last + Duration::MAX, last);
-        assert_eq!(UnixTime::EPOCH.saturating_since(last), Duration::ZERO);
+        assert_eq!(UnixTime::default().saturating_since(last), Duration::ZERO);
         assert!(last.to_string().ends_with("GMT"));
     }
 }

@@ -1,7 +1,7 @@
 //! The embedded store: a file that survives crashes, and a copy of it in memory.
 
 use crate::file::{File, Open, unavailable};
-use crate::writer::{BATCH_MAX, Job, Pending, Reply, Writer};
+use crate::writer::{BATCH_MAX, Job, OnReplaced, Pending, Writer};
 use base::UnixTime;
 use location::{Aor, MemoryLimits, MemoryStore, Record, Replaced, Store, StoreError};
 use redb::Database;
@@ -68,7 +68,7 @@ impl Embedded {
         aor: Aor,
         expected: Option<Record>,
         new: Option<Record>,
-        reply: Reply,
+        reply: OnReplaced,
     ) {
         let refuse = |job: Job, why: &str| job.reply.answer(Err(StoreError::Unavailable(why.to_owned())));
         match self.jobs.try_send(Job { now, aor, expected, new, reply: Pending::new(reply) }) {
@@ -94,7 +94,7 @@ impl Store for Embedded {
     ) -> Result<Replaced, StoreError> {
         let (sender, result) = channel();
         // Who does not wait any more needs no reply.
-        let reply: Reply = Box::new(move |result| drop(sender.send(result)));
+        let reply: OnReplaced = Box::new(move |result| drop(sender.send(result)));
         let (expected, new, reply) = (expected.cloned(), new.cloned(), Pending::new(reply));
         let job = Job { now, aor: aor.clone(), expected, new, reply };
         self.jobs.send(job).map_err(|error| unavailable("its thread", &error))?;
@@ -242,7 +242,7 @@ mod tests {
         let path = path("dropped");
         let store = start(&path, &Arc::new(AtomicBool::new(false)));
         let (sender, results) = channel();
-        let submit = |n: usize, reply: Reply| store.submit(NOW, key(n), None, Some(record(NOW)), reply);
+        let submit = |n: usize, reply: OnReplaced| store.submit(NOW, key(n), None, Some(record(NOW)), reply);
         submit(1, Box::new(|_| panic!("a reply that panics, as this test wants")));
         for n in 2..10 {
             let sender = sender.clone();

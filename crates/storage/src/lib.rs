@@ -10,4 +10,4 @@ mod file;
 mod writer;
 
 pub use embedded::Embedded;
-pub use writer::Reply;
+pub use writer::OnReplaced;

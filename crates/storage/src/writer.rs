@@ -16,13 +16,13 @@ const SWEPT: usize = 4;
 const PUBLISHED: usize = 32;
 
 /// Who is told what became of a replacement; called on the store's own thread, so it must neither wait nor panic.
-pub type Reply = Box<dyn FnOnce(Result<Replaced, StoreError>) + Send>;
+pub type OnReplaced = Box<dyn FnOnce(Result<Replaced, StoreError>) + Send>;
 
 /// A reply that is given in any case: with an error when it is dropped, as when the thread panics.
-pub(crate) struct Pending(Option<Reply>);
+pub(crate) struct Pending(Option<OnReplaced>);
 
 impl Pending {
-    pub(crate) fn new(reply: Reply) -> Self {
+    pub(crate) fn new(reply: OnReplaced) -> Self {
         Self(Some(reply))
     }
 

@@ -143,7 +143,7 @@ impl<W: Wrapper> World<W> {
     }
 
     pub(super) fn arrives(&mut self, now: Instant, key: u32) -> Result<(), String> {
-        let carried = self.on_the_way.get(key).expect("an event for each freight");
+        let carried = self.on_the_way.get(key).expect("an event for each thing on the way");
         let host = match carried {
             LinkMessage::Datagram { to, .. } => self.host_at(*to).expect("it was found when it was sent"),
             LinkMessage::Refusal { host, .. } | LinkMessage::Handed { host, .. } => *host,
