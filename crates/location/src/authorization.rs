@@ -20,7 +20,7 @@ impl Authorization {
     /// Whether the bindings of this address-of-record may be changed. The realm has to be the domain of the
     /// address-of-record, or `shared_realm`. The user name has to be its user part; where the name ends with `@host`,
     /// `host` has to be that domain. User parts are compared to the letter, domains are not.
-    pub(crate) fn covers(&self, aor: &Aor, shared_realm: Option<&[u8]>) -> bool {
+    pub fn covers(&self, aor: &Aor, shared_realm: Option<&[u8]>) -> bool {
         let Self::As { user, realm } = self else { return true };
         let is_ours = realm.eq_ignore_ascii_case(aor.host()) || shared_realm == Some(realm);
         is_ours && (**user == *aor.user() || is_full_name(user, aor))

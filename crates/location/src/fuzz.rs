@@ -20,7 +20,7 @@ pub fn registers(data: &[u8]) {
         domains: vec![(*b"example.com").into()],
         contacts_max: 3,
         record_max: 600,
-        behind_nat: true,
+        reach: crate::Reach::Source,
         ..Settings::default()
     };
     let registrar = Registrar::new(settings);

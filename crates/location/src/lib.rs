@@ -58,7 +58,7 @@ pub use binding::{Binding, Source};
 pub use memory::{MemoryLimits, MemoryStore};
 pub use record::Record;
 pub use register::{Contact, Contacts, Register};
-pub use registrar::{Decision, PathRule, Registrar, Settings};
+pub use registrar::{Decision, PathRule, Reach, Registrar, Settings};
 pub use registration::{Registration, Step};
 pub use store::{Replaced, Store, StoreError};
 pub use targets::targets;

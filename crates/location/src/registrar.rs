@@ -1,8 +1,9 @@
 //! The registrar's decision about one REGISTER (RFC 3261 §10.3).
 
-use crate::{Answer, Binding, Contact, Contacts, Record, Register};
+use crate::{Answer, Binding, Contact, Contacts, Record, Register, Source};
 use base::UnixTime;
-use wire::{Host, SipUri, same_uri};
+use std::net::{IpAddr, SocketAddr};
+use wire::{NameAddr, SipUri, same_uri};
 
 /// An hour: who asks for as much is never told that it is too brief (RFC 3261 §10.3 step 7).
 const HOUR: u32 = 3600;
@@ -15,6 +16,17 @@ pub enum PathRule {
     Refuse,
     /// It is stored all the same.
     Accept,
+}
+
+/// Where requests for a contact go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reach {
+    /// To the address that its REGISTER came from, wherever the contact leads: clients behind a NAT are reached, and nobody
+    /// has requests sent to somebody else. With a Path, to its first element, which has to be the sender.
+    #[default]
+    Source,
+    /// Where the Path leads, or the contact. Whoever may register can have requests sent anywhere.
+    Contact,
 }
 
 /// What a registrar goes by.
@@ -37,8 +49,8 @@ pub struct Settings {
     pub record_max: usize,
     /// Path from clients that do not know it.
     pub path: PathRule,
-    /// Keep where a REGISTER came from if its contact has another address or port.
-    pub behind_nat: bool,
+    /// Where requests for contacts go.
+    pub reach: Reach,
 }
 
 impl Default for Settings {
@@ -53,7 +65,7 @@ impl Default for Settings {
             contacts_max: 10,
             record_max: 16 << 10,
             path: PathRule::default(),
-            behind_nat: false,
+            reach: Reach::default(),
         }
     }
 }
@@ -160,6 +172,9 @@ impl Registrar {
         if !register.path.is_empty() && !register.supports_path && self.settings.path == PathRule::Refuse {
             return Err(Answer::with(420, "Bad Extension", "Unsupported", b"path".to_vec()));
         }
+        if self.settings.reach == Reach::Source && leads_elsewhere(&register.path, register.source.as_ref()) {
+            return Err(Answer::bare(403, "Path Of Another Element"));
+        }
         let mut bindings = live.to_vec();
         for contact in contacts {
             let expires = self.interval(register, contact)?;
@@ -191,9 +206,11 @@ impl Registrar {
 
     /// [10.3-16] With the Call-ID and CSeq of the request.
     fn binding(&self, now: UnixTime, register: &Register, contact: &Contact, expires: u32) -> Binding {
-        // Where a path leads to the client, its first element knows how to reach it.
-        let is_hidden = |source: &crate::Source| {
-            self.settings.behind_nat && register.path.is_empty() && hides(&contact.uri, source.peer)
+        // Where a path leads to the client, its last element knows how to reach it.
+        let is_hidden = |source: &Source| {
+            self.settings.reach == Reach::Source
+                && register.path.is_empty()
+                && hides(&contact.uri, source.peer)
         };
         Binding {
             uri: contact.uri.clone(),
@@ -210,15 +227,24 @@ impl Registrar {
     }
 }
 
-/// Whether a contact has another address or port than its sender, as behind a NAT; a name says nothing.
-fn hides(contact: &[u8], peer: std::net::SocketAddr) -> bool {
-    let Ok(uri) = SipUri::parse(contact) else { return false };
-    let address = match uri.host {
-        Host::Name(_) => return false,
-        Host::V4(_) | Host::V6(_) => uri.host.ip(),
-    };
-    let port = uri.port.unwrap_or(5060);
-    address.is_some_and(|address| address.to_canonical() != peer.ip().to_canonical()) || port != peer.port()
+/// Whether a contact leads elsewhere than to its sender, as behind a NAT. A name may lead anywhere.
+fn hides(contact: &[u8], peer: SocketAddr) -> bool {
+    address(contact).is_none_or(|(ip, port)| ip != peer.ip().to_canonical() || port != peer.port())
+}
+
+/// Whether the first element of a path is another one than the sender. It may send from another port than it listens on.
+fn leads_elsewhere(path: &[u8], source: Option<&Source>) -> bool {
+    if path.is_empty() {
+        return false;
+    }
+    let first = NameAddr::parse(path).and_then(|first| address(first.uri));
+    first.map(|(ip, _)| ip) != source.map(|source| source.peer.ip().to_canonical())
+}
+
+/// The address that a URI leads to; none for a name, and where `maddr` leads elsewhere.
+fn address(uri: &[u8]) -> Option<(IpAddr, u16)> {
+    let uri = SipUri::parse(uri).ok().filter(|uri| uri.param("maddr").is_none())?;
+    Some((uri.host.ip()?.to_canonical(), uri.port.unwrap_or(5060)))
 }
 
 /// [10.3-15] The same Call-ID with a CSeq that is not higher.

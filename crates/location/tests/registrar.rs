@@ -2,7 +2,7 @@
 mod common;
 
 use common::{Bed, alice, at, read, settings, socket, string, text, values};
-use location::{Answer, Aor, Authorization, Decision, PathRule, Registrar, Settings};
+use location::{Answer, Aor, Authorization, Decision, PathRule, Registrar, Reach, Settings};
 
 const HOME: &str = "Contact: <sip:alice@192.0.2.1>";
 const WORK: &str = "Contact: <sip:alice@192.0.2.2;transport=tcp>;q=0.5;+sip.instance=\"<urn:x>\"";
@@ -283,13 +283,28 @@ fn who_is_behind_a_nat_is_reached_where_it_came_from() {
         bed.targets(0)[0].source.map(|source| source.peer)
     };
     let peer = socket("198.51.100.7:40000");
-    let nat = || Bed::new(Settings { behind_nat: true, ..settings() });
+    let nat = || Bed::new(Settings { reach: Reach::Source, ..settings() });
     assert_eq!(source(&mut nat(), &[HOME]), Some(peer));
     assert_eq!(source(&mut nat(), &["Contact: <sip:a@198.51.100.7>"]), Some(peer), "another port");
     assert_eq!(source(&mut nat(), &["Contact: <sip:a@198.51.100.7:40000>"]), None);
-    assert_eq!(source(&mut nat(), &["Contact: <sip:a@client.example>"]), None);
-    assert_eq!(source(&mut nat(), &[HOME, "Path: <sip:edge;lr>"]), None, "the edge knows");
+    assert_eq!(source(&mut nat(), &["Contact: <sip:a@client.example>"]), Some(peer), "it may lead anywhere");
+    let elsewhere = ["Contact: <sip:a@198.51.100.7:40000;maddr=192.0.2.9>"];
+    assert_eq!(source(&mut nat(), &elsewhere), Some(peer));
+    assert_eq!(source(&mut nat(), &[HOME, "Path: <sip:198.51.100.7;lr>"]), None, "the edge knows");
     assert_eq!(source(&mut bed(), &[HOME]), None, "not asked for");
+}
+
+/// Else whoever may register has the requests for an address-of-record sent to whom he likes.
+#[test]
+fn a_path_begins_at_its_sender() {
+    for path in ["<sip:edge.example;lr>", "<sip:192.0.2.9;lr>", "<sip:198.51.100.7;maddr=192.0.2.9;lr>", "<tel:1>"] {
+        let mut bed = Bed::new(Settings { reach: Reach::Source, ..settings() });
+        let answer = bed.register(0, "a", 1, &[HOME, "Supported: path", &format!("Path: {path}")]);
+        assert_eq!((answer.status, bed.uris(0).len()), (403, 0), "{path}");
+    }
+    let mut bed = Bed::new(Settings { reach: Reach::Source, ..settings() });
+    let path = "Path: <sip:198.51.100.7:5080;lr>, <sip:192.0.2.9;lr>";
+    assert_eq!(bed.register(0, "a", 1, &[HOME, "Supported: path", path]).status, 200);
 }
 
 #[test]

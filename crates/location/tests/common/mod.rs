@@ -3,7 +3,7 @@
 
 use base::{Transport, UnixTime};
 use location::{
-    Answer, Aor, Authorization, Binding, MemoryLimits, MemoryStore, Register, Registrar, Registration,
+    Answer, Aor, Authorization, Binding, MemoryLimits, MemoryStore, Reach, Register, Registrar, Registration,
     Settings, Source, Step, targets,
 };
 use std::net::SocketAddr;
@@ -13,7 +13,8 @@ pub(crate) fn at(secs: u64) -> UnixTime {
 }
 
 pub(crate) fn settings() -> Settings {
-    Settings { domains: vec![(*b"example.com").into(), (*b"[2001:db8::1]").into()], ..Settings::default() }
+    let reach = Reach::Contact;
+    Settings { reach, domains: vec![(*b"example.com").into(), (*b"[2001:db8::1]").into()], ..Settings::default() }
 }
 
 pub(crate) fn socket(text: &str) -> SocketAddr {
