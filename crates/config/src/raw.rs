@@ -3,6 +3,7 @@
 //! Parser, JSON schema and reference are all made from these structs: field names are the keys, documentation
 //! comments are the reference, `Default` holds the defaults. Text that a user should not read is a `//` comment.
 
+mod registrar;
 mod routes;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use ::route::{Dialogs, Forward};
 use balance::{HealthSettings, OutlierSettings, Weights};
 use control::ProbeSettings;
 use node::{Orphans, ProxySettings};
+pub(crate) use registrar::*;
 pub(crate) use routes::*;
 
 /// As a file has them.
@@ -37,7 +39,7 @@ type SocketBuffer = Size<{ 64 * KIB }, { 1023 * MIB }>;
 /// A complete configuration file of Sarabande.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(title = "Sarabande configuration", extend("required" = ["listen"], "anyOf" = [{ "required": ["pool"] }, { "required": ["proxy"] }, { "required": ["route"] }]))]
+#[schemars(title = "Sarabande configuration", extend("required" = ["listen"], "anyOf" = [{ "required": ["pool"] }, { "required": ["proxy"] }, { "required": ["route"] }, { "required": ["registrar"] }]))]
 pub(crate) struct RawConfig {
     pub(crate) listen: RawListen,
     // Every table below `pool` is a pool.
@@ -49,6 +51,9 @@ pub(crate) struct RawConfig {
     pub(crate) proxy: Option<RawProxy>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) route: Vec<RawRoute>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RawRegistrar")]
+    pub(crate) registrar: Option<RawRegistrar>,
     pub(crate) access: RawAccess,
     pub(crate) timers: RawTimers,
     pub(crate) token: RawToken,

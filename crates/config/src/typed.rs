@@ -5,10 +5,11 @@
 
 use balance::{HealthSettings, PolicyKind};
 use control::{Address, MemberSettings, ProbeSettings};
-use node::{Orphans, ProxySettings};
+use node::{HomeSettings, Orphans, ProxySettings};
 use route::{Access, Dialogs, Forward, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Port of SIP over UDP where an address names none (RFC 3261 §19.1.2).
@@ -28,6 +29,8 @@ pub struct Config {
     pub transactions: ProxySettings,
     /// `[[route]]`s in order; without any, all requests go to the one pool or to the proxy.
     pub routes: Vec<Rule>,
+    /// The users of the own domains.
+    pub registrar: Option<RegistrarConfig>,
     /// Who may begin anything at each listener of [`Listen::udp`], by its index there.
     pub access: Vec<Access>,
     /// Limits of what each source may begin, over all threads.
@@ -69,7 +72,20 @@ impl Config {
     pub fn summary(&self) -> String {
         let counted =
             |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let users = self.registrar.as_ref().map(|registrar| {
+            let domains = &registrar.home.registrar.domains;
+            let first = domains.first().map(|domain| String::from_utf8_lossy(domain)).unwrap_or_default();
+            match domains.len() {
+                1 => format!("users of {first}"),
+                many => format!("users of {many} domains"),
+            }
+        });
         match (&self.proxy, self.pool()) {
+            _ if let (Some(users), true) = (&users, self.pools.is_empty()) => users.clone(),
+            _ if let Some(users) = users => {
+                let pools = self.pools.iter().filter(|pool| pool.origin != PoolOrigin::Route).count();
+                format!("{users}, {}, {}", counted(self.routes.len(), "route"), counted(pools, "pool"))
+            }
             _ if !self.routes.is_empty() => {
                 let pools = self.pools.iter().filter(|pool| pool.origin != PoolOrigin::Route).count();
                 format!("{}, {}", counted(self.routes.len(), "route"), counted(pools, "pool"))
@@ -105,6 +121,58 @@ pub struct ProxyConfig {
     pub next: Vec<SocketAddr>,
     /// Timers, and limits over all threads.
     pub settings: ProxySettings,
+}
+
+/// `[registrar]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegistrarConfig {
+    /// Domains, what is granted to clients, and how users prove who they are.
+    pub home: HomeSettings,
+    /// Who knows their secrets; `None`: nobody is asked for a password.
+    pub users: Option<UsersPlace>,
+    /// Where bindings are kept; `None`: in a file beside the configuration.
+    pub store: Option<StorePlace>,
+}
+
+/// Who knows the secrets of users.
+#[derive(Clone, PartialEq, Eq)]
+pub enum UsersPlace {
+    /// A file.
+    File(PathBuf),
+    /// A `PostgreSQL` database, by its URL.
+    Database(String),
+}
+
+/// Where bindings are kept.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StorePlace {
+    /// In this process alone.
+    Memory,
+    /// A file.
+    File(PathBuf),
+    /// A Redis or Valkey server, by its URL.
+    Redis(String),
+}
+
+/// Without the URL, which may have a password in it: configurations end up in logs.
+impl fmt::Debug for UsersPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Database(_) => f.write_str("Database(..)"),
+        }
+    }
+}
+
+/// Without the URL, which may have a password in it.
+impl fmt::Debug for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("Memory"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Redis(_) => f.write_str("Redis(..)"),
+        }
+    }
 }
 
 /// `[listen]`

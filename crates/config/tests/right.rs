@@ -43,6 +43,30 @@ fn every_key_of_routes_is_read() {
 }
 
 #[test]
+fn every_key_of_the_registrar_is_read() {
+    let config = load(Path::new("tests/right/registrar.toml")).expect("a right file");
+    let registrar = config.registrar.as_ref().expect("it is there");
+    insta::assert_debug_snapshot!("registrar", (registrar, &config.routes));
+    assert_eq!(config.summary(), "users of 3 domains, 2 routes, 1 pool");
+}
+
+/// Calls go to users, from users and members.
+#[test]
+fn without_routes_a_registrar_has_its_own() {
+    let config = load(Path::new("../../examples/registrar.toml")).expect("a right file");
+    let [rule] = &config.routes[..] else { panic!("{:?}", config.routes) };
+    assert_eq!((rule.authenticate, &rule.target), (true, &Target::Location));
+    assert_eq!(rule.conditions.origin, route::Origin::Anyone);
+    assert_eq!(config.summary(), "users of example.com");
+    let open =
+        parse("[listen]\nudp = [\"10.0.0.9:5060\"]\n[registrar]\ndomains = [\"[::1]:5070\"]\n", "open.toml");
+    let open = open.expect("a right file");
+    assert!(!open.routes[0].authenticate);
+    let hosts = &open.routes[0].conditions.texts[0].1;
+    assert_eq!(hosts, &[route::Pattern::Exact(b"[::1]".to_vec())]);
+}
+
+#[test]
 fn the_examples_of_routes_are_right() {
     for (file, pools, routes) in
         [("several-sites", 2, 4), ("media-cluster", 2, 4), ("carrier-failover", 3, 3)]
@@ -75,7 +99,7 @@ fn the_complete_file_has_every_key_of_the_schema() {
     assert_eq!(
         keys::absent(
             &sarabande_config::schema(),
-            &["tests/right/complete.toml", "tests/right/proxy.toml", "tests/right/routes.toml"]
+            &["complete", "proxy", "routes", "registrar"].map(|name| format!("tests/right/{name}.toml"))
         ),
         Vec::<String>::new()
     );

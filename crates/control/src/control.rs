@@ -220,6 +220,7 @@ impl<E: Egress> Control<E> {
             sessions: settings.sessions.clone(),
             routes: Arc::clone(&settings.routes),
             rates: settings.rates.clone(),
+            home: settings.home.clone(),
             limits: settings.limits,
         };
         let timers = Timers {
@@ -516,6 +517,7 @@ impl<E: Egress> Control<E> {
             sessions: self.settings.sessions.clone(),
             routes: Arc::clone(&self.settings.routes),
             rates: self.settings.rates.clone(),
+            home: self.settings.home.clone(),
             limits: self.settings.limits,
         }
     }
@@ -553,7 +555,10 @@ impl<E: Egress> Control<E> {
             route::Target::Pools(pools) => {
                 pools.choices.iter().map(|choice| usize::from(choice.pool)).collect()
             }
-            route::Target::RequestUri | route::Target::Answer(_) | route::Target::Silence => Vec::new(),
+            route::Target::RequestUri
+            | route::Target::Location
+            | route::Target::Answer(_)
+            | route::Target::Silence => Vec::new(),
         };
         let groups: Vec<Vec<usize>> = rules.iter().map(of_rule).collect();
         // One pool may be in several rules: until nothing changes.

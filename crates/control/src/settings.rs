@@ -4,7 +4,7 @@ use crate::{MemberSettings, ProbeSettings};
 use balance::{HealthSettings, PolicyKind};
 use base::Flow;
 use core::time::Duration;
-use node::{Orphans, PoolMode, ProxyLimits, Routes, Tokens};
+use node::{HomeSettings, Orphans, PoolMode, ProxyLimits, Routes, Tokens};
 use route::RateSettings;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub struct ControlSettings {
     pub routes: Arc<Routes>,
     /// How much each source may begin.
     pub rates: RateSettings,
+    /// The registrar and the users of the home domain, if there is one.
+    pub home: Option<Arc<HomeSettings>>,
     /// What a request of an unknown dialog gets.
     pub orphans: Orphans,
     /// What all that is forwarded with transactions may hold, over all shards.

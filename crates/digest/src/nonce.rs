@@ -116,9 +116,9 @@ impl Nonces {
         Self { keys, issuer, next: 0, settings }
     }
 
-    /// Other keys.
-    pub fn set_keys(&mut self, keys: NonceKeys) {
-        self.keys = keys;
+    /// Other keys and settings. Nonces stay good as far as those have it.
+    pub fn configure(&mut self, keys: NonceKeys, settings: NonceSettings) {
+        (self.keys, self.settings) = (keys, settings);
     }
 
     /// How long a nonce lives.
@@ -254,10 +254,10 @@ mod tests {
     fn keys_take_turns() {
         let mut nonces = Nonces::new(OLD.into(), 7, SETTINGS);
         let nonce = nonces.issue(at(0), source());
-        nonces.set_keys(both());
+        nonces.configure(both(), SETTINGS);
         assert!(matches!(nonces.judge(at(1), source(), &nonce), NonceState::Fresh(_)));
         let newer = nonces.issue(at(1), source());
-        nonces.set_keys(NEW.into());
+        nonces.configure(NEW.into(), SETTINGS);
         assert_eq!(nonces.judge(at(1), source(), &nonce), NonceState::Unknown);
         assert!(matches!(nonces.judge(at(1), source(), &newer), NonceState::Fresh(_)));
         let other = Nonces::new(NEW.into(), 8, SETTINGS);

@@ -2,7 +2,7 @@
 mod common;
 
 use common::{Bed, alice, at, read, settings, socket, string, text, values};
-use location::{Answer, Aor, Authorization, Decision, PathRule, Registrar, Reach, Settings};
+use location::{Answer, Aor, Authorization, Decision, PathRule, Reach, Registrar, Settings};
 
 const HOME: &str = "Contact: <sip:alice@192.0.2.1>";
 const WORK: &str = "Contact: <sip:alice@192.0.2.2;transport=tcp>;q=0.5;+sip.instance=\"<urn:x>\"";
@@ -297,7 +297,9 @@ fn who_is_behind_a_nat_is_reached_where_it_came_from() {
 /// Else whoever may register has the requests for an address-of-record sent to whom he likes.
 #[test]
 fn a_path_begins_at_its_sender() {
-    for path in ["<sip:edge.example;lr>", "<sip:192.0.2.9;lr>", "<sip:198.51.100.7;maddr=192.0.2.9;lr>", "<tel:1>"] {
+    for path in
+        ["<sip:edge.example;lr>", "<sip:192.0.2.9;lr>", "<sip:198.51.100.7;maddr=192.0.2.9;lr>", "<tel:1>"]
+    {
         let mut bed = Bed::new(Settings { reach: Reach::Source, ..settings() });
         let answer = bed.register(0, "a", 1, &[HOME, "Supported: path", &format!("Path: {path}")]);
         assert_eq!((answer.status, bed.uris(0).len()), (403, 0), "{path}");

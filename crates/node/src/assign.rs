@@ -2,6 +2,7 @@
 
 use crate::examine::Facts;
 use crate::forward::stateful::{Assigned, is_about_us};
+use crate::home::{AtHome, Known};
 use crate::reply::{Halt, Own, acknowledges_us};
 use crate::route as ways;
 use crate::routes::Routes;
@@ -35,14 +36,35 @@ impl Shard {
         if acknowledges_us(&self.edge.tokens, message) {
             return self.edge.discard(Drop::Ack);
         }
-        let outcome = self.examine(flow, message, out);
-        let outcome = outcome.and_then(|facts| match facts.halted() {
+        if self.is_repeated(flow, message, out) {
+            return;
+        }
+        if let Err(halt) = self.take_request(flow, message, Known::default(), out) {
+            self.edge.halt(flow, message, halt, out);
+        }
+    }
+
+    /// Takes it, with what stores have said about it.
+    pub(crate) fn take_request(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        mut known: Known,
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<(), Halt> {
+        let facts = self.examine(flow, message, out)?;
+        match facts.halted() {
             Some(halt) => {
                 // A node that hangs up has done with the call, whoever hears of it.
                 if facts.request.method == Method::Bye {
                     self.balancer.request(self.edge.now, &facts.request);
                 }
                 Err(halt)
+            }
+            None if self.home.is_some()
+                && self.at_home(flow, message, &facts, &mut known, out)? == AtHome::Done =>
+            {
+                Ok(())
             }
             // What began without a transaction, before a change of the configuration, ends without one.
             None if self.keeps_transaction(&facts.request, facts.is_astray)
@@ -52,9 +74,6 @@ impl Shard {
                 self.assign_with_transaction(flow, message, &facts, out)
             }
             None => self.assign(flow, message, &facts, out),
-        });
-        if let Err(halt) = outcome {
-            self.edge.halt(flow, message, halt, out);
         }
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Edge {
     pub(crate) names: Names,
     pub(crate) targets: Targets,
     pub(crate) routes: Arc<Routes>,
+    /// The realm of the home domain, if its users authenticate: credentials for it go no further.
+    pub(crate) realm: Option<Box<[u8]>>,
     /// What each source may begin.
     pub(crate) rates: RateLimits,
     pub(crate) edits: Edits,
@@ -50,6 +52,7 @@ impl Edge {
             names: Names::default(),
             targets: Targets::default(),
             routes: Arc::default(),
+            realm: None,
             rates,
             edits: Edits::new(),
             scratch: Vec::new(),

@@ -2,6 +2,7 @@
 
 use crate::reply::Halt;
 use crate::route::RouteInfo;
+use crate::routes::Routes;
 use crate::targets::Refreshed;
 use crate::token::branch::Transaction;
 use crate::token::route::{Held, RouteToken, TokenOwner};
@@ -27,6 +28,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) routing: u32,
     /// The rule that it goes by.
     pub(crate) rule: Option<usize>,
+    /// It is a REGISTER that the registrar of the home domain takes.
+    pub(crate) is_for_registrar: bool,
+    /// A member of a pool sends it.
+    pub(crate) from_member: bool,
     /// Where its sender is reached from now on, for the time when the node is no member any more.
     pub(crate) refreshed: Option<Refreshed>,
 }
@@ -35,6 +40,11 @@ impl Facts<'_> {
     /// Why it goes nowhere, if that is so.
     pub(crate) fn halted(&self) -> Option<Halt> {
         self.outside.and_then(Result::err)
+    }
+
+    /// Whether its sender has to prove who it is.
+    pub(crate) fn authenticates(&self, routes: &Routes) -> bool {
+        !self.from_member && self.rule.is_some_and(|rule| routes.rule(rule).authenticate)
     }
 
     /// What is decided in the end. The token would have named the node of an ACK or CANCEL; a bad one earns no search.
@@ -64,22 +74,21 @@ impl Shard {
         if held.is_none() && slot_at_source.is_none() {
             self.edge.admit(flow)?;
         }
-        // The ACK to a failure has a To tag, and goes as its INVITE went.
-        let begins = message.to_tag().is_none() || message.method() == Some(Method::Ack);
-        let rule = if begins && held.is_none() {
-            self.edge.find_rule(flow, message, &route, slot_at_source.is_some())?
-        } else {
+        let is_for_registrar = self.home.as_ref().is_some_and(|home| home.serves(message, &route));
+        let from_member = slot_at_source.is_some();
+        let slot_at_source = slot_at_source.filter(|_| !is_for_registrar);
+        let rule = if held.is_some() || is_for_registrar {
             None
+        } else {
+            self.rule(flow, message, &route, from_member)?
         };
-        if let Some(rule) = rule {
-            check_room(message, self.edge.routes.rule(rule).actions.growth())?;
-        }
         let key = self.edge.tokens.call_key(message.call_id());
         let pools = rule.and_then(|rule| self.edge.routes.pools(rule));
         let pool = pools.map(|pools| PoolId(pools.first(key.0).unwrap_or_default()));
         let has_left = slot_at_source.is_some_and(|slot| !self.balancer.nodes()[slot.index()].member);
-        // A member whose calls go by a rule to a pool is a caller as any other.
-        let slot_at_source = slot_at_source.filter(|_| pool.is_none());
+        // A member whose calls go by a rule to a pool or to a user is a caller as any other.
+        let is_located = rule.is_some_and(|rule| self.edge.routes.is_located(rule));
+        let slot_at_source = slot_at_source.filter(|_| pool.is_none() && !is_located);
         let direction = self.direction(flow.peer, held, slot_at_source)?;
         // What comes from the pool needs no node: it goes outside.
         let is_astray = is_astray && direction == Direction::ToPool;
@@ -114,18 +123,55 @@ impl Shard {
                 Some(self.edge.names.next_hop(self.edge.now, route.target(message), key, preferred, out))
             }
         };
-        let refreshed = match (direction, &held) {
-            (Direction::FromPool, held) => {
-                self.check_removed(message, (&route, held.as_ref()), &request)?;
-                None
-            }
-            (Direction::ToPool, Some(held)) => {
-                self.edge.targets.sender(&self.edge.tokens, message, held, flow.peer)
-            }
-            (Direction::ToPool, None) => None,
-        };
+        let refreshed = self.refreshed(flow.peer, message, (&route, held.as_ref()), &request)?;
         let token = held.map(|held| held.token);
-        Ok(Facts { route, token, request, target, is_astray, outside, routing, rule, refreshed })
+        Ok(Facts {
+            route,
+            token,
+            request,
+            target,
+            is_astray,
+            outside,
+            routing,
+            rule,
+            is_for_registrar,
+            from_member,
+            refreshed,
+        })
+    }
+
+    /// Where the sender is reached from now on. And what a member sends that was taken out has to be part of something.
+    fn refreshed(
+        &mut self,
+        from: SocketAddr,
+        message: &Message<'_>,
+        (route, held): (&RouteInfo<'_>, Option<&Held>),
+        request: &Request<'_>,
+    ) -> Result<Option<Refreshed>, Refused> {
+        if request.direction == Direction::FromPool {
+            self.check_removed(message, (route, held), request)?;
+            return Ok(None);
+        }
+        Ok(held.and_then(|held| self.edge.targets.sender(&self.edge.tokens, message, held, from)))
+    }
+
+    /// The rule of a request that no dialog leads.
+    fn rule(
+        &self,
+        flow: Flow,
+        message: &Message<'_>,
+        route: &RouteInfo<'_>,
+        from_member: bool,
+    ) -> Result<Option<usize>, Halt> {
+        // The ACK to a failure has a To tag, and goes as its INVITE went.
+        if message.to_tag().is_some() && message.method() != Some(Method::Ack) {
+            return Ok(None);
+        }
+        let rule = self.edge.find_rule(flow, message, route, from_member)?;
+        if let Some(rule) = rule {
+            check_room(message, self.edge.routes.rule(rule).actions.growth())?;
+        }
+        Ok(rule)
     }
 
     /// Verifies the token, if there is one, of a request within a dialog; and whether it ties the dialog to a node that is

@@ -75,6 +75,13 @@ impl Shard {
             }
             Halt::Dropped(drop) => format!("dropped: {}", drop.reason()),
         })?;
+        if facts.is_for_registrar {
+            return Err("answered here: it is a REGISTER for the registrar".to_owned());
+        }
+        if let Some(rule) = facts.rule.filter(|&rule| self.edge.routes.is_located(rule)) {
+            let name = &self.edge.routes.rule(rule).name;
+            return Err(format!("goes by the route {name} to where its user has registered"));
+        }
         let request = &facts.request;
         if self.edge.settings.stopping.is_some() && self.is_new(request) {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());

@@ -37,6 +37,10 @@ pub(crate) enum Own<'a> {
     Capabilities,
     /// What a rule says.
     ByRule(&'a ::route::Answer),
+    /// What the registrar says, and whether its sender is known to be where the request says that it came from.
+    OfHome(&'a ::location::Answer, bool),
+    /// A challenge (RFC 3261 §22).
+    Challenge(&'a ::location::Answer),
 }
 
 impl<'a> Own<'a> {
@@ -45,6 +49,7 @@ impl<'a> Own<'a> {
             Self::Refused(refusal) => refusal.status,
             Self::Capabilities => 200,
             Self::ByRule(answer) => answer.status(),
+            Self::OfHome(answer, _) | Self::Challenge(answer) => answer.status,
         }
     }
 
@@ -61,20 +66,32 @@ impl<'a> Own<'a> {
             Self::Refused(refusal) => refusal.reason,
             Self::Capabilities => "OK",
             Self::ByRule(_) => "By Rule",
+            Self::OfHome(answer, _) | Self::Challenge(answer) => answer.reason,
         }
     }
 
     fn contact(self) -> Option<String> {
         match self {
             Self::ByRule(answer) => answer.contact(),
-            Self::Refused(_) | Self::Capabilities => None,
+            _ => None,
         }
     }
 
     fn retry_after(self) -> Option<u64> {
         match self {
             Self::Refused(refusal) => refusal.retry_after,
-            Self::Capabilities | Self::ByRule(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The most bytes of it, in answer to a request of this length.
+    fn most(self, request: usize) -> usize {
+        match self {
+            // Who has proved to know a password has got the challenge for it, and is no forged source.
+            Self::OfHome(_, true) => LARGEST,
+            // As with any answer: not more than twice what came.
+            Self::OfHome(_, false) | Self::Challenge(_) => LARGEST.min(2 * request),
+            _ => longest(request),
         }
     }
 }
@@ -145,13 +162,20 @@ pub(crate) fn answer<E>(
     let retry_after = seconds.as_ref().map(|seconds| ("Retry-After", seconds.as_bytes()));
     let contact = own.contact().map(String::into_bytes);
     let contact = contact.as_deref().map(|contact| ("Contact", contact));
+    let of_home: Vec<(&str, &[u8])> = match own {
+        Own::OfHome(answer, _) | Own::Challenge(answer) => {
+            answer.headers.iter().map(|(name, value)| (*name, &value[..])).collect()
+        }
+        _ => Vec::new(),
+    };
     let headers: &[(&str, &[u8])] = match own {
+        Own::OfHome(..) | Own::Challenge(_) => &of_home,
         Own::ByRule(_) => contact.as_slice(),
         Own::Capabilities => &CAPABILITIES,
         Own::Refused(refusal) if refusal.status == 420 => &unsupported,
         Own::Refused(_) => retry_after.as_slice(),
     };
-    let most = longest(length);
+    let most = own.most(length);
     let mut send = |headers: &[(&str, &[u8])]| {
         out.send_at_most(most, back, |buffer| {
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);
@@ -161,7 +185,11 @@ pub(crate) fn answer<E>(
     // What it SHOULD or MAY have comes after the bound, and so do the Contacts of a redirection (§8.1.3.4): whoever wrote a
     // request that short knows at least that it is refused, and a forged source gets no more than of other answers.
     let is_needless = matches!(own, Own::Capabilities) || retry_after.is_some() || contact.is_some();
-    let sent = send(headers) || (is_needless && send(&[]));
+    let mut sent = send(headers) || (is_needless && send(&[]));
+    // The last challenge is the one that every client knows.
+    if let (false, Own::Challenge(_), [_, .., last]) = (sent, own, headers) {
+        sent = send(core::slice::from_ref(last));
+    }
     sent.then_some(()).ok_or(Drop::TooLong)
 }
 

@@ -7,7 +7,7 @@ use crate::route::RouteInfo;
 use crate::validate::{Refused, refused};
 use ::route::{Access, Pools, Query, Refusal, Rule, Table, Target};
 use base::Flow;
-use wire::Message;
+use wire::{Credentials, Message};
 
 /// What is asked about requests that no dialog has led here. The same for all shards.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -31,8 +31,13 @@ impl Routes {
     pub(crate) fn pools(&self, index: usize) -> Option<&Pools> {
         match &self.rule(index).target {
             Target::Pools(pools) => Some(pools),
-            Target::RequestUri | Target::Answer(_) | Target::Silence => None,
+            Target::RequestUri | Target::Location | Target::Answer(_) | Target::Silence => None,
         }
+    }
+
+    /// Whether a rule leads to where a user has registered.
+    pub(crate) fn is_located(&self, index: usize) -> bool {
+        self.rule(index).target == Target::Location
     }
 
     /// How a rule that forwards nothing answers, for people.
@@ -46,6 +51,9 @@ impl Routes {
         }
     }
 }
+
+/// Where the credentials for proxies stand.
+const CREDENTIALS: &str = "Proxy-Authorization";
 
 /// What a sender hears who may not do what it asks for.
 fn refuse(refusal: Refusal) -> Halt {
@@ -72,12 +80,24 @@ impl Edge {
 
     /// What a rule and the Route ask for of what is forwarded (§16.6 steps 2 and 6).
     pub(crate) fn edit_by_rule(&mut self, message: &Message<'_>, route: &RouteInfo<'_>, rule: Option<&Rule>) {
-        let Self { edits, scratch, .. } = self;
-        let Some(rule) = rule else { return route.edit(message, None, edits, scratch) };
+        let Some(rule) = rule else { return route.edit(message, None, &mut self.edits, &mut self.scratch) };
         let mut uri = Vec::new();
         let is_other = rule.actions.uri(route.uri(message), &mut uri);
-        route.edit(message, is_other.then_some(&uri[..]), edits, scratch);
-        rule.actions.headers(message, edits);
+        route.edit(message, is_other.then_some(&uri[..]), &mut self.edits, &mut self.scratch);
+        self.edit_headers(message, rule);
+    }
+
+    /// The header fields of a request that goes by a rule. Credentials that were for us end here (RFC 3261 §22.3): whoever is
+    /// behind us could guess the password from them.
+    pub(crate) fn edit_headers(&mut self, message: &Message<'_>, rule: &Rule) {
+        rule.actions.headers(message, &mut self.edits);
+        let Some(realm) = self.realm.as_deref().filter(|_| rule.authenticate) else { return };
+        let is_ours = |value: &[u8]| {
+            Credentials::parse(value).is_ok_and(|credentials| *credentials.realm.text() == *realm)
+        };
+        if message.headers(CREDENTIALS).all(is_ours) {
+            self.edits.remove_headers(message, |name| name.eq_ignore_ascii_case(CREDENTIALS.as_bytes()));
+        }
     }
 
     /// The rule for a request that no dialog leads; none where there are no rules, and for what members send where none is
@@ -104,7 +124,7 @@ impl Edge {
             Target::Silence => Err(Halt::Dropped(Drop::Silenced)),
             // Whoever is no member has nothing sent to where he likes.
             Target::RequestUri if !from_member => Err(refuse(Refusal::Forbidden)),
-            Target::RequestUri | Target::Pools(_) => Ok(Some(index)),
+            Target::RequestUri | Target::Location | Target::Pools(_) => Ok(Some(index)),
         }
     }
 }

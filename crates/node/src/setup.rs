@@ -1,6 +1,6 @@
 //! What a shard works with, as one value.
 
-use crate::{PipelineSettings, ProxyLimits, Routes, Shard, Tokens, Topology, node_id};
+use crate::{HomeSettings, PipelineSettings, ProxyLimits, Routes, Shard, Tokens, Topology, node_id};
 use ::route::{Dialogs, Forward, RateSettings};
 use balance::{Members, Node, PolicyKind, Pool, Slot};
 use base::Flow;
@@ -26,6 +26,8 @@ pub struct Setup {
     pub routes: Arc<Routes>,
     /// How much each source may begin, over all shards.
     pub rates: RateSettings,
+    /// The registrar and the users of the home domain, if there is one.
+    pub home: Option<Arc<HomeSettings>>,
     /// What all that is forwarded with transactions may hold, over all shards.
     pub limits: ProxyLimits,
 }
@@ -116,6 +118,9 @@ impl Shard {
         }
         if differs(|one, other| one.limits == other.limits) {
             self.set_limits(setup.limits.share(shards));
+        }
+        if differs(|one, other| (&one.home, &one.tokens) == (&other.home, &other.tokens)) {
+            self.set_home(setup.home.as_deref(), shards);
         }
         let are_other_nodes =
             differs(|one, other| (&one.nodes, &one.topology) == (&other.nodes, &other.topology));

@@ -4,10 +4,11 @@ use crate::edge::Edge;
 use crate::failure::{Failure, Throttle};
 use crate::forward::stateful::{Lent, ProxyLimits, ProxyReport, ProxySettings, Stateful};
 use crate::forward::{SearchLimits, Searches, Unacknowledged};
+use crate::home::{Home, Question};
 use crate::names::{HopName, Resolved};
 use crate::routes::Routes;
 use crate::setup::{PoolMode, Setup};
-use crate::token::Tokens;
+use crate::token::{TokenKey, Tokens, derive};
 use crate::validate::{ADDED, LARGEST};
 use crate::{Drop, ShardCounters, Topology};
 use ::route::{Dialogs, Forward, RateSettings};
@@ -71,6 +72,8 @@ pub enum ShardEvent {
     Sign(Sign),
     /// The address of this name; the answer goes to `learn`.
     LookUp(HopName),
+    /// A question to a store; the answer goes to [`Shard::answered`].
+    Ask(Box<Question>),
     /// A request failed; only where [`PipelineSettings::tell_failures`] says so.
     Failed(Box<Failure>),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
@@ -87,7 +90,7 @@ pub enum ShardEvent {
 ///   [`set_modes`](Self::set_modes), [`set_routes`](Self::set_routes), [`set_rates`](Self::set_rates),
 ///   [`set_settings`](Self::set_settings), [`set_limits`](Self::set_limits), [`set_tokens`](Self::set_tokens).
 /// - Running: [`handle`](Self::handle), [`unreachable`](Self::unreachable), [`learn`](Self::learn),
-///   [`deadline`](Self::deadline).
+///   [`answered`](Self::answered), [`deadline`](Self::deadline).
 /// - Looking: [`explain`](Self::explain), [`balancer`](Self::balancer), [`proxy_report`](Self::proxy_report),
 ///   [`counters`](Self::counters), [`ledger`](Self::ledger).
 pub struct Shard {
@@ -107,6 +110,10 @@ pub struct Shard {
     /// What it was set up with last.
     pub(crate) setup: Option<Arc<Setup>>,
     pub(crate) stateful: Option<Box<Stateful>>,
+    /// The services of the home domain, if there is one.
+    pub(crate) home: Option<Box<Home>>,
+    /// The secret of those, of this process and shard alone.
+    pub(crate) home_secret: [u8; 16],
 }
 
 impl Shard {
@@ -130,6 +137,8 @@ impl Shard {
             hops: Members::default(),
             setup: None,
             stateful: None,
+            home: None,
+            home_secret: [0; 16],
         }
     }
 
@@ -152,6 +161,8 @@ impl Shard {
     /// The same shard, which can forward with transactions as well.
     #[must_use]
     pub fn with_transactions(mut self, proxy: ProxySettings, random: ([u8; 16], u64)) -> Self {
+        let [one, other] = derive(TokenKey(random.0), b"home").map(u64::to_le_bytes);
+        self.home_secret = core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] });
         let mut stateful = Stateful::new(proxy, random);
         stateful.set_members(self.edge.topology.nodes());
         self.stateful = Some(Box::new(stateful));
@@ -168,11 +179,17 @@ impl Shard {
                 if let Some((stateful, mut lent)) = self.transactions(out) {
                     stateful.expire(&mut lent);
                 }
+                self.expire_waiting(out);
                 for _ in 0..self.balancer.expire(now) {
                     self.edge.ledger.charge(Operation::Expire);
                 }
             }
         }
+        self.tell_signs(out);
+    }
+
+    /// Tells what a step has found out.
+    pub(crate) fn tell_signs(&mut self, out: &mut Outbox<ShardEvent>) {
         for sign in self.balancer.drain_signs() {
             out.event(ShardEvent::Sign(sign));
         }
@@ -181,7 +198,7 @@ impl Shard {
         }
     }
 
-    fn set_now(&mut self, now: Instant) {
+    pub(crate) fn set_now(&mut self, now: Instant) {
         self.edge.now = now;
         if let Some(stateful) = &mut self.stateful {
             stateful.limit_memory();
@@ -278,7 +295,8 @@ impl Shard {
     /// When [`ShardInput::Timer`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         let stateful = self.stateful.as_ref().and_then(|stateful| stateful.deadline());
-        Instant::earliest(self.balancer.deadline(), stateful)
+        let home = self.home.as_ref().and_then(|home| home.deadline());
+        Instant::earliest(Instant::earliest(self.balancer.deadline(), stateful), home)
     }
 
     /// Takes over addresses; the balancer must be given the nodes of the same moment.

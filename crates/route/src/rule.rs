@@ -15,6 +15,8 @@ pub struct Rule {
     pub conditions: Conditions,
     /// Who of those that it is for may use it.
     pub access: Access,
+    /// Who is no member of a pool has to prove who it is (RFC 3261 §22.3).
+    pub authenticate: bool,
     /// What is done to a request before it goes on.
     pub actions: Actions,
     /// Where it goes.

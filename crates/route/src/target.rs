@@ -11,6 +11,8 @@ pub enum Target {
     /// Where its Request-URI leads, as it is after the rule's actions.
     #[default]
     RequestUri,
+    /// To where the user in its Request-URI has registered.
+    Location,
     /// Nowhere: it is answered.
     Answer(Answer),
     /// Nowhere, and whoever sent it hears nothing.

@@ -10,6 +10,7 @@ mod conditions;
 mod listen;
 pub(crate) mod pool;
 mod proxy;
+mod registrar;
 mod routes;
 pub(crate) mod timers;
 mod token;
@@ -20,7 +21,7 @@ use crate::kind::{Choice, Kind};
 use crate::raw::RawConfig;
 use crate::report::Report;
 use crate::structure::join;
-use crate::typed::{Config, Dns, Listen, Log, PoolConfig, PoolOrigin, ProxyConfig, Stop};
+use crate::typed::{Config, Dns, Listen, Log, PoolConfig, PoolOrigin, ProxyConfig, RegistrarConfig, Stop};
 use ::route::Rule;
 use node::ProxySettings;
 use routes::Around;
@@ -30,7 +31,8 @@ use timers::Timers;
 pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
     let listen = listen::check(&raw.listen, report);
     let timers = timers::check(&raw.timers, report);
-    let targets = targets(raw, &listen, timers, report);
+    let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, directory, report));
+    let targets = targets(raw, &listen, timers, registrar.as_ref(), report);
     let access = access::check(raw, report);
     let token = token::check(&raw.token, directory, report);
     let admin = admin::check(&raw.admin, directory, report);
@@ -50,6 +52,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         proxy,
         transactions,
         routes,
+        registrar,
         access,
         rates,
         token: token?,
@@ -73,13 +76,14 @@ fn targets(
     raw: &RawConfig,
     listen: &Listen,
     timers: Option<Timers>,
+    registrar: Option<&RegistrarConfig>,
     report: &mut Report<'_>,
 ) -> Option<Targets> {
     let mut names: Vec<&String> = raw.pool.keys().collect();
     names.sort_by_key(|name| report.place(&join("pool", name)));
     let pools: Vec<_> =
         names.iter().map(|name| pool::check(name, &raw.pool[*name], listen, timers, report)).collect();
-    let needs_hops = raw.pool.is_empty() && raw.route.is_empty();
+    let needs_hops = raw.pool.is_empty() && raw.route.is_empty() && raw.registrar.is_none();
     let proxy = proxy::check(raw.proxy.as_ref(), needs_hops, listen, timers, report);
     let has_hops = raw.proxy.as_ref().is_some_and(|proxy| !proxy.next.is_empty());
     let mut names: Vec<String> = names.into_iter().cloned().collect();
@@ -99,17 +103,37 @@ fn targets(
         pools.push(pool::of_hops(proxy::POOL, PoolOrigin::Proxy, proxy::members(proxy), timers));
     }
     let refusal = Choice::read(&raw.access.refuse.leaf).unwrap_or_default();
-    let around = Around { listen, timers, names, refusal };
-    let routes = routes::check(&raw.route, &around, &mut pools, report);
+    let has_registrar = raw.registrar.is_some();
+    let has_users = raw.registrar.as_ref().is_some_and(|registrar| registrar.users.is_some());
+    let around = Around { listen, timers, names, refusal, has_registrar, has_users };
+    let mut routes = routes::check(&raw.route, &around, &mut pools, report);
+    if let (true, Some(registrar)) = (raw.route.is_empty(), registrar) {
+        routes = Some(registrar::usual_rules(registrar));
+    }
     let (proxy, transactions) = proxy?;
     Some(Targets { pools, proxy, transactions, routes: routes? })
 }
 
 /// What stands where there is no route: all requests go to it.
 fn check_alone(raw: &RawConfig, names: &[String], has_proxy: bool, report: &mut Report<'_>) {
+    if let (Some(_), Some(name)) = (&raw.registrar, names.first()) {
+        let remedy = format!(
+            "there is no [[route]] that says which requests this one gets, and which go to users: add one with location = true, \
+             and one with pool = \"{name}\""
+        );
+        return report.key_problem(&join("pool", name), remedy);
+    }
+    if let (Some(_), true) = (&raw.registrar, has_proxy) {
+        let remedy = "there is no [[route]] that says which requests go to the next hops, and which to users: add one with \
+                      location = true, and one with pool = \"proxy\"";
+        return report.key_problem("proxy.next", remedy);
+    }
+    if raw.registrar.is_some() {
+        return;
+    }
     if names.is_empty() && raw.proxy.is_none() {
-        let remedy =
-            "expected a pool: a table [pool.servers] with members = [\"10.0.0.1:5060\"]; or a [proxy]";
+        let remedy = "expected a pool: a table [pool.servers] with members = [\"10.0.0.1:5060\"]; a [proxy]; or a \
+             [registrar]";
         report.missing("pool", remedy);
     }
     if let (true, Some(name)) = (has_proxy, names.first()) {

@@ -4,7 +4,7 @@ use super::access::Lists;
 use super::conditions::several;
 use super::timers::Timers;
 use super::{actions, conditions, pool};
-use crate::kind::{self, AnswerKind, Kind, Text, quoted};
+use crate::kind::{self, AnswerKind, Flag, Kind, Text, quoted};
 use crate::nearest::nearest;
 use crate::raw::{RawAnswer, RawChoice, RawFailover, RawRoute};
 use crate::report::Report;
@@ -29,6 +29,10 @@ pub(super) struct Around<'c> {
     pub(super) names: Vec<String>,
     /// `refuse` of `[access]`.
     pub(super) refusal: Refusal,
+    /// Whether there is `[registrar]`.
+    pub(super) has_registrar: bool,
+    /// Whether it has `users`.
+    pub(super) has_users: bool,
 }
 
 /// The rules. The pools of their next hops are added to `pools`, whose indexes are those that rules name.
@@ -98,7 +102,31 @@ fn rule(
             "what is answered here goes nowhere, so that nothing of it can be changed; remove the changes";
         report.key_problem(&join(path, "answer"), remedy);
     }
-    Some(Rule { name: name.to_owned(), conditions: conditions?, access: access?, actions, target: target? })
+    let authenticate = asked(path, "authenticate", raw.authenticate.as_ref(), around.has_users, report);
+    Some(Rule {
+        name: name.to_owned(),
+        conditions: conditions?,
+        access: access?,
+        authenticate: authenticate?,
+        actions,
+        target: target?,
+    })
+}
+
+/// A flag that needs something of `[registrar]`, and whether that is there.
+fn asked(
+    path: &str,
+    key: &str,
+    setting: Option<&Setting<Flag>>,
+    is_there: bool,
+    report: &mut Report<'_>,
+) -> Option<bool> {
+    let flag = setting.map_or(Some(false), |setting| report.read(setting))?;
+    if flag && !is_there {
+        let needed = if key == "authenticate" { "`users` of [registrar]" } else { "a table [registrar]" };
+        report.key_problem(&join(path, key), format!("this needs {needed}; add that, or remove this"));
+    }
+    Some(flag)
 }
 
 /// A rule that never wins is a slip, and one that was to keep somebody out lets them in: so it is an error.
@@ -129,16 +157,18 @@ fn target(
     report: &mut Report<'_>,
 ) -> Option<Target> {
     let request_uri = raw.request_uri.as_ref().map_or(Some(false), |setting| report.read(setting));
+    let location = asked(path, "location", raw.location.as_ref(), around.has_registrar, report);
     let failover = failover(&raw.failover, report);
     let given = [
         ("pool", raw.pool.is_some()),
         ("next", raw.next.is_some()),
+        ("location", location == Some(true)),
         ("request_uri", request_uri == Some(true)),
         ("answer", raw.answer.is_some()),
     ];
     let mut given = given.into_iter().filter_map(|(key, given)| given.then_some(key));
     if given.next().is_none() && request_uri.is_some() {
-        let remedy = "expected a target: one of `pool`, `next`, `request_uri` and `answer`, such as pool = \"servers\"";
+        let remedy = "expected a target: one of `pool`, `next`, `location`, `request_uri` and `answer`, such as pool = \"servers\"";
         report.missing(&join(path, "pool"), remedy);
     }
     for more in given {
@@ -162,6 +192,7 @@ fn target(
     match (hops, answer) {
         (Some(hops), _) => hops,
         (None, Some(answer)) => answer,
+        (None, None) if location == Some(true) => Some(Target::Location),
         (None, None) => Some(Target::RequestUri),
     }
 }

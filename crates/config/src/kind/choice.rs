@@ -10,6 +10,8 @@ use crate::setting::Leaf;
 use crate::typed::{Level, LogFormat};
 use balance::{PolicyKind, Weights};
 use base::Transport;
+use digest::Algorithm;
+use location::{PathRule, Reach};
 use node::Orphans;
 use route::{Dialogs, Forward, Origin, Outcome, Refusal as RouteRefusal};
 
@@ -103,6 +105,19 @@ impl Names for Forward {
 
 impl Names for Dialogs {
     const NAMES: &'static [(&'static str, Self)] = &[("member", Self::Member), ("route", Self::Route)];
+}
+
+impl Names for Reach {
+    const NAMES: &'static [(&'static str, Self)] = &[("source", Self::Source), ("contact", Self::Contact)];
+}
+
+impl Names for PathRule {
+    const NAMES: &'static [(&'static str, Self)] = &[("420", Self::Refuse), ("accept", Self::Accept)];
+}
+
+impl Names for Algorithm {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("SHA-512-256", Self::Sha512_256), ("SHA-256", Self::Sha256), ("MD5", Self::Md5)];
 }
 
 impl Names for Origin {

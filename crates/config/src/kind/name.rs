@@ -14,6 +14,10 @@ use control::Address;
 #[derive(Debug, Clone)]
 pub(crate) struct MemberAddress;
 
+/// A domain of users: what stands behind the `@` of their addresses.
+#[derive(Debug, Clone)]
+pub(crate) struct DomainName;
+
 /// A name of this balancer, with or without a port.
 #[derive(Debug, Clone)]
 pub(crate) struct ServedName;
@@ -74,6 +78,27 @@ impl Kind for ServedName {
 
     fn schema() -> Schema {
         json_schema!({ "title": "host[:port]", "type": "string" })
+    }
+}
+
+impl Kind for DomainName {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        let refusal = || Refusal::new("expected a domain, such as \"example.com\", or an address");
+        let Leaf::Text(text) = leaf else { return Err(refusal()) };
+        let (host, port) = host_port(text).ok_or_else(|| refusal().meant(repair(text)))?;
+        let host = match host {
+            Host::Name(name) => name,
+            Host::Ip(IpAddr::V4(ip)) => ip.to_string(),
+            Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]"),
+        };
+        // With the port of its scheme it is the same domain (RFC 3261 §19.1.2).
+        Ok(port.filter(|port| *port != SIP_PORT).map_or(host.clone(), |port| format!("{host}:{port}")))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "domain or address, host[:port]", "type": "string" })
     }
 }
 

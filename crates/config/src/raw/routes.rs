@@ -21,8 +21,8 @@ type RawFields = BTreeMap<String, Several<Text>>;
 
 /// A rule. The first whose conditions all hold wins; of several values of one condition, one has to fit. Only requests that
 /// begin something are asked about: a request within a dialog goes where the dialog is. A request that no rule is for gets
-/// 404, one from a member goes where its Request-URI leads. Each rule has exactly one of `pool`, `next`, `request_uri` and
-/// `answer`. A condition on a text is `"text"` for exactly that, an array for any of several, or a table of `exact`,
+/// 404, one from a member goes where its Request-URI leads. Each rule has exactly one of `pool`, `next`, `location`,
+/// `request_uri` and `answer`. A condition on a text is `"text"` for exactly that, an array for any of several, or a table of `exact`,
 /// `prefix`, `suffix`, `contains` and `regex`, which all have to hold: `user = { prefix = ["+44", "0044"] }`.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -84,6 +84,11 @@ pub(crate) struct RawRoute {
     pub(crate) allow: Vec<Setting<NetworkText>>,
     /// Networks that may not use the rule.
     pub(crate) deny: Vec<Setting<NetworkText>>,
+    /// Whether only users of `[registrar]` may use the rule: whoever is no member of a pool is asked for a password (407), and is
+    /// refused who then calls as another user of its domains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<crate::kind::Flag>", extend("x-default" = "`false`"))]
+    pub(crate) authenticate: Option<Setting<crate::kind::Flag>>,
     /// What those hear that may not use the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Choice<Refusal>>", extend("x-default" = "`refuse` of `[access]`"))]
@@ -128,6 +133,10 @@ pub(crate) struct RawRoute {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<crate::kind::Flag>", extend("x-default" = "`false`"))]
     pub(crate) request_uri: Option<Setting<crate::kind::Flag>>,
+    /// Target: where the user in the Request-URI has registered with `[registrar]`; 480 where that is nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<crate::kind::Flag>", extend("x-default" = "`false`"))]
+    pub(crate) location: Option<Setting<crate::kind::Flag>>,
     /// Target: an answer by its status; or a table that gives more; or silence.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Entry<AnswerKind, RawAnswer>", extend("x-default" = "none"))]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// Keys of the schema that the file does not name.
-pub(crate) fn absent(schema: &str, files: &[&str]) -> Vec<String> {
+pub(crate) fn absent(schema: &str, files: &[impl AsRef<std::path::Path>]) -> Vec<String> {
     let schema = serde_json::from_str(schema).expect("JSON");
-    let texts = files.iter().map(|file| std::fs::read_to_string(file).expect("a file"));
+    let texts = files.iter().map(|file| std::fs::read_to_string(file.as_ref()).expect("a file"));
     let text = texts.collect::<Vec<_>>().join("\n");
     let mut found = BTreeSet::new();
     keys(&schema, &mut found);

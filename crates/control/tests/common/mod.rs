@@ -48,6 +48,7 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
         sessions,
         routes: Arc::default(),
         rates: RateSettings::default(),
+        home: None,
         orphans: Orphans::default(),
         limits: ProxyLimits::default(),
         own_names: Vec::new(),

@@ -14,7 +14,11 @@ pub(crate) fn at(secs: u64) -> UnixTime {
 
 pub(crate) fn settings() -> Settings {
     let reach = Reach::Contact;
-    Settings { reach, domains: vec![(*b"example.com").into(), (*b"[2001:db8::1]").into()], ..Settings::default() }
+    Settings {
+        reach,
+        domains: vec![(*b"example.com").into(), (*b"[2001:db8::1]").into()],
+        ..Settings::default()
+    }
 }
 
 pub(crate) fn socket(text: &str) -> SocketAddr {

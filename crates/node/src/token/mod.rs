@@ -16,6 +16,7 @@ mod text;
 use balance::{CallKey, Tags};
 use core::hash::Hasher;
 use core::time::Duration;
+use digest::{NonceKey, NonceKeys};
 use siphasher::sip::SipHasher13;
 use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13x128};
 use wire::Message;
@@ -38,17 +39,25 @@ struct Derived {
     target: [u64; 2],
     branch: [u64; 2],
     routing: [u64; 2],
+    nonce: [u64; 2],
 }
 
 impl Derived {
     fn new(key: TokenKey) -> Self {
-        let [route, target, branch, routing] =
-            [&b"route"[..], b"target", b"branch", b"routing"].map(|label| derive(key, label));
-        Self { route, target, branch, routing }
+        let [route, target, branch, routing, nonce] =
+            [&b"route"[..], b"target", b"branch", b"routing", b"nonce"].map(|label| derive(key, label));
+        Self { route, target, branch, routing, nonce }
+    }
+
+    fn nonce_key(&self) -> NonceKey {
+        let [one, other] = self.nonce.map(u64::to_le_bytes);
+        let key: [u8; 16] = core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] });
+        // What a nonce shows of its key says which one it is, and nothing about it.
+        NonceKey { id: keyed_hash(self.nonce, &[b"id"]) as u8, key }
     }
 }
 
-fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
+pub(crate) fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
     let mut hasher = SipHasher13x128::new_with_key(&key);
     hasher.write(label);
     let hash = hasher.finish128();
@@ -167,6 +176,12 @@ impl Tokens {
     /// How Call-IDs are hashed here.
     pub fn call_hash(&self) -> CallHash {
         self.call
+    }
+
+    /// What nonces are made with.
+    pub(crate) fn nonce_keys(&self) -> NonceKeys {
+        let older = self.previous.iter().map(Derived::nonce_key).collect();
+        NonceKeys { newest: self.current.nonce_key(), older }
     }
 
     /// What the tags of a message are known by in memory.

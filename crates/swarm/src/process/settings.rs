@@ -82,6 +82,7 @@ fn common(key: u8) -> ControlSettings {
         sessions: SessionSettings::default(),
         routes: Arc::new(routes(1)),
         rates: RateSettings::default(),
+        home: None,
         orphans: Orphans::Reject,
         limits: ProxyLimits::default(),
         own_names: Vec::new(),

@@ -82,7 +82,9 @@ impl Budgets {
     pub(crate) fn configure(&mut self, routes: &Routes, shards: usize) {
         let of_rule = |rule: &::route::Rule| match &rule.target {
             Target::Pools(pools) => pools.failover.budget,
-            Target::RequestUri | Target::Answer(_) | Target::Silence => BudgetSettings::default(),
+            Target::RequestUri | Target::Location | Target::Answer(_) | Target::Silence => {
+                BudgetSettings::default()
+            }
         };
         let rules = routes.table.rules().iter().map(of_rule);
         let all = rules.chain([Failover::default().budget]).map(|budget| budget.share(shards));
@@ -158,6 +160,14 @@ impl Router<Wire> for Assigner<'_> {
     fn next_hop(&mut self, request: &mut Received, attempt: u8) -> Result<Flow, ProxyRefusal> {
         let assigned = match &mut request.way {
             Way::There(flow, _) => return if attempt == 0 { Ok(*flow) } else { Err(ProxyRefusal(500)) },
+            Way::Contacts(located) => {
+                located.current = attempt.into();
+                return located
+                    .contacts
+                    .get(located.current)
+                    .map(|contact| contact.hop)
+                    .ok_or(ProxyRefusal(500));
+            }
             Way::Pool(assigned) => assigned,
         };
         if attempt == 0 {
@@ -175,8 +185,12 @@ impl Router<Wire> for Assigner<'_> {
         Ok(self.members[slot.index()])
     }
 
-    fn has_alternate(&self, request: &Received, _: u8) -> bool {
-        let Way::Pool(assigned) = &request.way else { return false };
+    fn has_alternate(&self, request: &Received, attempt: u8) -> bool {
+        let assigned = match &request.way {
+            Way::There(..) => return false,
+            Way::Contacts(located) => return usize::from(attempt) + 1 < located.contacts.len(),
+            Way::Pool(assigned) => assigned,
+        };
         let mut others =
             self.balancer.members(assigned.request.pool).filter(|slot| !assigned.tried.contains(slot));
         !assigned.is_fixed

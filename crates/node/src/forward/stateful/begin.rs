@@ -2,6 +2,7 @@
 
 use super::attempts::Assigned;
 use super::editor::{Received, Refresh, Way};
+use super::located::Located;
 use super::{Lent, Stateful};
 use crate::Drop;
 use crate::edge::Edge;
@@ -40,6 +41,28 @@ impl Stateful {
             refresh: Refresh::of(true),
             noted: is_noted.then(|| Box::new(assigned.request)),
             way: Way::Pool(Box::new(assigned)),
+        };
+        self.notes.source = flow.peer;
+        self.forward(lent, message, received);
+    }
+
+    /// Sends a request for a user on to the user's contacts.
+    pub(crate) fn begin_located(
+        &mut self,
+        lent: &mut Lent<'_>,
+        flow: Flow,
+        message: &Message<'_>,
+        facts: &Facts<'_>,
+        located: Located,
+    ) {
+        let received = Received {
+            bytes: message.bytes().into(),
+            call: facts.request.key,
+            flow,
+            routing: facts.routing,
+            refresh: Refresh::of(true),
+            noted: None,
+            way: Way::Contacts(Box::new(located)),
         };
         self.notes.source = flow.peer;
         self.forward(lent, message, received);

@@ -1,6 +1,7 @@
 //! Messages as bytes: how the proxy's core reads, makes and edits them.
 
 use super::attempts::{Assigned, Assigner};
+use super::located::Located;
 use crate::Drop;
 use crate::edge::Edge;
 use crate::failure::{Failure, FailureCause};
@@ -76,6 +77,8 @@ pub(crate) enum Way {
     There(Flow, bool),
     /// To a member of a pool.
     Pool(Box<Assigned>),
+    /// To the contacts of a user.
+    Contacts(Box<Located>),
 }
 
 impl Received {
@@ -83,7 +86,7 @@ impl Received {
     fn element(&self) -> TokenOwner {
         match &self.way {
             Way::Pool(assigned) if assigned.dialogs == Dialogs::Member => TokenOwner::Pool,
-            Way::Pool(_) | Way::There(..) => TokenOwner::Proxy,
+            Way::Pool(_) | Way::There(..) | Way::Contacts(_) => TokenOwner::Proxy,
         }
     }
 
@@ -201,8 +204,16 @@ impl Medium<Wire> for Editor<'_> {
         self.edge.edits.clear();
         edit_hop(&message, request.flow.peer, &mut self.edge.edits);
         let route = RouteInfo::new(&self.edge.topology, &message, request.element());
-        let rule = if let Way::Pool(assigned) = &request.way { assigned.rule.as_ref() } else { None };
-        self.edge.edit_by_rule(&message, &route, rule.map(|(routes, rule)| routes.rule(*rule)));
+        let rule = match &request.way {
+            Way::There(..) => None,
+            Way::Pool(assigned) => assigned.rule.as_ref(),
+            Way::Contacts(located) => located.rule.as_ref(),
+        };
+        let rule = rule.map(|(routes, rule)| routes.rule(*rule));
+        match &request.way {
+            Way::Contacts(located) => self.edge.edit_for_contact(&message, &route, rule, located.contact()),
+            Way::There(..) | Way::Pool(_) => self.edge.edit_by_rule(&message, &route, rule),
+        }
         if wants_record_route(&message) {
             self.record_route(&message, request, hop);
         }
@@ -272,7 +283,11 @@ impl Medium<Wire> for Editor<'_> {
     }
 
     fn memory(&self, request: &Received) -> usize {
-        let assigned = if let Way::Pool(_) = request.way { size_of::<Assigned>() } else { 0 };
+        let assigned = match &request.way {
+            Way::There(..) => 0,
+            Way::Pool(_) => size_of::<Assigned>(),
+            Way::Contacts(located) => located.memory(),
+        };
         let noted = request.noted.as_ref().map_or(0, |_| size_of::<Request<'_>>());
         request.bytes.len() + assigned + noted
     }

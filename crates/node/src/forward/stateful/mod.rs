@@ -5,6 +5,7 @@ mod attempts;
 mod begin;
 mod editor;
 mod limits;
+mod located;
 mod report;
 mod within;
 
@@ -25,6 +26,7 @@ use base::{Flow, Instant, Ledger, Outbox, Recent};
 pub(crate) use begin::is_about_us;
 use editor::{Editor, Notes, Out, Received, Refresh, Way, Wire, quoted_key};
 use limits::{RESERVED_CALLS, with_reserve};
+pub(crate) use located::{Contact, Located};
 use std::net::SocketAddr;
 use transaction::{Keys, Packet};
 use wire::{Message, Method};
@@ -45,7 +47,7 @@ pub(crate) struct Stateful {
     limits: ProxyLimits,
     /// How many requests calls have begun out of the reserve, and since when.
     reserved: Recent<CallKey, (Instant, u8)>,
-    /// Whether a pool is forwarded to in this way, or was: then there may be dialogs.
+    /// Whether a pool is forwarded to in this way, or was, or users are served: then there may be dialogs.
     has_pool: bool,
     /// Next hops whose calls the balancer remembers.
     counted: Members,
@@ -156,6 +158,11 @@ impl Stateful {
     pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, counted: Members) {
         self.has_pool |= has_pool;
         (self.hops, self.counted) = (hops, counted);
+    }
+
+    /// Requests for users of the home domain are forwarded in this way, from now on if not before.
+    pub(crate) fn serve_home(&mut self, is_there: bool) {
+        self.has_pool |= is_there;
     }
 
     /// Takes over how often requests may be tried again; `shards` share it.

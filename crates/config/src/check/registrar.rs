@@ -1,0 +1,156 @@
+//! `[registrar]`, and the route that stands where the file has none.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::kind::{Kind, Place, PlaceText};
+use crate::raw::RawRegistrar;
+use crate::report::Report;
+use crate::setting::Setting;
+use crate::typed::{RegistrarConfig, StorePlace, UsersPlace};
+use digest::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer};
+use node::{AuthenticationSettings, HomeSettings};
+use route::{Conditions, Field, Origin, Part, Pattern, Place as Uri, Rule, Target};
+
+/// What the file says of the home domain.
+pub(super) fn check(
+    raw: &RawRegistrar,
+    directory: &Path,
+    report: &mut Report<'_>,
+) -> Option<RegistrarConfig> {
+    let domains = domains(raw, report);
+    let users = raw.users.as_ref().map(|setting| users(setting, directory, report));
+    let store = raw.store.as_ref().map(|setting| store(setting, directory, report));
+    let realm = raw.realm.as_ref().map(|setting| report.read(setting));
+    let bindings = bindings(raw, report);
+    let offer = offer(raw, report);
+    let lifetime = report.read(&raw.nonce_lifetime);
+    let domains = domains?;
+    let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
+    let registrar = location::Settings {
+        domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
+        // A user of a realm that is no domain has the address of that name in each domain.
+        shared_realm: (!domains.contains(&realm)).then(|| realm.as_bytes().into()),
+        ..bindings?
+    };
+    let digest = digest::Settings { offer: offer?, ..digest::Settings::new(realm.as_bytes()) };
+    let nonces = NonceSettings { lifetime: lifetime?, scope: NonceScope::Source };
+    let authentication = AuthenticationSettings { digest, nonces, bans: BanSettings::default() };
+    let users = users.map_or(Some(None), |users| users.map(Some))?;
+    let store = store.map_or(Some(None), |store| store.map(Some))?;
+    let authentication = users.is_some().then_some(authentication);
+    Some(RegistrarConfig { home: HomeSettings { registrar, authentication }, users, store })
+}
+
+fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Vec<String>> {
+    if raw.domains.is_empty() {
+        report.missing("registrar.domains", "expected at least one domain: domains = [\"example.com\"]");
+    }
+    let mut domains: Vec<String> = Vec::new();
+    for setting in &raw.domains {
+        let Some(domain) = report.read(setting) else { continue };
+        if domains.contains(&domain) {
+            report.conflict(setting, "expected each domain once; remove this one");
+        }
+        domains.push(domain);
+    }
+    Some(domains)
+}
+
+/// What is granted to clients; the domains are not in it.
+fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Settings> {
+    let (shortest, longest) = (report.read(&raw.expires_min), report.read(&raw.expires_max));
+    let usual = report.read(&raw.expires_default);
+    let (contacts, record) = (report.read(&raw.max_contacts), report.read(&raw.max_record));
+    let (reach, path) = (report.read(&raw.reach), report.read(&raw.path));
+    let (shortest, usual, longest) = (shortest?, usual?, longest?);
+    if !(shortest..=longest).contains(&usual) {
+        let remedy = "expected a time from `expires_min` to `expires_max`; change one of the three";
+        report.conflict(&raw.expires_default, remedy);
+    }
+    Some(location::Settings {
+        expires_min: secs(shortest),
+        expires_default: secs(usual),
+        expires_max: secs(longest),
+        contacts_max: contacts? as usize,
+        record_max: record?,
+        reach: reach?,
+        path: path?,
+        ..location::Settings::default()
+    })
+}
+
+fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Offer> {
+    // Databases have the hashes that Kamailio makes: a client that prefers another algorithm would fail for ever.
+    let is_database =
+        matches!(raw.users.as_ref().map(|users| Place::read(&users.leaf)), Some(Ok(PlaceText::Url { .. })));
+    if is_database && !raw.algorithms.iter().any(Setting::is_set) {
+        return Offer::new(vec![Algorithm::Md5]).ok();
+    }
+    let algorithms: Vec<_> = raw.algorithms.iter().map(|setting| report.read(setting)).collect();
+    match Offer::new(algorithms.into_iter().collect::<Option<_>>()?) {
+        Ok(offer) => Some(offer),
+        Err(error) => {
+            report.key_problem("registrar.algorithms", error.to_string());
+            None
+        }
+    }
+}
+
+fn users(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) -> Option<UsersPlace> {
+    match report.read(setting)? {
+        PlaceText::Path(path) => Some(UsersPlace::File(directory.join(path))),
+        PlaceText::Url { scheme, url } if ["postgres", "postgresql"].contains(&&*scheme) => {
+            Some(UsersPlace::Database(url))
+        }
+        PlaceText::Url { .. } => {
+            report.secret_conflict(
+                setting,
+                "expected a file, or a database: \"postgres://user@host/database\"",
+            );
+            None
+        }
+    }
+}
+
+fn store(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) -> Option<StorePlace> {
+    match report.read(setting)? {
+        PlaceText::Path(path) if path == "memory" => Some(StorePlace::Memory),
+        PlaceText::Path(path) => Some(StorePlace::File(directory.join(path))),
+        PlaceText::Url { scheme, url } if ["redis", "valkey"].contains(&&*scheme) => {
+            Some(StorePlace::Redis(url))
+        }
+        PlaceText::Url { .. } => {
+            report
+                .secret_conflict(setting, "expected \"memory\", a file, or a server: \"redis://host:6379\"");
+            None
+        }
+    }
+}
+
+/// Without routes: to users of the domains, for users only, and for members of pools.
+pub(super) fn usual_rules(registrar: &RegistrarConfig) -> Vec<Rule> {
+    let host = |domain: &[u8]| {
+        let text = String::from_utf8_lossy(domain).into_owned();
+        // A port stands behind the last colon, unless that is part of an address.
+        let bare =
+            text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*text, |(host, _)| host);
+        Pattern::Exact(bare.as_bytes().to_vec())
+    };
+    let hosts = registrar.home.registrar.domains.iter().map(|domain| host(domain)).collect();
+    vec![Rule {
+        name: "users".to_owned(),
+        conditions: Conditions {
+            origin: Origin::Anyone,
+            texts: vec![(Field::Uri(Uri::RequestUri, Part::Host), hosts)],
+            ..Conditions::default()
+        },
+        authenticate: registrar.users.is_some(),
+        target: Target::Location,
+        ..Rule::default()
+    }]
+}
+
+fn secs(time: Duration) -> u32 {
+    time.as_secs() as u32
+}

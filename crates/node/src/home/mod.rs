@@ -1,0 +1,363 @@
+//! The home domain: its registrar (RFC 3261 §10.3), the location of its users (§16.5), and their authentication (§22).
+//!
+//! Nothing here waits. A request that needs an answer from a store is kept, its [`Question`] leaves as an event, and the
+//! request is taken up again from the beginning with what the answer says ([`Known`]).
+
+mod authenticate;
+mod locate;
+mod register;
+mod repeats;
+mod waiting;
+
+use crate::examine::Facts;
+use crate::reply::{Halt, Own};
+use crate::route::RouteInfo;
+use crate::validate::{Refused, refused, refused_until};
+use crate::{Drop, Shard, ShardEvent};
+use base::{Flow, Instant, Outbox, UnixTime};
+use digest::{
+    Algorithm, Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Replays, Secret,
+};
+use location::{Answer, Binding, Registrar, Reply, targets};
+use repeats::Repeats;
+use transaction::Keys;
+use waiting::{Pending, Waiter, Waiting};
+use wire::{Message, Method};
+
+/// What the home domain goes by.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HomeSettings {
+    /// The domains, and what their registrar allows.
+    pub registrar: location::Settings,
+    /// How users prove who they are; `None`: they do not, and everybody may register as anybody.
+    pub authentication: Option<AuthenticationSettings>,
+}
+
+/// How users prove who they are.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AuthenticationSettings {
+    /// Realm and algorithms.
+    pub digest: digest::Settings,
+    /// How long nonces live, and where.
+    pub nonces: NonceSettings,
+    /// Limits to guessing, over all shards.
+    pub bans: BanSettings,
+}
+
+/// A question to a store, to be answered with [`Shard::answered`] and its number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// Its number at this shard.
+    pub number: u64,
+    /// What is asked.
+    pub about: Asked,
+}
+
+/// What a store is asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// About bindings.
+    Location(location::Ask),
+    /// The secret of a user.
+    User {
+        /// The name to the letter.
+        name: Box<[u8]>,
+        /// The realm that it belongs to.
+        realm: Box<[u8]>,
+        /// What a hashed password has to be made with.
+        algorithm: Algorithm,
+    },
+}
+
+/// What a store answers.
+#[derive(Clone, Debug)]
+pub enum StoreAnswer {
+    /// About bindings, and the date by the clock that all who share the store go by.
+    Location(Reply, UnixTime),
+    /// The secret of a user, `None` if there is no such user; or nobody can say.
+    User(Result<Option<Secret>, UsersUnavailable>),
+}
+
+/// The users cannot be asked for now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UsersUnavailable;
+
+/// What stores have said about a request.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// It has been counted as something that its source began.
+    is_admitted: bool,
+    /// Who has proved to send it.
+    user: Option<User>,
+    /// Where its Request-URI leads.
+    bindings: Option<Vec<Binding>>,
+}
+
+/// A user who has proved to know the password.
+struct User {
+    name: Box<[u8]>,
+    realm: Box<[u8]>,
+}
+
+/// What the home domain has done about a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtHome {
+    /// Nothing more: it goes on as any other.
+    GoesOn,
+    /// It waits, is answered, or is forwarded.
+    Done,
+}
+
+/// The services of a home domain, of one shard.
+pub(crate) struct Home {
+    registrar: Registrar,
+    authenticator: Option<Authenticator>,
+    keys: Keys,
+    waiting: Waiting,
+    repeats: Repeats,
+}
+
+/// Nonces of a shard whose use is remembered: a client uses one for all its requests of five minutes.
+const NONCES_MAX: usize = 65_536;
+
+const TOO_MANY: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Requests Wait") };
+const STORE_SILENT: Refused = Refused { retry_after: Some(10), ..refused(503, "Store Does Not Answer") };
+
+impl Home {
+    /// The services with these settings, for one of `shards`. What is `kept` of them before a change goes on: requests that
+    /// wait, answers, nonces and bans.
+    fn set_up(
+        kept: Option<Self>,
+        settings: &HomeSettings,
+        (nonce_keys, random): (NonceKeys, [u8; 16]),
+        shards: usize,
+    ) -> Self {
+        let mut kept = kept;
+        let authenticator = settings.authentication.as_ref().map(|wanted| {
+            let bans = wanted.bans.share(shards);
+            if let Some(mut authenticator) = kept.as_mut().and_then(|home| home.authenticator.take()) {
+                authenticator.configure(wanted.digest.clone());
+                authenticator.nonces_mut().configure(nonce_keys, wanted.nonces);
+                authenticator.bans_mut().configure(bans);
+                return authenticator;
+            }
+            let word = |at| u64::from_le_bytes(core::array::from_fn(|byte| random[at + byte]));
+            let nonces = Nonces::new(nonce_keys, word(0) as u32, wanted.nonces);
+            let bans = Bans::new(bans, [word(0).rotate_left(32), word(8)]);
+            Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
+        });
+        let (waiting, repeats) = kept.map(|home| (home.waiting, home.repeats)).unwrap_or_default();
+        Self {
+            registrar: Registrar::new(settings.registrar.clone()),
+            authenticator,
+            keys: Keys::new(random),
+            waiting,
+            repeats,
+        }
+    }
+
+    /// Whether a REGISTER is for the registrar: its Route and Request-URI lead here (RFC 3261 §10.2, §10.3 step 1).
+    pub(crate) fn serves(&self, message: &Message<'_>, route: &RouteInfo<'_>) -> bool {
+        message.method() == Some(Method::Register)
+            && route.next.is_none()
+            && self.registrar.serves(route.uri(message))
+    }
+
+    /// The realm whose credentials end here.
+    pub(crate) fn realm(&self) -> Option<&[u8]> {
+        self.authenticator.as_ref().map(|authenticator| &*authenticator.settings().realm)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.waiting.deadline()
+    }
+
+    /// What was asked about a request is not used.
+    fn withdraw(&mut self, pending: &Pending) {
+        if let (Pending::User(claim, _), Some(authenticator)) = (pending, &mut self.authenticator) {
+            authenticator.withdraw(claim);
+        }
+    }
+}
+
+impl Shard {
+    /// Takes over the services of the home domain, or that there are none; of so many shards.
+    pub(crate) fn set_home(&mut self, settings: Option<&HomeSettings>, shards: usize) {
+        let secrets = (self.edge.tokens.nonce_keys(), self.home_secret);
+        let kept = self.home.take().map(|home| *home);
+        self.home = settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, shards)));
+        self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
+        if let Some(stateful) = &mut self.stateful {
+            stateful.serve_home(self.home.is_some());
+        }
+    }
+
+    /// The date by the clock of the tokens, for nonces.
+    pub(crate) fn date(&self) -> UnixTime {
+        let since = self.edge.now.saturating_since(Instant::ZERO);
+        UnixTime::from_secs(self.edge.settings.epoch_unix) + since
+    }
+
+    /// What is a repetition of a request that waits, or that was answered here, goes no further; nor does the CANCEL of one
+    /// that waits.
+    pub(crate) fn is_repeated(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) -> bool {
+        let Some(home) = &mut self.home else { return false };
+        match message.method() {
+            _ if message.fault().is_some() => false,
+            Some(Method::Ack) => false,
+            Some(Method::Cancel) => {
+                let is_waiting = home.waiting.cancel(home.keys.cancelled(message).key);
+                if is_waiting {
+                    let done = Answer { status: 200, reason: "OK", headers: Vec::new() };
+                    self.edge.answer(flow, message, Own::OfHome(&done, false), out);
+                }
+                is_waiting
+            }
+            _ => {
+                let key = home.keys.request(message).key;
+                if let Some((flow, answer)) = home.repeats.get(self.edge.now, key) {
+                    out.send(flow, |buffer| buffer.extend_from_slice(answer));
+                    return true;
+                }
+                home.waiting.has(key)
+            }
+        }
+    }
+
+    /// What the home domain has to do with a request, before it may go on.
+    pub(crate) fn at_home(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        facts: &Facts<'_>,
+        known: &mut Known,
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<AtHome, Halt> {
+        let is_located = facts.rule.is_some_and(|rule| self.edge.routes.is_located(rule));
+        let is_new = !facts.request.in_dialog && facts.token.is_none();
+        let method = facts.request.method;
+        if !is_new || matches!(method, Method::Ack | Method::Cancel) {
+            // [22.1-3] Neither is challenged. What belongs to a transaction or dialog of ours has been taken already.
+            return match method {
+                _ if !is_located => Ok(AtHome::GoesOn),
+                Method::Ack => Err(Halt::Dropped(Drop::Orphan)),
+                _ => Err(refused(481, "Call/Transaction Does Not Exist").into()),
+            };
+        }
+        let authenticates = facts.is_for_registrar || facts.authenticates(&self.edge.routes);
+        if !(authenticates || is_located) {
+            return Ok(AtHome::GoesOn);
+        }
+        if !known.is_admitted {
+            known.is_admitted = true;
+            if let Some(end) = self.edge.settings.stopping {
+                return Err(refused_until(end, self.edge.now).into());
+            }
+            self.edge.may_begin(flow)?;
+        }
+        if authenticates
+            && known.user.is_none()
+            && self.authenticate(flow, message, facts, out)? == AtHome::Done
+        {
+            return Ok(AtHome::Done);
+        }
+        if facts.is_for_registrar {
+            self.register(flow, message, known, out)?;
+        } else {
+            self.check_from(message, known)?;
+            if !is_located {
+                return Ok(AtHome::GoesOn);
+            }
+            self.locate(flow, message, facts, known, out)?;
+        }
+        Ok(AtHome::Done)
+    }
+
+    /// Has a request wait for the answer to a question.
+    fn ask(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        (about, pending, known): (Asked, Pending, Known),
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<(), Halt> {
+        let now = self.edge.now;
+        let Some(home) = &mut self.home else { return Err(STORE_SILENT.into()) };
+        if !home.waiting.has_room(message.bytes().len()) {
+            home.withdraw(&pending);
+            return Err(TOO_MANY.into());
+        }
+        let key = home.keys.request(message).key;
+        let number = home.waiting.insert(now, (key, flow, message.bytes().into()), pending, known);
+        out.event(ShardEvent::Ask(Box::new(Question { number, about })));
+        Ok(())
+    }
+
+    /// Takes a store's answer to the question with this number ([`ShardEvent::Ask`]).
+    pub fn answered(&mut self, now: Instant, number: u64, answer: StoreAnswer, out: &mut Outbox<ShardEvent>) {
+        self.set_now(now);
+        if let Some(waiter) = self.home.as_mut().and_then(|home| home.waiting.take(number)) {
+            self.resume(waiter, Some(answer), out);
+        }
+        self.tell_signs(out);
+    }
+
+    /// Gives up what has waited too long.
+    pub(crate) fn expire_waiting(&mut self, out: &mut Outbox<ShardEvent>) {
+        let now = self.edge.now;
+        while let Some(waiter) = self.home.as_mut().and_then(|home| home.waiting.expired(now)) {
+            self.resume(waiter, None, out);
+        }
+    }
+
+    /// A request waits no more: it has its answer, or none.
+    fn resume(&mut self, waiter: Waiter, answer: Option<StoreAnswer>, out: &mut Outbox<ShardEvent>) {
+        let Waiter { flow, bytes, pending, known, is_cancelled, .. } = waiter;
+        let message = wire::scan(&bytes).expect("it was read when it came in");
+        let sent = out.transmits().len();
+        let outcome = match (pending, answer) {
+            (pending, _) if is_cancelled => {
+                self.withdraw(&pending);
+                Err(refused(487, "Request Terminated").into())
+            }
+            (Pending::User(claim, role), Some(StoreAnswer::User(Ok(secret)))) => {
+                self.settle(flow, &message, (&claim, role, secret.as_ref()), known, out)
+            }
+            (Pending::Register(registration), Some(StoreAnswer::Location(reply, date))) => {
+                self.go_on_registering(flow, &message, (registration, reply, date), known, out)
+            }
+            (Pending::Location, Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
+                let bindings = record.map(|record| targets(&record, date)).unwrap_or_default();
+                self.take_request(flow, &message, Known { bindings: Some(bindings), ..known }, out)
+            }
+            (pending, _) => {
+                self.withdraw(&pending);
+                Err(STORE_SILENT.into())
+            }
+        };
+        if let Err(halt) = outcome {
+            self.edge.halt(flow, &message, halt, out);
+            self.keep_answer(&message, sent, out);
+        }
+        self.edge.tell(flow, Some(&message), out);
+    }
+
+    fn withdraw(&mut self, pending: &Pending) {
+        if let Some(home) = &mut self.home {
+            home.withdraw(pending);
+        }
+    }
+
+    /// Keeps the answer that was the last to be sent, after so many others, for repetitions of its request.
+    fn keep_answer(&mut self, message: &Message<'_>, sent: usize, out: &Outbox<ShardEvent>) {
+        if let (Some(home), Some(answer)) = (&mut self.home, out.transmits().get(sent)) {
+            let key = home.keys.request(message).key;
+            home.repeats.keep(self.edge.now, key, answer.flow, out.message(answer));
+        }
+    }
+}

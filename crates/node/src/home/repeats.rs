@@ -1,0 +1,79 @@
+//! Answers of our own that a repeated request gets again (RFC 3261 §17.2.2): where a request may be taken but once, as a
+//! REGISTER by its CSeq and credentials by their count.
+
+use base::{Flow, Instant};
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use transaction::TransactionKey;
+
+/// As long as a client may repeat its request: Timer J (RFC 3261 §17.2.2).
+const KEPT: Duration = Duration::from_secs(32);
+
+/// Most bytes of answers of a shard. Beyond it the oldest go, and a repetition of theirs is taken for a new request.
+const BYTES_MAX: usize = 16 << 20;
+
+/// What an answer takes beside its bytes.
+const ENTRY: usize = 160;
+
+/// The answers of the last half minute.
+#[derive(Default)]
+pub(crate) struct Repeats {
+    answers: BTreeMap<TransactionKey, (Flow, Box<[u8]>)>,
+    /// In the order in which they were given.
+    given: VecDeque<(Instant, TransactionKey)>,
+    bytes: usize,
+}
+
+impl Repeats {
+    /// Keeps an answer.
+    pub(crate) fn keep(&mut self, now: Instant, key: TransactionKey, flow: Flow, answer: &[u8]) {
+        self.bytes += answer.len() + ENTRY;
+        if let Some((_, old)) = self.answers.insert(key, (flow, answer.into())) {
+            self.bytes -= old.len() + ENTRY;
+        } else {
+            self.given.push_back((now, key));
+        }
+        while self.bytes > BYTES_MAX && self.forget() {}
+    }
+
+    /// What a request of this key has been answered with.
+    pub(crate) fn get(&mut self, now: Instant, key: TransactionKey) -> Option<(Flow, &[u8])> {
+        while self.given.front().is_some_and(|&(given, _)| now.saturating_since(given) >= KEPT) {
+            self.forget();
+        }
+        self.answers.get(&key).map(|(flow, answer)| (*flow, &answer[..]))
+    }
+
+    /// Forgets the oldest; false if there is none.
+    fn forget(&mut self) -> bool {
+        let Some((_, key)) = self.given.pop_front() else { return false };
+        if let Some((_, answer)) = self.answers.remove(&key) {
+            self.bytes -= answer.len() + ENTRY;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_kept_for_their_time_and_within_bounds() {
+        let flow = Flow::udp(0, "127.0.0.1:5060".parse().expect("an address"));
+        let (mut repeats, answer) = (Repeats::default(), vec![0; 1 << 20]);
+        let at = |second: u64| Instant::from_millis(second * 1_000);
+        for number in 0..20 {
+            repeats.keep(at(number), TransactionKey(number.into()), flow, &answer);
+        }
+        assert!(repeats.bytes <= BYTES_MAX);
+        assert!(repeats.get(at(20), TransactionKey(0)).is_none(), "no room");
+        assert!(repeats.get(at(20), TransactionKey(19)).is_some());
+        assert!(repeats.get(at(51), TransactionKey(19)).is_none(), "too old");
+        assert_eq!((repeats.bytes, repeats.given.len(), repeats.answers.len()), (0, 0, 0));
+        repeats.keep(at(60), TransactionKey(1), flow, b"one");
+        repeats.keep(at(61), TransactionKey(1), flow, b"three");
+        assert_eq!(repeats.get(at(62), TransactionKey(1)), Some((flow, &b"three"[..])));
+        assert_eq!((repeats.given.len(), repeats.bytes), (1, 5 + ENTRY));
+    }
+}

@@ -1,0 +1,385 @@
+//! The home domain on bytes: users register, prove who they are, and are called.
+mod common;
+
+use base::{Flow, Instant, Outbox, UnixTime};
+use common::addr;
+use common::dialog::Dialog;
+use common::proxy::{LIMITS, PROXY};
+use common::text::{Req, answer};
+use common::{KEY, LIFETIME, Sent};
+use digest::{Algorithm, BanSettings, NonceScope, NonceSettings, Secret};
+use location::{MemoryLimits, MemoryStore, Reach};
+use node::{
+    Asked, AuthenticationSettings, HomeSettings, Orphans, PipelineSettings, ProxySettings, Question, Routes,
+    Setup, Shard, ShardEvent, ShardInput, StoreAnswer, Tokens, Topology, UsersUnavailable,
+};
+use route::{Conditions, Origin, Rule, Table, Target};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::{header, value};
+
+const EPOCH: u64 = 1_800_000_000;
+const PASSWORD: &str = "open sesame";
+
+/// A shard with its home domain and stores that answer when they are told to.
+struct Bed {
+    shard: Shard,
+    now: Instant,
+    store: MemoryStore,
+    /// Questions that nobody has answered.
+    asked: Vec<Question>,
+    users_are_up: bool,
+}
+
+impl Bed {
+    fn new(authenticates: bool, reach: Reach) -> Self {
+        let topology = Topology::new(vec![node::Listener::udp(addr(PROXY))], Vec::new());
+        let settings = PipelineSettings {
+            orphans: Orphans::Reject,
+            epoch_unix: EPOCH,
+            stopping: None,
+            tell_failures: false,
+        };
+        let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: LIMITS };
+        let tokens = Tokens::new(KEY, &[], LIFETIME);
+        let mut shard =
+            Shard::proxy(Arc::new(topology.clone()), tokens.clone(), settings, limits, ([9; 16], 77));
+        let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
+        let (name, target) = ("users".to_owned(), Target::Location);
+        let rule = Rule { name, conditions, authenticate: authenticates, target, ..Rule::default() };
+        let registrar = location::Settings {
+            domains: vec![(*b"example.com").into()],
+            reach,
+            ..location::Settings::default()
+        };
+        let authentication = authenticates.then(|| AuthenticationSettings {
+            digest: digest::Settings::new(b"example.com"),
+            nonces: NonceSettings { lifetime: Duration::from_mins(5), scope: NonceScope::Source },
+            bans: BanSettings::default(),
+        });
+        let setup = Setup {
+            nodes: Arc::default(),
+            topology: Arc::new(topology),
+            settings,
+            tokens: Arc::new(tokens),
+            pools: Arc::default(),
+            sessions: balance::SessionSettings::default(),
+            routes: Arc::new(Routes { table: Table::new(vec![rule], &[addr(PROXY)]), access: Vec::new() }),
+            rates: route::RateSettings::default(),
+            home: Some(Arc::new(HomeSettings { registrar, authentication })),
+            limits: LIMITS,
+        };
+        shard.set_up(&Arc::new(setup), (0, 1));
+        let store = MemoryStore::new(MemoryLimits::default());
+        Self { shard, now: Instant::from_millis(1_000), store, asked: Vec::new(), users_are_up: true }
+    }
+
+    fn open() -> Self {
+        Self::new(false, Reach::Source)
+    }
+
+    fn step(&mut self, run: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>)) -> Vec<Sent> {
+        let mut out = Outbox::default();
+        run(&mut self.shard, self.now, &mut out);
+        self.asked.extend(out.drain_events().filter_map(|event| match event {
+            ShardEvent::Ask(question) => Some(*question),
+            _ => None,
+        }));
+        let sent = |t: &base::Transmit| Sent {
+            listener: t.flow.listener,
+            to: t.flow.peer,
+            bytes: out.message(t).to_vec(),
+        };
+        out.transmits().iter().map(sent).collect()
+    }
+
+    /// A datagram comes in, and stores wait with their answers.
+    fn arrive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        self.step(|shard, now, out| {
+            shard.handle(now, ShardInput::Message { flow: Flow::udp(0, from), bytes }, out);
+        })
+    }
+
+    /// Stores answer what they have been asked, and what that leads to.
+    fn answer(&mut self) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        while !self.asked.is_empty() {
+            let Question { number, about } = self.asked.remove(0);
+            let date = UnixTime::from_secs(EPOCH) + self.now.saturating_since(Instant::ZERO);
+            let answer = match about {
+                Asked::Location(ask) => StoreAnswer::Location(ask.put_to(&mut self.store, date), date),
+                Asked::User { .. } if !self.users_are_up => StoreAnswer::User(Err(UsersUnavailable)),
+                Asked::User { name, .. } => {
+                    let known = [&b"alice"[..], b"bob"].contains(&&*name);
+                    StoreAnswer::User(Ok(known.then(|| Secret::Clear(PASSWORD.as_bytes().into()))))
+                }
+            };
+            sent.extend(self.step(|shard, now, out| shard.answered(now, number, answer, out)));
+        }
+        sent
+    }
+
+    fn receive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        let mut sent = self.arrive(from, bytes);
+        sent.extend(self.answer());
+        sent
+    }
+
+    fn one(&mut self, from: SocketAddr, bytes: &[u8]) -> Sent {
+        let mut sent = self.receive(from, bytes);
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
+    }
+
+    fn wait(&mut self, time: Duration) -> Vec<Sent> {
+        let end = self.now + time;
+        let mut sent = Vec::new();
+        while let Some(due) = self.shard.deadline().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            sent.extend(self.step(|shard, now, out| shard.handle(now, ShardInput::Timer, out)));
+        }
+        self.now = end;
+        sent
+    }
+
+    /// A request with the credentials that a challenge asks for, which is the second try.
+    fn with_credentials(&mut self, user: &str, from: SocketAddr, request: &Req) -> Req {
+        let challenged = self.one(from, &request.bytes());
+        assert!([401, 407].contains(&challenged.status()), "{challenged:?}");
+        authorized(&challenged, (user, PASSWORD), request)
+    }
+
+    fn register(&mut self, user: &str, from: SocketAddr, contact: &str) -> u16 {
+        let status = self.one(from, &register(user, from, contact).bytes()).status();
+        assert!(self.asked.is_empty());
+        status
+    }
+}
+
+/// The same request once more, with credentials.
+fn authorized(challenged: &Sent, (user, password): (&str, &str), request: &Req) -> Req {
+    let (challenge, name) = match challenged.status() {
+        401 => ("WWW-Authenticate", "Authorization"),
+        _ => ("Proxy-Authenticate", "Proxy-Authorization"),
+    };
+    let value = value(&challenged.bytes, challenge).expect("a challenge");
+    let nonce = value.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a nonce");
+    let algorithm =
+        Algorithm::ALL.into_iter().find(|known| value.contains(&format!("algorithm={}", known.name())));
+    let algorithm = algorithm.expect("one of ours");
+    let hash = |text: String| String::from_utf8(algorithm.hash(&[text.as_bytes()]).hex()).expect("digits");
+    let ha1 = hash(format!("{user}:example.com:{password}"));
+    let ha2 = hash(format!("{}:{}", request.method, request.uri));
+    let response = hash(format!("{ha1}:{nonce}:00000001:c:auth:{ha2}"));
+    let credentials = format!(
+        "Digest username=\"{user}\", realm=\"example.com\", nonce=\"{nonce}\", uri=\"{}\", response=\"{response}\", \
+         algorithm={}, cnonce=\"c\", qop=auth, nc=00000001",
+        request.uri,
+        algorithm.name()
+    );
+    let cseq = request.cseq + 1;
+    let via = request.via.replace("branch=", "branch=z9hG4bK-again-").replace("-again-z9hG4bK", "-again");
+    Req { cseq, ..request.clone().via(&via) }.with(name, &credentials)
+}
+
+fn register(user: &str, from: SocketAddr, contact: &str) -> Req {
+    let aor = format!("<sip:{user}@example.com>");
+    Req {
+        uri: "sip:example.com".into(),
+        from: aor.clone(),
+        to: aor,
+        contact: contact.into(),
+        ..Req::new("REGISTER", &format!("reg-{user}"), from)
+    }
+}
+
+fn call(call_id: &str, user: &str, from: SocketAddr) -> Req {
+    let uri = format!("sip:{user}@example.com");
+    let (to, caller) = (format!("<{uri}>"), "<sip:alice@example.com>".to_owned());
+    Req { uri, to, from: caller, ..Req::new("INVITE", call_id, from) }
+}
+
+const ALICE: &str = "127.0.9.1:6000";
+const BOB: &str = "127.0.9.2:6000";
+
+#[test]
+fn who_has_registered_is_called() {
+    let mut bed = Bed::open();
+    let (alice, bob) = (addr(ALICE), addr(BOB));
+    let ok = bed.one(bob, &register("bob", bob, &format!("sip:me@{bob}")).bytes());
+    assert_eq!((ok.status(), ok.to), (200, bob));
+    assert_eq!(value(&ok.bytes, "Contact").as_deref(), Some("<sip:me@127.0.9.2:6000>;expires=3600"));
+    let sent = bed.receive(alice, &call("c", "bob", alice).bytes());
+    assert_eq!(
+        sent.iter().map(|sent| (sent.to, sent.message().status())).collect::<Vec<_>>(),
+        [(alice, Some(100)), (bob, None)]
+    );
+    let at_bob = &sent[1];
+    assert_eq!(at_bob.message().uri(), Some(&b"sip:me@127.0.9.2:6000"[..]));
+    let ok = bed.one(bob, &answer(&at_bob.bytes, addr(PROXY), 200, bob));
+    assert_eq!((ok.to, ok.status()), (alice, 200));
+    let dialog = Dialog::of("c", (alice, 0), (bob, 0), at_bob, &ok);
+    assert_eq!(bed.one(alice, &dialog.by_caller("ACK", 1).bytes()).to, bob);
+    assert_eq!(bed.one(bob, &dialog.by_callee("BYE", 2).bytes()).to, alice);
+    let gone = bed.one(alice, &call("d", "carol", alice).bytes());
+    assert_eq!(gone.status(), 480);
+}
+
+/// Nor does a member that is a gateway prove who it is; it has no password.
+#[test]
+fn a_member_calls_a_user() {
+    let (mut bed, bob, gateway) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
+    let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 200);
+    bed.shard.set_hops(&[Flow::udp(0, gateway)]);
+    bed.shard.set_modes(vec![node::PoolMode::default()], balance::Members::of([]));
+    let sent = bed.receive(gateway, &call("c", "bob", gateway).bytes());
+    assert_eq!(sent.last().map(|sent| sent.to), Some(bob), "{sent:#?}");
+}
+
+/// Where a NAT stands between: wherever its contact leads, a client is where it came from.
+#[test]
+fn a_contact_is_reached_where_it_came_from() {
+    let (mut bed, bob) = (Bed::open(), addr(BOB));
+    assert_eq!(bed.register("bob", bob, "sip:me@192.168.1.7:5060"), 200);
+    let sent = bed.receive(addr(ALICE), &call("c", "bob", addr(ALICE)).bytes());
+    assert_eq!((sent[1].to, sent[1].message().uri()), (bob, Some(&b"sip:me@192.168.1.7:5060"[..])));
+    let mut bed = Bed::new(false, Reach::Contact);
+    assert_eq!(bed.register("bob", bob, "sip:me@127.0.9.7:5070"), 200);
+    let sent = bed.receive(addr(ALICE), &call("c", "bob", addr(ALICE)).bytes());
+    assert_eq!(sent[1].to, addr("127.0.9.7:5070"));
+}
+
+#[test]
+fn a_path_becomes_the_route() {
+    let (mut bed, edge) = (Bed::open(), addr(BOB));
+    let path = "<sip:127.0.9.2:5080;lr>,<sip:inner.example;lr>";
+    let request = register("bob", edge, "sip:me@192.168.1.7").with("Path", path).with("Supported", "path");
+    assert_eq!(bed.one(edge, &request.bytes()).status(), 200);
+    let sent = bed.receive(addr(ALICE), &call("c", "bob", addr(ALICE)).bytes());
+    assert_eq!(sent[1].to, addr("127.0.9.2:5080"));
+    assert_eq!(value(&sent[1].bytes, "Route").as_deref(), Some(path));
+    assert_eq!(sent[1].message().uri(), Some(&b"sip:me@192.168.1.7"[..]));
+}
+
+#[test]
+fn a_second_contact_is_tried_when_the_first_is_silent() {
+    let mut bed = Bed::open();
+    for (at, cseq, q) in [(BOB, 1, "0.9"), ("127.0.9.3:6000", 2, "0.5")] {
+        let at = addr(at);
+        let request = register("bob", at, "").with("Contact", &format!("<sip:me@{at}>;q={q}"));
+        let request = Req { cseq, ..request }.via(&format!("SIP/2.0/UDP {at};branch=z9hG4bK-{cseq}"));
+        assert_eq!(bed.one(at, &request.bytes()).status(), 200);
+    }
+    let sent = bed.receive(addr(ALICE), &call("c", "bob", addr(ALICE)).bytes());
+    assert_eq!(sent[1].to, addr(BOB));
+    let later = bed.wait(Duration::from_secs(33));
+    let last = later.last().expect("another one");
+    assert_eq!(
+        (last.to, last.message().uri()),
+        (addr("127.0.9.3:6000"), Some(&b"sip:me@127.0.9.3:6000"[..]))
+    );
+}
+
+/// The answer to a REGISTER is lost; its repetition has the same CSeq, and must not fail for that.
+#[test]
+fn a_repetition_is_answered_as_before() {
+    let (mut bed, bob) = (Bed::open(), addr(BOB));
+    let request = register("bob", bob, "sip:me@127.0.9.2:6000").bytes();
+    let first = bed.one(bob, &request);
+    assert_eq!((first.status(), bed.one(bob, &request)), (200, first));
+    bed.now += Duration::from_secs(40);
+    assert_eq!(bed.one(bob, &request).status(), 500, "out of order");
+}
+
+#[test]
+fn while_a_store_is_asked_repetitions_are_absorbed_and_a_cancel_counts() {
+    let (mut bed, alice, bob) = (Bed::open(), addr(ALICE), addr(BOB));
+    assert_eq!(bed.register("bob", bob, "sip:me@127.0.9.2:6000"), 200);
+    let invite = call("c", "bob", alice);
+    assert_eq!(bed.arrive(alice, &invite.bytes()), []);
+    assert_eq!((bed.arrive(alice, &invite.bytes()), bed.asked.len()), (Vec::new(), 1));
+    let cancelled = bed.arrive(alice, &invite.same_branch("CANCEL", None).bytes());
+    assert_eq!(cancelled.iter().map(Sent::status).collect::<Vec<_>>(), [200]);
+    let ended = bed.answer();
+    assert_eq!(ended.iter().map(|sent| (sent.to, sent.status())).collect::<Vec<_>>(), [(alice, 487)]);
+    let tag = testkit::tag(&ended[0].bytes, "To");
+    assert_eq!(bed.receive(alice, &invite.same_branch("ACK", tag.as_deref()).bytes()), []);
+    assert_eq!(bed.one(alice, &invite.bytes()).status(), 487, "and no call, however late it comes again");
+}
+
+#[test]
+fn a_silent_store_is_not_waited_for_for_ever() {
+    let (mut bed, alice) = (Bed::open(), addr(ALICE));
+    assert_eq!(bed.arrive(alice, &call("c", "bob", alice).bytes()), []);
+    let given_up = bed.wait(Duration::from_secs(6));
+    assert_eq!(given_up.iter().map(Sent::status).collect::<Vec<_>>(), [503]);
+    assert_eq!(bed.answer(), [], "the answer comes too late");
+    assert_eq!(bed.shard.deadline(), None);
+}
+
+#[test]
+fn users_prove_who_they_are() {
+    let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
+    let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
+    let ok = bed.one(bob, &request.bytes());
+    assert_eq!(ok.status(), 200);
+    assert_eq!(bed.one(bob, &request.bytes()), ok, "a repetition is no replay");
+    let invite = bed.with_credentials("alice", alice, &call("c", "bob", alice));
+    let sent = bed.receive(alice, &invite.bytes());
+    assert_eq!((sent[0].status(), sent[1].to), (100, bob));
+    assert_eq!(value(&sent[1].bytes, "Proxy-Authorization"), None, "for us alone");
+    assert_eq!(bed.receive(alice, &invite.bytes())[0].status(), 100, "a repetition meets its transaction");
+    // The same credentials in another request.
+    let replay =
+        Req { call_id: "e".into(), ..invite.clone() }.via(&format!("SIP/2.0/UDP {alice};branch=z9hG4bK-e"));
+    let refused = bed.one(alice, &replay.bytes());
+    assert_eq!(refused.status(), 407);
+    let challenges = header(&refused.bytes, "Proxy-Authenticate");
+    assert!(!challenges.is_empty() && challenges.iter().all(|value| value.contains("stale=true")));
+}
+
+#[test]
+fn nobody_is_somebody_else() {
+    let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
+    let request = bed.with_credentials("bob", bob, &register("alice", bob, "sip:me@127.0.9.2:6000"));
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 403, "a registration for alice");
+    let request = bed.with_credentials("bob", bob, &call("c", "bob", bob));
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 403, "a call from alice");
+    let request = register("bob", bob, "sip:me@127.0.9.2:6000");
+    let request =
+        Req { call_id: "other".into(), ..request }.via("SIP/2.0/UDP 127.0.9.2:6000;branch=z9hG4bK-o");
+    let challenged = bed.one(bob, &request.bytes());
+    let wrong = authorized(&challenged, ("bob", "guess"), &request);
+    assert_eq!(bed.one(bob, &wrong.bytes()).status(), 401);
+    assert_eq!(bed.store.bindings(), 0);
+}
+
+#[test]
+fn without_the_users_database_nobody_is_refused_for_good() {
+    let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
+    let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
+    bed.users_are_up = false;
+    let refused = bed.one(bob, &request.bytes());
+    assert_eq!((refused.status(), value(&refused.bytes, "Retry-After").as_deref()), (503, Some("10")));
+}
+
+/// Who forges a source address must not have it flooded: RFC 4732 §2.1.1.3.
+#[test]
+fn a_challenge_is_at_most_twice_as_long_as_its_request() {
+    let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
+    let request = Req { body: "", lines: Vec::new(), ..register("b", bob, "sip:b@127.0.9.2") };
+    for padding in [0, 200, 400, 800] {
+        let via = format!("SIP/2.0/UDP {bob};branch=z9hG4bK-{padding}");
+        let request = request.clone().via(&via).with("User-Agent", &"x".repeat(padding)).bytes();
+        let challenged = bed.one(bob, &request);
+        assert!(
+            challenged.bytes.len() <= 2 * request.len(),
+            "{padding}: {} to {}",
+            challenged.bytes.len(),
+            request.len()
+        );
+        assert!(challenged.bytes.windows(13).any(|part| part == b"algorithm=MD5"), "{padding}");
+    }
+}
