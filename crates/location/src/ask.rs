@@ -39,6 +39,14 @@ impl Ask {
         }
     }
 
+    /// The reply when the store cannot answer.
+    pub fn failed(&self, error: StoreError) -> Reply {
+        match self {
+            Self::Read(_) => Reply::Read(Err(error)),
+            Self::Replace { .. } => Reply::Replaced(Err(error)),
+        }
+    }
+
     /// Whose record it is about: questions about one address-of-record have to reach the store in order.
     pub fn aor(&self) -> &Aor {
         match self {

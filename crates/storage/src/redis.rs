@@ -1,0 +1,318 @@
+//! The shared store: records in a Redis or Valkey server, for several proxies.
+
+use crate::remote::{Remote, Served, Server, SettingsError, Status};
+use ::redis::{Client, Connection, ConnectionLike, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
+use base::UnixTime;
+use core::time::Duration;
+use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError};
+use std::sync::mpsc::channel;
+
+/// Asks that may wait: what a server answers in some tenths of a second.
+const QUEUE_MAX: usize = 8 * 1024;
+
+/// Asks that are sent at once. They share the round trip; more would make those that came first wait for the last.
+const BATCH_MAX: usize = 128;
+
+/// How long a record stays beyond its last binding. The server's clock ends it, the proxies' clocks say when it is over:
+/// theirs may differ by this. Who reads passes over what has expired, so it costs memory and nothing else.
+const CLOCKS_DIFFER_MAX: Duration = Duration::from_hours(1);
+
+/// Compare and set. The server runs a script as a whole, so nobody comes in between. A record is never empty, so the
+/// empty text stands for no record.
+///
+/// `KEYS[1]`: the key; `ARGV[1]`: the expected record; `ARGV[2]`: the new one; `ARGV[3]`: when the server drops it, in
+/// milliseconds since 1970. Gives 1 when it is done, 0 when another record is there.
+const REPLACE: &str = "\
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
+elseif ARGV[1] ~= '' then redis.call('DEL', KEYS[1]) end
+return 1";
+
+/// Where the server is, and how it is used.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisSettings {
+    /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `redis+unix:///PATH[?db=DATABASE&user=..&pass=..]`.
+    pub url: String,
+    /// What stands before the address-of-record in each key. Proxies with the same prefix share their bindings.
+    pub prefix: String,
+    /// How long to wait for a connection, and for an answer.
+    pub timeout: Duration,
+}
+
+impl RedisSettings {
+    /// The server at this URL: prefix `sarabande:aor:`, half a second, after which SIP clients repeat a request over UDP.
+    pub fn new(url: &str) -> Self {
+        Self { url: url.to_owned(), prefix: "sarabande:aor:".to_owned(), timeout: Duration::from_millis(500) }
+    }
+}
+
+impl core::fmt::Debug for RedisSettings {
+    /// Without the URL, which may have a password in it.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("RedisSettings")
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who is told the answer; called on the store's own thread, or by [`Redis::submit`] itself, so it must neither wait nor
+/// panic.
+pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
+
+/// A handle to the store; all clones share one connection. The last one that is dropped ends it, once what waits has been
+/// answered.
+///
+/// Each record is the string of one key, and each ask one round trip: reads as `GET`, replacements as a script that
+/// compares and sets. Nothing is kept here, so a proxy sees at once what another has stored. Asks are sent in the order
+/// in which they come, many at once.
+///
+/// While the server is gone, each ask is answered at once with [`StoreError::Unavailable`]. An ask that was under way when
+/// it went waits for [`RedisSettings::timeout`] at most. Nothing is known of such a replacement: it is not repeated, since
+/// one that was done would then be in conflict with itself. The connection is made anew until it stands.
+///
+/// What was acknowledged is as durable as the server keeps it (`appendfsync`), and as its replicas have it when one of
+/// them takes over: `docs/registrar.md`.
+#[derive(Clone)]
+pub struct Redis {
+    remote: Remote<Link>,
+}
+
+impl Redis {
+    /// Starts the store's thread; does not wait for its connection. Fails when the URL is none, or needs TLS.
+    pub fn start(settings: &RedisSettings) -> Result<Self, SettingsError> {
+        // The reason does not have the URL in it, nor must it: there may be a password.
+        let client = Client::open(settings.url.as_str()).map_err(|error| {
+            SettingsError(format!(
+                "the URL of the Redis server: {error}; it has to be like redis://user:password@host:6379/0"
+            ))
+        })?;
+        if settings.timeout.is_zero() {
+            return Err(SettingsError(
+                "the timeout of the Redis server is 0; give it some hundred ms".into(),
+            ));
+        }
+        let link = Link { client, prefix: settings.prefix.clone().into_bytes(), timeout: settings.timeout };
+        Ok(Self { remote: Remote::start(link, 1, QUEUE_MAX)? })
+    }
+
+    /// Asks, and tells `reply` the answer; at once when the server cannot be reached or too many wait.
+    pub fn submit(&self, ask: Ask, reply: OnReply) {
+        self.remote.submit(Job { ask, reply: Some(reply) });
+    }
+
+    /// How the server does.
+    pub fn status(&self) -> Status {
+        self.remote.status()
+    }
+
+    fn wait(&self, ask: Ask) -> Reply {
+        let (sender, reply) = channel();
+        let unavailable = ask.failed(StoreError::Unavailable("no answer was given".to_owned()));
+        self.submit(ask, Box::new(move |reply| drop(sender.send(reply))));
+        reply.recv().unwrap_or(unavailable)
+    }
+}
+
+/// For threads that may wait.
+impl Store for Redis {
+    fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError> {
+        match self.wait(Ask::Read(aor.clone())) {
+            Reply::Read(result) => result,
+            Reply::Replaced(_) => unreachable!("each ask has a reply of its kind"),
+        }
+    }
+
+    fn replace(
+        &mut self,
+        _now: UnixTime,
+        aor: &Aor,
+        expected: Option<&Record>,
+        new: Option<&Record>,
+    ) -> Result<Replaced, StoreError> {
+        let (expected, new) = (expected.cloned(), new.cloned());
+        match self.wait(Ask::Replace { aor: aor.clone(), expected, new }) {
+            Reply::Replaced(result) => result,
+            Reply::Read(_) => unreachable!("each ask has a reply of its kind"),
+        }
+    }
+}
+
+/// An ask under way; answered with an error when it is dropped, as when the thread panics.
+struct Job {
+    ask: Ask,
+    reply: Option<OnReply>,
+}
+
+impl Job {
+    fn answer(mut self, reply: Reply) {
+        if let Some(callback) = self.reply.take() {
+            callback(reply);
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Some(callback) = self.reply.take() {
+            callback(self.ask.failed(StoreError::Unavailable("its thread has ended".to_owned())));
+        }
+    }
+}
+
+/// How to reach the server.
+struct Link {
+    client: Client,
+    prefix: Vec<u8>,
+    timeout: Duration,
+}
+
+impl Link {
+    fn key(&self, aor: &Aor) -> Vec<u8> {
+        [&self.prefix, aor.key()].concat()
+    }
+
+    fn add(&self, ask: &Ask, pipeline: &mut Pipeline) {
+        match ask {
+            Ask::Read(aor) => {
+                pipeline.cmd("GET").arg(self.key(aor));
+            }
+            Ask::Replace { aor, expected, new } => {
+                let bytes = |record: &Option<Record>| {
+                    record.as_ref().map(|record| record.as_bytes().to_vec()).unwrap_or_default()
+                };
+                let dropped = new.as_ref().map(|new| new.expires_at() + CLOCKS_DIFFER_MAX);
+                // The server takes no time before 1970, and none beyond 63 bits.
+                let dropped = dropped.unwrap_or_default().as_millis().clamp(1, i64::MAX as u64);
+                let script = pipeline.cmd("EVAL").arg(REPLACE).arg(1).arg(self.key(aor));
+                script.arg(bytes(expected)).arg(bytes(new)).arg(dropped);
+            }
+        }
+    }
+
+    /// The text of an error, with the server that it came from.
+    fn text(&self, error: &RedisError) -> String {
+        let server = self.client.get_connection_info().addr();
+        if error.is_timeout() {
+            // Else it would be "Resource temporarily unavailable".
+            return format!("Redis at {server}: no answer within {:?}", self.timeout);
+        }
+        format!("Redis at {server}: {error}")
+    }
+
+    /// The error of one ask.
+    fn failure(&self, aor: &Aor, error: &RedisError) -> StoreError {
+        if has_code(error, "OOM") {
+            StoreError::Full
+        } else if has_code(error, "WRONGTYPE") {
+            StoreError::Corrupt(format!("key {}: {error}", self.key(aor).escape_ascii()))
+        } else {
+            StoreError::Unavailable(self.text(error))
+        }
+    }
+
+    fn read(&self, aor: &Aor, result: RedisResult<Value>) -> Result<Option<Record>, StoreError> {
+        let corrupt =
+            |what: &str| Err(StoreError::Corrupt(format!("key {}: {what}", self.key(aor).escape_ascii())));
+        match result {
+            Ok(Value::Nil) => Ok(None),
+            Ok(Value::BulkString(bytes)) => match Record::from_bytes(&bytes) {
+                Some(record) => Ok(Some(record)),
+                None => corrupt("a string that is no record of bindings"),
+            },
+            Ok(other) => corrupt(&format!("the server answers {other:?}")),
+            Err(error) => Err(self.failure(aor, &error)),
+        }
+    }
+
+    fn replaced(&self, aor: &Aor, result: RedisResult<Value>) -> Result<Replaced, StoreError> {
+        match result {
+            Ok(Value::Int(1)) => Ok(Replaced::Done),
+            Ok(Value::Int(0)) => Ok(Replaced::Conflict),
+            Ok(other) => Err(StoreError::Unavailable(format!("the server answers {other:?}"))),
+            Err(error) => Err(self.failure(aor, &error)),
+        }
+    }
+
+    /// The reply to an ask.
+    fn reply(&self, ask: &Ask, result: RedisResult<Value>) -> Reply {
+        match ask {
+            Ask::Read(aor) => Reply::Read(self.read(aor, result)),
+            Ask::Replace { aor, .. } => Reply::Replaced(self.replaced(aor, result)),
+        }
+    }
+}
+
+/// Whether a server that answers this is not the one that can serve now: it has become a replica, or loads its data. After a
+/// new connection it may be another one, behind the same name.
+fn is_elsewhere(error: &RedisError) -> bool {
+    ["READONLY", "LOADING", "MASTERDOWN"].iter().any(|code| has_code(error, code))
+}
+
+/// Whether the server answers this code. Before version 7 a script's error has it within the text.
+fn has_code(error: &RedisError, code: &str) -> bool {
+    error.code() == Some(code) || error.detail().is_some_and(|detail| detail.contains(&format!("-{code} ")))
+}
+
+impl Server for Link {
+    type Connection = Connection;
+    type Job = Job;
+
+    const THREAD: &'static str = "bindings-redis";
+    const BATCH_MAX: usize = BATCH_MAX;
+
+    fn connect(&self) -> Result<Connection, String> {
+        let connection = self.client.get_connection_with_timeout(self.timeout);
+        let mut connection = connection.map_err(|error| self.text(&error))?;
+        let timeout = Some(self.timeout);
+        let set = connection.set_read_timeout(timeout).and_then(|()| connection.set_write_timeout(timeout));
+        set.map_err(|error| self.text(&error))?;
+        self.check(&mut connection)?;
+        Ok(connection)
+    }
+
+    /// Replaces nothing by nothing at a key that no address-of-record has. So a server that is still loading, or a user
+    /// who may not run scripts, is found here and not by a registration.
+    fn check(&self, connection: &mut Connection) -> Result<(), String> {
+        let mut script = cmd("EVAL");
+        script.arg(REPLACE).arg(1).arg(&self.prefix[..]).arg("").arg("").arg(1);
+        script.query::<i64>(connection).map(drop).map_err(|error| self.text(&error))
+    }
+
+    fn serve(&self, connection: &mut Connection, jobs: Vec<Job>) -> Served {
+        let mut pipeline = pipe();
+        for job in &jobs {
+            self.add(&job.ask, &mut pipeline);
+        }
+        let results = pipeline.ignore_errors().query::<Vec<RedisResult<Value>>>(connection);
+        let mut served = Served::default();
+        match results {
+            Ok(results) => {
+                for (job, result) in jobs.into_iter().zip(results) {
+                    served.failed += u64::from(result.is_err());
+                    if let Some(error) = result.as_ref().err().filter(|error| is_elsewhere(error)) {
+                        served.lost = Some(self.text(error));
+                    }
+                    let reply = self.reply(&job.ask, result);
+                    job.answer(reply);
+                }
+            }
+            // Answers that come late must not be taken for those to the next batch.
+            Err(error) => {
+                let why = self.text(&error);
+                served.failed = jobs.len() as u64;
+                jobs.into_iter().for_each(|job| Self::refuse(job, &why));
+                served.lost = Some(why);
+            }
+        }
+        if !connection.is_open() {
+            served.lost.get_or_insert_with(|| "the connection was closed".to_owned());
+        }
+        served
+    }
+
+    fn refuse(job: Job, why: &str) {
+        let reply = job.ask.failed(StoreError::Unavailable(why.to_owned()));
+        job.answer(reply);
+    }
+}

@@ -1,0 +1,174 @@
+//! What handles and threads have in common: the queue, and who is connected.
+
+use super::{Next, Server, Status};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A connection that was not used for so long is checked.
+const CHECK_AFTER: Duration = Duration::from_secs(1);
+
+/// Why a job is refused that comes when no thread is left. Only a panic of a callback can end them before that.
+const ENDED: &str = "its threads have ended";
+
+pub(super) struct Shared<S: Server> {
+    pub(super) server: S,
+    queue_max: usize,
+    state: Mutex<State<S::Job>>,
+    /// Wakes a connected thread.
+    work: Condvar,
+    /// Wakes the threads that rest.
+    end: Condvar,
+}
+
+struct State<J> {
+    jobs: VecDeque<J>,
+    handles: usize,
+    threads: usize,
+    connections: usize,
+    /// Why nothing can be asked: no connection stands, and the last attempt at one has failed.
+    down: Option<String>,
+    failed_total: u64,
+    lost_total: u64,
+    last_error: Option<String>,
+}
+
+impl<S: Server> Shared<S> {
+    /// With one handle, and no thread yet.
+    pub(super) fn new(server: S, queue_max: usize) -> Self {
+        let state = State {
+            jobs: VecDeque::new(),
+            handles: 1,
+            threads: 0,
+            connections: 0,
+            down: None,
+            failed_total: 0,
+            lost_total: 0,
+            last_error: None,
+        };
+        Self { server, queue_max, state: Mutex::new(state), work: Condvar::new(), end: Condvar::new() }
+    }
+
+    /// No callback runs under the lock, so nothing can panic there.
+    fn state(&self) -> MutexGuard<'_, State<S::Job>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add_handle(&self) {
+        self.state().handles += 1;
+    }
+
+    pub(super) fn remove_handle(&self) {
+        let mut state = self.state();
+        state.handles -= 1;
+        if state.handles == 0 {
+            self.work.notify_all();
+            self.end.notify_all();
+        }
+    }
+
+    pub(super) fn add_thread(&self) {
+        self.state().threads += 1;
+    }
+
+    /// The last one leaves no job behind.
+    pub(super) fn remove_thread(&self, was_connected: bool) {
+        let mut state = self.state();
+        state.threads -= 1;
+        state.connections -= usize::from(was_connected);
+        let left = if state.threads == 0 { std::mem::take(&mut state.jobs) } else { VecDeque::new() };
+        drop(state);
+        self.refuse(left, ENDED);
+    }
+
+    /// Puts a job into the queue, or gives it back with the reason.
+    pub(super) fn push(&self, job: S::Job) -> Result<(), (S::Job, String)> {
+        let mut state = self.state();
+        let why = if state.threads == 0 {
+            ENDED.to_owned()
+        } else if let Some(why) = &state.down {
+            why.clone()
+        } else if state.jobs.len() >= self.queue_max {
+            format!("{} questions wait for it already", state.jobs.len())
+        } else {
+            state.jobs.push_back(job);
+            self.work.notify_one();
+            return Ok(());
+        };
+        state.failed_total += 1;
+        Err((job, why))
+    }
+
+    /// What a connected thread has to do next; waits for it.
+    pub(super) fn take(&self) -> Next<S::Job> {
+        let mut state = self.state();
+        loop {
+            if !state.jobs.is_empty() {
+                let count = state.jobs.len().min(S::BATCH_MAX);
+                return Next::Serve(state.jobs.drain(..count).collect());
+            }
+            if state.handles == 0 {
+                return Next::End;
+            }
+            let waited = self.work.wait_timeout(state, CHECK_AFTER);
+            let (guard, result) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            if result.timed_out() && state.jobs.is_empty() && state.handles > 0 {
+                return Next::Check;
+            }
+        }
+    }
+
+    pub(super) fn connected(&self) {
+        let mut state = self.state();
+        state.connections += 1;
+        state.down = None;
+    }
+
+    /// An attempt to connect has failed, or, when it `was_connected`, a connection is lost. Without any other one all that
+    /// waits is refused.
+    pub(super) fn lost(&self, was_connected: bool, why: &str) {
+        let mut state = self.state();
+        state.connections -= usize::from(was_connected);
+        state.lost_total += u64::from(was_connected);
+        state.last_error = Some(why.to_owned());
+        if state.connections > 0 {
+            return;
+        }
+        state.down = Some(why.to_owned());
+        let left = std::mem::take(&mut state.jobs);
+        drop(state);
+        self.refuse(left, why);
+    }
+
+    /// Waits before the next attempt; `false` when nobody is left to connect for.
+    pub(super) fn rest(&self, rest: Duration) -> bool {
+        let state = self.state();
+        let waited = self.end.wait_timeout_while(state, rest, |state| state.handles > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.handles > 0
+    }
+
+    pub(super) fn count_failed(&self, failed: u64) {
+        if failed > 0 {
+            self.state().failed_total += failed;
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let state = self.state();
+        Status {
+            connections: state.connections,
+            waiting: state.jobs.len(),
+            failed_total: state.failed_total,
+            lost_total: state.lost_total,
+            last_error: state.last_error.clone(),
+        }
+    }
+
+    fn refuse(&self, jobs: VecDeque<S::Job>, why: &str) {
+        self.count_failed(jobs.len() as u64);
+        for job in jobs {
+            S::refuse(job, why);
+        }
+    }
+}

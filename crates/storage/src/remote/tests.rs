@@ -1,0 +1,181 @@
+//! Threads and queue, with a server that does what the test says.
+
+use super::*;
+use core::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+type Answer = Result<u32, String>;
+
+struct Question {
+    number: u32,
+    sender: Sender<Answer>,
+}
+
+/// What the server of a test does.
+#[derive(Clone, Default)]
+struct Switches {
+    is_gone: Arc<AtomicBool>,
+    /// Answers nothing, and connects nobody, as long as it is set.
+    hangs: Arc<AtomicBool>,
+    connects: Arc<AtomicUsize>,
+}
+
+impl Switches {
+    fn hang(&self) {
+        while self.hangs.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn stands(&self) -> Result<(), String> {
+        self.hang();
+        if self.is_gone.load(SeqCst) { Err("it is gone".to_owned()) } else { Ok(()) }
+    }
+}
+
+impl Server for Switches {
+    type Connection = ();
+    type Job = Question;
+
+    const THREAD: &'static str = "test";
+    const BATCH_MAX: usize = 2;
+
+    fn connect(&self) -> Result<(), String> {
+        self.connects.fetch_add(1, SeqCst);
+        self.stands()
+    }
+
+    fn check(&self, (): &mut ()) -> Result<(), String> {
+        self.stands()
+    }
+
+    fn serve(&self, (): &mut (), jobs: Vec<Question>) -> Served {
+        assert!((1..=Self::BATCH_MAX).contains(&jobs.len()));
+        let lost = self.stands().err();
+        let failed = if lost.is_some() { jobs.len() as u64 } else { 0 };
+        for job in jobs {
+            assert_ne!(job.number, 666, "a panic that the test wants");
+            drop(job.sender.send(lost.clone().map_or(Ok(job.number), Err)));
+        }
+        Served { failed, lost }
+    }
+
+    fn refuse(job: Question, why: &str) {
+        drop(job.sender.send(Err(why.to_owned())));
+    }
+}
+
+fn start(threads: usize) -> (Remote<Switches>, Switches) {
+    let switches = Switches::default();
+    (Remote::start(switches.clone(), threads, 3).expect("threads"), switches)
+}
+
+fn ask(remote: &Remote<Switches>, number: u32) -> Receiver<Answer> {
+    let (sender, answer) = channel();
+    remote.submit(Question { number, sender });
+    answer
+}
+
+fn answer(answer: &Receiver<Answer>) -> Answer {
+    answer.recv_timeout(Duration::from_secs(30)).expect("an answer")
+}
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    for _ in 0..3000 {
+        if is() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("waited in vain: {what}");
+}
+
+#[test]
+fn what_is_asked_before_the_first_connection_waits_for_it() {
+    let switches = Switches::default();
+    switches.hangs.store(true, SeqCst);
+    let remote = Remote::start(switches.clone(), 1, 3).expect("a thread");
+    let answers = [1, 2, 3].map(|number| ask(&remote, number));
+    assert_eq!(remote.status().waiting, 3);
+    let refused = answer(&ask(&remote, 4)).expect_err("the queue is full");
+    assert!(refused.contains("3 questions wait"), "{refused}");
+    switches.hangs.store(false, SeqCst);
+    assert_eq!(answers.map(|it| answer(&it)), [Ok(1), Ok(2), Ok(3)]);
+    assert!(remote.status().is_up());
+}
+
+#[test]
+fn without_a_server_all_is_refused_and_with_one_it_is_good_again() {
+    for threads in [1, 3] {
+        let (remote, switches) = start(threads);
+        until("all are connected", || remote.status().connections == threads);
+        assert_eq!(answer(&ask(&remote, 1)), Ok(1));
+        switches.is_gone.store(true, SeqCst);
+        until("nobody is connected", || {
+            drop(answer(&ask(&remote, 2)));
+            !remote.status().is_up()
+        });
+        // No thread has it: the answer is there when the call returns.
+        assert_eq!(ask(&remote, 3).try_recv(), Ok(Err("it is gone".to_owned())));
+        let status = remote.status();
+        assert_eq!((status.lost_total, status.last_error.as_deref()), (threads as u64, Some("it is gone")));
+        assert!(status.failed_total >= 2, "{status:?}");
+        switches.is_gone.store(false, SeqCst);
+        until("all are connected", || remote.status().connections == threads);
+        assert_eq!(answer(&ask(&remote, 4)), Ok(4));
+    }
+}
+
+#[test]
+fn a_server_that_goes_while_nobody_asks_is_noticed() {
+    let (remote, switches) = start(1);
+    until("it is connected", || remote.status().is_up());
+    switches.is_gone.store(true, SeqCst);
+    until("it is noticed", || !remote.status().is_up());
+    assert_eq!(remote.status().failed_total, 0);
+}
+
+#[test]
+fn what_waits_for_a_server_that_hangs_is_refused_once_that_is_known() {
+    let (remote, switches) = start(1);
+    until("it is connected", || remote.status().is_up());
+    switches.hangs.store(true, SeqCst);
+    let answers = [1, 2, 3].map(|number| ask(&remote, number));
+    switches.is_gone.store(true, SeqCst);
+    switches.hangs.store(false, SeqCst);
+    for it in &answers {
+        assert_eq!(answer(it), Err("it is gone".to_owned()));
+    }
+}
+
+#[test]
+fn the_last_handle_ends_the_threads_when_all_is_answered() {
+    let (remote, switches) = start(2);
+    switches.hangs.store(true, SeqCst);
+    let other = remote.clone();
+    let answers = [1, 2, 3].map(|number| ask(&remote, number));
+    drop(remote);
+    let shared = Arc::downgrade(&other.shared);
+    drop(other);
+    switches.hangs.store(false, SeqCst);
+    assert_eq!(answers.map(|it| answer(&it)), [Ok(1), Ok(2), Ok(3)]);
+    until("the threads have ended", || shared.strong_count() == 0);
+    // Those that rest end, too.
+    let (remote, switches) = start(2);
+    switches.is_gone.store(true, SeqCst);
+    until("it is gone", || remote.status().last_error.is_some());
+    let shared = Arc::downgrade(&remote.shared);
+    drop(remote);
+    until("the threads have ended", || shared.strong_count() == 0);
+}
+
+/// A callback must not panic; when one does, nobody waits for ever.
+#[test]
+fn a_thread_that_panics_leaves_no_question_behind() {
+    let (remote, _) = start(1);
+    let lost = ask(&remote, 666);
+    assert!(lost.recv_timeout(Duration::from_secs(30)).is_err(), "dropped: a job answers that itself");
+    until("the thread is gone", || answer(&ask(&remote, 1)) == Err("its threads have ended".to_owned()));
+    assert!(!remote.status().is_up());
+}

@@ -1,0 +1,171 @@
+//! Connections to the PostgreSQL database of users.
+
+use super::SubscriberSettings;
+use super::row::{Key, Row};
+use super::subscribers::Job;
+use crate::remote::{Served, Server, SettingsError};
+use core::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Client, Config, Error, NoTls, Statement};
+
+/// How to reach the database.
+pub(crate) struct Database {
+    config: Config,
+    query: String,
+    has_domain: bool,
+    timeout: Duration,
+}
+
+impl Database {
+    pub(crate) fn new(settings: &SubscriberSettings) -> Result<Self, SettingsError> {
+        let config: Config = settings.url.parse().map_err(|error| {
+            // The parser names the part that it cannot read, and not its value.
+            let why = text(&error);
+            SettingsError(format!(
+                "the URL of the database of users: {why}; it has to be like postgres://user:password@host:5432/name"
+            ))
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err(SettingsError("the URL of the database of users names no host".into()));
+        }
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(SettingsError(
+                "the URL of the database of users wants TLS, which this program does not speak to databases: use a \
+                 Unix socket, a private network or a tunnel, and leave sslmode out"
+                    .into(),
+            ));
+        }
+        if settings.timeout.is_zero() {
+            return Err(SettingsError("the timeout of the database of users is 0; give it a second".into()));
+        }
+        let columns = &settings.columns;
+        let has_domain = columns.domain.is_some();
+        Ok(Self { config, query: columns.query(), has_domain, timeout: settings.timeout })
+    }
+
+    /// Runs something that may take [`Database::timeout`] at most.
+    fn run<T>(
+        &self,
+        runtime: &Runtime,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Failure> {
+        let result = runtime.block_on(async { tokio::time::timeout(self.timeout, future).await });
+        result.map_err(|_| Failure::Silent)?.map_err(Failure::Error)
+    }
+
+    fn text(&self, failure: &Failure) -> String {
+        match failure {
+            Failure::Silent => format!("no answer within {:?}", self.timeout),
+            Failure::Error(error) => text(error),
+        }
+    }
+
+    async fn connect(&self) -> Result<(Client, Statement), Error> {
+        let (client, connection) = self.config.connect(NoTls).await?;
+        // Runs until the connection ends; what went wrong is told to who asks.
+        tokio::spawn(async { drop(connection.await) });
+        // Else a look-up that is given up here, as behind a locked table, would go on there and keep its connection.
+        let milliseconds = self.timeout.as_millis().max(1);
+        client.batch_execute(&format!("SET statement_timeout = {milliseconds}")).await?;
+        let statement = client.prepare(&self.query).await?;
+        Ok((client, statement))
+    }
+
+    async fn look_up(&self, connection: &Connection, key: &Key) -> Result<Option<Row>, Error> {
+        let (username, domain) = (&&*key.username, &&*key.domain);
+        let Connection { client, statement, .. } = connection;
+        let rows = if self.has_domain {
+            client.query(statement, &[username, domain]).await?
+        } else {
+            client.query(statement, &[username]).await?
+        };
+        let [row] = &rows[..] else { return Ok(None) };
+        let column = |index: usize| row.try_get::<_, Option<&str>>(index);
+        // The database may take other letters for the same.
+        let is = |found: Option<&str>, wanted: &str| found == Some(wanted);
+        if !is(column(0)?, username) || self.has_domain && !is(column(1)?, domain) {
+            return Ok(None);
+        }
+        let text = |index: usize| column(index).map(|text| text.map(Into::into));
+        Ok(Some(Row { password: text(2)?, ha1: text(3)?, ha1b: text(4)? }))
+    }
+}
+
+/// A text with its cause, which the client's errors keep apart.
+fn text(error: &Error) -> String {
+    use core::error::Error as _;
+    match error.as_db_error() {
+        Some(error) => format!("{} (SQLSTATE {})", error.message(), error.code().code()),
+        None => error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
+    }
+}
+
+enum Failure {
+    Silent,
+    Error(Error),
+}
+
+impl Failure {
+    /// Whether the value is to blame that was asked for (class 22 of SQLSTATE, data exception), such as a character that the
+    /// database's encoding does not have. No row has it, and the connection is as good as before.
+    fn is_of_value(&self) -> bool {
+        let Self::Error(error) = self else { return false };
+        error.code().is_some_and(|code| code.code().starts_with("22"))
+    }
+}
+
+/// One connection, driven by its thread whenever that asks something.
+pub(crate) struct Connection {
+    runtime: Runtime,
+    client: Client,
+    statement: Statement,
+}
+
+impl Server for Database {
+    type Connection = Connection;
+    type Job = Job;
+
+    const THREAD: &'static str = "users-postgres";
+    const BATCH_MAX: usize = 1;
+
+    fn connect(&self) -> Result<Connection, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("no runtime for a connection: {error}"))?;
+        let connected = self.run(&runtime, self.connect());
+        let (client, statement) = connected.map_err(|failure| self.text(&failure))?;
+        Ok(Connection { runtime, client, statement })
+    }
+
+    fn check(&self, connection: &mut Connection) -> Result<(), String> {
+        let Connection { runtime, client, .. } = connection;
+        self.run(runtime, client.check_connection()).map_err(|failure| self.text(&failure))
+    }
+
+    fn serve(&self, connection: &mut Connection, jobs: Vec<Job>) -> Served {
+        let mut served = Served::default();
+        for job in jobs {
+            if let Some(why) = &served.lost {
+                served.failed += 1;
+                job.failed(why);
+                continue;
+            }
+            let found = self.run(&connection.runtime, self.look_up(connection, &job.wanted.key));
+            match found {
+                Ok(row) => job.found(row),
+                Err(failure) if failure.is_of_value() => job.found(None),
+                Err(failure) => {
+                    let why = self.text(&failure);
+                    served.failed += 1;
+                    job.failed(&why);
+                    served.lost = Some(why);
+                }
+            }
+        }
+        served
+    }
+
+    fn refuse(job: Job, why: &str) {
+        job.failed(why);
+    }
+}

@@ -1,0 +1,342 @@
+//! The shared store against a real server: the contract, two proxies, and a server that dies, hangs, is full, or is
+//! somebody else's.
+
+use base::UnixTime;
+use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError, contract};
+use sarabande_tests::{RedisServer, TestSite, until};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::time::{Duration, SystemTime};
+use storage::{Redis, RedisSettings};
+
+/// Keys end by the server's clock.
+fn now() -> UnixTime {
+    let since = SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970");
+    UnixTime::from_millis(since.as_millis() as u64)
+}
+
+/// What stands for a user's key on the server.
+const ALICE: &str = "sarabande:aor:sip:alice@example.com";
+
+fn alice() -> Aor {
+    Aor::of(b"sip:alice@example.com").expect("a URI")
+}
+
+fn key(n: usize) -> Aor {
+    Aor::of(format!("sip:{n}@example.com").as_bytes()).expect("a URI")
+}
+
+fn record(n: usize) -> Record {
+    Record::of(&[contract::binding(now(), &format!("sip:{n}@192.0.2.1"))]).expect("a binding")
+}
+
+/// A store that is connected.
+fn connect(server: &RedisServer) -> Redis {
+    let store = Redis::start(&RedisSettings::new(&server.url())).expect("a store");
+    until("the store is connected", || store.status().is_up().then_some(()));
+    store
+}
+
+fn unavailable<T: core::fmt::Debug>(result: Result<T, StoreError>) -> String {
+    match result {
+        Err(StoreError::Unavailable(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn it_fulfils_the_contract() {
+    let site = TestSite::new("redis-contract");
+    let server = RedisServer::start(&site, 1);
+    let mut store = connect(&server);
+    contract::check(&mut store, now());
+    contract::check_pair(&mut connect(&server), &mut store, now());
+    assert_eq!(store.status().failed_total, 0);
+    assert_eq!(store.status().waiting, 0);
+}
+
+#[test]
+fn other_prefixes_and_databases_are_other_stores() {
+    let site = TestSite::new("redis-prefix");
+    let server = RedisServer::start(&site, 1);
+    let mut store = connect(&server);
+    let settings = RedisSettings::new(&server.url());
+    let others = [
+        RedisSettings { prefix: "other:".to_owned(), ..settings.clone() },
+        RedisSettings { url: format!("{}/3", server.url()), ..settings },
+    ];
+    for settings in others {
+        let mut other = Redis::start(&settings).expect("a store");
+        assert_eq!(other.replace(now(), &alice(), None, Some(&record(1))), Ok(Replaced::Done));
+        assert_eq!(store.read(&alice()), Ok(None));
+    }
+}
+
+#[test]
+fn the_server_drops_what_has_expired() {
+    let site = TestSite::new("redis-expiry");
+    let server = RedisServer::start(&site, 1);
+    let mut store = connect(&server);
+    let new = record(1);
+    assert_eq!(store.replace(now(), &alice(), None, Some(&new)), Ok(Replaced::Done));
+    let left = || -> i64 {
+        let answer = server.command(&format!("PTTL {ALICE}"));
+        answer.strip_prefix(':').and_then(|left| left.parse().ok()).expect("a number")
+    };
+    // An hour of the binding, and one more in which clocks may differ.
+    let before = left();
+    assert!(before > 7_000_000 && before <= 7_200_000, "{before}");
+    let mut longer = contract::binding(now(), "sip:2@192.0.2.1");
+    longer.expires = 7200;
+    let longer = Record::of(&[contract::binding(now(), "sip:1@192.0.2.1"), longer]).expect("bindings");
+    assert_eq!(store.replace(now(), &alice(), Some(&new), Some(&longer)), Ok(Replaced::Done));
+    assert!(left() > 10_600_000, "the last binding counts");
+    // Clocks that are far off.
+    for updated in [0, u64::MAX] {
+        let odd = contract::binding(UnixTime::from_millis(updated), "sip:x@h");
+        let odd = Record::of(&[odd]).expect("a binding");
+        assert_eq!(store.replace(now(), &key(1), None, Some(&odd)), Ok(Replaced::Done), "{updated}");
+        let read = store.read(&key(1)).expect("it answers");
+        assert_eq!(store.replace(now(), &key(1), read.as_ref(), None), Ok(Replaced::Done));
+    }
+}
+
+/// Several at once on one key: each success has seen the one before it.
+#[test]
+fn of_two_proxies_that_change_a_record_at_once_one_wins() {
+    let site = TestSite::new("redis-race");
+    let server = RedisServer::start(&site, 1);
+    let stores = [connect(&server), connect(&server)];
+    let add = |mut store: Redis, proxy: usize| {
+        let mut conflicts = 0;
+        for n in 0..50 {
+            loop {
+                let old = store.read(&alice()).expect("it answers");
+                let mut bindings = old.as_ref().map(Record::bindings).unwrap_or_default();
+                bindings.push(contract::binding(now(), &format!("sip:{proxy}-{n}@h")));
+                let new = Record::of(&bindings);
+                match store.replace(now(), &alice(), old.as_ref(), new.as_ref()).expect("it answers") {
+                    Replaced::Done => break,
+                    Replaced::Conflict => conflicts += 1,
+                }
+            }
+        }
+        conflicts
+    };
+    let threads: Vec<_> = (0..4)
+        .map(|proxy| {
+            let store = stores[proxy % 2].clone();
+            std::thread::spawn(move || add(store, proxy))
+        })
+        .collect();
+    let conflicts: usize = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
+    let stored = stores[0].clone().read(&alice()).expect("it answers").map_or(0, |record| record.len());
+    assert_eq!(stored, 200, "none is lost, after {conflicts} conflicts");
+}
+
+/// Two proxies register all the time while the server is killed and comes back. Nothing that was acknowledged is lost, with
+/// `appendfsync always`.
+#[test]
+fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
+    let site = TestSite::new("redis-kill");
+    let mut server = RedisServer::start(&site, 1);
+    let stores = [connect(&server), connect(&server)];
+    let stop = AtomicBool::new(false);
+    let (done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let load = |mut store: Redis, proxy: usize| {
+        let mut acknowledged = BTreeMap::new();
+        for n in 0.. {
+            if stop.load(SeqCst) {
+                break;
+            }
+            let (aor, new) = (key(1_000_000 * proxy + n), record(n));
+            match store.replace(now(), &aor, None, Some(&new)) {
+                Ok(Replaced::Done) => {
+                    acknowledged.insert(aor, new);
+                    done.fetch_add(1, SeqCst);
+                }
+                Ok(Replaced::Conflict) => panic!("nobody else has this key"),
+                Err(StoreError::Unavailable(_)) => {
+                    failed.fetch_add(1, SeqCst);
+                    // A proxy answers 503 here, and the client comes again later.
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        acknowledged
+    };
+    let more = |what: &str, count: &AtomicUsize| {
+        let before = count.load(SeqCst);
+        until(what, || (count.load(SeqCst) > before + 20).then_some(()));
+    };
+    let acknowledged: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|proxy| {
+                let store = stores[proxy % 2].clone();
+                let load = &load;
+                scope.spawn(move || load(store, proxy))
+            })
+            .collect();
+        for _ in 0..2 {
+            more("registrations are stored", &done);
+            server.kill();
+            more("registrations fail", &failed);
+            server.restart();
+        }
+        more("registrations are stored again", &done);
+        stop.store(true, SeqCst);
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let mut store = stores[0].clone();
+    for (aor, record) in acknowledged.iter().flatten() {
+        assert_eq!(store.read(aor).as_ref(), Ok(&Some(record.clone())), "acknowledged, and lost");
+    }
+    for store in stores {
+        let status = store.status();
+        assert!(status.is_up() && status.lost_total == 2 && status.failed_total > 0, "{status:?}");
+    }
+}
+
+#[test]
+fn without_a_server_all_is_answered_at_once() {
+    let site = TestSite::new("redis-gone");
+    let mut server = RedisServer::start(&site, 1);
+    let mut store = connect(&server);
+    assert_eq!(store.replace(now(), &alice(), None, Some(&record(1))), Ok(Replaced::Done));
+    server.kill();
+    until("it is noticed without a question", || (!store.status().is_up()).then_some(()));
+    for _ in 0..1000 {
+        let (sender, reply) = channel();
+        store.submit(Ask::Read(alice()), Box::new(move |reply| drop(sender.send(reply))));
+        // The callback has been called when the call returns: nothing waits for the server.
+        let Ok(Reply::Read(Err(StoreError::Unavailable(why)))) = reply.try_recv() else {
+            panic!("no answer")
+        };
+        assert!(why.contains(&server.url()["redis://".len()..]), "it names the server: {why}");
+    }
+    server.restart();
+    until("it is connected again", || store.status().is_up().then_some(()));
+    assert!(matches!(store.read(&alice()), Ok(Some(_))));
+}
+
+/// A server that hangs is not waited for, and what it answers later is not taken for the answer to something else.
+#[test]
+fn a_server_that_hangs_is_given_up() {
+    let site = TestSite::new("redis-hang");
+    let mut server = RedisServer::start(&site, 1);
+    let mut store = connect(&server);
+    for n in 0..10 {
+        assert_eq!(store.replace(now(), &key(n), None, Some(&record(n))), Ok(Replaced::Done));
+    }
+    server.freeze();
+    let replies: Vec<_> = (0..10)
+        .map(|n| {
+            let (sender, reply) = channel();
+            store.submit(Ask::Read(key(n)), Box::new(move |reply| drop(sender.send(reply))));
+            reply
+        })
+        .collect();
+    for reply in replies {
+        let reply = reply.recv_timeout(Duration::from_secs(30)).expect("an answer");
+        assert!(matches!(reply, Reply::Read(Err(StoreError::Unavailable(_)))), "{reply:?}");
+    }
+    let why = unavailable(store.read(&alice()));
+    assert!(why.contains("no answer within 500ms"), "{why}");
+    server.thaw();
+    until("it is connected again", || store.status().is_up().then_some(()));
+    for n in 0..10 {
+        let read = store.read(&key(n)).expect("it answers").expect("it is there");
+        assert_eq!(&*read.bindings()[0].uri, format!("sip:{n}@192.0.2.1").as_bytes());
+    }
+}
+
+#[test]
+fn what_is_no_record_is_named() {
+    let site = TestSite::new("redis-corrupt");
+    let server = RedisServer::start(&site, 1);
+    let mut store = connect(&server);
+    assert_eq!(server.command(&format!("SET {ALICE} garbage")), "+OK");
+    let Err(StoreError::Corrupt(why)) = store.read(&alice()) else { panic!("it was read") };
+    assert!(why.contains(ALICE), "{why}");
+    assert_eq!(store.replace(now(), &alice(), None, Some(&record(1))), Ok(Replaced::Conflict));
+    assert_eq!(server.command(&format!("DEL {ALICE}")), ":1");
+    assert_eq!(server.command(&format!("LPUSH {ALICE} garbage")), ":1");
+    for result in
+        [store.read(&alice()).map(drop), store.replace(now(), &alice(), None, Some(&record(1))).map(drop)]
+    {
+        let Err(StoreError::Corrupt(why)) = result else { panic!("{result:?}") };
+        assert!(why.contains(ALICE), "{why}");
+    }
+    // One bad key is no reason to disturb the others.
+    assert_eq!(store.replace(now(), &key(1), None, Some(&record(1))), Ok(Replaced::Done));
+    assert_eq!(store.status().lost_total, 0);
+}
+
+#[test]
+fn a_full_server_takes_removals() {
+    let site = TestSite::new("redis-full");
+    let server = RedisServer::start(&site, 1);
+    let mut store = connect(&server);
+    let old = record(1);
+    assert_eq!(store.replace(now(), &alice(), None, Some(&old)), Ok(Replaced::Done));
+    assert_eq!(server.command("CONFIG SET maxmemory 1"), "+OK");
+    assert_eq!(store.replace(now(), &key(1), None, Some(&record(1))), Err(StoreError::Full));
+    assert_eq!(store.read(&alice()), Ok(Some(old.clone())));
+    assert_eq!(store.replace(now(), &alice(), Some(&old), None), Ok(Replaced::Done));
+    assert_eq!(server.command("CONFIG SET maxmemory 0"), "+OK");
+    assert_eq!(store.replace(now(), &key(1), None, Some(&record(1))), Ok(Replaced::Done));
+    assert_eq!(store.status().lost_total, 0);
+}
+
+/// A server that was demoted takes no changes; one that is promoted behind the same address is found.
+#[test]
+fn a_replica_takes_nothing() {
+    let site = TestSite::new("redis-replica");
+    let server = RedisServer::start(&site, 1);
+    let mut store = connect(&server);
+    assert_eq!(server.command("REPLICAOF 127.0.0.1 1"), "+OK");
+    let why = unavailable(store.replace(now(), &alice(), None, Some(&record(1))));
+    assert!(why.to_lowercase().contains("read only"), "{why}");
+    assert_eq!(server.command("REPLICAOF NO ONE"), "+OK");
+    until("it takes changes again", || {
+        store.replace(now(), &alice(), None, Some(&record(1))).is_ok().then_some(())
+    });
+}
+
+#[test]
+fn a_password_is_needed_and_never_shown() {
+    let site = TestSite::new("redis-password");
+    let server = RedisServer::start(&site, 1);
+    assert_eq!(server.command("CONFIG SET requirepass s3cret"), "+OK");
+    let with = |user: &str| server.url().replace("redis://", &format!("redis://{user}@"));
+    for (url, why) in [(server.url(), "NOAUTH"), (with(":s3cret-not"), "")] {
+        let settings = RedisSettings::new(&url);
+        let mut store = Redis::start(&settings).expect("a store");
+        let text = unavailable(store.read(&alice()));
+        assert!(text.contains(why), "{text}");
+        let shown = format!("{text} {settings:?} {:?}", store.status());
+        assert!(!shown.contains("s3cret"), "{shown}");
+        assert!(!store.status().is_up());
+    }
+    let mut store = Redis::start(&RedisSettings::new(&with(":s3cret"))).expect("a store");
+    assert_eq!(store.read(&alice()), Ok(None));
+}
+
+#[test]
+fn settings_that_can_never_work_are_refused() {
+    for (url, timeout, why) in [
+        ("rediss://:s3cret@127.0.0.1", 500, "TLS"),
+        ("http://s3cret@127.0.0.1", 500, "redis://user:password@host:6379/0"),
+        ("redis://127.0.0.1/s3cret", 500, "redis://user:password@host:6379/0"),
+        ("redis://127.0.0.1", 0, "timeout"),
+    ] {
+        let timeout = Duration::from_millis(timeout);
+        let Err(error) = Redis::start(&RedisSettings { timeout, ..RedisSettings::new(url) }) else {
+            panic!("{url} was taken")
+        };
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+}

@@ -1,0 +1,133 @@
+//! A PostgreSQL server of a test, which can be killed and started again on its data.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::geteuid;
+
+use crate::child::Child;
+use crate::field::TestSite;
+use crate::wait::until;
+
+/// Where it listens on its address.
+const PORT: u16 = 5432;
+
+/// `nobody`: the server refuses to run as root.
+const NOBODY: u32 = 65_534;
+
+/// The superuser and its password.
+const OWNER: &str = "owner";
+const PASSWORD: &str = "top secret";
+
+/// `postgres` with a cluster of its own, which wants a password (SCRAM); killed when dropped.
+#[derive(Debug)]
+pub struct PostgresServer {
+    address: SocketAddr,
+    folder: PathBuf,
+    process: Child,
+}
+
+impl PostgresServer {
+    /// Makes an empty cluster, starts it at an address of this test, and waits until it answers.
+    pub fn start(site: &TestSite, host: u8) -> Self {
+        let address = SocketAddr::new(site.ip(host), PORT);
+        let folder = site.folder().join(format!("postgres-{host}"));
+        fs::create_dir_all(&folder).expect("the server's folder can be made");
+        let password = folder.join("password");
+        fs::write(&password, PASSWORD).expect("a file");
+        if geteuid().is_root() {
+            for path in [&folder, &password] {
+                chown(path, Some(NOBODY), Some(NOBODY)).expect("root may give a file away");
+            }
+        }
+        let mut command = program("initdb");
+        command.arg("--pwfile").arg(&password).arg("-D").arg(folder.join("data"));
+        command.args(["-U", OWNER, "-A", "scram-sha-256", "-E", "UTF8", "--locale", "C", "--no-sync"]);
+        let status = Child::start("initdb", &folder, &mut command).wait();
+        assert!(status.success(), "initdb: {status}, its log is in {}", folder.display());
+        let process = spawn(address, &folder);
+        let server = Self { address, folder, process };
+        server.wait();
+        server
+    }
+
+    /// Its URL, with user and password of the owner.
+    pub fn url(&self) -> String {
+        let password = PASSWORD.replace(' ', "%20");
+        format!("postgres://{OWNER}:{password}@{}/postgres", self.address)
+    }
+
+    /// What `psql` prints for these statements: a line a row, columns with a bar between.
+    pub fn execute(&self, sql: &str) -> String {
+        self.try_execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// The same in another database.
+    pub fn execute_in(&self, database: &str, sql: &str) -> String {
+        let url = self.url().replace("/postgres", &format!("/{database}"));
+        self.psql(&url, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// As [`PostgresServer::execute`], or what `psql` complains about.
+    pub fn try_execute(&self, sql: &str) -> Result<String, String> {
+        self.psql(&self.url(), sql)
+    }
+
+    /// `kill -9` of its first process; the others end when they see that.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again after [`PostgresServer::kill`], with the data that it had, and waits until it answers.
+    pub fn restart(&mut self) {
+        // The processes of its connections see that it is gone, and hold its memory until then.
+        until("the server is started again", || {
+            self.process = spawn(self.address, &self.folder);
+            until("it listens, or has ended", || {
+                (self.process.ended().is_some() || TcpStream::connect(self.address).is_ok()).then_some(())
+            });
+            self.process.ended().is_none().then_some(())
+        });
+        self.wait();
+    }
+
+    fn psql(&self, url: &str, sql: &str) -> Result<String, String> {
+        let mut command = program("psql");
+        command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", sql]).arg(url);
+        let output = command.current_dir(&self.folder).output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+
+    fn wait(&self) {
+        until("the PostgreSQL server answers", || self.try_execute("SELECT 1").ok());
+    }
+}
+
+fn spawn(address: SocketAddr, folder: &Path) -> Child {
+    let IpAddr::V4(ip) = address.ip() else { panic!("addresses of tests are IPv4") };
+    let mut command = program("postgres");
+    command.arg("-D").arg(folder.join("data")).args(["-c", &format!("listen_addresses={ip}")]);
+    command.args(["-c", &format!("port={}", address.port()), "-c", "unix_socket_directories="]);
+    command.args(["-c", "fsync=off", "-c", "log_connections=off"]);
+    Child::start("postgres", folder, &mut command)
+}
+
+/// A program of the newest version that is installed, as a user who is not root.
+fn program(name: &str) -> Command {
+    let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed: ./test.sh packages");
+    let versions = versions.flatten().map(|entry| entry.path().join("bin").join(name));
+    let newest = versions.filter(|path| path.exists()).max();
+    let mut command =
+        Command::new(newest.unwrap_or_else(|| panic!("{name} is installed: ./test.sh packages")));
+    if geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}

@@ -1,0 +1,96 @@
+//! A Redis server of a test, which can be killed, frozen and started again on its data.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::child::Child;
+use crate::field::TestSite;
+use crate::wait::until;
+
+/// Where it listens on its address.
+const PORT: u16 = 6379;
+
+/// `redis-server` with a log of commands that is written to the disk before each answer; killed when dropped.
+#[derive(Debug)]
+pub struct RedisServer {
+    address: SocketAddr,
+    folder: PathBuf,
+    process: Child,
+}
+
+impl RedisServer {
+    /// Starts an empty one at an address of this test, and waits until it answers.
+    pub fn start(site: &TestSite, host: u8) -> Self {
+        let address = SocketAddr::new(site.ip(host), PORT);
+        let folder = site.folder().join(format!("redis-{host}"));
+        let process = spawn(address, &folder);
+        let server = Self { address, folder, process };
+        server.wait();
+        server
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again after [`RedisServer::kill`], with the data that it had, and waits until it answers.
+    pub fn restart(&mut self) {
+        self.process = spawn(self.address, &self.folder);
+        self.wait();
+    }
+
+    /// Stops it as a hang does: connections stand, and nothing is answered.
+    pub fn freeze(&mut self) {
+        self.process.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen one go on.
+    pub fn thaw(&mut self) {
+        self.process.signal(Signal::CONT);
+    }
+
+    /// The first line of the answer to a command of words without spaces, or to a whole line in the server's own syntax.
+    pub fn command(&self, line: &str) -> String {
+        self.try_command(line).unwrap_or_else(|error| panic!("{line} to {}: {error}", self.address))
+    }
+
+    /// An inline command, as the protocol has it for telnet.
+    fn try_command(&self, line: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(format!("{line}\r\n").as_bytes())?;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte)?;
+            answer.extend_from_slice(&byte);
+        }
+        Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
+    }
+
+    fn wait(&self) {
+        until("the Redis server answers", || {
+            self.try_command("PING").ok().filter(|answer| answer == "+PONG")
+        });
+    }
+}
+
+fn spawn(address: SocketAddr, folder: &PathBuf) -> Child {
+    std::fs::create_dir_all(folder).expect("the server's folder can be made");
+    let (ip, port) = (address.ip().to_string(), address.port().to_string());
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", &ip, "--port", &port, "--save", "", "--appendonly", "yes"]);
+    command.args(["--appendfsync", "always"]);
+    Child::start("redis-server", folder, &mut command)
+}
