@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 # One program of each Debian package tells whether it is there.
 declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valgrind]=valgrind [iproute2]=ip [g++]=g++
-    [faketime]=faketime)
+    [faketime]=faketime [redis-server]=redis-server [postgresql]=postgres)
 
 # How many live tests run at once: they wait more than they compute.
 LIVE_TESTS=${LIVE_TESTS:-4}
@@ -16,7 +16,8 @@ FUZZ_SECONDS=${FUZZ_SECONDS:-60}
 # About a minute on two cores.
 SWARM_SEEDS=${SWARM_SEEDS:-500}
 
-have() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; }
+# Debian keeps the server of PostgreSQL out of everybody's path, in a folder of its version.
+have() { PATH="$PATH:/usr/sbin:/sbin:$(printf %s: /usr/lib/postgresql/*/bin)" command -v "$1" >/dev/null; }
 
 packages() {
     local missing=() package

@@ -6,8 +6,10 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 
 use crate::child::Child;
 use crate::field::TestSite;
@@ -23,7 +25,7 @@ const NOBODY: u32 = 65_534;
 const OWNER: &str = "owner";
 const PASSWORD: &str = "top secret";
 
-/// `postgres` with a cluster of its own, which wants a password (SCRAM); killed when dropped.
+/// `postgres` with a cluster of its own, which wants a password (SCRAM); ended when dropped.
 #[derive(Debug)]
 pub struct PostgresServer {
     address: SocketAddr,
@@ -107,6 +109,20 @@ impl PostgresServer {
 
     fn wait(&self) {
         until("the PostgreSQL server answers", || self.try_execute("SELECT 1").ok());
+    }
+}
+
+impl Drop for PostgresServer {
+    /// Ends it without writing anything more. Killed, it would leave shared memory of the machine behind.
+    fn drop(&mut self) {
+        self.process.signal(Signal::QUIT);
+        let ends = (0..500).any(|_| {
+            sleep(Duration::from_millis(20));
+            self.process.ended().is_some()
+        });
+        if !ends {
+            eprintln!("postgres at {} does not end, and is killed", self.address);
+        }
     }
 }
 

@@ -18,6 +18,15 @@ pub(crate) struct Lifetimes {
     pub(crate) stale: Duration,
 }
 
+/// An answer of the database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Answer<V> {
+    /// What is known of the user.
+    Known(V),
+    /// Nobody has this name.
+    Absent,
+}
+
 /// A bounded cache of answers. Users and names that nobody has are kept apart: strangers can invent names without end, and
 /// must not push out users.
 pub(crate) struct Cache<K, V> {
@@ -32,16 +41,16 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         Self { lifetimes, known: Generations::new(entries), absent: Generations::new(entries) }
     }
 
-    /// The answer, if it is young enough: the user, or that there is none.
-    pub(crate) fn fresh(&mut self, now: Instant, key: &K) -> Option<Option<V>> {
+    /// The answer, if it is young enough.
+    pub(crate) fn fresh(&mut self, now: Instant, key: &K) -> Option<Answer<V>> {
         let young = |at: Instant, lifetime| now.saturating_since(at) < lifetime;
         if let Some((at, value)) = self.known.get(key)
             && young(at, self.lifetimes.known)
         {
-            return Some(Some(value));
+            return Some(Answer::Known(value));
         }
         let (at, ()) = self.absent.get(key)?;
-        young(at, self.lifetimes.absent).then_some(None)
+        young(at, self.lifetimes.absent).then_some(Answer::Absent)
     }
 
     /// The user as last known, when the database cannot be asked.
@@ -51,13 +60,16 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
     }
 
     /// Takes over what the database has answered.
-    pub(crate) fn insert(&mut self, now: Instant, key: K, value: Option<V>) {
-        if let Some(value) = value {
-            self.absent.remove(&key);
-            self.known.insert(now, key, value);
-        } else {
-            self.known.remove(&key);
-            self.absent.insert(now, key, ());
+    pub(crate) fn insert(&mut self, now: Instant, key: K, answer: Answer<V>) {
+        match answer {
+            Answer::Known(value) => {
+                self.absent.remove(&key);
+                self.known.insert(now, key, value);
+            }
+            Answer::Absent => {
+                self.known.remove(&key);
+                self.absent.insert(now, key, ());
+            }
         }
     }
 
@@ -109,11 +121,12 @@ impl<K: Eq + Hash + Clone, V: Clone> Generations<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use super::Answer::{Absent, Known};
     use super::*;
 
     const LIFETIMES: Lifetimes = Lifetimes {
         entries: 10,
-        known: Duration::from_secs(60),
+        known: Duration::from_mins(1),
         absent: Duration::from_secs(10),
         stale: Duration::from_secs(100),
     };
@@ -126,11 +139,11 @@ mod tests {
     fn answers_are_good_for_their_time() {
         let mut cache = Cache::new(LIFETIMES);
         assert_eq!(cache.fresh(at(0), &"alice"), None);
-        cache.insert(at(0), "alice", Some(1));
-        cache.insert(at(0), "nobody", None);
-        assert_eq!(cache.fresh(at(9), &"nobody"), Some(None));
+        cache.insert(at(0), "alice", Known(1));
+        cache.insert(at(0), "nobody", Absent);
+        assert_eq!(cache.fresh(at(9), &"nobody"), Some(Absent));
         assert_eq!(cache.fresh(at(10), &"nobody"), None);
-        assert_eq!(cache.fresh(at(59), &"alice"), Some(Some(1)));
+        assert_eq!(cache.fresh(at(59), &"alice"), Some(Known(1)));
         assert_eq!(cache.fresh(at(60), &"alice"), None, "a look-up does not make it younger");
         assert_eq!(cache.stale(at(159), &"alice"), Some(1));
         assert_eq!(cache.stale(at(160), &"alice"), None);
@@ -139,14 +152,14 @@ mod tests {
             None,
             "that nobody has a name is never taken from a stale answer"
         );
-        cache.insert(at(60), "alice", None);
+        cache.insert(at(60), "alice", Absent);
         assert_eq!(
             (cache.fresh(at(61), &"alice"), cache.stale(at(61), &"alice")),
-            (Some(None), None),
+            (Some(Absent), None),
             "removed"
         );
-        cache.insert(at(62), "alice", Some(2));
-        assert_eq!(cache.fresh(at(63), &"alice"), Some(Some(2)), "back");
+        cache.insert(at(62), "alice", Known(2));
+        assert_eq!(cache.fresh(at(63), &"alice"), Some(Known(2)), "back");
         cache.clear();
         assert_eq!(cache.stale(at(63), &"alice"), None);
     }
@@ -154,11 +167,11 @@ mod tests {
     #[test]
     fn it_is_bounded_and_keeps_what_is_used() {
         let mut cache = Cache::new(LIFETIMES);
-        cache.insert(at(0), 0, Some(0));
+        cache.insert(at(0), 0, Known(0));
         for n in 1..1000 {
-            cache.insert(at(0), n, Some(n));
-            cache.insert(at(0), 1000 + n, None);
-            assert_eq!(cache.fresh(at(1), &0), Some(Some(0)), "used all the time");
+            cache.insert(at(0), n, Known(n));
+            cache.insert(at(0), 1000 + n, Absent);
+            assert_eq!(cache.fresh(at(1), &0), Some(Known(0)), "used all the time");
             let sizes = [
                 cache.known.young.len() + cache.known.old.len(),
                 cache.absent.young.len() + cache.absent.old.len(),
@@ -166,9 +179,9 @@ mod tests {
             assert!(sizes.iter().all(|size| *size <= LIFETIMES.entries), "{sizes:?}");
         }
         assert_eq!(cache.fresh(at(1), &1), None);
-        assert_eq!(cache.fresh(at(1), &999), Some(Some(999)));
+        assert_eq!(cache.fresh(at(1), &999), Some(Known(999)));
         let mut none = Cache::new(Lifetimes { entries: 0, ..LIFETIMES });
-        none.insert(at(0), 1, Some(1));
+        none.insert(at(0), 1, Known(1));
         assert_eq!(none.fresh(at(0), &1), None, "no entries, no cache");
     }
 }

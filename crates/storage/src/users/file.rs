@@ -19,11 +19,17 @@ use std::path::{Path, PathBuf};
 /// Empty lines, and lines that begin with `#`, say nothing.
 #[derive(Clone, Debug, Default)]
 pub struct UserFile {
-    /// By user and realm, each to the letter.
-    users: BTreeMap<(Box<[u8]>, Box<[u8]>), Vec<Kept>>,
+    users: BTreeMap<Name, Vec<Kept>>,
 }
 
-/// One line.
+/// Who it is, to the letter.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Name {
+    user: Box<[u8]>,
+    realm: Box<[u8]>,
+}
+
+/// What a line has for a user.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     hash: Hash,
@@ -51,8 +57,9 @@ impl UserFile {
     }
 
     fn add(&mut self, line: usize, text: &[u8]) -> Result<(), String> {
-        let (user, realm, algorithm, digits) = split(text)
-            .ok_or("a line has to be user:realm:algorithm:hash, or user:realm:hash for MD5".to_owned())?;
+        let Some(Line { user, realm, algorithm, digits }) = Line::of(text) else {
+            return Err("a line has to be user:realm:algorithm:hash, or user:realm:hash for MD5".to_owned());
+        };
         if user.is_empty() || realm.is_empty() {
             return Err(format!("the {} is empty", if user.is_empty() { "user" } else { "realm" }));
         }
@@ -60,7 +67,7 @@ impl UserFile {
             let (name, length) = (algorithm.name(), 2 * algorithm.bytes());
             format!("a hash of {name} has {length} hexadecimal digits; what stands there has not")
         })?;
-        let kept = self.users.entry((user.into(), realm.into())).or_default();
+        let kept = self.users.entry(Name { user: user.into(), realm: realm.into() }).or_default();
         if let Some(same) = kept.iter().find(|kept| kept.hash.algorithm() == algorithm) {
             let (user, realm) = (user.escape_ascii(), realm.escape_ascii());
             return Err(format!(
@@ -76,7 +83,7 @@ impl UserFile {
     /// What a claim is judged by; `None` for a user who is not in the file. A hash of another algorithm is better than
     /// none: then the answer says that the settings are wrong, and not the password.
     pub fn secret(&self, needs: Needs<'_>) -> Option<Secret> {
-        let kept = self.users.get(&(needs.user.into(), needs.realm.into()))?;
+        let kept = self.users.get(&Name { user: needs.user.into(), realm: needs.realm.into() })?;
         let fits = kept.iter().find(|kept| kept.hash.algorithm() == needs.algorithm);
         fits.or(kept.first()).map(|kept| Secret::Ha1(kept.hash))
     }
@@ -84,7 +91,7 @@ impl UserFile {
     /// The algorithms of which every user of a realm has a hash: these may be offered.
     pub fn algorithms(&self, realm: &[u8]) -> Vec<Algorithm> {
         let mut users =
-            self.users.iter().filter(|((_, of), _)| **of == *realm).map(|(_, kept)| kept).peekable();
+            self.users.iter().filter(|(name, _)| *name.realm == *realm).map(|(_, kept)| kept).peekable();
         if users.peek().is_none() {
             return Vec::new();
         }
@@ -106,20 +113,26 @@ impl UserFile {
     }
 }
 
-/// User, realm, algorithm and hash of a line. The hash and the algorithm are taken from the end, since realms may have
-/// colons.
-fn split(text: &[u8]) -> Option<(&[u8], &[u8], Algorithm, &[u8])> {
-    let (user, rest) = at_colon(text, text.iter().position(|byte| *byte == b':')?);
-    let (rest, digits) = at_colon(rest, rest.iter().rposition(|byte| *byte == b':')?);
-    if let Some(colon) = rest.iter().rposition(|byte| *byte == b':') {
+/// The parts of a line.
+struct Line<'a> {
+    user: &'a [u8],
+    realm: &'a [u8],
+    algorithm: Algorithm,
+    digits: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    /// The hash and the algorithm are taken from the end, since realms may have colons.
+    fn of(text: &'a [u8]) -> Option<Self> {
+        let (user, rest) = at_colon(text, text.iter().position(|byte| *byte == b':')?);
+        let (rest, digits) = at_colon(rest, rest.iter().rposition(|byte| *byte == b':')?);
+        let Some(colon) = rest.iter().rposition(|byte| *byte == b':') else {
+            return Some(Self { user, realm: rest, algorithm: Algorithm::Md5, digits });
+        };
+        // Three parts are htdigest's; where there are more, the last but one names an algorithm.
         let (realm, name) = at_colon(rest, colon);
-        if let Some(algorithm) = Algorithm::of(Some(name)) {
-            return Some((user, realm, algorithm, digits));
-        }
-        // Three parts are htdigest's; one more has to name an algorithm.
-        return None;
+        Some(Self { user, realm, algorithm: Algorithm::of(Some(name))?, digits })
     }
-    Some((user, rest, Algorithm::Md5, digits))
 }
 
 fn at_colon(text: &[u8], colon: usize) -> (&[u8], &[u8]) {

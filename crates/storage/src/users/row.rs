@@ -87,7 +87,6 @@ impl Wanted {
 }
 
 /// What the table knows of a user.
-#[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) password: Option<Box<str>>,
     pub(crate) ha1: Option<Box<str>>,
@@ -98,11 +97,11 @@ impl Row {
     /// The secret for a claim; `None` when the row has none, which is as if there were no such user. `long` is the
     /// algorithm of hashes of 64 digits, which do not tell it themselves.
     pub(crate) fn secret(&self, wanted: &Wanted, long: Algorithm) -> Option<Secret> {
-        if let Some(password) = filled(self.password.as_ref()) {
+        if let Some(password) = filled(self.password.as_deref()) {
             return Some(Secret::Clear(password.as_bytes().into()));
         }
         // `ha1` is made of the bare user name, `ha1b` of `user@domain`: the client hashes what it sends.
-        let digits = filled(if wanted.has_domain { self.ha1b.as_ref() } else { self.ha1.as_ref() })?;
+        let digits = filled(if wanted.has_domain { self.ha1b.as_deref() } else { self.ha1.as_deref() })?;
         let algorithms = [Algorithm::Md5, long];
         let hash = algorithms.into_iter().find_map(|one| Hash::from_hex(one, digits.as_bytes()))?;
         Some(Secret::Ha1(hash))
@@ -110,8 +109,8 @@ impl Row {
 }
 
 /// Kamailio's columns are empty, not NULL, where they have nothing.
-fn filled(text: Option<&Box<str>>) -> Option<&str> {
-    text.map(|text| &**text).filter(|text| !text.is_empty())
+fn filled(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

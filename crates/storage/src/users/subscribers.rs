@@ -1,7 +1,7 @@
 //! Users in a PostgreSQL database, as Kamailio's table `subscriber` has them.
 
 use super::SubscriberColumns;
-use super::cache::{Cache, Lifetimes};
+use super::cache::{Answer, Cache, Lifetimes};
 use super::database::Database;
 use super::row::{Key, Row, Wanted};
 use crate::remote::{Remote, SettingsError, Status};
@@ -49,7 +49,7 @@ impl SubscriberSettings {
             connections: 4,
             timeout: Duration::from_secs(1),
             cache_entries: 100_000,
-            cache_lifetime: Duration::from_secs(60),
+            cache_lifetime: Duration::from_mins(1),
             absent_lifetime: Duration::from_secs(10),
             stale_lifetime: Duration::from_hours(1),
         }
@@ -133,7 +133,7 @@ impl Subscribers {
         let cache = Arc::clone(&self.cache);
         let job = Job { wanted, cache, long_algorithm: self.long_algorithm, reply: Some(reply) };
         match kept {
-            Some(row) => job.give(row.as_ref()),
+            Some(answer) => job.give(&answer),
             None => self.remote.submit(job),
         }
     }
@@ -152,7 +152,7 @@ impl Subscribers {
 /// The cache with its clock.
 struct SharedCache {
     start: std::time::Instant,
-    cache: Mutex<Cache<Key, Row>>,
+    cache: Mutex<Cache<Key, Arc<Row>>>,
 }
 
 impl SharedCache {
@@ -164,11 +164,11 @@ impl SharedCache {
         Instant::ZERO + self.start.elapsed()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Cache<Key, Row>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Cache<Key, Arc<Row>>> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fresh(&self, key: &Key) -> Option<Option<Row>> {
+    fn fresh(&self, key: &Key) -> Option<Answer<Arc<Row>>> {
         self.lock().fresh(self.now(), key)
     }
 }
@@ -184,9 +184,10 @@ pub(crate) struct Job {
 impl Job {
     /// The database has answered.
     pub(crate) fn found(self, row: Option<Row>) {
+        let answer = row.map_or(Answer::Absent, |row| Answer::Known(Arc::new(row)));
         let now = self.cache.now();
-        self.cache.lock().insert(now, self.wanted.key.clone(), row.clone());
-        self.give(row.as_ref());
+        self.cache.lock().insert(now, self.wanted.key.clone(), answer.clone());
+        self.give(&answer);
     }
 
     /// The database cannot answer: whoever is still kept is answered for.
@@ -194,13 +195,16 @@ impl Job {
         let now = self.cache.now();
         let kept = self.cache.lock().stale(now, &self.wanted.key);
         match kept {
-            Some(row) => self.give(Some(&row)),
+            Some(row) => self.give(&Answer::Known(row)),
             None => self.tell(Err(LookUpError(why.to_owned()))),
         }
     }
 
-    fn give(self, row: Option<&Row>) {
-        let secret = row.and_then(|row| row.secret(&self.wanted, self.long_algorithm));
+    fn give(self, answer: &Answer<Arc<Row>>) {
+        let secret = match answer {
+            Answer::Known(row) => row.secret(&self.wanted, self.long_algorithm),
+            Answer::Absent => None,
+        };
         self.tell(Ok(secret));
     }
 

@@ -1,14 +1,10 @@
-//! The shared store: records in a Redis or Valkey server, for several proxies.
+//! The connection to the Redis server: asks as commands, and answers as replies.
 
-use crate::remote::{Remote, Served, Server, SettingsError, Status};
+use super::{OnReply, RedisSettings};
+use crate::remote::{Served, Server, SettingsError};
 use ::redis::{Client, Connection, ConnectionLike, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
-use base::UnixTime;
 use core::time::Duration;
-use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError};
-use std::sync::mpsc::channel;
-
-/// Asks that may wait: what a server answers in some tenths of a second.
-const QUEUE_MAX: usize = 8 * 1024;
+use location::{Aor, Ask, Record, Replaced, Reply, StoreError};
 
 /// Asks that are sent at once. They share the round trip; more would make those that came first wait for the last.
 const BATCH_MAX: usize = 128;
@@ -28,123 +24,17 @@ if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
 elseif ARGV[1] ~= '' then redis.call('DEL', KEYS[1]) end
 return 1";
 
-/// Where the server is, and how it is used.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RedisSettings {
-    /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `redis+unix:///PATH[?db=DATABASE&user=..&pass=..]`.
-    pub url: String,
-    /// What stands before the address-of-record in each key. Proxies with the same prefix share their bindings.
-    pub prefix: String,
-    /// How long to wait for a connection, and for an answer.
-    pub timeout: Duration,
-}
-
-impl RedisSettings {
-    /// The server at this URL: prefix `sarabande:aor:`, half a second, after which SIP clients repeat a request over UDP.
-    pub fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), prefix: "sarabande:aor:".to_owned(), timeout: Duration::from_millis(500) }
-    }
-}
-
-impl core::fmt::Debug for RedisSettings {
-    /// Without the URL, which may have a password in it.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("RedisSettings")
-            .field("prefix", &self.prefix)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Who is told the answer; called on the store's own thread, or by [`Redis::submit`] itself, so it must neither wait nor
-/// panic.
-pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
-
-/// A handle to the store; all clones share one connection. The last one that is dropped ends it, once what waits has been
-/// answered.
-///
-/// Each record is the string of one key, and each ask one round trip: reads as `GET`, replacements as a script that
-/// compares and sets. Nothing is kept here, so a proxy sees at once what another has stored. Asks are sent in the order
-/// in which they come, many at once.
-///
-/// While the server is gone, each ask is answered at once with [`StoreError::Unavailable`]. An ask that was under way when
-/// it went waits for [`RedisSettings::timeout`] at most. Nothing is known of such a replacement: it is not repeated, since
-/// one that was done would then be in conflict with itself. The connection is made anew until it stands.
-///
-/// What was acknowledged is as durable as the server keeps it (`appendfsync`), and as its replicas have it when one of
-/// them takes over: `docs/registrar.md`.
-#[derive(Clone)]
-pub struct Redis {
-    remote: Remote<Link>,
-}
-
-impl Redis {
-    /// Starts the store's thread; does not wait for its connection. Fails when the URL is none, or needs TLS.
-    pub fn start(settings: &RedisSettings) -> Result<Self, SettingsError> {
-        // The reason does not have the URL in it, nor must it: there may be a password.
-        let client = Client::open(settings.url.as_str()).map_err(|error| {
-            SettingsError(format!(
-                "the URL of the Redis server: {error}; it has to be like redis://user:password@host:6379/0"
-            ))
-        })?;
-        if settings.timeout.is_zero() {
-            return Err(SettingsError(
-                "the timeout of the Redis server is 0; give it some hundred ms".into(),
-            ));
-        }
-        let link = Link { client, prefix: settings.prefix.clone().into_bytes(), timeout: settings.timeout };
-        Ok(Self { remote: Remote::start(link, 1, QUEUE_MAX)? })
-    }
-
-    /// Asks, and tells `reply` the answer; at once when the server cannot be reached or too many wait.
-    pub fn submit(&self, ask: Ask, reply: OnReply) {
-        self.remote.submit(Job { ask, reply: Some(reply) });
-    }
-
-    /// How the server does.
-    pub fn status(&self) -> Status {
-        self.remote.status()
-    }
-
-    fn wait(&self, ask: Ask) -> Reply {
-        let (sender, reply) = channel();
-        let unavailable = ask.failed(StoreError::Unavailable("no answer was given".to_owned()));
-        self.submit(ask, Box::new(move |reply| drop(sender.send(reply))));
-        reply.recv().unwrap_or(unavailable)
-    }
-}
-
-/// For threads that may wait.
-impl Store for Redis {
-    fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError> {
-        match self.wait(Ask::Read(aor.clone())) {
-            Reply::Read(result) => result,
-            Reply::Replaced(_) => unreachable!("each ask has a reply of its kind"),
-        }
-    }
-
-    fn replace(
-        &mut self,
-        _now: UnixTime,
-        aor: &Aor,
-        expected: Option<&Record>,
-        new: Option<&Record>,
-    ) -> Result<Replaced, StoreError> {
-        let (expected, new) = (expected.cloned(), new.cloned());
-        match self.wait(Ask::Replace { aor: aor.clone(), expected, new }) {
-            Reply::Replaced(result) => result,
-            Reply::Read(_) => unreachable!("each ask has a reply of its kind"),
-        }
-    }
-}
-
 /// An ask under way; answered with an error when it is dropped, as when the thread panics.
-struct Job {
+pub(crate) struct Job {
     ask: Ask,
     reply: Option<OnReply>,
 }
 
 impl Job {
+    pub(super) fn new(ask: Ask, reply: OnReply) -> Self {
+        Self { ask, reply: Some(reply) }
+    }
+
     fn answer(mut self, reply: Reply) {
         if let Some(callback) = self.reply.take() {
             callback(reply);
@@ -161,13 +51,28 @@ impl Drop for Job {
 }
 
 /// How to reach the server.
-struct Link {
+pub(crate) struct Link {
     client: Client,
     prefix: Vec<u8>,
     timeout: Duration,
 }
 
 impl Link {
+    pub(super) fn new(settings: &RedisSettings) -> Result<Self, SettingsError> {
+        // The reason does not have the URL in it, nor must it: there may be a password.
+        let client = Client::open(settings.url.as_str()).map_err(|error| {
+            SettingsError(format!(
+                "the URL of the Redis server: {error}; it has to be like redis://user:password@host:6379/0"
+            ))
+        })?;
+        if settings.timeout.is_zero() {
+            return Err(SettingsError(
+                "the timeout of the Redis server is 0; give it some hundred ms".into(),
+            ));
+        }
+        Ok(Self { client, prefix: settings.prefix.clone().into_bytes(), timeout: settings.timeout })
+    }
+
     fn key(&self, aor: &Aor) -> Vec<u8> {
         [&self.prefix, aor.key()].concat()
     }
@@ -301,7 +206,9 @@ impl Server for Link {
             Err(error) => {
                 let why = self.text(&error);
                 served.failed = jobs.len() as u64;
-                jobs.into_iter().for_each(|job| Self::refuse(job, &why));
+                for job in jobs {
+                    Self::refuse(job, &why);
+                }
                 served.lost = Some(why);
             }
         }
