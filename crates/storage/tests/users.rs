@@ -35,7 +35,7 @@ fn server(site: &TestSite) -> PostgresServer {
 
 fn connect(settings: &SubscriberSettings) -> Subscribers {
     let users = Subscribers::start(settings).expect("users");
-    until("the users are connected", || users.status().is_up().then_some(()));
+    until("all connections stand", || (users.status().connections == settings.connections).then_some(()));
     users
 }
 
@@ -217,7 +217,6 @@ fn no_more_connections_are_made_than_allowed() {
         let result = results.recv_timeout(Duration::from_secs(30)).expect("an answer");
         assert!(matches!(result, Ok(None)), "{result:?}");
     }
-    until("all are connected", || (users.status().connections == 3).then_some(()));
     let others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
     assert_eq!(server.execute(others), "3");
     drop(users);

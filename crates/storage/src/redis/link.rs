@@ -2,9 +2,10 @@
 
 use super::{OnReply, RedisSettings};
 use crate::remote::{Served, Server, SettingsError};
-use ::redis::{Client, Connection, ConnectionLike, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
+use ::redis::{Client, Connection, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
 use core::time::Duration;
 use location::{Aor, Ask, Record, Replaced, Reply, StoreError};
+use std::time::Instant;
 
 /// Asks that are sent at once. They share the round trip; more would make those that came first wait for the last.
 const BATCH_MAX: usize = 128;
@@ -70,6 +71,11 @@ impl Link {
                 "the timeout of the Redis server is 0; give it some hundred ms".into(),
             ));
         }
+        // The library's name is of no use to the server, and is a question more before a connection can be used.
+        let info = client.get_connection_info().clone();
+        let plain = info.redis_settings().clone().set_skip_set_lib_name();
+        let client =
+            Client::open(info.set_redis_settings(plain)).map_err(|error| SettingsError(error.to_string()))?;
         Ok(Self { client, prefix: settings.prefix.clone().into_bytes(), timeout: settings.timeout })
     }
 
@@ -97,12 +103,17 @@ impl Link {
 
     /// The text of an error, with the server that it came from.
     fn text(&self, error: &RedisError) -> String {
-        let server = self.client.get_connection_info().addr();
         if error.is_timeout() {
             // Else it would be "Resource temporarily unavailable".
-            return format!("Redis at {server}: no answer within {:?}", self.timeout);
+            return self.silence();
         }
+        let server = self.client.get_connection_info().addr();
         format!("Redis at {server}: {error}")
+    }
+
+    fn silence(&self) -> String {
+        let server = self.client.get_connection_info().addr();
+        format!("Redis at {server}: no answer within {:?}", self.timeout)
     }
 
     /// The error of one ask.
@@ -189,32 +200,32 @@ impl Server for Link {
         for job in &jobs {
             self.add(&job.ask, &mut pipeline);
         }
-        let results = pipeline.ignore_errors().query::<Vec<RedisResult<Value>>>(connection);
+        let start = Instant::now();
+        let sent = connection.send_packed_command(&pipeline.get_packed_pipeline());
+        // Why nothing more is read; answers that come late must not be taken for those to the next batch.
+        let mut silent = sent.err().map(|error| self.text(&error));
         let mut served = Served::default();
-        match results {
-            Ok(results) => {
-                for (job, result) in jobs.into_iter().zip(results) {
-                    served.failed += u64::from(result.is_err());
-                    if let Some(error) = result.as_ref().err().filter(|error| is_elsewhere(error)) {
-                        served.lost = Some(self.text(error));
-                    }
-                    let reply = self.reply(&job.ask, result);
-                    job.answer(reply);
-                }
+        for job in jobs {
+            if let Some(why) = &silent {
+                served.failed += 1;
+                Self::refuse(job, why);
+                continue;
             }
-            // Answers that come late must not be taken for those to the next batch.
-            Err(error) => {
-                let why = self.text(&error);
-                served.failed = jobs.len() as u64;
-                for job in jobs {
-                    Self::refuse(job, &why);
-                }
-                served.lost = Some(why);
+            let response = connection.recv_response();
+            if let Err(error) = &response {
+                silent = Some(self.text(error));
+            } else if start.elapsed() > self.timeout {
+                silent = Some(self.silence());
             }
+            let result = response.and_then(Value::extract_error);
+            if let Err(error) = &result {
+                served.failed += 1;
+                served.lost = is_elsewhere(error).then(|| self.text(error)).or(served.lost);
+            }
+            let reply = self.reply(&job.ask, result);
+            job.answer(reply);
         }
-        if !connection.is_open() {
-            served.lost.get_or_insert_with(|| "the connection was closed".to_owned());
-        }
+        served.lost = silent.or(served.lost);
         served
     }
 
