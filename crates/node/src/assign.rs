@@ -61,7 +61,8 @@ impl Shard {
                 }
                 Err(halt)
             }
-            None if self.home.is_some()
+            None if (self.home.is_some()
+                || facts.rule.is_some_and(|rule| self.edge.routes.is_located(rule)))
                 && self.at_home(flow, message, &facts, &mut known, out)? == AtHome::Done =>
             {
                 Ok(())

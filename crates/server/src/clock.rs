@@ -1,6 +1,6 @@
 //! The real clocks: the only file that reads them.
 
-use base::Instant;
+use base::{Instant, UnixTime};
 use node::Reading;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -36,6 +36,12 @@ impl Clock {
     pub(crate) fn epoch_unix(&self, boot: i64) -> u64 {
         let now = boot + Self::reading().up;
         u64::try_from(now).unwrap_or(0).saturating_sub(self.origin.elapsed().as_secs())
+    }
+
+    /// The date by the machine's clock.
+    pub(crate) fn date() -> UnixTime {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        UnixTime::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// How long it is until then; zero when it is past.

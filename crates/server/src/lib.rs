@@ -15,6 +15,7 @@ mod report;
 mod run;
 mod shards;
 pub mod socket;
+mod stores;
 mod takeover;
 mod token_time;
 mod whole;

@@ -13,6 +13,7 @@ use crate::shards::listen::expand;
 use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
+use crate::stores::Stores;
 use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
 use balance::{Balancer, CallLimits, PolicyKind};
@@ -39,6 +40,9 @@ pub enum StartError {
     /// No address to listen on is left.
     #[error("the configured listeners match no address of this machine; see `ip addr`")]
     NoListener,
+    /// Bindings or users cannot be read: says what, and why.
+    #[error("[registrar] {0}")]
+    Stores(String),
 }
 
 /// A server with all its sockets open.
@@ -70,13 +74,15 @@ impl Server {
         };
         let token = admin::token::required(&config.admin, path.as_deref())?;
         let secret = secret(&config, path.as_deref())?;
+        let stores = config.registrar.as_ref().map(|registrar| Stores::start(registrar, path.as_deref()));
+        let stores = stores.transpose().map_err(StartError::Stores)?.map(Arc::new);
         let token_time = TokenTime::start(path.as_deref(), config.token.lifetime);
         // One column more than threads, for the process before.
         let board = Arc::new(Board::new(count + 1));
         let kept = (secret, token_time);
+        let shared = (Arc::clone(&board), stores.clone());
         let mut control =
-            Control::start(clock, path.clone(), config.clone(), binds.clone(), kept, Arc::clone(&board))
-                .await?;
+            Control::start(clock, path.clone(), config.clone(), binds.clone(), kept, shared).await?;
         // Nothing slow from here on: another process may wait.
         let claim = match &path {
             Some(path) => takeover::claim::claim(path, &binds)?,
@@ -92,6 +98,7 @@ impl Server {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
             let shard = shard(control.setup(), &config, call_limits.as_ref(), index, count)?;
             let sockets = (sockets, opened.listeners.len());
+            let commands = (handle.clone(), commands);
             workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
@@ -101,6 +108,7 @@ impl Server {
         let predecessor = bound.as_ref().map(|(_, predecessor)| Arc::clone(predecessor));
         for worker in &mut workers {
             worker.predecessor.clone_from(&predecessor);
+            worker.stores.clone_from(&stores);
         }
         control.follows(bound, call_limits);
         let threads = spawn(workers, &handles)?;
@@ -240,7 +248,7 @@ fn worker(
     (sockets, listeners): (Vec<UdpSocket>, usize),
     shard: Shard,
     peers: Peers,
-    commands: CommandReceiver<Command>,
+    (handle, commands): (WorkerHandle, CommandReceiver<Command>),
     reports: mpsc::UnboundedSender<Report>,
 ) -> io::Result<Worker> {
     Ok(Worker {
@@ -255,6 +263,8 @@ fn worker(
         shard,
         peers,
         commands,
+        handle,
+        stores: None,
         reports,
         receive: ReceiveBatch::new(),
         send: SendBatch::new(),

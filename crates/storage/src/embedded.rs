@@ -4,7 +4,7 @@ use crate::file::{File, Open, unavailable};
 use crate::writer::{BATCH_MAX, Job, OnReplaced, Pending, Writer};
 use base::UnixTime;
 use location::{Aor, MemoryLimits, MemoryStore, Record, Replaced, Store, StoreError};
-use redb::Database;
+use redb::{Database, DatabaseError};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,6 +12,24 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Replacements that may wait. More come faster than the disk takes them: who is refused at once can try again, and what
 /// waits takes a bounded piece of memory.
 const QUEUE_MAX: usize = 8 * BATCH_MAX;
+
+/// Why the file cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// It is open in another process.
+    Taken,
+    /// What it says.
+    Failed(StoreError),
+}
+
+impl core::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Taken => f.write_str("the file is open in another process"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
 
 /// A handle to the store; all clones are the same store.
 ///
@@ -33,13 +51,16 @@ impl Embedded {
     /// Opens the file, makes it if it is not there, and loads what is good at `now`. What is not good then is taken out of the
     /// file, so wait until the clock has been set. Fails when the file cannot be used: it is
     /// open in another process, is no such file, or has something else than records in it.
-    pub fn open(path: &Path, limits: MemoryLimits, now: UnixTime) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, limits: MemoryLimits, now: UnixTime) -> Result<Self, OpenError> {
         let name = path.display().to_string();
-        let database = Database::create(path).map_err(|error| unavailable(&name, &error))?;
+        let database = Database::create(path).map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => OpenError::Taken,
+            error => OpenError::Failed(unavailable(&name, &error)),
+        })?;
         // A file that has gone since must not be taken for an empty one.
         let path = path.to_owned();
         let open: Open = Box::new(move || Database::open(&path));
-        Self::start(File::new(name, database, open), limits, now)
+        Self::start(File::new(name, database, open), limits, now).map_err(OpenError::Failed)
     }
 
     fn start(mut file: File, limits: MemoryLimits, now: UnixTime) -> Result<Self, StoreError> {

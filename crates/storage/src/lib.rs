@@ -21,7 +21,7 @@ mod users;
 mod writer;
 
 pub use crate::redis::{OnReply, Redis, RedisSettings};
-pub use embedded::Embedded;
+pub use embedded::{Embedded, OpenError};
 pub use remote::{SettingsError, Status};
 pub use users::{
     LookUpError, OnSecret, SubscriberColumns, SubscriberSettings, Subscribers, UserFile, UserFileError,

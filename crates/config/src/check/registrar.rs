@@ -25,7 +25,6 @@ pub(super) fn check(
     let bindings = bindings(raw, report);
     let offer = offer(raw, report);
     let lifetime = report.read(&raw.nonce_lifetime);
-    let domains = domains?;
     let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
     let registrar = location::Settings {
         domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
@@ -42,7 +41,7 @@ pub(super) fn check(
     Some(RegistrarConfig { home: HomeSettings { registrar, authentication }, users, store })
 }
 
-fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Vec<String>> {
+fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Vec<String> {
     if raw.domains.is_empty() {
         report.missing("registrar.domains", "expected at least one domain: domains = [\"example.com\"]");
     }
@@ -54,7 +53,7 @@ fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Vec<String>> {
         }
         domains.push(domain);
     }
-    Some(domains)
+    domains
 }
 
 /// What is granted to clients; the domains are not in it.

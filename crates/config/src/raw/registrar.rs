@@ -27,7 +27,7 @@ pub(crate) struct RawRegistrar {
     /// Who your users are: a file, of which a line is `name:realm:algorithm:hash`, with the hash of `name:realm:password` by `MD5`,
     /// `SHA-256` or `SHA-512-256`; or `"postgres://..."`, a database with the table `subscriber` as Kamailio has it. Without it
     /// nobody is asked for a password: whoever reaches a listener may register as anybody.
-    /// A reload reads the file again; it does not change the database.
+    /// A reload reads the file again, and forgets what is kept of the database.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Place>", extend("x-default" = "none: nobody is asked for a password"))]
     pub(crate) users: Option<Setting<Place>>,
@@ -38,7 +38,6 @@ pub(crate) struct RawRegistrar {
     /// Where registrations are kept: `"memory"`, where a restart forgets them; a file, which is made; or `"redis://..."`, a Redis
     /// or Valkey server that several proxies may share. What was answered with 200 is on the disk, with Redis as it is set up
     /// there.
-    /// A reload does not change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Place>", extend("x-default" = "this file's name with `.bindings`"))]
     pub(crate) store: Option<Setting<Place>>,

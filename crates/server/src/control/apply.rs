@@ -2,18 +2,26 @@
 
 use super::Control;
 use crate::shards;
+use crate::shards::Command;
 use crate::shards::listen::Bind;
+use crate::stores::Stores;
 use crate::token_time::TokenTime;
 use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
 use balance::{PolicyKind, PoolId};
-use config::{Config, Listen, PoolConfig, UdpListener};
-use node::{Orphans, PoolMode, Routes, TokenKey, Tokens};
+use config::{Config, Listen, PoolConfig, RegistrarConfig, UdpListener};
+use node::{HomeSettings, Orphans, PoolMode, Routes, TokenKey, Tokens};
 use route::{Access, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// What the configuration says to the control plane, and what the process adds to it: `binds` are its listeners.
-pub(super) fn settings(config: &Config, binds: &[Bind], tokens: Tokens, epoch_unix: u64) -> ControlSettings {
+pub(super) fn settings(
+    config: &Config,
+    binds: &[Bind],
+    tokens: Tokens,
+    epoch_unix: u64,
+    stores: Option<&Stores>,
+) -> ControlSettings {
     let pool = |pool: &PoolConfig| PoolSettings {
         name: pool.name.clone(),
         mode: PoolMode { forward: pool.forward, dialogs: pool.dialogs, ..PoolMode::default() },
@@ -36,8 +44,9 @@ pub(super) fn settings(config: &Config, binds: &[Bind], tokens: Tokens, epoch_un
             access: binds.iter().map(|bind| access(config, bind.address)).collect(),
         }),
         rates: config.rates.clone(),
+        home: config.registrar.as_ref().zip(stores).map(|(registrar, stores)| home(registrar, stores)),
         limits: config.transactions.limits,
-        own_names: own_names(&config.listen.names),
+        own_names: own_names(config),
         tokens: Arc::new(tokens),
         token_lifetime: config.token.lifetime,
         epoch_unix,
@@ -86,13 +95,25 @@ pub(crate) fn tokens(config: &Config, key: [u8; 16], time: &TokenTime) -> Tokens
     tokens.with_other_clock(time.other_ahead())
 }
 
-/// `host` and `host:port` forms, taken apart.
-fn own_names(names: &[String]) -> Vec<(String, Option<u16>)> {
+/// What the shards know of the home domain: of the algorithms, those that the users at hand have hashes for.
+fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<HomeSettings> {
+    let mut home = registrar.home.clone();
+    if let Some(authentication) = &mut home.authentication {
+        let digest = &mut authentication.digest;
+        digest.offer = stores.offer(&digest.realm, &digest.offer);
+    }
+    Arc::new(home)
+}
+
+/// `host` and `host:port` forms, taken apart; those of the domains of users as well.
+fn own_names(config: &Config) -> Vec<(String, Option<u16>)> {
+    let domains = config.registrar.iter().flat_map(|registrar| &registrar.home.registrar.domains);
+    let domains = domains.map(|domain| String::from_utf8_lossy(domain).into_owned());
+    let names = config.listen.names.iter().cloned().chain(domains.filter(|domain| !domain.starts_with('[')));
     names
-        .iter()
         .map(|name| match name.rsplit_once(':') {
             Some((host, port)) => (host.to_owned(), port.parse().ok()),
-            None => (name.clone(), None),
+            None => (name, None),
         })
         .collect()
 }
@@ -124,6 +145,27 @@ fn access_of(running: &Config, new: &Config) -> Vec<Access> {
 }
 
 impl Control {
+    /// Takes over users and bindings: what is kept elsewhere than before is opened, users in a file are read again.
+    fn renew_stores(&mut self, config: &Config) -> Result<(), String> {
+        let places = |config: &Config| {
+            config.registrar.as_ref().map(|registrar| (registrar.users.clone(), registrar.store.clone()))
+        };
+        let told = |error| format!("[registrar] {error}");
+        if places(config) == places(&self.config) {
+            return match (&self.stores, &config.registrar) {
+                (Some(stores), Some(registrar)) => stores.reload(registrar).map_err(told),
+                _ => Ok(()),
+            };
+        }
+        let stores =
+            config.registrar.as_ref().map(|registrar| Stores::start(registrar, self.path.as_deref()));
+        self.stores = stores.transpose().map_err(told)?.map(Arc::new);
+        for worker in &self.workers {
+            worker.send(Command::Stores(self.stores.clone()));
+        }
+        Ok(())
+    }
+
     /// Reads the configuration again and takes over what can change while calls go on. Returns what cannot.
     pub(super) fn reload(&mut self) -> Result<Vec<String>, String> {
         let path = self.path.clone().ok_or("this process was started without a file")?;
@@ -133,6 +175,7 @@ impl Control {
             }
             errors.to_string()
         })?;
+        self.renew_stores(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
         let fixed = fixed(&config, &self.config);
         // Kept in full, so that the next reload still sees what the process does not follow.
         config.access = access_of(&self.config, &config);
@@ -152,7 +195,8 @@ impl Control {
         self.secret = self.config.token.key.unwrap_or(self.secret);
         let is_other_resolver = self.renew_resolver();
         let tokens = tokens(&self.config, self.secret, &self.token_time);
-        let settings = Box::new(settings(&self.config, &self.binds, tokens, self.epoch_unix));
+        let settings =
+            Box::new(settings(&self.config, &self.binds, tokens, self.epoch_unix, self.stores.as_deref()));
         self.take(ControlInput::Settings { settings, is_other_resolver });
         self.carry_out();
     }
@@ -178,7 +222,8 @@ mod tests {
     }
 
     fn settings_of(config: &Config, addresses: &[&str]) -> ControlSettings {
-        settings(config, &binds(addresses), Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1)), 0)
+        let tokens = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1));
+        settings(config, &binds(addresses), tokens, 0, None)
     }
 
     fn admits(settings: &ControlSettings, listener: usize, ip: &str) -> bool {

@@ -14,6 +14,7 @@ use crate::report::PoolName;
 use crate::shards::board::Board;
 use crate::shards::listen::{Bind, listeners, toward, unserved};
 use crate::shards::{Command, Report, WorkerHandle};
+use crate::stores::Stores;
 use crate::takeover::Succession;
 use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
@@ -140,6 +141,8 @@ pub(crate) struct Control {
     /// The process before, as long as it has calls.
     predecessor: Option<(Bond, Arc<Predecessor>)>,
     board: Arc<Board>,
+    /// Of the home domain, if there is one.
+    stores: Option<Arc<Stores>>,
     /// What the shards share of members with a limit of calls.
     call_limits: Option<Arc<CallLimits>>,
     admin: Option<Interface>,
@@ -160,12 +163,12 @@ impl Control {
         config: Config,
         binds: Vec<Bind>,
         (secret, token_time): ([u8; 16], TokenTime),
-        board: Arc<Board>,
+        (board, stores): (Arc<Board>, Option<Arc<Stores>>),
     ) -> std::io::Result<Box<Self>> {
         let sockets = ProbeSockets::open(&binds)?;
         let epoch_unix = clock.epoch_unix(token_time.boot());
         let tokens = apply::tokens(&config, secret, &token_time);
-        let settings = apply::settings(&config, &binds, tokens, epoch_unix);
+        let settings = apply::settings(&config, &binds, tokens, epoch_unix, stores.as_deref());
         let mut out = Outbox::default();
         let probes = (crate::key::random()?, sockets.local());
         let listening = Listening(binds.clone());
@@ -185,6 +188,7 @@ impl Control {
             answers: mpsc::unbounded_channel(),
             predecessor: None,
             board,
+            stores,
             call_limits: None,
             admin: None,
             epoch_unix,

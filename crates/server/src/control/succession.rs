@@ -36,6 +36,9 @@ impl Control {
         match succession {
             Succession::Begun => {
                 self.succeeded = true;
+                if let Some(stores) = &self.stores {
+                    stores.release();
+                }
                 if let Some(admin) = &mut self.admin {
                     admin.abort();
                 }
@@ -43,6 +46,9 @@ impl Control {
             }
             Succession::GivenBack => {
                 self.succeeded = false;
+                if let Some(stores) = &self.stores {
+                    stores.resume();
+                }
                 if let Some(admin) = &mut self.admin {
                     admin.start();
                 }

@@ -8,12 +8,14 @@ use super::listen::MOST;
 use super::wake::Waker;
 use crate::clock::Clock;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
+use crate::stores::{OnAnswer, Stores};
 use crate::takeover::owned::{Inlet, Predecessor};
 use arrayvec::ArrayVec;
 use balance::{Load, NodeId, NodeStats, SessionView, Sign, Slot, TableCounts};
 use base::{Flow, Instant, Ledger, Outbox};
 use node::{
-    Explanation, Failure, HopName, ProxyReport, Resolved, Setup, Shard, ShardCounters, ShardEvent, ShardInput,
+    Explanation, Failure, HopName, ProxyReport, Question, Resolved, Setup, Shard, ShardCounters, ShardEvent,
+    ShardInput, StoreAnswer,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -46,6 +48,10 @@ pub(crate) enum Command {
     Calls(oneshot::Sender<Vec<u64>>),
     /// Where datagrams of these calls come from when another process has taken over.
     Inlet(Option<Inlet>),
+    /// A store has answered the question with this number.
+    Answered(u64, StoreAnswer),
+    /// The stores to be asked from now on.
+    Stores(Option<Arc<Stores>>),
     /// The process before has ended: its calls are ours.
     PredecessorGone,
     /// The thread ends.
@@ -171,6 +177,9 @@ pub(crate) struct Worker {
     pub(crate) shard: Shard,
     pub(crate) peers: Peers,
     pub(crate) commands: mpsc::Receiver<Command>,
+    /// How this thread is reached.
+    pub(crate) handle: WorkerHandle,
+    pub(crate) stores: Option<Arc<Stores>>,
     pub(crate) reports: async_mpsc::UnboundedSender<Report>,
     pub(crate) receive: ReceiveBatch,
     pub(crate) send: SendBatch,
@@ -387,8 +396,14 @@ impl Worker {
                 self.traffic.send_failed += report.dropped as u64;
             }
         }
+        // Empty where no users are served, and takes no memory then.
+        let mut asked = Vec::new();
         for event in self.out.drain_events() {
             let _ = self.reports.send(match event {
+                ShardEvent::Ask(question) => {
+                    asked.push(question);
+                    continue;
+                }
                 ShardEvent::Sign(sign) => Report::Sign(sign),
                 ShardEvent::LookUp(name) => Report::LookUp(name),
                 ShardEvent::NoServer(refused) => Report::NoServer(refused),
@@ -408,6 +423,24 @@ impl Worker {
             }
         }
         self.write_board();
+        if !asked.is_empty() {
+            for question in asked {
+                self.ask(*question);
+            }
+            self.flush();
+        }
+    }
+
+    /// Asks a store. What is known at once goes back to the shard at once.
+    fn ask(&mut self, Question { number, about }: Question) {
+        let Some(stores) = &self.stores else { return };
+        let later = || -> OnAnswer {
+            let handle = self.handle.clone();
+            Box::new(move |answer| handle.send(Command::Answered(number, answer)))
+        };
+        if let Some(answer) = stores.ask(about, later) {
+            self.shard.answered(self.clock.now(), number, answer, &mut self.out);
+        }
     }
 
     fn read_board(&mut self) {
@@ -466,6 +499,11 @@ impl Worker {
                 let _ = reply.send(calls);
             }
             Command::Inlet(inlet) => self.inlet = inlet,
+            Command::Answered(number, answer) => {
+                self.shard.answered(self.clock.now(), number, answer, &mut self.out);
+                self.flush();
+            }
+            Command::Stores(stores) => self.stores = stores,
             Command::PredecessorGone => {
                 // What it had is off the board.
                 self.read_board();

@@ -1,0 +1,268 @@
+//! The stores of the home domain, as the shards ask them: bindings, and the secrets of users.
+
+use crate::clock::Clock;
+use config::{RegistrarConfig, StorePlace, UsersPlace};
+use digest::{Needs, Offer};
+use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
+use node::{Asked, StoreAnswer, UsersUnavailable};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+use storage::{Embedded, OpenError, Redis, RedisSettings, SubscriberSettings, Subscribers, UserFile};
+
+/// Who is told an answer that was not there at once; called on a thread of a store.
+pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
+
+/// How often a file is tried that another process has open: the process before gives it up when it has been taken over.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+/// After so many tries somebody hears of it.
+const TRIES_QUIET: u32 = 250;
+
+/// The stores. All that shards ask them for is answered once, at once or later.
+pub(crate) struct Stores {
+    bindings: Bindings,
+    users: Users,
+}
+
+enum Bindings {
+    Memory(Mutex<MemoryStore>),
+    File(Arc<FileStore>),
+    Redis(Redis),
+}
+
+enum Users {
+    Nobody,
+    File(RwLock<UserFile>),
+    Database(Subscribers),
+}
+
+impl Stores {
+    /// Opens them. `path` is the configuration's own, beside which bindings are kept unless it says where.
+    ///
+    /// # Errors
+    /// What cannot be opened or read, and why.
+    pub(crate) fn start(config: &RegistrarConfig, path: Option<&Path>) -> Result<Self, String> {
+        let usual =
+            || path.map_or(StorePlace::Memory, |path| StorePlace::File(path.with_extension("bindings")));
+        let bindings = match config.store.clone().unwrap_or_else(usual) {
+            StorePlace::Memory => Bindings::Memory(Mutex::new(MemoryStore::new(MemoryLimits::default()))),
+            StorePlace::File(path) => Bindings::File(FileStore::start(path)?),
+            StorePlace::Redis(url) => {
+                Bindings::Redis(Redis::start(&RedisSettings::new(&url)).map_err(|error| error.to_string())?)
+            }
+        };
+        let users = match &config.users {
+            None => Users::Nobody,
+            Some(UsersPlace::File(path)) => {
+                Users::File(RwLock::new(UserFile::read(path).map_err(|error| error.to_string())?))
+            }
+            Some(UsersPlace::Database(url)) => {
+                let settings = SubscriberSettings::new(url);
+                Users::Database(Subscribers::start(&settings).map_err(|error| error.to_string())?)
+            }
+        };
+        Ok(Self { bindings, users })
+    }
+
+    /// Reads the users again.
+    ///
+    /// # Errors
+    /// What is wrong with the file; the users that there were stay.
+    pub(crate) fn reload(&self, config: &RegistrarConfig) -> Result<(), String> {
+        match (&self.users, &config.users) {
+            (Users::File(users), Some(UsersPlace::File(path))) => {
+                let read = UserFile::read(path).map_err(|error| error.to_string())?;
+                *users.write().unwrap_or_else(PoisonError::into_inner) = read;
+            }
+            (Users::Database(subscribers), _) => subscribers.forget(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What may be offered of these algorithms: what every user of the realm has a hash for.
+    pub(crate) fn offer(&self, realm: &[u8], wanted: &Offer) -> Offer {
+        let Users::File(users) = &self.users else { return wanted.clone() };
+        let served = users.read().unwrap_or_else(PoisonError::into_inner).algorithms(realm);
+        let offered = wanted.algorithms().iter().copied().filter(|wanted| served.contains(wanted)).collect();
+        Offer::new(offered).unwrap_or_else(|_| {
+            tracing::warn!("[registrar] users: no algorithm of `algorithms` has a hash for every user: some cannot log in");
+            wanted.clone()
+        })
+    }
+
+    /// Answers at once, or has `later` make somebody who is told.
+    pub(crate) fn ask(&self, about: Asked, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
+        match (about, &self.bindings, &self.users) {
+            (Asked::Location(ask), Bindings::Memory(store), _) => {
+                let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
+                let date = Clock::date();
+                Some(StoreAnswer::Location(ask.put_to(&mut *store, date), date))
+            }
+            (Asked::Location(ask), Bindings::File(file), _) => file.ask(ask, later),
+            (Asked::Location(ask), Bindings::Redis(redis), _) => {
+                let told = later();
+                redis.submit(ask, Box::new(move |reply| told(StoreAnswer::Location(reply, Clock::date()))));
+                None
+            }
+            (Asked::User { .. }, _, Users::Nobody) => Some(StoreAnswer::User(Ok(None))),
+            (Asked::User { name, realm, algorithm }, _, Users::File(users)) => {
+                let users = users.read().unwrap_or_else(PoisonError::into_inner);
+                Some(StoreAnswer::User(Ok(users.secret(Needs { user: &name, realm: &realm, algorithm }))))
+            }
+            (Asked::User { name, realm, algorithm }, _, Users::Database(subscribers)) => {
+                let told = later();
+                let reply =
+                    move |secret: Result<_, _>| told(StoreAnswer::User(secret.map_err(|_| UsersUnavailable)));
+                subscribers.ask(Needs { user: &name, realm: &realm, algorithm }, Box::new(reply));
+                None
+            }
+        }
+    }
+
+    /// Another process takes the new requests, and needs the file.
+    pub(crate) fn release(&self) {
+        if let Bindings::File(file) = &self.bindings {
+            file.close();
+        }
+    }
+
+    /// The new requests are this process's again.
+    pub(crate) fn resume(&self) {
+        if let Bindings::File(file) = &self.bindings {
+            file.open_when_free();
+        }
+    }
+}
+
+/// The bindings in a file, which one process at a time has open.
+struct FileStore {
+    path: PathBuf,
+    state: RwLock<State>,
+}
+
+enum State {
+    Open(Embedded),
+    /// Another process has it; what is asked meanwhile waits.
+    Waiting(Vec<(Ask, OnAnswer)>),
+    Closed,
+}
+
+impl FileStore {
+    fn start(path: PathBuf) -> Result<Arc<Self>, String> {
+        let opened = Embedded::open(&path, MemoryLimits::default(), Clock::date());
+        let state = match opened {
+            Ok(store) => State::Open(store),
+            Err(OpenError::Taken) => State::Closed,
+            Err(OpenError::Failed(error)) => return Err(error.to_string()),
+        };
+        let is_taken = matches!(state, State::Closed);
+        let store = Arc::new(Self { path, state: RwLock::new(state) });
+        if is_taken {
+            store.open_when_free();
+        }
+        Ok(store)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, ask: Ask, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
+        if let State::Open(store) = &*self.read() {
+            if let Ask::Read(aor) = ask {
+                return Some(StoreAnswer::Location(Reply::Read(Ok(store.get(&aor))), Clock::date()));
+            }
+            put(store, ask, later());
+            return None;
+        }
+        match &mut *self.write() {
+            State::Open(store) => put(store, ask, later()),
+            State::Waiting(asked) => asked.push((ask, later())),
+            State::Closed => return Some(StoreAnswer::Location(refused(&ask), Clock::date())),
+        }
+        None
+    }
+
+    /// Lets go of the file once what has been asked is answered.
+    fn close(&self) {
+        let former = core::mem::replace(&mut *self.write(), State::Closed);
+        if let State::Waiting(asked) = former {
+            for (ask, told) in asked {
+                told(StoreAnswer::Location(refused(&ask), Clock::date()));
+            }
+        }
+    }
+
+    /// Has a thread open the file as soon as nobody else has it.
+    fn open_when_free(self: &Arc<Self>) {
+        *self.write() = State::Waiting(Vec::new());
+        let store = Arc::downgrade(self);
+        let run = move || {
+            for tries in 0_u32.. {
+                // Dropped, or closed again: nobody needs the file any more.
+                let Some(store) = store.upgrade() else { return };
+                if !matches!(&*store.read(), State::Waiting(_)) || store.try_open(tries) {
+                    return;
+                }
+                drop(store);
+                std::thread::sleep(TRY_AGAIN);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("bindings-open".to_owned()).spawn(run) {
+            tracing::error!(%error, "the thread that opens the file of bindings does not start");
+            self.close();
+        }
+    }
+
+    /// Whether it is over: the file is open, or never will be.
+    fn try_open(&self, tries: u32) -> bool {
+        let file = self.path.display();
+        let opened = match Embedded::open(&self.path, MemoryLimits::default(), Clock::date()) {
+            Ok(opened) => opened,
+            Err(OpenError::Taken) => {
+                if tries == TRIES_QUIET {
+                    tracing::warn!(%file, "another process has the bindings open: registrations wait for it");
+                }
+                return false;
+            }
+            Err(OpenError::Failed(error)) => {
+                tracing::error!(%file, %error, "the bindings cannot be opened: registrations and calls to users get 503");
+                self.close();
+                return true;
+            }
+        };
+        let former = core::mem::replace(&mut *self.write(), State::Open(opened));
+        if let (State::Waiting(asked), State::Open(store)) = (former, &*self.read()) {
+            for (ask, told) in asked {
+                put(store, ask, told);
+            }
+        }
+        true
+    }
+}
+
+/// Asks a file that is open: reads are answered from memory, changes once they are on the disk.
+fn put(store: &Embedded, ask: Ask, told: OnAnswer) {
+    let date = Clock::date();
+    match ask {
+        Ask::Read(aor) => told(StoreAnswer::Location(Reply::Read(Ok(store.get(&aor))), date)),
+        Ask::Replace { aor, expected, new } => {
+            let reply = move |replaced| told(StoreAnswer::Location(Reply::Replaced(replaced), Clock::date()));
+            store.submit(date, aor, expected, new, Box::new(reply));
+        }
+    }
+}
+
+/// What is answered while there is no file.
+fn refused(ask: &Ask) -> Reply {
+    let error = StoreError::Unavailable("another process has taken over".to_owned());
+    match ask {
+        Ask::Read(_) => Reply::Read(Err(error)),
+        Ask::Replace { .. } => Reply::Replaced(Err(error)),
+    }
+}
