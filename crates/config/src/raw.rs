@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::document::{self, FileKind};
 use crate::kind::{
@@ -21,7 +22,7 @@ use crate::kind::{
 };
 use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat};
-use ::route::{Dialogs, Forward};
+use ::route::{Dialogs, Fork, Forward};
 use balance::{HealthSettings, OutlierSettings, Weights};
 use control::ProbeSettings;
 use node::{Orphans, ProxySettings};
@@ -139,6 +140,15 @@ pub(crate) struct RawPool {
     /// `"route"` leads, for servers that may take themselves out of the way. With `"route"` members are next hops: what they
     /// send is treated as anybody's, and `policy = "hash"` without `max_calls` remembers nothing of calls.
     pub(crate) dialogs: Setting<Choice<Dialogs>>,
+    /// To how many members a request goes that begins something: `"none"`, to one; `"parallel"`, to all at once, a ring group;
+    /// `"sequential"`, to one after the other in the order of `policy` until one accepts, a hunt group. Whoever accepts an INVITE
+    /// first has the call, and the others are cancelled; without that the best answer goes back (RFC 3261 §16.7). The next pool
+    /// of a route follows when all have failed, whatever they answered. Needs `forward = "transaction"` and
+    /// `dialogs = "route"`; nothing is remembered of calls, so no `max_calls`.
+    pub(crate) fork: Setting<Choice<Fork>>,
+    /// Of a pool that forks: how long members ring before the next ones do, which are the next member or the next pool. Those
+    /// before are cancelled then. The last ones ring until `timer_c` of `[proxy]`.
+    pub(crate) ring_time: Setting<Time<SECOND, HOUR>>,
     /// What happens to a request inside a dialog that has neither a valid token nor a session: `"481"` answers
     /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, `"drop"` does not answer. The same in
     /// all pools.
@@ -165,6 +175,9 @@ pub(crate) struct RawPool {
     pub(crate) outlier: RawOutlier,
 }
 
+/// Five or six rings.
+const RING_TIME: Duration = Duration::from_secs(20);
+
 impl Default for RawPool {
     fn default() -> Self {
         let HealthSettings { slow_start, max_rest, forget_after, .. } = HealthSettings::default();
@@ -174,6 +187,8 @@ impl Default for RawPool {
             weights: BTreeMap::new(),
             forward: Setting::of(Forward::default()),
             dialogs: Setting::of(Dialogs::default()),
+            fork: Setting::of(Fork::default()),
+            ring_time: Setting::of(RING_TIME),
             orphans: Setting::of(Orphans::default()),
             slow_start: Setting::of(slow_start),
             max_rest: Setting::of(max_rest),
@@ -234,6 +249,9 @@ pub(crate) struct RawProxy {
     /// one is told to try again after 10 s. Requests within dialogs have a quarter more. What the process needs for finding
     /// transactions and for itself comes on top.
     pub(crate) max_memory: Setting<Size<{ 16 * MIB }, { 1024 * GIB }>>,
+    /// Most branches of a request that forks, which members and pools share: of a pool with more members the rest does not
+    /// ring.
+    pub(crate) max_branches: Setting<Count<1, 15>>,
 }
 
 impl Default for RawProxy {
@@ -244,6 +262,7 @@ impl Default for RawProxy {
             timer_c: Setting::of(timers.c),
             max_transactions: Setting::of(limits.transactions as u32),
             max_memory: Setting::of(limits.memory),
+            max_branches: Setting::of(limits.branches.into()),
         }
     }
 }

@@ -6,7 +6,7 @@
 use balance::{HealthSettings, PolicyKind};
 use control::{Address, MemberSettings, ProbeSettings};
 use node::{HomeSettings, Orphans, ProxySettings};
-use route::{Access, Dialogs, Forward, RateSettings, Rule};
+use route::{Access, Dialogs, Fork, Forward, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -219,6 +219,10 @@ pub struct PoolConfig {
     pub forward: Forward,
     /// Where requests within dialogs go.
     pub dialogs: Dialogs,
+    /// To how many members a request goes.
+    pub fork: Fork,
+    /// How long members ring before the next ones do, where it forks.
+    pub ring_time: Duration,
     /// Who gets the next call.
     pub policy: PolicyKind,
     /// At least one; no two alike; in the order of the file.

@@ -16,7 +16,7 @@ use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use node::{HopName, Listener, PoolMode, PoolSetup, Resolved, Setup, ShardEvent, Tokens, Topology, node_id};
 use operator::Stopping;
-use route::Dialogs;
+use route::{Dialogs, Fork};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -533,8 +533,9 @@ impl<E: Egress> Control<E> {
             let those = slots.filter(|(_, record)| record.pools.contains(&id)).map(|(slot, _)| slot);
             let mut members = self.settings.members.iter().filter(|member| member.pool == id);
             let has_limit = members.any(|member| member.max_calls > 0);
-            let is_sessionless =
-                pool.mode.dialogs == Dialogs::Route && pool.policy.is_by_call() && !has_limit;
+            // A call that rings at several members is nobody's yet.
+            let is_sessionless = pool.mode.fork != Fork::None
+                || (pool.mode.dialogs == Dialogs::Route && pool.policy.is_by_call() && !has_limit);
             PoolSetup {
                 mode: PoolMode { is_sessionless, ..pool.mode },
                 policy: pool.policy,

@@ -10,7 +10,7 @@ use crate::setup::PoolMode;
 use crate::shard::Orphans;
 use crate::validate::{Refused, refused, refused_until};
 use crate::{Drop, Shard, ShardEvent};
-use ::route::{Dialogs, Forward, Outcome};
+use ::route::{Dialogs, Fork, Forward, Outcome};
 use balance::{Balancer, Decision, Direction, PoolId, Request, Slot, Why};
 use base::{Flow, Instant, Operation, Outbox};
 use std::sync::Arc;
@@ -108,6 +108,7 @@ impl Shard {
         }
         let decided = self.decide(flow, facts, named, out)?;
         let Decision::Forward { slot, .. } = decided.decision else { return Err(NO_SERVER.into()) };
+        let is_fixed = decided.in_dialog || named.is_some();
         let assigned = Assigned {
             request: Request {
                 pool: decided.pool,
@@ -116,7 +117,9 @@ impl Shard {
                 ..facts.request
             },
             dialogs: mode.dialogs,
-            is_fixed: decided.in_dialog || named.is_some(),
+            is_fixed,
+            fork: if is_fixed { Fork::None } else { mode.fork },
+            ring_time: mode.ring_time,
             rule: facts.rule.map(|rule| (Arc::clone(&self.edge.routes), rule)),
             tried: [slot].into_iter().collect(),
             pools: 1,

@@ -11,7 +11,7 @@ use wire::{Edits, Message, SipUri};
 const MAX_FORWARDS: u32 = 70;
 
 /// RFC 5393 §5.3.3: what is added where it is missing, and the most that is passed on.
-const MAX_BREADTH: u32 = 60;
+const MAX_BREADTH: u8 = 60;
 
 /// A Route or Record-Route value of ours.
 pub(crate) struct Own<'a> {
@@ -144,15 +144,21 @@ impl<'a> RouteInfo<'a> {
 }
 
 /// Notes the source in the topmost Via (§18.2.1) and counts the hop (§16.6 step 3): an absent Max-Forwards counts as 70
-/// and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered where it is too large. All of it goes on: a
-/// request has one branch at a time.
-pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, edits: &mut Edits) {
+/// and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered where it is too large. `breadth` is what this branch
+/// has of it: where there is one branch at a time, [`max_breadth`], all of it.
+pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, breadth: u8, edits: &mut Edits) {
     edits.mark_received(message, from);
     let hops = message.max_forwards().map_or(MAX_FORWARDS, |(hops, _)| hops - 1);
     edits.set_max_forwards(message, hops);
-    if message.max_breadth().is_none_or(|(branches, _)| branches > MAX_BREADTH) {
-        edits.set_max_breadth(message, MAX_BREADTH);
+    if message.max_breadth().is_none_or(|(branches, _)| branches != breadth.into()) {
+        edits.set_max_breadth(message, breadth.into());
     }
+}
+
+/// The Max-Breadth of a request (RFC 5393 §5.3.3).
+pub(crate) fn max_breadth(message: &Message<'_>) -> u8 {
+    let breadth = message.max_breadth().and_then(|(branches, _)| u8::try_from(branches).ok());
+    breadth.filter(|&branches| branches <= MAX_BREADTH).unwrap_or(MAX_BREADTH)
 }
 
 /// Where a URI leads: its `maddr`, else its host (RFC 3263 §4).

@@ -1,9 +1,10 @@
 //! What a shard works with, as one value.
 
 use crate::{HomeSettings, PipelineSettings, ProxyLimits, Routes, Shard, Tokens, Topology, node_id};
-use ::route::{Dialogs, Forward, RateSettings};
+use ::route::{Dialogs, Fork, Forward, RateSettings};
 use balance::{Members, Node, PolicyKind, Pool, Slot};
 use base::Flow;
+use core::time::Duration;
 use std::sync::Arc;
 
 /// Everything that is decided for the shards of a process beside the traffic, as of one moment. Every change of it is another
@@ -41,6 +42,10 @@ pub struct PoolMode {
     pub dialogs: Dialogs,
     /// Nothing is remembered of calls, and members have no load: for next hops whose policy finds the same one again.
     pub is_sessionless: bool,
+    /// To how many members at once; more than one only with transactions, and where nothing is remembered of calls.
+    pub fork: Fork,
+    /// Of a pool that forks: how long a group of members rings before the next one does.
+    pub ring_time: Duration,
 }
 
 /// How calls are spread over the members of a pool.

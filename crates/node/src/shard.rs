@@ -153,7 +153,12 @@ impl Shard {
     ) -> Self {
         let hops = Balancer::new(balance::SessionSettings::default(), PolicyKind::Hash.make(0));
         let mut shard = Self::pool(hops, topology, tokens, settings).with_transactions(proxy, random);
-        let hops = PoolMode { forward: Forward::Transaction, dialogs: Dialogs::Route, is_sessionless: true };
+        let hops = PoolMode {
+            forward: Forward::Transaction,
+            dialogs: Dialogs::Route,
+            is_sessionless: true,
+            ..PoolMode::default()
+        };
         shard.set_modes(vec![hops], Members::All);
         shard
     }

@@ -53,7 +53,7 @@ fn a_request_is_in_memory_once() {
 #[test]
 fn a_flood_of_long_requests_is_refused_before_short_ones_are() {
     let mut bed = ProxyBed::plain();
-    let limits = ProxyLimits { transactions: 100_000, memory: 32 << 20 };
+    let limits = ProxyLimits { transactions: 100_000, memory: 32 << 20, ..LIMITS };
     bed.shard.set_limits(limits);
     let mut refused = 0;
     for call in 0..2_000 {

@@ -25,7 +25,12 @@ fn bed() -> Bed {
         [(PolicyKind::RoundRobin, slots(0..members)), (PolicyKind::Hash, slots(members..members + 1))];
     let pool = |(policy, members): (PolicyKind, Members)| Pool { policy: policy.make(0), members };
     bed.shard.balancer_mut().set_pools(pools.map(pool).into());
-    let hops = PoolMode { forward: Forward::Transaction, dialogs: Dialogs::Route, is_sessionless: true };
+    let hops = PoolMode {
+        forward: Forward::Transaction,
+        dialogs: Dialogs::Route,
+        is_sessionless: true,
+        ..PoolMode::default()
+    };
     bed.shard.set_modes(vec![PoolMode::default(), hops], slots(members..members + 1));
     bed
 }

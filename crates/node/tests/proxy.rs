@@ -416,7 +416,7 @@ fn options_about_itself_are_answered() {
     for uri in [format!("sip:bob@{PROXY}"), format!("sip:{}", HOPS[0])] {
         assert_eq!(bed.one(client(), &options(&uri, &uri).bytes()).to, addr(HOPS[0]));
     }
-    bed.shard.set_limits(ProxyLimits { transactions: 0, memory: 0 });
+    bed.shard.set_limits(ProxyLimits { transactions: 0, memory: 0, ..LIMITS });
     assert_eq!(
         bed.one(client(), &options(&itself[0], "full").bytes()).status(),
         503,

@@ -1,73 +1,80 @@
-//! The response context of one proxied request (RFC 3261 §16.7): what the proxy does with what its client
-//! transaction brings.
+//! The response context of one proxied request (RFC 3261 §16.7): what the proxy makes of what its branches bring.
 
 use arrayvec::ArrayVec;
 
-/// What happens to a proxied request.
+/// What a response context hears of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProxyEvent {
-    /// A response came from the next hop.
-    Response(u16),
-    /// The client transaction timed out (Timer B or F).
-    Timeout,
-    /// The next hop can't be reached.
-    Unreachable,
-    /// Timer C fired.
-    TimerC,
+pub enum ContextEvent {
+    /// A branch has a provisional response other than 100.
+    Provisional,
+    /// A branch has a 2xx.
+    Success,
+    /// A branch has ended with this response, or as if it had come.
+    Failure(u16),
+    /// A branch has ended without anything that could go back.
+    Silence,
+    /// The group that is tried has had its time.
+    RingTimeOver,
     /// The previous hop sent CANCEL.
     Cancelled,
+    /// There is no other group after all.
+    Exhausted,
 }
 
 /// What the proxy has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Forward the response that came to the previous hop.
+pub enum ContextAction {
+    /// Send the response in hand back.
     Relay,
-    /// Answer the request ourselves with this status.
-    Respond(u16),
-    /// Send CANCEL to the next hop.
-    Cancel,
-    /// Set Timer C anew, in full.
-    SetTimerC,
-    /// Stop Timer C.
-    StopTimerC,
-    /// Send the request to the next alternate.
-    TryNext,
-    /// Forget the client transaction.
-    Abandon,
-    /// Nothing more will come of the request: it has no final response and needs none.
+    /// Keep the response in hand in place of the one that was kept; where it is none of a next hop, keep none.
+    Keep,
+    /// Add the challenges of the response in hand to those of the one that is kept.
+    AddChallenges,
+    /// Send CANCEL to the branches that have not ended, and try no alternates of theirs.
+    CancelRest,
+    /// Try the next group.
+    NextGroup,
+    /// Send the response back that is kept; where none is, answer with this status.
+    Answer(u16),
+    /// Nothing will come of the request: it has no final response and needs none.
     GiveUp,
 }
 
 /// The actions of one step, in order.
-pub type ActionList = ArrayVec<Action, 3>;
+pub type ContextActions = ArrayVec<ContextAction, 3>;
 
-/// Cheaper than collecting them: how many there are is known.
-fn list<const N: usize>(actions: [Action; N]) -> ActionList {
-    let mut list = ActionList::new();
-    for action in actions {
-        list.push(action);
-    }
-    list
-}
-
-/// Where a proxied request stands.
-#[expect(clippy::struct_excessive_bools, reason = "five independent facts, most of which may hold together")]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// Where a request stands whose branches are under way.
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts, most of which may hold together")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
-    /// Whether it is an INVITE; every other method knows neither CANCEL nor Timer C.
+    /// Whether it is an INVITE.
     invite: bool,
-    /// Whether an alternate next hop is left to be tried.
-    alternate: bool,
-    provisional: bool,
-    cancelled: bool,
+    /// Whether the target set has another group.
+    more: bool,
+    /// No new branch may begin.
+    closed: bool,
+    /// Whether a final response has gone back.
     finished: bool,
+    /// Branches that have not ended.
+    pending: u8,
+    /// The best final response so far; 0 where there is none.
+    best: u16,
 }
 
 impl Context {
-    /// The context of a request that has just been sent on; for an INVITE, Timer C has been set (§16.6 step 11).
-    pub fn new(invite: bool, alternate: bool) -> Self {
-        Self { invite, alternate, ..Self::default() }
+    /// The context of a request without a branch.
+    pub fn new(invite: bool) -> Self {
+        Self { invite, more: false, closed: false, finished: false, pending: 0, best: 0 }
+    }
+
+    /// A branch begins.
+    pub fn begin(&mut self) {
+        self.pending += 1;
+    }
+
+    /// Whether another group of targets follows the present one.
+    pub fn set_more(&mut self, more: bool) {
+        self.more = more;
     }
 
     /// Whether the request is an INVITE.
@@ -75,109 +82,120 @@ impl Context {
         self.invite
     }
 
-    /// Whether there is another alternate now.
-    pub fn set_alternate(&mut self, alternate: bool) {
-        self.alternate = alternate;
-    }
-
     /// Whether a final response has gone back.
     pub fn is_finished(self) -> bool {
         self.finished
     }
 
+    /// Whether another group may be tried.
+    pub fn may_go_on(self) -> bool {
+        self.more && !self.closed
+    }
+
     /// One bounded step.
-    pub fn on(&mut self, event: ProxyEvent) -> ActionList {
+    pub fn on(&mut self, event: ContextEvent) -> ContextActions {
+        let mut actions = ContextActions::new();
         match event {
-            ProxyEvent::Response(100..=199) if self.finished => ActionList::new(),
-            ProxyEvent::Response(status @ 100..=199) => self.provisional(status),
-            ProxyEvent::Response(200..=299) => self.success(),
-            _ if self.finished => ActionList::new(),
-            ProxyEvent::Response(503) | ProxyEvent::Unreachable => self.unavailable(),
-            ProxyEvent::Response(_) => self.finish(Action::Relay),
-            ProxyEvent::Timeout => self.timeout(),
-            ProxyEvent::TimerC => self.timer_c(),
-            ProxyEvent::Cancelled => self.cancel(),
-        }
-    }
-
-    /// §16.7 steps 2 and 5: a provisional response other than 100 goes back at once and restarts Timer C. 100 is only
-    /// for the next hop (§16.7 step 3, note; §17.1.1.1).
-    fn provisional(&mut self, status: u16) -> ActionList {
-        let first = !core::mem::replace(&mut self.provisional, true);
-        let mut actions = ActionList::new();
-        if status > 100 {
-            actions.push(Action::Relay);
-        }
-        if self.cancelled {
-            // §9.1: the CANCEL had to wait for this.
-            if first {
-                actions.push(Action::Cancel);
-                actions.push(Action::StopTimerC);
+            ContextEvent::Provisional if self.finished => {}
+            // §16.7 step 5: at once.
+            ContextEvent::Provisional => actions.push(ContextAction::Relay),
+            ContextEvent::Success => self.success(&mut actions),
+            ContextEvent::Failure(status) => {
+                self.pending -= 1;
+                if !self.finished {
+                    self.failure(status, &mut actions);
+                    self.go_on(&mut actions);
+                }
             }
-        } else if self.invite && status > 100 {
-            actions.push(Action::SetTimerC);
+            ContextEvent::Silence => {
+                self.pending -= 1;
+                self.go_on(&mut actions);
+            }
+            ContextEvent::RingTimeOver if self.may_go_on() => {
+                actions.push(ContextAction::CancelRest);
+                actions.push(ContextAction::NextGroup);
+            }
+            ContextEvent::RingTimeOver => {}
+            ContextEvent::Cancelled => self.cancel(&mut actions),
+            ContextEvent::Exhausted => {
+                self.more = false;
+                self.go_on(&mut actions);
+            }
         }
         actions
     }
 
-    /// §16.7 step 5: every 2xx to an INVITE goes back at once, also a second one; to other requests there is one.
-    fn success(&mut self) -> ActionList {
-        let first = !core::mem::replace(&mut self.finished, true);
-        match (first, self.invite) {
-            (true, true) => list([Action::Relay, Action::StopTimerC]),
-            (true, false) | (false, true) => list([Action::Relay]),
-            (false, false) => ActionList::new(),
+    /// §16.7 step 5: every 2xx to an INVITE goes back at once; of those to another request one does. Step 10: the other
+    /// branches are cancelled.
+    fn success(&mut self, actions: &mut ContextActions) {
+        let is_first = !core::mem::replace(&mut self.finished, true);
+        self.closed = true;
+        if is_first || self.invite {
+            actions.push(ContextAction::Relay);
+        }
+        if is_first {
+            actions.push(ContextAction::CancelRest);
         }
     }
 
-    /// §16.7 step 6: a 503 speaks of the next hop, not of this proxy, and goes back as 500; §16.9: a next hop that
-    /// can't be reached counts as one that answered 503. First the alternates are tried (RFC 3263 §4.3).
-    fn unavailable(&mut self) -> ActionList {
-        if self.alternate && !self.cancelled {
-            self.provisional = false;
-            return list([Action::TryNext]);
+    /// §16.7 step 6: the best of the responses is kept; step 7: with the challenges of all. A 6xx ends the search (step 5),
+    /// and waits for the answers to the CANCELs: one of them may be a 2xx.
+    fn failure(&mut self, status: u16, actions: &mut ContextActions) {
+        if self.best == 0 || rank(status) < rank(self.best) {
+            self.best = status;
+            actions.push(ContextAction::Keep);
+        } else if is_challenge(status) && is_challenge(self.best) {
+            actions.push(ContextAction::AddChallenges);
         }
-        self.finish(Action::Respond(500))
-    }
-
-    /// RFC 3263 §4.3: a next hop that does not answer at all has failed as one that answers 503 has.
-    /// §16.8: an INVITE without an answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come
-    /// too late to be of use, and must not be sent.
-    fn timeout(&mut self) -> ActionList {
-        match (self.invite, self.alternate && !self.cancelled) {
-            (true, true) => list([Action::TryNext]),
-            (true, false) => self.finish(Action::Respond(408)),
-            (false, _) => self.finish(Action::GiveUp),
+        if status >= 600 && !self.closed {
+            self.closed = true;
+            actions.push(ContextAction::CancelRest);
         }
     }
 
-    /// §16.8: an INVITE that keeps ringing is cancelled; one that nobody answered at all counts as answered 408. The
-    /// client transaction gives a cancelled INVITE up after another 64*T1 (§9.1).
-    fn timer_c(&mut self) -> ActionList {
-        if !self.provisional {
-            self.finished = true;
-            return list([Action::Respond(408), Action::Abandon]);
-        }
-        self.cancelled = true;
-        list([Action::Cancel])
-    }
-
-    /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled. §9.2: on requests other
-    /// than INVITE it has no effect.
-    fn cancel(&mut self) -> ActionList {
-        let first = self.invite && !core::mem::replace(&mut self.cancelled, true);
-        match (first, self.provisional) {
-            (true, true) => list([Action::Cancel, Action::StopTimerC]),
-            (true, false) | (false, _) => ActionList::new(),
+    /// §16.10: only an INVITE can be cancelled (§9.2).
+    fn cancel(&mut self, actions: &mut ContextActions) {
+        if self.invite && !self.finished {
+            self.closed = true;
+            actions.push(ContextAction::CancelRest);
         }
     }
 
-    fn finish(&mut self, action: Action) -> ActionList {
+    /// Where no branch is left: the next group, or the final response.
+    fn go_on(&mut self, actions: &mut ContextActions) {
+        if self.pending > 0 || self.finished {
+            return;
+        }
+        if self.may_go_on() {
+            return actions.push(ContextAction::NextGroup);
+        }
         self.finished = true;
-        let mut actions = list([action]);
-        if self.invite {
-            actions.push(Action::StopTimerC);
-        }
-        actions
+        actions.push(match self.best {
+            // RFC 4320 §4.2: no 408 to a request other than INVITE.
+            0 if !self.invite => ContextAction::GiveUp,
+            // §16.7 step 6: without a response it is a 408.
+            0 => ContextAction::Answer(408),
+            // §16.7 step 6: a 503 speaks of the next hops, not of this proxy.
+            503 => ContextAction::Answer(500),
+            best => ContextAction::Answer(best),
+        });
     }
+}
+
+/// The lower, the better (§16.7 step 6): a 6xx, else the lowest class; in 4xx what tells how to ask again, and last what tells
+/// of nothing but that a branch was given up; in 5xx a 503 last, which could not go back as it is.
+fn rank(status: u16) -> (u16, u8) {
+    let class = if status >= 600 { 0 } else { status / 100 };
+    let within = match status {
+        401 | 407 => 0,
+        415 | 420 | 484 => 1,
+        408 | 503 => 3,
+        487 => 4,
+        _ => 2,
+    };
+    (class, within)
+}
+
+fn is_challenge(status: u16) -> bool {
+    matches!(status, 401 | 407)
 }

@@ -7,6 +7,12 @@ pub struct ProxyCounters {
     pub forwarded: u64,
     /// Requests sent to an alternate after a 503.
     pub retried: u64,
+    /// Branches that a request had beyond its first one.
+    pub forked: u64,
+    /// Groups of targets that were given up because their time was over.
+    pub rung_out: u64,
+    /// CANCELs sent to next hops.
+    pub cancelled: u64,
     /// ACKs and other requests forwarded without a transaction.
     pub stateless: u64,
     /// Responses relayed.
@@ -22,6 +28,9 @@ impl ProxyCounters {
     pub fn merge(&mut self, other: &Self) {
         self.forwarded += other.forwarded;
         self.retried += other.retried;
+        self.forked += other.forked;
+        self.rung_out += other.rung_out;
+        self.cancelled += other.cancelled;
         self.stateless += other.stateless;
         self.relayed += other.relayed;
         self.stray += other.stray;

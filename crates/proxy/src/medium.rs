@@ -1,12 +1,31 @@
 //! What a proxy is built upon: how messages look, how they are edited, where they go, and who sends them.
 
-use crate::context::ProxyEvent;
+use crate::branch::ProxyEvent;
 use base::Instant;
+use core::time::Duration;
 use transaction::{KeptMessage, Sending, TransactionKey, TransportKind};
 
 /// A refusal of the request by the proxy itself, as a status code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyRefusal(pub u16);
+
+/// Which try of a request it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Attempt {
+    /// The number of the branch, from zero, over all groups of targets.
+    pub branch: u8,
+    /// The alternates that this branch has tried before.
+    pub alternate: u8,
+}
+
+/// A branch that begins with a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewBranch {
+    /// Never used twice, so that each branch has another id (RFC 3261 §16.6 step 8).
+    pub serial: u64,
+    /// How many branches the request may have beyond this hop: its Max-Breadth (RFC 5393 §5.3.3).
+    pub breadth: u8,
+}
 
 /// What messages are made of: bytes, or small typed values. And who knows how to treat them, by their types: the proxy calls
 /// them several times for each message.
@@ -33,15 +52,21 @@ pub trait Medium<F: Form> {
     /// What carries a request to a hop.
     fn transport(&self, request: &F::Request, hop: F::Hop) -> TransportKind;
 
+    /// The Max-Breadth that a request has, or gets where it has none (RFC 5393 §5.3.3: 60, and no more than that).
+    fn breadth(&self, request: &F::Request) -> u8 {
+        let _ = request;
+        60
+    }
+
     /// The request as it is forwarded (§16.6): own Route taken off, Max-Forwards, Record-Route where a dialog may
-    /// begin, a Via whose branch is made of `serial`, which is never used twice. And the key of its client
+    /// begin, a Via whose branch is made of the serial number. And the key of its client
     /// transaction. An ACK and what is forwarded without a transaction gets a branch that depends on the request alone
-    /// (§16.11): `serial` is `None` then.
+    /// (§16.11): `branch` is `None` then.
     fn forward(
         &mut self,
         request: &F::Request,
         hop: F::Hop,
-        serial: Option<u64>,
+        branch: Option<NewBranch>,
     ) -> (F::Message, TransactionKey);
 
     /// A response of the next hop as it goes back (§16.7 steps 3, 8 and 9): our Via popped, to where the next Via leads.
@@ -51,6 +76,10 @@ pub trait Medium<F: Form> {
         request: Option<&mut F::Request>,
         response: &<F::Message as KeptMessage>::Response<'_>,
     ) -> Option<F::Message>;
+
+    /// Adds the challenges of a response, its WWW-Authenticate and Proxy-Authenticate, to another one that is to go back
+    /// (§16.7 step 7).
+    fn add_challenges(&mut self, best: &mut F::Message, response: &<F::Message as KeptMessage>::Response<'_>);
 
     /// An answer of ours (§8.2.6); `None` if the request gets none, whatever happens to it.
     fn respond(&mut self, request: &F::Request, status: u16) -> Option<F::Message>;
@@ -67,15 +96,36 @@ pub trait Medium<F: Form> {
 
 /// Where requests go.
 pub trait Router<F: Form> {
-    /// The next hop of a request (RFC 3261 §16.4 to §16.6): by its Route, else by its target. `attempt` counts the
-    /// alternates tried before, from zero.
+    /// How many targets the next group of a request has, which are tried in parallel (RFC 3261 §16.6); groups are counted from
+    /// zero, and `most` branches may still begin. The first group has a target; of a later one without any, the next is asked
+    /// for.
+    fn next_group(&mut self, request: &mut F::Request, group: u8, most: u8) -> u8 {
+        let _ = (request, most);
+        u8::from(group == 0)
+    }
+
+    /// Whether there would be another group after this one.
+    fn has_group(&self, request: &F::Request, after: u8) -> bool {
+        let _ = (request, after);
+        false
+    }
+
+    /// How long a group is tried before the next one is; without end if that is not said.
+    fn ring_time(&self, request: &F::Request) -> Option<Duration> {
+        let _ = request;
+        None
+    }
+
+    /// The next hop of a try (RFC 3261 §16.4 to §16.6): by the Route of the request, else by its target. Asked for the
+    /// targets of a group in turn.
     ///
     /// # Errors
-    /// The refusal, if the request is to go nowhere.
-    fn next_hop(&mut self, request: &mut F::Request, attempt: u8) -> Result<F::Hop, ProxyRefusal>;
+    /// The refusal, if the request is to go nowhere. Only the first one of all refuses the request; another target is left
+    /// out.
+    fn next_hop(&mut self, request: &mut F::Request, attempt: Attempt) -> Result<F::Hop, ProxyRefusal>;
 
-    /// Whether there would be another hop after `attempt` of them.
-    fn has_alternate(&self, request: &F::Request, attempt: u8) -> bool;
+    /// Whether there would be another hop after this one, in the same branch.
+    fn has_alternate(&self, request: &F::Request, attempt: Attempt) -> bool;
 
     /// How often the request is sent again at most, if less often than its timers would have it: for a next hop of which
     /// nobody knows whether it wants to hear of us.
@@ -85,9 +135,9 @@ pub trait Router<F: Form> {
     }
 
     /// The next hop of this attempt has given its first response other than 100, or never will give one: told once an
-    /// attempt with that event, and `last` unless another attempt is to follow. Senders that limit what is under way count
-    /// by it.
-    fn settled(&mut self, request: &mut F::Request, attempt: u8, event: ProxyEvent, last: bool) {
+    /// attempt with that event, and `last` unless another attempt of its branch is to follow. Senders that limit what is
+    /// under way count by it. Branches that are left when the request has its final response are not told of.
+    fn settled(&mut self, request: &mut F::Request, attempt: Attempt, event: ProxyEvent, last: bool) {
         let _ = (request, attempt, event, last);
     }
 }
@@ -105,9 +155,9 @@ impl<F: Form, M: Medium<F>> Medium<F> for &mut M {
         &mut self,
         request: &F::Request,
         hop: F::Hop,
-        serial: Option<u64>,
+        branch: Option<NewBranch>,
     ) -> (F::Message, TransactionKey) {
-        (**self).forward(request, hop, serial)
+        (**self).forward(request, hop, branch)
     }
 
     fn relay(
@@ -116,6 +166,18 @@ impl<F: Form, M: Medium<F>> Medium<F> for &mut M {
         response: &<F::Message as KeptMessage>::Response<'_>,
     ) -> Option<F::Message> {
         (**self).relay(request, response)
+    }
+
+    fn breadth(&self, request: &F::Request) -> u8 {
+        (**self).breadth(request)
+    }
+
+    fn add_challenges(
+        &mut self,
+        best: &mut F::Message,
+        response: &<F::Message as KeptMessage>::Response<'_>,
+    ) {
+        (**self).add_challenges(best, response);
     }
 
     fn respond(&mut self, request: &F::Request, status: u16) -> Option<F::Message> {
@@ -132,11 +194,23 @@ impl<F: Form, M: Medium<F>> Medium<F> for &mut M {
 }
 
 impl<F: Form, R: Router<F>> Router<F> for &mut R {
-    fn next_hop(&mut self, request: &mut F::Request, attempt: u8) -> Result<F::Hop, ProxyRefusal> {
+    fn next_group(&mut self, request: &mut F::Request, group: u8, most: u8) -> u8 {
+        (**self).next_group(request, group, most)
+    }
+
+    fn has_group(&self, request: &F::Request, after: u8) -> bool {
+        (**self).has_group(request, after)
+    }
+
+    fn ring_time(&self, request: &F::Request) -> Option<Duration> {
+        (**self).ring_time(request)
+    }
+
+    fn next_hop(&mut self, request: &mut F::Request, attempt: Attempt) -> Result<F::Hop, ProxyRefusal> {
         (**self).next_hop(request, attempt)
     }
 
-    fn has_alternate(&self, request: &F::Request, attempt: u8) -> bool {
+    fn has_alternate(&self, request: &F::Request, attempt: Attempt) -> bool {
         (**self).has_alternate(request, attempt)
     }
 
@@ -144,7 +218,7 @@ impl<F: Form, R: Router<F>> Router<F> for &mut R {
         (**self).most_repeats(request)
     }
 
-    fn settled(&mut self, request: &mut F::Request, attempt: u8, event: ProxyEvent, last: bool) {
+    fn settled(&mut self, request: &mut F::Request, attempt: Attempt, event: ProxyEvent, last: bool) {
         (**self).settled(request, attempt, event, last);
     }
 }

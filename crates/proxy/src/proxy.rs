@@ -1,12 +1,16 @@
 //! The proxy: requests, responses and timers, tied to the transactions below.
 
+mod groups;
 mod kept;
+mod progress;
 
+use crate::branch::ProxyEvent;
+use crate::branches::MOST;
 use crate::collect::Collect;
-use crate::context::{Action, Context, ProxyEvent};
+use crate::context::ContextEvent;
 use crate::counters::ProxyCounters;
-use crate::medium::{Form, Medium, ProxyRefusal, ProxyStep, Router, Sink};
-use crate::table::{Leg, Proxied, Table};
+use crate::medium::{Attempt, Form, Medium, ProxyRefusal, ProxyStep, Router, Sink};
+use crate::table::{Leg, Place, RequestTimer, Table};
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
 use transaction::client::invite::ClientInviteState;
@@ -15,6 +19,9 @@ use transaction::{
     TransactionKey, TransactionKind, TransactionNews, TransportKind,
 };
 use wire::Method;
+
+/// Most branches of a request where nothing else is set: as many as a household or a small office has phones.
+pub const MOST_BRANCHES: u8 = 12;
 
 /// Timers of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,15 +57,17 @@ pub struct Arrived {
 ///   request comes between; [`response`](Self::response), [`refuse`](Self::refuse).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
 ///   timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
-/// - Memory: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory).
+/// - Limits: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory), [`limit_branches`](Self::limit_branches).
 /// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<F: Form> {
     layer: Layer<Leg, F::Message>,
-    table: Table<F::Request, F::Call>,
+    table: Table<F::Request, F::Message, F::Call>,
     timers: ProxyTimers,
     /// [`Proxy::limit_memory`].
     most_memory: usize,
+    /// [`Proxy::limit_branches`].
+    most_branches: u8,
     counters: ProxyCounters,
     ledger: Ledger,
     /// The number of the next branch.
@@ -72,7 +81,8 @@ pub struct Fire(Which);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Which {
     Transaction(DueTimer),
-    TimerC { at: u32, server: Id },
+    /// Of the request with this server transaction.
+    Request(RequestTimer, Id),
 }
 
 impl Fire {
@@ -85,7 +95,7 @@ impl Fire {
     pub fn is_cleanup(self) -> bool {
         match self.0 {
             Which::Transaction(due) => due.timer.is_cleanup(),
-            Which::TimerC { .. } => false,
+            Which::Request(..) => false,
         }
     }
 }
@@ -102,6 +112,7 @@ impl<F: Form> Proxy<F> {
             table: Table::default(),
             timers,
             most_memory: usize::MAX,
+            most_branches: MOST_BRANCHES,
             counters: ProxyCounters::default(),
             ledger: Ledger::default(),
             serial,
@@ -192,52 +203,11 @@ impl<F: Form> Proxy<F> {
 
     fn forward_stateless(&mut self, request: &mut F::Request, step: &mut ProxyStep<'_, F>) {
         // An ACK is never answered: what can't be forwarded is dropped.
-        if let Ok(hop) = step.router.next_hop(request, 0) {
+        if let Ok(hop) = step.router.next_hop(request, Attempt::default()) {
             self.counters.stateless += 1;
             self.ledger.charge(Operation::Forward);
             let (message, _) = step.medium.forward(request, hop, None);
             step.sink.send(&message, Sending::First);
-        }
-    }
-
-    fn begin(&mut self, arrived: &Arrived, mut request: F::Request, step: &mut ProxyStep<'_, F>) {
-        let invite = arrived.method == Method::Invite;
-        let new = Self::server(arrived, Leg::Alone);
-        let Some(server) = self.layer.accept(step.now, new, &mut Collect::new(step.sink)) else { return };
-        let hop = match step.router.next_hop(&mut request, 0) {
-            Ok(hop) => hop,
-            Err(refusal) => return self.answer(server, &request, refusal.0, step),
-        };
-        if invite {
-            // §16.2: at once, so that the previous hop stops sending. [17.2.1-2]
-            self.answer(server, &request, 100, step);
-        }
-        let context = Context::new(invite, step.router.has_alternate(&request, 0));
-        let (call, memory) = (step.medium.call(&request), step.medium.memory(&request));
-        let at = self.table.insert(Proxied::new(context, server, request, call, memory));
-        *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
-        self.counters.forwarded += 1;
-        self.send_on(at, hop, step);
-    }
-
-    /// §16.6 steps 8 to 11.
-    fn send_on(&mut self, at: u32, hop: F::Hop, step: &mut ProxyStep<'_, F>) {
-        self.ledger.charge(Operation::Forward);
-        let entry = &mut self.table[at];
-        let request = entry.request.as_ref().expect("it is kept until it is answered");
-        let (message, key) = step.medium.forward(request, hop, Some(self.serial));
-        self.serial += 1;
-        let kind =
-            if entry.context.is_invite() { TransactionKind::Invite } else { TransactionKind::NonInvite };
-        let most_repeats = step.router.most_repeats(request);
-        let new = New { key, kind, transport: step.medium.transport(request, hop), user: Leg::Client(at) };
-        let client = self.layer.request(step.now, new, message, &mut Collect::new(step.sink));
-        if let (Some(client), Some(most)) = (client, most_repeats) {
-            self.layer.limit_repeats(client, most);
-        }
-        self.table[at].client = client;
-        if kind == TransactionKind::Invite {
-            self.set_timer_c(step.now, at);
         }
     }
 
@@ -257,7 +227,8 @@ impl<F: Form> Proxy<F> {
         if let Some(&Leg::Server(at)) = self.layer.user(server)
             && self.table.of_server(at, server).is_some()
         {
-            self.feed(at, ProxyEvent::Cancelled, None, step);
+            self.tell(at, ContextEvent::Cancelled, None, step);
+            self.table.settle(at);
         }
     }
 
@@ -274,21 +245,28 @@ impl<F: Form> Proxy<F> {
         self.counters.stray += u64::from(matched.is_none());
         let Collect { news, ended, .. } = collect;
         if let Some((id, leg, TransactionNews::Message)) = news
-            && let Some(at) = self.table.of_client(id, leg)
+            && let Some(place) = self.table.of_client(id, leg)
         {
-            self.feed(at, ProxyEvent::Response(status), Some(response), step);
-        } else if (200..300).contains(&status) && matched.is_some_and(|id| self.has_failed(id)) {
-            self.relay_late(response, step);
+            self.feed(place, ProxyEvent::Response(status), Some((status, response)), step);
+        } else if (200..300).contains(&status)
+            && let Some(place) = matched.and_then(|id| self.failed(id))
+        {
+            if self.table[place.at].context.is_finished() {
+                self.relay_late(response, step);
+            } else {
+                // Other branches are under way: nothing has gone back.
+                self.feed(place, ProxyEvent::Response(status), Some((status, response)), step);
+            }
         }
         if let Some((id, leg)) = ended {
             self.table.ended(id, leg);
         }
     }
 
-    /// Whether this is the client transaction of an INVITE to which a failure has come, which went back.
-    fn has_failed(&self, id: Id) -> bool {
-        self.layer.machine(id) == Some(Machine::ClientInvite(ClientInviteState::Completed))
-            && self.layer.user(id).is_some_and(|&leg| self.table.of_client(id, leg).is_some())
+    /// The branch whose client transaction this is, if it is that of an INVITE to which a failure has come.
+    fn failed(&self, id: Id) -> Option<Place> {
+        let has_failed = self.layer.machine(id) == Some(Machine::ClientInvite(ClientInviteState::Completed));
+        self.layer.user(id).filter(|_| has_failed).and_then(|&leg| self.table.of_client(id, leg))
     }
 
     /// §16.7 steps 5 and 9: a 2xx to an INVITE goes back after a failure, too. The server transaction takes none then, so
@@ -315,8 +293,8 @@ impl<F: Form> Proxy<F> {
     /// What a client transaction has sent last, and the request that it serves, until that has its final response.
     pub fn sent(&self, key: TransactionKey) -> Option<(&F::Message, Option<&F::Request>)> {
         let id = self.layer.find_client(key)?;
-        let at = self.layer.user(id).and_then(|&leg| self.table.of_client(id, leg));
-        Some((self.layer.message(id)?, at.and_then(|at| self.table[at].request.as_ref())))
+        let place = self.layer.user(id).and_then(|&leg| self.table.of_client(id, leg));
+        Some((self.layer.message(id)?, place.and_then(|place| self.table[place.at].request.as_ref())))
     }
 
     /// Runs the timers that are due, a bounded number of them; [`deadline`](Self::deadline) tells whether some are left.
@@ -350,16 +328,20 @@ impl<F: Form> Proxy<F> {
         if let Some(due) = self.layer.due(now) {
             return Some(Fire(Which::Transaction(due)));
         }
-        let (at, server) = self.table.pop_timer_c(now)?;
-        Some(Fire(Which::TimerC { at, server }))
+        let (timer, server) = self.table.pop_timer(now)?;
+        Some(Fire(Which::Request(timer, server)))
     }
 
     /// Does what a timer asks for, unless something else has settled it by now.
     pub fn fire(&mut self, timer: Fire, step: &mut ProxyStep<'_, F>) {
         match timer.0 {
-            Which::TimerC { at, server } => {
-                if self.table.of_server(at, server).is_some() {
-                    self.feed(at, ProxyEvent::TimerC, None, step);
+            Which::Request(RequestTimer { at, branch }, server) => {
+                if self.table.of_server(at, server).is_none() {
+                    return;
+                }
+                match branch {
+                    Some(branch) => self.feed(Place { at, branch }, ProxyEvent::TimerC, None, step),
+                    None => self.ring_time_over(at, step),
                 }
             }
             Which::Transaction(due) => {
@@ -369,8 +351,8 @@ impl<F: Form> Proxy<F> {
                 match news {
                     Some((id, Leg::Server(at), TransactionNews::TryingDue)) => self.late(at, id, step),
                     Some((id, leg, TransactionNews::Timeout(_))) => {
-                        if let Some(at) = self.table.of_client(id, leg) {
-                            self.feed(at, ProxyEvent::Timeout, None, step);
+                        if let Some(place) = self.table.of_client(id, leg) {
+                            self.feed(place, ProxyEvent::Timeout, None, step);
                         }
                     }
                     _ => {}
@@ -398,9 +380,9 @@ impl<F: Form> Proxy<F> {
         self.layer.transport_error(step.now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
         if let Some((id, leg, TransactionNews::TransportError)) = news
-            && let Some(at) = self.table.of_client(id, leg)
+            && let Some(place) = self.table.of_client(id, leg)
         {
-            self.feed(at, ProxyEvent::Unreachable, None, step);
+            self.feed(place, ProxyEvent::Unreachable, None, step);
         }
         if let Some((id, leg)) = ended {
             self.table.ended(id, leg);
@@ -415,105 +397,6 @@ impl<F: Form> Proxy<F> {
         if let Some(response) = step.medium.respond(request, 100) {
             self.layer.respond(step.now, server, StatusClass::Trying, response, &mut Collect::new(step.sink));
         }
-    }
-
-    /// Gives an event to a response context and does what it says.
-    fn feed(
-        &mut self,
-        at: u32,
-        event: ProxyEvent,
-        response: Option<&<F::Message as KeptMessage>::Response<'_>>,
-        step: &mut ProxyStep<'_, F>,
-    ) {
-        let entry = &mut self.table[at];
-        let server = entry.server;
-        let actions = entry.context.on(event);
-        if !entry.settled
-            && !matches!(event, ProxyEvent::Response(100) | ProxyEvent::Cancelled)
-            && let Some(request) = entry.request.as_mut()
-        {
-            let last = !actions.contains(&Action::TryNext);
-            entry.settled = true;
-            step.router.settled(request, entry.attempt, event, last);
-        }
-        for action in actions {
-            match action {
-                Action::Relay => {
-                    let ProxyEvent::Response(status) = event else { continue };
-                    let request = self.table[at].request.as_mut();
-                    if let Some(message) = response.and_then(|response| step.medium.relay(request, response))
-                    {
-                        self.counters.relayed += 1;
-                        self.ledger.charge(Operation::Forward);
-                        self.layer.respond(
-                            step.now,
-                            server,
-                            StatusClass::of(status),
-                            message,
-                            &mut Collect::new(step.sink),
-                        );
-                    } else if status >= 200
-                        && let Some(request) = self.table.take_request(at)
-                    {
-                        // A final response without a way back: the previous hop is not left waiting.
-                        self.answer(server, &request, 500, step);
-                    }
-                }
-                Action::Respond(status) => {
-                    if let Some(request) = self.table.take_request(at) {
-                        self.answer(server, &request, status, step);
-                    }
-                }
-                Action::Cancel => self.send_cancel(at, step),
-                Action::SetTimerC => self.set_timer_c(step.now, at),
-                Action::StopTimerC => self.table.stop_timer_c(at),
-                Action::TryNext => self.try_next(at, event, step),
-                Action::Abandon => self.table[at].client = None,
-                Action::GiveUp => {}
-            }
-        }
-        self.table.settle(at);
-    }
-
-    fn send_cancel(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
-        let Some(client) = self.table[at].client else { return };
-        if !self.layer.cancel(step.now, client, &mut Collect::new(step.sink)) {
-            return;
-        }
-        let Some(invite) = self.layer.message(client) else { return };
-        let (message, key) = step.medium.cancel(invite);
-        if !self.has_memory() {
-            return step.sink.send(&message, Sending::First);
-        }
-        let transport = self.layer.transport(client).unwrap_or(TransportKind::Unreliable);
-        let new = New { key, kind: TransactionKind::NonInvite, transport, user: Leg::Alone };
-        self.layer.request(step.now, new, message, &mut Collect::new(step.sink));
-    }
-
-    /// RFC 3263 §4.3. `failure` is what happened to the attempt before.
-    fn try_next(&mut self, at: u32, failure: ProxyEvent, step: &mut ProxyStep<'_, F>) {
-        let has_memory = self.has_memory();
-        let entry = &mut self.table[at];
-        entry.attempt += 1;
-        entry.settled = false;
-        let (attempt, request) = (entry.attempt, entry.request.as_mut());
-        let request = request.expect("it is kept until it is answered");
-        // Nobody is chosen for what is not sent.
-        let hop = if has_memory { step.router.next_hop(request, attempt).ok() } else { None };
-        let alternate = step.router.has_alternate(request, attempt);
-        entry.context.set_alternate(alternate && hop.is_some());
-        match hop {
-            Some(hop) => {
-                self.counters.retried += 1;
-                self.send_on(at, hop, step);
-            }
-            // No alternate after all: what happened stands.
-            None => self.feed(at, failure, None, step),
-        }
-    }
-
-    fn set_timer_c(&mut self, now: Instant, at: u32) {
-        self.table.set_timer_c(at, now + self.timers.c);
     }
 
     /// What was done so far.
@@ -542,10 +425,16 @@ impl<F: Form> Proxy<F> {
     }
 
     /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again; a
-    /// CANCEL has no transaction then, and a request that failed no second next hop. To be said before each step, as [`Layer::limit_memory`].
+    /// CANCEL has no transaction then, a request that failed no second next hop, and one that forks no further branch. To be said before each step, as [`Layer::limit_memory`].
     pub fn limit_memory(&mut self, most: usize) {
         self.most_memory = most;
         self.layer.limit_memory(most.saturating_sub(self.table.memory()));
+    }
+
+    /// How many branches a request may have: of a group with more targets the rest is left out, and no group follows. Between 1
+    /// and 15.
+    pub fn limit_branches(&mut self, most: u8) {
+        self.most_branches = most.clamp(1, MOST);
     }
 
     /// Requests that wait for their final response.

@@ -1,45 +1,76 @@
 //! The requests that a proxy has in hand.
 
+use crate::branches::{BranchEntry, Branches, MOST};
 use crate::context::Context;
 use base::{Instant, Slab, TimerWheel};
 use core::ops::{Index, IndexMut};
-use transaction::Id;
+use transaction::{Id, KeptMessage};
 
 /// A request on its way through.
-pub(crate) struct Proxied<R, C> {
+pub(crate) struct Proxied<R, M, C> {
     pub(crate) context: Context,
     pub(crate) server: Id,
-    pub(crate) client: Option<Id>,
     /// Kept until the final response: answers and further attempts are made of it. [`Table::take_request`] takes it out.
     pub(crate) request: Option<R>,
+    pub(crate) branches: Branches,
+    /// The best final response that has come, as it would go back. [`Table::keep_best`] puts it there.
+    best: Option<M>,
     call: C,
     /// Bytes of memory that the request holds beside its size.
     memory: u32,
-    pub(crate) attempt: u8,
-    /// Whether the medium knows that this attempt has been answered.
-    pub(crate) settled: bool,
+    /// Incoming Max-Breadth (RFC 5393 §5.3.2).
+    pub(crate) breadth: u8,
+    /// The group of targets that is tried.
+    pub(crate) group: u8,
+    /// Targets of the next group, which wait for Max-Breadth.
+    pub(crate) waiting: u8,
     /// Whether it counts no more as unanswered.
     answered: bool,
-    /// Timer C's key in the wheel.
-    timer_c: Option<u32>,
+    /// The key in the wheel of the timer of its group.
+    ring: Option<u32>,
 }
 
-impl<R, C> Proxied<R, C> {
-    /// `memory`: bytes that the request holds beside its size.
-    pub(crate) fn new(context: Context, server: Id, request: R, call: C, memory: usize) -> Self {
+/// What the table is told of a new request.
+pub(crate) struct Entered<R, C> {
+    pub(crate) server: Id,
+    pub(crate) request: R,
+    pub(crate) call: C,
+    /// Bytes that the request holds beside its size.
+    pub(crate) memory: usize,
+    /// Incoming Max-Breadth.
+    pub(crate) breadth: u8,
+}
+
+impl<R, M, C> Proxied<R, M, C> {
+    pub(crate) fn new(context: Context, first: BranchEntry, entered: Entered<R, C>) -> Self {
+        let Entered { server, request, call, memory, breadth } = entered;
         Self {
             context,
             server,
-            client: None,
             request: Some(request),
+            branches: Branches::new(first),
+            best: None,
             call,
             memory: u32::try_from(memory).unwrap_or(u32::MAX),
-            attempt: 0,
-            settled: false,
+            breadth,
+            group: 0,
+            waiting: 0,
             answered: false,
-            timer_c: None,
+            ring: None,
         }
     }
+
+    /// Whether a client transaction is left.
+    fn has_client(&self) -> bool {
+        self.branches.iter().any(|branch| branch.client.is_some())
+    }
+}
+
+/// A branch: the place of its request, and its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) at: u32,
+    pub(crate) branch: u8,
 }
 
 /// What the proxy keeps with a transaction.
@@ -47,49 +78,95 @@ impl<R, C> Proxied<R, C> {
 pub(crate) enum Leg {
     /// The server transaction of this proxied request; others may use the place after it.
     Server(u32),
-    /// Its client transaction.
-    Client(u32),
+    /// The client transaction of a branch.
+    Client(Place),
     /// A transaction that nothing hangs on: of a CANCEL, or of a request that the proxy refused.
     Alone,
 }
 
-/// All requests on their way, each with its Timer C. An entry is there until it is finished and its client transaction over.
-pub(crate) struct Table<R, C> {
-    entries: Slab<Proxied<R, C>>,
-    /// Timer C of all INVITEs. No queue: nearly all are called off early, and each provisional response sets one anew.
-    timers_c: TimerWheel,
-    /// Requests without a final response.
-    unanswered: usize,
-    /// Bytes of memory that requests hold beside their size.
-    memory: usize,
+/// A timer of a request: Timer C of a branch, or else that of its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RequestTimer {
+    pub(crate) at: u32,
+    pub(crate) branch: Option<u8>,
 }
 
-impl<R, C> Default for Table<R, C> {
-    fn default() -> Self {
-        Self { entries: Slab::default(), timers_c: TimerWheel::default(), unanswered: 0, memory: 0 }
+impl RequestTimer {
+    const BITS: u32 = 4;
+
+    /// As the wheel keeps it: there are far fewer places than 2^28, each of which holds a message.
+    fn value(self) -> u32 {
+        debug_assert!(self.at < 1 << (u32::BITS - Self::BITS));
+        self.at << Self::BITS | u32::from(self.branch.unwrap_or(MOST))
+    }
+
+    fn of(value: u32) -> Self {
+        let branch = (value & ((1 << Self::BITS) - 1)) as u8;
+        Self { at: value >> Self::BITS, branch: (branch < MOST).then_some(branch) }
     }
 }
 
-impl<R, C> Index<u32> for Table<R, C> {
-    type Output = Proxied<R, C>;
+/// All requests on their way, each with its timers. An entry is there until it is finished and its client transactions over.
+pub(crate) struct Table<R, M, C> {
+    entries: Slab<Proxied<R, M, C>>,
+    /// Timer C of all INVITEs, and the timers of groups. No queue: nearly all are called off early, and each provisional
+    /// response sets one anew.
+    timers: TimerWheel,
+    /// Requests without a final response.
+    unanswered: usize,
+    /// Bytes of memory that requests, their further branches and kept responses hold beside their size.
+    memory: usize,
+}
 
-    fn index(&self, at: u32) -> &Proxied<R, C> {
+impl<R, M, C> Default for Table<R, M, C> {
+    fn default() -> Self {
+        Self { entries: Slab::default(), timers: TimerWheel::default(), unanswered: 0, memory: 0 }
+    }
+}
+
+impl<R, M, C> Index<u32> for Table<R, M, C> {
+    type Output = Proxied<R, M, C>;
+
+    fn index(&self, at: u32) -> &Proxied<R, M, C> {
         &self.entries[at]
     }
 }
 
-impl<R, C> IndexMut<u32> for Table<R, C> {
-    fn index_mut(&mut self, at: u32) -> &mut Proxied<R, C> {
+impl<R, M, C> IndexMut<u32> for Table<R, M, C> {
+    fn index_mut(&mut self, at: u32) -> &mut Proxied<R, M, C> {
         &mut self.entries[at]
     }
 }
 
-impl<R, C: Copy> Table<R, C> {
+impl<R, M, C> Index<Place> for Table<R, M, C> {
+    type Output = BranchEntry;
+
+    fn index(&self, place: Place) -> &BranchEntry {
+        self.entries[place.at].branches.get(place.branch).expect("branches stay as long as their request")
+    }
+}
+
+impl<R, M, C> IndexMut<Place> for Table<R, M, C> {
+    fn index_mut(&mut self, place: Place) -> &mut BranchEntry {
+        self.entries[place.at].branches.get_mut(place.branch).expect("branches stay as long as their request")
+    }
+}
+
+impl<R, M: KeptMessage, C: Copy> Table<R, M, C> {
     /// Enters a request; returns its place.
-    pub(crate) fn insert(&mut self, entry: Proxied<R, C>) -> u32 {
+    pub(crate) fn insert(&mut self, entry: Proxied<R, M, C>) -> u32 {
         self.unanswered += 1;
         self.memory += entry.memory as usize;
         self.entries.insert(entry)
+    }
+
+    /// Adds a branch to a request.
+    pub(crate) fn push(&mut self, at: u32, branch: BranchEntry) -> Place {
+        let entry = &mut self.entries[at];
+        let place = Place { at, branch: entry.branches.len() };
+        entry.branches.push(branch);
+        self.memory += size_of::<BranchEntry>();
+        place
     }
 
     /// Takes the request out: its final response is about to be made of it.
@@ -100,49 +177,83 @@ impl<R, C: Copy> Table<R, C> {
         Some(request)
     }
 
+    /// Keeps a final response in place of the one before, or none.
+    pub(crate) fn keep_best(&mut self, at: u32, message: Option<M>) {
+        self.take_best(at);
+        self.memory += message.as_ref().map_or(0, M::memory);
+        self.entries[at].best = message;
+    }
+
+    /// Takes the final response out that was kept.
+    pub(crate) fn take_best(&mut self, at: u32) -> Option<M> {
+        let message = self.entries.get_mut(at)?.best.take()?;
+        self.memory -= message.memory();
+        Some(message)
+    }
+
     /// The request at this place, if it still is the one of this server transaction.
-    pub(crate) fn of_server(&self, at: u32, server: Id) -> Option<&Proxied<R, C>> {
+    pub(crate) fn of_server(&self, at: u32, server: Id) -> Option<&Proxied<R, M, C>> {
         self.entries.get(at).filter(|entry| entry.server == server)
     }
 
-    /// The request that a client transaction serves now; one that lost its request to an alternate serves none.
-    pub(crate) fn of_client(&self, client: Id, leg: Leg) -> Option<u32> {
-        let Leg::Client(at) = leg else { return None };
-        self.entries.get(at).filter(|entry| entry.client == Some(client)).map(|_| at)
+    /// The branch that a client transaction serves now; one that lost its branch to an alternate serves none.
+    pub(crate) fn of_client(&self, client: Id, leg: Leg) -> Option<Place> {
+        let Leg::Client(place) = leg else { return None };
+        let branch = self.entries.get(place.at)?.branches.get(place.branch)?;
+        (branch.client == Some(client)).then_some(place)
     }
 
-    pub(crate) fn set_timer_c(&mut self, at: u32, deadline: Instant) {
-        let entry = &mut self.entries[at];
-        match entry.timer_c {
-            Some(timer) => self.timers_c.reset(timer, deadline),
-            None => entry.timer_c = Some(self.timers_c.set(deadline, at)),
+    pub(crate) fn set_timer_c(&mut self, place: Place, deadline: Instant) {
+        match self[place].timer_c {
+            Some(timer) => self.timers.reset(timer, deadline),
+            None => {
+                let timer = RequestTimer { at: place.at, branch: Some(place.branch) };
+                self[place].timer_c = Some(self.timers.set(deadline, timer.value()));
+            }
         }
     }
 
-    pub(crate) fn stop_timer_c(&mut self, at: u32) {
-        if let Some(timer) = self.entries[at].timer_c.take() {
-            self.timers_c.cancel(timer);
+    pub(crate) fn stop_timer_c(&mut self, place: Place) {
+        if let Some(timer) = self[place].timer_c.take() {
+            self.timers.cancel(timer);
         }
     }
 
-    /// The next request whose Timer C is due, and its server transaction.
-    pub(crate) fn pop_timer_c(&mut self, now: Instant) -> Option<(u32, Id)> {
-        let (_, at) = self.timers_c.pop(now)?;
-        let entry = &mut self.entries[at];
-        entry.timer_c = None;
-        Some((at, entry.server))
+    /// Sets the timer of the group that is tried.
+    pub(crate) fn set_ring(&mut self, at: u32, deadline: Instant) {
+        self.stop_ring(at);
+        let timer = RequestTimer { at, branch: None };
+        self.entries[at].ring = Some(self.timers.set(deadline, timer.value()));
     }
 
-    /// When a Timer C fires next.
+    pub(crate) fn stop_ring(&mut self, at: u32) {
+        if let Some(timer) = self.entries[at].ring.take() {
+            self.timers.cancel(timer);
+        }
+    }
+
+    /// The next timer that is due, and the server transaction of its request.
+    pub(crate) fn pop_timer(&mut self, now: Instant) -> Option<(RequestTimer, Id)> {
+        let (_, value) = self.timers.pop(now)?;
+        let timer = RequestTimer::of(value);
+        let entry = &mut self.entries[timer.at];
+        match timer.branch.and_then(|branch| entry.branches.get_mut(branch)) {
+            Some(branch) => branch.timer_c = None,
+            None => entry.ring = None,
+        }
+        Some((timer, entry.server))
+    }
+
+    /// When a timer fires next.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.timers_c.deadline()
+        self.timers.deadline()
     }
 
     /// A transaction is over: from a client transaction nothing more will come.
     pub(crate) fn ended(&mut self, id: Id, leg: Leg) {
-        if let Some(at) = self.of_client(id, leg) {
-            self.entries[at].client = None;
-            self.free(at);
+        if let Some(place) = self.of_client(id, leg) {
+            self[place].client = None;
+            self.free(place.at);
         }
     }
 
@@ -155,17 +266,23 @@ impl<R, C: Copy> Table<R, C> {
                 self.unanswered -= 1;
             }
             self.take_request(at);
+            self.take_best(at);
+            self.stop_ring(at);
             self.free(at);
         }
     }
 
-    /// Forgets a request that has been answered and whose client transaction is over.
+    /// Forgets a request that has been answered and whose client transactions are over (§16.7 step 9: not earlier).
     fn free(&mut self, at: u32) {
-        let entry = &self.entries[at];
-        if entry.context.is_finished() && entry.client.is_none() {
-            self.stop_timer_c(at);
-            self.entries.remove(at);
+        let entry = &mut self.entries[at];
+        if !entry.context.is_finished() || entry.has_client() {
+            return;
         }
+        for timer in entry.branches.iter_mut().filter_map(|branch| branch.timer_c.take()) {
+            self.timers.cancel(timer);
+        }
+        self.memory -= usize::from(entry.branches.len() - 1) * size_of::<BranchEntry>();
+        self.entries.remove(at);
     }
 
     /// The calls of the requests.
@@ -180,7 +297,7 @@ impl<R, C: Copy> Table<R, C> {
 
     /// Bytes of memory that the requests take.
     pub(crate) fn memory(&self) -> usize {
-        self.entries.len() * size_of::<Proxied<R, C>>() + self.memory
+        self.entries.len() * size_of::<Proxied<R, M, C>>() + self.memory
     }
 
     /// Requests that wait for their answer, or for more 2xx.

@@ -218,10 +218,13 @@ fn a_2xx_of_a_hop_that_was_passed_by_ends_here() {
 /// §9.2: on a request other than INVITE a CANCEL has no effect.
 #[test]
 fn a_cancel_changes_nothing_for_other_requests() {
-    let mut context = proxy::Context::new(false, true);
-    let before = context;
-    assert!(context.on(proxy::ProxyEvent::Cancelled).is_empty());
-    assert_eq!(context, before);
+    let mut branch = proxy::Branch::new(false, true);
+    let before = branch;
+    assert!(branch.on(proxy::ProxyEvent::Cancelled).is_empty());
+    assert_eq!(branch, before);
+    let mut context = proxy::Context::new(false);
+    context.begin();
+    assert!(context.on(proxy::ContextEvent::Cancelled).is_empty());
 }
 
 /// Some clients send the ACK to a 2xx with the branch of the INVITE.

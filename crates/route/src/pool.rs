@@ -1,4 +1,4 @@
-//! How a pool's requests are forwarded, and where those within its dialogs go.
+//! How a pool's requests are forwarded, to how many members, and where those within its dialogs go.
 
 /// How a request to a pool is forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,4 +18,16 @@ pub enum Dialogs {
     Member,
     /// Where Route and Request-URI lead: the members are next hops, which may take themselves out of the way.
     Route,
+}
+
+/// How many members of a pool get a request (RFC 3261 §16.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fork {
+    /// One, and another only where that one fails.
+    #[default]
+    None,
+    /// All at once: a ring group.
+    Parallel,
+    /// One after the other, until one accepts: a hunt group.
+    Sequential,
 }

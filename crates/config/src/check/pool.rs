@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::listen::{is_own, no_listener, serves};
 use super::timers::{Timers, blame};
 use crate::kind::{Choice, PolicyName, Ratio, show};
-use crate::raw::{RawOutlier, RawPool, RawProbe};
+use crate::raw::{RawMember, RawOutlier, RawPool, RawProbe};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use crate::structure::join;
@@ -13,7 +13,7 @@ use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
 use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Weights};
 use control::{Address, MemberSettings, ProbeSettings};
 use node::Orphans;
-use route::{Dialogs, Forward};
+use route::{Dialogs, Fork, Forward};
 use std::time::Duration;
 use wire::Method;
 
@@ -84,6 +84,8 @@ fn pool(
                       or remove this";
         report.conflict(&raw.dialogs, remedy);
     }
+    let fork = fork(raw, (forward, dialogs), report);
+    let ring_time = report.read(&raw.ring_time);
     let orphans = report.read(&raw.orphans);
     let max_sessions = report.read(&raw.max_sessions);
     let times = probe_times(path, &raw.probe, report);
@@ -98,6 +100,8 @@ fn pool(
         members,
         forward: forward?,
         dialogs: dialogs?,
+        fork: fork?,
+        ring_time: ring_time?,
         orphans: orphans?,
         health,
         probes: ProbeSettings { periodic: health.regular, interval, timeout, t1: timers.t1 },
@@ -113,6 +117,30 @@ fn pool(
             max_sessions: max_sessions? as usize,
         },
     })
+}
+
+/// Whether the pool forks, which only transactions make possible, and only where nothing is counted of calls: until somebody
+/// accepts, a call is nobody's.
+fn fork(
+    raw: &RawPool,
+    (forward, dialogs): (Option<Forward>, Option<Dialogs>),
+    report: &mut Report<'_>,
+) -> Option<Fork> {
+    let fork = report.read(&raw.fork)?;
+    let has_limit =
+        |entry: &Entry<_, RawMember>| matches!(entry, Entry::Table(table) if table.max_calls.is_some());
+    if fork == Fork::None {
+        if raw.ring_time.is_set() {
+            let remedy = "only a pool with fork = \"parallel\" or \"sequential\" has a ring time; set that, or remove this";
+            report.conflict(&raw.ring_time, remedy);
+        }
+    } else if (forward, dialogs) != (Some(Forward::Transaction), Some(Dialogs::Route)) {
+        let remedy = "only a pool with forward = \"transaction\" and dialogs = \"route\" forks; set both, or remove this";
+        report.conflict(&raw.fork, remedy);
+    } else if raw.max_calls.is_set() || raw.members.iter().any(has_limit) {
+        report.conflict(&raw.fork, "a pool that forks counts no calls; remove `max_calls`, or this");
+    }
+    Some(fork)
 }
 
 /// The policy and the weights that `name` and `weights` of the table at `path` make together.

@@ -56,9 +56,14 @@ pub(super) fn check(
     let timer_c = report.read(&raw.timer_c);
     let max_transactions = report.read(&raw.max_transactions);
     let max_memory = report.read(&raw.max_memory);
+    let max_branches = report.read(&raw.max_branches);
     let transaction = Timers { t1: timers?.t1, ..Timers::default() };
     let timers = ProxyTimers { transaction, c: timer_c? };
-    let limits = ProxyLimits { transactions: max_transactions? as usize, memory: max_memory? };
+    let limits = ProxyLimits {
+        transactions: max_transactions? as usize,
+        memory: max_memory?,
+        branches: max_branches? as u8,
+    };
     let settings = ProxySettings { timers, limits };
     Some(((!next.is_empty()).then_some(ProxyConfig { next, settings }), settings))
 }

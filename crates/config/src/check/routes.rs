@@ -322,9 +322,10 @@ fn failover(raw: &RawFailover, report: &mut Report<'_>) -> Option<Failover> {
 fn check_alike(path: &str, choices: &[Choice], pools: &[PoolConfig], report: &mut Report<'_>) {
     let mut all = choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
     let Some(first) = all.next() else { return };
-    if let Some(other) = all.find(|pool| (pool.forward, pool.dialogs) != (first.forward, first.dialogs)) {
+    let way = |pool: &PoolConfig| (pool.forward, pool.dialogs, pool.fork, pool.ring_time);
+    if let Some(other) = all.find(|pool| way(pool) != way(first)) {
         let remedy = format!(
-            "`{}` and `{}` have another `forward` or `dialogs`: give all pools of a route the same",
+            "`{}` and `{}` have another `forward`, `dialogs`, `fork` or `ring_time`: give all pools of a route the same",
             first.name, other.name
         );
         report.key_problem(&join(path, "pool"), remedy);

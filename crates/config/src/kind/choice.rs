@@ -13,7 +13,7 @@ use base::Transport;
 use digest::Algorithm;
 use location::{PathRule, Reach};
 use node::Orphans;
-use route::{Dialogs, Forward, Origin, Outcome, Refusal as RouteRefusal};
+use route::{Dialogs, Fork, Forward, Origin, Outcome, Refusal as RouteRefusal};
 
 /// A type whose values have names in the file.
 pub(crate) trait Names: Copy + PartialEq + 'static {
@@ -118,6 +118,11 @@ impl Names for PathRule {
 impl Names for Algorithm {
     const NAMES: &'static [(&'static str, Self)] =
         &[("SHA-512-256", Self::Sha512_256), ("SHA-256", Self::Sha256), ("MD5", Self::Md5)];
+}
+
+impl Names for Fork {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("parallel", Self::Parallel), ("sequential", Self::Sequential)];
 }
 
 impl Names for Origin {

@@ -9,6 +9,7 @@ use crate::reply::{Halt, Own};
 use crate::route::Target;
 use crate::validate::{check_room, refused};
 use crate::{Drop, Shard, ShardEvent};
+use ::route::RING_TIME;
 use balance::CallKey;
 use base::{Flow, Outbox};
 use location::{Aor, Ask, Binding};
@@ -48,7 +49,7 @@ impl Shard {
         let contacts = contacts(lent.edge, flow, message, (facts.request.key, &bindings), lent.out)?;
         let rule = facts.rule.map(|rule| (Arc::clone(&lent.edge.routes), rule));
         if let Some((stateful, mut lent)) = self.transactions(out) {
-            stateful.begin_located(&mut lent, flow, message, facts, Located::new(contacts, rule));
+            stateful.begin_located(&mut lent, flow, message, facts, Located::new(contacts, RING_TIME, rule));
         }
         Ok(())
     }
@@ -71,7 +72,8 @@ fn contacts(
             // What leads back to us goes in circles.
             Ok(hop) if edge.topology.listeners.iter().any(|own| own.advertised == hop.peer) => {}
             Ok(hop) => {
-                contacts.push(Contact { uri: binding.uri.clone(), path: binding.path.clone(), hop });
+                let (uri, path) = (binding.uri.clone(), binding.path.clone());
+                contacts.push(Contact { uri, path, q: binding.q, hop });
             }
             // Its repetition finds the address.
             Err(halt @ Halt::Dropped(Drop::Unresolved)) => none = halt,

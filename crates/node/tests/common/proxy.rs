@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(crate) const PROXY: &str = "127.0.0.1:5060";
 pub(crate) const HOPS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
 
-pub(crate) const LIMITS: ProxyLimits = ProxyLimits { transactions: 1_000, memory: 256 << 20 };
+pub(crate) const LIMITS: ProxyLimits = ProxyLimits { transactions: 1_000, memory: 256 << 20, branches: 12 };
 
 pub(crate) fn client() -> SocketAddr {
     addr("127.0.9.1:6000")

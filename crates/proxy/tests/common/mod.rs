@@ -3,26 +3,44 @@
 
 use base::Instant;
 use core::time::Duration;
-use proxy::{Arrived, Form, Medium, Proxy, ProxyRefusal, ProxyStep, ProxyTimers, Router};
-use transaction::{KeptMessage, ServerKey, Side, Tag, TransactionKey, TransportKind};
+use proxy::{
+    Arrived, Attempt, Form, Medium, NewBranch, Proxy, ProxyRefusal, ProxyStep, ProxyTimers, Router, Sink,
+};
+use transaction::{KeptMessage, Sending, ServerKey, Side, Tag, TransactionKey, TransportKind};
 use wire::Method;
 
+/// The Max-Breadth of requests that say nothing else, and of what has none.
+pub(crate) const WHOLE: u8 = 60;
+
 /// What the proxy sends. It prints as `INVITE 1 > b`, to next hop b with branch 1, or `180 < 7`, to the caller whose branch
-/// is 7.
+/// is 7; with `/20` where Max-Breadth is 20 and not 60, and with `+2` where two challenges of other branches were added.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Msg {
-    Request { method: Method, branch: u64, hop: u8 },
-    Response { status: u16, branch: u64 },
+    /// `below` is the caller's branch.
+    Request {
+        method: Method,
+        branch: u64,
+        hop: u8,
+        breadth: u8,
+        below: u64,
+    },
+    Response {
+        status: u16,
+        branch: u64,
+        challenges: u8,
+    },
 }
 
 impl std::fmt::Display for Msg {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Request { method, branch, hop } => {
+            Self::Request { method, branch, hop, breadth, .. } => {
                 let method = format!("{method:?}").to_uppercase();
-                write!(f, "{method} {branch} > {}", char::from(b'a' + hop))
+                write!(f, "{method} {branch} > {}", char::from(b'a' + hop))?;
+                if *breadth == WHOLE { Ok(()) } else { write!(f, " /{breadth}") }
             }
-            Self::Response { status, branch } => write!(f, "{status} < {branch}"),
+            Self::Response { status, branch, challenges: 0 } => write!(f, "{status} < {branch}"),
+            Self::Response { status, branch, challenges } => write!(f, "{status} < {branch} +{challenges}"),
         }
     }
 }
@@ -40,7 +58,9 @@ impl KeptMessage for Msg {
 
     fn ack(&self, _: &Reply) -> Option<Self> {
         match *self {
-            Self::Request { branch, hop, .. } => Some(Self::Request { method: Method::Ack, branch, hop }),
+            Self::Request { branch, hop, below, .. } => {
+                Some(Self::Request { method: Method::Ack, branch, hop, breadth: WHOLE, below })
+            }
             Self::Response { .. } => None,
         }
     }
@@ -57,9 +77,13 @@ pub(crate) struct Request {
     pub(crate) branch: u64,
 }
 
-/// Next hops a, b, ... in turn; none refuses every request.
+/// Next hops a, b, ... in turn, one after the other for the branches, and for the alternates of a branch.
 pub(crate) struct Script {
+    /// Hops that a branch has; none refuses every request.
     pub(crate) hops: u8,
+    /// How many targets each group has.
+    pub(crate) groups: Vec<u8>,
+    pub(crate) ring_time: Option<Duration>,
 }
 
 /// Branches of what is forwarded without a transaction.
@@ -78,17 +102,32 @@ impl Form for Scripted {
 }
 
 impl Router<Scripted> for Script {
-    fn next_hop(&mut self, _: &mut Request, attempt: u8) -> Result<u8, ProxyRefusal> {
-        if attempt < self.hops { Ok(attempt) } else { Err(ProxyRefusal(404)) }
+    fn next_group(&mut self, _: &mut Request, group: u8, most: u8) -> u8 {
+        self.groups.get(usize::from(group)).copied().unwrap_or(0).min(most)
     }
 
-    fn has_alternate(&self, _: &Request, attempt: u8) -> bool {
-        attempt + 1 < self.hops
+    fn has_group(&self, _: &Request, after: u8) -> bool {
+        usize::from(after) + 1 < self.groups.len()
+    }
+
+    fn ring_time(&self, _: &Request) -> Option<Duration> {
+        self.ring_time
+    }
+
+    fn next_hop(&mut self, _: &mut Request, attempt: Attempt) -> Result<u8, ProxyRefusal> {
+        let Attempt { branch, alternate } = attempt;
+        if alternate < self.hops { Ok(branch + alternate) } else { Err(ProxyRefusal(404)) }
+    }
+
+    fn has_alternate(&self, _: &Request, attempt: Attempt) -> bool {
+        attempt.alternate + 1 < self.hops
     }
 }
 
 /// Makes messages of numbers.
-pub(crate) struct Numbers;
+pub(crate) struct Numbers {
+    breadth: u8,
+}
 
 impl Medium<Scripted> for Numbers {
     fn call(&self, _request: &Request) {}
@@ -97,23 +136,41 @@ impl Medium<Scripted> for Numbers {
         TransportKind::Unreliable
     }
 
-    fn forward(&mut self, request: &Request, hop: u8, serial: Option<u64>) -> (Msg, TransactionKey) {
-        let (method, branch) = (request.method, serial.unwrap_or(STATELESS + request.branch));
-        (Msg::Request { method, branch, hop }, TransactionKey::from_numbers(Side::Client, branch, method))
+    fn breadth(&self, _: &Request) -> u8 {
+        self.breadth
+    }
+
+    fn forward(&mut self, request: &Request, hop: u8, branch: Option<NewBranch>) -> (Msg, TransactionKey) {
+        let breadth = branch.map_or(WHOLE, |branch| branch.breadth);
+        let (method, branch) =
+            (request.method, branch.map_or(STATELESS + request.branch, |branch| branch.serial));
+        (
+            Msg::Request { method, branch, hop, breadth, below: request.branch },
+            TransactionKey::from_numbers(Side::Client, branch, method),
+        )
     }
 
     fn relay(&mut self, _: Option<&mut Request>, response: &Reply) -> Option<Msg> {
-        Some(Msg::Response { status: response.status, branch: response.below? })
+        Some(Msg::Response { status: response.status, branch: response.below?, challenges: 0 })
+    }
+
+    fn add_challenges(&mut self, best: &mut Msg, _: &Reply) {
+        if let Msg::Response { challenges, .. } = best {
+            *challenges += 1;
+        }
     }
 
     fn respond(&mut self, request: &Request, status: u16) -> Option<Msg> {
-        Some(Msg::Response { status, branch: request.branch })
+        Some(Msg::Response { status, branch: request.branch, challenges: 0 })
     }
 
     fn cancel(&mut self, invite: &Msg) -> (Msg, TransactionKey) {
-        let Msg::Request { branch, hop, .. } = *invite else { panic!("an INVITE is a request") };
+        let Msg::Request { branch, hop, below, .. } = *invite else { panic!("an INVITE is a request") };
         let method = Method::Cancel;
-        (Msg::Request { method, branch, hop }, TransactionKey::from_numbers(Side::Client, branch, method))
+        (
+            Msg::Request { method, branch, hop, breadth: WHOLE, below },
+            TransactionKey::from_numbers(Side::Client, branch, method),
+        )
     }
 }
 
@@ -121,7 +178,21 @@ pub(crate) struct Bed {
     pub(crate) proxy: Proxy<Scripted>,
     pub(crate) script: Script,
     pub(crate) now: Instant,
-    sent: Vec<Msg>,
+    /// Max-Breadth of the requests that come in.
+    pub(crate) breadth: u8,
+    /// All that was sent first, and not again.
+    pub(crate) log: Vec<Msg>,
+    sent: Sent,
+}
+
+/// What was sent, and whether it was for the first time.
+#[derive(Default)]
+struct Sent(Vec<(Msg, bool)>);
+
+impl Sink<Msg> for Sent {
+    fn send(&mut self, message: &Msg, why: Sending) {
+        self.0.push((message.clone(), why == Sending::First));
+    }
 }
 
 /// The caller's branch in tests with one call.
@@ -134,17 +205,34 @@ fn key(branch: u64, method: Method, is_ack: bool) -> ServerKey {
 impl Bed {
     /// Serial numbers begin at 1.
     pub(crate) fn new(hops: u8) -> Self {
-        let proxy = Proxy::new(ProxyTimers::default(), 1);
-        Self { proxy, script: Script { hops }, now: Instant::from_millis(1_000), sent: Vec::new() }
+        Self::forking(hops, &[1], None)
+    }
+
+    /// A request has groups of so many targets, which ring so long each.
+    pub(crate) fn forking(hops: u8, groups: &[u8], ring_time: Option<Duration>) -> Self {
+        Self {
+            proxy: Proxy::new(ProxyTimers::default(), 1),
+            script: Script { hops, groups: groups.to_vec(), ring_time },
+            now: Instant::from_millis(1_000),
+            breadth: WHOLE,
+            log: Vec::new(),
+            sent: Sent::default(),
+        }
     }
 
     fn step<T>(&mut self, act: impl FnOnce(&mut Proxy<Scripted>, &mut ProxyStep<'_, Scripted>) -> T) -> T {
-        let Self { proxy, script, now, sent } = self;
-        act(proxy, &mut ProxyStep { now: *now, medium: Numbers, router: script, sink: sent })
+        let Self { proxy, script, now, breadth, sent, .. } = self;
+        let medium = Numbers { breadth: *breadth };
+        act(proxy, &mut ProxyStep { now: *now, medium, router: script, sink: sent })
     }
 
     /// A request comes in; what is sent at once.
     pub(crate) fn request(&mut self, method: Method, branch: u64) -> Vec<String> {
+        self.request_as(method, branch, branch)
+    }
+
+    /// The same; what answers it is known by another number.
+    pub(crate) fn request_as(&mut self, method: Method, branch: u64, answered: u64) -> Vec<String> {
         let is_ack = method == Method::Ack;
         let arrived = Arrived {
             method,
@@ -152,7 +240,7 @@ impl Bed {
             cancels: (method == Method::Cancel).then(|| key(branch, Method::Invite, false)),
             transport: TransportKind::Unreliable,
         };
-        let request = Request { method, branch };
+        let request = Request { method, branch: answered };
         self.step(|proxy, step| proxy.request(&arrived, request, step));
         self.sent()
     }
@@ -190,7 +278,14 @@ impl Bed {
     }
 
     fn sent(&mut self) -> Vec<String> {
-        self.sent.drain(..).map(|message| message.to_string()).collect()
+        let sent = core::mem::take(&mut self.sent.0);
+        self.log.extend(sent.iter().filter(|(_, is_first)| *is_first).map(|(message, _)| message.clone()));
+        sent.into_iter().map(|(message, _)| message.to_string()).collect()
+    }
+
+    /// Whether a client transaction of this branch is there.
+    pub(crate) fn expects(&self, method: Method, branch: u64) -> bool {
+        self.proxy.expects(TransactionKey::from_numbers(Side::Client, branch, method))
     }
 
     /// Nothing is left: no transaction, no request, no timer.

@@ -24,7 +24,13 @@ pub(super) fn settings(
 ) -> ControlSettings {
     let pool = |pool: &PoolConfig| PoolSettings {
         name: pool.name.clone(),
-        mode: PoolMode { forward: pool.forward, dialogs: pool.dialogs, ..PoolMode::default() },
+        mode: PoolMode {
+            forward: pool.forward,
+            dialogs: pool.dialogs,
+            fork: pool.fork,
+            ring_time: pool.ring_time,
+            ..PoolMode::default()
+        },
         policy: pool.policy,
         health: pool.health,
         probes: pool.probes,

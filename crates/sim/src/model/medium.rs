@@ -5,7 +5,7 @@ use config::scenario::{Scenario, ScenarioFeedback, Select};
 use overload::end_to_end::{DownstreamPath, TargetServer};
 use overload::hop::RequestOutcome;
 use overload::{MessageClass, Settled, Way};
-use proxy::{Form, Medium, ProxyEvent, ProxyRefusal};
+use proxy::{Attempt, Form, Medium, NewBranch, ProxyEvent, ProxyRefusal};
 use rand::RngCore;
 use std::ops::Range;
 use std::sync::Arc;
@@ -220,11 +220,11 @@ impl Medium<Typed> for Editor {
         &mut self,
         request: &ModelMessage,
         hop: HostId,
-        serial: Option<u64>,
+        branch: Option<NewBranch>,
     ) -> (Sent, TransactionKey) {
         // Without a transaction the branch depends on the request alone (RFC 3261 §16.11); the first bit keeps these
         // apart from those that count up.
-        let branch = serial.map_or(request.top().branch() | 1 << 31, |serial| serial as u32 & !(1 << 31));
+        let branch = branch.map_or(request.top().branch() | 1 << 31, |new| new.serial as u32 & !(1 << 31));
         let mut message = *request;
         message.vias.push(ModelVia::new(self.host, branch));
         if request.is_initial_invite() {
@@ -242,6 +242,9 @@ impl Medium<Typed> for Editor {
         Some(Sent { to, message })
     }
 
+    /// Nobody in the model asks for credentials.
+    fn add_challenges(&mut self, _: &mut Sent, _: &ModelMessage) {}
+
     fn respond(&mut self, request: &ModelMessage, status: u16) -> Option<Sent> {
         Some(Sent { to: request.top().host, message: request.response(status, self.host) })
     }
@@ -254,8 +257,8 @@ impl Medium<Typed> for Editor {
 }
 
 impl proxy::Router<Typed> for Router {
-    fn next_hop(&mut self, request: &mut ModelMessage, attempt: u8) -> Result<HostId, ProxyRefusal> {
-        if attempt == 0 {
+    fn next_hop(&mut self, request: &mut ModelMessage, attempt: Attempt) -> Result<HostId, ProxyRefusal> {
+        if attempt.alternate == 0 {
             return Ok(request.hop);
         }
         match self.candidates(request) {
@@ -263,12 +266,12 @@ impl proxy::Router<Typed> for Router {
             Candidates::Any(hosts) => {
                 let count = hosts.len() as u16;
                 let first = request.hop.0 - hosts.start;
-                Ok(HostId(hosts.start + (first + u16::from(attempt)) % count))
+                Ok(HostId(hosts.start + (first + u16::from(attempt.alternate)) % count))
             }
         }
     }
 
-    fn has_alternate(&self, request: &ModelMessage, attempt: u8) -> bool {
+    fn has_alternate(&self, request: &ModelMessage, attempt: Attempt) -> bool {
         if !self.retry {
             return false;
         }
@@ -276,10 +279,10 @@ impl proxy::Router<Typed> for Router {
             Candidates::One(_) => 1,
             Candidates::Any(hosts) => hosts.len(),
         };
-        usize::from(attempt) + 1 < count
+        usize::from(attempt.alternate) + 1 < count
     }
 
-    fn settled(&mut self, request: &mut ModelMessage, attempt: u8, event: ProxyEvent, last: bool) {
+    fn settled(&mut self, request: &mut ModelMessage, attempt: Attempt, event: ProxyEvent, last: bool) {
         if request.is_initial_invite()
             && let Ok(hop) = self.next_hop(request, attempt)
         {

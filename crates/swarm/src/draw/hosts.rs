@@ -16,7 +16,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use route::Forward;
 
 /// Far more transactions than calls can make.
-const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30 };
+const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30, branches: 12 };
 
 /// Where the balancer stands, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -18,10 +18,10 @@ const HOPS: [(&str, u16); 3] =
 /// Timers run at the end: far more than a run can have set.
 const MOST_TIMERS: usize = 1_000_000;
 /// Few, so that a run can fill them; the reserve is a quarter.
-const LIMITS: ProxyLimits = ProxyLimits { transactions: 40, memory: 200_000 };
+const LIMITS: ProxyLimits = ProxyLimits { transactions: 40, memory: 200_000, branches: 12 };
 /// With the reserve, and one step more.
 const MEMORY_MAX: usize = LIMITS.memory / 4 * 5 + 2_000;
-const FEW: ProxyLimits = ProxyLimits { transactions: 10, memory: 120_000 };
+const FEW: ProxyLimits = ProxyLimits { transactions: 10, memory: 120_000, branches: 12 };
 const TOKEN_LIFETIME: Duration = Duration::from_hours(1);
 /// What ICMP sends back of a datagram.
 const QUOTED: usize = 256;

@@ -61,7 +61,12 @@ fn of_proxy(plan: &ProxyPlan, key: u8) -> ControlSettings {
     };
     let hops = PoolSettings {
         name: "hops".to_owned(),
-        mode: PoolMode { forward: Forward::Transaction, dialogs: Dialogs::Route, is_sessionless: true },
+        mode: PoolMode {
+            forward: Forward::Transaction,
+            dialogs: Dialogs::Route,
+            is_sessionless: true,
+            ..PoolMode::default()
+        },
         policy: PolicyKind::Hash,
         health: HealthSettings::default(),
         probes: ProbeSettings::default(),

@@ -2,8 +2,8 @@
 
 use super::editor::{Received, Way, Wire};
 use crate::Routes;
-use ::proxy::{ProxyEvent, ProxyRefusal, Router};
-use ::route::{Budget, BudgetSettings, Dialogs, Failover, Outcome, Pools, Target};
+use ::proxy::{Attempt, ProxyEvent, ProxyRefusal, Router};
+use ::route::{Budget, BudgetSettings, Dialogs, Failover, Fork, Outcome, Pools, Target};
 use arrayvec::ArrayVec;
 use balance::{Balancer, Decision, PoolId, Request, Slot};
 use base::{Flow, Instant};
@@ -14,8 +14,11 @@ use wire::Method;
 /// How long a member that the network calls unreachable is the last to be asked.
 const PAUSE: Duration = Duration::from_secs(32);
 
-/// Most members that a request is sent to: nobody waits for more.
+/// Most members that a request is sent to one after the other because they fail: nobody waits for more.
 const MOST: usize = 8;
+
+/// Most members that a request can be sent to: as many as it can have branches.
+const MOST_FORKED: usize = 15;
 
 /// How often a request is sent again to an address that is no next hop and that nothing came from: enough for a loss or
 /// two, and what somebody else pays who was named there without being asked.
@@ -30,8 +33,12 @@ pub(crate) struct Assigned {
     pub(crate) is_fixed: bool,
     /// The rule that it goes by, as the table had it then.
     pub(crate) rule: Option<(Arc<Routes>, usize)>,
-    /// Who has got it, the present one last.
-    pub(crate) tried: ArrayVec<Slot, MOST>,
+    /// To how many members at once.
+    pub(crate) fork: Fork,
+    /// How long a group of members rings before the next one does.
+    pub(crate) ring_time: Duration,
+    /// Who has got it, or does next. Without forking the present one is the last; with forking each has its branch.
+    pub(crate) tried: ArrayVec<Slot, MOST_FORKED>,
     /// How many pools it was sent to.
     pub(crate) pools: u8,
     /// When it went to the present one.
@@ -41,10 +48,6 @@ pub(crate) struct Assigned {
 }
 
 impl Assigned {
-    pub(crate) fn slot(&self) -> Slot {
-        self.tried[self.tried.len() - 1]
-    }
-
     fn pools(&self) -> Option<&Pools> {
         self.rule.as_ref().and_then(|(routes, rule)| routes.pools(*rule))
     }
@@ -61,6 +64,21 @@ impl Assigned {
         let present = self.request.pool;
         let others = if self.goes_on(outcome) { self.others() } else { Vec::new() };
         [present].into_iter().chain(others).collect()
+    }
+
+    /// Of a request that forks: the pools whose members may get it as the next group, the present one first where its members
+    /// are tried one by one. What a member answers makes no difference: that is what they ring for.
+    fn pools_ahead(&self) -> impl Iterator<Item = PoolId> + use<> {
+        let present = (self.fork == Fork::Sequential).then_some(self.request.pool);
+        let may_go_on = self.pools().is_some_and(|pools| self.pools < pools.failover.attempts);
+        let others = if may_go_on { self.others() } else { Vec::new() };
+        present.into_iter().chain(others)
+    }
+
+    /// The member that an attempt is for, and its place among those tried: a request that forks has no alternates, and one that
+    /// does not one branch.
+    fn of_attempt(&self, attempt: Attempt) -> usize {
+        usize::from(attempt.branch) + usize::from(attempt.alternate)
     }
 
     fn goes_on(&self, outcome: Outcome) -> bool {
@@ -121,7 +139,7 @@ impl Assigner<'_> {
         // Whoever has answered anything else first has the request.
         let outcome = assigned.failed.take()?;
         let rule = assigned.rule.as_ref().map(|(_, rule)| *rule);
-        let may_have_others = !assigned.is_fixed && !assigned.tried.is_full();
+        let may_have_others = !assigned.is_fixed && assigned.tried.len() < MOST;
         let is_of_budget = outcome.was_sent();
         if !may_have_others || (is_of_budget && !self.budgets.of(rule).may_retry(self.now)) {
             return None;
@@ -145,6 +163,28 @@ impl Assigner<'_> {
         Some(slot)
     }
 
+    /// Chooses the members of the next group of a request that forks; those of the first group come after the one that is chosen
+    /// already. Returns how many there are, at most `most`. Only such members as are known to live.
+    fn group(&mut self, assigned: &mut Assigned, is_first: bool, most: u8, call_id: &[u8]) -> u8 {
+        let (before, method) = (assigned.tried.len() - usize::from(is_first), assigned.request.method);
+        if !is_first {
+            let takes = |pool: &PoolId| self.balancer.takes(self.now, *pool, method, &assigned.tried, false);
+            let Some(pool) = assigned.pools_ahead().find(takes) else { return 0 };
+            assigned.pools += u8::from(pool != assigned.request.pool);
+            assigned.request.pool = pool;
+        }
+        let pool = assigned.request.pool;
+        let most = if assigned.fork == Fork::Parallel { usize::from(most) } else { 1 };
+        while assigned.tried.len() - before < most
+            && !assigned.tried.is_full()
+            && self.balancer.takes(self.now, pool, method, &assigned.tried, false)
+            && let Some(slot) = self.another(assigned, pool, false, call_id)
+        {
+            assigned.tried.push(slot);
+        }
+        (assigned.tried.len() - before) as u8
+    }
+
     fn another(&mut self, assigned: &Assigned, pool: PoolId, is_noted: bool, call_id: &[u8]) -> Option<Slot> {
         let request = Request { pool, call_id, ..assigned.request };
         let decision = if is_noted {
@@ -157,26 +197,54 @@ impl Assigner<'_> {
 }
 
 impl Router<Wire> for Assigner<'_> {
-    fn next_hop(&mut self, request: &mut Received, attempt: u8) -> Result<Flow, ProxyRefusal> {
-        let assigned = match &mut request.way {
-            Way::There(flow, _) => return if attempt == 0 { Ok(*flow) } else { Err(ProxyRefusal(500)) },
-            Way::Contacts(located) => {
-                located.current = attempt.into();
-                return located
-                    .contacts
-                    .get(located.current)
-                    .map(|contact| contact.hop)
-                    .ok_or(ProxyRefusal(500));
+    fn next_group(&mut self, request: &mut Received, group: u8, most: u8) -> u8 {
+        let is_first = group == 0;
+        match &mut request.way {
+            Way::Pool(assigned) if assigned.fork != Fork::None => {
+                let message = wire::scan(&request.bytes).expect("it was read when it came in");
+                self.group(assigned, is_first, most, message.call_id())
             }
+            Way::Contacts(located) => located.next_group(most),
+            Way::Pool(_) | Way::There(..) => u8::from(is_first),
+        }
+    }
+
+    fn has_group(&self, request: &Received, _: u8) -> bool {
+        let assigned = match &request.way {
+            Way::There(..) => return false,
+            Way::Contacts(located) => return located.has_group(),
             Way::Pool(assigned) => assigned,
         };
-        if attempt == 0 {
+        let method = assigned.request.method;
+        let takes = |pool| self.balancer.takes(self.now, pool, method, &assigned.tried, false);
+        assigned.fork != Fork::None && !assigned.tried.is_full() && assigned.pools_ahead().any(takes)
+    }
+
+    fn ring_time(&self, request: &Received) -> Option<Duration> {
+        let assigned = match &request.way {
+            Way::There(..) => return None,
+            Way::Contacts(located) => return Some(located.ring_time),
+            Way::Pool(assigned) => assigned,
+        };
+        (assigned.fork != Fork::None).then_some(assigned.ring_time)
+    }
+
+    fn next_hop(&mut self, request: &mut Received, attempt: Attempt) -> Result<Flow, ProxyRefusal> {
+        let is_first = attempt == Attempt::default();
+        let assigned = match &mut request.way {
+            Way::There(flow, _) => return if is_first { Ok(*flow) } else { Err(ProxyRefusal(500)) },
+            Way::Contacts(located) => return located.hop(attempt).ok_or(ProxyRefusal(500)),
+            Way::Pool(assigned) => assigned,
+        };
+        if attempt.alternate == 0 {
             let rule = assigned.rule.as_ref().map(|(_, rule)| *rule);
-            if !matches!(assigned.request.method, Method::Ack | Method::Cancel) {
+            if is_first && !matches!(assigned.request.method, Method::Ack | Method::Cancel) {
                 self.budgets.of(rule).first(self.now);
             }
-            self.balancer.count_request(assigned.slot(), assigned.request.method);
-            return Ok(self.members[assigned.slot().index()]);
+            let place = assigned.of_attempt(attempt);
+            let slot = assigned.tried.get(place).copied().ok_or(ProxyRefusal(500))?;
+            self.balancer.count_request(slot, assigned.request.method);
+            return Ok(self.members[slot.index()]);
         }
         let message = wire::scan(&request.bytes).expect("it was read when it came in");
         let is_noted = request.noted.is_some();
@@ -185,16 +253,13 @@ impl Router<Wire> for Assigner<'_> {
         Ok(self.members[slot.index()])
     }
 
-    fn has_alternate(&self, request: &Received, attempt: u8) -> bool {
-        let assigned = match &request.way {
-            Way::There(..) => return false,
-            Way::Contacts(located) => return usize::from(attempt) + 1 < located.contacts.len(),
-            Way::Pool(assigned) => assigned,
-        };
+    fn has_alternate(&self, request: &Received, _: Attempt) -> bool {
+        let Way::Pool(assigned) = &request.way else { return false };
         let mut others =
             self.balancer.members(assigned.request.pool).filter(|slot| !assigned.tried.contains(slot));
         !assigned.is_fixed
-            && !assigned.tried.is_full()
+            && assigned.fork == Fork::None
+            && assigned.tried.len() < MOST
             && (others.next().is_some() || !assigned.others().is_empty())
     }
 
@@ -202,13 +267,10 @@ impl Router<Wire> for Assigner<'_> {
         matches!(request.way, Way::There(_, false)).then_some(UNHEARD_REPEATS)
     }
 
-    fn settled(&mut self, request: &mut Received, attempt: u8, event: ProxyEvent, _: bool) {
+    fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
         let Way::Pool(assigned) = &mut request.way else { return };
-        if usize::from(attempt) + 1 != assigned.tried.len() {
-            // There was no other one to be tried: it has been told.
-            return;
-        }
-        let slot = assigned.slot();
+        // Where there was no other one to be tried, it has been told.
+        let Some(&slot) = assigned.tried.get(assigned.of_attempt(attempt)) else { return };
         match event {
             ProxyEvent::Response(503) => assigned.failed = Some(Outcome::Unavailable),
             ProxyEvent::Timeout | ProxyEvent::Unreachable => {

@@ -7,13 +7,13 @@ use crate::edge::Edge;
 use crate::failure::{Failure, FailureCause};
 use crate::record::{hand_over, initiator_target, record, wants_record_route};
 use crate::reply::{self, own_tag};
-use crate::route::{RouteInfo, Target, edit_hop};
+use crate::route::{RouteInfo, Target, edit_hop, max_breadth};
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::{Transaction, peek_listener};
 use crate::token::route::{RouteToken, TokenOwner};
 use crate::topology::node_id;
 use crate::validate::LARGEST;
-use ::proxy::{Form, Medium, Sink};
+use ::proxy::{Form, Medium, NewBranch, Sink};
 use ::route::Dialogs;
 use balance::{CallKey, Request};
 use base::{Flow, Outbox};
@@ -199,10 +199,16 @@ impl Medium<Wire> for Editor<'_> {
     }
 
     /// RFC 3261 §16.6.
-    fn forward(&mut self, request: &Received, hop: Flow, serial: Option<u64>) -> (Packet, TransactionKey) {
+    fn forward(
+        &mut self,
+        request: &Received,
+        hop: Flow,
+        branch: Option<NewBranch>,
+    ) -> (Packet, TransactionKey) {
         let message = request.message();
         self.edge.edits.clear();
-        edit_hop(&message, request.flow.peer, &mut self.edge.edits);
+        let breadth = branch.map_or_else(|| max_breadth(&message), |branch| branch.breadth);
+        edit_hop(&message, request.flow.peer, breadth, &mut self.edge.edits);
         let route = RouteInfo::new(&self.edge.topology, &message, request.element());
         let rule = match &request.way {
             Way::There(..) => None,
@@ -223,7 +229,7 @@ impl Medium<Wire> for Editor<'_> {
         self.edge.scratch.extend_from_slice(via);
         let target = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
         let transaction = Transaction::new(&message, message.top_via(), target);
-        let of = serial.ok_or(&transaction);
+        let of = branch.map(|branch| branch.serial).ok_or(&transaction);
         self.edge.tokens.write_proxy_branch(
             request.flow.listener as u8,
             request.routing,
@@ -256,6 +262,28 @@ impl Medium<Wire> for Editor<'_> {
         let mut bytes = Vec::with_capacity(response.bytes().len());
         self.edge.edits.render(response, &mut bytes);
         Some(Packet { bytes: bytes.into(), flow })
+    }
+
+    /// RFC 5393 §5.3.2.
+    fn breadth(&self, request: &Received) -> u8 {
+        max_breadth(&request.message())
+    }
+
+    /// §16.7 step 7. What would not fit into a datagram is left out: the caller hears of it at its next attempt.
+    fn add_challenges(&mut self, best: &mut Packet, response: &Message<'_>) {
+        let whole = best.bytes.whole();
+        let message = wire::scan(&whole).expect("it was made here");
+        self.edge.edits.clear();
+        for name in ["WWW-Authenticate", "Proxy-Authenticate"] {
+            for challenge in response.headers(name) {
+                self.edge.edits.add_header(&message, name, challenge);
+            }
+        }
+        let mut bytes = Vec::with_capacity(whole.len() + 512);
+        self.edge.edits.render(&message, &mut bytes);
+        if bytes.len() <= LARGEST {
+            *best = Packet { bytes: bytes.into(), flow: best.flow };
+        }
     }
 
     fn respond(&mut self, request: &Received, status: u16) -> Option<Packet> {
@@ -309,6 +337,7 @@ fn reason(status: u16) -> &'static str {
         100 => "Trying",
         200 => "OK",
         408 => "Request Timeout",
+        440 => "Max-Breadth Exceeded",
         500 => "Server Internal Error",
         _ => "Refused",
     }

@@ -3,7 +3,7 @@
 use super::Stateful;
 use crate::edge::Edge;
 use crate::validate::{Refused, refused, refused_until};
-use ::proxy::ProxyTimers;
+use ::proxy::{MOST_BRANCHES, ProxyTimers};
 use base::Instant;
 use core::time::Duration;
 use wire::{Message, Method};
@@ -24,12 +24,14 @@ pub struct ProxyLimits {
     pub transactions: usize,
     /// Most bytes of memory for transactions and their messages.
     pub memory: usize,
+    /// Most branches of a request (RFC 3261 §16.6), from 1 to 15.
+    pub branches: u8,
 }
 
 impl Default for ProxyLimits {
     /// Those of a configuration that says nothing of them.
     fn default() -> Self {
-        Self { transactions: 1_000_000, memory: 256 << 20 }
+        Self { transactions: 1_000_000, memory: 256 << 20, branches: MOST_BRANCHES }
     }
 }
 
@@ -38,7 +40,11 @@ impl ProxyLimits {
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         let share = |all: usize| all.div_ceil(shards.max(1));
-        Self { transactions: share(self.transactions), memory: share(self.memory).max(SHARD_MEMORY_MIN) }
+        Self {
+            transactions: share(self.transactions),
+            memory: share(self.memory).max(SHARD_MEMORY_MIN),
+            ..self
+        }
     }
 }
 

@@ -3,8 +3,10 @@
 use crate::Routes;
 use crate::edge::Edge;
 use crate::route::RouteInfo;
+use ::proxy::Attempt;
 use ::route::Rule;
 use base::Flow;
+use core::time::Duration;
 use std::sync::Arc;
 use wire::Message;
 
@@ -14,23 +16,52 @@ pub(crate) struct Contact {
     pub(crate) uri: Box<[u8]>,
     /// The route set that is put before it (RFC 3327 §5.4); empty for none.
     pub(crate) path: Box<[u8]>,
+    /// Preference in thousandths.
+    pub(crate) q: u16,
     /// The way there.
     pub(crate) hop: Flow,
 }
 
-/// Where a request for a user goes.
+/// Where a request for a user goes: to all contacts of the highest preference at once, then to those of the next (§16.6).
 pub(crate) struct Located {
-    /// In the order in which they are tried.
-    pub(crate) contacts: Vec<Contact>,
-    /// The one that is tried.
-    pub(crate) current: usize,
+    /// Those of higher preference first.
+    contacts: Vec<Contact>,
+    /// How many belong to the groups that have begun.
+    begun: usize,
+    /// The one that a message is made for.
+    current: usize,
+    /// How long a group rings before the next one does.
+    pub(crate) ring_time: Duration,
     /// The rule that it goes by, as the table had it then.
     pub(crate) rule: Option<(Arc<Routes>, usize)>,
 }
 
 impl Located {
-    pub(crate) fn new(contacts: Vec<Contact>, rule: Option<(Arc<Routes>, usize)>) -> Self {
-        Self { contacts, current: 0, rule }
+    pub(crate) fn new(
+        contacts: Vec<Contact>,
+        ring_time: Duration,
+        rule: Option<(Arc<Routes>, usize)>,
+    ) -> Self {
+        Self { contacts, begun: 0, current: 0, ring_time, rule }
+    }
+
+    /// Begins the next group, of at most so many; how many it has.
+    pub(crate) fn next_group(&mut self, most: u8) -> u8 {
+        let left = &self.contacts[self.begun..];
+        let alike = left.iter().take_while(|contact| contact.q == left[0].q).take(most.into()).count();
+        self.begun += alike;
+        alike as u8
+    }
+
+    /// Whether another group is left.
+    pub(crate) fn has_group(&self) -> bool {
+        self.begun < self.contacts.len()
+    }
+
+    /// The way of a branch, which is for the contact of its number.
+    pub(crate) fn hop(&mut self, attempt: Attempt) -> Option<Flow> {
+        self.current = attempt.branch.into();
+        self.contacts.get(self.current).filter(|_| attempt.alternate == 0).map(|contact| contact.hop)
     }
 
     /// Bytes of memory that it takes.
@@ -39,7 +70,7 @@ impl Located {
         size_of::<Self>() + self.contacts.iter().map(of_contact).sum::<usize>()
     }
 
-    /// The one that is tried.
+    /// The one that a message is made for: that of [`hop`](Self::hop).
     pub(crate) fn contact(&self) -> &Contact {
         &self.contacts[self.current]
     }

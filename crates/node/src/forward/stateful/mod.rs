@@ -63,8 +63,10 @@ pub(crate) struct Lent<'a> {
 impl Stateful {
     /// Without members. `secret` and `serial` are random, of this process and shard alone.
     pub(crate) fn new(settings: ProxySettings, (secret, serial): ([u8; 16], u64)) -> Self {
+        let mut proxy = Proxy::new(settings.timers, serial);
+        proxy.limit_branches(settings.limits.branches);
         Self {
-            proxy: Proxy::new(settings.timers, serial),
+            proxy,
             keys: Keys::new(secret),
             members: Vec::new(),
             hops: Members::All,
@@ -173,6 +175,7 @@ impl Stateful {
     /// Changes how much it may hold.
     pub(crate) fn set_limits(&mut self, limits: ProxyLimits) {
         self.limits = limits;
+        self.proxy.limit_branches(limits.branches);
     }
 
     /// What its transactions did.

@@ -23,9 +23,10 @@ impl ProxyReport {
         self.transactions += other.transactions;
         self.unanswered += other.unanswered;
         self.memory += other.memory;
-        let ProxyLimits { transactions, memory } = other.limits;
+        let ProxyLimits { transactions, memory, branches } = other.limits;
         self.limits.transactions = self.limits.transactions.saturating_add(transactions);
         self.limits.memory = self.limits.memory.saturating_add(memory);
+        self.limits.branches = branches;
         self.counters.merge(&other.counters);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::examine::Facts;
 use crate::record::{initiator_target, record, wants_record_route};
-use crate::route::{self as ways, edit_hop};
+use crate::route::{self as ways, edit_hop, max_breadth};
 use crate::token::branch::{self, BranchToken, Transaction};
 use crate::token::route::{RouteToken, TokenOwner};
 use crate::{Shard, ShardEvent};
@@ -26,7 +26,7 @@ impl Shard {
         let node = self.edge.topology.node(slot);
         let way = facts.outside.and_then(Result::ok).unwrap_or(node);
         self.edge.edits.clear();
-        edit_hop(message, flow.peer, &mut self.edge.edits);
+        edit_hop(message, flow.peer, max_breadth(message), &mut self.edge.edits);
         let rule = facts.rule.map(|rule| (Arc::clone(&self.edge.routes), rule));
         let rule = rule.as_ref().map(|(routes, rule)| routes.rule(*rule));
         self.edge.edit_by_rule(message, &facts.route, rule);

@@ -1,0 +1,225 @@
+//! What a branch and a response context do as tables, compared with those in the repository: a change of behaviour is a diff to
+//! read.
+
+use proxy::{Branch, Context, ContextAction, ContextEvent, ProxyEvent};
+use std::fmt::{Debug, Write};
+
+const UPDATE: &str = "UPDATE_DOCS";
+
+const EVENTS: [ProxyEvent; 12] = [
+    ProxyEvent::Response(100),
+    ProxyEvent::Response(180),
+    ProxyEvent::Response(200),
+    ProxyEvent::Response(302),
+    ProxyEvent::Response(408),
+    ProxyEvent::Response(486),
+    ProxyEvent::Response(503),
+    ProxyEvent::Response(600),
+    ProxyEvent::Timeout,
+    ProxyEvent::Unreachable,
+    ProxyEvent::TimerC,
+    ProxyEvent::Cancelled,
+];
+
+const CONTEXT_EVENTS: [ContextEvent; 9] = [
+    ContextEvent::Provisional,
+    ContextEvent::Success,
+    ContextEvent::Failure(486),
+    ContextEvent::Failure(503),
+    ContextEvent::Failure(603),
+    ContextEvent::Silence,
+    ContextEvent::RingTimeOver,
+    ContextEvent::Cancelled,
+    ContextEvent::Exhausted,
+];
+
+/// What holds of it, in words: names of what is so, and numbers that are not zero.
+fn name(state: &impl Debug) -> String {
+    let text = format!("{state:?}");
+    let inner = text.split_once(" { ").map_or("", |(_, inner)| inner.trim_end_matches(" }"));
+    let fact = |fact: &str| match fact.split_once(": ") {
+        Some((name, "true")) => Some(name.to_owned()),
+        Some((_, "false" | "0")) | None => None,
+        Some((name, number)) => Some(format!("{name}={number}")),
+    };
+    let facts: Vec<_> = inner.split(", ").filter_map(fact).collect();
+    if facts.is_empty() { "other".to_owned() } else { facts.join(" ") }
+}
+
+/// Every state that can be reached from these, in the order in which they are.
+fn reachable<S: Copy + PartialEq, E: Copy>(
+    start: impl IntoIterator<Item = S>,
+    events: &[E],
+    on: impl Fn(S, E) -> Option<S>,
+) -> Vec<S> {
+    let mut all: Vec<S> = start.into_iter().collect();
+    let mut next = 0;
+    while let Some(&state) = all.get(next) {
+        next += 1;
+        for &event in events {
+            if let Some(after) = on(state, event).filter(|after| !all.contains(after)) {
+                all.push(after);
+            }
+        }
+    }
+    all
+}
+
+fn branches() -> Vec<Branch> {
+    let new = |invite| [false, true].map(|alternate| Branch::new(invite, alternate));
+    reachable([true, false].into_iter().flat_map(new), &EVENTS, |mut branch, event| {
+        branch.on(event);
+        Some(branch)
+    })
+}
+
+/// Whether a branch has to be there for this to happen.
+fn is_of_branch(event: ContextEvent) -> bool {
+    matches!(event, ContextEvent::Provisional | ContextEvent::Failure(_) | ContextEvent::Silence)
+}
+
+fn pending(context: Context) -> u8 {
+    let text = format!("{context:?}");
+    let (_, after) = text.split_once("pending: ").expect("it is a field");
+    after.split(',').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// One step, where it can happen. The next group of one target begins at once.
+fn step(mut context: Context, event: ContextEvent) -> Option<(Context, Vec<ContextAction>)> {
+    if is_of_branch(event) && pending(context) == 0 {
+        return None;
+    }
+    let actions: Vec<_> = context.on(event).into_iter().collect();
+    if actions.contains(&ContextAction::NextGroup) {
+        context.set_more(false);
+        context.begin();
+    }
+    Some((context, actions))
+}
+
+/// With one or two branches, with and without another group.
+fn contexts() -> Vec<Context> {
+    let mut start = Vec::new();
+    for invite in [true, false] {
+        for branches in [1, 2] {
+            for more in [false, true] {
+                let mut context = Context::new(invite);
+                (0..branches).for_each(|_| context.begin());
+                context.set_more(more);
+                start.push(context);
+            }
+        }
+    }
+    reachable(start, &CONTEXT_EVENTS, |context, event| step(context, event).map(|(after, _)| after))
+}
+
+fn compare(path: &str, table: &str) {
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(path, table).expect("the repository can be written to");
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(kept == table, "{path} is old: run with {UPDATE}=1 and read the difference");
+}
+
+fn row(table: &mut String, before: &str, event: &impl Debug, actions: &impl Debug, after: &str) {
+    let (event, what) = (format!("{event:?}"), format!("{actions:?}"));
+    let what = if what == "[]" { "-".to_owned() } else { what };
+    let stays = if after == before { String::new() } else { format!(" | {after}") };
+    writeln!(table, "{before:<45} | {event:<14} | {what}{stays}").expect("a String takes all");
+}
+
+#[test]
+fn the_table_of_a_branch_is_the_one_in_the_repository() {
+    let mut table = String::new();
+    for branch in branches() {
+        for event in EVENTS {
+            let mut after = branch;
+            let actions = after.on(event);
+            row(&mut table, &name(&branch), &event, &actions, &name(&after));
+        }
+    }
+    compare(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/branch.txt"), &table);
+}
+
+#[test]
+fn the_table_of_the_response_context_is_the_one_in_the_repository() {
+    let mut table = String::new();
+    for context in contexts() {
+        for event in CONTEXT_EVENTS {
+            if let Some((after, actions)) = step(context, event) {
+                row(&mut table, &name(&context), &event, &actions, &name(&after));
+            }
+        }
+    }
+    compare(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/context.txt"), &table);
+}
+
+#[test]
+fn a_branch_that_has_ended_stays_so_and_tells_of_a_2xx_alone() {
+    for branch in branches().into_iter().filter(|branch| branch.is_finished()) {
+        for event in EVENTS {
+            let mut after = branch;
+            let actions = after.on(event);
+            assert!(after.is_finished());
+            let passes = branch.is_invite() && event == ProxyEvent::Response(200);
+            assert_eq!(actions.is_empty(), !passes, "{branch:?} {event:?}: {actions:?}");
+        }
+    }
+}
+
+/// RFC 3261 §16.7 step 5: one final response goes back, save for further 2xx to an INVITE.
+#[test]
+fn what_is_finished_stays_finished_and_only_a_2xx_passes() {
+    for context in contexts().into_iter().filter(|context| context.is_finished()) {
+        for event in CONTEXT_EVENTS {
+            let Some((after, actions)) = step(context, event) else { continue };
+            assert!(after.is_finished());
+            let passes = context.is_invite() && event == ContextEvent::Success;
+            assert_eq!(actions.is_empty(), !passes, "{context:?} {event:?}: {actions:?}");
+        }
+    }
+}
+
+/// The best of two responses, whichever comes first.
+fn best(one: u16, other: u16) -> Vec<ContextAction> {
+    let mut context = Context::new(true);
+    context.begin();
+    context.begin();
+    context.on(ContextEvent::Failure(one));
+    context.on(ContextEvent::Failure(other)).into_iter().collect()
+}
+
+/// RFC 3261 §16.7 step 6, each combination: a 6xx, else the lowest class; in 4xx what tells how to ask again. A 503 goes back as
+/// a 500, and only where nothing else came.
+#[test]
+fn the_best_response_of_each_combination() {
+    const FROM_BEST: [&[u16]; 8] = [
+        &[600, 603],
+        &[301, 302],
+        &[401, 407],
+        &[415, 420, 484],
+        &[404, 480, 486],
+        &[408],
+        &[487],
+        &[500, 501],
+    ];
+    let all: Vec<(usize, u16)> = FROM_BEST
+        .iter()
+        .enumerate()
+        .flat_map(|(rank, group)| group.iter().map(move |&s| (rank, s)))
+        .collect();
+    for &(rank, status) in &all {
+        for &(other_rank, other) in &all {
+            let expected = if other_rank < rank { other } else { status };
+            let actions = best(status, other);
+            assert_eq!(actions.last(), Some(&ContextAction::Answer(expected)), "{status} then {other}");
+            let kept = actions.contains(&ContextAction::Keep);
+            assert_eq!(kept, other_rank < rank, "{status} then {other}");
+            let both_ask = [status, other].iter().all(|status| matches!(status, 401 | 407));
+            assert_eq!(actions.contains(&ContextAction::AddChallenges), both_ask, "{status} then {other}");
+        }
+        assert_eq!(best(503, status).last(), Some(&ContextAction::Answer(status)));
+        assert_eq!(best(status, 503).last(), Some(&ContextAction::Answer(status)));
+    }
+    assert_eq!(best(503, 503).last(), Some(&ContextAction::Answer(500)));
+}
