@@ -39,7 +39,7 @@ fn every_key_of_routes_is_read() {
     let names: Vec<_> =
         config.pools.iter().map(|pool| (&pool.name[..], pool.origin, pool.forward, pool.dialogs)).collect();
     insta::assert_debug_snapshot!("routes", (&config.routes, names, &config.access, &config.rates));
-    assert_eq!(config.summary(), "9 routes, 3 pools");
+    assert_eq!(config.summary(), "10 routes, 4 pools");
 }
 
 #[test]

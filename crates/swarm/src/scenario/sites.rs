@@ -8,7 +8,7 @@ use sim::engine::HostIndex;
 use std::collections::BTreeMap;
 
 /// Far more transactions than a scenario makes: its own limits are those of processors.
-const LIMITS: ProxyLimits = ProxyLimits { transactions: 10_000_000, memory: usize::MAX };
+const LIMITS: ProxyLimits = ProxyLimits { transactions: 10_000_000, memory: usize::MAX, branches: 12 };
 
 /// A site, and the host of the scenario that it is.
 struct Site {

@@ -149,6 +149,12 @@ fn proxy(page: &mut Page, report: &ProxyReport, hops: &[(SocketAddr, bool)]) {
     }
     page.counter("sarabande_proxy_retried_total", "Requests sent to another next hop after a failure.")
         .sample(&[], report.counters.retried);
+    page.counter("sarabande_proxy_forked_total", "Branches that requests had beyond their first one.")
+        .sample(&[], report.counters.forked);
+    page.counter("sarabande_proxy_rung_out_total", "Groups of members that were given up after their ring time.")
+        .sample(&[], report.counters.rung_out);
+    page.counter("sarabande_proxy_cancelled_total", "CANCELs sent to next hops.")
+        .sample(&[], report.counters.cancelled);
 }
 
 /// Name, help and value of a figure that one thing of a kind has.
