@@ -22,7 +22,7 @@ use crate::kind::{
 };
 use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat};
-use ::route::{Dialogs, Fork, Forward};
+use ::route::{Dialogs, Fork, Forward, RING_TIME};
 use balance::{HealthSettings, OutlierSettings, Weights};
 use control::ProbeSettings;
 use node::{Orphans, ProxySettings};
@@ -174,9 +174,6 @@ pub(crate) struct RawPool {
     pub(crate) probe: RawProbe,
     pub(crate) outlier: RawOutlier,
 }
-
-/// Five or six rings.
-const RING_TIME: Duration = Duration::from_secs(20);
 
 impl Default for RawPool {
     fn default() -> Self {

@@ -263,23 +263,36 @@ fn a_path_becomes_the_route() {
     assert_eq!(sent[1].message().uri(), Some(&b"sip:me@192.168.1.7"[..]));
 }
 
+/// RFC 3261 §16.6: contacts of the same preference ring at once, those of a lower one when they have had their time.
 #[test]
-fn a_second_contact_is_tried_when_the_first_is_silent() {
-    let mut bed = Bed::open();
-    for (at, cseq, q) in [(BOB, 1, "0.9"), ("127.0.9.3:6000", 2, "0.5")] {
+fn contacts_ring_together_and_then_the_next() {
+    let (mut bed, alice) = (Bed::open(), addr(ALICE));
+    let phones = ["127.0.9.2:6000", "127.0.9.3:6000", "127.0.9.4:6000"];
+    for (cseq, (at, q)) in (1..).zip(phones.iter().zip(["0.9", "0.9", "0.5"])) {
         let at = addr(at);
-        let request = register("bob", at, "").with("Contact", &format!("<sip:me@{at}>;q={q}"));
-        let request = Req { cseq, ..request }.via(&format!("SIP/2.0/UDP {at};branch=z9hG4bK-{cseq}"));
+        let request =
+            Req { cseq, ..register("bob", at, "") }.with("Contact", &format!("<sip:me@{at}>;q={q}"));
+        let request = request.via(&format!("SIP/2.0/UDP {at};branch=z9hG4bK-{cseq}"));
         assert_eq!(bed.one(at, &request.bytes()).status(), 200);
     }
-    let sent = bed.receive(addr(ALICE), &call("c", "bob", addr(ALICE)).bytes());
-    assert_eq!(sent[1].to, addr(BOB));
-    let later = bed.wait(Duration::from_secs(33));
-    let last = later.last().expect("another one");
-    assert_eq!(
-        (last.to, last.message().uri()),
-        (addr("127.0.9.3:6000"), Some(&b"sip:me@127.0.9.3:6000"[..]))
+    let sent = bed.receive(alice, &call("c", "bob", alice).bytes());
+    let mut rung: Vec<_> = sent[1..].iter().map(|sent| sent.to).collect();
+    rung.sort();
+    assert_eq!(rung, [addr(phones[0]), addr(phones[1])]);
+    for invite in &sent[1..] {
+        assert_eq!(invite.message().uri(), Some(format!("sip:me@{}", invite.to).as_bytes()), "each its own");
+        let ringing = bed.one(invite.to, &answer(&invite.bytes, addr(PROXY), 180, invite.to));
+        assert_eq!(ringing.to, alice);
+    }
+    let later = bed.wait(Duration::from_secs(21));
+    let cancelled = later.iter().filter(|sent| sent.bytes.starts_with(b"CANCEL ")).map(|sent| sent.to);
+    assert!(
+        cancelled.clone().any(|to| to == addr(phones[0]))
+            && cancelled.clone().any(|to| to == addr(phones[1]))
     );
+    let third = later.iter().find(|sent| sent.to == addr(phones[2])).expect("the third one rings");
+    let ok = bed.one(third.to, &answer(&third.bytes, addr(PROXY), 200, third.to));
+    assert_eq!((ok.to, ok.status()), (alice, 200));
 }
 
 /// The answer to a REGISTER is lost; its repetition has the same CSeq, and must not fail for that.

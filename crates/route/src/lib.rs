@@ -36,7 +36,7 @@ pub use failover::{Failover, Outcome};
 pub use field::{Field, Part, Place};
 pub use network::Network;
 pub use pattern::{PATTERN_MAX, Pattern};
-pub use pool::{Dialogs, Fork, Forward};
+pub use pool::{Dialogs, Fork, Forward, RING_TIME};
 pub use query::Query;
 pub use rates::{RateLimits, RateSettings, SourceLimit};
 pub use regex::Regex;

@@ -1,5 +1,7 @@
 //! How a pool's requests are forwarded, to how many members, and where those within its dialogs go.
 
+use core::time::Duration;
+
 /// How a request to a pool is forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Forward {
@@ -19,6 +21,9 @@ pub enum Dialogs {
     /// Where Route and Request-URI lead: the members are next hops, which may take themselves out of the way.
     Route,
 }
+
+/// How long a group of targets is tried before the next one is, unless it is said: five or six rings.
+pub const RING_TIME: Duration = Duration::from_secs(20);
 
 /// How many members of a pool get a request (RFC 3261 §16.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -151,8 +151,11 @@ fn proxy(page: &mut Page, report: &ProxyReport, hops: &[(SocketAddr, bool)]) {
         .sample(&[], report.counters.retried);
     page.counter("sarabande_proxy_forked_total", "Branches that requests had beyond their first one.")
         .sample(&[], report.counters.forked);
-    page.counter("sarabande_proxy_rung_out_total", "Groups of members that were given up after their ring time.")
-        .sample(&[], report.counters.rung_out);
+    page.counter(
+        "sarabande_proxy_rung_out_total",
+        "Groups of members that were given up after their ring time.",
+    )
+    .sample(&[], report.counters.rung_out);
     page.counter("sarabande_proxy_cancelled_total", "CANCELs sent to next hops.")
         .sample(&[], report.counters.cancelled);
 }
