@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -17,6 +17,19 @@ use crate::wait::{until, within};
 
 /// The last INVITE may be given up after 64*T1 only, and again so long after its CANCEL.
 const REQUESTS_END: Duration = Duration::from_mins(2);
+
+/// Starts the program, and waits until it serves.
+fn run(file: &Path, admin: SocketAddr) -> Child {
+    let folder = file.parent().expect("it is in a folder");
+    let mut child = Child::start("sarabande", folder, Command::new(binary()).arg("run").arg(file));
+    until("the proxy is healthy", || {
+        if let Some(status) = child.ended() {
+            panic!("the proxy has ended: {status}");
+        }
+        http::request(admin, "GET", "/api/health").ok().filter(|reply| reply.status == 200)
+    });
+    child
+}
 
 /// A running proxy at a host of the field.
 #[derive(Debug)]
@@ -35,25 +48,29 @@ impl RunningProxy {
 
     /// The same with so many threads; 0 is one a core.
     pub fn with_threads(field: &TestSite, host: u8, next: &[SocketAddr], threads: usize, more: &str) -> Self {
-        let (address, admin) = (field.sip(host), SocketAddr::new(field.ip(host), 8060));
         let next: Vec<String> = next.iter().map(quoted).collect();
+        Self::of(field, host, threads, &format!("[proxy]\nnext = [{}]\n{more}\n", next.join(", ")))
+    }
+
+    /// Starts the program at `host` with so many threads and these tables.
+    pub fn of(field: &TestSite, host: u8, threads: usize, tables: &str) -> Self {
+        let (address, admin) = (field.sip(host), SocketAddr::new(field.ip(host), 8060));
         let text = format!(
             "[listen]\nudp = [\"{address}\"]\nthreads = {threads}\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"60s\"\n\
-             [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n[proxy]\nnext = [{}]\n{more}\n",
-            next.join(", ")
+             [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n{tables}"
         );
         let folder = field.folder().join(format!("proxy-{host}"));
         fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let file = folder.join("sarabande.toml");
         fs::write(&file, &text).expect("the scratch folder can be written");
-        let mut child = Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(&file));
-        until("the proxy is healthy", || {
-            if let Some(status) = child.ended() {
-                panic!("the proxy has ended: {status}");
-            }
-            http::request(admin, "GET", "/api/health").ok().filter(|reply| reply.status == 200)
-        });
+        let child = run(&file, admin);
         Self { address, admin, child, file }
+    }
+
+    /// `kill -9`, and starts it again with the same file.
+    pub fn kill_and_restart(&mut self) {
+        self.child.kill();
+        self.child = run(&self.file, self.admin);
     }
 
     /// Starts a second process with the same file, which takes over; returns the first one.

@@ -206,6 +206,10 @@ impl Shard {
             match edge.settings.orphans {
                 Orphans::Reject => return Err(refused(481, "Call/Transaction Does Not Exist").into()),
                 Orphans::Drop => return Err(Halt::Dropped(Drop::Orphan)),
+                // A To tag that somebody made up would stand for a password.
+                Orphans::Balance if edge.realm.is_some() => {
+                    return Err(refused(481, "Call/Transaction Does Not Exist").into());
+                }
                 Orphans::Balance => {
                     in_dialog = false;
                     decision = ask(balancer, now, &Request { in_dialog, ..*request }, mode);

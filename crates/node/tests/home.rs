@@ -369,6 +369,20 @@ fn nobody_is_somebody_else() {
     assert_eq!(bed.store.bindings(), 0);
 }
 
+/// Requests within dialogs are not asked for a password, so a dialog has to be one of ours.
+#[test]
+fn a_made_up_dialog_is_no_password() {
+    let (mut bed, bob, hop) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
+    bed.shard.set_hops(&[Flow::udp(0, hop)]);
+    let settings = PipelineSettings { orphans: Orphans::Balance, ..bed.shard.settings() };
+    bed.shard.set_settings(settings);
+    let request = Req { to_tag: Some("x".to_owned()), ..call("c", "bob", bob) };
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 481);
+    let request = Req { uri: "sip:+49@elsewhere.example".to_owned(), ..request };
+    let sent = bed.receive(bob, &request.bytes());
+    assert_eq!(sent.iter().map(Sent::status).collect::<Vec<_>>(), [481]);
+}
+
 #[test]
 fn without_the_users_database_nobody_is_refused_for_good() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));

@@ -185,7 +185,11 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             match event {
                 ShardEvent::Sign(sign) => self.cluster.sign(self.now, sign),
                 ShardEvent::LookUp(name) => self.asked.push(name),
-                ShardEvent::Failed(_) | ShardEvent::NoServer(_) | ShardEvent::NoRoom(_) => {}
+                // There are no users here, and no stores.
+                ShardEvent::Ask(_)
+                | ShardEvent::Failed(_)
+                | ShardEvent::NoServer(_)
+                | ShardEvent::NoRoom(_) => {}
             }
         }
         let mut sent = sent(&out);

@@ -220,9 +220,11 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         step(&mut self.shard, self.now, &mut out);
         self.asked.extend(out.drain_events().filter_map(|event| match event {
             ShardEvent::LookUp(name) => Some(name),
-            ShardEvent::Sign(_) | ShardEvent::Failed(_) | ShardEvent::NoServer(_) | ShardEvent::NoRoom(_) => {
-                None
-            }
+            ShardEvent::Sign(_)
+            | ShardEvent::Ask(_)
+            | ShardEvent::Failed(_)
+            | ShardEvent::NoServer(_)
+            | ShardEvent::NoRoom(_) => None,
         }));
         let mut sent = sent(&out);
         (self.tamper)(&mut sent);

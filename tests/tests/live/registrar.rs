@@ -1,0 +1,231 @@
+//! The registrar and proxy of a domain: phones register, prove who they are, and call each other.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use sarabande_tests::{
+    Agent, CallLoad, RedisServer, RunningProxy, SippCaller, SippServer, TestSite, status, value,
+};
+use testkit::TestRequest;
+
+/// Hashes of `user:example.com:open sesame`, as `md5sum` and `sha256sum` make them.
+const USERS: &str = "alice:example.com:MD5:7a6f498f50d864f4c4b7a4ab9d3f878c\n\
+                     alice:example.com:SHA-256:a7d6da1eb2029eb5024e42e0c05cf1a26ea3c8a974d88d42e149a7490b91869f\n\
+                     bob:example.com:MD5:667fabfcb0c5dabd613626ecb84d04c5\n\
+                     bob:example.com:SHA-256:62ab9b1f4d0a82084403398f589001451e044a82b73b278fbaafd9b3307fc778\n";
+
+const OPEN: &str = "[registrar]\ndomains = [\"example.com\"]\n";
+
+/// A registrar that asks for passwords. SIPp knows MD5 only.
+fn closed(field: &TestSite, more: &str) -> RunningProxy {
+    let users = field.folder().join("users");
+    std::fs::write(&users, USERS).expect("the scratch folder can be written");
+    RunningProxy::of(field, 1, 2, &format!("{OPEN}users = {users:?}\nalgorithms = [\"MD5\"]\n{more}"))
+}
+
+fn keys<'a>(user: &'a str, contact: &'a str) -> Vec<&'a str> {
+    let keys = [("user", user), ("password", "open sesame"), ("callee", "bob"), ("contact", contact)];
+    keys.iter().flat_map(|(name, value)| ["-key", *name, *value]).collect()
+}
+
+fn register(user: &str, from: SocketAddr, contact: &str, cseq: u32) -> Vec<u8> {
+    let aor = format!("<sip:{user}@example.com>");
+    let request = TestRequest {
+        uri: "sip:example.com".to_owned(),
+        from: aor.clone(),
+        to: aor,
+        contact: contact.to_owned(),
+        cseq,
+        ..TestRequest::new("REGISTER", &format!("register-{user}-{}", from.port()), from)
+    };
+    request.via(&format!("SIP/2.0/UDP {from};branch=z9hG4bK-{user}-{}-{cseq}", from.port())).bytes()
+}
+
+fn call(call_id: &str, user: &str, from: SocketAddr) -> Vec<u8> {
+    let uri = format!("sip:{user}@example.com");
+    TestRequest { to: format!("<{uri}>"), uri, ..TestRequest::new("INVITE", call_id, from) }.bytes()
+}
+
+/// Registers so many users from an agent; those that were answered with 200.
+fn registered(agent: &Agent, proxy: SocketAddr, users: u32) -> BTreeSet<u32> {
+    for user in 0..users {
+        let name = format!("user{user}");
+        agent.send(proxy, &register(&name, agent.address(), &format!("sip:{name}@{}", agent.address()), 1));
+    }
+    let mut acknowledged = BTreeSet::new();
+    while let Some((answer, _)) = agent.receive_within(Duration::from_secs(2)) {
+        assert_eq!(status(&answer), Some(200), "{}", String::from_utf8_lossy(&answer));
+        let call_id = value(&answer, "Call-ID").expect("a Call-ID");
+        let user =
+            call_id.trim_start_matches("register-user").split('-').next().and_then(|user| user.parse().ok());
+        acknowledged.insert(user.expect("one of ours"));
+    }
+    acknowledged
+}
+
+/// The agent, at which all have registered, gets a call for each of these.
+fn are_called(agent: &Agent, proxy: SocketAddr, users: &BTreeSet<u32>, round: &str) {
+    for user in users {
+        agent.send(proxy, &call(&format!("{round}-{user}"), &format!("user{user}"), agent.address()));
+        loop {
+            let message = agent.receive();
+            if message.starts_with(b"INVITE ") {
+                let uri = format!("INVITE sip:user{user}@");
+                assert!(message.starts_with(uri.as_bytes()), "{}", String::from_utf8_lossy(&message));
+                agent.send(proxy, &sarabande_tests::respond(&message, "486 Busy Here", agent.address()));
+            } else if status(&message).is_some_and(|status| status >= 200) {
+                assert_eq!(status(&message), Some(486), "{}", String::from_utf8_lossy(&message));
+                break;
+            }
+        }
+    }
+}
+
+/// SIPp registers with a password, is challenged at each call, and the call goes where the other one has registered.
+#[test]
+fn sipp_registers_and_calls() {
+    let field = TestSite::new("registrar-sipp");
+    // The phone registers from another port than it answers at.
+    let proxy = closed(&field, "reach = \"contact\"\n");
+    let callee = SippServer::start(&field, "uas_call", field.sip(11), 500);
+    let (from, at) = (SocketAddr::new(field.ip(11), 5070), callee.address().to_string());
+    let once = CallLoad { calls: 1, rate: 1, hold_ms: 0 };
+    SippCaller::start(&field, "uac_register", (from, proxy.address()), once, &keys("bob", &at))
+        .finish_clean();
+    let load = CallLoad { calls: 100, rate: 50, hold_ms: 300 };
+    let caller = field.sip(2);
+    let contact = caller.to_string();
+    SippCaller::start(&field, "uac_user", (caller, proxy.address()), load, &keys("alice", &contact))
+        .finish_clean();
+    proxy.wait_until_idle();
+    assert_eq!(callee.finish_clean().calls(), load.calls);
+    proxy.stop();
+}
+
+/// `sipsak` registers, and is refused with a wrong password.
+#[test]
+fn sipsak_registers() {
+    let field = TestSite::new("registrar-sipsak");
+    let proxy = closed(&field, "");
+    let register = |password: &str| {
+        let mut command = Command::new("sipsak");
+        command.args([
+            "-U",
+            "-C",
+            "sip:bob@127.0.0.9",
+            "-s",
+            "sip:bob@example.com",
+            "-u",
+            "bob",
+            "-a",
+            password,
+        ]);
+        command.args(["-p", &proxy.address().to_string(), "-x", "120", "-H", "127.0.0.1"]);
+        command.output().expect("sipsak runs").status.success()
+    };
+    assert!(register("open sesame"));
+    assert!(!register("guess"));
+}
+
+/// What was answered with 200 is there after `kill -9`, and at once in a process that takes over.
+#[test]
+fn no_acknowledged_registration_is_lost() {
+    let field = TestSite::new("registrar-kill");
+    let mut proxy = RunningProxy::of(&field, 1, 2, OPEN);
+    let agent = Agent::bind(field.sip(2));
+    let users = registered(&agent, proxy.address(), 200);
+    assert!(users.len() > 100, "{} of 200", users.len());
+    proxy.kill_and_restart();
+    are_called(&agent, proxy.address(), &users, "killed");
+    let former = proxy.take_over();
+    are_called(&agent, proxy.address(), &users, "succeeded");
+    agent.send(
+        proxy.address(),
+        &register("late", agent.address(), &format!("sip:late@{}", agent.address()), 1),
+    );
+    assert_eq!(status(&agent.receive()), Some(200), "the file is the new process's");
+    drop(former);
+}
+
+/// Killed while registrations come: what was acknowledged until then is there.
+#[test]
+fn killed_under_load_it_keeps_its_word() {
+    let field = TestSite::new("registrar-load");
+    let mut proxy = RunningProxy::of(&field, 1, 2, OPEN);
+    let agent = Agent::bind(field.sip(2));
+    for user in 0..2_000_u32 {
+        let name = format!("user{user}");
+        agent.send(
+            proxy.address(),
+            &register(&name, agent.address(), &format!("sip:{name}@{}", agent.address()), 1),
+        );
+    }
+    // In the middle of it: the first answers have come, the last have not.
+    assert_eq!(status(&agent.receive()), Some(200));
+    proxy.kill_and_restart();
+    let mut users = BTreeSet::new();
+    while let Some((answer, _)) = agent.receive_within(Duration::from_millis(500)) {
+        let call_id = value(&answer, "Call-ID").expect("a Call-ID");
+        let user =
+            call_id.trim_start_matches("register-user").split('-').next().and_then(|user| user.parse().ok());
+        if status(&answer) == Some(200) {
+            users.insert(user.expect("one of ours"));
+        }
+    }
+    are_called(&agent, proxy.address(), &users, "again");
+}
+
+/// Two proxies on one Redis see each other's bindings; without it they say so, and with it again all is as before.
+#[test]
+fn two_proxies_share_bindings() {
+    let field = TestSite::new("registrar-redis");
+    let mut redis = RedisServer::start(&field, 20);
+    let tables = format!("{OPEN}store = {:?}\n", redis.url());
+    let [one, other] = [1, 5].map(|host| RunningProxy::of(&field, host, 1, &tables));
+    let agent = Agent::bind(field.sip(2));
+    let users = registered(&agent, one.address(), 20);
+    assert_eq!(users.len(), 20);
+    are_called(&agent, other.address(), &users, "shared");
+    redis.kill();
+    agent.send(other.address(), &call("down", "user1", agent.address()));
+    assert_eq!(status(&agent.final_response("down")), Some(503));
+    redis.restart();
+    sarabande_tests::until("the store is back", || {
+        agent.send(
+            other.address(),
+            &register("user1", agent.address(), &format!("sip:user1@{}", agent.address()), 9),
+        );
+        (status(&agent.receive()) == Some(200)).then_some(())
+    });
+    are_called(&agent, one.address(), &users, "back");
+}
+
+/// Three phones of one user ring; the first that answers has the call, and the others are told.
+#[test]
+fn all_phones_of_a_user_ring() {
+    let field = TestSite::new("registrar-fork");
+    let proxy = RunningProxy::of(&field, 1, 2, OPEN);
+    let phones: Vec<_> = [11, 12, 13].map(|host| Agent::bind(field.sip(host))).into();
+    for phone in &phones {
+        phone.send(
+            proxy.address(),
+            &register("bob", phone.address(), &format!("sip:bob@{}", phone.address()), 1),
+        );
+        assert_eq!(status(&phone.receive()), Some(200));
+    }
+    let caller = Agent::bind(field.sip(2));
+    caller.send(proxy.address(), &call("fork", "bob", caller.address()));
+    let invites: Vec<_> = phones.iter().map(Agent::receive).collect();
+    for (phone, invite) in phones.iter().zip(&invites) {
+        assert!(invite.starts_with(b"INVITE "));
+        phone.send(proxy.address(), &sarabande_tests::respond(invite, "180 Ringing", phone.address()));
+    }
+    phones[1].send(proxy.address(), &sarabande_tests::respond(&invites[1], "200 OK", phones[1].address()));
+    let answer = caller.final_response("fork");
+    assert_eq!(status(&answer), Some(200));
+    for phone in [&phones[0], &phones[2]] {
+        assert!(phone.receive().starts_with(b"CANCEL "));
+    }
+}
