@@ -3,8 +3,10 @@
 
 use base::UnixTime;
 use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError, contract};
-use sarabande_tests::{RedisServer, TestSite, until};
+use sarabande_tests::{RedisServer, TestSite, until, within};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
@@ -231,7 +233,6 @@ fn a_server_that_hangs_is_given_up() {
         assert_eq!(store.replace(now(), &key(n), None, Some(&record(n))), Ok(Replaced::Done));
     }
     server.freeze();
-    // Were each of them waited for on its own, the last would take a minute and a half.
     let replies: Vec<_> = (0..200)
         .map(|n| {
             let (sender, reply) = channel();
@@ -251,6 +252,50 @@ fn a_server_that_hangs_is_given_up() {
         let read = store.read(&key(n)).expect("it answers").expect("it is there");
         assert_eq!(&*read.bindings()[0].uri, format!("sip:{n}@192.0.2.1").as_bytes());
     }
+}
+
+/// A server that answers one question, when the test says so, and falls silent before those that have gathered meanwhile.
+#[test]
+fn a_batch_is_given_up_as_a_whole() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", listener.local_addr().expect("it is bound"));
+    let (go, wait) = channel();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the store connects");
+        let mut buffer = [0; 4096];
+        assert!(stream.read(&mut buffer).expect("the question whether it can be used") > 0);
+        stream.write_all(b":1\r\n").expect("it reads");
+        assert!(stream.read(&mut buffer).expect("the first question") > 0);
+        wait.recv().expect("the test goes on");
+        stream.write_all(b"$-1\r\n").expect("it reads");
+        // Until the store gives up.
+        while stream.read(&mut buffer).is_ok_and(|length| length > 0) {}
+        listener
+    });
+    let timeout = Duration::from_secs(5);
+    let store = Redis::start(&RedisSettings { timeout, ..RedisSettings::new(&url) }).expect("a store");
+    until("the store is connected", || store.status().is_up().then_some(()));
+    let (sender, replies) = channel();
+    let ask = |n| {
+        let sender = sender.clone();
+        store.submit(Ask::Read(key(n)), Box::new(move |reply| drop(sender.send(reply))));
+    };
+    ask(0);
+    until("the first is asked", || (store.status().waiting == 0).then_some(()));
+    (1..=100).for_each(ask);
+    go.send(()).expect("it waits");
+    let patience = Duration::from_secs(30);
+    assert_eq!(replies.recv_timeout(patience), Ok(Reply::Read(Ok(None))));
+    // Were each of them waited for, the last would be answered after eight minutes.
+    let mut answered = 0;
+    within(patience, "all are answered", || {
+        for reply in replies.try_iter() {
+            assert!(matches!(reply, Reply::Read(Err(StoreError::Unavailable(_)))), "{reply:?}");
+            answered += 1;
+        }
+        (answered == 100).then_some(())
+    });
+    drop(server.join().expect("no panic"));
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn a_look_up_that_hangs_is_given_up() {
     let users = connect(&settings);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let locked = "BEGIN; LOCK TABLE subscriber IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)";
+            let locked = "BEGIN; LOCK TABLE subscriber IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(60)";
             // Ends with an error when the test has seen enough.
             server.try_execute(locked).expect_err("it is ended");
         });

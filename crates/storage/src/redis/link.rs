@@ -177,6 +177,10 @@ impl Server for Link {
     const THREAD: &'static str = "bindings-redis";
     const BATCH_MAX: usize = BATCH_MAX;
 
+    fn patience(&self) -> Duration {
+        self.timeout
+    }
+
     fn connect(&self) -> Result<Connection, String> {
         let connection = self.client.get_connection_with_timeout(self.timeout);
         let mut connection = connection.map_err(|error| self.text(&error))?;

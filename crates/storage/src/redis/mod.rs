@@ -19,7 +19,7 @@ pub struct RedisSettings {
     pub url: String,
     /// What stands before the address-of-record in each key. Proxies with the same prefix share their bindings.
     pub prefix: String,
-    /// How long to wait for a connection, and for an answer.
+    /// How long to wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
     pub timeout: Duration,
 }
 
@@ -52,7 +52,7 @@ pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
 /// in which they come, many at once.
 ///
 /// While the server is gone, each ask is answered at once with [`StoreError::Unavailable`]. An ask that was under way when
-/// it went waits for [`RedisSettings::timeout`] at most. Nothing is known of such a replacement: it is not repeated, since
+/// it went waits for twice [`RedisSettings::timeout`] at most. Nothing is known of such a replacement: it is not repeated, since
 /// one that was done would then be in conflict with itself. The connection is made anew until it stands.
 ///
 /// What was acknowledged is as durable as the server keeps it (`appendfsync`), and as its replicas have it when one of

@@ -2,7 +2,7 @@
 //!
 //! One machine for every server, so that all fail in the same way:
 //!
-//! - What is asked waits in a queue of bounded length, and is answered once, by a callback.
+//! - What is asked waits in a queue of bounded length for a bounded time, and is answered once, by a callback.
 //! - While no connection stands, and an attempt at one has failed, all that waits and all that comes is refused at once
 //!   with the reason. Nobody waits for a dead server longer than its time-out.
 //! - Each thread has one connection, so there are as many of them as threads. After a failure it rests, longer each
@@ -15,6 +15,7 @@ mod shared;
 mod status;
 
 use backoff::Backoff;
+use core::time::Duration;
 use shared::Shared;
 pub use status::{SettingsError, Status};
 use std::sync::Arc;
@@ -30,6 +31,10 @@ pub(crate) trait Server: Send + Sync + 'static {
     const THREAD: &'static str;
     /// Jobs that are taken at once.
     const BATCH_MAX: usize;
+
+    /// How long a job may wait to be taken; it is refused then. A server that is too slow would else make everybody wait for
+    /// the whole queue.
+    fn patience(&self) -> Duration;
 
     /// Connects, and finds out whether the server can be used. Has to end within a bounded time.
     fn connect(&self) -> Result<Self::Connection, String>;
@@ -101,6 +106,8 @@ impl<S: Server> Drop for Remote<S> {
 /// What a connected thread has to do next.
 enum Next<J> {
     Serve(Vec<J>),
+    /// They have waited too long.
+    Refuse(Vec<J>),
     /// Nothing has come for a while.
     Check,
     /// Nobody is left who could ask.
@@ -147,6 +154,12 @@ impl<S: Server> Thread<S> {
                     let served = server.serve(&mut connection, jobs);
                     self.shared.count_failed(served.failed);
                     served.lost.map_or(Ok(()), Err)?;
+                }
+                Next::Refuse(jobs) => {
+                    let why = format!("it is too slow: waited {:?} to be asked", server.patience());
+                    self.shared.refuse(jobs, &why);
+                    // Nothing was asked, so nothing is known of the connection.
+                    continue;
                 }
                 Next::Check => server.check(&mut connection)?,
                 Next::End => return Ok(()),

@@ -4,6 +4,7 @@ use super::{Next, Server, Status};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// A connection that was not used for so long is checked.
 const CHECK_AFTER: Duration = Duration::from_secs(1);
@@ -22,7 +23,8 @@ pub(super) struct Shared<S: Server> {
 }
 
 struct State<J> {
-    jobs: VecDeque<J>,
+    /// In the order in which they came, each with the time.
+    jobs: VecDeque<(Instant, J)>,
     handles: usize,
     threads: usize,
     connections: usize,
@@ -31,6 +33,14 @@ struct State<J> {
     failed_total: u64,
     lost_total: u64,
     last_error: Option<String>,
+}
+
+impl<J> State<J> {
+    /// Takes so many jobs, or all.
+    fn drain(&mut self, max: usize) -> Vec<J> {
+        let count = self.jobs.len().min(max);
+        self.jobs.drain(..count).map(|(_, job)| job).collect()
+    }
 }
 
 impl<S: Server> Shared<S> {
@@ -76,7 +86,7 @@ impl<S: Server> Shared<S> {
         let mut state = self.state();
         state.threads -= 1;
         state.connections -= usize::from(was_connected);
-        let left = if state.threads == 0 { std::mem::take(&mut state.jobs) } else { VecDeque::new() };
+        let left = if state.threads == 0 { state.drain(usize::MAX) } else { Vec::new() };
         drop(state);
         self.refuse(left, ENDED);
     }
@@ -91,7 +101,7 @@ impl<S: Server> Shared<S> {
         } else if state.jobs.len() >= self.queue_max {
             format!("{} questions wait for it already", state.jobs.len())
         } else {
-            state.jobs.push_back(job);
+            state.jobs.push_back((Instant::now(), job));
             self.work.notify_one();
             return Ok(());
         };
@@ -104,8 +114,15 @@ impl<S: Server> Shared<S> {
         let mut state = self.state();
         loop {
             if !state.jobs.is_empty() {
-                let count = state.jobs.len().min(S::BATCH_MAX);
-                return Next::Serve(state.jobs.drain(..count).collect());
+                let now = Instant::now();
+                let is_late = |(since, _): &(Instant, _)| now.duration_since(*since) > self.server.patience();
+                // The oldest stand in front.
+                let late = state.jobs.iter().take_while(|job| is_late(job)).count();
+                return if late > 0 {
+                    Next::Refuse(state.drain(late))
+                } else {
+                    Next::Serve(state.drain(S::BATCH_MAX))
+                };
             }
             if state.handles == 0 {
                 return Next::End;
@@ -136,7 +153,7 @@ impl<S: Server> Shared<S> {
             return;
         }
         state.down = Some(why.to_owned());
-        let left = std::mem::take(&mut state.jobs);
+        let left = state.drain(usize::MAX);
         drop(state);
         self.refuse(left, why);
     }
@@ -165,7 +182,7 @@ impl<S: Server> Shared<S> {
         }
     }
 
-    fn refuse(&self, jobs: VecDeque<S::Job>, why: &str) {
+    pub(super) fn refuse(&self, jobs: Vec<S::Job>, why: &str) {
         self.count_failed(jobs.len() as u64);
         for job in jobs {
             S::refuse(job, why);

@@ -2,7 +2,7 @@
 
 use super::*;
 use core::time::Duration;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 type Answer = Result<u32, String>;
@@ -18,7 +18,7 @@ struct Switches {
     is_gone: Arc<AtomicBool>,
     /// Answers nothing, and connects nobody, as long as it is set.
     hangs: Arc<AtomicBool>,
-    connects: Arc<AtomicUsize>,
+    is_impatient: Arc<AtomicBool>,
 }
 
 impl Switches {
@@ -41,8 +41,11 @@ impl Server for Switches {
     const THREAD: &'static str = "test";
     const BATCH_MAX: usize = 2;
 
+    fn patience(&self) -> Duration {
+        if self.is_impatient.load(SeqCst) { Duration::ZERO } else { Duration::from_secs(30) }
+    }
+
     fn connect(&self) -> Result<(), String> {
-        self.connects.fetch_add(1, SeqCst);
         self.stands()
     }
 
@@ -147,6 +150,19 @@ fn what_waits_for_a_server_that_hangs_is_refused_once_that_is_known() {
     for it in &answers {
         assert_eq!(answer(it), Err("it is gone".to_owned()));
     }
+}
+
+/// A server that answers, but too slowly, makes nobody wait for the whole queue.
+#[test]
+fn what_has_waited_too_long_is_not_asked_any_more() {
+    let (remote, switches) = start(1);
+    until("it is connected", || remote.status().is_up());
+    switches.is_impatient.store(true, SeqCst);
+    let refused = answer(&ask(&remote, 1)).expect_err("no time is too short to be late");
+    assert!(refused.contains("it is too slow"), "{refused}");
+    assert_eq!((remote.status().failed_total, remote.status().lost_total), (1, 0));
+    switches.is_impatient.store(false, SeqCst);
+    assert_eq!(answer(&ask(&remote, 2)), Ok(2));
 }
 
 #[test]

@@ -129,6 +129,10 @@ impl Server for Database {
     const THREAD: &'static str = "users-postgres";
     const BATCH_MAX: usize = 1;
 
+    fn patience(&self) -> Duration {
+        self.timeout
+    }
+
     fn connect(&self) -> Result<Connection, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("no runtime for a connection: {error}"))?;

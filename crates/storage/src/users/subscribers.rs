@@ -25,7 +25,7 @@ pub struct SubscriberSettings {
     pub long_algorithm: Algorithm,
     /// Connections, each of which answers one look-up after the other.
     pub connections: usize,
-    /// How long to wait for a connection, and for an answer.
+    /// How long to wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
     pub timeout: Duration,
     /// Users that are kept; as many names again that nobody has.
     pub cache_entries: usize,
@@ -84,7 +84,7 @@ pub type OnSecret = Box<dyn FnOnce(Result<Option<Secret>, LookUpError>) + Send>;
 ///
 /// What the database has answered is kept for a while, that a user exists as well as that nobody has this name. While the
 /// database is gone, users who are kept are answered for, long-lived entries too; everybody else is answered
-/// at once with an error. A look-up that was under way when it went waits for [`SubscriberSettings::timeout`] at most.
+/// at once with an error. A look-up that was under way when it went waits for twice [`SubscriberSettings::timeout`] at most.
 /// The connections are made anew until they stand.
 ///
 /// Users are told apart to the letter, also where the database takes `alice` for `ALICE`.
