@@ -33,9 +33,18 @@ fn record(n: usize) -> Record {
     Record::of(&[contract::binding(now(), &format!("sip:{n}@192.0.2.1"))]).expect("a binding")
 }
 
+/// Patient, since a machine that runs tests may be slow.
+fn settings(url: &str) -> RedisSettings {
+    RedisSettings { timeout: Duration::from_secs(10), ..RedisSettings::new(url) }
+}
+
 /// A store that is connected.
 fn connect(server: &RedisServer) -> Redis {
-    let store = Redis::start(&RedisSettings::new(&server.url())).expect("a store");
+    start(&settings(&server.url()))
+}
+
+fn start(settings: &RedisSettings) -> Redis {
+    let store = Redis::start(settings).expect("a store");
     until("the store is connected", || store.status().is_up().then_some(()));
     store
 }
@@ -63,7 +72,7 @@ fn other_prefixes_and_databases_are_other_stores() {
     let site = TestSite::new("redis-prefix");
     let server = RedisServer::start(&site, 1);
     let mut store = connect(&server);
-    let settings = RedisSettings::new(&server.url());
+    let settings = settings(&server.url());
     let others = [
         RedisSettings { prefix: "other:".to_owned(), ..settings.clone() },
         RedisSettings { url: format!("{}/3", server.url()), ..settings },
@@ -228,7 +237,7 @@ fn without_a_server_all_is_answered_at_once() {
 fn a_server_that_hangs_is_given_up() {
     let site = TestSite::new("redis-hang");
     let mut server = RedisServer::start(&site, 1);
-    let mut store = connect(&server);
+    let mut store = start(&RedisSettings { timeout: Duration::from_millis(500), ..settings(&server.url()) });
     for n in 0..10 {
         assert_eq!(store.replace(now(), &key(n), None, Some(&record(n))), Ok(Replaced::Done));
     }
@@ -272,9 +281,7 @@ fn a_batch_is_given_up_as_a_whole() {
         while stream.read(&mut buffer).is_ok_and(|length| length > 0) {}
         listener
     });
-    let timeout = Duration::from_secs(5);
-    let store = Redis::start(&RedisSettings { timeout, ..RedisSettings::new(&url) }).expect("a store");
-    until("the store is connected", || store.status().is_up().then_some(()));
+    let store = start(&RedisSettings { timeout: Duration::from_secs(5), ..settings(&url) });
     let (sender, replies) = channel();
     let ask = |n| {
         let sender = sender.clone();
@@ -360,7 +367,7 @@ fn a_password_is_needed_and_never_shown() {
     assert_eq!(server.command("CONFIG SET requirepass s3cret"), "+OK");
     let with = |user: &str| server.url().replace("redis://", &format!("redis://{user}@"));
     for (url, why) in [(server.url(), "NOAUTH"), (with(":s3cret-not"), "")] {
-        let settings = RedisSettings::new(&url);
+        let settings = settings(&url);
         let mut store = Redis::start(&settings).expect("a store");
         let text = unavailable(store.read(&alice()));
         assert!(text.contains(why), "{text}");
@@ -375,7 +382,7 @@ fn a_password_is_needed_and_never_shown() {
     let limited = server.url().replace("redis://", "redis://proxy:s3cret@");
     let first = with(":s3cret");
     for url in [first, limited.clone(), limited + "/0"] {
-        let mut store = Redis::start(&RedisSettings::new(&url)).expect("a store");
+        let mut store = Redis::start(&settings(&url)).expect("a store");
         assert_eq!(store.read(&alice()), Ok(None));
         let new = record(1);
         assert_eq!(store.replace(now(), &alice(), None, Some(&new)), Ok(Replaced::Done));

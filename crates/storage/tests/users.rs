@@ -39,10 +39,11 @@ fn connect(settings: &SubscriberSettings) -> Subscribers {
     users
 }
 
-/// Nothing is kept but for an outage.
+/// Nothing is kept but for an outage. Patient, since a machine that runs tests may be slow.
 fn without_cache(server: &PostgresServer) -> SubscriberSettings {
     let (cache_lifetime, absent_lifetime) = (Duration::ZERO, Duration::ZERO);
-    SubscriberSettings { cache_lifetime, absent_lifetime, ..SubscriberSettings::new(&server.url()) }
+    let timeout = Duration::from_secs(20);
+    SubscriberSettings { cache_lifetime, absent_lifetime, timeout, ..SubscriberSettings::new(&server.url()) }
 }
 
 fn secret(users: &Subscribers, user: &str) -> Result<Option<Secret>, LookUpError> {
@@ -125,7 +126,7 @@ fn an_answer_is_kept_for_its_time_or_until_all_is_forgotten() {
     let users = connect(&SubscriberSettings {
         absent_lifetime: Duration::from_hours(1),
         cache_lifetime: Duration::from_hours(1),
-        ..SubscriberSettings::new(&server.url())
+        ..without_cache(&server)
     });
     assert_eq!((shown(&users, "alice"), shown(&users, "carol")), ("secret".to_owned(), "none".to_owned()));
     server.execute("UPDATE subscriber SET password = 'other' WHERE username = 'alice'");
