@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 ///
 /// ```text
 /// # user:realm:algorithm:H(user:realm:password)
-/// alice:example.com:SHA-256:ae8b85e33cd1a2adf6f1e5ef97e4f0a9cdf5cd0b8d5ee5a5f8d1b4b6a4f1fbb1
-/// alice:example.com:MD5:3a1d19bff0d2f2b6a0b6b5a1d5ba1b7f
-/// bob:example.com:9a1d19bff0d2f2b6a0b6b5a1d5ba1b7e
+/// alice:example.com:SHA-256:8a76b8adf2eb7492ff78f57bc361a5c93e2f53c6e93f7ee91f68b5382cfea14f
+/// alice:example.com:MD5:93dfce8dfebfae8af4a726982429d23a
+/// bob:example.com:37593d991414f52c30246c60c7798431
 /// ```
 ///
 /// Without an algorithm it is MD5, as Apache's `htdigest` writes it. A realm may have colons, a user name may not: the text
