@@ -13,6 +13,7 @@ pub mod endpoint;
 pub mod hot;
 pub mod pauses;
 pub mod process;
+pub mod quota;
 pub mod report;
 pub mod scenarios;
 pub mod target;

@@ -12,20 +12,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use crate::document::{self, FileKind};
 use crate::kind::{
     AdminListen, Advertised, BearerText, Bound, Choice, Count, DAY, DnsServer, Flag, GIB, HOUR, HopAddress,
     KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio, SECOND, ServedName,
-    Size, Time, YEAR,
+    Share, Size, Time, YEAR,
 };
 use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat};
 use ::route::{Dialogs, Fork, Forward, RING_TIME};
 use balance::{HealthSettings, OutlierSettings, Weights};
 use control::ProbeSettings;
-use node::{Orphans, ProxySettings};
+use distribute::{Law, Settings};
+use node::{Distribution, Orphans, ProxySettings};
 pub(crate) use registrar::*;
 pub(crate) use routes::*;
 
@@ -50,6 +50,9 @@ pub(crate) struct RawConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RawProxy")]
     pub(crate) proxy: Option<RawProxy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RawDistribution")]
+    pub(crate) distribution: Option<RawDistribution>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) route: Vec<RawRoute>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,11 +137,13 @@ pub(crate) struct RawPool {
     #[schemars(extend("x-default" = usual_weights()))]
     pub(crate) weights: BTreeMap<String, Setting<Ratio>>,
     /// How requests are forwarded: `"stateless"`, where the two parties repeat what is lost; or `"transaction"`, where this
-    /// process answers 100, repeats, and tries another member when one fails, within the limits of `[proxy]`.
+    /// process answers 100, repeats, and tries another member when one fails, within the limits of `[proxy]`. Or
+    /// `"distributed"`: with a transaction for some calls and without for the others, so that of the proxies of
+    /// `[distribution]` that a call passes one keeps its transactions; only with `dialogs = "route"`.
     pub(crate) forward: Setting<Choice<Forward>>,
-    /// Where requests within dialogs go: to the `"member"` that the dialog began with, or, with a transaction, where their
-    /// `"route"` leads, for servers that may take themselves out of the way. With `"route"` members are next hops: what they
-    /// send is treated as anybody's, and `policy = "hash"` without `max_calls` remembers nothing of calls.
+    /// Where requests within dialogs go: to the `"member"` that the dialog began with, or where their `"route"` leads, for
+    /// servers that may take themselves out of the way. With `"route"` members are next hops: what they send is treated as
+    /// anybody's, and `policy = "hash"` without `max_calls` remembers nothing of calls; without transactions it has to be so.
     pub(crate) dialogs: Setting<Choice<Dialogs>>,
     /// To how many members a request goes that begins something: `"none"`, to one; `"parallel"`, to all at once, a ring group;
     /// `"sequential"`, to one after the other in the order of `policy` until one accepts, a hunt group. Whoever accepts an INVITE
@@ -149,6 +154,9 @@ pub(crate) struct RawPool {
     /// Of a pool that forks: how long members ring before the next ones do, which are the next member or the next pool. Those
     /// before are cancelled then. The last ones ring until `timer_c` of `[proxy]`.
     pub(crate) ring_time: Setting<Time<SECOND, HOUR>>,
+    /// Whether this process stays on the way of the dialogs that begin, by a Record-Route. If not, the two parties go on
+    /// without it; only with `dialogs = "route"`.
+    pub(crate) record_route: Setting<Flag>,
     /// What happens to a request inside a dialog that has neither a valid token nor a session: `"481"` answers
     /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, `"drop"` does not answer. The same in
     /// all pools.
@@ -186,6 +194,7 @@ impl Default for RawPool {
             dialogs: Setting::of(Dialogs::default()),
             fork: Setting::of(Fork::default()),
             ring_time: Setting::of(RING_TIME),
+            record_route: true.into(),
             orphans: Setting::of(Orphans::default()),
             slow_start: Setting::of(slow_start),
             max_rest: Setting::of(max_rest),
@@ -221,9 +230,10 @@ impl Default for RawMember {
     }
 }
 
-/// A transaction-stateful, record-routing proxy: it answers 100 at once, repeats lost messages, cancels what rings too
-/// long, and tries another next hop when one fails. Without `[[route]]` it stands in place of a pool. With routes, its next
-/// hops are the pool `proxy`, and its other keys hold for all that is forwarded with transactions.
+/// A proxy, if nothing else is said a transaction-stateful, record-routing one: it answers 100 at once, repeats lost
+/// messages, cancels what rings too long, and tries another next hop when one fails. Without `[[route]]` it stands in place of
+/// a pool. With routes, its next hops are the pool `proxy`, and its limits and `timer_c` hold for all that is forwarded with
+/// transactions.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawProxy {
@@ -234,6 +244,10 @@ pub(crate) struct RawProxy {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("maxItems" = 64, "x-default" = "none, with routes"))]
     pub(crate) next: Vec<Setting<HopAddress>>,
+    /// As `forward` of a pool. Without a transaction nothing is remembered, and no other next hop is tried.
+    pub(crate) forward: Setting<Choice<Forward>>,
+    /// As `record_route` of a pool.
+    pub(crate) record_route: Setting<Flag>,
     /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes.
     /// A reload does not change it.
     pub(crate) timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>>,
@@ -256,10 +270,46 @@ impl Default for RawProxy {
         let ProxySettings { timers, limits } = ProxySettings::default();
         Self {
             next: Vec::new(),
+            forward: Setting::of(Forward::Transaction),
+            record_route: true.into(),
             timer_c: Setting::of(timers.c),
             max_transactions: Setting::of(limits.transactions as u32),
             max_memory: Setting::of(limits.memory),
             max_branches: Setting::of(limits.branches.into()),
+        }
+    }
+}
+
+/// Proxies in a chain share out who keeps the transactions of a call, for pools with `forward = "distributed"`.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["neighbours"]))]
+pub(crate) struct RawDistribution {
+    /// Addresses or networks of the proxies before and behind that share out as well, at least one. What they say in Via of who
+    /// keeps a call, and of how busy they are, is believed: no caller may send from there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("minItems" = 1))]
+    pub(crate) neighbours: Vec<Setting<NetworkText>>,
+    /// How a proxy finds its share: `"level"` makes all that can help each other equally busy, `"paper"` is the additive
+    /// decrease of the SERvartuka paper.
+    pub(crate) law: Setting<Choice<Law>>,
+    /// How busy a proxy may be before it gives calls away, of the processor time that it may use.
+    pub(crate) high: Setting<Share<100, 1000>>,
+    /// How busy all proxies behind may be before they take more calls again; at most `high`.
+    pub(crate) low: Setting<Share<100, 1000>>,
+    /// What a call with transactions costs more than one without, as part of the latter.
+    pub(crate) state_cost: Setting<Share<10, 10_000>>,
+}
+
+impl Default for RawDistribution {
+    fn default() -> Self {
+        let Settings { law, high, low, state_cost, .. } = Distribution::default().settings;
+        Self {
+            neighbours: Vec::new(),
+            law: Setting::of(law),
+            high: Setting::of(high),
+            low: Setting::of(low),
+            state_cost: Setting::of(state_cost),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use balance::{HealthSettings, PolicyKind};
 use control::{Address, MemberSettings, ProbeSettings};
-use node::{HomeSettings, Orphans, ProxySettings};
+use node::{Distribution, HomeSettings, Orphans, ProxySettings};
 use route::{Access, Dialogs, Fork, Forward, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
@@ -27,6 +27,8 @@ pub struct Config {
     pub proxy: Option<ProxyConfig>,
     /// Timers and limits of all that is forwarded with transactions.
     pub transactions: ProxySettings,
+    /// With whom the state of calls is shared out.
+    pub distribution: Option<Distribution>,
     /// `[[route]]`s in order; without any, all requests go to the one pool or to the proxy.
     pub routes: Vec<Rule>,
     /// The users of the own domains.
@@ -119,6 +121,10 @@ fn members(members: &[MemberSettings]) -> String {
 pub struct ProxyConfig {
     /// Where requests go; at least one, no two alike.
     pub next: Vec<SocketAddr>,
+    /// How they are forwarded there.
+    pub forward: Forward,
+    /// Whether this process stays on the way of the dialogs that begin.
+    pub record_route: bool,
     /// Timers, and limits over all threads.
     pub settings: ProxySettings,
 }
@@ -223,6 +229,8 @@ pub struct PoolConfig {
     pub fork: Fork,
     /// How long members ring before the next ones do, where it forks.
     pub ring_time: Duration,
+    /// Whether this process stays on the way of the dialogs that begin.
+    pub record_route: bool,
     /// Who gets the next call.
     pub policy: PolicyKind,
     /// At least one; no two alike; in the order of the file.

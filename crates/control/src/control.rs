@@ -222,6 +222,7 @@ impl<E: Egress> Control<E> {
             rates: settings.rates.clone(),
             home: settings.home.clone(),
             limits: settings.limits,
+            distribution: settings.distribution.clone(),
         };
         let timers = Timers {
             refresh: now + settings.refresh,
@@ -519,6 +520,7 @@ impl<E: Egress> Control<E> {
             rates: self.settings.rates.clone(),
             home: self.settings.home.clone(),
             limits: self.settings.limits,
+            distribution: self.settings.distribution.clone(),
         }
     }
 

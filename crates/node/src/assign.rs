@@ -2,15 +2,17 @@
 
 use crate::examine::Facts;
 use crate::forward::stateful::{Assigned, is_about_us};
+use crate::forward::{Onward, Refresh, Stay};
 use crate::home::{AtHome, Known};
 use crate::reply::{Halt, Own, acknowledges_us};
 use crate::route as ways;
 use crate::routes::Routes;
 use crate::setup::PoolMode;
 use crate::shard::Orphans;
-use crate::validate::{Refused, refused, refused_until};
+use crate::token::route::TokenOwner;
+use crate::validate::{Refused, check_from_tag, refused, refused_until};
 use crate::{Drop, Shard, ShardEvent};
-use ::route::{Dialogs, Fork, Forward, Outcome};
+use ::route::{Fork, Forward, Outcome};
 use balance::{Balancer, Decision, Direction, PoolId, Request, Slot, Why};
 use base::{Flow, Instant, Operation, Outbox};
 use std::sync::Arc;
@@ -68,27 +70,27 @@ impl Shard {
                 Ok(())
             }
             // What began without a transaction, before a change of the configuration, ends without one.
-            None if self.keeps_transaction(&facts.request, facts.is_astray)
+            None if self.goes_onward(&facts.request, facts.is_astray)
                 && (self.mode(facts.request.pool).is_sessionless
                     || !self.balancer.has_open(&facts.request)) =>
             {
-                self.assign_with_transaction(flow, message, &facts, out)
+                self.assign_onward(flow, message, &facts, out)
             }
             None => self.assign(flow, message, &facts, out),
         }
     }
 
-    /// Whether a request goes on with a transaction. Within a dialog with a member it does not; nor does a CANCEL or ACK of
-    /// what has none, or none any more, where the balancer or a search finds the member.
-    pub(crate) fn keeps_transaction(&self, request: &Request<'_>, is_astray: bool) -> bool {
+    /// Whether a request goes to a next hop, or on with a transaction. Within a dialog with a member it does neither; nor does a
+    /// CANCEL or ACK of what has none, or none any more, where the balancer or a search finds the member.
+    pub(crate) fn goes_onward(&self, request: &Request<'_>, is_astray: bool) -> bool {
         let mode = self.mode(request.pool);
         let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none() && !is_astray;
         let begins = !matches!(request.method, Method::Ack | Method::Cancel);
-        mode.forward == Forward::Transaction && is_for_pool && (begins || mode.dialogs == Dialogs::Route)
+        is_for_pool && (mode.is_by_route() || (mode.forward != Forward::Stateless && begins))
     }
 
-    /// Asks the balancer for a member, and sends the request there with a transaction.
-    fn assign_with_transaction(
+    /// Asks the balancer for a member or next hop, and sends the request there, with a transaction or without.
+    fn assign_onward(
         &mut self,
         flow: Flow,
         message: &Message<'_>,
@@ -96,19 +98,36 @@ impl Shard {
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(), Halt> {
         let mode = self.mode(facts.request.pool);
-        let named = match mode.dialogs {
-            Dialogs::Route => self.named_member(message, facts)?,
-            Dialogs::Member => None,
-        };
+        let begins = !matches!(facts.request.method, Method::Ack | Method::Cancel);
+        // A CANCEL or ACK of what is kept has found its transaction by now.
+        let may_keep =
+            mode.forward == Forward::Transaction || (mode.forward == Forward::Distributed && begins);
+        let named = if mode.is_by_route() { self.named_member(message, facts)? } else { None };
         let has_members = self.balancer.members(facts.request.pool).next().is_some();
         let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
-        stateful.check_new(lent.edge, message)?;
-        if mode.dialogs == Dialogs::Route && has_members && is_about_us(lent.edge, message) {
+        check_from_tag(message)?;
+        if mode.forward == Forward::Transaction {
+            stateful.check_new(lent.edge, message)?;
+        }
+        if mode.is_by_route() && has_members && is_about_us(lent.edge, message) {
             return Err(Halt::Answered(Own::Capabilities));
         }
         let decided = self.decide(flow, facts, named, out)?;
         let Decision::Forward { slot, .. } = decided.decision else { return Err(NO_SERVER.into()) };
         let is_fixed = decided.in_dialog || named.is_some();
+        let is_kept = may_keep && self.keeps(mode, message, flow, slot);
+        if !is_kept {
+            let stay = if mode.record_route { Stay::Stateless } else { Stay::No };
+            self.pass(flow, message, facts, (slot, stay, begins.then_some(false)), out);
+            return Ok(());
+        }
+        if mode.forward == Forward::Distributed
+            && let Some((stateful, lent)) = self.transactions(out)
+        {
+            stateful.check_new(lent.edge, message)?;
+        }
+        // Who keeps the transactions of a call sees its dialogs, too.
+        let stays = mode.record_route || mode.forward == Forward::Distributed;
         let assigned = Assigned {
             request: Request {
                 pool: decided.pool,
@@ -117,6 +136,7 @@ impl Shard {
                 ..facts.request
             },
             dialogs: mode.dialogs,
+            stay: if stays { Stay::WithTransactions } else { Stay::No },
             is_fixed,
             fork: if is_fixed { Fork::None } else { mode.fork },
             ring_time: mode.ring_time,
@@ -130,6 +150,37 @@ impl Shard {
             stateful.begin(&mut lent, flow, message, facts, (assigned, !mode.is_sessionless));
         }
         Ok(())
+    }
+
+    /// Whether this proxy of the chain keeps the transaction of a request.
+    fn keeps(&mut self, mode: PoolMode, message: &Message<'_>, flow: Flow, slot: Slot) -> bool {
+        let hop = self.edge.topology.node(slot).peer;
+        mode.forward == Forward::Transaction
+            || self.edge.who_keeps(message, flow.peer, hop) == distribute::Decision::Keep
+    }
+
+    /// Sends a request to a next hop without a transaction.
+    fn pass(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        facts: &Facts<'_>,
+        (slot, stay, keeps): (Slot, Stay, Option<bool>),
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        let rule = facts.rule.map(|rule| (Arc::clone(&self.edge.routes), rule));
+        let onward = Onward {
+            from: flow,
+            hop: self.edge.topology.node(slot),
+            element: TokenOwner::Proxy,
+            rule: rule.as_ref().map(|(routes, rule)| routes.rule(*rule)),
+            contact: None,
+            breadth: None,
+            stay,
+            keeps,
+        };
+        self.edge.pass(message, &onward, (facts.routing, &Refresh::of(true)), out);
+        self.balancer.count_request(slot, facts.request.method);
     }
 
     /// The member that the Route of a request names; if it names any, it has to be one of the pools that the request is for.
@@ -254,11 +305,17 @@ impl Shard {
 fn ask(balancer: &mut Balancer, now: Instant, request: &Request<'_>, mode: PoolMode) -> Decision {
     if !mode.is_sessionless {
         balancer.request(now, request)
-    } else if request.pinned.is_none() && request.in_dialog {
+    } else if request.pinned.is_none() && request.in_dialog && !is_of_invite(request, mode) {
         Decision::Orphan
     } else {
         balancer.pick(now, request, &[])
     }
+}
+
+/// Whether it may be the ACK to a failure, which has a To tag and no Route of ours, and goes as its INVITE went
+/// (RFC 3261 §17.1.1.3). With a transaction that takes it.
+fn is_of_invite(request: &Request<'_>, mode: PoolMode) -> bool {
+    mode.forward != Forward::Transaction && request.method == Method::Ack
 }
 
 /// The pool that is asked first about a request: the first one of its rule that takes it, as far as the rule lets it go on. Where

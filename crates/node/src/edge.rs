@@ -7,10 +7,11 @@ use crate::reply::{self, Halt, Own};
 use crate::route::RouteInfo;
 use crate::routes::Routes;
 use crate::shard::PipelineSettings;
+use crate::sharing::Sharing;
 use crate::targets::Targets;
 use crate::token::Tokens;
 use crate::token::branch::Routing;
-use crate::validate::{Refused, check_loop};
+use crate::validate::{ADDED, LARGEST, Refused, check_loop};
 use crate::{Drop, ShardCounters, ShardEvent, Topology};
 use ::route::{RateLimits, RateSettings, Target};
 use balance::Direction;
@@ -18,17 +19,27 @@ use base::{Flow, Instant, Ledger, Operation, Outbox};
 use std::sync::Arc;
 use wire::{Edits, Message};
 
+/// What went to next hops without a transaction, and came back from there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Passed {
+    pub(crate) requests: u64,
+    pub(crate) responses: u64,
+}
+
 pub(crate) struct Edge {
     pub(crate) topology: Arc<Topology>,
     pub(crate) tokens: Tokens,
     pub(crate) settings: PipelineSettings,
     pub(crate) counters: ShardCounters,
+    pub(crate) passed: Passed,
     pub(crate) ledger: Ledger,
     pub(crate) names: Names,
     pub(crate) targets: Targets,
     pub(crate) routes: Arc<Routes>,
     /// The realm of the home domain, if its users authenticate: credentials for it go no further.
     pub(crate) realm: Option<Box<[u8]>>,
+    /// With whom the state of calls is shared out, if with anybody.
+    pub(crate) sharing: Option<Box<Sharing>>,
     /// What each source may begin.
     pub(crate) rates: RateLimits,
     pub(crate) edits: Edits,
@@ -48,11 +59,13 @@ impl Edge {
             tokens,
             settings,
             counters: ShardCounters::default(),
+            passed: Passed::default(),
             ledger: Ledger::default(),
             names: Names::default(),
             targets: Targets::default(),
             routes: Arc::default(),
             realm: None,
+            sharing: None,
             rates,
             edits: Edits::new(),
             scratch: Vec::new(),
@@ -134,6 +147,18 @@ impl Edge {
             }
             Halt::Dropped(drop) => self.discard(drop),
         }
+    }
+
+    /// Sends `message` with the edits collected for it.
+    pub(crate) fn send_edited(&mut self, message: &Message<'_>, way: Flow, out: &mut Outbox<ShardEvent>) {
+        self.ledger.charge(Operation::Forward);
+        let edits = &self.edits;
+        out.send(way, |buffer| {
+            let start = buffer.len();
+            edits.render(message, buffer);
+            // A response has lost a Via; a request had to leave room.
+            debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
+        });
     }
 
     pub(crate) fn discard(&mut self, drop: Drop) {

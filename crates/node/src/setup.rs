@@ -1,6 +1,8 @@
 //! What a shard works with, as one value.
 
-use crate::{HomeSettings, PipelineSettings, ProxyLimits, Routes, Shard, Tokens, Topology, node_id};
+use crate::{
+    Distribution, HomeSettings, PipelineSettings, ProxyLimits, Routes, Shard, Tokens, Topology, node_id,
+};
 use ::route::{Dialogs, Fork, Forward, RateSettings};
 use balance::{Members, Node, PolicyKind, Pool, Slot};
 use base::Flow;
@@ -31,21 +33,52 @@ pub struct Setup {
     pub home: Option<Arc<HomeSettings>>,
     /// What all that is forwarded with transactions may hold, over all shards.
     pub limits: ProxyLimits,
+    /// With whom the state of calls is shared out, if with anybody.
+    pub distribution: Option<Distribution>,
 }
 
 /// How requests to a pool are forwarded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolMode {
     /// With or without transactions.
     pub forward: Forward,
-    /// Where requests within dialogs go; without transactions to the member.
+    /// Where requests within dialogs go.
     pub dialogs: Dialogs,
-    /// Nothing is remembered of calls, and members have no load: for next hops whose policy finds the same one again.
+    /// Nothing is remembered of calls, and members have no load: for next hops whose policy finds the same one again. Next
+    /// hops that requests go to without transactions have to be such.
     pub is_sessionless: bool,
     /// To how many members at once; more than one only with transactions, and where nothing is remembered of calls.
     pub fork: Fork,
     /// Of a pool that forks: how long a group of members rings before the next one does.
     pub ring_time: Duration,
+    /// Whether this process stays on the way of the dialogs that begin (RFC 3261 §16.6 step 4). What goes to members always
+    /// comes back here.
+    pub record_route: bool,
+}
+
+impl Default for PoolMode {
+    fn default() -> Self {
+        let (forward, dialogs) = (Forward::default(), Dialogs::default());
+        let (fork, ring_time) = (Fork::default(), Duration::ZERO);
+        Self { forward, dialogs, is_sessionless: false, fork, ring_time, record_route: true }
+    }
+}
+
+impl PoolMode {
+    /// Next hops, each found again by its policy, with a transaction of ours.
+    pub const HOPS: Self = Self {
+        forward: Forward::Transaction,
+        dialogs: Dialogs::Route,
+        is_sessionless: true,
+        fork: Fork::None,
+        ring_time: Duration::ZERO,
+        record_route: true,
+    };
+
+    /// Whether requests go on as the routes of dialogs and transactions say, not as those of members.
+    pub(crate) fn is_by_route(self) -> bool {
+        self.dialogs == Dialogs::Route
+    }
 }
 
 /// How calls are spread over the members of a pool.
@@ -126,6 +159,9 @@ impl Shard {
         }
         if differs(|one, other| (&one.home, &one.tokens) == (&other.home, &other.tokens)) {
             self.set_home(setup.home.as_deref(), shards);
+        }
+        if differs(|one, other| one.distribution == other.distribution) {
+            self.set_distribution(setup.distribution.as_ref(), shards);
         }
         let are_other_nodes =
             differs(|one, other| (&one.nodes, &one.topology) == (&other.nodes, &other.topology));

@@ -8,12 +8,14 @@ use crate::home::{Home, Question};
 use crate::names::{HopName, Resolved};
 use crate::routes::Routes;
 use crate::setup::{PoolMode, Setup};
+use crate::sharing::{Distribution, Sharing, SharingReport};
+use crate::token::branch::is_hop_branch;
 use crate::token::{TokenKey, Tokens, derive};
-use crate::validate::{ADDED, LARGEST};
 use crate::{Drop, ShardCounters, Topology};
 use ::route::{Dialogs, Forward, RateSettings};
 use balance::{Balancer, CallKey, Members, PolicyKind, PoolId, Request, Sign, Slot};
 use base::{Flow, Instant, Ledger, Operation, Outbox};
+use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::Message;
@@ -63,6 +65,13 @@ pub enum ShardInput<'a> {
     },
     /// Time has passed: [`Shard::deadline`].
     Timer,
+    /// A period is over, about once a second; only where the state of calls is shared out ([`Shard::shares_state`]).
+    Period {
+        /// How long it was.
+        length: Duration,
+        /// For which part of it the process has kept the processors busy that it may use, from 0 to 1.
+        utilisation: f64,
+    },
 }
 
 /// What a shard asks for besides messages to send.
@@ -88,7 +97,8 @@ pub enum ShardEvent {
 /// - Setting up: [`pool`](Self::pool), [`proxy`](Self::proxy), [`with_transactions`](Self::with_transactions),
 ///   [`set_up`](Self::set_up), or one by one: [`set_topology`](Self::set_topology), [`balancer_mut`](Self::balancer_mut),
 ///   [`set_modes`](Self::set_modes), [`set_routes`](Self::set_routes), [`set_rates`](Self::set_rates),
-///   [`set_settings`](Self::set_settings), [`set_limits`](Self::set_limits), [`set_tokens`](Self::set_tokens).
+///   [`set_settings`](Self::set_settings), [`set_limits`](Self::set_limits), [`set_tokens`](Self::set_tokens),
+///   [`set_distribution`](Self::set_distribution).
 /// - Running: [`handle`](Self::handle), [`unreachable`](Self::unreachable), [`learn`](Self::learn),
 ///   [`answered`](Self::answered), [`deadline`](Self::deadline).
 /// - Looking: [`explain`](Self::explain), [`balancer`](Self::balancer), [`proxy_report`](Self::proxy_report),
@@ -114,6 +124,8 @@ pub struct Shard {
     pub(crate) home: Option<Box<Home>>,
     /// The secret of those, of this process and shard alone.
     pub(crate) home_secret: [u8; 16],
+    /// Another one in each shard of each process.
+    salt: u64,
 }
 
 impl Shard {
@@ -139,6 +151,7 @@ impl Shard {
             stateful: None,
             home: None,
             home_secret: [0; 16],
+            salt: 0,
         }
     }
 
@@ -153,13 +166,7 @@ impl Shard {
     ) -> Self {
         let hops = Balancer::new(balance::SessionSettings::default(), PolicyKind::Hash.make(0));
         let mut shard = Self::pool(hops, topology, tokens, settings).with_transactions(proxy, random);
-        let hops = PoolMode {
-            forward: Forward::Transaction,
-            dialogs: Dialogs::Route,
-            is_sessionless: true,
-            ..PoolMode::default()
-        };
-        shard.set_modes(vec![hops], Members::All);
+        shard.set_modes(vec![PoolMode::HOPS], Members::All);
         shard
     }
 
@@ -171,6 +178,7 @@ impl Shard {
         let mut stateful = Stateful::new(proxy, random);
         stateful.set_members(self.edge.topology.nodes());
         self.stateful = Some(Box::new(stateful));
+        self.salt = random.1;
         self
     }
 
@@ -179,6 +187,11 @@ impl Shard {
         self.set_now(now);
         match input {
             ShardInput::Message { flow, bytes } => self.message(flow, bytes, out),
+            ShardInput::Period { length, utilisation } => {
+                if let Some(sharing) = &mut self.edge.sharing {
+                    sharing.period(now, length, utilisation);
+                }
+            }
             ShardInput::Timer => {
                 // Transactions first: what they find unanswered they can try elsewhere.
                 if let Some((stateful, mut lent)) = self.transactions(out) {
@@ -226,7 +239,10 @@ impl Shard {
         if let Some(message) = &message
             && !self.is_of_transactions(flow, message, out)
         {
-            if message.status().is_some() {
+            let branch = message.top_via().branch.filter(|_| message.status().is_some());
+            if branch.is_some_and(is_hop_branch) {
+                self.relay(flow, message, out);
+            } else if message.status().is_some() {
                 self.response(flow, message, out);
             } else {
                 self.request(flow, message, out);
@@ -316,13 +332,15 @@ impl Shard {
     /// dialogs belong.
     pub fn set_modes(&mut self, modes: Vec<PoolMode>, hops: Members) {
         if let Some(stateful) = &mut self.stateful {
-            let has_pool = modes.iter().any(|mode| mode.forward == Forward::Transaction);
+            let has_pool = modes.iter().any(|mode| mode.forward != Forward::Stateless || mode.is_by_route());
             let of_hops = || (0..).map(PoolId).zip(&modes).filter(|(_, mode)| mode.dialogs == Dialogs::Route);
             let named = of_hops().flat_map(|(pool, _)| self.balancer.members(pool));
+            let kept = of_hops().filter(|(_, mode)| mode.forward == Forward::Transaction);
+            let kept = kept.flat_map(|(pool, _)| self.balancer.members(pool));
             // Those that left may have calls.
             let counted = of_hops().filter(|(_, mode)| !mode.is_sessionless);
             let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
-            stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
+            stateful.set_pools(has_pool, Members::of(named), Members::of(kept), Members::of(counted));
         }
         (self.modes, self.hops) = (modes, hops);
     }
@@ -343,6 +361,22 @@ impl Shard {
     /// Changes how much each source may begin, at this shard.
     pub fn set_rates(&mut self, rates: RateSettings) {
         self.edge.rates.configure(rates);
+    }
+
+    /// Changes with whom the state of calls is shared out, if with anybody, at one of so many shards.
+    pub fn set_distribution(&mut self, distribution: Option<&Distribution>, shards: usize) {
+        let (salt, report) = (self.salt, self.sharing_report().unwrap_or_default());
+        let sharing = |distribution| Box::new(Sharing::new(distribution, shards, salt, report));
+        self.edge.sharing = distribution.map(sharing);
+    }
+
+    /// Whether the state of calls is shared out, so that it has to hear of each period.
+    pub fn shares_state(&self) -> bool {
+        self.edge.sharing.is_some()
+    }
+
+    fn sharing_report(&self) -> Option<SharingReport> {
+        self.edge.sharing.as_ref().map(|sharing| sharing.report())
     }
 
     /// Changes how much the transactions may hold.
@@ -395,6 +429,8 @@ impl Shard {
     /// What was done so far.
     pub fn counters(&self) -> ShardCounters {
         let mut counters = self.edge.counters.clone();
+        counters.requests_forwarded += self.edge.passed.requests;
+        counters.responses_forwarded += self.edge.passed.responses;
         if let Some(stateful) = &self.stateful {
             let core = stateful.counters();
             counters.requests_forwarded += core.forwarded + core.retried + core.stateless;
@@ -412,9 +448,13 @@ impl Shard {
         self.edge.ledger + stateful.unwrap_or_default()
     }
 
-    /// What is kept of transactions, if a pool is forwarded to with them.
+    /// What is kept of transactions, if a pool is forwarded to with them, or has next hops.
     pub fn proxy_report(&self) -> Option<ProxyReport> {
-        self.stateful.as_ref().filter(|stateful| stateful.is_in_use()).map(|stateful| stateful.report())
+        let stateful = self.stateful.as_ref().filter(|stateful| stateful.is_in_use())?;
+        let mut report = ProxyReport { sharing: self.sharing_report(), ..stateful.report() };
+        report.counters.stateless += self.edge.passed.requests;
+        report.counters.relayed += self.edge.passed.responses;
+        Some(report)
     }
 
     /// Transactions without a final response. Of those that are kept and counted for a member as well, both know.
@@ -437,17 +477,5 @@ impl Shard {
     /// Whether it keeps transactions, which are to hear of datagrams that did not arrive ([`Self::unreachable`]).
     pub fn has_transactions(&self) -> bool {
         self.stateful.as_ref().is_some_and(|stateful| stateful.is_in_use())
-    }
-
-    /// Sends `message` with the edits collected for it.
-    pub(crate) fn forward(&mut self, message: &Message<'_>, way: Flow, out: &mut Outbox<ShardEvent>) {
-        self.edge.ledger.charge(Operation::Forward);
-        let edits = &self.edge.edits;
-        out.send(way, |buffer| {
-            let start = buffer.len();
-            edits.render(message, buffer);
-            // A response has lost a Via; a request had to leave room.
-            debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
-        });
     }
 }

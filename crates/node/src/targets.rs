@@ -162,6 +162,7 @@ mod tests {
             let token = RouteToken {
                 node: NodeId(1),
                 outbound: false,
+                is_stateless: false,
                 target: 0,
                 heard: false,
                 home: tokens.home_hash(contact.as_ref(), false),

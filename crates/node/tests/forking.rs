@@ -8,7 +8,7 @@ use common::proxy::{LIMITS, PROXY, ProxyBed, client};
 use common::text::{Req, answer, answer_with, string};
 use common::*;
 use node::{PoolMode, Routes};
-use route::{Choice, Dialogs, Failover, Fork, Forward, Pools, Rule, Table, Target};
+use route::{Choice, Failover, Fork, Pools, Rule, Table, Target};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,13 +30,7 @@ fn bed(fork: Fork) -> ProxyBed {
         members: Members::of(slots.iter().map(|&slot| Slot(slot))),
     };
     bed.shard.balancer_mut().set_pools(vec![pool(&[0, 1, 2]), pool(&[3])]);
-    let mode = PoolMode {
-        forward: Forward::Transaction,
-        dialogs: Dialogs::Route,
-        is_sessionless: true,
-        fork,
-        ring_time: RING_TIME,
-    };
+    let mode = PoolMode { fork, ring_time: RING_TIME, ..PoolMode::HOPS };
     bed.shard.set_modes(vec![mode, mode], Members::All);
     let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
     let pools = Pools { choices: vec![choice(0), choice(1)], failover: Failover::default() };

@@ -68,6 +68,7 @@ impl Bed {
             routes: Arc::new(Routes { table: Table::new(vec![rule], &[addr(PROXY)]), access: Vec::new() }),
             rates: route::RateSettings::default(),
             home: Some(Arc::new(HomeSettings { registrar, authentication })),
+            distribution: None,
             limits: LIMITS,
         };
         shard.set_up(&Arc::new(setup), (0, 1));

@@ -7,7 +7,6 @@ use common::proxy::{LIMITS, PROXY, ProxyBed, client};
 use common::text::{Req, answer};
 use common::*;
 use node::{PoolMode, ProxySettings};
-use route::{Dialogs, Forward};
 
 const HOP: &str = "127.0.2.1:5060";
 
@@ -25,13 +24,7 @@ fn bed() -> Bed {
         [(PolicyKind::RoundRobin, slots(0..members)), (PolicyKind::Hash, slots(members..members + 1))];
     let pool = |(policy, members): (PolicyKind, Members)| Pool { policy: policy.make(0), members };
     bed.shard.balancer_mut().set_pools(pools.map(pool).into());
-    let hops = PoolMode {
-        forward: Forward::Transaction,
-        dialogs: Dialogs::Route,
-        is_sessionless: true,
-        ..PoolMode::default()
-    };
-    bed.shard.set_modes(vec![PoolMode::default(), hops], slots(members..members + 1));
+    bed.shard.set_modes(vec![PoolMode::default(), PoolMode::HOPS], slots(members..members + 1));
     bed
 }
 

@@ -3,10 +3,10 @@
 mod common;
 
 use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed, client};
+use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
 use common::text::{Req, Resp};
 use common::{Sent, addr};
-use node::{HopName, Resolved};
+use node::{HopName, PoolMode, Resolved};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -142,14 +142,15 @@ fn all_of(bed: &mut ProxyBed, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
 #[test]
 fn a_token_leads_nowhere_but_to_the_target_of_its_dialog() {
     let mut reached = Vec::new();
-    for (name, attack) in ATTACKS {
+    let modes = [PoolMode::HOPS, STATELESS];
+    for ((name, attack), mode) in ATTACKS.iter().flat_map(|attack| modes.map(|mode| (attack, mode))) {
         for from in [client(), stranger(), callee()] {
-            let mut bed = ProxyBed::plain();
+            let mut bed = ProxyBed::plain().with_mode(mode);
             let call = bed.call("call");
             let sent = all_of(&mut bed, from, &attack(&call).bytes());
             let astray = astray(&sent);
             if !astray.is_empty() {
-                reached.push(format!("{name}, from {from}: {} to {}", astray.len(), astray[0]));
+                reached.push(format!("{name}, {mode:?}, from {from}: {} to {}", astray.len(), astray[0]));
             }
         }
     }
@@ -179,8 +180,10 @@ fn what_a_token_does_not_allow_is_refused() {
 /// The caller alone knows the victim: it never sees the token that leads to its own Contact.
 #[test]
 fn a_caller_gets_no_token_that_leads_to_whom_it_named_itself() {
-    for status in [180, 183, 200, 202, 302, 404, 486, 603] {
-        let mut bed = ProxyBed::plain();
+    let modes = [PoolMode::HOPS, STATELESS];
+    let statuses = [180, 183, 200, 202, 302, 404, 486, 603];
+    for (status, mode) in statuses.into_iter().flat_map(|status| modes.map(|mode| (status, mode))) {
+        let mut bed = ProxyBed::plain().with_mode(mode);
         let invite = Req { contact: format!("sip:{VICTIM}"), ..Req::new("INVITE", "call", client()) };
         let at_hop = bed.invite(&invite);
         let sent = bed.receive(0, at_hop.to, &Resp::new(status, callee()).bytes(&at_hop.bytes));

@@ -10,19 +10,13 @@ use common::*;
 use node::{PoolMode, ProxySettings, Routes, ShardEvent};
 use proptest::prelude::*;
 use route::{
-    Access, BudgetSettings, Choice, Conditions, Dialogs, Failover, Fork, Forward, Origin, Outcome, Pools,
-    Refusal, Rule, Table, Target,
+    Access, BudgetSettings, Choice, Conditions, Dialogs, Failover, Origin, Outcome, Pools, Refusal, Rule,
+    Table, Target,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-const MODE: PoolMode = PoolMode {
-    forward: Forward::Transaction,
-    dialogs: Dialogs::Member,
-    is_sessionless: false,
-    fork: Fork::None,
-    ring_time: Duration::ZERO,
-};
+const MODE: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
 const RETRIES: BudgetSettings = BudgetSettings { ratio: 0.0, least: 100, window: Duration::from_secs(10) };
 
 /// Two pools of two members.

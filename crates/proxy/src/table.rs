@@ -204,12 +204,11 @@ impl<R, M: KeptMessage, C: Copy> Table<R, M, C> {
     }
 
     pub(crate) fn set_timer_c(&mut self, place: Place, deadline: Instant) {
-        match self[place].timer_c {
-            Some(timer) => self.timers.reset(timer, deadline),
-            None => {
-                let timer = RequestTimer { at: place.at, branch: Some(place.branch) };
-                self[place].timer_c = Some(self.timers.set(deadline, timer.value()));
-            }
+        if let Some(timer) = self[place].timer_c {
+            self.timers.reset(timer, deadline);
+        } else {
+            let timer = RequestTimer { at: place.at, branch: Some(place.branch) };
+            self[place].timer_c = Some(self.timers.set(deadline, timer.value()));
         }
     }
 

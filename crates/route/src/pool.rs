@@ -10,6 +10,9 @@ pub enum Forward {
     Stateless,
     /// As a transaction-stateful proxy does (RFC 3261 §16): 100 at once, repeats, CANCEL, and another member where one fails.
     Transaction,
+    /// With a transaction for some requests and without for the others, so that one proxy of a chain keeps the transactions of
+    /// each call; only to next hops.
+    Distributed,
 }
 
 /// Where the requests within the dialogs of a pool go.

@@ -18,6 +18,7 @@ pub mod socket;
 mod stores;
 mod takeover;
 mod token_time;
+mod utilisation;
 mod whole;
 
 pub use clock::Clock;

@@ -16,6 +16,7 @@ use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::stores::Stores;
 use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
+use crate::utilisation::Meter;
 use balance::{Balancer, CallLimits, PolicyKind};
 use base::Outbox;
 use config::Config;
@@ -251,6 +252,7 @@ fn worker(
     (handle, commands): (WorkerHandle, CommandReceiver<Command>),
     reports: mpsc::UnboundedSender<Report>,
 ) -> io::Result<Worker> {
+    let meter = shard.shares_state().then(|| Meter::new(clock.now(), peers.senders.len()));
     Ok(Worker {
         index,
         clock,
@@ -270,5 +272,6 @@ fn worker(
         send: SendBatch::new(),
         out: Outbox::default(),
         traffic: Traffic::default(),
+        meter,
     })
 }

@@ -42,7 +42,7 @@ pub use header::digest::{AuthText, BadDigest, Challenge, Credentials, DIGEST_MAX
 pub use header::name::matches as is_header;
 pub use header::name_addr::NameAddr;
 pub use header::route::RouteValue;
-pub use header::via::{BadVia, Rport, Via};
+pub use header::via::{BadVia, Rport, Via, ViaParam};
 pub use host::Host;
 pub use message::Message;
 pub use method::Method;

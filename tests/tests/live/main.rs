@@ -24,6 +24,7 @@ mod registrar;
 mod relay;
 mod restart;
 mod routes;
+mod sharing;
 mod simulated;
 mod strangers;
 mod takeover;

@@ -7,6 +7,7 @@ mod actions;
 mod admin;
 mod agreement;
 mod conditions;
+mod distribution;
 mod listen;
 pub(crate) mod pool;
 mod proxy;
@@ -33,6 +34,8 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let timers = timers::check(&raw.timers, report);
     let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, directory, report));
     let targets = targets(raw, &listen, timers, registrar.as_ref(), report);
+    let pools = targets.as_ref().map_or(&[][..], |targets| &targets.pools);
+    let distribution = distribution::check(raw, pools, report);
     let access = access::check(raw, report);
     let token = token::check(&raw.token, directory, report);
     let admin = admin::check(&raw.admin, directory, report);
@@ -51,6 +54,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         pools,
         proxy,
         transactions,
+        distribution,
         routes,
         registrar,
         access,
@@ -100,7 +104,8 @@ fn targets(
     let mut pools: Vec<PoolConfig> = pools.into_iter().collect::<Option<_>>().unwrap_or_default();
     agreement::check(&pools, |name| raw.pool.get(name), report);
     if let (Some((Some(proxy), _)), Some(timers)) = (&proxy, timers) {
-        pools.push(pool::of_hops(proxy::POOL, PoolOrigin::Proxy, proxy::members(proxy), timers));
+        let way = (proxy.forward, proxy.record_route);
+        pools.push(pool::of_hops(proxy::POOL, PoolOrigin::Proxy, proxy::members(proxy), way, timers));
     }
     let refusal = Choice::read(&raw.access.refuse.leaf).unwrap_or_default();
     let has_registrar = raw.registrar.is_some();

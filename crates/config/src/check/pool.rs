@@ -50,17 +50,20 @@ pub(super) fn check(
     pool(&path, name, raw, (PoolOrigin::Table, members), timers, report)
 }
 
-/// A pool of next hops: with transactions, found by a hash of the Call-ID, left alone while they answer.
+/// A pool of next hops: found by a hash of the Call-ID, left alone while they answer. With transactions and Record-Route where
+/// the key of its own does not say otherwise.
 pub(super) fn of_hops(
     name: &str,
     origin: PoolOrigin,
     members: Vec<MemberSettings>,
+    (forward, record_route): (Forward, bool),
     timers: Timers,
 ) -> PoolConfig {
     let raw = RawPool {
         policy: Setting::of(PolicyName { kind: PolicyKind::Hash, invite: None }),
-        forward: Setting::of(Forward::Transaction),
+        forward: Setting::of(forward),
         dialogs: Setting::of(Dialogs::Route),
+        record_route: record_route.into(),
         orphans: Setting::of(Orphans::Balance),
         probe: RawProbe { enabled: false.into(), ..RawProbe::default() },
         ..RawPool::default()
@@ -79,10 +82,24 @@ fn pool(
 ) -> Option<PoolConfig> {
     let policy = policy(path, &raw.policy, &raw.weights, report);
     let (forward, dialogs) = (report.read(&raw.forward), report.read(&raw.dialogs));
-    if (forward, dialogs) == (Some(Forward::Stateless), Some(Dialogs::Route)) {
-        let remedy = "only a pool with forward = \"transaction\" sends requests within dialogs where their Route leads; set that, \
-                      or remove this";
+    let record_route = report.read(&raw.record_route);
+    let has_limit = members.iter().any(|member| member.max_calls > 0);
+    let finds_again = policy.as_ref().is_none_or(|(policy, _)| policy.is_by_call()) && !has_limit;
+    let is_kept = forward.is_none_or(|forward| forward == Forward::Transaction);
+    if dialogs == Some(Dialogs::Route) && !is_kept && !finds_again {
+        let remedy = "a next hop that gets requests without a transaction has to be found again by the call alone: set policy = \
+                      \"hash\" and no max_calls, or forward = \"transaction\"";
         report.conflict(&raw.dialogs, remedy);
+    }
+    if (forward, dialogs) == (Some(Forward::Distributed), Some(Dialogs::Member)) {
+        let remedy = "only for next hops: who keeps a call may be another proxy, so requests of its dialog have to follow their Route; \
+                      set dialogs = \"route\"";
+        report.conflict(&raw.forward, remedy);
+    }
+    if (record_route, dialogs) == (Some(false), Some(Dialogs::Member)) {
+        let remedy = "what belongs to a dialog has to come back here to reach the member that it began with; remove this, or set \
+                      dialogs = \"route\"";
+        report.conflict(&raw.record_route, remedy);
     }
     let fork = fork(raw, (forward, dialogs), report);
     let ring_time = report.read(&raw.ring_time);
@@ -102,6 +119,7 @@ fn pool(
         dialogs: dialogs?,
         fork: fork?,
         ring_time: ring_time?,
+        record_route: record_route?,
         orphans: orphans?,
         health,
         probes: ProbeSettings { periodic: health.regular, interval, timeout, t1: timers.t1 },

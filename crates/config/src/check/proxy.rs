@@ -53,6 +53,7 @@ pub(super) fn check(
         }
         next.push(address);
     }
+    let (forward, record_route) = (report.read(&raw.forward), report.read(&raw.record_route));
     let timer_c = report.read(&raw.timer_c);
     let max_transactions = report.read(&raw.max_transactions);
     let max_memory = report.read(&raw.max_memory);
@@ -65,7 +66,8 @@ pub(super) fn check(
         branches: max_branches? as u8,
     };
     let settings = ProxySettings { timers, limits };
-    Some(((!next.is_empty()).then_some(ProxyConfig { next, settings }), settings))
+    let proxy = ProxyConfig { next, forward: forward?, record_route: record_route?, settings };
+    Some(((!proxy.next.is_empty()).then_some(proxy), settings))
 }
 
 /// The next hops as the members of a pool.

@@ -216,7 +216,8 @@ fn next(
         return None;
     }
     let index = pools.len() as u16;
-    pools.push(pool::of_hops(&format!("route.{name}"), PoolOrigin::Route, members, around.timers?));
+    let (name, way) = (format!("route.{name}"), (Forward::Transaction, true));
+    pools.push(pool::of_hops(&name, PoolOrigin::Route, members, way, around.timers?));
     Some(Target::Pools(Pools::one(index)))
 }
 
@@ -322,10 +323,11 @@ fn failover(raw: &RawFailover, report: &mut Report<'_>) -> Option<Failover> {
 fn check_alike(path: &str, choices: &[Choice], pools: &[PoolConfig], report: &mut Report<'_>) {
     let mut all = choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
     let Some(first) = all.next() else { return };
-    let way = |pool: &PoolConfig| (pool.forward, pool.dialogs, pool.fork, pool.ring_time);
+    let way = |pool: &PoolConfig| (pool.forward, pool.dialogs, pool.record_route, pool.fork, pool.ring_time);
     if let Some(other) = all.find(|pool| way(pool) != way(first)) {
         let remedy = format!(
-            "`{}` and `{}` have another `forward`, `dialogs`, `fork` or `ring_time`: give all pools of a route the same",
+            "`{}` and `{}` have another `forward`, `dialogs`, `record_route`, `fork` or `ring_time`: give all pools of a route \
+             the same",
             first.name, other.name
         );
         report.key_problem(&join(path, "pool"), remedy);

@@ -11,6 +11,7 @@ use crate::typed::{Level, LogFormat};
 use balance::{PolicyKind, Weights};
 use base::Transport;
 use digest::Algorithm;
+use distribute::Law;
 use location::{PathRule, Reach};
 use node::Orphans;
 use route::{Dialogs, Fork, Forward, Origin, Outcome, Refusal as RouteRefusal};
@@ -99,8 +100,15 @@ impl Names for Orphans {
 }
 
 impl Names for Forward {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("stateless", Self::Stateless), ("transaction", Self::Transaction)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("stateless", Self::Stateless),
+        ("transaction", Self::Transaction),
+        ("distributed", Self::Distributed),
+    ];
+}
+
+impl Names for Law {
+    const NAMES: &'static [(&'static str, Self)] = &[("level", Self::Level), ("paper", Self::Paper)];
 }
 
 impl Names for Dialogs {

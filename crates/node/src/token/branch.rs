@@ -19,9 +19,12 @@ pub(crate) const SEARCHED: &[u8] = b";sbs";
 const BODY: usize = 10;
 const LEN: usize = BODY + 8;
 
-/// High half of the first byte of a proxy's branch.
+/// High half of the first byte of the branch of a transaction of ours.
 const PROXY_VERSION: u8 = 0x20;
-const STATELESS: u8 = 0x01;
+
+/// High half of the first byte of the branch of what goes to a next hop without a transaction.
+const HOP_VERSION: u8 = 0x40;
+const BY_INITIATOR: u8 = 0x01;
 
 const PROXY_BODY: usize = 14;
 const PROXY_LEN: usize = PROXY_BODY + 8;
@@ -37,6 +40,20 @@ pub(crate) struct BranchToken {
     pub(crate) listener: u8,
     /// Hash of what decides where the request goes (RFC 5393 §4.2.1): the same again means a loop.
     pub(crate) routing: u32,
+}
+
+/// What the branch of a request says that went on to a next hop without a transaction, for its responses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct HopBranch {
+    /// The listener that the request came in on, where its responses leave from.
+    pub(crate) listener: u8,
+    /// As in [`BranchToken`].
+    pub(crate) routing: u32,
+    /// Of a request within a dialog that may change where its receiver is reached: [`Tokens::target_hash`] of where that is
+    /// so far. 0 for all others.
+    pub(crate) receiver: u32,
+    /// Whether the side that began the dialog sent the request.
+    pub(crate) by_initiator: bool,
 }
 
 /// What identifies the client's transaction, the same in its request, its CANCEL, the ACK to its failure,
@@ -100,32 +117,51 @@ impl Tokens {
         text::encode(&bytes, out);
     }
 
-    /// Appends a proxy's whole branch value: of the transaction with this serial number or, where none is kept, a
-    /// function of the request alone (RFC 3261 §16.11). Nobody but those who got it can know it, so whoever answers with
-    /// it has seen the request.
-    pub(crate) fn write_proxy_branch(
-        &self,
-        listener: u8,
-        routing: u32,
-        of: Result<u64, &Transaction<'_>>,
-        out: &mut Vec<u8>,
-    ) {
+    /// Appends the whole branch value of the transaction with this serial number. Nobody but those who got it can know it, so
+    /// whoever answers with it has seen the request.
+    pub(crate) fn write_proxy_branch(&self, listener: u8, routing: u32, serial: u64, out: &mut Vec<u8>) {
         let key = self.key(false);
-        let number = of.unwrap_or_else(|of| u64::from_be_bytes(mac(key, &[0; LEN], of)));
         let mut bytes = [0; PROXY_LEN];
-        bytes[0] = PROXY_VERSION | if of.is_err() { STATELESS } else { 0 };
+        bytes[0] = PROXY_VERSION;
         bytes[1] = listener;
         bytes[2..6].copy_from_slice(&routing.to_be_bytes());
-        bytes[6..PROXY_BODY].copy_from_slice(&number.to_be_bytes());
+        bytes[6..PROXY_BODY].copy_from_slice(&serial.to_be_bytes());
         let mac = keyed_hash(key.branch, &[&bytes[..PROXY_BODY]]);
         bytes[PROXY_BODY..].copy_from_slice(&mac.to_be_bytes());
         out.extend_from_slice(PREFIX);
         text::encode(&bytes, out);
     }
 
+    /// Appends the whole branch value of a request without a transaction: a function of the request, and of what its route
+    /// token says, which is the same in each copy (RFC 3261 §16.11).
+    pub(crate) fn write_hop_branch(&self, token: HopBranch, of: &Transaction<'_>, out: &mut Vec<u8>) {
+        let mut bytes = [0; LEN];
+        bytes[0] = HOP_VERSION | if token.by_initiator { BY_INITIATOR } else { 0 };
+        bytes[1] = token.listener;
+        bytes[2..6].copy_from_slice(&token.receiver.to_be_bytes());
+        bytes[6..10].copy_from_slice(&token.routing.to_be_bytes());
+        let mac = mac(self.key(false), &bytes, of);
+        bytes[BODY..].copy_from_slice(&mac);
+        out.extend_from_slice(PREFIX);
+        text::encode(&bytes, out);
+    }
+
+    /// Reads such a branch back; `None` when it is not ours, not of this transaction, or altered.
+    pub(crate) fn read_hop_branch(&self, branch: &[u8], of: &Transaction<'_>) -> Option<HopBranch> {
+        let bytes = decode(branch, HOP_VERSION)?;
+        let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let is_ours = self.all().any(|key| mac(key, &bytes, of) == bytes[BODY..]);
+        is_ours.then(|| HopBranch {
+            listener: bytes[1],
+            routing: number(6),
+            receiver: number(2),
+            by_initiator: bytes[0] & BY_INITIATOR != 0,
+        })
+    }
+
     /// Reads a branch back; `None` when it is not ours, not of this transaction, or altered.
     pub(crate) fn read_branch(&self, branch: &[u8], of: &Transaction<'_>) -> Option<BranchToken> {
-        let bytes = decode(branch)?;
+        let bytes = decode(branch, VERSION)?;
         self.all().any(|key| mac(key, &bytes, of) == bytes[BODY..]).then(|| fields(&bytes))
     }
 }
@@ -170,17 +206,23 @@ impl Routing<'_> {
 /// forges it stops only his own request.
 pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
     let of_proxy = |bytes: [u8; PROXY_LEN]| u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-    decode(branch).map(|bytes| fields(&bytes).routing).or_else(|| decode_proxy(branch).map(of_proxy))
+    let of_others = [VERSION, HOP_VERSION].into_iter().find_map(|version| decode(branch, version));
+    of_others.map(|bytes| fields(&bytes).routing).or_else(|| decode_proxy(branch).map(of_proxy))
 }
 
-/// The listener that the request came in on whose branch this is, a proxy's; unverified: that the transaction is known
-/// is proof.
+/// Whether it looks like the branch of a request that went on without a transaction; unverified.
+pub(crate) fn is_hop_branch(branch: &[u8]) -> bool {
+    decode(branch, HOP_VERSION).is_some()
+}
+
+/// The listener that the request came in on whose branch this is, a transaction's of ours; unverified: that the transaction
+/// is known is proof.
 pub(crate) fn peek_listener(branch: &[u8]) -> Option<u8> {
     decode_proxy(branch).map(|bytes| bytes[1])
 }
 
-fn decode(branch: &[u8]) -> Option<[u8; LEN]> {
-    text::decode(own(branch)?).filter(|bytes: &[u8; LEN]| bytes[0] & 0xf0 == VERSION)
+fn decode(branch: &[u8], version: u8) -> Option<[u8; LEN]> {
+    text::decode(own(branch)?).filter(|bytes: &[u8; LEN]| bytes[0] & 0xf0 == version)
 }
 
 fn decode_proxy(branch: &[u8]) -> Option<[u8; PROXY_LEN]> {

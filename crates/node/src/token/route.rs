@@ -43,6 +43,8 @@ impl TokenOwner {
 /// High half of the first byte; another layout gets another number.
 const VERSION: u8 = 0x30;
 const OUTBOUND: u8 = 0x01;
+/// Of a proxy, whose next hops are callers as any others.
+const STATELESS: u8 = OUTBOUND;
 const OF_INITIATOR: u8 = 0x02;
 const HEARD: u8 = 0x04;
 const OF_PROXY: u8 = 0x08;
@@ -55,8 +57,10 @@ const LEN: usize = BODY + 8;
 pub(crate) struct RouteToken {
     /// The node of the dialog; of a proxy the next hop that the dialog was begun with.
     pub(crate) node: NodeId,
-    /// Whether the node began the dialog (it called out).
+    /// Whether the node began the dialog (it called out). A pool's alone.
     pub(crate) outbound: bool,
+    /// Whether the requests of the dialog go on without transactions. A proxy's alone.
+    pub(crate) is_stateless: bool,
     /// [`Tokens::target_hash`] of where its holder's requests go.
     pub(crate) target: u32,
     /// Whether something came from the target's address when the token was made.
@@ -107,6 +111,14 @@ impl Tokens {
         let initiator = request.from_tag().unwrap_or_default();
         let dialog = Dialog { call_id: request.call_id(), initiator, peer: &[] };
         seal(self.key(older), body(element, token, unix, false), &dialog, out);
+    }
+
+    /// The time for the token of a dialog that nothing is kept of, in Unix time too: the end of an eighth of a lifetime, which is
+    /// the same for the copies of a request (RFC 3261 §16.11: "it MUST place the same values in retransmitted versions"). Only
+    /// where that end comes between two copies they differ; whoever has had the first takes no other Record-Route (§17.2).
+    pub(crate) fn coarse(&self, unix: u32) -> u32 {
+        let step = u32::try_from(self.lifetime.as_secs() / 8).unwrap_or(u32::MAX).max(1);
+        unix.checked_next_multiple_of(step).unwrap_or(u32::MAX)
     }
 
     /// Appends the initiator's token for a response in which the peer's token `text` came back; `false` if that was not
@@ -202,7 +214,8 @@ fn body(element: TokenOwner, token: RouteToken, unix: u32, of_initiator: bool) -
     let flag = |is: bool, flag: u8| if is { flag } else { 0 };
     let mut bytes = [0; LEN];
     bytes[0] = VERSION
-        | flag(token.outbound, OUTBOUND)
+        | flag(token.outbound && element == TokenOwner::Pool, OUTBOUND)
+        | flag(token.is_stateless && element == TokenOwner::Proxy, STATELESS)
         | flag(of_initiator, OF_INITIATOR)
         | flag(token.heard, HEARD)
         | flag(element == TokenOwner::Proxy, OF_PROXY);
@@ -216,9 +229,11 @@ fn body(element: TokenOwner, token: RouteToken, unix: u32, of_initiator: bool) -
 /// What a body says, and when it was made.
 fn fields(bytes: &[u8; LEN]) -> (RouteToken, u32) {
     let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let (first, is_proxys) = (bytes[0] & OUTBOUND != 0, bytes[0] & OF_PROXY != 0);
     let token = RouteToken {
         node: NodeId(number(5)),
-        outbound: bytes[0] & OUTBOUND != 0,
+        outbound: first && !is_proxys,
+        is_stateless: first && is_proxys,
         target: number(9),
         heard: bytes[0] & HEARD != 0,
         home: number(13),
@@ -288,7 +303,8 @@ mod tests {
         let (begins, answers) = (request("c", "a", ""), response("c", "a", "b"));
         let token = RouteToken {
             node: NodeId(7),
-            outbound: true,
+            outbound: false,
+            is_stateless: true,
             target: of.target_hash(&HERE, false),
             heard: false,
             home: of.home_hash(Some(&HERE), false),
@@ -312,11 +328,11 @@ mod tests {
         let ours = tokens(1);
         let [peers, initiators] = pair(&ours, TokenOwner::Proxy);
         let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("by the peer");
-        assert!(!held.by_initiator && held.is_senders() && !held.token.heard && held.token.outbound);
+        assert!(!held.by_initiator && held.is_senders() && !held.token.heard && held.token.is_stateless);
         assert!(ours.leads_to(&held, &HERE) && !ours.leads_to(&held, &THERE));
         assert!(ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE));
         let held = read(&ours, &initiators, &request("c", "a", "b"), NOW).expect("by the initiator");
-        assert!(held.by_initiator && held.is_senders() && held.token.heard && held.token.outbound);
+        assert!(held.by_initiator && held.is_senders() && held.token.heard && held.token.is_stateless);
         assert!(ours.leads_to(&held, &THERE) && !ours.leads_to(&held, &HERE));
         assert!(
             ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE),

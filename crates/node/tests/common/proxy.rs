@@ -3,17 +3,22 @@
 use super::dialog::Dialog;
 use super::text::{Req, answer};
 use super::{KEY, LIFETIME, Sent, addr};
+use balance::Members;
 use base::{Flow, Instant, Outbox};
 use node::{
-    Listener, Orphans, PipelineSettings, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput, Tokens,
-    Topology,
+    Listener, Orphans, PipelineSettings, PoolMode, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput,
+    Tokens, Topology,
 };
+use route::Forward;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const PROXY: &str = "127.0.0.1:5060";
 pub(crate) const HOPS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
+
+/// Next hops without transactions.
+pub(crate) const STATELESS: PoolMode = PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS };
 
 pub(crate) const LIMITS: ProxyLimits = ProxyLimits { transactions: 1_000, memory: 256 << 20, branches: 12 };
 
@@ -23,6 +28,8 @@ pub(crate) fn client() -> SocketAddr {
 
 pub(crate) struct ProxyBed {
     pub(crate) shard: Shard,
+    /// How its next hops are forwarded to.
+    pub(crate) mode: PoolMode,
     pub(crate) now: Instant,
     pub(crate) events: Vec<ShardEvent>,
 }
@@ -45,7 +52,13 @@ impl ProxyBed {
         let mut shard = Shard::proxy(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
         let hop = |&(address, listener): &(&str, u16)| Flow::udp(listener, addr(address));
         shard.set_hops(&hops.iter().map(hop).collect::<Vec<_>>());
-        Self { shard, now: Instant::from_millis(1_000), events: Vec::new() }
+        Self { shard, mode: PoolMode::HOPS, now: Instant::from_millis(1_000), events: Vec::new() }
+    }
+
+    /// The same with next hops that are forwarded to in this way.
+    pub(crate) fn with_mode(mut self, mode: PoolMode) -> Self {
+        self.shard.set_modes(vec![mode], Members::All);
+        Self { mode, ..self }
     }
 
     /// One listener, one next hop.
@@ -85,12 +98,15 @@ impl ProxyBed {
         sent.remove(0)
     }
 
-    /// An INVITE from the client; the 100 has been looked at, this is what goes on.
+    /// An INVITE from the client; the 100, if there is to be one, has been looked at, this is what goes on.
     pub(crate) fn invite(&mut self, request: &Req) -> Sent {
         self.invite_from(0, client(), request)
     }
 
     pub(crate) fn invite_from(&mut self, listener: u16, from: SocketAddr, request: &Req) -> Sent {
+        if self.mode.forward == Forward::Stateless {
+            return self.one_at(listener, from, &request.bytes());
+        }
         let mut sent = self.receive(listener, from, &request.bytes());
         assert_eq!(sent.len(), 2, "{sent:#?}");
         assert_eq!((sent[0].status(), sent[0].to), (100, from));

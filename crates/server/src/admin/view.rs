@@ -3,7 +3,7 @@
 use crate::{ExplainReport, MemberStanding, PoolName, SessionReport, Standing};
 use balance::{EndReason, NodeStats, SessionState};
 use hdrhistogram::Histogram;
-use node::{ProxyReport, RouteTaken};
+use node::{ProxyReport, RouteTaken, SharingReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -250,6 +250,37 @@ pub struct ProxyView {
     pub refused_total: u64,
     /// Responses that answered nothing: dropped.
     pub stray_total: u64,
+    /// Of calls whose state is shared out with neighbours (`[distribution]`); `null` where none is.
+    pub distribution: Option<DistributionView>,
+}
+
+/// What became of requests that began something.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Distribution"))]
+pub struct DistributionView {
+    /// Forwarded with a transaction here.
+    pub kept_total: u64,
+    /// Forwarded without one, for a proxy behind to keep.
+    pub passed_open_total: u64,
+    /// Forwarded without one, since a proxy before keeps it.
+    pub passed_kept_total: u64,
+    /// How busy the process was in the last second, as part of the processor time that it may use.
+    pub utilisation: f64,
+    /// Neighbours that are told to send no more calls without state.
+    pub throttled_neighbours: usize,
+}
+
+impl From<SharingReport> for DistributionView {
+    fn from(report: SharingReport) -> Self {
+        Self {
+            kept_total: report.kept,
+            passed_open_total: report.passed_open,
+            passed_kept_total: report.passed_kept,
+            utilisation: report.utilisation,
+            throttled_neighbours: report.throttled,
+        }
+    }
 }
 
 /// One next hop.
@@ -280,6 +311,7 @@ impl ProxyView {
             relayed_total: counters.relayed,
             refused_total: counters.refused,
             stray_total: counters.stray,
+            distribution: report.sharing.map(DistributionView::from),
         }
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn settings(
             dialogs: pool.dialogs,
             fork: pool.fork,
             ring_time: pool.ring_time,
+            record_route: pool.record_route,
             ..PoolMode::default()
         },
         policy: pool.policy,
@@ -52,6 +53,7 @@ pub(super) fn settings(
         rates: config.rates.clone(),
         home: config.registrar.as_ref().zip(stores).map(|(registrar, stores)| home(registrar, stores)),
         limits: config.transactions.limits,
+        distribution: config.distribution.clone(),
         own_names: own_names(config),
         tokens: Arc::new(tokens),
         token_lifetime: config.token.lifetime,

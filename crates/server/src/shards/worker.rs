@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use crate::stores::{OnAnswer, Stores};
 use crate::takeover::owned::{Inlet, Predecessor};
+use crate::utilisation::Meter;
 use arrayvec::ArrayVec;
 use balance::{Load, NodeId, NodeStats, SessionView, Sign, Slot, TableCounts};
 use base::{Flow, Instant, Ledger, Outbox};
@@ -185,6 +186,8 @@ pub(crate) struct Worker {
     pub(crate) send: SendBatch,
     pub(crate) out: Outbox<ShardEvent>,
     pub(crate) traffic: Traffic,
+    /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
+    pub(crate) meter: Option<Meter>,
 }
 
 /// Most sockets of a thread.
@@ -224,7 +227,8 @@ impl Worker {
                 }
                 self.obey(command);
             }
-            self.alarm.set(now, self.shard.deadline());
+            let period = self.meter.as_ref().map(Meter::deadline);
+            self.alarm.set(now, Instant::earliest(self.shard.deadline(), period));
             let (ready, inlet) = self.wait();
             now = self.clock.now();
             self.read_board();
@@ -241,6 +245,9 @@ impl Worker {
             self.read_inlet(now, inlet);
             if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
                 self.shard.handle(now, ShardInput::Timer, &mut self.out);
+            }
+            if let Some((length, utilisation)) = self.meter.as_mut().and_then(|meter| meter.period(now)) {
+                self.shard.handle(now, ShardInput::Period { length, utilisation }, &mut self.out);
             }
             self.flush();
         }
@@ -465,7 +472,12 @@ impl Worker {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::SetUp(setup) => self.shard.set_up(&setup, (self.index, self.peers.senders.len())),
+            Command::SetUp(setup) => {
+                let shards = self.peers.senders.len();
+                self.shard.set_up(&setup, (self.index, shards));
+                let meter = self.meter.take().or_else(|| Some(Meter::new(self.clock.now(), shards)));
+                self.meter = meter.filter(|_| self.shard.shares_state());
+            }
             Command::Name(answer) => self.shard.learn(self.clock.now(), &answer.0, &answer.1),
             // Whoever asked may have gone; then nobody misses the answer.
             Command::Snapshot(reply) => drop(reply.send(self.snapshot())),

@@ -6,7 +6,7 @@ use ::node::{Orphans, PoolMode, ProxyLimits, Routes};
 use balance::{HealthSettings, PolicyKind, PoolId, SessionSettings};
 use control::{Address, ControlSettings, MemberSettings, PoolSettings, ProbeSettings};
 use core::time::Duration;
-use route::{Choice, Dialogs, Failover, Forward, Pools, RateSettings, Rule, Table, Target};
+use route::{Choice, Failover, Pools, RateSettings, Rule, Table, Target};
 use std::sync::Arc;
 
 pub(super) fn settings(role: &SiteRole, key: u8) -> ControlSettings {
@@ -61,12 +61,7 @@ fn of_proxy(plan: &ProxyPlan, key: u8) -> ControlSettings {
     };
     let hops = PoolSettings {
         name: "hops".to_owned(),
-        mode: PoolMode {
-            forward: Forward::Transaction,
-            dialogs: Dialogs::Route,
-            is_sessionless: true,
-            ..PoolMode::default()
-        },
+        mode: PoolMode::HOPS,
         policy: PolicyKind::Hash,
         health: HealthSettings::default(),
         probes: ProbeSettings::default(),
@@ -90,6 +85,7 @@ fn common(key: u8) -> ControlSettings {
         home: None,
         orphans: Orphans::Reject,
         limits: ProxyLimits::default(),
+        distribution: None,
         own_names: Vec::new(),
         tokens: Arc::new(tokens(key)),
         token_lifetime: TOKEN_LIFETIME,

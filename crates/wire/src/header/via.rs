@@ -132,7 +132,33 @@ fn sent_by_host<'a>(cursor: &mut Cursor<'a>) -> Result<Host<'a>, Malformed> {
     Host::parse(&bytes[start..cursor.pos]).ok_or(Malformed)
 }
 
+/// A parameter of a Via value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ViaParam<'a> {
+    /// All of it, with the semicolon and the white space in front.
+    pub whole: Span,
+    /// Its name, as it is written.
+    pub name: &'a [u8],
+    /// A quoted string keeps its quotes.
+    pub value: Option<&'a [u8]>,
+}
+
 impl<'a> Via<'a> {
+    /// All parameters in order, up to the first that is malformed. `bytes` are those of the message.
+    pub fn params(&self, bytes: &'a [u8]) -> impl Iterator<Item = ViaParam<'a>> + use<'a> {
+        let mut cursor = Cursor::new(bytes, self.value);
+        let is_read = sent_protocol(&mut cursor).is_ok() && sent_by_host(&mut cursor).is_ok();
+        if is_read && cursor.eat_spaced(b':') {
+            cursor.run(TOKEN);
+        }
+        core::iter::from_fn(move || {
+            let start = cursor.pos;
+            let Param { name, value } = cursor.param().ok().flatten().filter(|_| is_read)?;
+            let whole = Span::new(start, cursor.pos);
+            Some(ViaParam { whole, name: name.of(bytes), value: value.map(|value| value.of(bytes)) })
+        })
+    }
+
     /// The port of the sent-by, or else that of its transport (RFC 3261 §18.2.2); of one that we do not know, 5060.
     pub fn sent_by_port(&self) -> u16 {
         self.port.unwrap_or(self.transport.unwrap_or_default().default_port())
@@ -192,6 +218,21 @@ mod tests {
 
     fn strict(text: &str) -> Via<'_> {
         parse_strict(text.as_bytes(), Span::new(0, text.len())).unwrap_or_else(|_| panic!("{text}")).0
+    }
+
+    #[test]
+    fn parameters_one_by_one() {
+        let text = "SIP/2.0/UDP [::1]:5071 ; branch=z9hG4bKx;Done = state;x=\",;\";oc";
+        let params: Vec<_> = strict(text).params(text.as_bytes()).collect();
+        let texts = params.iter().map(|param| param.whole.of(text.as_bytes()).escape_ascii().to_string());
+        assert_eq!(
+            texts.collect::<Vec<_>>(),
+            [" ; branch=z9hG4bKx", ";Done = state", ";x=\\\",;\\\"", ";oc"]
+        );
+        assert_eq!((params[1].name, params[1].value), (&b"Done"[..], Some(&b"state"[..])));
+        assert_eq!((params[3].name, params[3].value), (&b"oc"[..], None));
+        let bare = "SIP/2.0/UDP a.example.com";
+        assert_eq!(strict(bare).params(bare.as_bytes()).count(), 0);
     }
 
     #[test]

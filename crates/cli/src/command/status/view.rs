@@ -130,8 +130,13 @@ fn draw_traffic(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
                 count(format!("{} of {}", proxy.transactions, proxy.max_transactions), "transactions"),
             ]
             .concat(),
-            [rate("relayed", "responses/s"), rate("retried", "retried/s"), rate("refused", "refused/s")]
-                .concat(),
+            [
+                rate("stateless", "stateless/s"),
+                rate("relayed", "responses/s"),
+                rate("retried", "retried/s"),
+                rate("refused", "refused/s"),
+            ]
+            .concat(),
         ],
     };
     let text: Vec<_> = lines.into_iter().map(Text::from).collect();

@@ -185,6 +185,7 @@ fn counts(answer: &Answer) -> BTreeMap<String, u64> {
         }
         Role::Proxy(proxy) => [
             ("forwarded", proxy.forwarded_total),
+            ("stateless", proxy.stateless_total),
             ("relayed", proxy.relayed_total),
             ("retried", proxy.retried_total),
             ("refused", proxy.refused_total),

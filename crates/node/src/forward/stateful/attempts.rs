@@ -2,6 +2,7 @@
 
 use super::editor::{Received, Way, Wire};
 use crate::Routes;
+use crate::forward::Stay;
 use ::proxy::{Attempt, ProxyEvent, ProxyRefusal, Router};
 use ::route::{Budget, BudgetSettings, Dialogs, Failover, Fork, Outcome, Pools, Target};
 use arrayvec::ArrayVec;
@@ -29,6 +30,7 @@ pub(crate) struct Assigned {
     /// What it is to the balancer, but for the Call-ID, which is in the message.
     pub(crate) request: Request<'static>,
     pub(crate) dialogs: Dialogs,
+    pub(crate) stay: Stay,
     /// Nobody else is to get it: it belongs to a dialog, or its Route names the member.
     pub(crate) is_fixed: bool,
     /// The rule that it goes by, as the table had it then.
@@ -75,15 +77,15 @@ impl Assigned {
         present.into_iter().chain(others)
     }
 
-    /// The member that an attempt is for, and its place among those tried: a request that forks has no alternates, and one that
-    /// does not one branch.
-    fn of_attempt(&self, attempt: Attempt) -> usize {
-        usize::from(attempt.branch) + usize::from(attempt.alternate)
-    }
-
     fn goes_on(&self, outcome: Outcome) -> bool {
         self.pools().is_some_and(|pools| pools.failover.goes_on(outcome, self.pools))
     }
+}
+
+/// The place among those tried of the member that an attempt is for: a request that forks has no alternates, and one that does
+/// not one branch.
+fn place_of(attempt: Attempt) -> usize {
+    usize::from(attempt.branch) + usize::from(attempt.alternate)
 }
 
 /// How many requests may be tried again, by rule; last, for those without one.
@@ -241,7 +243,7 @@ impl Router<Wire> for Assigner<'_> {
             if is_first && !matches!(assigned.request.method, Method::Ack | Method::Cancel) {
                 self.budgets.of(rule).first(self.now);
             }
-            let place = assigned.of_attempt(attempt);
+            let place = place_of(attempt);
             let slot = assigned.tried.get(place).copied().ok_or(ProxyRefusal(500))?;
             self.balancer.count_request(slot, assigned.request.method);
             return Ok(self.members[slot.index()]);
@@ -270,7 +272,7 @@ impl Router<Wire> for Assigner<'_> {
     fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
         let Way::Pool(assigned) = &mut request.way else { return };
         // Where there was no other one to be tried, it has been told.
-        let Some(&slot) = assigned.tried.get(assigned.of_attempt(attempt)) else { return };
+        let Some(&slot) = assigned.tried.get(place_of(attempt)) else { return };
         match event {
             ProxyEvent::Response(503) => assigned.failed = Some(Outcome::Unavailable),
             ProxyEvent::Timeout | ProxyEvent::Unreachable => {

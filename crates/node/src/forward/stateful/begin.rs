@@ -8,7 +8,6 @@ use crate::Drop;
 use crate::edge::Edge;
 use crate::examine::Facts;
 use crate::reply::{self, Halt};
-use crate::validate::check_from_tag;
 use base::Flow;
 use wire::{Message, Method, SipUri};
 
@@ -19,7 +18,6 @@ impl Stateful {
         if message.bytes().len() < reply::ANSWERED_MIN && message.method() != Some(Method::Ack) {
             return Err(Halt::Dropped(Drop::Unanswerable));
         }
-        check_from_tag(message)?;
         self.check_limit(edge, message, false)?;
         Ok(())
     }

@@ -5,13 +5,13 @@ use super::located::Located;
 use crate::Drop;
 use crate::edge::Edge;
 use crate::failure::{Failure, FailureCause};
-use crate::record::{hand_over, initiator_target, record, wants_record_route};
+use crate::forward::{Onward, Stay};
+use crate::record::hand_over;
 use crate::reply::{self, own_tag};
-use crate::route::{RouteInfo, Target, edit_hop, max_breadth};
+use crate::route::{Target, max_breadth};
 use crate::targets::{Refreshed, Side, refreshes_target};
-use crate::token::branch::{Transaction, peek_listener};
-use crate::token::route::{RouteToken, TokenOwner};
-use crate::topology::node_id;
+use crate::token::branch::{HopBranch, Transaction, peek_listener};
+use crate::token::route::TokenOwner;
 use crate::validate::LARGEST;
 use ::proxy::{Form, Medium, NewBranch, Sink};
 use ::route::Dialogs;
@@ -90,6 +90,23 @@ impl Received {
         }
     }
 
+    /// Whether it begins something, of which one proxy of a chain keeps the transaction.
+    fn begins(&self) -> bool {
+        match &self.way {
+            Way::Pool(assigned) => !matches!(assigned.request.method, Method::Ack | Method::Cancel),
+            // Whoever is behind us keeps no state of a call to a user: this one does.
+            Way::There(..) | Way::Contacts(_) => false,
+        }
+    }
+
+    /// Whether we stay on the way of the dialog that it begins.
+    fn stay(&self) -> Stay {
+        match &self.way {
+            Way::Pool(assigned) => assigned.stay,
+            Way::There(..) | Way::Contacts(_) => Stay::WithTransactions,
+        }
+    }
+
     /// The message again.
     fn message(&self) -> Message<'_> {
         wire::scan(&self.bytes).expect("it was read when it came in")
@@ -133,24 +150,6 @@ pub(crate) struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// Records us and a token, which leads the requests of the callee to whom the caller has named.
-    fn record_route(&mut self, message: &Message<'_>, request: &Received, hop: Flow) {
-        let element = request.element();
-        let (target, is_contact) = initiator_target(&self.edge.topology, message, element);
-        let token = RouteToken {
-            node: node_id(hop.transport, hop.peer),
-            outbound: false,
-            target: self.edge.tokens.target_hash(&target, false),
-            heard: element == TokenOwner::Proxy && target.is_at(request.flow.peer),
-            home: self.edge.tokens.home_hash(is_contact.then_some(&target), false),
-        };
-        let (tokens, unix) = (&self.edge.tokens, self.edge.unix());
-        let write = |out: &mut Vec<u8>| tokens.write_route(element, token, message, unix, false, out);
-        let (edits, scratch) = (&mut self.edge.edits, &mut self.edge.scratch);
-        let listeners = [request.flow.listener, hop.listener];
-        record(message, &self.edge.topology, listeners, edits, scratch, (element, write));
-    }
-
     /// What a response tells of where the parties are reached.
     fn refresh(&mut self, refresh: &mut Refresh, response: &Message<'_>, led: Option<Target<'_>>) {
         let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
@@ -206,39 +205,36 @@ impl Medium<Wire> for Editor<'_> {
         branch: Option<NewBranch>,
     ) -> (Packet, TransactionKey) {
         let message = request.message();
-        self.edge.edits.clear();
-        let breadth = branch.map_or_else(|| max_breadth(&message), |branch| branch.breadth);
-        edit_hop(&message, request.flow.peer, breadth, &mut self.edge.edits);
-        let route = RouteInfo::new(&self.edge.topology, &message, request.element());
-        let rule = match &request.way {
-            Way::There(..) => None,
-            Way::Pool(assigned) => assigned.rule.as_ref(),
-            Way::Contacts(located) => located.rule.as_ref(),
+        let (rule, contact) = match &request.way {
+            Way::There(..) => (None, None),
+            Way::Pool(assigned) => (assigned.rule.as_ref(), None),
+            Way::Contacts(located) => (located.rule.as_ref(), Some(located.contact())),
         };
-        let rule = rule.map(|(routes, rule)| routes.rule(*rule));
-        match &request.way {
-            Way::Contacts(located) => self.edge.edit_for_contact(&message, &route, rule, located.contact()),
-            Way::There(..) | Way::Pool(_) => self.edge.edit_by_rule(&message, &route, rule),
-        }
-        if wants_record_route(&message) {
-            self.record_route(&message, request, hop);
-        }
-        // Step 8.
-        let via = self.edge.topology.listeners[usize::from(hop.listener)].via.as_bytes();
-        self.edge.scratch.clear();
-        self.edge.scratch.extend_from_slice(via);
-        let target = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
-        let transaction = Transaction::new(&message, message.top_via(), target);
-        let of = branch.map(|branch| branch.serial).ok_or(&transaction);
-        self.edge.tokens.write_proxy_branch(
-            request.flow.listener as u8,
-            request.routing,
-            of,
-            &mut self.edge.scratch,
-        );
-        self.edge.edits.push_via(&message, &self.edge.scratch);
+        let onward = Onward {
+            from: request.flow,
+            hop,
+            element: request.element(),
+            rule: rule.map(|(routes, rule)| routes.rule(*rule)),
+            stay: request.stay(),
+            contact,
+            breadth: branch.map(|branch| branch.breadth),
+            keeps: request.begins().then_some(true),
+        };
+        let (routing, listener) = (request.routing, request.flow.listener as u8);
+        let from = request.flow.peer;
+        let target = request_source_target(message.top_via(), from).unwrap_or(from);
+        let (receiver, by_initiator) = (0, request.refresh.by_initiator);
+        let branch_at = self.edge.edit_onward(&message, &onward, |tokens, via| {
+            if let Some(branch) = branch {
+                tokens.write_proxy_branch(listener, routing, branch.serial, via);
+            } else {
+                let of = Transaction::new(&message, message.top_via(), target);
+                let branch = HopBranch { listener, routing, receiver, by_initiator };
+                tokens.write_hop_branch(branch, &of, via);
+            }
+        });
         let name = message.cseq().method_name.of(message.bytes());
-        let key = self.keys.client(&self.edge.scratch[via.len()..], message.cseq().method, name);
+        let key = self.keys.client(&self.edge.scratch[branch_at], message.cseq().method, name);
         let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edge.edits.patch(&message));
         (Packet { bytes, flow: hop }, key)
     }
@@ -250,6 +246,7 @@ impl Medium<Wire> for Editor<'_> {
         let flow = self.edge.topology.way_to(asked.into(), to)?;
         self.edge.edits.clear();
         self.edge.edits.pop_via(response);
+        self.edge.tell_notice(response, to);
         let of = (&*self.edge.topology, &self.edge.tokens);
         let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);
         let led = hand_over(response, self.notes.source, TokenOwner::Proxy, of, to_edit);

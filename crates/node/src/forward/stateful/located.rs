@@ -78,7 +78,7 @@ impl Located {
 
 impl Edge {
     /// §16.6 steps 2 and 6: the Request-URI becomes the contact, and its Path the Route.
-    pub(super) fn edit_for_contact(
+    pub(crate) fn edit_for_contact(
         &mut self,
         message: &Message<'_>,
         route: &RouteInfo<'_>,

@@ -24,7 +24,8 @@ use attempts::{Assigner, Budgets};
 use balance::{Balancer, CallKey, Members, Response};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
 pub(crate) use begin::is_about_us;
-use editor::{Editor, Notes, Out, Received, Refresh, Way, Wire, quoted_key};
+pub(crate) use editor::Refresh;
+use editor::{Editor, Notes, Out, Received, Way, Wire, quoted_key};
 use limits::{RESERVED_CALLS, with_reserve};
 pub(crate) use located::{Contact, Located};
 use std::net::SocketAddr;
@@ -42,12 +43,14 @@ pub(crate) struct Stateful {
     members: Vec<Flow>,
     /// Those that requests within dialogs may name.
     hops: Members,
+    /// Those of them that requests go to with a transaction.
+    kept: Members,
     budgets: Budgets,
     notes: Notes,
     limits: ProxyLimits,
     /// How many requests calls have begun out of the reserve, and since when.
     reserved: Recent<CallKey, (Instant, u8)>,
-    /// Whether a pool is forwarded to in this way, or was, or users are served: then there may be dialogs.
+    /// Whether a pool is forwarded to in this way, or has next hops, or it was so, or users are served: then there may be dialogs.
     has_pool: bool,
     /// Next hops whose calls the balancer remembers.
     counted: Members,
@@ -70,6 +73,7 @@ impl Stateful {
             keys: Keys::new(secret),
             members: Vec::new(),
             hops: Members::All,
+            kept: Members::All,
             budgets: Budgets::default(),
             notes: Notes::default(),
             limits: settings.limits,
@@ -155,11 +159,11 @@ impl Stateful {
         self.members = members.to_vec();
     }
 
-    /// Takes over how pools are forwarded to; `has_pool`: one of them with transactions. Requests within dialogs may name `hops`;
-    /// the calls of those that are `counted` are remembered.
-    pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, counted: Members) {
+    /// Takes over how pools are forwarded to; `has_pool`: one of them with transactions, or to next hops. Requests within dialogs
+    /// may name `hops`, those that are `kept` with transactions; the calls of those that are `counted` are remembered.
+    pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, kept: Members, counted: Members) {
         self.has_pool |= has_pool;
-        (self.hops, self.counted) = (hops, counted);
+        (self.hops, self.kept, self.counted) = (hops, kept, counted);
     }
 
     /// Requests for users of the home domain are forwarded in this way, from now on if not before.
@@ -243,6 +247,7 @@ impl Stateful {
             return lent.edge.discard(Drop::ForeignResponse);
         }
         self.note(lent, (key, status), message);
+        lent.edge.hear_notice(message, self.notes.source);
         self.step(lent, |proxy, step| proxy.response(key, status, message, step));
         if let Some(cause) = FailureCause::of_response(message) {
             lent.edge.failed(cause);

@@ -1,6 +1,7 @@
 //! What the transactions of a shard are like at a moment.
 
 use super::{ProxyLimits, Stateful};
+use crate::sharing::SharingReport;
 
 /// What a shard of the proxy has to do and did.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub struct ProxyReport {
     pub limits: ProxyLimits,
     /// What it did.
     pub counters: ::proxy::ProxyCounters,
+    /// What it made of the calls whose state is shared out with neighbours, if that is so.
+    pub sharing: Option<SharingReport>,
 }
 
 impl ProxyReport {
@@ -28,6 +31,9 @@ impl ProxyReport {
         self.limits.memory = self.limits.memory.saturating_add(memory);
         self.limits.branches = branches;
         self.counters.merge(&other.counters);
+        if let Some(sharing) = &other.sharing {
+            self.sharing.get_or_insert_default().merge(sharing);
+        }
     }
 }
 
@@ -40,6 +46,7 @@ impl Stateful {
             memory: self.proxy.memory(),
             limits: self.limits,
             counters: *self.proxy.counters(),
+            sharing: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::editor::{Received, Refresh, Way};
 use super::{Lent, Stateful};
 use crate::edge::Edge;
+use crate::forward::{Onward, Stay};
 use crate::reply::{Halt, acknowledges_us};
 use crate::route::{RouteInfo, Target, named_element};
 use crate::targets::{Refreshed, Side, refreshes_target};
@@ -16,6 +17,29 @@ use base::{Flow, Operation, Outbox};
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
 
+/// How a request within a dialog goes on.
+struct Passage {
+    /// Its token, if it has one that fits.
+    held: Option<Held>,
+    call: CallKey,
+    hop: Flow,
+    /// Whether what it goes to is known to want it.
+    is_wanted: bool,
+    routing: u32,
+    refresh: Refresh,
+}
+
+impl Passage {
+    /// Whether nothing is kept of it: as its token says or, where none fits, as what begins goes to the hop that it names.
+    fn is_stateless(&self, stateful: &Stateful, edge: &Edge) -> bool {
+        let is_kept = |slot| stateful.kept.has(slot);
+        self.held.map_or_else(
+            || !edge.topology.slot_at(self.hop.peer).is_some_and(is_kept),
+            |held| held.token.is_stateless,
+        )
+    }
+}
+
 impl Stateful {
     /// Takes a request that has a token of ours. If that does not fit, and the request leads to nobody but us, it is as any
     /// other: `false`, and nothing was done.
@@ -25,11 +49,20 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
     ) -> Result<bool, Halt> {
-        let Some((mut received, held)) = self.examine(lent.edge, flow, message, lent.out)? else {
+        let Some(passage) = self.examine(lent.edge, flow, message, lent.out)? else {
             return Ok(false);
         };
-        received.noted =
-            held.and_then(|held| self.note_within(lent, message, &received, &held)).map(Box::new);
+        let Passage { held, call, hop, is_wanted, routing, refresh } = passage;
+        if passage.is_stateless(self, lent.edge) {
+            let (element, rule, stay) = (TokenOwner::Proxy, None, Stay::No);
+            let onward =
+                Onward { from: flow, hop, element, rule, contact: None, breadth: None, stay, keeps: None };
+            lent.edge.pass(message, &onward, (routing, &refresh), lent.out);
+            return Ok(true);
+        }
+        let noted = held.and_then(|held| self.note_within(lent, flow, message, &passage, &held));
+        let (bytes, way) = (message.bytes().into(), Way::There(hop, is_wanted));
+        let received = Received { bytes, call, flow, way, routing, refresh, noted: noted.map(Box::new) };
         self.notes.source = flow.peer;
         self.forward(lent, message, received);
         Ok(true)
@@ -39,17 +72,18 @@ impl Stateful {
     fn note_within(
         &self,
         Lent { edge, balancer, .. }: &mut Lent<'_>,
+        flow: Flow,
         message: &Message<'_>,
-        received: &Received,
+        passage: &Passage,
         held: &Held,
     ) -> Option<Request<'static>> {
         let slot = edge.topology.slot(held.token.node).filter(|&slot| self.counted.has(slot))?;
-        let from = received.flow.peer;
+        let from = flow.peer;
         let target = request_source_target(message.top_via(), from).unwrap_or(from);
         let transaction = Transaction::new(message, message.top_via(), target);
         let direction = if held.by_initiator { Direction::ToPool } else { Direction::FromPool };
         let request = Request {
-            key: received.call,
+            key: passage.call,
             call_id: &[],
             // It is not to be chosen again.
             pool: PoolId::default(),
@@ -59,7 +93,7 @@ impl Stateful {
             direction,
             pinned: Some(slot),
             by_token: true,
-            branch: edge.tokens.mark(&transaction, direction, received.routing),
+            branch: edge.tokens.mark(&transaction, direction, passage.routing),
             tags: edge.tokens.tags(message),
         };
         balancer.request(edge.now, &request);
@@ -73,7 +107,7 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
         out: &mut Outbox<ShardEvent>,
-    ) -> Result<Option<(Received, Option<Held>)>, Halt> {
+    ) -> Result<Option<Passage>, Halt> {
         let route = RouteInfo::new(&edge.topology, message, TokenOwner::Proxy);
         // Where both kinds of token are, the first one counts.
         if route.token.is_none() || named_element(&edge.topology, message) != Some(TokenOwner::Proxy) {
@@ -94,11 +128,13 @@ impl Stateful {
             }
             edge.admit(flow)?;
         }
-        self.check_limit(edge, message, held.is_some())?;
+        if !held.is_some_and(|held| held.token.is_stateless) {
+            self.check_limit(edge, message, held.is_some())?;
+        }
         let routing = edge.routing(message, &route, Direction::ToPool, false)?;
         check_extensions(message)?;
         let call = edge.tokens.call_key(message.call_id());
-        let way = match held {
+        let (hop, is_wanted) = match held {
             Some(held) => self.way_within(edge, (flow.listener, call), message, &route, &held, out)?,
             None => self.named_hop(edge, &route.target(message))?,
         };
@@ -106,11 +142,11 @@ impl Stateful {
             Some(held) => refresh(edge, flow.peer, message, &route, &held),
             None => Refresh::of(true),
         };
-        let bytes = message.bytes().into();
-        Ok(Some((Received { bytes, call, flow, way, routing, refresh, noted: None }, held)))
+        Ok(Some(Passage { held, call, hop, is_wanted, routing, refresh }))
     }
 
-    /// Where a request within a dialog goes (RFC 3261 §16.4 and §16.5): to whom the other party has named.
+    /// Where a request within a dialog goes (RFC 3261 §16.4 and §16.5): to whom the other party has named. And whether that is
+    /// known to want it.
     fn way_within<'a>(
         &mut self,
         edge: &mut Edge,
@@ -119,12 +155,12 @@ impl Stateful {
         route: &RouteInfo<'a>,
         held: &Held,
         out: &mut Outbox<ShardEvent>,
-    ) -> Result<Way, Halt> {
+    ) -> Result<(Flow, bool), Halt> {
         if route.leads_to_us(&edge.topology, message) {
             // Whoever names us as his Contact, or is reached by a name that we answer to, is behind the hop of the dialog.
             let hop = edge.topology.slot(held.token.node).filter(|_| held.by_initiator);
             let hop = hop.ok_or(refused(404, "Not Found"))?;
-            return Ok(Way::There(edge.topology.node(hop), true));
+            return Ok((edge.topology.node(hop), true));
         }
         let target = route.target(message);
         let is_hop = matches!(target, Target::Address(address) if self.hop_at(edge, address).is_some());
@@ -139,7 +175,7 @@ impl Stateful {
         };
         let preferred = (&*edge.topology, route.far_side.unwrap_or(listener));
         let node = edge.names.next_hop(edge.now, target, call, preferred, out)?;
-        Ok(Way::There(node, heard || self.hop_at(edge, node.peer).is_some()))
+        Ok((node, heard || self.hop_at(edge, node.peer).is_some()))
     }
 
     /// The next hop at an address.
@@ -149,12 +185,12 @@ impl Stateful {
     }
 
     /// The way of a request without a token that fits, and that names somebody else than us: nobody but a next hop.
-    fn named_hop(&self, edge: &Edge, target: &Target<'_>) -> Result<Way, Halt> {
+    fn named_hop(&self, edge: &Edge, target: &Target<'_>) -> Result<(Flow, bool), Halt> {
         let hop = match *target {
             Target::Address(to) => self.hop_at(edge, to),
             Target::Name(..) | Target::OtherTransport | Target::Nowhere => None,
         };
-        hop.map(|hop| Way::There(hop, true)).ok_or(refused(403, "Forbidden").into())
+        hop.map(|hop| (hop, true)).ok_or(refused(403, "Forbidden").into())
     }
 }
 

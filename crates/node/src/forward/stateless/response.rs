@@ -32,7 +32,7 @@ impl Shard {
                 if token.direction == Direction::FromPool {
                     self.hand_over(flow.peer, message, out);
                 }
-                self.forward(message, way, out);
+                self.edge.send_edited(message, way, out);
                 self.edge.counters.responses_forwarded += 1;
             }
         }

@@ -52,7 +52,7 @@ impl Shard {
             self.edge.scratch.extend_from_slice(branch::SEARCHED);
         }
         self.edge.edits.push_via(message, &self.edge.scratch);
-        self.forward(message, way, out);
+        self.edge.send_edited(message, way, out);
         self.edge.counters.requests_forwarded += 1;
         if facts.request.direction == Direction::ToPool {
             self.balancer.count_request(slot, facts.request.method);
@@ -73,6 +73,7 @@ impl Shard {
         let token = RouteToken {
             node: self.balancer.nodes()[slot.index()].id,
             outbound,
+            is_stateless: false,
             target: self.edge.tokens.target_hash(&target, older),
             heard: false,
             home: self.edge.tokens.home_hash(is_contact.then_some(&target), older),

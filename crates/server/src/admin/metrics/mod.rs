@@ -6,7 +6,7 @@ mod text;
 use super::view::{NameView, ended};
 use crate::{Figures, MemberReport, ShardTotals, Totals};
 use balance::Why;
-use node::{Drop, ProxyReport};
+use node::{Drop, ProxyReport, SharingReport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use text::Page;
@@ -158,6 +158,25 @@ fn proxy(page: &mut Page, report: &ProxyReport, hops: &[(SocketAddr, bool)]) {
     .sample(&[], report.counters.rung_out);
     page.counter("sarabande_proxy_cancelled_total", "CANCELs sent to next hops.")
         .sample(&[], report.counters.cancelled);
+    if let Some(sharing) = &report.sharing {
+        distribution(page, sharing);
+    }
+}
+
+fn distribution(page: &mut Page, report: &SharingReport) {
+    let mut calls = page.counter(
+        "sarabande_distribution_calls_total",
+        "New requests whose state is shared out: kept here, passed on for somebody behind to keep, or kept before.",
+    );
+    let counts =
+        [("kept", report.kept), ("passed_open", report.passed_open), ("passed_kept", report.passed_kept)];
+    for (decision, count) in counts {
+        calls.sample(&[("decision", decision)], count);
+    }
+    page.gauge("sarabande_distribution_utilisation", "Part of its processor time that the process used.")
+        .sample(&[], report.utilisation);
+    page.gauge("sarabande_distribution_throttled_neighbours", "Neighbours that are told to hold back.")
+        .sample(&[], report.throttled);
 }
 
 /// Name, help and value of a figure that one thing of a kind has.

@@ -1,0 +1,99 @@
+//! What a request is changed by on its way to a next hop or, with a transaction, to a member (RFC 3261 §16.6); the same with a
+//! transaction and without.
+
+use crate::edge::Edge;
+use crate::forward::stateful::Contact;
+use crate::record::{initiator_target, record, wants_record_route};
+use crate::route::{RouteInfo, edit_hop, max_breadth};
+use crate::token::Tokens;
+use crate::token::route::{RouteToken, TokenOwner};
+use crate::topology::node_id;
+use ::route::Rule;
+use base::Flow;
+use core::ops::Range;
+use wire::Message;
+
+/// Whether we stay on the way of the dialog that a request begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stay {
+    /// We do not.
+    No,
+    /// Its requests go on with transactions.
+    WithTransactions,
+    /// Its requests go on without.
+    Stateless,
+}
+
+/// How a request goes on.
+pub(crate) struct Onward<'a> {
+    /// What it came by.
+    pub(crate) from: Flow,
+    /// What it leaves by.
+    pub(crate) hop: Flow,
+    /// Whose token our Record-Route has.
+    pub(crate) element: TokenOwner,
+    pub(crate) rule: Option<&'a Rule>,
+    /// Whose contact it is for, if it is for a user.
+    pub(crate) contact: Option<&'a Contact>,
+    /// Its part of Max-Breadth (RFC 5393 §5.3.3); `None`: all.
+    pub(crate) breadth: Option<u8>,
+    pub(crate) stay: Stay,
+    /// Of a request that begins something: whether its transaction is kept here.
+    pub(crate) keeps: Option<bool>,
+}
+
+impl Edge {
+    /// Collects the edits of a request, with a Via whose branch `write` appends. Returns where the branch is in the scratch, which
+    /// holds the Via.
+    pub(crate) fn edit_onward(
+        &mut self,
+        message: &Message<'_>,
+        onward: &Onward<'_>,
+        write: impl FnOnce(&Tokens, &mut Vec<u8>),
+    ) -> Range<usize> {
+        self.edits.clear();
+        let breadth = onward.breadth.unwrap_or_else(|| max_breadth(message));
+        edit_hop(message, onward.from.peer, breadth, &mut self.edits);
+        let route = RouteInfo::new(&self.topology, message, onward.element);
+        match onward.contact {
+            Some(contact) => self.edit_for_contact(message, &route, onward.rule, contact),
+            None => self.edit_by_rule(message, &route, onward.rule),
+        }
+        if onward.stay != Stay::No && wants_record_route(message) {
+            self.record_onward(message, onward);
+        }
+        // Step 8.
+        let via = self.topology.listeners[usize::from(onward.hop.listener)].via.as_bytes();
+        self.scratch.clear();
+        self.scratch.extend_from_slice(via);
+        let start = self.scratch.len();
+        write(&self.tokens, &mut self.scratch);
+        let branch = start..self.scratch.len();
+        if let Some(keeps) = onward.keeps {
+            self.write_mark(message, (onward.from.peer, onward.hop.peer), keeps);
+        }
+        self.edits.push_via(message, &self.scratch);
+        branch
+    }
+
+    /// Records us and a token, which leads the requests of the callee to whom the caller has named.
+    fn record_onward(&mut self, message: &Message<'_>, onward: &Onward<'_>) {
+        let Onward { from, hop, element, stay, .. } = *onward;
+        let (target, is_contact) = initiator_target(&self.topology, message, element);
+        let is_stateless = stay == Stay::Stateless;
+        let token = RouteToken {
+            node: node_id(hop.transport, hop.peer),
+            outbound: false,
+            is_stateless,
+            target: self.tokens.target_hash(&target, false),
+            heard: element == TokenOwner::Proxy && target.is_at(from.peer),
+            home: self.tokens.home_hash(is_contact.then_some(&target), false),
+        };
+        let (tokens, unix) = (&self.tokens, self.settings.unix(self.now));
+        let unix = if is_stateless { tokens.coarse(unix) } else { unix };
+        let write = |out: &mut Vec<u8>| tokens.write_route(element, token, message, unix, false, out);
+        let (edits, scratch) = (&mut self.edits, &mut self.scratch);
+        let listeners = [from.listener, hop.listener];
+        record(message, &self.topology, listeners, edits, scratch, (element, write));
+    }
+}

@@ -1,0 +1,117 @@
+//! Requests to next hops without a transaction, and their responses: the stateless proxy of RFC 3261 §16.11 where requests go by
+//! route.
+
+use crate::edge::Edge;
+use crate::failure::FailureCause;
+use crate::forward::{Onward, Refresh};
+use crate::pause::Pause;
+use crate::record::hand_over;
+use crate::route::Target;
+use crate::targets::{Refreshed, Side, refreshes_target};
+use crate::token::branch::{HopBranch, Transaction};
+use crate::token::route::TokenOwner;
+use crate::{Drop, Shard, ShardEvent};
+use base::{Flow, Operation, Outbox};
+use std::net::SocketAddr;
+use wire::{Message, request_source_target, response_target};
+
+impl Edge {
+    /// Sends a request on and forgets it. `refresh` is what it and its response tell of where the parties of its dialog are
+    /// reached; where the sender is counts at once, since nobody will remember it until the response comes.
+    pub(crate) fn pass(
+        &mut self,
+        message: &Message<'_>,
+        onward: &Onward<'_>,
+        (routing, refresh): (u32, &Refresh),
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        if let Some(sender) = refresh.sender {
+            self.targets.note(sender);
+        }
+        let from = onward.from;
+        let target = request_source_target(message.top_via(), from.peer).unwrap_or(from.peer);
+        let transaction = Transaction::new(message, message.top_via(), target);
+        let branch = HopBranch {
+            listener: from.listener as u8,
+            routing,
+            receiver: refresh.receiver.unwrap_or_default(),
+            by_initiator: refresh.by_initiator,
+        };
+        self.ledger.charge(Operation::MakeToken);
+        self.edit_onward(message, onward, |tokens, via| tokens.write_hop_branch(branch, &transaction, via));
+        self.send_edited(message, onward.hop, out);
+        self.passed.requests += 1;
+    }
+}
+
+impl Shard {
+    /// A response to what went on without a transaction (§16.7 steps 3, 8 and 9, §16.11).
+    pub(crate) fn relay(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
+        let (branch, to) = match self.edge.hop_way_back(message) {
+            Ok(found) => found,
+            Err(drop) => return self.edge.discard(drop),
+        };
+        // §18.2.2: by the next Via, from where the request came in.
+        let Some(way) = self.edge.topology.way_to(branch.listener.into(), to) else {
+            return self.edge.discard(Drop::NoTarget);
+        };
+        self.edge.hear_notice(message, flow.peer);
+        if let Some(slot) = self.edge.topology.slot_at(flow.peer) {
+            self.balancer.answered(self.edge.now, slot);
+            self.balancer.count_response(slot, message.status().unwrap_or_default());
+            if let Some(rest) = Pause::asked_by(message) {
+                self.balancer.pause(self.edge.now, slot, self.edge.now + rest.length, rest.asked);
+            }
+        }
+        if let Some(cause) = FailureCause::of_response(message) {
+            self.edge.failed(cause);
+        }
+        self.edge.edits.clear();
+        self.edge.edits.pop_via(message);
+        self.edge.tell_notice(message, to);
+        let of = (&*self.edge.topology, &self.edge.tokens);
+        let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);
+        let led = hand_over(message, flow.peer, TokenOwner::Proxy, of, to_edit);
+        if let Some(Target::Name(host, port)) = led.or(self.edge.receiver_moved(flow.peer, message, branch)) {
+            // The ACK to this response goes there, and does not come again.
+            self.edge.names.prepare(self.edge.now, (host, port), out);
+        }
+        self.edge.send_edited(message, way, out);
+        self.edge.passed.responses += 1;
+    }
+}
+
+impl Edge {
+    /// Verifies that our Via is on top, with a token that fits, and finds where the next Via leads (§18.1.2).
+    fn hop_way_back(&mut self, message: &Message<'_>) -> Result<(HopBranch, SocketAddr), Drop> {
+        let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
+        let via = message.second_via().ok_or(Drop::NoWayBack)?;
+        let to = response_target(&via).ok_or(Drop::NoTarget)?;
+        self.ledger.charge(Operation::VerifyToken);
+        let transaction = Transaction::new(message, &via, to);
+        let branch = self.tokens.read_hop_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
+        Ok((branch, to))
+    }
+
+    /// Takes note of where the receiver of a request within a dialog is reached from now on, if that is elsewhere than before
+    /// (§12.2.1.2).
+    fn receiver_moved<'a>(
+        &mut self,
+        source: SocketAddr,
+        response: &Message<'a>,
+        request: HopBranch,
+    ) -> Option<Target<'a>> {
+        let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
+        if request.receiver == 0 || !accepted || !refreshes_target(response.cseq().method) {
+            return None;
+        }
+        let target = response.contact().map(Target::of)?;
+        if self.tokens.target_hash(&target, false) == request.receiver {
+            return None;
+        }
+        let side = (Side::of(!request.by_initiator), request.by_initiator);
+        let heard = target.is_at(source);
+        self.targets.note(Refreshed::new(&self.tokens, response, side, &target, heard));
+        Some(target)
+    }
+}

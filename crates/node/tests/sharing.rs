@@ -1,0 +1,380 @@
+//! State distribution on bytes: proxies in series, of which one keeps the transactions of each call.
+mod common;
+
+use common::dialog::Dialog;
+use common::proxy::{ProxyBed, client};
+use common::text::{Req, answer};
+use common::{LIFETIME, Sent, addr};
+use node::{Distribution, PoolMode, ProxyLimits, ShardInput, SharingReport, TokenKey, Tokens};
+use route::Forward;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+const PROXIES: [&str; 3] = ["127.0.0.1:5060", "127.0.0.2:5060", "127.0.0.3:5060"];
+const CALLEE: &str = "127.0.1.1:5060";
+
+const DISTRIBUTED: PoolMode = PoolMode { forward: Forward::Distributed, ..PoolMode::HOPS };
+
+/// Proxies in series, before the callee.
+struct Chain {
+    proxies: Vec<ProxyBed>,
+    /// Everything that went from one to another, or out.
+    wire: Vec<(SocketAddr, Sent)>,
+}
+
+/// What reached the parties.
+#[derive(Default)]
+struct Arrived {
+    at_client: Vec<Sent>,
+    at_callee: Vec<Sent>,
+}
+
+fn proxy(index: usize, length: usize) -> ProxyBed {
+    let next = if index + 1 < length { PROXIES[index + 1] } else { CALLEE };
+    let tokens = Tokens::new(TokenKey([index as u8; 16]), &[], LIFETIME);
+    let mut bed = ProxyBed::with_tokens(&[PROXIES[index]], &[(next, 0)], tokens).with_mode(DISTRIBUTED);
+    let neighbours = vec!["127.0.0.0/24".parse().expect("a network")];
+    bed.shard.set_limits(ProxyLimits::default());
+    bed.shard.set_distribution(Some(&Distribution { neighbours, ..Distribution::default() }), 1);
+    bed
+}
+
+impl Chain {
+    fn new(length: usize) -> Self {
+        Self { proxies: (0..length).map(|index| proxy(index, length)).collect(), wire: Vec::new() }
+    }
+
+    /// The process dies and comes back.
+    fn restart(&mut self, index: usize) {
+        let now = self.proxies[index].now;
+        self.proxies[index] = ProxyBed { now, ..proxy(index, self.proxies.len()) };
+    }
+
+    /// A datagram, and all that comes of it.
+    fn send(&mut self, from: SocketAddr, to: usize, bytes: &[u8]) -> Arrived {
+        let mut arrived = Arrived::default();
+        let mut under_way = vec![(from, addr(PROXIES[to]), bytes.to_vec())];
+        while !under_way.is_empty() {
+            let (from, to, bytes) = under_way.remove(0);
+            let at = PROXIES.iter().position(|proxy| addr(proxy) == to).expect("a proxy");
+            for sent in self.proxies[at].receive(0, from, &bytes) {
+                self.wire.push((to, sent.clone()));
+                if sent.to == client() {
+                    arrived.at_client.push(sent);
+                } else if sent.to == addr(CALLEE) {
+                    arrived.at_callee.push(sent);
+                } else {
+                    under_way.push((to, sent.to, sent.bytes));
+                }
+            }
+        }
+        arrived
+    }
+
+    fn by_client(&mut self, request: &Req) -> Arrived {
+        self.send(client(), 0, &request.bytes())
+    }
+
+    fn by_callee(&mut self, bytes: &[u8]) -> Arrived {
+        self.send(addr(CALLEE), self.proxies.len() - 1, bytes)
+    }
+
+    fn last(&self) -> SocketAddr {
+        addr(PROXIES[self.proxies.len() - 1])
+    }
+
+    fn answered(&mut self, request: &Sent, status: u16) -> Arrived {
+        let last = self.last();
+        self.by_callee(&answer(&request.bytes, last, status, addr(CALLEE)))
+    }
+
+    /// INVITE and 200; the 100 comes from whoever keeps the call.
+    fn call(&mut self, call_id: &str) -> Dialog {
+        let arrived = self.by_client(&Req::new("INVITE", call_id, client()));
+        let [invite] = &arrived.at_callee[..] else { panic!("{:?}", arrived.at_callee) };
+        let statuses: Vec<_> = arrived.at_client.iter().map(Sent::status).collect();
+        assert_eq!(statuses, [100], "one proxy keeps the transaction");
+        let ok = self.answered(invite, 200).at_client.remove(0);
+        Dialog::of(call_id, (client(), 0), (addr(CALLEE), 0), invite, &ok)
+    }
+
+    /// A second is over.
+    fn period(&mut self, utilisation: &[f64]) {
+        for (proxy, &utilisation) in self.proxies.iter_mut().zip(utilisation) {
+            proxy.wait(Duration::from_secs(1));
+            let length = Duration::from_secs(1);
+            proxy.step(|shard, now, out| {
+                shard.handle(now, ShardInput::Period { length, utilisation }, out);
+            });
+        }
+    }
+
+    fn reports(&self) -> Vec<SharingReport> {
+        let report = |proxy: &ProxyBed| proxy.shard.proxy_report().and_then(|report| report.sharing);
+        self.proxies.iter().map(|proxy| report(proxy).expect("it shares")).collect()
+    }
+
+    fn kept(&self) -> Vec<u64> {
+        self.reports().iter().map(|report| report.kept).collect()
+    }
+
+    /// Calls for some seconds, in which the proxies are so busy.
+    fn run(&mut self, name: &str, seconds: usize, utilisation: &[f64]) {
+        for second in 0..seconds {
+            for call in 0..20 {
+                self.call(&format!("{name}-{second}-{call}"));
+            }
+            self.period(utilisation);
+        }
+    }
+}
+
+fn hang_up(chain: &mut Chain, call: &Dialog, by_caller: bool) {
+    if by_caller {
+        let bye = call.by_caller("BYE", 2);
+        let at_callee = chain.by_client(&bye).at_callee;
+        assert_eq!(chain.by_client(&bye).at_callee.len(), 0, "whoever keeps the call absorbs a repetition");
+        assert_eq!(chain.answered(&at_callee[0], 200).at_client[0].status(), 200);
+    } else {
+        let bye = chain.by_callee(&call.by_callee("BYE", 2).bytes()).at_client.remove(0);
+        let ok = answer(&bye.bytes, addr(PROXIES[0]), 200, client());
+        let back = chain.send(client(), 0, &ok).at_callee;
+        assert_eq!(back[0].status(), 200);
+    }
+}
+
+/// Whatever the proxies are like, one of them keeps the transactions of each call, its BYE's included.
+#[test]
+fn each_call_is_kept_once() {
+    for length in [1, 2, 3] {
+        let mut chain = Chain::new(length);
+        let busy = [[0.5, 0.5, 0.5], [1.0, 0.2, 0.5], [0.95, 0.95, 0.95], [1.0, 1.0, 1.0], [0.2, 1.0, 0.9]];
+        for (round, utilisation) in busy.iter().enumerate() {
+            chain.run(&format!("round-{round}"), 4, &utilisation[..length]);
+            for by_caller in [true, false] {
+                let call = chain.call(&format!("whole-{round}-{by_caller}"));
+                assert_eq!(chain.by_client(&call.by_caller("ACK", 1)).at_callee.len(), 1);
+                hang_up(&mut chain, &call, by_caller);
+            }
+        }
+        let calls = busy.len() as u64 * (4 * 20 + 2);
+        let kept = chain.kept();
+        assert_eq!(kept.iter().sum::<u64>(), calls, "{kept:?}");
+        let used = kept.iter().filter(|kept| **kept > calls / 20).count();
+        assert_eq!(used, length, "all take part: {kept:?}");
+        for (report, proxy) in chain.reports().iter().zip(&chain.proxies) {
+            assert_eq!(report.kept + report.passed_open + report.passed_kept, calls);
+            let counters = proxy.shard.counters();
+            assert_eq!((counters.drops.len(), counters.tokens_refused), (0, 0));
+        }
+        for proxy in &mut chain.proxies {
+            proxy.assert_forgets();
+        }
+    }
+}
+
+/// A first proxy that has no room gives its calls away as long as the second has some, and takes them back.
+#[test]
+fn who_is_busy_gives_away_and_takes_back() {
+    let mut chain = Chain::new(2);
+    chain.run("idle", 3, &[0.3, 0.3]);
+    assert_eq!(chain.kept(), [60, 0], "the first one keeps all while it has room");
+    chain.run("busy", 12, &[1.0, 0.3]);
+    let before = chain.kept();
+    chain.run("later", 3, &[1.0, 0.3]);
+    assert_eq!(chain.kept()[0], before[0], "it keeps none now");
+    chain.run("equal", 12, &[1.0, 1.0]);
+    let before = chain.kept();
+    chain.run("full", 3, &[1.0, 1.0]);
+    assert_eq!(chain.kept()[0], before[0], "as busy as the one behind: nothing changes");
+    chain.run("relief", 12, &[0.5, 1.0]);
+    let before = chain.kept();
+    chain.run("end", 3, &[0.5, 1.0]);
+    assert_eq!(chain.kept()[1], before[1], "and all again");
+    assert_eq!(chain.reports()[1].throttled, 1, "the second one has said that it is full");
+}
+
+/// The state must not be at two proxies because a share has changed between two copies of a request.
+#[test]
+fn a_retransmission_is_decided_as_its_first_copy() {
+    let mut chain = Chain::new(3);
+    chain.run("busy", 12, &[1.0, 0.95, 0.3]);
+    let invites: Vec<_> = (0..20).map(|n| Req::new("INVITE", &format!("call-{n}"), client())).collect();
+    let first: Vec<_> = invites.iter().map(|invite| chain.by_client(invite).at_callee.remove(0)).collect();
+    let before = chain.kept();
+    chain.run("relief", 12, &[0.1, 0.1, 0.1]);
+    let between = chain.kept();
+    for (invite, at_callee) in invites.iter().zip(&first) {
+        let again = chain.by_client(invite);
+        assert_eq!(again.at_callee, [], "absorbed");
+        assert_eq!(chain.answered(at_callee, 486).at_client[0].status(), 486);
+        assert_eq!(chain.by_client(&invite.same_branch("ACK", Some("bob"))).at_callee, []);
+    }
+    assert_eq!(chain.kept(), between);
+    assert!(before[1] + before[2] > 20, "some were passed on open: {before:?}");
+}
+
+/// CANCEL finds who keeps its INVITE, over those that do not.
+#[test]
+fn a_cancel_meets_its_invite() {
+    for utilisation in [[0.1, 0.1, 0.1], [1.0, 0.1, 0.1], [1.0, 1.0, 0.1]] {
+        let mut chain = Chain::new(3);
+        chain.run("before", 20, &utilisation);
+        let before = chain.kept();
+        let invite = Req::new("INVITE", "cancelled", client());
+        let at_callee = chain.by_client(&invite).at_callee.remove(0);
+        let kept: Vec<_> = chain.kept().iter().zip(&before).map(|(now, before)| now - before).collect();
+        assert_eq!(kept.iter().sum::<u64>(), 1);
+        chain.answered(&at_callee, 180);
+        let arrived = chain.by_client(&invite.same_branch("CANCEL", None));
+        assert_eq!(arrived.at_client[0].status(), 200, "{kept:?}");
+        let [cancel] = &arrived.at_callee[..] else { panic!("{:?}", arrived.at_callee) };
+        assert_eq!(
+            (cancel.message().method(), cancel.branch()),
+            (Some(wire::Method::Cancel), at_callee.branch())
+        );
+        let ended = chain.answered(&at_callee, 487);
+        assert_eq!(ended.at_client[0].status(), 487);
+        let ack = ended.at_callee.iter().map(|sent| sent.message().method()).collect::<Vec<_>>();
+        let by_client = chain.by_client(&invite.same_branch("ACK", Some("bob"))).at_callee;
+        assert_eq!(ack.len() + by_client.len(), 1, "the callee gets one ACK");
+    }
+}
+
+fn via_with(param: &str) -> String {
+    format!("SIP/2.0/UDP {};branch=z9hG4bKstranger;rport;{param}", client())
+}
+
+/// A mark saves a stranger no state, and none is shown to strangers.
+#[test]
+fn the_mark_of_a_stranger_is_worth_nothing() {
+    for mark in ["done=state", "DONE=state.auth", "done=none"] {
+        let mut chain = Chain::new(2);
+        let arrived = chain.by_client(&Req::new("INVITE", "call", client()).via(&via_with(mark)));
+        assert_eq!(chain.kept(), [1, 0]);
+        let (_, between) =
+            chain.wire.iter().find(|(_, sent)| sent.to == addr(PROXIES[1])).expect("it went on");
+        let top = String::from_utf8_lossy(&between.bytes).lines().nth(1).expect("a Via").to_owned();
+        assert!(top.ends_with(";done=state"), "{top}");
+        let at_callee = arrived.at_callee[0].message();
+        let ours = at_callee.top_via();
+        assert!(ours.params(at_callee.bytes()).all(|param| param.name != b"done"));
+    }
+    let mut chain = Chain::new(1);
+    chain.by_client(&Req::new("INVITE", "call", client()).via(&via_with("done=state")));
+    assert_eq!(chain.kept(), [1], "the last one before the way out");
+}
+
+/// A call that a neighbour has marked is not kept again; what is no mark counts as none.
+#[test]
+fn the_mark_of_a_neighbour_counts() {
+    let neighbour = addr("127.0.0.77:5060");
+    for (mark, kept) in
+        [("done=state", 0), ("Done=STATE", 0), ("done=none", 1), ("done", 1), ("done=state;done=none", 1)]
+    {
+        let mut chain = Chain::new(1);
+        let via = format!("SIP/2.0/UDP {neighbour};branch=z9hG4bKneighbour;rport;{mark}");
+        let arrived = chain.send(client(), 0, &Req::new("OPTIONS", "other", client()).bytes());
+        assert_eq!((arrived.at_callee.len(), chain.kept()[0]), (1, 1));
+        let sent =
+            chain.proxies[0].receive(0, neighbour, &Req::new("MESSAGE", "call", client()).via(&via).bytes());
+        assert_eq!((sent.len(), chain.kept()[0]), (1, 1 + kept), "{mark}");
+    }
+}
+
+/// Nobody but a neighbour throttles: neither by our own Via nor by that of the proxy before us.
+#[test]
+fn the_notice_of_a_stranger_is_taken_out() {
+    let forged = "room=throttle.1000.1000.18446744073709551615";
+    let mut chain = Chain::new(2);
+    for round in 0..3 {
+        for call in 0..20 {
+            let invite = Req::new("INVITE", &format!("call-{round}-{call}"), client());
+            let at_callee = chain.by_client(&invite).at_callee.remove(0);
+            let ok = answer(&at_callee.bytes, chain.last(), 200, addr(CALLEE));
+            let text = String::from_utf8(ok).expect("text");
+            // In every Via.
+            let text = text.replace(";branch=", &format!(";{forged};ROOM-AUTH=\"x;\";branch="));
+            chain.wire.clear();
+            let at_client = chain.by_callee(text.as_bytes()).at_client;
+            assert_eq!((at_client.len(), at_client[0].status()), (1, 200));
+            let is_told = |sent: &Sent| {
+                let (message, bytes) = (sent.message(), &sent.bytes);
+                let told = message
+                    .top_via()
+                    .params(bytes)
+                    .filter(|it| it.name.to_ascii_lowercase().starts_with(b"room"));
+                told.map(|it| String::from_utf8_lossy(it.value.unwrap_or_default()).into_owned())
+                    .collect::<Vec<_>>()
+            };
+            let [(_, between), (_, out)] = &chain.wire[..] else { panic!("{:?}", chain.wire) };
+            assert!(matches!(&is_told(between)[..], [one] if one.starts_with("unthrottle.")), "{between:?}");
+            assert_eq!(is_told(out), [""; 0]);
+            let via = out.message().top_via().branch.map(<[u8]>::to_vec);
+            assert_eq!(via, Some(format!("z9hG4bK-call-{round}-{call}-1").into_bytes()));
+        }
+        chain.period(&[1.0, 0.1]);
+    }
+    let before = chain.kept();
+    chain.run("after", 12, &[1.0, 0.1]);
+    assert!(chain.kept()[1] > before[1] + 100, "the first one still gives away: {:?}", chain.kept());
+}
+
+/// A process in between starts anew: the calls that it passed on go on, those that it kept end, and new ones are kept once.
+#[test]
+fn a_restart_in_between_loses_no_call() {
+    for busy in [[0.1, 0.1, 0.1], [1.0, 0.1, 0.1], [1.0, 1.0, 0.1]] {
+        for restarted in 0..3 {
+            let mut chain = Chain::new(3);
+            chain.run("before", 20, &busy);
+            let calls: Vec<_> = (0..6).map(|n| chain.call(&format!("running-{n}"))).collect();
+            let before = chain.kept();
+            let ringing = chain.by_client(&Req::new("INVITE", "ringing", client())).at_callee.remove(0);
+            let is_keeper = chain.kept()[restarted] > before[restarted];
+            chain.restart(restarted);
+            let back = chain.answered(&ringing, 200).at_client;
+            // Who has kept the transaction is the one who would have sent the answer back (RFC 3261 §16.7 step 1).
+            assert_eq!(back.len(), usize::from(!is_keeper), "{busy:?} {restarted}");
+            for (index, call) in calls.iter().enumerate() {
+                assert_eq!(chain.by_client(&call.by_caller("ACK", 1)).at_callee.len(), 1);
+                hang_up(&mut chain, call, index % 2 == 0);
+            }
+            let before: u64 = chain.kept().iter().sum();
+            (0..5).for_each(|n| drop(chain.call(&format!("new-{n}"))));
+            assert_eq!(chain.kept().iter().sum::<u64>(), before + 5);
+        }
+    }
+}
+
+/// Two static halves: who always keeps marks so, and who never does lets the mark pass.
+#[test]
+fn proxies_of_fixed_shares_take_part() {
+    for (first, kept) in [(PoolMode::HOPS, [0, 0, 0]), (common::proxy::STATELESS, [0, 0, 1])] {
+        let mut chain = Chain::new(3);
+        for (index, mode) in [(0, first), (1, common::proxy::STATELESS)] {
+            chain.proxies[index].shard.set_modes(vec![mode], balance::Members::All);
+        }
+        let arrived = chain.by_client(&Req::new("INVITE", "call", client()));
+        assert_eq!((arrived.at_callee.len(), chain.kept()), (1, kept.to_vec()));
+        let transactions = |proxy: &ProxyBed| proxy.shard.proxy_report().expect("next hops").transactions;
+        assert_eq!(chain.proxies.iter().map(transactions).sum::<usize>(), 2);
+    }
+}
+
+/// What a notice is put beside: the rest of the neighbour's Via comes back as it was.
+#[test]
+fn the_other_parts_of_a_via_stay_as_they_are() {
+    let neighbour = addr("127.0.0.77:5060");
+    let mut chain = Chain::new(1);
+    let via = format!("SIP/2.0/UDP {neighbour} ;x=\"a;room=1\";branch=z9hG4bKn;rport=5060;done=none");
+    let request = Req::new("MESSAGE", "call", client()).via(&via).bytes();
+    let sent = chain.proxies[0].receive(0, neighbour, &request);
+    let ok = answer(&sent[0].bytes, addr(PROXIES[0]), 200, addr(CALLEE));
+    let back = chain.proxies[0].receive(0, addr(CALLEE), &ok).remove(0);
+    assert_eq!(back.to, neighbour);
+    let message = back.message();
+    let value = message.top_via().value.of(&back.bytes);
+    let expected = via.replace(";done=none", ";done=none;received=127.0.0.77;room=unthrottle.0.0.0");
+    let expected = expected.replace(";received=127.0.0.77", "");
+    assert_eq!(String::from_utf8_lossy(value).replace(";received=127.0.0.77", ""), expected);
+}

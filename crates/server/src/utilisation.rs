@@ -1,0 +1,165 @@
+//! How busy the process is: its processor time, as part of what it may use. That is a processor for each thread of a shard, and no
+//! more than the quota of its control groups.
+
+use base::Instant;
+use core::time::Duration;
+use procfs::process::{MountInfos, Process};
+use procfs::{ProcResult, ProcessCGroups};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// How often the figure is taken: [`distribute`'s](node::Distribution) period.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Takes the figure once a period.
+pub(crate) struct Meter {
+    threads: f64,
+    since: Instant,
+    spent: Duration,
+}
+
+impl Meter {
+    /// From now on, for a process with so many shards.
+    pub(crate) fn new(now: Instant, threads: usize) -> Self {
+        Self { threads: threads as f64, since: now, spent: spent() }
+    }
+
+    /// When the period is over.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.since + PERIOD
+    }
+
+    /// The length of the period that is over, and the part of the processor time that was used in it, from 0 to 1.
+    pub(crate) fn period(&mut self, now: Instant) -> Option<(Duration, f64)> {
+        if now < self.deadline() {
+            return None;
+        }
+        let (length, before) = (now.saturating_since(self.since), self.spent);
+        (self.since, self.spent) = (now, spent());
+        let used = self.spent.saturating_sub(before).as_secs_f64();
+        // A quota may be changed at any time, and a process moved. Without /proc there is none to be known.
+        let quotas = quotas().unwrap_or_default();
+        let processors = quotas.iter().filter_map(Quota::processors).fold(self.threads, f64::min);
+        Some((length, (used / (length.as_secs_f64() * processors)).min(1.0)))
+    }
+}
+
+/// The processor time of all threads so far.
+fn spent() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Where a control group says how much its processes may use.
+#[derive(Debug, PartialEq, Eq)]
+enum Quota {
+    /// Version 1: its directory.
+    First(PathBuf),
+    /// Version 2: its directory.
+    Second(PathBuf),
+}
+
+impl Quota {
+    /// Processors; `None` without a limit.
+    fn processors(&self) -> Option<f64> {
+        match self {
+            Self::First(directory) => first_version(
+                &read_to_string(directory.join("cpu.cfs_quota_us")).ok()?,
+                &read_to_string(directory.join("cpu.cfs_period_us")).ok()?,
+            ),
+            Self::Second(directory) => {
+                let limit = read_to_string(directory.join("cpu.max")).ok()?;
+                let (quota, period) = limit.trim().split_once(' ')?;
+                first_version(quota, period)
+            }
+        }
+    }
+}
+
+/// A quota in a period, both in microseconds; `max` and -1 are none.
+fn first_version(quota: &str, period: &str) -> Option<f64> {
+    let (quota, period): (f64, f64) = (quota.trim().parse().ok()?, period.trim().parse().ok()?);
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
+/// The control groups of this process and those around them.
+fn quotas() -> ProcResult<Vec<Quota>> {
+    let process = Process::myself()?;
+    Ok(of(&process.cgroups()?, &process.mountinfo()?))
+}
+
+fn of(groups: &ProcessCGroups, mounts: &MountInfos) -> Vec<Quota> {
+    let mut quotas = Vec::new();
+    for mount in &mounts.0 {
+        let (is_second, has_cpu) = (mount.fs_type == "cgroup2", mount.super_options.contains_key("cpu"));
+        let is_here = |group: &&procfs::ProcessCGroup| {
+            if is_second {
+                return group.hierarchy == 0;
+            }
+            mount.fs_type == "cgroup" && has_cpu && group.controllers.iter().any(|it| it == "cpu")
+        };
+        let group = groups.0.iter().find(is_here);
+        let Some(group) = group else { continue };
+        // In a namespace of its own a process may not see where it is; what is mounted there is what it may know.
+        let below = Path::new(&group.pathname).strip_prefix(&mount.root).unwrap_or(Path::new(""));
+        let directory = mount.mount_point.join(below);
+        for directory in directory.ancestors().take_while(|it| it.starts_with(&mount.mount_point)) {
+            let directory = directory.to_owned();
+            quotas.push(if is_second { Quota::Second(directory) } else { Quota::First(directory) });
+        }
+    }
+    quotas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use procfs::FromBufRead;
+
+    fn found(groups: &str, mounts: &str) -> Vec<Quota> {
+        let groups = ProcessCGroups::from_buf_read(groups.as_bytes()).expect("groups");
+        of(&groups, &MountInfos::from_buf_read(mounts.as_bytes()).expect("mounts"))
+    }
+
+    #[test]
+    fn both_versions_are_found_with_all_groups_around() {
+        let mounts = "24 1 0:20 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+            25 24 0:21 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n\
+            26 24 0:22 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
+            27 24 0:23 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+        let groups = "5:memory:/m\n4:cpu,cpuacct:/site/proxy\n0::/site\n";
+        let first = ["/sys/fs/cgroup/cpu/site/proxy", "/sys/fs/cgroup/cpu/site", "/sys/fs/cgroup/cpu"];
+        let second = ["/sys/fs/cgroup/unified/site", "/sys/fs/cgroup/unified"];
+        let first = first.map(|path| Quota::First(path.into()));
+        let second = second.map(|path| Quota::Second(path.into()));
+        assert_eq!(found(groups, mounts), first.into_iter().chain(second).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_container_sees_the_group_that_is_mounted() {
+        let mounts = "30 1 0:30 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
+        let directory = |path: &str| vec![Quota::Second(path.into())];
+        assert_eq!(found("0::/docker/abc\n", mounts), directory("/sys/fs/cgroup"));
+        assert_eq!(found("0::/\n", mounts), directory("/sys/fs/cgroup"), "its own namespace");
+        assert_eq!(found("", ""), []);
+    }
+
+    #[test]
+    fn a_limit_is_read_and_none_is_none() {
+        assert_eq!(first_version("5000\n", "10000\n"), Some(0.5));
+        for none in [("-1\n", "100000\n"), ("max", "100000"), ("", ""), ("5000", "0")] {
+            assert_eq!(first_version(none.0, none.1), None, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_period_is_told_once() {
+        let mut meter = Meter::new(Instant::ZERO, 2);
+        assert_eq!(meter.period(Instant::from_millis(999)), None);
+        let (length, used) = meter.period(Instant::from_millis(1_500)).expect("it is over");
+        assert!(length == Duration::from_millis(1_500) && (0.0..=1.0).contains(&used), "{used}");
+        assert_eq!(meter.period(Instant::from_millis(2_000)), None);
+        assert_eq!(meter.deadline(), Instant::from_millis(2_500));
+    }
+}
