@@ -78,8 +78,9 @@ pub(crate) struct Place {
 pub(crate) enum Leg {
     /// The server transaction of this proxied request; others may use the place after it.
     Server(u32),
-    /// The client transaction of a branch.
-    Client(Place),
+    /// The client transaction of a branch: the place of its request, and its number. Side by side they take no more room than
+    /// the place alone, and every transaction has one.
+    Client(u32, u8),
     /// A transaction that nothing hangs on: of a CANCEL, or of a request that the proxy refused.
     Alone,
 }
@@ -198,9 +199,9 @@ impl<R, M: KeptMessage, C: Copy> Table<R, M, C> {
 
     /// The branch that a client transaction serves now; one that lost its branch to an alternate serves none.
     pub(crate) fn of_client(&self, client: Id, leg: Leg) -> Option<Place> {
-        let Leg::Client(place) = leg else { return None };
-        let branch = self.entries.get(place.at)?.branches.get(place.branch)?;
-        (branch.client == Some(client)).then_some(place)
+        let Leg::Client(at, branch) = leg else { return None };
+        let entry = self.entries.get(at)?.branches.get(branch)?;
+        (entry.client == Some(client)).then_some(Place { at, branch })
     }
 
     pub(crate) fn set_timer_c(&mut self, place: Place, deadline: Instant) {
@@ -302,5 +303,23 @@ impl<R, M: KeptMessage, C: Copy> Table<R, M, C> {
     /// Requests that wait for their answer, or for more 2xx.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_transaction_keeps_takes_eight_bytes() {
+        assert_eq!(size_of::<Leg>(), 8);
+    }
+
+    #[test]
+    fn a_timer_is_read_back_from_the_wheel() {
+        for branch in [None, Some(0), Some(MOST - 1)] {
+            let timer = RequestTimer { at: 0x0fff_ffff, branch };
+            assert_eq!(RequestTimer::of(timer.value()), timer);
+        }
     }
 }

@@ -82,8 +82,7 @@ impl Assigned {
     }
 }
 
-/// The place among those tried of the member that an attempt is for: a request that forks has no alternates, and one that does
-/// not one branch.
+/// The place of an attempt among those tried: a request that forks has no alternates, and one that does not has one branch.
 fn place_of(attempt: Attempt) -> usize {
     usize::from(attempt.branch) + usize::from(attempt.alternate)
 }
