@@ -52,6 +52,8 @@ struct Call {
     target: HostId,
     /// The host that the callee's half lives on: a server, or [`HostId::AGENTS`].
     at: HostId,
+    /// The proxy that keeps its state, as its Record-Route says.
+    keeper: HostId,
     /// The route of each party's requests, next host last.
     routes: [Route; 2],
 }
@@ -195,6 +197,7 @@ impl Agents {
             incoming: None,
             target,
             at: HostId::AGENTS,
+            keeper: HostId::AGENTS,
             routes: [Route::none(); 2],
         });
         let call = CallId { at, generation: self.generation };
@@ -217,7 +220,7 @@ impl Agents {
     ) -> ModelMessage {
         self.branch = self.branch.wrapping_add(1);
         let via = ModelVia::new(self.place_of(call, user_agent), self.branch);
-        let Call { stream, target, ref routes, .. } = self.calls[call.at];
+        let Call { stream, target, keeper, ref routes, .. } = self.calls[call.at];
         let route = if to_tag.is_some() { routes[user_agent as usize] } else { Route::none() };
         ModelMessage {
             start: ModelStart::Request,
@@ -229,6 +232,7 @@ impl Agents {
             retry_after: 0,
             target,
             hop: HostId::AGENTS,
+            keeper: if to_tag.is_some() { keeper } else { HostId::AGENTS },
             call,
             vias: Vias::one(via),
             route,
@@ -402,6 +406,8 @@ impl Agents {
             self.layer.forget(elsewhere);
         }
         entry.at = at;
+        entry.keeper = invite.keeper;
+        self.sources[entry.stream as usize].measure.unmarked += u64::from(invite.keeper == HostId::AGENTS);
         entry.routes[1] = invite.route;
         let mut invite = *invite;
         if at != HostId::AGENTS {

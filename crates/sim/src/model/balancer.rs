@@ -271,6 +271,7 @@ fn options(id: HostId, life: u32, probe: Probe<HostId>) -> Sent {
         retry_after: 0,
         target: probe.address,
         hop: HostId::AGENTS,
+        keeper: HostId::AGENTS,
         call: CallId { at: life, generation: probe.cseq },
         vias: Vias::one(ModelVia::new(id, probe.cseq)),
         route: Route::none(),

@@ -2,8 +2,9 @@
 
 use super::agents::{Agents, Alarm};
 use super::control::{class_of, on_response};
+use super::keeping::PERIOD;
 use super::measure::HostResults;
-use super::message::{HostId, LinkMessage, ModelMessage, ModelStart};
+use super::message::{HostId, LinkMessage, ModelMessage, ModelStart, Notices};
 use super::prices::Prices;
 use super::work::{Element, Outgoing, Role, Work};
 use crate::engine::{
@@ -12,8 +13,10 @@ use crate::engine::{
 use base::{Instant, Ledger, Operation, Slab};
 use config::scenario::{Group, Scenario};
 use core::time::Duration;
-use overload::{Fate, Guard, MessageClass, Notice, Rejection};
+use overload::signal::Utilisation;
+use overload::{Fate, Guard, MessageClass, Rejection};
 use proxy::Fire;
+use rand::Rng as _;
 use wire::Method;
 
 /// What waits for the processor.
@@ -98,6 +101,8 @@ pub(crate) struct Host {
     /// When the world will look at its timers.
     pub(crate) timers_at: Instant,
     mark: Mark,
+    /// How busy it is, a period; of a proxy that shares out state.
+    pub(crate) meter: Utilisation,
 }
 
 /// The far future, where no timer is.
@@ -141,8 +146,11 @@ impl Host {
         let cpu = Cpu::with_triage(config, lanes, rng.fork("cpu"));
         let (mark, prices) = (cpu.mark(Instant::ZERO), Prices::new(costs));
         let results = HostResults::new(group.host_name(number), bin);
+        // Hosts do not look at the same instant.
+        let phase = PERIOD.mul_f64(rng.fork("period").random());
         Self {
-            clears_for_free: free || (costs.cleanup.is_zero() && prices.is_none()),
+            clears_for_free: free
+                || (costs.cleanup.is_zero() && prices.as_ref().is_none_or(Prices::clears_for_free)),
             element: Element {
                 id,
                 role,
@@ -162,6 +170,7 @@ impl Host {
             spare: Vec::new(),
             timers_at: NEVER,
             mark,
+            meter: Utilisation::new(Instant::ZERO + phase, PERIOD, group.workers.into()),
         }
     }
 
@@ -171,7 +180,7 @@ impl Host {
         now: Instant,
         from: HostId,
         mut message: ModelMessage,
-        notice: Option<&Notice>,
+        notices: &Notices,
     ) {
         if message.method == Method::Options {
             return self.arrive_probe(now, from, message);
@@ -196,7 +205,10 @@ impl Host {
                 class = class_of(&message, known);
                 rejection = guard.on_request(now, class, &proxy.router.way(from, class, &message)).err();
             } else {
-                on_response(&mut self.element.guard, now, &message, from, notice);
+                on_response(&mut self.element.guard, now, &message, from, notices.overload.as_deref());
+                if let (Some(room), Some(keeper)) = (&notices.room, &mut proxy.keeper) {
+                    keeper.on_notice(now, from, **room);
+                }
             }
         }
         let triage = self.element.guard.settings().triage.is_some();
@@ -339,6 +351,16 @@ impl Host {
         self.element.guard.tick(now, self.cpu.busy(now));
     }
 
+    /// A period of state distribution is over.
+    pub(crate) fn end_period(&mut self, now: Instant) {
+        let utilisation = self.meter.poll(now, self.cpu.busy(now));
+        if let (Role::Proxy(proxy), Some(utilisation)) = (&mut self.element.role, utilisation)
+            && let Some(keeper) = &mut proxy.keeper
+        {
+            keeper.on_period(now, utilisation);
+        }
+    }
+
     /// A service ends: what it sent leaves.
     pub(crate) fn finish(
         &mut self,
@@ -410,7 +432,8 @@ impl Host {
     }
 
     /// All that it shows, at the end.
-    pub(crate) fn into_results(self) -> HostResults {
+    pub(crate) fn into_results(mut self) -> HostResults {
+        self.element.note_kept();
         HostResults { operations: self.element.role.ledger() + self.element.ledger, ..self.element.results }
     }
 
@@ -443,6 +466,7 @@ impl Host {
     /// It is back, with nothing but its role.
     pub(crate) fn restart(&mut self, role: Role) {
         self.element.ledger += self.element.role.ledger();
+        self.element.note_kept();
         self.element.role = role;
         self.cpu.restart();
     }

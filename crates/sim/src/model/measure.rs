@@ -69,6 +69,9 @@ pub struct StreamResults {
     pub established: [Series; 2],
     /// Calls hung up, over time, and the sum of the seconds from BYE to 2xx.
     pub hung_up: [Series; 2],
+    /// Calls that rang while no proxy on the way had said that it keeps their state, warm-up included: only proxies
+    /// that share it out do.
+    pub unmarked: u64,
 }
 
 /// Measures a stream.
@@ -86,6 +89,7 @@ pub(crate) struct StreamMeasure {
     answered: [Series; 2],
     established: [Series; 2],
     hung_up: [Series; 2],
+    pub(crate) unmarked: u64,
 }
 
 /// Counts a delay in the series of numbers and of sums.
@@ -109,6 +113,7 @@ impl StreamMeasure {
             answered: [Series::new(bin), Series::new(bin)],
             established: [Series::new(bin), Series::new(bin)],
             hung_up: [Series::new(bin), Series::new(bin)],
+            unmarked: 0,
         }
     }
 
@@ -163,6 +168,7 @@ impl StreamMeasure {
             answered: self.answered,
             established: self.established,
             hung_up: self.hung_up,
+            unmarked: self.unmarked,
         }
     }
 }
@@ -184,6 +190,8 @@ pub struct HostResults {
     pub dropped: Series,
     /// INVITEs answered with a rejection by this host; not those that were to be rejected and met a full buffer.
     pub rejected: Series,
+    /// Numbers of the calls whose state it has kept, in order, warm-up included; of a proxy that need not keep all.
+    pub kept: Vec<u32>,
     /// Of a server behind a balancer: transactions in progress that an arriving one met, and how often, warm-up included.
     pub occupancy: Vec<(u64, u64)>,
     /// All that it did, warm-up included: as the server counts it.
@@ -200,6 +208,7 @@ impl HostResults {
             give_ups: Series::new(bin),
             dropped: Series::new(bin),
             rejected: Series::new(bin),
+            kept: Vec::new(),
             occupancy: Vec::new(),
             operations: Ledger::default(),
         }

@@ -1,6 +1,8 @@
 //! How typed messages are edited and routed: the simulator's counterpart of editing bytes.
 
+use super::keeping::{NetworkState, StateKeeping};
 use super::message::{HostId, ModelMessage, ModelVia, Sent};
+use base::Rng;
 use config::scenario::{Scenario, ScenarioFeedback, Select};
 use overload::end_to_end::{DownstreamPath, TargetServer};
 use overload::hop::RequestOutcome;
@@ -27,10 +29,12 @@ pub(crate) struct Map {
     pub(crate) to_hosts: Vec<TransportKind>,
     /// What each group tells its neighbours about overload, and takes from them.
     pub(crate) feedback: Vec<ScenarioFeedback>,
+    /// What the proxies do about the state of calls.
+    pub(crate) state: NetworkState,
 }
 
 impl Map {
-    pub(crate) fn new(scenario: &Scenario) -> Self {
+    pub(crate) fn new(scenario: &Scenario, state: NetworkState) -> Self {
         let mut groups = Vec::new();
         let mut group_of = Vec::new();
         for (index, group) in scenario.groups.iter().enumerate() {
@@ -45,7 +49,13 @@ impl Map {
             to_agents: scenario.streams.iter().map(|stream| stream.transport.into()).collect(),
             to_hosts: scenario.groups.iter().map(|group| group.transport.into()).collect(),
             feedback: scenario.groups.iter().map(|group| group.overload.feedback).collect(),
+            state,
         }
+    }
+
+    /// Whether a host is a proxy whose marks and notices about state count.
+    pub(crate) fn shares_state(&self, host: HostId) -> bool {
+        host != HostId::AGENTS && self.state.shares(self.group_of[host.index()].into())
     }
 
     /// The hosts of the group that an initial request enters at a stage of its path.
@@ -81,15 +91,18 @@ pub(crate) struct Router {
     host: HostId,
     select: Select,
     retry: bool,
-    rng: base::Rng,
+    /// Whether all that a call asks for takes the same way.
+    by_call: bool,
+    rng: Rng,
     turn: u16,
     /// What has been answered since the host looked.
     settled: Vec<Settled<HostId>>,
 }
 
 impl Router {
-    pub(crate) fn new(map: Arc<Map>, host: HostId, select: Select, retry: bool, rng: base::Rng) -> Self {
-        Self { map, host, select, retry, rng, turn: 0, settled: Vec::new() }
+    pub(crate) fn new(map: Arc<Map>, host: HostId, select: Select, retry: bool, rng: Rng) -> Self {
+        let by_call = map.state.of(map.group_of[host.index()].into()) != StateKeeping::Always;
+        Self { map, host, select, retry, by_call, rng, turn: 0, settled: Vec::new() }
     }
 
     /// What has been answered since the last look.
@@ -156,14 +169,22 @@ impl Router {
         DownstreamPath { target: TargetServer(message.target.0.into()), hops: (hosts - 1 - passed) as u8 }
     }
 
+    /// A number for the call of a request: the same for all that it asks for.
+    fn draw_by_call(&self, request: &ModelMessage) -> u32 {
+        Rng::from_seed(u64::from(self.host.0) << 32 | u64::from(request.call.generation)).next_u32()
+    }
+
     /// Chooses the next host of a request, before it waits for the processor.
     pub(crate) fn choose(&mut self, request: &mut ModelMessage, mut available: impl FnMut(HostId) -> bool) {
         request.hop = match self.candidates(request) {
             Candidates::One(host) => host,
             Candidates::Any(hosts) => {
                 let count = hosts.len() as u16;
+                let of = |drawn: u32| ((u64::from(drawn) * u64::from(count)) >> 32) as u16;
                 let first = match self.select {
-                    Select::Random => ((u64::from(self.rng.next_u32()) * u64::from(count)) >> 32) as u16,
+                    // Without state, copies of a request have to take the same way (RFC 3261 §16.11).
+                    _ if self.by_call => of(self.draw_by_call(request)),
+                    Select::Random => of(self.rng.next_u32()),
                     Select::RoundRobin => {
                         self.turn = self.turn.wrapping_add(1);
                         self.turn % count
@@ -222,9 +243,8 @@ impl Medium<Typed> for Editor {
         hop: HostId,
         branch: Option<NewBranch>,
     ) -> (Sent, TransactionKey) {
-        // Without a transaction the branch depends on the request alone (RFC 3261 §16.11); the first bit keeps these
-        // apart from those that count up.
-        let branch = branch.map_or(request.top().branch() | 1 << 31, |new| new.serial as u32 & !(1 << 31));
+        let branch =
+            branch.map_or_else(|| request.stateless_branch(), |new| new.serial as u32 & !(1 << 31));
         let mut message = *request;
         message.vias.push(ModelVia::new(self.host, branch));
         if request.is_initial_invite() {
@@ -246,7 +266,8 @@ impl Medium<Typed> for Editor {
     fn add_challenges(&mut self, _: &mut Sent, _: &ModelMessage) {}
 
     fn respond(&mut self, request: &ModelMessage, status: u16) -> Option<Sent> {
-        Some(Sent { to: request.top().host, message: request.response(status, self.host) })
+        (status > 100 || self.map.state.trying)
+            .then(|| Sent { to: request.top().host, message: request.response(status, self.host) })
     }
 
     fn cancel(&mut self, invite: &Sent) -> (Sent, TransactionKey) {

@@ -47,7 +47,15 @@ impl ModelVia {
     pub fn branch(self) -> u32 {
         u32::from(self.branch[0]) << 16 | u32::from(self.branch[1])
     }
+
+    /// Whether its host has forwarded the request without a transaction.
+    pub(crate) fn is_stateless(self) -> bool {
+        self.branch() & STATELESS != 0
+    }
 }
+
+/// The bit of a branch that keeps those without a transaction apart from those that count up.
+const STATELESS: u32 = 1 << 31;
 
 /// A short list that is copied whole, whatever its length: quicker than element by element.
 #[derive(Clone, Copy)]
@@ -159,6 +167,9 @@ pub struct ModelMessage {
     pub target: HostId,
     /// The host that was chosen to get it next; meaningful within one host only.
     pub hop: HostId,
+    /// The proxy that keeps the state of its call; [`HostId::AGENTS`] while nobody says that it does. In an INVITE this is
+    /// the mark in the Via of whoever sent it, in a dialog what that proxy's Record-Route says.
+    pub keeper: HostId,
     pub(crate) call: CallId,
     /// Who is to get its responses.
     pub vias: Vias,
@@ -227,6 +238,18 @@ impl ModelMessage {
         ServerKey { key: TransactionKey::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
     }
 
+    /// The branch of a request that is forwarded without a transaction depends on the request alone (RFC 3261 §16.11):
+    /// copies, the CANCEL and the ACK to a failure get that of their INVITE. It is unlike those of the 2^26 calls before, and
+    /// of the other visits where a call comes to a host more than once.
+    pub(crate) fn stateless_branch(&self) -> u32 {
+        let of_call = match self.method {
+            Method::Bye => 2 + u32::from(self.by_callee),
+            Method::Ack if self.to_tag == Some(HostId::AGENTS) => 1,
+            _ => 0,
+        };
+        STATELESS | self.call.generation << 5 | u32::from(self.stage) << 2 | of_call
+    }
+
     /// The key of the client transaction that it belongs to at the host of its top Via (§17.1.3).
     ///
     /// A host counts its branches, so the branch is the number of its transaction; a CANCEL has that of its INVITE.
@@ -251,14 +274,21 @@ pub(crate) struct Sent {
 pub(crate) struct LinkMessage {
     pub(crate) from: HostId,
     pub(crate) sent: Sent,
-    /// Only with responses between hosts that control overload together. It is for the next host alone, and says what
-    /// holds when it leaves.
-    pub(crate) notice: Option<Box<Notice>>,
+    pub(crate) notices: Notices,
+}
+
+/// What a response tells the next host alone, of what holds when it leaves.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Notices {
+    /// Between hosts that control overload together.
+    pub(crate) overload: Option<Box<Notice>>,
+    /// Between proxies that share out state.
+    pub(crate) room: Option<Box<distribute::Notice>>,
 }
 
 impl LinkMessage {
     pub(crate) fn new(from: HostId, sent: Sent) -> Self {
-        Self { from, sent, notice: None }
+        Self { from, sent, notices: Notices::default() }
     }
 }
 

@@ -7,6 +7,7 @@ mod agents;
 mod balancer;
 mod control;
 mod host;
+mod keeping;
 mod links;
 mod measure;
 mod medium;
@@ -16,7 +17,8 @@ mod work;
 mod world;
 
 pub use agents::arrivals;
+pub use keeping::{NetworkState, StateKeeping};
 pub use links::rules;
 pub use measure::{HostResults, Outcomes, RunResults, StreamResults};
 pub use message::{HOPS_MAX, HostId, ModelMessage, ModelStart, ModelVia};
-pub use world::{run, run_watched};
+pub use world::{run, run_sharing, run_watched};

@@ -17,6 +17,11 @@ impl Prices {
         (!costs.operations.is_empty()).then(|| Self(Operation::ALL.map(|op| of(op).unwrap_or_default())))
     }
 
+    /// Whether ending a transaction costs nothing.
+    pub(crate) fn clears_for_free(&self) -> bool {
+        [Operation::TimerFire, Operation::ExpireTransaction].iter().all(|op| self.0[*op as usize].is_zero())
+    }
+
     /// What all of it costs.
     pub(crate) fn of(&self, work: &Ledger) -> Duration {
         let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);

@@ -2,6 +2,7 @@
 
 use super::agents::{Agents, Alarm, Out};
 use super::balancer::Balancer;
+use super::keeping::Keeper;
 use super::measure::HostResults;
 use super::medium::{Editor, Router, Typed};
 use super::message::{HostId, LinkMessage, ModelMessage, ModelStart, Sent};
@@ -46,12 +47,14 @@ pub(crate) struct Proxy {
     pub(crate) core: proxy::Proxy<Typed>,
     pub(crate) editor: Editor,
     pub(crate) router: Router,
+    /// `None` where the state of every call is kept.
+    pub(crate) keeper: Option<Keeper>,
 }
 
 impl Proxy {
     /// Does what a timer asks for.
     pub(crate) fn fire(&mut self, now: Instant, fire: Fire, sink: &mut Outgoing<'_>) {
-        let Self { core, editor, router } = self;
+        let Self { core, editor, router, .. } = self;
         core.fire(fire, &mut ProxyStep { now, medium: editor, router, sink });
     }
 }
@@ -171,7 +174,7 @@ impl Element {
         rejection: Rejection,
     ) -> Duration {
         let Role::Proxy(proxy) = &mut self.role else { return Duration::ZERO };
-        let Proxy { core, editor, router } = &mut **proxy;
+        let Proxy { core, editor, router, .. } = &mut **proxy;
         let stateful = self.guard.settings().reject_state == RejectState::Stateful;
         let before = work.out.len();
         if stateful {
@@ -195,15 +198,29 @@ impl Element {
     /// Lets responses to other hosts say what the host wants to be sent.
     fn tell(&mut self, work: &mut Work<'_>) {
         let Role::Proxy(proxy) = &self.role else { return };
-        if !self.guard.gives_notice() {
+        let controls = self.guard.gives_notice();
+        if !controls && proxy.keeper.is_none() {
             return;
         }
         for carried in work.out.iter_mut() {
             let Sent { to, message } = &carried.sent;
-            if to != &HostId::AGENTS && !message.is_request() {
-                carried.notice =
+            if to == &HostId::AGENTS || message.is_request() {
+                continue;
+            }
+            if controls {
+                carried.notices.overload =
                     self.guard.notice(work.now, proxy.router.path_answered(message)).map(Box::new);
             }
+            carried.notices.room = proxy.keeper.as_ref().and_then(|keeper| keeper.notice(*to, message));
+        }
+    }
+
+    /// Remembers whose state was kept, before what runs here is replaced.
+    pub(crate) fn note_kept(&mut self) {
+        if let Role::Proxy(proxy) = &mut self.role
+            && let Some(keeper) = &mut proxy.keeper
+        {
+            self.results.kept.append(&mut keeper.take_kept());
         }
     }
 
@@ -244,23 +261,52 @@ fn proxied(
     message: &ModelMessage,
     sink: &mut Outgoing<'_>,
 ) -> Duration {
-    let Proxy { core, editor, router } = proxy;
+    let Proxy { core, editor, router, keeper } = proxy;
     if let ModelStart::Response(status) = message.start {
-        let step = &mut ProxyStep { now, medium: editor, router, sink };
-        core.response(message.client_key(), status, message, step);
+        if keeper.is_some() && message.top().is_stateless() {
+            pass_back(editor, ledger, message, sink);
+        } else {
+            let step = &mut ProxyStep { now, medium: editor, router, sink };
+            core.response(message.client_key(), status, message, step);
+        }
         return costs.message;
     }
     let arrived = arrived(message, router);
     if message.method == Method::Ack && message.to_tag != Some(HostId::AGENTS) {
         // To a failure: it finds its transaction, or it is for an answer that left none, and ends here.
         let known = core.absorb(now, &arrived.key, sink);
-        return if known || message.to_tag != Some(sink.from) { costs.message } else { costs.reject_ack };
+        let own = message.to_tag == Some(sink.from);
+        if !known && !own && keeper.is_some() {
+            // Its INVITE was forwarded without one.
+            pass_on(editor, ledger, message, sink);
+        }
+        return if known || !own { costs.message } else { costs.reject_ack };
     }
     if !core.absorb(now, &arrived.key, sink) {
         if message.is_in_dialog() {
             ledger.charge(Operation::VerifyToken);
         }
-        core.take(&arrived, *message, &mut ProxyStep { now, medium: editor, router, sink });
+        let mut request = *message;
+        if keeper.as_mut().is_none_or(|keeper| keeper.keeps(now, &mut request)) {
+            core.take(&arrived, request, &mut ProxyStep { now, medium: editor, router, sink });
+        } else {
+            pass_on(editor, ledger, message, sink);
+        }
     }
     costs.message
+}
+
+/// Forwards a request without a transaction (RFC 3261 §16.11).
+fn pass_on(editor: &mut Editor, ledger: &mut Ledger, request: &ModelMessage, sink: &mut dyn Sink<Sent>) {
+    ledger.charge(Operation::Forward);
+    let (message, _) = editor.forward(request, request.hop, None);
+    sink.send(&message, Sending::First);
+}
+
+/// Forwards a response to such a request: it goes where the next Via leads, whatever it says (§16.11).
+fn pass_back(editor: &mut Editor, ledger: &mut Ledger, response: &ModelMessage, sink: &mut dyn Sink<Sent>) {
+    if let Some(message) = editor.relay(None, response) {
+        ledger.charge(Operation::Forward);
+        sink.send(&message, Sending::First);
+    }
 }

@@ -3,6 +3,7 @@
 use super::agents::{Agents, Alarm, Out, UserAgent};
 use super::balancer::Balancer;
 use super::host::{Host, NEVER};
+use super::keeping::{Keeper, NetworkState, StateKeeping};
 use super::links::{network, place};
 use super::measure::RunResults;
 use super::medium::{Editor, Map, Router};
@@ -32,6 +33,8 @@ enum Event {
     Alarm(u32, UserAgent),
     /// A period of a host's overload control ends.
     Tick(HostId),
+    /// A period of a host's state distribution ends.
+    Period(HostId),
     /// A bin of the time series ends.
     Sample,
     /// A host stops for a while.
@@ -51,7 +54,19 @@ pub fn run(scenario: &Scenario, seed: u64) -> RunResults {
 
 /// The same; `passed` hears of each bin of the time series as it ends, by its length.
 pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) -> RunResults {
-    let mut world = World::new(scenario, seed);
+    run_with(scenario, &NetworkState::default(), seed, passed)
+}
+
+/// The same with proxies that do not keep the state of every call.
+///
+/// # Panics
+/// Where such a proxy has overload control, too: what it forwards without state would never count as settled.
+pub fn run_sharing(scenario: &Scenario, state: &NetworkState, seed: u64) -> RunResults {
+    run_with(scenario, state, seed, &|_| ())
+}
+
+fn run_with(scenario: &Scenario, state: &NetworkState, seed: u64, passed: &dyn Fn(Duration)) -> RunResults {
+    let mut world = World::new(scenario, state, seed);
     world.run(passed);
     world.into_results()
 }
@@ -75,9 +90,9 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(scenario: &'a Scenario, seed: u64) -> Self {
+    fn new(scenario: &'a Scenario, state: &NetworkState, seed: u64) -> Self {
         let rng = Rng::from_seed(seed);
-        let map = Arc::new(Map::new(scenario));
+        let map = Arc::new(Map::new(scenario, state.clone()));
         let timers = scenario.timers.transaction;
         let mut hosts = Vec::new();
         let mut pauses = Vec::new();
@@ -86,7 +101,13 @@ impl<'a> World<'a> {
                 let id = HostId(hosts.len() as u16);
                 let rng = rng.fork(&group.host_name(number));
                 let role = role(scenario, index, id, &map, (Instant::ZERO, 0), &rng);
-                hosts.push(Host::new(id, number, group, scenario, role, &rng));
+                let host = Host::new(id, number, group, scenario, role, &rng);
+                assert!(
+                    host.element.guard.is_off() || state.of(index) == StateKeeping::Always,
+                    "{} has overload control and does not keep the state of every call; give it one of the two",
+                    group.name
+                );
+                hosts.push(host);
                 pauses.push(Pauses::of(group, &rng));
             }
         }
@@ -122,6 +143,7 @@ impl<'a> World<'a> {
             self.next_pause(Instant::ZERO, HostId(host));
             self.watch_timers(HostId(host));
             self.watch_guard(HostId(host));
+            self.watch_period(HostId(host));
         }
         while let Some((now, event)) = self.queue.pop_until(end) {
             self.happen(now, event);
@@ -164,6 +186,10 @@ impl<'a> World<'a> {
                 self.hosts[host.index()].tick(now);
                 self.watch_guard(host);
             }
+            Event::Period(host) => {
+                self.hosts[host.index()].end_period(now);
+                self.watch_period(host);
+            }
             Event::Alarm(call, user_agent) => self.agents.alarm(now, call, user_agent, &mut self.out),
             Event::Sample => {
                 for host in &mut self.hosts {
@@ -190,8 +216,11 @@ impl<'a> World<'a> {
         let mut next = 0;
         while let Some(carried) = self.out.sent.get_mut(next) {
             // What is sent in answer joins behind it.
-            let carried =
-                LinkMessage { from: carried.from, sent: carried.sent, notice: carried.notice.take() };
+            let carried = LinkMessage {
+                from: carried.from,
+                sent: carried.sent,
+                notices: core::mem::take(&mut carried.notices),
+            };
             self.carry(now, carried);
             self.set_alarms();
             next += 1;
@@ -231,14 +260,14 @@ impl<'a> World<'a> {
 
     fn deliver(&mut self, now: Instant, carried: LinkMessage) {
         self.messages += 1;
-        let LinkMessage { from, sent: Sent { to, message }, notice } = carried;
+        let LinkMessage { from, sent: Sent { to, message }, notices } = carried;
         let status = if let ModelStart::Response(status) = message.start { status } else { 0 };
         let kind = u32::from(status) << 8 | message.method as u32;
         self.trace.event(now, kind << 16 | u32::from(to.0), message.call.generation);
         if to == HostId::AGENTS {
             return self.agents.handle(now, to, &message, &mut self.out);
         }
-        self.hosts[to.index()].arrive(now, from, message, notice.as_deref());
+        self.hosts[to.index()].arrive(now, from, message, &notices);
         self.start(now, to);
     }
 
@@ -278,6 +307,12 @@ impl<'a> World<'a> {
     fn watch_guard(&mut self, host: HostId) {
         if let Some(deadline) = self.hosts[host.index()].element.guard.deadline() {
             self.queue.at(deadline, Event::Tick(host));
+        }
+    }
+
+    fn watch_period(&mut self, host: HostId) {
+        if let StateKeeping::Distributed(_) = self.map.state.of(self.map.group_of[host.index()].into()) {
+            self.queue.at(self.hosts[host.index()].meter.deadline(), Event::Period(host));
         }
     }
 
@@ -425,7 +460,8 @@ fn role(
             // Branches of a later life are unlike those of an earlier.
             let serial = u64::from(life) << 24;
             let core = proxy::Proxy::new(scenario.timers, serial);
-            Role::Proxy(Box::new(Proxy { core, editor: Editor::new(Arc::clone(map), host), router }))
+            let (editor, keeper) = (Editor::new(Arc::clone(map), host), Keeper::new(map, host, rng));
+            Role::Proxy(Box::new(Proxy { core, editor, router, keeper }))
         }
         scenario::HostRole::Balancer(settings) => {
             let servers = map.after(group);

@@ -1,0 +1,162 @@
+//! Which proxies keep the state of which calls: all of them, none, a share that is set by hand, or what each finds by
+//! itself with `distribute` (SERvartuka paper, section 3).
+
+use super::medium::Map;
+use super::message::{HostId, ModelMessage};
+use base::{Instant, Rng};
+use core::time::Duration;
+use distribute::{Call, Decision, Distributor, Notice, Settings, Way};
+use rand::Rng as _;
+use std::sync::Arc;
+use wire::Method;
+
+/// How often a proxy looks at its utilisation, as [`Distributor::on_period`] asks for.
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
+
+/// What the proxies of a group do about the state of calls.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum StateKeeping {
+    /// Each keeps that of every call, and says so to nobody.
+    #[default]
+    Always,
+    /// None keeps any: stateless forwarding (RFC 3261 §16.11).
+    Never,
+    /// Of calls that come without state and go on to a proxy that shares out state, this share, from 0 to 1; of those
+    /// that leave the network, all.
+    Share(f64),
+    /// Each finds its share.
+    Distributed(Settings),
+}
+
+impl StateKeeping {
+    /// Whether marks and notices of such a proxy count, and it is told of both.
+    fn takes_part(self) -> bool {
+        matches!(self, Self::Share(_) | Self::Distributed(_))
+    }
+}
+
+/// What the proxies of a scenario do about state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkState {
+    /// By group. Those that are left out keep the state of every call.
+    pub groups: Vec<StateKeeping>,
+    /// Whether who keeps the state of a call answers its INVITE with 100 at once. RFC 3261 §17.2.1 leaves it out where
+    /// another response follows within 200 ms.
+    pub trying: bool,
+}
+
+impl Default for NetworkState {
+    fn default() -> Self {
+        Self { groups: Vec::new(), trying: true }
+    }
+}
+
+impl NetworkState {
+    /// Of a group.
+    pub(super) fn of(&self, group: usize) -> StateKeeping {
+        self.groups.get(group).copied().unwrap_or_default()
+    }
+
+    /// Whether marks and notices of the proxies of a group count.
+    pub(super) fn shares(&self, group: usize) -> bool {
+        self.of(group).takes_part()
+    }
+}
+
+/// How a proxy decides. One that keeps all state has none.
+#[derive(Debug)]
+enum Rule {
+    Never,
+    Share { share: f64, salt: u64 },
+    Distributed(Box<Distributor<HostId>>),
+}
+
+/// Decides for a proxy that need not keep the state of every call.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    map: Arc<Map>,
+    host: HostId,
+    rule: Rule,
+    /// Numbers of the calls whose state it has kept, in order.
+    kept: Vec<u32>,
+}
+
+impl Keeper {
+    /// `None` for a proxy that keeps the state of every call.
+    pub(super) fn new(map: &Arc<Map>, host: HostId, rng: &Rng) -> Option<Self> {
+        let salt = rng.fork("state").random();
+        let rule = match map.state.of(map.group_of[host.index()].into()) {
+            StateKeeping::Always => return None,
+            StateKeeping::Never => Rule::Never,
+            StateKeeping::Share(share) => Rule::Share { share, salt },
+            StateKeeping::Distributed(settings) => {
+                Rule::Distributed(Box::new(Distributor::new(settings, salt)))
+            }
+        };
+        Some(Self { map: Arc::clone(map), host, rule, kept: Vec::new() })
+    }
+
+    /// Whether a request that matches no transaction gets one here. Of an INVITE that begins a call this is decided
+    /// now, and the request is marked where it is kept.
+    pub(super) fn keeps(&mut self, now: Instant, request: &mut ModelMessage) -> bool {
+        match request.method {
+            // The proxy's core has no transaction for an ACK, and for a CANCEL only where it has the INVITE's.
+            Method::Ack | Method::Cancel => true,
+            _ if !request.is_initial_invite() => request.keeper == self.host,
+            _ => {
+                let keeps = self.keeps_call(now, request);
+                if keeps {
+                    request.keeper = self.host;
+                    self.kept.push(request.call.generation);
+                }
+                keeps
+            }
+        }
+    }
+
+    fn keeps_call(&mut self, now: Instant, invite: &ModelMessage) -> bool {
+        let kept = invite.keeper != HostId::AGENTS;
+        let from = Some(invite.top().host).filter(|from| self.map.shares_state(*from));
+        let to = if self.map.shares_state(invite.hop) { Way::Next(invite.hop) } else { Way::Exit };
+        // All copies of an INVITE have the number of its call. Nobody here chooses it to do harm, so it needs no secret.
+        let key = u64::from(invite.call.generation);
+        match &mut self.rule {
+            Rule::Never => false,
+            Rule::Share { .. } if kept || to == Way::Exit => !kept,
+            Rule::Share { share, salt } => Rng::from_seed(key ^ *salt).random::<f64>() < *share,
+            Rule::Distributed(distributor) => {
+                distributor.on_call(now, Call { from, to, kept, key }) == Decision::Keep
+            }
+        }
+    }
+
+    /// A period is over, in which the processors were busy for this part of the time.
+    pub(super) fn on_period(&mut self, now: Instant, utilisation: f64) {
+        if let Rule::Distributed(distributor) = &mut self.rule {
+            distributor.on_period(now, PERIOD, utilisation);
+        }
+    }
+
+    /// A neighbour behind has told how it is.
+    pub(super) fn on_notice(&mut self, now: Instant, from: HostId, notice: Notice) {
+        if let Rule::Distributed(distributor) = &mut self.rule {
+            distributor.on_notice(now, from, notice);
+        }
+    }
+
+    /// What a response to a neighbour tells it; `None` where it would not understand, or where the response goes the
+    /// other way, with the calls.
+    pub(super) fn notice(&self, to: HostId, response: &ModelMessage) -> Option<Box<Notice>> {
+        match &self.rule {
+            Rule::Distributed(distributor) if !response.by_callee && self.map.shares_state(to) => {
+                Some(Box::new(distributor.notice(Some(to))))
+            }
+            _ => None,
+        }
+    }
+
+    /// The calls whose state it has kept so far.
+    pub(super) fn take_kept(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.kept)
+    }
+}

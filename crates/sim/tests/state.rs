@@ -1,0 +1,181 @@
+//! Proxies of the model that share out the state of calls: who keeps it, what that costs, and that calls go on.
+
+use base::Instant;
+use config::scenario::{Costs, Group, HostFault, LinkFaults, RunSettings, Scenario, Stream, What};
+use distribute::{Law, Settings};
+use load::{RandomTime, RateStep};
+use proxy::ProxyTimers;
+use sim::model::{NetworkState, RunResults, StateKeeping, run_sharing};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The paper's server at a twentieth of its speed, calls a second without state and with it (SERvartuka, section 2.2).
+const STATELESS: f64 = 5700.0 / 20.0;
+const STATEFUL: f64 = 4700.0 / 20.0;
+/// What one to four of them carry in series, from the linear program (docs/plan.md).
+const OPTIMUM: [f64; 4] = [235.0, 257.596, 266.126, 270.606];
+/// INVITE, 180, 200, ACK, BYE, 200: what a proxy reads of a call.
+const MESSAGES: f64 = 6.0;
+/// Of INVITE and BYE, one on either side.
+const TRANSACTIONS: f64 = 4.0;
+/// When the load ends, and the run: 64*T1 at each host for whatever is lost, and calls that last.
+const LOAD_ENDS: u64 = 40;
+const RUN_ENDS: u64 = 200;
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn second(second: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(second)
+}
+
+/// A server works for 1/5700 s on a call, and with state for 1/4700 s, all in prices of operations.
+fn costs() -> Costs {
+    let state = (1.0 / STATEFUL - 1.0 / STATELESS) / TRANSACTIONS;
+    let message = 1.0 / STATELESS / MESSAGES;
+    Costs {
+        base_capacity: STATEFUL,
+        message: Duration::ZERO,
+        timer: seconds(message / 2.0),
+        reject_ack: Duration::ZERO,
+        operations: vec![("scan", seconds(message)), ("create_transaction", seconds(state))],
+        ..Costs::default()
+    }
+}
+
+/// Like servers, and streams of calls along these paths, all together at a rate that rises for half of the time.
+fn network(servers: usize, paths: &[&[usize]], rate: f64) -> Scenario {
+    let rate = rate / paths.len() as f64;
+    let step = |at, rate, ramp| RateStep { at: Duration::from_secs(at), rate, ramp };
+    let stream = |path: &[usize]| Stream {
+        load: vec![step(0, 0.5 * rate, true), step(LOAD_ENDS / 2, rate, false), step(LOAD_ENDS, 0.0, false)],
+        holding: RandomTime::Exponential(Duration::from_secs(2)),
+        ..Stream::of_paper(&format!("{path:?}"), path.to_vec(), rate)
+    };
+    Scenario {
+        title: "state".to_owned(),
+        run: RunSettings {
+            duration: Duration::from_secs(RUN_ENDS),
+            warm_up: Duration::ZERO,
+            bin: Duration::from_secs(1),
+            ..RunSettings::default()
+        },
+        costs: costs(),
+        timers: ProxyTimers::default(),
+        groups: (0..servers).map(|index| Group::proxies(&format!("server {index}"), 1, STATEFUL)).collect(),
+        streams: paths.iter().map(|path| stream(path)).collect(),
+        links: Vec::new(),
+        faults: Vec::new(),
+    }
+}
+
+fn all(servers: usize, keeping: StateKeeping) -> NetworkState {
+    NetworkState { groups: vec![keeping; servers], trying: false }
+}
+
+fn distributed(law: Law) -> StateKeeping {
+    StateKeeping::Distributed(Settings { law, delta_c: 10.0, ..Settings::default() })
+}
+
+/// Calls whose state was kept, at one server or another, and how often more than once.
+fn kept(results: &RunResults) -> (BTreeSet<u32>, usize) {
+    let all: Vec<u32> = results.hosts.iter().flat_map(|host| host.kept.iter().copied()).collect();
+    let once: BTreeSet<u32> = all.iter().copied().collect();
+    let more = all.len() - once.len();
+    (once, more)
+}
+
+fn sum(results: &RunResults, of: impl Fn(&sim::model::StreamResults) -> u64) -> u64 {
+    results.streams.iter().map(of).sum()
+}
+
+fn link(from: Option<usize>, to: Option<usize>) -> LinkFaults {
+    LinkFaults {
+        from,
+        to,
+        since: Duration::ZERO,
+        until: Duration::from_secs(RUN_ENDS),
+        delay: Duration::from_millis(5),
+        jitter: Duration::from_millis(5),
+        loss: 0.05,
+        duplication: 0.03,
+        reordering: 0.03,
+    }
+}
+
+#[test]
+fn a_call_costs_what_the_paper_measured() {
+    for (keeping, carries) in [(StateKeeping::Never, STATELESS), (StateKeeping::Share(1.0), STATEFUL)] {
+        let mut scenario = network(1, &[&[0]], 150.0);
+        scenario.streams[0].load = vec![RateStep { at: Duration::ZERO, rate: 150.0, ramp: false }];
+        let results = run_sharing(&scenario, &all(1, keeping), 1);
+        let (offered, _) = results.rates(second(20), second(RUN_ENDS));
+        let used = &results.hosts[0].utilisation[20..];
+        let used = used.iter().map(|bin| bin.1).sum::<f64>() / used.len() as f64;
+        assert!((used * carries / offered - 1.0).abs() < 0.01, "{keeping:?}: {used} at {offered} calls/s");
+    }
+}
+
+#[test]
+fn state_is_kept_exactly_once_where_messages_are_lost_doubled_and_overtaken() {
+    let ways: [(usize, &[&[usize]]); 3] =
+        [(3, &[&[0, 1, 2]]), (3, &[&[0, 1, 2], &[2, 1, 0]]), (3, &[&[0, 1], &[0, 2]])];
+    for law in [Law::Paper, Law::Level] {
+        for (servers, paths) in ways {
+            let mut scenario = network(servers, paths, 0.9 * STATEFUL);
+            let groups = || (0..servers).map(Some).chain([None]);
+            scenario.links = groups()
+                .flat_map(|from| groups().map(move |to| (from, to)))
+                .filter(|(from, to)| from < to)
+                .map(|(from, to)| link(from, to))
+                .collect();
+            let results = run_sharing(&scenario, &all(servers, distributed(law)), 7);
+            let (calls, more) = kept(&results);
+            let rang = sum(&results, |stream| stream.answer_delay.count());
+            let sharing = results.hosts.iter().filter(|host| host.kept.len() > calls.len() / 10).count();
+            assert!(sharing > 1, "{law:?} {paths:?}: nobody shares out anything");
+            assert_eq!(more, 0, "{law:?} {paths:?}: state at two servers");
+            assert_eq!(sum(&results, |stream| stream.unmarked), 0, "{law:?} {paths:?}: state at none");
+            assert!(
+                rang > 5_000 && calls.len() as u64 >= rang,
+                "{law:?} {paths:?}: {rang} of {}",
+                calls.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_at_nine_tenths_of_the_optimum_and_nothing_is_left() {
+    let ways: [(&[&[usize]], f64); 4] = [
+        (&[&[0, 1]], OPTIMUM[1]),
+        (&[&[0, 1, 2]], OPTIMUM[2]),
+        (&[&[0, 1, 2, 3]], OPTIMUM[3]),
+        (&[&[0, 1, 2], &[2, 1, 0]], OPTIMUM[2]),
+    ];
+    for (paths, optimum) in ways {
+        let servers = paths[0].len();
+        let scenario = network(servers, paths, 0.9 * optimum);
+        let results = run_sharing(&scenario, &all(servers, distributed(Law::Level)), 3);
+        let (calls, completed) = (sum(&results, |it| it.calls), sum(&results, |it| it.outcomes.completed));
+        assert_eq!(completed, calls, "{paths:?}");
+        assert_eq!((results.calls_left, results.transactions_left), (0, 0), "{paths:?}");
+    }
+}
+
+#[test]
+fn calls_settle_after_a_proxy_restarts() {
+    for at in 0..3 {
+        let mut scenario = network(3, &[&[0, 1, 2]], 0.85 * OPTIMUM[2]);
+        let (when, down) = (Duration::from_secs(LOAD_ENDS / 2), Duration::from_millis(200));
+        scenario.faults = vec![HostFault { group: at, host: 0, at: when, what: What::Restart(down) }];
+        let results = run_sharing(&scenario, &all(3, distributed(Law::Level)), 5);
+        let last = |series: &sim::stats::Series| series.rate(second(LOAD_ENDS - 8), second(LOAD_ENDS));
+        let stream = &results.streams[0];
+        let (offered, answered) = (last(&stream.offered), last(&stream.answered[0]));
+        assert!(answered > 0.99 * offered, "server {at}: {answered} of {offered} calls/s");
+        assert_eq!(stream.unmarked, 0, "server {at}");
+        assert_eq!((results.calls_left, results.transactions_left), (0, 0), "server {at}");
+    }
+}
