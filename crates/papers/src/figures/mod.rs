@@ -10,6 +10,7 @@ mod overload_9;
 mod overload_control;
 mod queueing;
 mod series;
+mod servartuka;
 mod sweeps;
 mod tlwl;
 mod topology;
@@ -119,6 +120,9 @@ pub fn all() -> &'static [Entry] {
         tlwl::OCCUPANCY,
         tlwl::UNEQUAL,
         failing::FAILING,
+        servartuka::UTILISATION,
+        servartuka::CAPACITY,
+        servartuka::GOODPUT,
     ]
 }
 

@@ -1,0 +1,135 @@
+//! Figure 3: what networks carry with state kept by hand, shared out by each law, and at most.
+
+use super::super::{Entry, Options, Progress};
+use super::network::{Mode, Network};
+use super::stairs::{Stairs, capacity};
+use super::{assumptions, claims};
+use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable, Style};
+use distribute::Law;
+use sim::stats::sweep;
+
+/// Static against dynamic state.
+pub(in super::super) const CAPACITY: Entry = Entry {
+    name: "servartuka-3",
+    title: "What networks of proxies carry, with static and with dynamic state",
+    source: "SERvartuka paper, section 2.3.1, figure 3, and networks that the paper leaves open (section 5)",
+    run,
+};
+
+/// What was simulated of each network, in this order.
+pub(super) const MODES: [&str; 5] =
+    ["every server stateful", "stateful or stateless", "halves", "law paper", "law level"];
+/// Places in [`MODES`].
+pub(super) const EVERY: usize = 0;
+pub(super) const BY_HAND: usize = 1;
+pub(super) const HALVES: usize = 2;
+pub(super) const PAPER: usize = 3;
+pub(super) const LEVEL: usize = 4;
+
+/// What a network carries, calls a second.
+pub(super) struct Row {
+    pub(super) network: Network,
+    /// The linear program.
+    pub(super) optimum: f64,
+    /// In the order of [`MODES`].
+    pub(super) carried: Vec<f64>,
+}
+
+impl Row {
+    /// In percent of the optimum.
+    pub(super) fn percent(&self, mode: usize) -> f64 {
+        100.0 * self.carried[mode] / self.optimum
+    }
+}
+
+fn networks() -> Vec<Network> {
+    let series = (2..=6).map(Network::series);
+    series.chain([Network::fork(), Network::join(), Network::edges()]).collect()
+}
+
+fn modes(network: &Network) -> [Mode; MODES.len()] {
+    [Mode::Stateful, network.by_hand(), Mode::Share(0.5), Mode::Law(Law::Paper), Mode::Law(Law::Level)]
+}
+
+/// Steps around what is expected, in parts of the optimum; a law is followed from far below.
+fn stairs(options: &Options, network: &Network, mode: Mode) -> Stairs {
+    let optimum = network.optimum();
+    let (step, rise, hold, count, scale) =
+        options.scale((0.005, 60, 16, 8, 2.0), (0.01, 40, 10, 5, 6.0), (0.05, 2, 2, 1, 20.0));
+    let (from, to) = match network.expected(mode) {
+        Some(expected) => (0.94 * expected, 1.03 * expected),
+        None => (0.84 * optimum, 1.02 * optimum),
+    };
+    Stairs { from, to, step: step * optimum, rise, hold, count, scale }
+}
+
+fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let networks = networks();
+    let of = networks.len() * MODES.len();
+    let done = |done| progress(Progress { done, of, what: "networks" });
+    let one = |index: usize| {
+        let network = &networks[index / MODES.len()];
+        let mode = modes(network)[index % MODES.len()];
+        capacity(&stairs(options, network, mode).climb(network, mode, false, options.seed))
+    };
+    let carried = sweep::sweep(of, options.threads, one, done);
+    let row = |(network, carried): (&Network, &[f64])| Row {
+        network: network.clone(),
+        optimum: network.optimum(),
+        carried: carried.to_vec(),
+    };
+    let rows: Vec<Row> = networks.iter().zip(carried.chunks(MODES.len())).map(row).collect();
+    let mut figure = options.figure(&CAPACITY, vec![plot(&rows)]);
+    figure.tables = vec![table(&rows)];
+    figure.claims = claims::of_capacity(&rows);
+    let Stairs { hold, count, scale, .. } = stairs(options, &networks[0], Mode::Stateful);
+    figure.assumptions = assumptions(scale);
+    figure.assumptions.push(
+        "No server answers with 100: the linear program of the paper has no such message. Figure 4 has it."
+            .to_owned(),
+    );
+    figure.notes = vec![
+        format!(
+            "One run a bar, and the axis does not begin at 0. The load goes up in steps of {hold} s, by {} % of the optimum. It is carried as long as \
+             99 % of the calls of the last {count} s of a step are answered in them. For the time of a step the buffers take \
+             in a percent or two more than servers can work off.",
+            options.scale(0.5, 1.0, 10.0)
+        ),
+        "\"stateful or stateless\" is the best that can be set by hand where a server keeps all state or none; \"halves\" \
+         lets each server keep the half of what comes without state, and the last one the rest."
+            .to_owned(),
+        "In the fork one of two branches is a third as fast and gets a third of the calls. In the join two servers of half \
+         the speed stand before one. The two edges call each other through the core, half of the calls each way."
+            .to_owned(),
+    ];
+    figure
+}
+
+fn plot(rows: &[Row]) -> Plot {
+    let mut plot = Plot::new(
+        "Capacity",
+        Axis::names("network", rows.iter().map(|row| row.network.name.clone())),
+        Axis::linear("calls/s").from_to(4000.0, 5800.0),
+    );
+    let xs = || (0..).map(f64::from);
+    for (mode, name) in MODES.iter().enumerate() {
+        let bars = xs().zip(rows.iter().map(|row| row.carried[mode]));
+        plot.series(PlotSeries::new(*name, Style::Line, bars));
+    }
+    let optimum = xs().zip(rows.iter().map(|row| row.optimum));
+    plot.series(PlotSeries::new("optimum", Style::Line, optimum));
+    plot
+}
+
+fn table(rows: &[Row]) -> ReportTable {
+    let mut table = ReportTable::new(["calls/s"]);
+    table.header.extend(MODES.map(str::to_owned));
+    table.header.push("optimum".to_owned());
+    for row in rows {
+        let each = |mode: usize| format!("{:.0} ({:.0} %)", row.carried[mode], row.percent(mode));
+        let carried = (0..MODES.len()).map(each);
+        let name = [row.network.name.clone()].into_iter();
+        table.rows.push(name.chain(carried).chain([format!("{:.0}", row.optimum)]).collect());
+    }
+    table
+}

@@ -1,0 +1,88 @@
+//! Figure 4: goodput of two servers in series against the offered load.
+
+use super::super::{Entry, Options, Progress};
+use super::network::{Mode, Network};
+use super::stairs::{Stairs, Step};
+use super::{assumptions, claims};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Style};
+use distribute::Law;
+use sim::stats::sweep;
+
+/// Goodput against load.
+pub(in super::super) const GOODPUT: Entry = Entry {
+    name: "servartuka-4",
+    title: "Goodput of two proxies in series, with static and with dynamic state",
+    source: "SERvartuka paper, section 4, figure 4",
+    run,
+};
+
+/// The loads, calls a second.
+const FROM: f64 = 3000.0;
+const TO: f64 = 6000.0;
+
+/// The lines of both plots, in this order.
+const MODES: [(&str, Mode); 5] = [
+    ("both stateful", Mode::Stateful),
+    ("first one stateful", Mode::Share(1.0)),
+    ("halves", Mode::Share(0.5)),
+    ("law paper", Mode::Law(Law::Paper)),
+    ("law level", Mode::Law(Law::Level)),
+];
+/// Places in [`MODES`].
+pub(super) const BOTH: usize = 0;
+pub(super) const FIRST: usize = 1;
+pub(super) const HALVES: usize = 2;
+pub(super) const PAPER: usize = 3;
+pub(super) const LEVEL: usize = 4;
+
+fn stairs(options: &Options) -> Stairs {
+    let full = Stairs { from: FROM, to: TO, step: 50.0, rise: 20, hold: 12, count: 6, scale: 2.0 };
+    let quick = Stairs { step: 100.0, scale: 6.0, ..full };
+    options.scale(full, quick, Stairs { step: 600.0, rise: 2, hold: 2, count: 1, scale: 20.0, ..full })
+}
+
+fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let stairs = stairs(options);
+    let two = Network::series(2);
+    let of = 2 * MODES.len();
+    let done = |done| progress(Progress { done, of, what: "lines" });
+    let one = |index: usize| {
+        let (trying, mode) = (index >= MODES.len(), MODES[index % MODES.len()].1);
+        stairs.climb(&two, mode, trying, options.seed)
+    };
+    let climbed = sweep::sweep(of, options.threads, one, done);
+    let (without, with) = climbed.split_at(MODES.len());
+    let optimum = two.optimum();
+    let plots = vec![
+        plot("Without 100 Trying, as the linear program has it", without, Some(optimum)),
+        plot("With the 100 that a server with state sends", with, None),
+    ];
+    let mut figure = options.figure(&GOODPUT, plots);
+    figure.claims = claims::of_goodput(without, with, optimum);
+    figure.assumptions = assumptions(stairs.scale);
+    figure.assumptions.push(
+        "The 100 of the second server is a message like any other for the first one; a server without state forwards it."
+            .to_owned(),
+    );
+    figure.notes = vec![format!(
+        "One run a line. The load goes up in steps of {} calls/s and {} s, of which the last {} count.",
+        stairs.step, stairs.hold, stairs.count
+    )];
+    figure
+}
+
+fn plot(title: &str, climbed: &[Vec<Step>], optimum: Option<f64>) -> Plot {
+    let mut plot = Plot::new(
+        format!("Goodput of two in series. {title}"),
+        Axis::linear("offered load (calls/s)").from_to(FROM, TO),
+        Axis::linear("goodput (calls/s)"),
+    );
+    for ((name, _), steps) in MODES.iter().zip(climbed) {
+        let point = |step: &Step| (step.load, step.goodput);
+        plot.series(PlotSeries::new(*name, Style::Line, steps.iter().map(point)));
+    }
+    if let Some(optimum) = optimum {
+        plot.level("optimum", optimum);
+    }
+    plot
+}

@@ -1,0 +1,158 @@
+//! Networks of the paper's servers, what they do about state, and what they carry at most.
+
+use super::super::topology;
+use config::scenario::{Costs, Group, Scenario, Stream};
+use core::time::Duration;
+use distribute::{Law, Settings};
+use load::{ArrivalProcess, RandomTime};
+use plan::{Node, Routing, Topology, solve};
+use sim::model::{NetworkState, StateKeeping};
+
+/// Calls a second that the paper's server forwards without state: `T_SL` (section 2.2).
+pub(super) const STATELESS: f64 = 5700.0;
+/// And with the state of every call: `T_SF`.
+pub(super) const STATEFUL: f64 = 4700.0;
+/// What the paper's law gives away in a period, calls a second.
+pub(super) const DELTA_C: f64 = 50.0;
+/// Messages that a server reads of a call, and transactions that it creates for its state.
+const MESSAGES: f64 = 6.0;
+const TRANSACTIONS: f64 = 4.0;
+/// Mean holding time, seconds.
+const HOLDING: u64 = 2;
+
+/// Servers, and the ways of calls through them.
+#[derive(Clone, Debug)]
+pub(super) struct Network {
+    pub(super) name: String,
+    /// How fast each server is, in units of the paper's.
+    speeds: Vec<f64>,
+    /// The servers of each way, and its share of all calls.
+    paths: Vec<(Vec<usize>, f64)>,
+}
+
+/// What all servers of a network do about state.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Mode {
+    /// Each keeps that of every call.
+    Stateful,
+    /// None keeps any.
+    Stateless,
+    /// Each that a call passes before the last one keeps this share of what comes without state; the last one the rest. 1
+    /// means that the first server of each way is stateful and the others stateless, 0 the last one.
+    Share(f64),
+    /// Each finds its share by this law.
+    Law(Law),
+}
+
+impl Network {
+    pub(super) fn series(servers: usize) -> Self {
+        let paths = vec![((0..servers).collect(), 1.0)];
+        Self { name: format!("series {servers}"), speeds: vec![1.0; servers], paths }
+    }
+
+    fn new(name: &str, speeds: &[f64], paths: &[(&[usize], f64)]) -> Self {
+        let paths = paths.iter().map(|(path, share)| (path.to_vec(), *share)).collect();
+        Self { name: name.to_owned(), speeds: speeds.to_vec(), paths }
+    }
+
+    /// Two branches behind one server; one of them is as busy as the server, the other one has room.
+    pub(super) fn fork() -> Self {
+        let third = 1.0 / 3.0;
+        Self::new("fork", &[1.0, 1.0, third], &[(&[0, 1], 2.0 * third), (&[0, 2], third)])
+    }
+
+    /// Two servers before one, each with half of its calls.
+    pub(super) fn join() -> Self {
+        Self::new("join", &[0.5, 0.5, 1.0], &[(&[0, 2], 0.5), (&[1, 2], 0.5)])
+    }
+
+    /// Two edges that call each other through a core: no order among servers.
+    pub(super) fn edges() -> Self {
+        Self::new("edges", &[1.0; 3], &[(&[0, 1, 2], 0.5), (&[2, 1, 0], 0.5)])
+    }
+
+    /// What it carries at most when each call's state is kept once: the linear program.
+    pub(super) fn optimum(&self) -> f64 {
+        let nodes = self.speeds.iter().map(|speed| Node::new("", STATELESS * speed, STATEFUL * speed));
+        let topology = Topology::of_paths(nodes.collect(), &self.paths, Routing::Fixed);
+        solve(&topology.expect("shares add up to 1")).expect("each server may keep state").load
+    }
+
+    /// What it carries by arithmetic, where each server's share is known; `None` with a law.
+    pub(super) fn expected(&self, mode: Mode) -> Option<f64> {
+        let mut busy = vec![0.0; self.speeds.len()];
+        for (path, share) in &self.paths {
+            let mut open = 1.0;
+            for (place, &server) in path.iter().enumerate() {
+                let keeps = match mode {
+                    Mode::Stateful => 1.0,
+                    Mode::Stateless => 0.0,
+                    Mode::Share(_) if place + 1 == path.len() => open,
+                    Mode::Share(keep) => open * keep,
+                    Mode::Law(_) => return None,
+                };
+                open -= keeps;
+                let state = 1.0 / STATEFUL - 1.0 / STATELESS;
+                busy[server] += share * (1.0 / STATELESS + keeps * state) / self.speeds[server];
+            }
+        }
+        Some(1.0 / busy.into_iter().fold(0.0, f64::max))
+    }
+
+    /// The better one of two ways to make servers stateful or stateless once and for all: the first server of each way
+    /// keeps all state, or the last one.
+    pub(super) fn by_hand(&self) -> Mode {
+        let [first, last] = [1.0, 0.0].map(Mode::Share);
+        if self.expected(last) > self.expected(first) { last } else { first }
+    }
+
+    /// Its scenario for a run of so many seconds; all is `scale` times smaller.
+    pub(super) fn scenario(&self, seconds: u64, scale: f64) -> Scenario {
+        let capacity = |speed: &f64| STATEFUL * speed / scale;
+        let group = |(index, speed)| Group::proxies(&format!("server {index}"), 1, capacity(speed));
+        let groups = (1..).zip(&self.speeds).map(group).collect();
+        let stream = |(path, _): &(Vec<usize>, f64)| Stream {
+            holding: RandomTime::Exponential(Duration::from_secs(HOLDING)),
+            arrivals: ArrivalProcess::Constant,
+            ..Stream::of_paper(&format!("{path:?}"), path.clone(), 0.0)
+        };
+        let streams = self.paths.iter().map(stream).collect();
+        let mut scenario = topology::scenario(&self.name, seconds, groups, streams);
+        scenario.costs = costs(scale);
+        scenario.run.bin = Duration::from_secs(1);
+        scenario
+    }
+
+    /// The shares of the streams.
+    pub(super) fn shares(&self) -> impl Iterator<Item = f64> {
+        self.paths.iter().map(|path| path.1)
+    }
+
+    /// What its servers do about state.
+    pub(super) fn state(&self, mode: Mode, trying: bool, scale: f64) -> NetworkState {
+        let keeping = match mode {
+            Mode::Stateful => StateKeeping::Always,
+            Mode::Stateless => StateKeeping::Never,
+            Mode::Share(share) => StateKeeping::Share(share),
+            Mode::Law(law) => {
+                StateKeeping::Distributed(Settings { law, delta_c: DELTA_C / scale, ..Settings::default() })
+            }
+        };
+        NetworkState { groups: vec![keeping; self.speeds.len()], trying }
+    }
+}
+
+/// Prices of operations that make a call cost what the paper measured.
+fn costs(scale: f64) -> Costs {
+    let message = scale / STATELESS / MESSAGES;
+    let transaction = scale * (1.0 / STATEFUL - 1.0 / STATELESS) / TRANSACTIONS;
+    let seconds = Duration::from_secs_f64;
+    Costs {
+        base_capacity: STATEFUL / scale,
+        message: Duration::ZERO,
+        timer: seconds(message / 2.0),
+        reject_ack: Duration::ZERO,
+        operations: vec![("scan", seconds(message)), ("create_transaction", seconds(transaction))],
+        ..Costs::default()
+    }
+}

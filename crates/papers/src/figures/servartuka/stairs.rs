@@ -1,0 +1,103 @@
+//! A load that goes up in steps, as the paper raises it (section 2.2), and what a network makes of each step.
+
+use super::super::topology::at;
+use super::network::{Mode, Network};
+use core::time::Duration;
+use load::RateStep;
+use sim::model::{RunResults, StreamResults, run_sharing};
+use sim::stats::Series;
+
+/// How high the steps are, how long, and how much of each counts. Loads are calls a second of the paper's server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stairs {
+    /// The first load.
+    pub(super) from: f64,
+    /// No step is above.
+    pub(super) to: f64,
+    pub(super) step: f64,
+    /// Seconds in which the load rises from half of the first one to it.
+    pub(super) rise: u64,
+    /// Seconds of a step, and how many of them count, the last ones.
+    pub(super) hold: u64,
+    pub(super) count: u64,
+    /// The simulated network is so much smaller.
+    pub(super) scale: f64,
+}
+
+/// What a network makes of a step, in calls a second of the paper's server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// What the step is to offer.
+    pub(super) load: f64,
+    offered: f64,
+    answered: f64,
+    /// Calls that were completed.
+    pub(super) goodput: f64,
+    /// Of the busiest server.
+    pub(super) utilisation: f64,
+}
+
+/// Part of the calls that have to be answered for a load to be carried.
+const CARRIED: f64 = 0.99;
+
+impl Step {
+    /// Whether (nearly) all calls of the step were answered at once.
+    pub(super) fn is_carried(&self) -> bool {
+        self.answered >= CARRIED * self.offered
+    }
+}
+
+/// The highest load before the first that is not carried; 0 where the first one is not.
+pub(super) fn capacity(steps: &[Step]) -> f64 {
+    steps.iter().take_while(|step| step.is_carried()).last().map_or(0.0, |step| step.load)
+}
+
+impl Stairs {
+    fn loads(&self) -> impl Iterator<Item = f64> + use<> {
+        let Self { from, to, step, .. } = *self;
+        // A millionth more, so that rounding does not lose the last one.
+        let count = ((to - from) / step * (1.0 + 1e-6)).max(0.0) as u32;
+        (0..=count).map(move |index| from + step * f64::from(index))
+    }
+
+    /// Runs a network up the stairs.
+    pub(super) fn climb(&self, network: &Network, mode: Mode, trying: bool, seed: u64) -> Vec<Step> {
+        let loads: Vec<f64> = self.loads().collect();
+        let seconds = self.rise + self.hold * loads.len() as u64;
+        let mut scenario = network.scenario(seconds, self.scale);
+        for (stream, share) in scenario.streams.iter_mut().zip(network.shares()) {
+            let step = |at, load: f64, ramp| {
+                let rate = load * share / self.scale;
+                RateStep { at: Duration::from_secs(at), rate, ramp }
+            };
+            stream.load = vec![step(0, loads[0] / 2.0, true)];
+            stream.load.extend((0..).zip(&loads).map(|(index, load)| step(self.begin(index), *load, false)));
+        }
+        let results = run_sharing(&scenario, &network.state(mode, trying, self.scale), seed);
+        (0..).zip(&loads).map(|(index, load)| self.step(&results, index, *load)).collect()
+    }
+
+    fn begin(&self, index: u64) -> u64 {
+        self.rise + self.hold * index
+    }
+
+    fn step(&self, results: &RunResults, index: u64, load: f64) -> Step {
+        let to = self.begin(index + 1);
+        let from = to - self.count;
+        let rate = |of: fn(&StreamResults) -> &Series| {
+            let rates = results.streams.iter().map(|stream| of(stream).rate(at(from), at(to)));
+            rates.sum::<f64>() * self.scale
+        };
+        let busy = results.hosts.iter().map(|host| {
+            let bins = host.utilisation.iter().filter(|bin| at(from) < bin.0 && bin.0 <= at(to));
+            bins.map(|bin| bin.1).sum::<f64>() / self.count as f64
+        });
+        Step {
+            load,
+            offered: rate(|stream| &stream.offered),
+            answered: rate(|stream| &stream.answered[0]),
+            goodput: rate(|stream| &stream.completed),
+            utilisation: busy.fold(0.0, f64::max),
+        }
+    }
+}

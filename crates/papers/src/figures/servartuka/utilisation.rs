@@ -1,0 +1,46 @@
+//! Figure 2: utilisation of one server against the offered load, with state and without.
+
+use super::super::{Entry, Options, Progress};
+use super::network::{Mode, Network, STATEFUL, STATELESS};
+use super::stairs::{Stairs, Step, capacity};
+use super::{assumptions, claims};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Style};
+use sim::stats::sweep;
+
+/// Utilisation against load.
+pub(in super::super) const UTILISATION: Entry = Entry {
+    name: "servartuka-2",
+    title: "What state costs a server: utilisation against load",
+    source: "SERvartuka paper, section 2.2, figure 2",
+    run,
+};
+
+fn stairs(options: &Options) -> Stairs {
+    let full = Stairs { from: 500.0, to: 6000.0, step: 100.0, rise: 10, hold: 20, count: 10, scale: 1.0 };
+    let quick = Stairs { hold: 10, count: 6, scale: 6.0, ..full };
+    options.scale(full, quick, Stairs { step: 600.0, rise: 2, hold: 2, count: 1, scale: 20.0, ..full })
+}
+
+fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let stairs = stairs(options);
+    let server = Network::series(1);
+    let modes = [("with state", Mode::Stateful), ("without state", Mode::Stateless)];
+    let done = |done| progress(Progress { done, of: modes.len(), what: "modes" });
+    let one = |index: usize| stairs.climb(&server, modes[index].1, false, options.seed);
+    let climbed = sweep::sweep(modes.len(), options.threads, one, done);
+    let mut plot = Plot::new(
+        "Utilisation of one server",
+        Axis::linear("offered load (calls/s)"),
+        Axis::linear("utilisation").from_to(0.0, 1.05),
+    );
+    for ((name, _), steps) in modes.iter().zip(&climbed) {
+        let point = |step: &Step| (step.load, step.utilisation);
+        plot.series(PlotSeries::new(*name, Style::Line, steps.iter().map(point)));
+    }
+    plot.mark("T_SF", STATEFUL);
+    plot.mark("T_SL", STATELESS);
+    let mut figure = options.figure(&UTILISATION, vec![plot]);
+    figure.claims = claims::of_utilisation(&climbed, [0, 1].map(|mode| capacity(&climbed[mode])));
+    figure.assumptions = assumptions(stairs.scale);
+    figure
+}
