@@ -91,8 +91,8 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure.notes = vec![
         format!(
             "One run a bar, and the axis does not begin at 0. The load goes up in steps of {hold} s, by {} % of the optimum. It is carried as long as \
-             99 % of the calls of the last {count} s of a step are answered in them. For the time of a step the buffers take \
-             in a percent or two more than servers can work off.",
+             99 % of the calls of the last {count} s of a step are answered in them: a step or so above what servers can \
+             work off, buffers still take that in.",
             options.scale(0.5, 1.0, 10.0)
         ),
         "\"stateful or stateless\" is the best that can be set by hand where a server keeps all state or none; \"halves\" \

@@ -12,7 +12,7 @@ pub(super) use capacity::CAPACITY;
 pub(super) use goodput::GOODPUT;
 pub(super) use utilisation::UTILISATION;
 
-use self::network::{DELTA_C, STATEFUL, STATELESS};
+use self::network::{BUFFER, DELTA_C, STATEFUL, STATELESS};
 
 /// What all three figures assume.
 fn assumptions(scale: f64) -> Vec<String> {
@@ -26,9 +26,10 @@ fn assumptions(scale: f64) -> Vec<String> {
         "State is that of the transactions of INVITE and BYE, at one server: figure 4 does not say which mode was \
          measured, figure 2 does. The BYE gets its state where the INVITE had it, by Record-Route."
             .to_owned(),
-        "Calls begin at equal gaps, as SIPp makes them, and last 2 s in the mean. A server has a buffer of 1000 messages. \
-         There is no overload control."
-            .to_owned(),
+        format!(
+            "Calls begin at equal gaps, as SIPp makes them, and last 2 s in the mean. A server has a buffer of {BUFFER} \
+             messages. There is no overload control."
+        ),
         format!(
             "U_high is 0.9, deltaC {DELTA_C} calls/s in a period of 1 s, as docs/state-distribution.md has them; the \
              paper gives no values."
@@ -36,7 +37,7 @@ fn assumptions(scale: f64) -> Vec<String> {
     ];
     if scale > 1.0 {
         assumptions.push(format!(
-            "All servers, loads and deltaC are {scale:.0} times smaller than they are said to be, so that a run is short."
+            "All servers and their buffers, loads and deltaC are {scale:.0} times smaller than they are said to be, so that a run is short."
         ));
     }
     assumptions

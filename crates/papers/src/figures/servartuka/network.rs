@@ -17,6 +17,8 @@ pub(super) const DELTA_C: f64 = 50.0;
 /// Messages that a server reads of a call, and transactions that it creates for its state.
 const MESSAGES: f64 = 6.0;
 const TRANSACTIONS: f64 = 4.0;
+/// Messages that may wait at a server.
+pub(super) const BUFFER: u32 = 1000;
 /// Mean holding time, seconds.
 const HOLDING: u64 = 2;
 
@@ -109,7 +111,12 @@ impl Network {
     /// Its scenario for a run of so many seconds; all is `scale` times smaller.
     pub(super) fn scenario(&self, seconds: u64, scale: f64) -> Scenario {
         let capacity = |speed: &f64| STATEFUL * speed / scale;
-        let group = |(index, speed)| Group::proxies(&format!("server {index}"), 1, capacity(speed));
+        // As many messages as take the same time.
+        let buffer = (f64::from(BUFFER) / scale).round() as u32;
+        let group = |(index, speed)| Group {
+            buffer,
+            ..Group::proxies(&format!("server {index}"), 1, capacity(speed))
+        };
         let groups = (1..).zip(&self.speeds).map(group).collect();
         let stream = |(path, _): &(Vec<usize>, f64)| Stream {
             holding: RandomTime::Exponential(Duration::from_secs(HOLDING)),
