@@ -2,7 +2,7 @@
 
 use super::super::{Entry, Options, Progress};
 use super::network::{Mode, Network};
-use super::stairs::{Stairs, capacity};
+use super::stairs::{Stairs, Step, capacity};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable, Style};
 use distribute::Law;
@@ -26,6 +26,11 @@ pub(super) const HALVES: usize = 2;
 pub(super) const PAPER: usize = 3;
 pub(super) const LEVEL: usize = 4;
 
+/// Those of them that have to follow a load that jumps.
+pub(super) const LAWS: [usize; 2] = [PAPER, LEVEL];
+/// From which part of the optimum to which the load jumps.
+pub(super) const JUMP: [f64; 2] = [0.5, 0.95];
+
 /// What a network carries, calls a second.
 pub(super) struct Row {
     pub(super) network: Network,
@@ -33,6 +38,8 @@ pub(super) struct Row {
     pub(super) optimum: f64,
     /// In the order of [`MODES`].
     pub(super) carried: Vec<f64>,
+    /// Share of the calls that are answered some time after the load has jumped, with the laws in the order of [`LAWS`].
+    pub(super) jumped: Vec<f64>,
 }
 
 impl Row {
@@ -63,23 +70,38 @@ fn stairs(options: &Options, network: &Network, mode: Mode) -> Stairs {
     Stairs { from, to, step: step * optimum, rise, hold, count, scale }
 }
 
+/// Two steps, so high that the second one is a jump.
+fn jump(options: &Options, network: &Network) -> Stairs {
+    let [from, to] = JUMP.map(|part| part * network.optimum());
+    let stairs = stairs(options, network, Mode::Stateful);
+    let (hold, count) = options.scale((60, 20), (60, 20), (4, 2));
+    Stairs { from, to, step: to - from, hold, count, ..stairs }
+}
+
 fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     let networks = networks();
-    let of = networks.len() * MODES.len();
+    let tried = MODES.len() + LAWS.len();
+    let of = networks.len() * tried;
     let done = |done| progress(Progress { done, of, what: "networks" });
     let one = |index: usize| {
-        let network = &networks[index / MODES.len()];
-        let mode = modes(network)[index % MODES.len()];
-        capacity(&stairs(options, network, mode).climb(network, mode, false, options.seed))
+        let (network, which) = (&networks[index / tried], index % tried);
+        let climb = |stairs: Stairs, mode| stairs.climb(network, mode, false, options.seed);
+        if let Some(law) = which.checked_sub(MODES.len()) {
+            let steps = climb(jump(options, network), modes(network)[LAWS[law]]);
+            return steps.last().map_or(0.0, Step::share_answered);
+        }
+        let mode = modes(network)[which];
+        capacity(&climb(stairs(options, network, mode), mode))
     };
-    let carried = sweep::sweep(of, options.threads, one, done);
-    let row = |(network, carried): (&Network, &[f64])| Row {
+    let shown = sweep::sweep(of, options.threads, one, done);
+    let row = |(network, shown): (&Network, &[f64])| Row {
         network: network.clone(),
         optimum: network.optimum(),
-        carried: carried.to_vec(),
+        carried: shown[..MODES.len()].to_vec(),
+        jumped: shown[MODES.len()..].to_vec(),
     };
-    let rows: Vec<Row> = networks.iter().zip(carried.chunks(MODES.len())).map(row).collect();
-    let mut figure = options.figure(&CAPACITY, vec![plot(&rows)]);
+    let rows: Vec<Row> = networks.iter().zip(shown.chunks(tried)).map(row).collect();
+    let mut figure = options.figure(&CAPACITY, vec![plot(&rows), jumps(&rows)]);
     figure.tables = vec![table(&rows)];
     figure.claims = claims::of_capacity(&rows);
     let Stairs { hold, count, scale, .. } = stairs(options, &networks[0], Mode::Stateful);
@@ -88,7 +110,12 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         "No server answers with 100: the linear program of the paper has no such message. Figure 4 has it."
             .to_owned(),
     );
+    let jump = jump(options, &networks[0]);
     figure.notes = vec![
+        format!(
+            "Where the load jumps, the last {} s of {} s after it count.",
+            jump.count, jump.hold
+        ),
         format!(
             "One run a bar, and the axis does not begin at 0. The load goes up in steps of {hold} s, by {} % of the optimum. It is carried as long as \
              99 % of the calls of the last {count} s of a step are answered in them: a step or so above what servers can \
@@ -118,6 +145,21 @@ fn plot(rows: &[Row]) -> Plot {
     }
     let optimum = xs().zip(rows.iter().map(|row| row.optimum));
     plot.series(PlotSeries::new("optimum", Style::Line, optimum));
+    plot
+}
+
+fn jumps(rows: &[Row]) -> Plot {
+    let [from, to] = JUMP.map(|part| 100.0 * part);
+    let mut plot = Plot::new(
+        format!("After a jump from {from:.0} to {to:.0} % of the optimum"),
+        Axis::names("network", rows.iter().map(|row| row.network.name.clone())),
+        Axis::linear("calls answered (%)").from_to(0.0, 105.0),
+    );
+    for (law, mode) in LAWS.iter().enumerate() {
+        let bars = (0..).map(f64::from).zip(rows.iter().map(|row| 100.0 * row.jumped[law]));
+        // As in the other plot.
+        plot.series(PlotSeries::new(MODES[*mode], Style::Line, bars).colour(*mode));
+    }
     plot
 }
 

@@ -1,9 +1,9 @@
 //! What the paper states about its figures 2 to 4, and what is expected of our own law.
 
-use super::capacity::{BY_HAND, EVERY, LEVEL, PAPER, Row};
+use super::capacity::{BY_HAND, EVERY, HALVES, JUMP, LEVEL, PAPER, Row};
 use super::goodput;
 use super::network::{STATEFUL, STATELESS};
-use super::stairs::{Step, capacity};
+use super::stairs::{CARRIED, Step, capacity};
 use crate::report::Claim;
 
 /// How far a capacity may lie from a number of the paper, as part of it: two or three steps of the load.
@@ -39,17 +39,19 @@ pub(super) fn of_utilisation(climbed: &[Vec<Step>], [stateful, stateless]: [f64;
     ]
 }
 
+fn row<'a>(rows: &'a [Row], name: &str) -> &'a Row {
+    rows.iter().find(|row| row.network.name == name).expect("it is simulated")
+}
+
 pub(super) fn of_capacity(rows: &[Row]) -> Vec<Claim> {
-    let row = |name: &str| rows.iter().find(|row| row.network.name == name).expect("it is simulated");
-    let (two, six, edges) = (row("series 2"), row("series 6"), row(WITHOUT_ORDER));
-    let each = |mode: usize, rows: &[&Row]| {
-        let each = |row: &&Row| format!("{} {:.0} %", row.network.name, row.percent(mode));
-        rows.iter().map(each).collect::<Vec<_>>().join(", ") + "."
-    };
-    let ordered: Vec<&Row> = rows.iter().filter(|row| row.network.name != WITHOUT_ORDER).collect();
-    let all: Vec<&Row> = rows.iter().collect();
-    let gain = |row: &Row, mode: usize| 100.0 * (row.carried[mode] / row.carried[BY_HAND] - 1.0);
-    let close = |mode: usize, rows: &[&Row]| rows.iter().all(|row| row.percent(mode) >= CLOSE);
+    let mut claims = by_hand(rows);
+    claims.extend(by_law(rows));
+    claims.push(jump(rows));
+    claims
+}
+
+fn by_hand(rows: &[Row]) -> Vec<Claim> {
+    let two = row(rows, "series 2");
     vec![
         Claim::check(
             "section 2.3.1",
@@ -60,12 +62,8 @@ pub(super) fn of_capacity(rows: &[Row]) -> Vec<Claim> {
         Claim::check(
             "section 2.3.1, figure 3(b)",
             "With state for half of the calls at each of the two, the throughput is 5200 calls/s.",
-            format!(
-                "{:.0} calls/s; the linear program has {:.2}.",
-                two.carried[super::capacity::HALVES],
-                two.optimum
-            ),
-            near(two.carried[super::capacity::HALVES], two.optimum) && near(two.optimum, 5200.0),
+            format!("{:.0} calls/s; the linear program has {:.2}.", two.carried[HALVES], two.optimum),
+            near(two.carried[HALVES], two.optimum) && near(two.optimum, 5200.0),
         ),
         Claim::check(
             "section 2.3",
@@ -73,8 +71,25 @@ pub(super) fn of_capacity(rows: &[Row]) -> Vec<Claim> {
              5412.12 calls/s (docs/plan.md), and nothing carries more.",
             format!("At most {:.1} % of the optimum.", most(rows)),
             most(rows) <= 100.0 * (1.0 + NEAR)
-                && [5151.92, 5322.52, 5412.12].iter().zip(rows).all(|(stated, row)| (row.optimum - stated).abs() < 0.01),
+                && [5151.92, 5322.52, 5412.12]
+                    .iter()
+                    .zip(rows)
+                    .all(|(stated, row)| (row.optimum - stated).abs() < 0.01),
         ),
+    ]
+}
+
+fn by_law(rows: &[Row]) -> Vec<Claim> {
+    let [two, six, edges] = ["series 2", "series 6", WITHOUT_ORDER].map(|name| row(rows, name));
+    let each = |mode: usize, rows: &[&Row]| {
+        let each = |row: &&Row| format!("{} {:.0} %", row.network.name, row.percent(mode));
+        rows.iter().map(each).collect::<Vec<_>>().join(", ") + "."
+    };
+    let all: Vec<&Row> = rows.iter().collect();
+    let ordered: Vec<&Row> = rows.iter().filter(|row| row.network.name != WITHOUT_ORDER).collect();
+    let gain = |row: &Row, mode: usize| 100.0 * (row.carried[mode] / row.carried[BY_HAND] - 1.0);
+    let close = |mode: usize, rows: &[&Row]| rows.iter().all(|row| row.percent(mode) >= CLOSE);
+    vec![
         Claim::check(
             "section 3",
             format!("The paper's algorithm comes close to the optimum (above {CLOSE} % of it) in two in series."),
@@ -122,6 +137,25 @@ pub(super) fn of_capacity(rows: &[Row]) -> Vec<Claim> {
             close(LEVEL, &all),
         ),
     ]
+}
+
+fn jump(rows: &[Row]) -> Claim {
+    let [from, to] = JUMP.map(|part| 100.0 * part);
+    let each = |law: usize| {
+        let each = |row: &Row| format!("{} {:.0} %", row.network.name, 100.0 * row.jumped[law]);
+        rows.iter().map(each).collect::<Vec<_>>().join(", ")
+    };
+    let all = |law: usize| rows.iter().all(|row| row.jumped[law] >= CARRIED);
+    Claim::check(
+        "docs/state-distribution.md",
+        format!(
+            "Our law follows a load that jumps from {from:.0} to {to:.0} % of the optimum; the paper's, which gives away \
+             deltaC in a period, does not do so everywhere, and what is lost meanwhile comes again until nothing works."
+        ),
+        format!("Calls answered. Law level: {}. Law paper: {}.", each(1), each(0)),
+        all(1) && !all(0),
+    )
+    .about(1)
 }
 
 /// The most that anything carries, in percent of the optimum of its network.

@@ -38,12 +38,17 @@ pub(super) struct Step {
 }
 
 /// Part of the calls that have to be answered for a load to be carried.
-const CARRIED: f64 = 0.99;
+pub(super) const CARRIED: f64 = 0.99;
 
 impl Step {
+    /// Part of the calls of the step that were answered in it.
+    pub(super) fn share_answered(&self) -> f64 {
+        self.answered / self.offered
+    }
+
     /// Whether (nearly) all calls of the step were answered at once.
     pub(super) fn is_carried(&self) -> bool {
-        self.answered >= CARRIED * self.offered
+        self.share_answered() >= CARRIED
     }
 }
 
