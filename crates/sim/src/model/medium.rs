@@ -243,8 +243,7 @@ impl Medium<Typed> for Editor {
         hop: HostId,
         branch: Option<NewBranch>,
     ) -> (Sent, TransactionKey) {
-        let branch =
-            branch.map_or_else(|| request.stateless_branch(), |new| new.serial as u32 & !(1 << 31));
+        let branch = branch.map_or_else(|| request.stateless_branch(), |new| new.serial as u32 & !(1 << 31));
         let mut message = *request;
         message.vias.push(ModelVia::new(self.host, branch));
         if request.is_initial_invite() {
