@@ -99,7 +99,7 @@ pub fn balancer_of(pools: u16, members: u16) -> Shard {
 /// A shard of the proxy with four next hops.
 pub fn proxy() -> Shard {
     let settings = PipelineSettings { orphans: Orphans::Balance, ..SETTINGS };
-    let all = ProxyLimits { transactions: usize::MAX, memory: usize::MAX };
+    let all = ProxyLimits { transactions: usize::MAX, memory: usize::MAX, ..ProxyLimits::default() };
     let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: all };
     let mut shard = Shard::proxy(Arc::new(topology()), tokens(), settings, limits, ([9; 16], 1));
     shard.set_hops(&nodes(NODES).collect::<Vec<_>>());

@@ -22,7 +22,12 @@ const OPEN: &str = "[registrar]\ndomains = [\"example.com\"]\n";
 fn closed(field: &TestSite, more: &str) -> RunningProxy {
     let users = field.folder().join("users");
     std::fs::write(&users, USERS).expect("the scratch folder can be written");
-    RunningProxy::of(field, 1, 2, &format!("{OPEN}users = {users:?}\nalgorithms = [\"MD5\"]\n{more}"))
+    RunningProxy::of(
+        field,
+        1,
+        2,
+        &format!("{OPEN}users = \"{}\"\nalgorithms = [\"MD5\"]\n{more}", users.display()),
+    )
 }
 
 fn keys<'a>(user: &'a str, contact: &'a str) -> Vec<&'a str> {
