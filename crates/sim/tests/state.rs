@@ -130,7 +130,8 @@ fn state_is_kept_exactly_once_where_messages_are_lost_doubled_and_overtaken() {
                 .filter(|(from, to)| from < to)
                 .map(|(from, to)| link(from, to))
                 .collect();
-            let results = run_sharing(&scenario, &all(servers, distributed(law)), 7);
+            let state = NetworkState { trying: true, ..all(servers, distributed(law)) };
+            let results = run_sharing(&scenario, &state, 7);
             let (calls, more) = kept(&results);
             let rang = sum(&results, |stream| stream.answer_delay.count());
             let sharing = results.hosts.iter().filter(|host| host.kept.len() > calls.len() / 10).count();

@@ -8,7 +8,7 @@ use crate::report::Claim;
 
 /// How far a capacity may lie from a number of the paper, as part of it: two or three steps of the load.
 const NEAR: f64 = 0.03;
-/// The same below the optimum, for what is "close to optimal".
+/// From how many percent of the optimum on a capacity is "close to optimal".
 const CLOSE: f64 = 95.0;
 /// The network of figure 3 whose servers have no strict order.
 const WITHOUT_ORDER: &str = "edges";
