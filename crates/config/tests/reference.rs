@@ -85,6 +85,16 @@ const AROUND: &str = "[listen]\nudp = [\"0.0.0.0:5060\", \"10.0.0.1:5070\"]\n\
     expensive = { members = [\"10.0.0.5\"], forward = \"transaction\" }\n";
 
 #[test]
+fn the_page_about_the_registrar_says_what_is_right() {
+    let page = std::fs::read_to_string(docs("registrar.md")).expect("a page of the repository");
+    let mut blocks = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let (whole, routes) = (blocks.next().unwrap(), blocks.next().unwrap());
+    for text in [whole.to_owned(), format!("{whole}{routes}")] {
+        sarabande_config::parse(&text, "registrar.md").unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    }
+}
+
+#[test]
 fn the_page_about_routes_says_what_is_right() {
     let page = std::fs::read_to_string(docs("routes.md")).expect("a page of the repository");
     let blocks = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
@@ -101,7 +111,8 @@ fn the_page_about_routes_says_what_is_right() {
     let is_target = |piece: &str| {
         ["pool =", "next =", "request_uri =", "answer ="].iter().any(|key| piece.starts_with(key))
     };
-    let pieces = pieces.filter(|piece| !piece.starts_with("forward =")).map(|piece| {
+    let is_of_pool = |piece: &&str| ["forward =", "fork ="].iter().any(|key| piece.starts_with(key));
+    let pieces = pieces.filter(|piece| !is_of_pool(piece)).map(|piece| {
         let target = if is_target(piece) { "" } else { "\npool = \"core\"" };
         let target = if piece.starts_with("request_uri") { "\nfrom = \"members\"" } else { target };
         format!("[[route]]\n{piece}{target}\n")
