@@ -35,7 +35,9 @@ fn proxy(index: usize, length: usize) -> ProxyBed {
     let mut bed = ProxyBed::with_tokens(&[PROXIES[index]], &[(next, 0)], tokens).with_mode(DISTRIBUTED);
     let neighbours = vec!["127.0.0.0/24".parse().expect("a network")];
     bed.shard.set_limits(ProxyLimits::default());
-    bed.shard.set_distribution(Some(&Distribution { neighbours, ..Distribution::default() }), 1);
+    // Those of the paper's server, so that the tests know how fast shares move.
+    let distribution = Distribution { neighbours, settings: distribute::Settings::default() };
+    bed.shard.set_distribution(Some(&distribution), 1);
     bed
 }
 

@@ -85,9 +85,15 @@ impl Site {
         site
     }
 
-    /// A proxy, with a next hop that lives.
+    /// A proxy, with a next hop that lives, and neighbours to share out state with.
     pub(super) async fn proxy() -> Self {
-        Self::launch(|alive, _| format!("[proxy]\nnext = [\"{alive}\"]\nmax_transactions = 5000")).await
+        let role = |alive, _| {
+            format!(
+                "[proxy]\nnext = [\"{alive}\"]\nmax_transactions = 5000\nforward = \"distributed\"\n\
+                 [distribution]\nneighbours = [\"127.9.9.9\"]"
+            )
+        };
+        Self::launch(role).await
     }
 
     async fn launch(role: impl FnOnce(SocketAddr, SocketAddr) -> String) -> Self {
