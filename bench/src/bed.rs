@@ -5,10 +5,9 @@ use balance::policy::Tlwl;
 use balance::{Balancer, Cluster, ClusterMember, HealthSettings, Members, Pool, PoolId, Slot};
 use base::{Flow, Instant, Ledger, Outbox, Transport};
 use node::{
-    Listener, Orphans, PipelineSettings, PoolMode, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput,
-    TokenKey, Tokens, Topology, node_id,
+    Listener, Orphans, PipelineSettings, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput, TokenKey,
+    Tokens, Topology, node_id,
 };
-use route::Forward;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,14 +102,6 @@ pub fn proxy() -> Shard {
     let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: all };
     let mut shard = Shard::proxy(Arc::new(topology()), tokens(), settings, limits, ([9; 16], 1));
     shard.set_hops(&nodes(NODES).collect::<Vec<_>>());
-    shard
-}
-
-/// The same without transactions.
-pub fn stateless_proxy() -> Shard {
-    let mut shard = proxy();
-    let mode = PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS };
-    shard.set_modes(vec![mode], Members::All);
     shard
 }
 

@@ -27,8 +27,8 @@ struct Arguments {
     /// The program under test; by default the one beside this benchmark.
     #[arg(long)]
     sarabande: Option<PathBuf>,
-    /// What each proxy may use, in percent of a processor.
-    #[arg(long, default_value_t = 8.0)]
+    /// What each proxy may use, in percent of a processor; at least 10, a millisecond of each period.
+    #[arg(long, default_value_t = 10.0)]
     quota: f64,
     /// Proxies in series.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 3])]

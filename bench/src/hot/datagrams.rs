@@ -2,11 +2,11 @@
 //! messages is no part of the work.
 
 use super::Length;
-use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request, stateless_proxy};
+use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use anyhow::{Result, ensure};
 use base::{Flow, Instant, Ledger, Outbox};
 use core::time::Duration;
-use node::{Shard, ShardEvent, ShardInput};
+use node::{ShardEvent, ShardInput};
 use std::hint::black_box;
 use std::net::SocketAddr;
 
@@ -118,18 +118,9 @@ pub(super) fn balanced(length: Length) -> Result<u64> {
     bed.replay(balancer(), short, length)
 }
 
-/// Whole calls with transactions, with the timers of the earlier ones in between.
+/// Whole calls, with the timers of the earlier ones in between.
 pub(super) fn proxied(length: Length) -> Result<u64> {
-    calls(proxy, length)
-}
-
-/// The same calls without.
-pub(super) fn passed(length: Length) -> Result<u64> {
-    calls(stateless_proxy, length)
-}
-
-fn calls(element: impl Fn() -> Shard, length: Length) -> Result<u64> {
-    let (mut bed, mut short) = (Bed::noting(element()), 0);
+    let (mut bed, mut short) = (Bed::noting(proxy()), 0);
     for call in 0..WARM_UP + CALLS {
         if call == WARM_UP {
             short = bed.noted();
@@ -142,7 +133,7 @@ fn calls(element: impl Fn() -> Shard, length: Length) -> Result<u64> {
         bed.pass(CLIENT, &request(call, "ACK", 1, Some(&route)))?;
         bed.transaction(call, "BYE", 2, &route)?;
     }
-    bed.replay(element(), short, length)
+    bed.replay(proxy(), short, length)
 }
 
 /// The messages of calls as they arrive at the balancer.

@@ -21,8 +21,6 @@ pub enum HotPath {
     Balanced,
     /// A message through the stateful proxy, transactions and timers included.
     Proxied,
-    /// The same message through the stateless proxy.
-    Passed,
     /// The life of a transaction: opened, answered, cleared away.
     Transaction,
     /// A typed message of the simulator, in topology 3 of the Overload paper.
@@ -54,7 +52,7 @@ impl HotPath {
     /// What is counted, in the singular.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::Scan | Self::Balanced | Self::Proxied | Self::Passed | Self::Simulated => "message",
+            Self::Scan | Self::Balanced | Self::Proxied | Self::Simulated => "message",
             Self::Transaction => "transaction",
             Self::Called => "call",
         }
@@ -69,7 +67,6 @@ impl HotPath {
             Self::Scan => datagrams::scan(length),
             Self::Balanced => datagrams::balanced(length),
             Self::Proxied => datagrams::proxied(length),
-            Self::Passed => datagrams::passed(length),
             Self::Transaction => transactions::lives(length),
             // From 40 s on, transactions end as fast as they begin.
             Self::Simulated => Ok(sim::model::run(&topology_3(length.pick(40, 80), 20.0), 1).messages),
