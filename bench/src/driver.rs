@@ -64,9 +64,23 @@ impl Driver {
     /// Plays `plan`; caller `i` sends to `targets[i]`. Returns when every call is over, or a second after the last
     /// should have been.
     pub fn run(&mut self, targets: &[SocketAddr], plan: &RunPlan) -> io::Result<RunOutcome> {
+        self.run_settled(targets, plan, Duration::ZERO)
+    }
+
+    /// The same with so long a time of the plan before the first call that counts.
+    pub fn run_settled(
+        &mut self,
+        targets: &[SocketAddr],
+        plan: &RunPlan,
+        settle: Duration,
+    ) -> io::Result<RunOutcome> {
         self.runs += 1;
         // Starts from nothing left over: late datagrams of an earlier run are ignored, by their Call-ID.
-        let habit = Habit { run: std::process::id() ^ self.runs << 22, hold_ns: nanos(plan.hold) };
+        let habit = Habit {
+            run: std::process::id() ^ self.runs << 22,
+            hold_ns: nanos(plan.hold),
+            uncounted: (plan.rate * settle.as_secs_f64()) as usize,
+        };
         let mut caller = BenchCaller::new(habit);
         let before: Vec<(u64, u64)> = self.answerers.iter().map(|a| (a.invites, a.misrouted)).collect();
         let mut pace = Pace::new(self.now(), plan);

@@ -175,8 +175,9 @@ fn goodput(
 ) -> Result<(f64, Vec<Value>)> {
     let series = Series::start(arguments, ways, driver)?;
     let is_carried = |driver: &mut Driver, rate: f64| -> Result<bool> {
-        driver.run(&[series.first], &plan(rate, arguments.settle))?;
-        let outcome: RunOutcome = driver.run(&[series.first], &plan(rate, arguments.seconds))?;
+        // In one go: with a pause between, the shares would settle for nothing.
+        let (all, settle) = (arguments.settle + arguments.seconds, Duration::from_secs(arguments.settle));
+        let outcome: RunOutcome = driver.run_settled(&[series.first], &plan(rate, all), settle)?;
         let is_carried = outcome.failed() as f64 <= LOST_MAX * outcome.started as f64;
         eprintln!(
             "  {rate:7.0} calls/s: {} of {} lost, {:.0} ms late",

@@ -601,7 +601,12 @@ impl<E: Egress> Control<E> {
 
 /// By what the members of each pool are judged.
 fn judgement(settings: &ControlSettings) -> Vec<(HealthSettings, ProbeSettings)> {
-    settings.pools.iter().map(|pool| (pool.health, pool.probes)).collect()
+    let mut judgement: Vec<_> = settings.pools.iter().map(|pool| (pool.health, pool.probes)).collect();
+    if judgement.is_empty() {
+        // Nobody is a member, as where users are all that is served.
+        judgement.push(Default::default());
+    }
+    judgement
 }
 
 /// How the shards behave. `stopping`: new calls are refused, and the process has ended by then.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// All that a configuration says to the control plane, and what the process adds to it.
 #[derive(Clone, Debug)]
 pub struct ControlSettings {
-    /// The pools by their number, at least one.
+    /// The pools by their number.
     pub pools: Vec<PoolSettings>,
     /// The members of all pools, in their order.
     pub members: Vec<MemberSettings>,

@@ -44,11 +44,15 @@ pub enum Decision {
     PassOpen,
 }
 
+/// Most upstream neighbours: whoever forges the addresses of trusted ones takes no more room than that.
+const UPSTREAM_MAX: usize = 1_024;
+
 /// A node's share of keeping state.
 ///
 /// New calls ask [`on_call`](Self::on_call). Each period ends with [`on_period`](Self::on_period), about once a second.
 /// [`notice`](Self::notice) is what an upstream neighbour is told; [`on_notice`](Self::on_notice) takes what a downstream one
-/// tells. `N` names neighbours. The host hands over trusted ones alone, so their number is the configuration's.
+/// tells. `N` names neighbours. The host hands over trusted ones alone; of those before us the first 1,024 count, the others as
+/// clients.
 #[derive(Debug, Clone)]
 pub struct Distributor<N> {
     settings: Settings,
@@ -158,7 +162,8 @@ impl<N: Ord + Copy> Distributor<N> {
     /// send a call without.
     fn note_way(&mut self, now: Instant, call: Call<N>) {
         let utilisation = self.utilisation;
-        let upstream = match call.from {
+        let is_known = |from: &N| self.upstream.len() < UPSTREAM_MAX || self.upstream.contains_key(from);
+        let upstream = match call.from.filter(is_known) {
             Some(from) => self.upstream.entry(from).or_insert_with(|| Upstream::new(now, utilisation)),
             None => &mut self.clients,
         };
@@ -176,6 +181,11 @@ impl<N: Ord + Copy> Distributor<N> {
         if path.told(now).is_none_or(|told| told.sequence <= notice.sequence) {
             path.told = Some(Told { notice, until: now + self.settings.validity });
         }
+    }
+
+    /// Whether a downstream neighbour has told how it is, and not too long ago.
+    pub fn hears(&self, now: Instant, from: N) -> bool {
+        self.paths.get(&from).is_some_and(|path| path.told(now).is_some())
     }
 
     /// A period of this length is over, in which the processor was busy for this part of the time. Call it about once a

@@ -9,6 +9,7 @@ use crate::route as ways;
 use crate::routes::Routes;
 use crate::setup::PoolMode;
 use crate::shard::Orphans;
+use crate::sharing::copies_key;
 use crate::token::route::TokenOwner;
 use crate::validate::{Refused, check_from_tag, refused, refused_until};
 use crate::{Drop, Shard, ShardEvent};
@@ -30,6 +31,14 @@ struct Decided {
     pool: PoolId,
     /// As the request was asked about: what no dialog is known for may be treated as new.
     in_dialog: bool,
+}
+
+impl Decided {
+    /// To this member, by what is known of its call.
+    fn of(slot: Slot, facts: &Facts<'_>) -> Self {
+        let decision = Decision::Forward { slot, why: Why::Session };
+        Self { decision, pool: facts.request.pool, in_dialog: facts.request.in_dialog }
+    }
 }
 
 impl Shard {
@@ -54,7 +63,8 @@ impl Shard {
         mut known: Known,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(), Halt> {
-        let facts = self.examine(flow, message, out)?;
+        let mut facts = self.examine(flow, message, out)?;
+        facts.is_admitted = known.is_admitted();
         match facts.halted() {
             Some(halt) => {
                 // A node that hangs up has done with the call, whoever hears of it.
@@ -65,7 +75,7 @@ impl Shard {
             }
             None if (self.home.is_some()
                 || facts.rule.is_some_and(|rule| self.edge.routes.is_located(rule)))
-                && self.at_home(flow, message, &facts, &mut known, out)? == AtHome::Done =>
+                && self.at_home(flow, message, &mut facts, &mut known, out)? == AtHome::Done =>
             {
                 Ok(())
             }
@@ -112,11 +122,27 @@ impl Shard {
         if mode.is_by_route() && has_members && is_about_us(lent.edge, message) {
             return Err(Halt::Answered(Own::Capabilities));
         }
-        let decided = self.decide(flow, facts, named, out)?;
+        // With a transaction that is found by now.
+        let is_remembered = mode.forward != Forward::Transaction && named.is_none();
+        let key = is_remembered.then(|| copies_key(&self.edge.tokens, message));
+        let follows = key.and_then(|key| self.followed(key));
+        let decided = match follows {
+            Some(slot) => Decided::of(slot, facts),
+            None => match self.decide(flow, facts, named, out) {
+                // Its INVITE has gone to one of them, and nobody remembers which.
+                Err(_) if !begins && !may_keep && has_members => {
+                    Decided::of(self.member_by_call(&facts.request), facts)
+                }
+                decided => decided?,
+            },
+        };
         let Decision::Forward { slot, .. } = decided.decision else { return Err(NO_SERVER.into()) };
         let is_fixed = decided.in_dialog || named.is_some();
-        let is_kept = may_keep && self.keeps(mode, message, flow, slot);
+        let is_kept = may_keep && follows.is_none() && self.keeps(mode, message, flow, slot);
         if !is_kept {
+            if let Some(key) = key.filter(|_| begins) {
+                self.passed_to.insert(key, slot);
+            }
             let stay = if mode.record_route { Stay::Stateless } else { Stay::No };
             self.pass(flow, message, facts, (slot, stay, begins.then_some(false)), out);
             return Ok(());
@@ -150,6 +176,18 @@ impl Shard {
             stateful.begin(&mut lent, flow, message, facts, (assigned, !mode.is_sessionless));
         }
         Ok(())
+    }
+
+    /// The next hop that a copy of this request, or its INVITE, went to without a transaction.
+    fn followed(&self, key: u64) -> Option<Slot> {
+        let slot = self.passed_to.get(&key).copied()?;
+        self.balancer.nodes().get(slot.index()).filter(|node| node.member).map(|_| slot)
+    }
+
+    /// A member of the pool by a hash of the call alone, whatever its health is.
+    fn member_by_call(&self, request: &Request<'_>) -> Slot {
+        let members: Vec<_> = self.balancer.members(request.pool).collect();
+        members[(request.key.0 >> 64) as usize % members.len()]
     }
 
     /// Whether this proxy of the chain keeps the transaction of a request.
@@ -231,7 +269,8 @@ impl Shard {
             self.edge.ledger.charge(Operation::Lookup);
         }
         let stopping = self.edge.settings.stopping;
-        if (stopping.is_some() || !self.edge.rates.is_open()) && self.is_new(request) {
+        let may_be_refused = stopping.is_some() || !self.edge.rates.is_open();
+        if may_be_refused && !facts.is_admitted && self.is_new(request) {
             if let Some(end) = stopping {
                 return Err(refused_until(end, self.edge.now).into());
             }

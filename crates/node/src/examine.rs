@@ -2,7 +2,6 @@
 
 use crate::reply::Halt;
 use crate::route::RouteInfo;
-use crate::routes::Routes;
 use crate::targets::Refreshed;
 use crate::token::branch::Transaction;
 use crate::token::route::{Held, RouteToken, TokenOwner};
@@ -30,8 +29,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) rule: Option<usize>,
     /// It is a REGISTER that the registrar of the home domain takes.
     pub(crate) is_for_registrar: bool,
-    /// A member of a pool sends it.
-    pub(crate) from_member: bool,
+    /// It has been counted as something that its source began.
+    pub(crate) is_admitted: bool,
     /// Where its sender is reached from now on, for the time when the node is no member any more.
     pub(crate) refreshed: Option<Refreshed>,
 }
@@ -40,11 +39,6 @@ impl Facts<'_> {
     /// Why it goes nowhere, if that is so.
     pub(crate) fn halted(&self) -> Option<Halt> {
         self.outside.and_then(Result::err)
-    }
-
-    /// Whether its sender has to prove who it is.
-    pub(crate) fn authenticates(&self, routes: &Routes) -> bool {
-        !self.from_member && self.rule.is_some_and(|rule| routes.rule(rule).authenticate)
     }
 
     /// What is decided in the end. The token would have named the node of an ACK or CANCEL; a bad one earns no search.
@@ -75,13 +69,9 @@ impl Shard {
             self.edge.admit(flow)?;
         }
         let is_for_registrar = self.home.as_ref().is_some_and(|home| home.serves(message, &route));
-        let from_member = slot_at_source.is_some();
+        let has_rule = held.is_none() && !is_for_registrar;
+        let rule = if has_rule { self.rule(flow, message, &route, slot_at_source.is_some())? } else { None };
         let slot_at_source = slot_at_source.filter(|_| !is_for_registrar);
-        let rule = if held.is_some() || is_for_registrar {
-            None
-        } else {
-            self.rule(flow, message, &route, from_member)?
-        };
         let key = self.edge.tokens.call_key(message.call_id());
         let pools = rule.and_then(|rule| self.edge.routes.pools(rule));
         let pool = pools.map(|pools| PoolId(pools.first(key.0).unwrap_or_default()));
@@ -135,7 +125,7 @@ impl Shard {
             routing,
             rule,
             is_for_registrar,
-            from_member,
+            is_admitted: false,
             refreshed,
         })
     }

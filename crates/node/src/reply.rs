@@ -186,6 +186,13 @@ pub(crate) fn answer<E>(
     // request that short knows at least that it is refused, and a forged source gets no more than of other answers.
     let is_needless = matches!(own, Own::Capabilities) || retry_after.is_some() || contact.is_some();
     let mut sent = send(headers) || (is_needless && send(&[]));
+    // What a stranger is told of the bindings is bounded: the last ones are his own.
+    for first in 1..headers.len() {
+        if sent || !matches!(own, Own::OfHome(..)) {
+            break;
+        }
+        sent = send(&headers[first..]);
+    }
     // The last challenge is the one that every client knows.
     if let (false, Own::Challenge(_), [_, .., last]) = (sent, own, headers) {
         sent = send(core::slice::from_ref(last));

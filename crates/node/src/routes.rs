@@ -53,7 +53,7 @@ impl Routes {
 }
 
 /// Where the credentials for proxies stand.
-const CREDENTIALS: &str = "Proxy-Authorization";
+const CREDENTIALS: &[u8] = b"Proxy-Authorization";
 
 /// What a sender hears who may not do what it asks for.
 fn refuse(refusal: Refusal) -> Halt {
@@ -84,20 +84,18 @@ impl Edge {
         let mut uri = Vec::new();
         let is_other = rule.actions.uri(route.uri(message), &mut uri);
         route.edit(message, is_other.then_some(&uri[..]), &mut self.edits, &mut self.scratch);
-        self.edit_headers(message, rule);
+        rule.actions.headers(message, &mut self.edits);
     }
 
-    /// The header fields of a request that goes by a rule. Credentials that were for us end here (RFC 3261 §22.3): whoever is
-    /// behind us could guess the password from them.
-    pub(crate) fn edit_headers(&mut self, message: &Message<'_>, rule: &Rule) {
-        rule.actions.headers(message, &mut self.edits);
-        let Some(realm) = self.realm.as_deref().filter(|_| rule.authenticate) else { return };
-        let is_ours = |value: &[u8]| {
-            Credentials::parse(value).is_ok_and(|credentials| *credentials.realm.text() == *realm)
+    /// Credentials that were for us end here (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4): whoever is behind
+    /// us could guess the password from them.
+    pub(crate) fn drop_credentials(&mut self, message: &Message<'_>) {
+        let Some(realm) = self.realm.as_deref() else { return };
+        let is_ours = |name: &[u8], value: &[u8]| {
+            name.eq_ignore_ascii_case(CREDENTIALS)
+                && Credentials::parse(value).is_ok_and(|credentials| *credentials.realm.text() == *realm)
         };
-        if message.headers(CREDENTIALS).all(is_ours) {
-            self.edits.remove_headers(message, |name| name.eq_ignore_ascii_case(CREDENTIALS.as_bytes()));
-        }
+        self.edits.remove_fields(message, is_ours);
     }
 
     /// The rule for a request that no dialog leads; none where there are no rules, and for what members send where none is

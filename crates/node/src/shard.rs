@@ -14,11 +14,14 @@ use crate::token::{TokenKey, Tokens, derive};
 use crate::{Drop, ShardCounters, Topology};
 use ::route::{Dialogs, Forward, RateSettings};
 use balance::{Balancer, CallKey, Members, PolicyKind, PoolId, Request, Sign, Slot};
-use base::{Flow, Instant, Ledger, Operation, Outbox};
+use base::{Flow, Instant, Ledger, Operation, Outbox, Recent};
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::Message;
+
+/// Requests without a transaction whose next hop is remembered, in each of two generations: of 32 s (64*T1) at 2,000 a second.
+const PASSED: usize = 65_536;
 
 /// What a request of an unknown dialog gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -120,6 +123,9 @@ pub struct Shard {
     /// What it was set up with last.
     pub(crate) setup: Option<Arc<Setup>>,
     pub(crate) stateful: Option<Box<Stateful>>,
+    /// To which next hop requests went without a transaction lately: their copies, CANCEL and ACK follow, whatever has become
+    /// of the hop (RFC 3261 §16.11).
+    pub(crate) passed_to: Recent<u64, Slot>,
     /// The services of the home domain, if there is one.
     pub(crate) home: Option<Box<Home>>,
     /// The secret of those, of this process and shard alone.
@@ -149,6 +155,7 @@ impl Shard {
             hops: Members::default(),
             setup: None,
             stateful: None,
+            passed_to: Recent::new(PASSED),
             home: None,
             home_secret: [0; 16],
             salt: 0,
@@ -463,12 +470,16 @@ impl Shard {
             (self.balancer.open_transactions(), self.proxy_report().map_or(0, |kept| kept.unanswered));
         let are_both =
             self.modes.iter().any(|mode| mode.forward == Forward::Transaction && !mode.is_sessionless);
-        if are_both { noted.max(kept) } else { noted + kept }
+        let waiting = self.home.as_ref().map_or(0, |home| home.waiting().requests().len());
+        waiting + if are_both { noted.max(kept) } else { noted + kept }
     }
 
     /// The calls and transactions that are kept here, some more than once.
     pub fn calls(&self, mut visit: impl FnMut(CallKey)) {
         self.balancer.sessions(0, usize::MAX, |session| visit(session.key));
+        for request in self.home.iter().flat_map(|home| home.waiting().requests()) {
+            visit(self.edge.tokens.call_key(wire::peek_call_id(request).unwrap_or_default()));
+        }
         if let Some(stateful) = &self.stateful {
             stateful.calls(&self.edge).for_each(visit);
         }

@@ -26,7 +26,7 @@ pub struct Distribution {
 
 /// What a call with transactions costs this proxy more than one without (`state_cost` of the settings): as measured, see
 /// docs/state-distribution.md.
-const STATE_COST: f64 = 0.6;
+const STATE_COST: f64 = 0.7;
 
 impl Default for Distribution {
     /// Without neighbours, and with what this proxy's transactions cost.
@@ -122,7 +122,11 @@ impl Edge {
         let Some(sharing) = &mut self.sharing else { return Decision::Keep };
         let call = Call {
             from: sharing.neighbour(from),
-            to: sharing.neighbour(to).map_or(Way::Exit, Way::Next),
+            // One that has said nothing, or nothing lately, may not know of this: then nobody behind would keep the call.
+            to: sharing
+                .neighbour(to)
+                .filter(|to| sharing.distributor.hears(self.now, *to))
+                .map_or(Way::Exit, Way::Next),
             kept: sharing.mark(message, from).has(Function::State),
             key: copies_key(&self.tokens, message),
         };
@@ -187,7 +191,7 @@ impl Edge {
 }
 
 /// What all copies of a request have in common and other requests have not, under a secret.
-fn copies_key(tokens: &Tokens, message: &Message<'_>) -> u64 {
+pub(crate) fn copies_key(tokens: &Tokens, message: &Message<'_>) -> u64 {
     let mut hasher = tokens.kept_hasher();
     let from_tag = message.from_tag().unwrap_or_default();
     hasher.write_u64(u64::from(message.cseq().number) << 32 | from_tag.len() as u64);

@@ -382,6 +382,76 @@ fn a_made_up_dialog_is_no_password() {
     let request = Req { uri: "sip:+49@elsewhere.example".to_owned(), ..request };
     let sent = bed.receive(bob, &request.bytes());
     assert_eq!(sent.iter().map(Sent::status).collect::<Vec<_>>(), [481]);
+    // With a Route to the hop, or to us with a token that somebody made up.
+    for routes in
+        [vec![format!("<sip:{hop};lr>")], vec![format!("<sip:{PROXY};lr;sbp=x>"), format!("<sip:{hop};lr>")]]
+    {
+        for method in ["INVITE", "MESSAGE", "BYE"] {
+            let request = Req { method: method.to_owned(), routes: routes.clone(), ..request.clone() };
+            let sent = bed.receive(bob, &request.bytes());
+            assert_eq!(sent.iter().map(|sent| sent.to).collect::<Vec<_>>(), [bob], "{method} {routes:?}");
+            assert_eq!(sent[0].status(), 481, "{method} {routes:?}");
+        }
+    }
+}
+
+/// RFC 3261 §13.2.2.4: the ACK carries the credentials of its INVITE, and phones put them into what follows.
+#[test]
+fn credentials_go_no_further_in_any_request() {
+    let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
+    let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 200);
+    let foreign = "Digest username=\"a\", realm=\"elsewhere\", nonce=\"n\", uri=\"sip:x\", response=\"0\"";
+    let invite =
+        bed.with_credentials("alice", alice, &call("c", "bob", alice)).with("Proxy-Authorization", foreign);
+    let credentials = invite.lines[0].clone();
+    let sent = bed.receive(alice, &invite.bytes());
+    let values = header(&sent[1].bytes, "Proxy-Authorization");
+    assert!(values.len() == 1 && values[0].contains("elsewhere"), "{values:?}");
+    let ok = bed.one(bob, &answer(&sent[1].bytes, addr(PROXY), 200, bob));
+    let dialog = Dialog::of("c", (alice, 0), (bob, 0), &sent[1], &ok);
+    for method in ["ACK", "BYE"] {
+        let request = dialog.by_caller(method, 2).line(&credentials);
+        let passed = bed.receive(alice, &request.bytes());
+        assert_eq!(passed.last().map(|sent| sent.to), Some(bob));
+        assert!(header(&passed[passed.len() - 1].bytes, "Proxy-Authorization").is_empty(), "{method}");
+    }
+}
+
+/// A caller's From with a port looks the same on the phone that rings.
+#[test]
+fn a_port_in_from_hides_nobody() {
+    let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
+    let request = Req { from: "<sip:alice@example.com:5070>".to_owned(), ..call("c", "bob", bob) };
+    let request = bed.with_credentials("bob", bob, &request);
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 403);
+}
+
+/// Who forges a source must not fetch a long answer with a short request of the same branch.
+#[test]
+fn a_shorter_request_is_no_repetition() {
+    let (mut bed, bob) = (Bed::open(), addr(BOB));
+    let request = register("bob", bob, "sip:me@127.0.9.2:6000");
+    let long = request.clone().with("User-Agent", &"x".repeat(2_000));
+    assert_eq!(bed.one(bob, &long.bytes()).status(), 200);
+    assert_eq!(bed.receive(bob, &request.bytes()), []);
+    assert_eq!(bed.one(bob, &long.bytes()).status(), 200);
+}
+
+/// A guess that is repeated, since its answer was lost, is one guess.
+#[test]
+fn a_repeated_guess_counts_once() {
+    let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
+    let request = register("bob", bob, "sip:me@127.0.9.2:6000");
+    let challenged = bed.one(bob, &request.bytes());
+    let wrong = authorized(&challenged, ("bob", "guess"), &request).bytes();
+    for _ in 0..30 {
+        assert_eq!(bed.one(bob, &wrong).status(), 401);
+    }
+    let request =
+        Req { call_id: "other".into(), ..request }.via("SIP/2.0/UDP 127.0.9.2:6000;branch=z9hG4bK-o");
+    let request = bed.with_credentials("bob", bob, &request);
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 200, "not banned");
 }
 
 #[test]

@@ -269,3 +269,32 @@ fn a_message_in_a_call_allocates_nothing() {
         }
     }
 }
+
+/// RFC 3261 §16.11: whatever becomes of the hop, copies, CANCEL and ACK go where the INVITE went; and where nobody remembers
+/// that, to one of the hops.
+#[test]
+fn what_belongs_to_an_invite_follows_it_to_a_hop_that_rests() {
+    let mut bed = bed();
+    let (invite, other) = (Req::new("INVITE", "call", client()), Req::new("INVITE", "other", client()));
+    let at_hop = bed.invite(&invite);
+    // Another call has the hop rest: both, so that new calls find none.
+    for hop in HOPS {
+        for number in 0..20 {
+            let request = Req::new("INVITE", &format!("full-{number}"), client());
+            let sent = bed.receive(0, client(), &request.bytes());
+            let Some(sent) = sent.into_iter().find(|sent| sent.to == addr(hop)) else { continue };
+            let busy =
+                Resp::new(503, addr(hop)).with("Retry-After", "30").bytes_from(&sent.bytes, addr(PROXY));
+            bed.receive(0, addr(hop), &busy);
+            break;
+        }
+    }
+    assert_eq!(bed.resting().len(), 2);
+    assert_eq!(bed.one(client(), &other.bytes()).status(), 503, "new calls find nobody");
+    assert_eq!(bed.one(client(), &invite.bytes()), at_hop, "a copy");
+    assert_eq!(bed.one(client(), &invite.same_branch("CANCEL", None).bytes()).to, at_hop.to);
+    assert_eq!(bed.one(client(), &invite.same_branch("ACK", Some("bob")).bytes()).to, at_hop.to);
+    let unknown = Req::new("INVITE", "unknown", client());
+    let cancel = bed.one(client(), &unknown.same_branch("CANCEL", None).bytes());
+    assert!(HOPS.map(addr).contains(&cancel.to), "{cancel:?}");
+}

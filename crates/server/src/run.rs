@@ -75,8 +75,7 @@ impl Server {
         };
         let token = admin::token::required(&config.admin, path.as_deref())?;
         let secret = secret(&config, path.as_deref())?;
-        let stores = config.registrar.as_ref().map(|registrar| Stores::start(registrar, path.as_deref()));
-        let stores = stores.transpose().map_err(StartError::Stores)?.map(Arc::new);
+        let stores = stores(&config, path.as_deref())?;
         let token_time = TokenTime::start(path.as_deref(), config.token.lifetime);
         // One column more than threads, for the process before.
         let board = Arc::new(Board::new(count + 1));
@@ -155,6 +154,12 @@ impl Server {
         }
         outcome
     }
+}
+
+/// The stores of the home domain, if there is one.
+fn stores(config: &Config, path: Option<&Path>) -> Result<Option<Arc<Stores>>, StartError> {
+    let Some(registrar) = &config.registrar else { return Ok(None) };
+    Ok(Some(Arc::new(Stores::start(registrar, path, None).map_err(StartError::Stores)?)))
 }
 
 fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {

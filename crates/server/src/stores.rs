@@ -15,13 +15,17 @@ pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
 
 /// How often a file is tried that another process has open: the process before gives it up when it has been taken over.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
+/// Most questions that wait for it: as many as a shard lets wait.
+const WAITING_MAX: usize = 4_096;
+/// Why there is no answer where the file has been let go of.
+const TAKEN_OVER: &str = "another process has taken over";
 /// After so many tries somebody hears of it.
 const TRIES_QUIET: u32 = 250;
 
 /// The stores. All that shards ask them for is answered once, at once or later.
 pub(crate) struct Stores {
-    bindings: Bindings,
-    users: Users,
+    bindings: Arc<Bindings>,
+    users: Arc<Users>,
 }
 
 enum Bindings {
@@ -36,30 +40,55 @@ enum Users {
     Database(Subscribers),
 }
 
-impl Stores {
-    /// Opens them. `path` is the configuration's own, beside which bindings are kept unless it says where.
-    ///
-    /// # Errors
-    /// What cannot be opened or read, and why.
-    pub(crate) fn start(config: &RegistrarConfig, path: Option<&Path>) -> Result<Self, String> {
+impl Bindings {
+    fn start(config: &RegistrarConfig, path: Option<&Path>) -> Result<Self, String> {
         let usual =
             || path.map_or(StorePlace::Memory, |path| StorePlace::File(path.with_extension("bindings")));
-        let bindings = match config.store.clone().unwrap_or_else(usual) {
-            StorePlace::Memory => Bindings::Memory(Mutex::new(MemoryStore::new(MemoryLimits::default()))),
-            StorePlace::File(path) => Bindings::File(FileStore::start(path)?),
+        Ok(match config.store.clone().unwrap_or_else(usual) {
+            StorePlace::Memory => Self::Memory(Mutex::new(MemoryStore::new(MemoryLimits::default()))),
+            StorePlace::File(path) => Self::File(FileStore::start(path)?),
             StorePlace::Redis(url) => {
-                Bindings::Redis(Redis::start(&RedisSettings::new(&url)).map_err(|error| error.to_string())?)
+                Self::Redis(Redis::start(&RedisSettings::new(&url)).map_err(|error| error.to_string())?)
             }
-        };
-        let users = match &config.users {
-            None => Users::Nobody,
+        })
+    }
+}
+
+impl Users {
+    fn start(config: &RegistrarConfig) -> Result<Self, String> {
+        Ok(match &config.users {
+            None => Self::Nobody,
             Some(UsersPlace::File(path)) => {
-                Users::File(RwLock::new(UserFile::read(path).map_err(|error| error.to_string())?))
+                Self::File(RwLock::new(UserFile::read(path).map_err(|error| error.to_string())?))
             }
             Some(UsersPlace::Database(url)) => {
                 let settings = SubscriberSettings::new(url);
-                Users::Database(Subscribers::start(&settings).map_err(|error| error.to_string())?)
+                Self::Database(Subscribers::start(&settings).map_err(|error| error.to_string())?)
             }
+        })
+    }
+}
+
+impl Stores {
+    /// Opens them. `path` is the configuration's own, beside which bindings are kept unless it says where. What is where it was
+    /// `before`, with the configuration of then, stays as it is.
+    ///
+    /// # Errors
+    /// What cannot be opened or read, and why.
+    pub(crate) fn start(
+        config: &RegistrarConfig,
+        path: Option<&Path>,
+        before: Option<(&Self, &RegistrarConfig)>,
+    ) -> Result<Self, String> {
+        let same_users = before.filter(|(_, before)| before.users == config.users);
+        let users = match same_users {
+            Some((stores, _)) => Arc::clone(&stores.users),
+            None => Arc::new(Users::start(config)?),
+        };
+        let same_store = before.filter(|(_, before)| before.store == config.store);
+        let bindings = match same_store {
+            Some((stores, _)) => Arc::clone(&stores.bindings),
+            None => Arc::new(Bindings::start(config, path)?),
         };
         Ok(Self { bindings, users })
     }
@@ -69,7 +98,7 @@ impl Stores {
     /// # Errors
     /// What is wrong with the file; the users that there were stay.
     pub(crate) fn reload(&self, config: &RegistrarConfig) -> Result<(), String> {
-        match (&self.users, &config.users) {
+        match (&*self.users, &config.users) {
             (Users::File(users), Some(UsersPlace::File(path))) => {
                 let read = UserFile::read(path).map_err(|error| error.to_string())?;
                 *users.write().unwrap_or_else(PoisonError::into_inner) = read;
@@ -82,7 +111,7 @@ impl Stores {
 
     /// What may be offered of these algorithms: what every user of the realm has a hash for.
     pub(crate) fn offer(&self, realm: &[u8], wanted: &Offer) -> Offer {
-        let Users::File(users) = &self.users else { return wanted.clone() };
+        let Users::File(users) = &*self.users else { return wanted.clone() };
         let served = users.read().unwrap_or_else(PoisonError::into_inner).algorithms(realm);
         let offered = wanted.algorithms().iter().copied().filter(|wanted| served.contains(wanted)).collect();
         Offer::new(offered).unwrap_or_else(|_| {
@@ -93,7 +122,7 @@ impl Stores {
 
     /// Answers at once, or has `later` make somebody who is told.
     pub(crate) fn ask(&self, about: Asked, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
-        match (about, &self.bindings, &self.users) {
+        match (about, &*self.bindings, &*self.users) {
             (Asked::Location(ask), Bindings::Memory(store), _) => {
                 let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
                 let date = Clock::date();
@@ -122,14 +151,14 @@ impl Stores {
 
     /// Another process takes the new requests, and needs the file.
     pub(crate) fn release(&self) {
-        if let Bindings::File(file) = &self.bindings {
+        if let Bindings::File(file) = &*self.bindings {
             file.close();
         }
     }
 
     /// The new requests are this process's again.
     pub(crate) fn resume(&self) {
-        if let Bindings::File(file) = &self.bindings {
+        if let Bindings::File(file) = &*self.bindings {
             file.open_when_free();
         }
     }
@@ -182,8 +211,14 @@ impl FileStore {
         }
         match &mut *self.write() {
             State::Open(store) => put(store, ask, later()),
-            State::Waiting(asked) => asked.push((ask, later())),
-            State::Closed => return Some(StoreAnswer::Location(refused(&ask), Clock::date())),
+            State::Waiting(asked) if asked.len() < WAITING_MAX => asked.push((ask, later())),
+            State::Waiting(_) => {
+                return Some(StoreAnswer::Location(
+                    refused(&ask, "too many wait for its file"),
+                    Clock::date(),
+                ));
+            }
+            State::Closed => return Some(StoreAnswer::Location(refused(&ask, TAKEN_OVER), Clock::date())),
         }
         None
     }
@@ -193,7 +228,7 @@ impl FileStore {
         let former = core::mem::replace(&mut *self.write(), State::Closed);
         if let State::Waiting(asked) = former {
             for (ask, told) in asked {
-                told(StoreAnswer::Location(refused(&ask), Clock::date()));
+                told(StoreAnswer::Location(refused(&ask, TAKEN_OVER), Clock::date()));
             }
         }
     }
@@ -236,12 +271,15 @@ impl FileStore {
                 return true;
             }
         };
-        let former = core::mem::replace(&mut *self.write(), State::Open(opened));
-        if let (State::Waiting(asked), State::Open(store)) = (former, &*self.read()) {
-            for (ask, told) in asked {
-                put(store, ask, told);
-            }
+        let mut state = self.write();
+        let State::Waiting(asked) = &mut *state else {
+            // Closed meanwhile: the file is let go of again.
+            return true;
+        };
+        for (ask, told) in core::mem::take(asked) {
+            put(&opened, ask, told);
         }
+        *state = State::Open(opened);
         true
     }
 }
@@ -259,8 +297,8 @@ fn put(store: &Embedded, ask: Ask, told: OnAnswer) {
 }
 
 /// What is answered while there is no file.
-fn refused(ask: &Ask) -> Reply {
-    let error = StoreError::Unavailable("another process has taken over".to_owned());
+fn refused(ask: &Ask, why: &str) -> Reply {
+    let error = StoreError::Unavailable(why.to_owned());
     match ask {
         Ask::Read(_) => Reply::Read(Err(error)),
         Ask::Replace { .. } => Reply::Replaced(Err(error)),

@@ -1,5 +1,5 @@
 //! How busy the process is: its processor time, as part of what it may use. That is a processor for each thread of a shard, and no
-//! more than the quota of its control groups.
+//! more than there are, and than the quota of its control groups.
 
 use base::Instant;
 use core::time::Duration;
@@ -22,7 +22,8 @@ pub(crate) struct Meter {
 impl Meter {
     /// From now on, for a process with so many shards.
     pub(crate) fn new(now: Instant, threads: usize) -> Self {
-        Self { threads: threads as f64, since: now, spent: spent() }
+        let there = std::thread::available_parallelism().map_or(threads, usize::from);
+        Self { threads: threads.min(there) as f64, since: now, spent: spent() }
     }
 
     /// When the period is over.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::Span;
 use crate::header::Name;
-use crate::line::Lines;
+use crate::line::{Line, Lines};
 use crate::message::Message;
 use crate::start::Start;
 use crate::target;
@@ -196,7 +196,13 @@ impl Edits {
     /// Removes every header field for whose name, as it is written, `is_unwanted` says so; not those that other edits
     /// are about.
     pub fn remove_headers(&mut self, m: &Message<'_>, is_unwanted: impl Fn(&[u8]) -> bool) {
-        for line in Lines::new(m.bytes, m.header).filter(|line| is_unwanted(line.name.of(m.bytes))) {
+        self.remove_fields(m, |name, _| is_unwanted(name));
+    }
+
+    /// The same by name and value.
+    pub fn remove_fields(&mut self, m: &Message<'_>, is_unwanted: impl Fn(&[u8], &[u8]) -> bool) {
+        let is_unwanted = |line: &Line| is_unwanted(line.name.of(m.bytes), line.trimmed(m.bytes).of(m.bytes));
+        for line in Lines::new(m.bytes, m.header).filter(is_unwanted) {
             self.splice(line.whole(), Span::default(), false);
         }
     }

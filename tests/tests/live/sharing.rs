@@ -69,11 +69,11 @@ fn the_first_that_has_room_keeps_all() {
     }
 }
 
-/// CANCEL and what a callee begins find who keeps the call, or pass those that do not.
+/// What either side begins within a call finds who keeps it, or passes those that do not.
 #[test]
 fn all_of_a_call_finds_its_way() {
     let scenarios =
-        [("cancel", "uas_cancel_chain"), ("reinvite", "uas_reinvite"), ("callee_bye", "uas_callee_bye")];
+        [("reinvite", "uas_reinvite"), ("callee_bye", "uas_callee_bye"), ("in_dialog", "uas_in_dialog")];
     for ways in [["distributed"; 3], ["stateless", "distributed", "distributed"]] {
         for (name, uas) in scenarios {
             let field = TestSite::new(&format!("sharing-{name}"));

@@ -4,9 +4,11 @@ use super::access::networks;
 use crate::raw::RawConfig;
 use crate::report::Report;
 use crate::typed::PoolConfig;
+use control::Address;
 use distribute::Settings;
 use node::Distribution;
-use route::Forward;
+use route::{Dialogs, Forward, Network};
+use std::net::SocketAddr;
 
 /// With whom the state of calls is shared out, if with anybody; nobody does so alone. `None` as well where something is wrong.
 pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'_>) -> Option<Distribution> {
@@ -28,6 +30,7 @@ pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'
             "expected the proxies before and behind that share out as well: neighbours = [\"10.0.0.2\"]";
         report.missing("distribution.neighbours", remedy);
     }
+    tell_unkept(pools, &neighbours, report);
     let law = report.read(&table.law);
     let (high, low) = (report.read(&table.high), report.read(&table.low));
     let state_cost = report.read(&table.state_cost);
@@ -39,4 +42,26 @@ pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'
     let settings =
         Settings { law: law?, high, low, state_cost: state_cost?, ..Distribution::default().settings };
     Some(Distribution { neighbours, settings })
+}
+
+/// Who gets calls without transactions from one that invites its neighbours to leave them without has to keep them, or pass them
+/// on to somebody who does.
+fn tell_unkept(pools: &[PoolConfig], neighbours: &[Network], report: &mut Report<'_>) {
+    let stateless = |pool: &&PoolConfig| (pool.forward, pool.dialogs) == (Forward::Stateless, Dialogs::Route);
+    for pool in pools.iter().filter(stateless) {
+        let is_stranger =
+            |address: &SocketAddr| !neighbours.iter().any(|network| network.contains(address.ip()));
+        let addresses = pool.members.iter().filter_map(|member| match &member.address {
+            Address::Socket(address) => Some(*address),
+            _ => None,
+        });
+        if let Some(stranger) = addresses.into_iter().find(is_stranger) {
+            let remedy = format!(
+                "`{}` sends calls without transactions to {stranger}, which is no neighbour: nobody would keep those that a \
+                 neighbour has left without; add it, or set forward = \"distributed\"",
+                pool.name
+            );
+            report.key_problem("distribution.neighbours", remedy);
+        }
+    }
 }

@@ -12,6 +12,9 @@ use digest::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer};
 use node::{AuthenticationSettings, HomeSettings};
 use route::{Conditions, Field, Origin, Part, Pattern, Place as Uri, Rule, Target};
 
+/// What the client of the store knows.
+const REDIS: [&str; 5] = ["redis", "valkey", "redis+unix", "valkey+unix", "unix"];
+
 /// What the file says of the home domain.
 pub(super) fn check(
     raw: &RawRegistrar,
@@ -116,9 +119,7 @@ fn store(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) ->
     match report.read(setting)? {
         PlaceText::Path(path) if path == "memory" => Some(StorePlace::Memory),
         PlaceText::Path(path) => Some(StorePlace::File(directory.join(path))),
-        PlaceText::Url { scheme, url } if ["redis", "valkey"].contains(&&*scheme) => {
-            Some(StorePlace::Redis(url))
-        }
+        PlaceText::Url { scheme, url } if REDIS.contains(&&*scheme) => Some(StorePlace::Redis(url)),
         PlaceText::Url { .. } => {
             report
                 .secret_conflict(setting, "expected \"memory\", a file, or a server: \"redis://host:6379\"");

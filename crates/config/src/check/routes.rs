@@ -103,6 +103,9 @@ fn rule(
         report.key_problem(&join(path, "answer"), remedy);
     }
     let authenticate = asked(path, "authenticate", raw.authenticate.as_ref(), around.has_users, report);
+    if authenticate == Some(true) {
+        tell_unkept(path, target.as_ref(), pools, report);
+    }
     Some(Rule {
         name: name.to_owned(),
         conditions: conditions?,
@@ -127,6 +130,17 @@ fn asked(
         report.key_problem(&join(path, key), format!("this needs {needed}; add that, or remove this"));
     }
     Some(flag)
+}
+
+/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked again.
+fn tell_unkept(path: &str, target: Option<&Target>, pools: &[PoolConfig], report: &mut Report<'_>) {
+    let Some(Target::Pools(chosen)) = target else { return };
+    let named = chosen.choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
+    if let Some(pool) = named.into_iter().find(|pool| pool.forward != Forward::Transaction) {
+        let remedy =
+            format!("this needs `{}` to have forward = \"transaction\"; set that, or remove this", pool.name);
+        report.key_problem(&join(path, "authenticate"), remedy);
+    }
 }
 
 /// A rule that never wins is a slip, and one that was to keep somebody out lets them in: so it is an error.

@@ -91,7 +91,10 @@ impl Shard {
             Verdict::Replayed => true,
             Verdict::Wrong | Verdict::Unusable => false,
         };
+        // A repetition of these credentials is no other guess.
+        let sent = out.transmits().len();
         self.challenge(flow, message, (role, stale), out);
+        self.keep_answer(message, sent, out);
         Ok(())
     }
 
@@ -100,10 +103,20 @@ impl Shard {
         let (Some(user), Some(home)) = (&known.user, &self.home) else { return Ok(()) };
         let settings = home.registrar.settings();
         let from = NameAddr::parse(message.from()).and_then(|from| Aor::of(from.uri));
-        let ours = from.filter(|from| settings.domains.iter().any(|domain| **domain == *from.host()));
+        // Whoever is called does not look at the port.
+        let is_domain = |host: &[u8]| settings.domains.iter().any(|domain| bare(domain) == bare(host));
+        let ours = from.filter(|from| is_domain(from.host()));
         let is_right =
             ours.is_none_or(|from| user.authorization().covers(&from, settings.shared_realm.as_deref()));
         if is_right { Ok(()) } else { Err(refused(403, "From Of Another User")) }
+    }
+}
+
+/// A host without its port.
+fn bare(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|&byte| byte == b':') {
+        Some(colon) if !host.ends_with(b"]") => &host[..colon],
+        _ => host,
     }
 }
 

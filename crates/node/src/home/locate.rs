@@ -7,7 +7,7 @@ use crate::examine::Facts;
 use crate::forward::stateful::{Contact, Located, is_about_us};
 use crate::reply::{Halt, Own};
 use crate::route::Target;
-use crate::validate::{check_room, refused};
+use crate::validate::{check_from_tag, check_room, refused};
 use crate::{Drop, Shard, ShardEvent};
 use ::route::RING_TIME;
 use balance::CallKey;
@@ -45,6 +45,7 @@ impl Shard {
         let Some((stateful, lent)) = self.transactions(out) else {
             return Err(refused(480, "Temporarily Unavailable").into());
         };
+        check_from_tag(message)?;
         stateful.check_new(lent.edge, message)?;
         let contacts = contacts(lent.edge, flow, message, (facts.request.key, &bindings), lent.out)?;
         let rule = facts.rule.map(|rule| (Arc::clone(&lent.edge.routes), rule));
@@ -67,7 +68,10 @@ fn contacts(
     let mut none: Halt = refused(480, "Temporarily Unavailable").into();
     let mut contacts = Vec::new();
     for binding in bindings {
-        check_room(message, binding.uri.len() + binding.path.len())?;
+        if let Err(too_long) = check_room(message, binding.uri.len() + binding.path.len()) {
+            none = too_long.into();
+            continue;
+        }
         match way(edge, flow, binding, call, out) {
             // What leads back to us goes in circles.
             Ok(hop) if edge.topology.listeners.iter().any(|own| own.advertised == hop.peer) => {}

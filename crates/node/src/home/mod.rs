@@ -21,7 +21,8 @@ use digest::{
 use location::{Answer, Binding, Registrar, Reply, targets};
 use repeats::Repeats;
 use transaction::Keys;
-use waiting::{Pending, Waiter, Waiting};
+pub(crate) use waiting::Waiting;
+use waiting::{Pending, Waiter};
 use wire::{Message, Method};
 
 /// What the home domain goes by.
@@ -93,6 +94,12 @@ pub(crate) struct Known {
     bindings: Option<Vec<Binding>>,
 }
 
+impl Known {
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.is_admitted
+    }
+}
+
 /// A user who has proved to know the password.
 struct User {
     name: Box<[u8]>,
@@ -130,7 +137,7 @@ impl Home {
         kept: Option<Self>,
         settings: &HomeSettings,
         (nonce_keys, random): (NonceKeys, [u8; 16]),
-        shards: usize,
+        (now, shards): (Instant, usize),
     ) -> Self {
         let mut kept = kept;
         let authenticator = settings.authentication.as_ref().map(|wanted| {
@@ -142,11 +149,14 @@ impl Home {
                 return authenticator;
             }
             let word = |at| u64::from_le_bytes(core::array::from_fn(|byte| random[at + byte]));
-            let nonces = Nonces::new(nonce_keys, word(0) as u32, wanted.nonces);
+            // Another issuer each time: whoever begins anew does not know which counts were used.
+            let issuer = (word(0) as u32).wrapping_add((now.as_nanos() / 1_000_000) as u32);
+            let nonces = Nonces::new(nonce_keys, issuer, wanted.nonces);
             let bans = Bans::new(bans, [word(0).rotate_left(32), word(8)]);
             Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
         });
-        let (waiting, repeats) = kept.map(|home| (home.waiting, home.repeats)).unwrap_or_default();
+        let anew = || (Waiting::new(now), Repeats::default());
+        let (waiting, repeats) = kept.map_or_else(anew, |home| (home.waiting, home.repeats));
         Self {
             registrar: Registrar::new(settings.registrar.clone()),
             authenticator,
@@ -172,6 +182,11 @@ impl Home {
         self.waiting.deadline()
     }
 
+    /// The requests that wait.
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
     /// What was asked about a request is not used.
     fn withdraw(&mut self, pending: &Pending) {
         if let (Pending::User(claim, _), Some(authenticator)) = (pending, &mut self.authenticator) {
@@ -185,7 +200,8 @@ impl Shard {
     pub(crate) fn set_home(&mut self, settings: Option<&HomeSettings>, shards: usize) {
         let secrets = (self.edge.tokens.nonce_keys(), self.home_secret);
         let kept = self.home.take().map(|home| *home);
-        self.home = settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, shards)));
+        self.home =
+            settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, (self.edge.now, shards))));
         self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
         if let Some(stateful) = &mut self.stateful {
             stateful.serve_home(self.home.is_some());
@@ -220,8 +236,10 @@ impl Shard {
             }
             _ => {
                 let key = home.keys.request(message).key;
-                if let Some((flow, answer)) = home.repeats.get(self.edge.now, key) {
-                    out.send(flow, |buffer| buffer.extend_from_slice(answer));
+                if let Some((flow, answer)) = home.repeats.get(self.edge.now, key, message.bytes().len()) {
+                    if let Some(answer) = answer {
+                        out.send(flow, |buffer| buffer.extend_from_slice(answer));
+                    }
                     return true;
                 }
                 home.waiting.has(key)
@@ -234,22 +252,29 @@ impl Shard {
         &mut self,
         flow: Flow,
         message: &Message<'_>,
-        facts: &Facts<'_>,
+        facts: &mut Facts<'_>,
         known: &mut Known,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<AtHome, Halt> {
         let is_located = facts.rule.is_some_and(|rule| self.edge.routes.is_located(rule));
         let is_new = !facts.request.in_dialog && facts.token.is_none();
         let method = facts.request.method;
-        if !is_new || matches!(method, Method::Ack | Method::Cancel) {
-            // [22.1-3] Neither is challenged. What belongs to a transaction or dialog of ours has been taken already.
+        // [22.1-3] Neither is challenged. What belongs to a transaction or dialog of ours has been taken already.
+        let is_about = matches!(method, Method::Ack | Method::Cancel);
+        // A To tag that somebody made up would stand for a password.
+        let from_member = self.member_at(flow.peer).is_some();
+        let is_doubtful = self.edge.realm.is_some() && facts.token.is_none() && !from_member;
+        if !is_new || is_about {
             return match method {
-                _ if !is_located => Ok(AtHome::GoesOn),
-                Method::Ack => Err(Halt::Dropped(Drop::Orphan)),
-                _ => Err(refused(481, "Call/Transaction Does Not Exist").into()),
+                Method::Ack if is_located => Err(Halt::Dropped(Drop::Orphan)),
+                _ if is_located || (is_doubtful && !is_about) => {
+                    Err(refused(481, "Call/Transaction Does Not Exist").into())
+                }
+                _ => Ok(AtHome::GoesOn),
             };
         }
-        let authenticates = facts.is_for_registrar || facts.authenticates(&self.edge.routes);
+        let asks = facts.rule.is_some_and(|rule| self.edge.routes.rule(rule).authenticate);
+        let authenticates = facts.is_for_registrar || (asks && !from_member);
         if !(authenticates || is_located) {
             return Ok(AtHome::GoesOn);
         }
@@ -259,6 +284,7 @@ impl Shard {
                 return Err(refused_until(end, self.edge.now).into());
             }
             self.edge.may_begin(flow)?;
+            facts.is_admitted = true;
         }
         if authenticates
             && known.user.is_none()
@@ -353,11 +379,12 @@ impl Shard {
         }
     }
 
-    /// Keeps the answer that was the last to be sent, after so many others, for repetitions of its request.
+    /// Keeps the answer that was sent after so many other messages, for repetitions of its request.
     fn keep_answer(&mut self, message: &Message<'_>, sent: usize, out: &Outbox<ShardEvent>) {
         if let (Some(home), Some(answer)) = (&mut self.home, out.transmits().get(sent)) {
             let key = home.keys.request(message).key;
-            home.repeats.keep(self.edge.now, key, answer.flow, out.message(answer));
+            let length = message.bytes().len();
+            home.repeats.keep(self.edge.now, (key, length), answer.flow, out.message(answer));
         }
     }
 }

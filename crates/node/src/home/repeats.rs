@@ -15,40 +15,60 @@ const BYTES_MAX: usize = 16 << 20;
 /// What an answer takes beside its bytes.
 const ENTRY: usize = 160;
 
+struct Kept {
+    /// Of the request.
+    length: usize,
+    flow: Flow,
+    answer: Box<[u8]>,
+}
+
 /// The answers of the last half minute.
 #[derive(Default)]
 pub(crate) struct Repeats {
-    answers: BTreeMap<TransactionKey, (Flow, Box<[u8]>)>,
+    answers: BTreeMap<TransactionKey, Kept>,
     /// In the order in which they were given.
     given: VecDeque<(Instant, TransactionKey)>,
     bytes: usize,
 }
 
 impl Repeats {
-    /// Keeps an answer.
-    pub(crate) fn keep(&mut self, now: Instant, key: TransactionKey, flow: Flow, answer: &[u8]) {
+    /// Keeps the answer to a request of this length.
+    pub(crate) fn keep(
+        &mut self,
+        now: Instant,
+        (key, length): (TransactionKey, usize),
+        flow: Flow,
+        answer: &[u8],
+    ) {
         self.bytes += answer.len() + ENTRY;
-        if let Some((_, old)) = self.answers.insert(key, (flow, answer.into())) {
-            self.bytes -= old.len() + ENTRY;
+        if let Some(old) = self.answers.insert(key, Kept { length, flow, answer: answer.into() }) {
+            self.bytes -= old.answer.len() + ENTRY;
         } else {
             self.given.push_back((now, key));
         }
         while self.bytes > BYTES_MAX && self.forget() {}
     }
 
-    /// What a request of this key has been answered with.
-    pub(crate) fn get(&mut self, now: Instant, key: TransactionKey) -> Option<(Flow, &[u8])> {
+    /// What a request of this key has been answered with; nothing for one of another length, which is no repetition: a short
+    /// one from a forged source must not fetch a long answer.
+    pub(crate) fn get(
+        &mut self,
+        now: Instant,
+        key: TransactionKey,
+        length: usize,
+    ) -> Option<(Flow, Option<&[u8]>)> {
         while self.given.front().is_some_and(|&(given, _)| now.saturating_since(given) >= KEPT) {
             self.forget();
         }
-        self.answers.get(&key).map(|(flow, answer)| (*flow, &answer[..]))
+        let kept = self.answers.get(&key)?;
+        Some((kept.flow, (kept.length == length).then_some(&*kept.answer)))
     }
 
     /// Forgets the oldest; false if there is none.
     fn forget(&mut self) -> bool {
         let Some((_, key)) = self.given.pop_front() else { return false };
-        if let Some((_, answer)) = self.answers.remove(&key) {
-            self.bytes -= answer.len() + ENTRY;
+        if let Some(kept) = self.answers.remove(&key) {
+            self.bytes -= kept.answer.len() + ENTRY;
         }
         true
     }
@@ -64,16 +84,17 @@ mod tests {
         let (mut repeats, answer) = (Repeats::default(), vec![0; 1 << 20]);
         let at = |second: u64| Instant::from_millis(second * 1_000);
         for number in 0..20 {
-            repeats.keep(at(number), TransactionKey(number.into()), flow, &answer);
+            repeats.keep(at(number), (TransactionKey(number.into()), 9), flow, &answer);
         }
         assert!(repeats.bytes <= BYTES_MAX);
-        assert!(repeats.get(at(20), TransactionKey(0)).is_none(), "no room");
-        assert!(repeats.get(at(20), TransactionKey(19)).is_some());
-        assert!(repeats.get(at(51), TransactionKey(19)).is_none(), "too old");
+        assert!(repeats.get(at(20), TransactionKey(0), 9).is_none(), "no room");
+        assert!(repeats.get(at(20), TransactionKey(19), 9).is_some());
+        assert!(repeats.get(at(51), TransactionKey(19), 9).is_none(), "too old");
         assert_eq!((repeats.bytes, repeats.given.len(), repeats.answers.len()), (0, 0, 0));
-        repeats.keep(at(60), TransactionKey(1), flow, b"one");
-        repeats.keep(at(61), TransactionKey(1), flow, b"three");
-        assert_eq!(repeats.get(at(62), TransactionKey(1)), Some((flow, &b"three"[..])));
+        repeats.keep(at(60), (TransactionKey(1), 7), flow, b"one");
+        repeats.keep(at(61), (TransactionKey(1), 9), flow, b"three");
+        assert_eq!(repeats.get(at(62), TransactionKey(1), 9), Some((flow, Some(&b"three"[..]))));
+        assert_eq!(repeats.get(at(62), TransactionKey(1), 8), Some((flow, None)), "another one");
         assert_eq!((repeats.given.len(), repeats.bytes), (1, 5 + ENTRY));
     }
 }

@@ -41,7 +41,6 @@ pub(crate) struct Waiter {
 }
 
 /// All that wait, by the number of their question. Numbers only go up, so the first is the oldest.
-#[derive(Default)]
 pub(crate) struct Waiting {
     waiters: BTreeMap<u64, Waiter>,
     numbers: BTreeMap<TransactionKey, u64>,
@@ -50,6 +49,17 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// Nothing waits. Numbers begin higher than those of any time before, to which answers may still come.
+    pub(crate) fn new(now: Instant) -> Self {
+        let (waiters, numbers) = (BTreeMap::new(), BTreeMap::new());
+        Self { waiters, numbers, last: now.as_nanos(), bytes: 0 }
+    }
+
+    /// The requests that wait, as they came in.
+    pub(crate) fn requests(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.waiters.values().map(|waiter| &*waiter.bytes)
+    }
+
     /// Whether one more request of this length may wait.
     pub(crate) fn has_room(&self, length: usize) -> bool {
         self.waiters.len() < REQUESTS_MAX && self.bytes + length <= BYTES_MAX

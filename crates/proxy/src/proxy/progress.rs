@@ -121,6 +121,10 @@ impl<F: Form> Proxy<F> {
         self.counters.relayed += 1;
         self.ledger.charge(Operation::Forward);
         let class = StatusClass::of(status);
+        // §16.7 step 5: a 2xx that comes after the server transaction has ended goes back all the same.
+        if class == StatusClass::Success && self.layer.user(server).is_none() {
+            return step.sink.send(&message, Sending::First);
+        }
         self.layer.respond(step.now, server, class, message, &mut Collect::new(step.sink));
     }
 

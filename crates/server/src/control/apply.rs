@@ -160,18 +160,23 @@ impl Control {
         };
         let told = |error| format!("[registrar] {error}");
         if places(config) == places(&self.config) {
-            return match (&self.stores, &config.registrar) {
-                (Some(stores), Some(registrar)) => stores.reload(registrar).map_err(told),
-                _ => Ok(()),
-            };
+            return self.reload_users(config).map_err(told);
         }
-        let stores =
-            config.registrar.as_ref().map(|registrar| Stores::start(registrar, self.path.as_deref()));
+        let before = self.stores.as_deref().zip(self.config.registrar.as_ref());
+        let start = |registrar| Stores::start(registrar, self.path.as_deref(), before);
+        let stores = config.registrar.as_ref().map(start);
         self.stores = stores.transpose().map_err(told)?.map(Arc::new);
         for worker in &self.workers {
             worker.send(Command::Stores(self.stores.clone()));
         }
         Ok(())
+    }
+
+    fn reload_users(&self, config: &Config) -> Result<(), String> {
+        match (&self.stores, &config.registrar) {
+            (Some(stores), Some(registrar)) => stores.reload(registrar),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the configuration again and takes over what can change while calls go on. Returns what cannot.

@@ -28,6 +28,8 @@ pub(crate) struct Located {
     contacts: Vec<Contact>,
     /// How many belong to the groups that have begun.
     begun: usize,
+    /// The one that the next branch is for.
+    next: usize,
     /// The one that a message is made for.
     current: usize,
     /// How long a group rings before the next one does.
@@ -42,13 +44,15 @@ impl Located {
         ring_time: Duration,
         rule: Option<(Arc<Routes>, usize)>,
     ) -> Self {
-        Self { contacts, begun: 0, current: 0, ring_time, rule }
+        Self { contacts, begun: 0, next: 0, current: 0, ring_time, rule }
     }
 
     /// Begins the next group, of at most so many; how many it has.
     pub(crate) fn next_group(&mut self, most: u8) -> u8 {
         let left = &self.contacts[self.begun..];
         let alike = left.iter().take_while(|contact| contact.q == left[0].q).take(most.into()).count();
+        // Those of the group before that no branch was begun for are left out.
+        self.next = self.begun;
         self.begun += alike;
         alike as u8
     }
@@ -58,10 +62,14 @@ impl Located {
         self.begun < self.contacts.len()
     }
 
-    /// The way of a branch, which is for the contact of its number.
+    /// The way of the next branch of the group.
     pub(crate) fn hop(&mut self, attempt: Attempt) -> Option<Flow> {
-        self.current = attempt.branch.into();
-        self.contacts.get(self.current).filter(|_| attempt.alternate == 0).map(|contact| contact.hop)
+        if attempt.alternate > 0 || self.next == self.begun {
+            return None;
+        }
+        self.current = self.next;
+        self.next += 1;
+        Some(self.contact().hop)
     }
 
     /// Bytes of memory that it takes.
@@ -90,7 +98,7 @@ impl Edge {
             self.edits.add_header(message, "Route", &contact.path);
         }
         if let Some(rule) = rule {
-            self.edit_headers(message, rule);
+            rule.actions.headers(message, &mut self.edits);
         }
     }
 }

@@ -268,7 +268,9 @@ impl Stateful {
         if let Some(slot) = edge.topology.slot_at(sent.flow.peer) {
             balancer.answered(edge.now, slot);
             balancer.count_response(slot, status);
-            if let Some(rest) = Pause::asked_by(message) {
+            // Whoever is behind the hop has seen the branch, too, and speaks for himself alone.
+            let is_its_own = self.notes.source == sent.flow.peer;
+            if let Some(rest) = Pause::asked_by(message).filter(|_| is_its_own) {
                 balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
             }
         }

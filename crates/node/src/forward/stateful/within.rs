@@ -126,6 +126,10 @@ impl Stateful {
             if !is_astray {
                 return Ok(None);
             }
+            // A To tag and a Route that somebody made up would stand for a password.
+            if edge.realm.is_some() {
+                return Err(refused(481, "Call/Transaction Does Not Exist").into());
+            }
             edge.admit(flow)?;
         }
         if !held.is_some_and(|held| held.token.is_stateless) {

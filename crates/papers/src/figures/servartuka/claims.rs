@@ -68,13 +68,15 @@ fn by_hand(rows: &[Row]) -> Vec<Claim> {
         Claim::check(
             "section 2.3",
             "An algorithm can be measured against the program: for 2, 3 and 4 in series it has 5151.92, 5322.52 and \
-             5412.12 calls/s (docs/plan.md), and nothing carries more.",
-            format!("At most {:.1} % of the optimum.", most(rows)),
-            most(rows) <= 100.0 * (1.0 + NEAR)
-                && [5151.92, 5322.52, 5412.12]
-                    .iter()
-                    .zip(rows)
-                    .all(|(stated, row)| (row.optimum - stated).abs() < 0.01),
+             5412.12 calls/s (docs/plan.md).",
+            format!(
+                "Here the most that was carried is {:.1} % of the optimum; loads end near it.",
+                most(rows)
+            ),
+            [5151.92, 5322.52, 5412.12]
+                .iter()
+                .zip(rows)
+                .all(|(stated, row)| (row.optimum - stated).abs() < 0.01),
         ),
     ]
 }
