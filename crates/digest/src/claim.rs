@@ -2,7 +2,7 @@
 
 use crate::bans::Try;
 use crate::{Algorithm, Hash, Nonce, Secret};
-use wire::{Credentials, Host, SipUri, unescape};
+use wire::{Credentials, Host, Scheme, SipUri, unescape};
 
 /// Longest user name and client nonce that are taken, in bytes. Both are chosen by strangers, and kept while a database
 /// is asked.
@@ -11,13 +11,13 @@ const TEXT_MAX: usize = 256;
 /// What the `uri` of the credentials has to be (RFC 3261 §22.4 (6), RFC 8760 §2.6 (6)).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum UriRule {
-    /// The same target as the Request-URI: scheme, user, host and port are the same; parameters may differ, since elements
-    /// on the way add and remove them. Right where requests come from their clients or through elements that leave the
+    /// The same target as the Request-URI: scheme, user, host and port are the same, no port being that of the scheme;
+    /// parameters may differ, since elements on the way add and remove them. Right where requests come from their clients or through elements that leave the
     /// Request-URI alone.
     #[default]
     SameTarget,
-    /// Any target at one of these hosts (small letters), for elements that get requests with another Request-URI than
-    /// their clients wrote. Credentials for one of these hosts are then good for a request to another; a nonce count is
+    /// That, or any target at one of these hosts (small letters, without port), for elements that get requests with another
+    /// Request-URI than their clients wrote, and for clients that write there whom they talk to. Credentials for one of these hosts are then good for a request to another; a nonce count is
     /// good for one request all the same.
     Hosts(Vec<Box<[u8]>>),
 }
@@ -25,13 +25,14 @@ pub enum UriRule {
 impl UriRule {
     /// [22.4-3] [2.6-6] Whether credentials about `uri` are taken for a request to `request_uri`.
     pub(crate) fn allows(&self, uri: &[u8], request_uri: &[u8]) -> bool {
-        match self {
-            Self::SameTarget => uri == request_uri || same_target(uri, request_uri).is_some_and(|same| same),
-            Self::Hosts(hosts) => SipUri::parse(uri).is_ok_and(|uri| {
-                let name = host_text(&uri.host);
-                hosts.iter().any(|host| **host == *name)
-            }),
+        if uri == request_uri || same_target(uri, request_uri).is_some_and(|same| same) {
+            return true;
         }
+        let Self::Hosts(hosts) = self else { return false };
+        SipUri::parse(uri).is_ok_and(|uri| {
+            let name = host_text(&uri.host);
+            hosts.iter().any(|host| **host == *name)
+        })
     }
 }
 
@@ -39,7 +40,8 @@ fn same_target(one: &[u8], other: &[u8]) -> Option<bool> {
     let (one, other) = (SipUri::parse(one).ok()?, SipUri::parse(other).ok()?);
     let user = |uri: &SipUri<'_>| uri.user.map(|user| unescape(user).collect::<Vec<_>>());
     let same_host = host_text(&one.host) == host_text(&other.host);
-    Some(one.scheme == other.scheme && user(&one) == user(&other) && same_host && one.port == other.port)
+    let port = |uri: &SipUri<'_>| uri.port.unwrap_or(if uri.scheme == Scheme::Sips { 5061 } else { 5060 });
+    Some(one.scheme == other.scheme && user(&one) == user(&other) && same_host && port(&one) == port(&other))
 }
 
 fn host_text(host: &Host<'_>) -> Vec<u8> {

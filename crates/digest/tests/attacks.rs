@@ -114,8 +114,9 @@ fn where_the_request_uri_is_changed_on_the_way_hosts_can_be_named() {
     };
     assert_eq!(receive(&mut server, 1, &moved(1, "sip:alice@Example.COM")), genuine());
     assert_eq!(receive(&mut server, 1, &moved(2, "sip:192.0.2.7;transport=tcp")), genuine());
-    assert_eq!(receive(&mut server, 1, &moved(3, "sip:10.0.0.1")), REFUSED);
-    assert_eq!(receive(&mut server, 1, &moved(3, "*")), REFUSED);
+    assert_eq!(receive(&mut server, 1, &moved(3, "sip:10.0.0.1:5060")), genuine(), "the Request-URI itself");
+    assert_eq!(receive(&mut server, 1, &moved(4, "sip:elsewhere.example")), REFUSED);
+    assert_eq!(receive(&mut server, 1, &moved(4, "*")), REFUSED);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Is a request valid, which dialog does it belong to, and by which rule does it go (RFC 3261 §16.3 to §16.5)?
 
-use crate::reply::Halt;
+use crate::forward::stateful::is_about_us;
+use crate::reply::{Halt, Own};
 use crate::route::RouteInfo;
 use crate::targets::Refreshed;
 use crate::token::branch::Transaction;
@@ -67,6 +68,9 @@ impl Shard {
         let slot_at_source = self.member_at(flow.peer);
         if held.is_none() && slot_at_source.is_none() {
             self.edge.admit(flow)?;
+        }
+        if self.home.is_some() && is_about_us(&self.edge, message) {
+            return Err(Halt::Answered(Own::Capabilities));
         }
         let is_for_registrar = self.home.as_ref().is_some_and(|home| home.serves(message, &route));
         let has_rule = held.is_none() && !is_for_registrar;

@@ -8,7 +8,7 @@ use node::{Asked, StoreAnswer, UsersUnavailable};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
-use storage::{Embedded, OpenError, Redis, RedisSettings, SubscriberSettings, Subscribers, UserFile};
+use storage::{Embedded, OpenError, Redis, RedisSettings, Status, SubscriberSettings, Subscribers, UserFile};
 
 /// Who is told an answer that was not there at once; called on a thread of a store.
 pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
@@ -115,7 +115,15 @@ impl Stores {
         let served = users.read().unwrap_or_else(PoisonError::into_inner).algorithms(realm);
         let offered = wanted.algorithms().iter().copied().filter(|wanted| served.contains(wanted)).collect();
         Offer::new(offered).unwrap_or_else(|_| {
-            tracing::warn!("[registrar] users: no algorithm of `algorithms` has a hash for every user: some cannot log in");
+            let realm = String::from_utf8_lossy(realm);
+            if served.is_empty() {
+                tracing::warn!("[registrar] users: no user of the realm {realm} is in the file: nobody can log in");
+            } else {
+                let served: Vec<_> = served.iter().map(|algorithm| algorithm.name()).collect();
+                let served = served.join(", ");
+                tracing::warn!("[registrar] users: the users of {realm} have hashes of {served}, and `algorithms` has none of these: \
+                    nobody can log in");
+            }
             wanted.clone()
         })
     }
@@ -147,6 +155,18 @@ impl Stores {
                 None
             }
         }
+    }
+
+    /// Servers that cannot be asked now, and why, in a few words.
+    pub(crate) fn troubles(&self) -> Vec<(&'static str, String)> {
+        let of = |what, status: Status| {
+            (!status.is_up())
+                .then(|| (what, status.last_error.unwrap_or_else(|| "no connection yet".to_owned())))
+        };
+        let bindings = if let Bindings::Redis(redis) = &*self.bindings { Some(redis.status()) } else { None };
+        let users = if let Users::Database(users) = &*self.users { Some(users.status()) } else { None };
+        let bindings = bindings.and_then(|status| of("the store of registrations", status));
+        bindings.into_iter().chain(users.and_then(|status| of("the database of users", status))).collect()
     }
 
     /// Another process takes the new requests, and needs the file.
@@ -261,7 +281,8 @@ impl FileStore {
             Ok(opened) => opened,
             Err(OpenError::Taken) => {
                 if tries == TRIES_QUIET {
-                    tracing::warn!(%file, "another process has the bindings open: registrations wait for it");
+                    tracing::warn!(%file, "another process has the bindings open: registrations wait for it; if it is not to end, \
+                        give this one a `store` of its own");
                 }
                 return false;
             }

@@ -5,6 +5,8 @@ use crate::writer::{BATCH_MAX, Job, OnReplaced, Pending, Writer};
 use base::UnixTime;
 use location::{Aor, MemoryLimits, MemoryStore, Record, Replaced, Store, StoreError};
 use redb::{Database, DatabaseError};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -53,6 +55,8 @@ impl Embedded {
     /// open in another process, is no such file, or has something else than records in it.
     pub fn open(path: &Path, limits: MemoryLimits, now: UnixTime) -> Result<Self, OpenError> {
         let name = path.display().to_string();
+        // It says who is where: for the owner alone. One that is there keeps its mode.
+        drop(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
         let database = Database::create(path).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::Taken,
             error => OpenError::Failed(unavailable(&name, &error)),

@@ -29,6 +29,7 @@ fn the_page_of_the_proxy_names_what_there_is() {
             let places = match module {
                 "bytes" => vec!["node/tests/proxy.rs".to_owned()],
                 "live" => vec!["../tests/tests/live/proxy.rs".to_owned()],
+                "forks" => vec!["node/tests/forking.rs".to_owned()],
                 "names" => vec!["../tests/tests/live/names.rs".to_owned()],
                 _ => vec![format!("node/tests/{module}.rs"), format!("proxy/tests/{module}.rs")],
             };

@@ -32,7 +32,7 @@ use timers::Timers;
 pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
     let listen = listen::check(&raw.listen, report);
     let timers = timers::check(&raw.timers, report);
-    let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, directory, report));
+    let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, &listen, directory, report));
     let targets = targets(raw, &listen, timers, registrar.as_ref(), report);
     let pools = targets.as_ref().map_or(&[][..], |targets| &targets.pools);
     let distribution = distribution::check(raw, pools, report);

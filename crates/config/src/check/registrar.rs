@@ -1,5 +1,6 @@
 //! `[registrar]`, and the route that stands where the file has none.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use crate::kind::{Kind, Place, PlaceText};
 use crate::raw::RawRegistrar;
 use crate::report::Report;
 use crate::setting::Setting;
-use crate::typed::{RegistrarConfig, StorePlace, UsersPlace};
-use digest::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer};
+use crate::typed::{Listen, RegistrarConfig, StorePlace, UsersPlace};
+use digest::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer, UriRule};
 use node::{AuthenticationSettings, HomeSettings};
 use route::{Conditions, Field, Origin, Part, Pattern, Place as Uri, Rule, Target};
 
@@ -18,6 +19,7 @@ const REDIS: [&str; 5] = ["redis", "valkey", "redis+unix", "valkey+unix", "unix"
 /// What the file says of the home domain.
 pub(super) fn check(
     raw: &RawRegistrar,
+    listen: &Listen,
     directory: &Path,
     report: &mut Report<'_>,
 ) -> Option<RegistrarConfig> {
@@ -31,17 +33,34 @@ pub(super) fn check(
     let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
     let registrar = location::Settings {
         domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
-        // A user of a realm that is no domain has the address of that name in each domain.
-        shared_realm: (!domains.contains(&realm)).then(|| realm.as_bytes().into()),
+        // There is one realm: its users have the address of their name in each domain.
+        shared_realm: Some(realm.as_bytes().into()),
         ..bindings?
     };
-    let digest = digest::Settings { offer: offer?, ..digest::Settings::new(realm.as_bytes()) };
+    let uri = UriRule::Hosts(hosts(&domains, listen));
+    let digest = digest::Settings { offer: offer?, uri, ..digest::Settings::new(realm.as_bytes()) };
     let nonces = NonceSettings { lifetime: lifetime?, scope: NonceScope::Source };
     let authentication = AuthenticationSettings { digest, nonces, bans: BanSettings::default() };
     let users = users.map_or(Some(None), |users| users.map(Some))?;
     let store = store.map_or(Some(None), |store| store.map(Some))?;
     let authentication = users.is_some().then_some(authentication);
     Some(RegistrarConfig { home: HomeSettings { registrar, authentication }, users, store })
+}
+
+/// What clients write into the URI of their credentials: their domain, or whom they talk to.
+fn hosts(domains: &[String], listen: &Listen) -> Vec<Box<[u8]>> {
+    let own = listen.udp.iter().map(|listener| listener.advertise.unwrap_or(listener.bind).ip());
+    let own = own.filter(|ip| !ip.is_unspecified()).map(|ip| match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    });
+    let domains = domains.iter().map(|domain| bare(domain).to_owned());
+    domains.chain(own).map(|host| host.into_bytes().into()).collect()
+}
+
+/// A domain without its port, which stands behind the last colon, unless that is part of an address.
+fn bare(domain: &str) -> &str {
+    domain.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(domain, |(host, _)| host)
 }
 
 fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Vec<String> {
@@ -130,13 +149,7 @@ fn store(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) ->
 
 /// Without routes: to users of the domains, for users only, and for members of pools.
 pub(super) fn usual_rules(registrar: &RegistrarConfig) -> Vec<Rule> {
-    let host = |domain: &[u8]| {
-        let text = String::from_utf8_lossy(domain).into_owned();
-        // A port stands behind the last colon, unless that is part of an address.
-        let bare =
-            text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*text, |(host, _)| host);
-        Pattern::Exact(bare.as_bytes().to_vec())
-    };
+    let host = |domain: &[u8]| Pattern::Exact(bare(&String::from_utf8_lossy(domain)).as_bytes().to_vec());
     let hosts = registrar.home.registrar.domains.iter().map(|domain| host(domain)).collect();
     vec![Rule {
         name: "users".to_owned(),

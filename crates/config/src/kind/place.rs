@@ -25,6 +25,10 @@ impl Kind for Place {
     fn read(leaf: &Leaf) -> Result<PlaceText, Refusal> {
         match leaf {
             Leaf::Text(text) if text.is_empty() || text.contains('\0') => Err(Refusal::new(PLACE)),
+            // `redis:/host` and `redis:host` are slips, and no files.
+            Leaf::Text(text) if is_half_url(text) => {
+                Err(Refusal::new("expected two slashes in a URL: \"redis://127.0.0.1\""))
+            }
             Leaf::Text(text) => Ok(match text.split_once("://") {
                 Some((scheme, _)) => {
                     PlaceText::Url { scheme: scheme.to_ascii_lowercase(), url: text.clone() }
@@ -38,4 +42,11 @@ impl Kind for Place {
     fn schema() -> Schema {
         json_schema!({ "title": "path, relative to this file, or URL", "type": "string", "minLength": 1 })
     }
+}
+
+/// Whether it begins as a URL does, and is none.
+fn is_half_url(text: &str) -> bool {
+    let scheme = text.split(':').next().unwrap_or_default();
+    let known = ["redis", "valkey", "postgres", "postgresql"].contains(&scheme);
+    known && text.contains(':') && !text.contains("://")
 }

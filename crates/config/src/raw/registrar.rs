@@ -31,7 +31,8 @@ pub(crate) struct RawRegistrar {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Place>", extend("x-default" = "none: nobody is asked for a password"))]
     pub(crate) users: Option<Setting<Place>>,
-    /// What clients are told that their password is for (RFC 3261 §22.1). Hashes of passwords hold for one realm.
+    /// What clients are told that their password is for (RFC 3261 §22.1). Hashes of passwords hold for one realm. A user has the
+    /// address of that name in each of `domains`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Text>", extend("x-default" = "the first of `domains`"))]
     pub(crate) realm: Option<Setting<Text>>,
@@ -50,7 +51,7 @@ pub(crate) struct RawRegistrar {
     pub(crate) expires_default: Setting<Time<MINUTE, DAY>>,
     /// Longest registration that is granted; who asks for more gets this.
     pub(crate) expires_max: Setting<Time<MINUTE, { 30 * DAY }>>,
-    /// Most contacts of a user.
+    /// Most contacts of a user; one more gets 403 until another one has expired or is removed.
     pub(crate) max_contacts: Setting<Count<1, 64>>,
     /// Most bytes of a user's contacts.
     pub(crate) max_record: Setting<Size<KIB, { 63 * KIB }>>,

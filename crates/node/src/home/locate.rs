@@ -4,8 +4,8 @@ use super::waiting::Pending;
 use super::{Asked, Known};
 use crate::edge::Edge;
 use crate::examine::Facts;
-use crate::forward::stateful::{Contact, Located, is_about_us};
-use crate::reply::{Halt, Own};
+use crate::forward::stateful::{Contact, Located};
+use crate::reply::Halt;
 use crate::route::Target;
 use crate::validate::{check_from_tag, check_room, refused};
 use crate::{Drop, Shard, ShardEvent};
@@ -31,9 +31,6 @@ impl Shard {
             return Err(refused(403, "Forbidden").into());
         }
         let Some(bindings) = known.bindings.take() else {
-            if is_about_us(&self.edge, message) {
-                return Err(Halt::Answered(Own::Capabilities));
-            }
             let rule = facts.rule.map(|rule| self.edge.routes.rule(rule));
             let mut uri = Vec::new();
             let is_other = rule.is_some_and(|rule| rule.actions.uri(facts.route.uri(message), &mut uri));

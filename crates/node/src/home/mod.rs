@@ -128,6 +128,7 @@ pub(crate) struct Home {
 const NONCES_MAX: usize = 65_536;
 
 const TOO_MANY: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Requests Wait") };
+const USERS_SILENT: Refused = Refused { retry_after: Some(10), ..refused(503, "Users Cannot Be Looked Up") };
 const STORE_SILENT: Refused = Refused { retry_after: Some(10), ..refused(503, "Store Does Not Answer") };
 
 impl Home {
@@ -363,7 +364,7 @@ impl Shard {
             }
             (pending, _) => {
                 self.withdraw(&pending);
-                Err(STORE_SILENT.into())
+                Err(if let Pending::User(..) = pending { USERS_SILENT } else { STORE_SILENT }.into())
             }
         };
         if let Err(halt) = outcome {

@@ -162,6 +162,12 @@ impl Control {
         if places(config) == places(&self.config) {
             return self.reload_users(config).map_err(told);
         }
+        let store = |config: &Config| config.registrar.as_ref().map(|registrar| registrar.store.clone());
+        if store(config) != store(&self.config) && self.stores.is_some() {
+            tracing::warn!(
+                "[registrar] store: another one; who has registered is not found until he registers again"
+            );
+        }
         let before = self.stores.as_deref().zip(self.config.registrar.as_ref());
         let start = |registrar| Stores::start(registrar, self.path.as_deref(), before);
         let stores = config.registrar.as_ref().map(start);

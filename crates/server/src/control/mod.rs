@@ -143,6 +143,8 @@ pub(crate) struct Control {
     board: Arc<Board>,
     /// Of the home domain, if there is one.
     stores: Option<Arc<Stores>>,
+    /// Servers that stores need, and that could not be asked at the last look.
+    troubles: Vec<(&'static str, String)>,
     /// What the shards share of members with a limit of calls.
     call_limits: Option<Arc<CallLimits>>,
     admin: Option<Interface>,
@@ -189,6 +191,7 @@ impl Control {
             predecessor: None,
             board,
             stores,
+            troubles: Vec::new(),
             call_limits: None,
             admin: None,
             epoch_unix,
@@ -223,6 +226,9 @@ impl Control {
         }
         if let Some(address) = self.config.admin.listen {
             tracing::info!(%address, "admin interface");
+        }
+        if self.config.registrar.as_ref().is_some_and(|registrar| registrar.users.is_none()) {
+            tracing::warn!("[registrar] has no `users`: whoever reaches a listener may register as anybody");
         }
     }
 
@@ -295,8 +301,22 @@ impl Control {
         });
     }
 
+    /// Says when a server that stores need has gone, and when it is back.
+    fn look_at_stores(&mut self) {
+        let troubles = self.stores.as_ref().map(|stores| stores.troubles()).unwrap_or_default();
+        let is_in = |what: &str, all: &[(&str, String)]| all.iter().any(|(other, _)| *other == what);
+        for (what, why) in troubles.iter().filter(|(what, _)| !is_in(what, &self.troubles)) {
+            tracing::warn!("[registrar] {what} cannot be asked: {why}; who needs it gets 503");
+        }
+        for (what, _) in self.troubles.iter().filter(|(what, _)| !is_in(what, &troubles)) {
+            tracing::info!("[registrar] {what} answers again");
+        }
+        self.troubles = troubles;
+    }
+
     /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine.
     fn look_around(&mut self) {
+        self.look_at_stores();
         let other = self.token_time.other_ahead();
         self.token_time.look(self.config.token.lifetime);
         let epoch = self.clock.epoch_unix(self.token_time.boot());

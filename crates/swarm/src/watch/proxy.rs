@@ -150,6 +150,10 @@ impl ProxyWatch {
         let id = (branch, method_of(response).to_vec());
         let client = self.clients.get_mut(&id).filter(|_| is_own);
         let (Some(client), Some(status)) = (client, response.status()) else {
+            // A CANCEL that went on without a transaction, perhaps before a restart.
+            if is_own && id.1 == b"CANCEL" {
+                return passed_back(response, sent);
+            }
             return ProcessRule::ResponseToNothing.equal(sent, []);
         };
         client.heard(self.now, status);
@@ -483,5 +487,16 @@ impl ProxyWatch {
         let most = servers.len() + clients.len() + 2 * self.unnamed.len();
         let counted = report.transactions;
         ProcessRule::Transactions.holds(counted <= most, format_args!("{counted}, reason for {most}"));
+    }
+}
+
+/// §16.11: a response to what went on without a transaction follows the next Via, if it goes anywhere.
+fn passed_back(response: &Message<'_>, sent: &[Sent]) {
+    ProcessRule::ResponseToNothing.holds(sent.len() <= 1, format_args!("{} copies", sent.len()));
+    for one in sent {
+        let message = scanned(one);
+        ProcessRule::PassedVias.equal(message.vias().count() + 1, response.vias().count());
+        ProcessRule::PassedTarget
+            .equal(Some(one.to), response.second_via().as_ref().and_then(response_target));
     }
 }

@@ -13,7 +13,7 @@ use crate::token::route::TokenOwner;
 use crate::{Drop, Shard, ShardEvent};
 use base::{Flow, Operation, Outbox};
 use std::net::SocketAddr;
-use wire::{Message, request_source_target, response_target};
+use wire::{Message, Method, request_source_target, response_target};
 
 impl Edge {
     /// Sends a request on and forgets it. `refresh` is what it and its response tell of where the parties of its dialog are
@@ -84,6 +84,10 @@ impl Shard {
 impl Edge {
     /// Verifies that our Via is on top, with a token that fits, and finds where the next Via leads (§18.1.2).
     fn hop_way_back(&mut self, message: &Message<'_>) -> Result<(HopBranch, SocketAddr), Drop> {
+        // §18.1.2; and nobody answers an ACK (§17.1.1.3).
+        if !self.topology.is_our_via(message.top_via()) || message.cseq().method == Method::Ack {
+            return Err(Drop::ForeignResponse);
+        }
         let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
         let via = message.second_via().ok_or(Drop::NoWayBack)?;
         let to = response_target(&via).ok_or(Drop::NoTarget)?;
