@@ -85,10 +85,15 @@ fn address(index: usize, port: u16) -> SocketAddr {
 
 /// The file of one proxy.
 fn file(index: usize, way: Way, next: SocketAddr, keys: &str) -> String {
+    // Who passes all that comes to somebody who shares nothing must not invite others to leave calls to him.
+    let sharing = match way {
+        Way::Distributed => format!("[distribution]\nneighbours = [\"127.77.0.0/24\"]\n{keys}"),
+        Way::Stateful | Way::Stateless => String::new(),
+    };
     format!(
         "[listen]\nudp = [\"{}\"]\nthreads = 1\nreceive_buffer = \"512KiB\"\n\n\
          [proxy]\nnext = [\"{next}\"]\nforward = \"{}\"\n\n\
-         [distribution]\nneighbours = [\"127.77.0.0/24\"]\n{keys}\n\n\
+         {sharing}\n\n\
          [token]\nkey = \"{:032x}\"\n\n[admin]\nlisten = \"{}\"\n\n[log]\nlevel = \"warn\"\n",
         address(index, 5060),
         way.name(),
