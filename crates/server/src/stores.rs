@@ -117,7 +117,8 @@ impl Stores {
         Offer::new(offered).unwrap_or_else(|_| {
             let realm = String::from_utf8_lossy(realm);
             if served.is_empty() {
-                tracing::warn!("[registrar] users: no user of the realm {realm} is in the file: nobody can log in");
+                tracing::warn!("[registrar] users: no user of the realm {realm} is in the file, or they have no algorithm in common: \
+                    nobody, or not everybody, can log in");
             } else {
                 let served: Vec<_> = served.iter().map(|algorithm| algorithm.name()).collect();
                 let served = served.join(", ");

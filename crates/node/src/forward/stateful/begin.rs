@@ -8,6 +8,7 @@ use crate::Drop;
 use crate::edge::Edge;
 use crate::examine::Facts;
 use crate::reply::{self, Halt};
+use balance::Request;
 use base::Flow;
 use wire::{Message, Method, SipUri};
 
@@ -31,17 +32,8 @@ impl Stateful {
         facts: &Facts<'_>,
         (assigned, is_noted): (Assigned, bool),
     ) {
-        let received = Received {
-            bytes: message.bytes().into(),
-            call: facts.request.key,
-            flow,
-            routing: facts.routing,
-            refresh: Refresh::of(true),
-            noted: is_noted.then(|| Box::new(assigned.request)),
-            way: Way::Pool(Box::new(assigned)),
-        };
-        self.notes.source = flow.peer;
-        self.forward(lent, message, received);
+        let noted = is_noted.then(|| Box::new(assigned.request));
+        self.begin_by(lent, flow, message, facts, (Way::Pool(Box::new(assigned)), noted));
     }
 
     /// Sends a request for a user on to the user's contacts.
@@ -53,14 +45,25 @@ impl Stateful {
         facts: &Facts<'_>,
         located: Located,
     ) {
+        self.begin_by(lent, flow, message, facts, (Way::Contacts(Box::new(located)), None));
+    }
+
+    fn begin_by(
+        &mut self,
+        lent: &mut Lent<'_>,
+        flow: Flow,
+        message: &Message<'_>,
+        facts: &Facts<'_>,
+        (way, noted): (Way, Option<Box<Request<'static>>>),
+    ) {
         let received = Received {
             bytes: message.bytes().into(),
             call: facts.request.key,
             flow,
             routing: facts.routing,
             refresh: Refresh::of(true),
-            noted: None,
-            way: Way::Contacts(Box::new(located)),
+            noted,
+            way,
         };
         self.notes.source = flow.peer;
         self.forward(lent, message, received);
