@@ -1,0 +1,471 @@
+//! All calls of a shard.
+
+use crate::about::About;
+use crate::call::{Call, Ends, LATE, Phase, Side};
+use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
+use crate::settings::CallSettings;
+use base::{Instant, Slab, TimerWheel};
+use core::time::Duration;
+use hashbrown::HashTable;
+use std::net::SocketAddr;
+
+/// Longest reason that is kept.
+const LONGEST_REASON: usize = 128;
+
+/// What a dialog is known by: keyed hashes of Call-ID and caller's tag, and of the callee's tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DialogKey {
+    /// Of the call.
+    pub call: u64,
+    /// Of the callee's tag.
+    pub tag: u64,
+}
+
+/// There are as many calls as there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallsFull;
+
+/// What comes of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CallEvent {
+    /// To be written.
+    Record(Box<CallRecord>),
+    /// Both sides are to be sent a BYE.
+    HangUp(Box<HangUp>),
+}
+
+/// Who is to be sent a BYE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HangUp {
+    /// Call-ID of the dialog.
+    pub call_id: Box<[u8]>,
+    /// How its sides are reached.
+    pub ends: Ends,
+}
+
+/// How many calls there are.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CallCounts {
+    /// Not answered yet.
+    pub ringing: usize,
+    /// Answered.
+    pub answered: usize,
+    /// Bytes of memory that all of them take, those included that have just ended.
+    pub memory: usize,
+    /// Refused for want of room.
+    pub refused: u64,
+    /// Found again after a restart.
+    pub found: u64,
+    /// Ended because they had had their time.
+    pub limited: u64,
+    /// Ended because their session was not refreshed.
+    pub expired: u64,
+    /// Ended because nothing was heard of them.
+    pub lost: u64,
+}
+
+/// All calls of a shard. See the documentation of the crate.
+#[derive(Debug, Default)]
+pub struct Calls {
+    settings: CallSettings,
+    calls: Slab<Call>,
+    index: HashTable<u32>,
+    timers: TimerWheel,
+    events: Vec<CallEvent>,
+    counts: CallCounts,
+}
+
+impl Calls {
+    /// None, with these settings.
+    pub fn new(settings: CallSettings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// Changes the settings. What goes on keeps the timers that it has until something of it comes by.
+    pub fn configure(&mut self, settings: CallSettings) {
+        self.settings = settings;
+    }
+
+    /// How the calls go by.
+    pub fn settings(&self) -> &CallSettings {
+        &self.settings
+    }
+
+    /// An INVITE without To tag goes on for the first time; one that is on its way already comes by once more.
+    ///
+    /// # Errors
+    /// There is no room for a call more.
+    pub fn invited(
+        &mut self,
+        now: Instant,
+        call: u64,
+        about: impl FnOnce() -> About,
+    ) -> Result<(), CallsFull> {
+        if let Some(at) = self.find(call) {
+            let known = &mut self.calls[at];
+            known.heard = now;
+            if known.is_open() {
+                known.passes = known.passes.saturating_add(1);
+            } else {
+                // Asked again, with credentials or after a while: another call with the same name.
+                let timer = known.timer;
+                self.calls[at] = Call { timer, ..begun(now, call, about()) };
+            }
+            self.set_timer(at);
+            return Ok(());
+        }
+        if self.calls.len() >= self.settings.most {
+            self.counts.refused += 1;
+            return Err(CallsFull);
+        }
+        self.insert(begun(now, call, about()));
+        Ok(())
+    }
+
+    /// A provisional response to the INVITE goes back; `ringing`: a 180 or another one that says so.
+    pub fn provisional(&mut self, now: Instant, key: DialogKey, ringing: bool) {
+        let Some(at) = self.find(key.call) else { return };
+        let call = &mut self.calls[at];
+        // Of one branch when another has the call already: it is cancelled.
+        if call.passes == 0 {
+            return;
+        }
+        call.heard = now;
+        if ringing {
+            call.rang.get_or_insert(now);
+        }
+        if let Some(dialog) = call.enter(now, key.tag, Phase::Early) {
+            dialog.heard = now;
+        }
+        self.set_timer(at);
+    }
+
+    /// A 2xx to the INVITE goes back from `peer`. `session` is how long the session lasts (RFC 4028); `ends` is asked for where
+    /// calls have a time limit.
+    pub fn accepted(
+        &mut self,
+        now: Instant,
+        key: DialogKey,
+        (tag, peer): (&[u8], SocketAddr),
+        session: Option<Duration>,
+        ends: impl FnOnce() -> Ends,
+    ) {
+        let Some(at) = self.find(key.call) else { return };
+        let wants_ends = self.settings.longest.is_some();
+        let call = &mut self.calls[at];
+        call.heard = now;
+        let Some(dialog) = call.enter(now, key.tag, Phase::Early) else { return };
+        // Its repetitions say nothing new.
+        if dialog.phase != Phase::Early {
+            return;
+        }
+        dialog.phase = Phase::Confirmed;
+        dialog.accepted = Some(Accepted { at: Some(now), tag: tag.into() });
+        (dialog.peer, dialog.session, dialog.heard) = (Some(peer), session.map(|session| now + session), now);
+        dialog.ends = wants_ends.then(|| Box::new(ends()));
+        // Every pass of the INVITE has its final response with this one.
+        call.passes = 0;
+        call.drop_early();
+        if self.settings.tell_answers {
+            let call = &self.calls[at];
+            if let Some(dialog) = call.dialogs.iter().find(|dialog| dialog.tag == key.tag) {
+                let told = call.record(dialog, (RecordEvent::Answered, now), (None, None, 0));
+                self.events.push(CallEvent::Record(Box::new(told)));
+            }
+        }
+        self.set_timer(at);
+    }
+
+    /// A failure goes back as the final response to a pass of the INVITE; `peer`: where it came from, if not from here.
+    pub fn failed(&mut self, now: Instant, call: u64, status: u16, peer: Option<SocketAddr>, reason: &[u8]) {
+        let Some(at) = self.find(call) else { return };
+        let known = &mut self.calls[at];
+        known.passes = known.passes.saturating_sub(1);
+        known.drop_early();
+        if known.passes > 0 || known.is_accepted() {
+            return;
+        }
+        let call = self.remove(at);
+        // It comes again with credentials, or nobody is there who could.
+        if matches!(status, 401 | 407) {
+            return;
+        }
+        let (by, cause, reason) = match call.cancelled {
+            Some(by) => (by, Cause::Cancelled, &call.cancel_reason[..]),
+            None if peer.is_some() => (Side::Callee, Cause::Refused, cut(reason)),
+            None => (Side::Proxy, Cause::Refused, cut(reason)),
+        };
+        let record = CallRecord {
+            event: RecordEvent::Ended,
+            about: call.about,
+            began: call.began,
+            rang: call.rang,
+            accepted: None,
+            peer,
+            ended: now,
+            status,
+            bye_status: 0,
+            by: Some(by),
+            cause: Some(cause),
+            reason: reason.into(),
+        };
+        self.events.push(CallEvent::Record(Box::new(record)));
+    }
+
+    /// A CANCEL of the INVITE has come, or a BYE before it was answered.
+    pub fn cancelled(&mut self, call: u64, by: Side, reason: &[u8]) {
+        let Some(at) = self.find(call) else { return };
+        let call = &mut self.calls[at];
+        if call.passes > 0 && call.cancelled.is_none() {
+            call.cancelled = Some(by);
+            call.cancel_reason = cut(reason).into();
+        }
+    }
+
+    /// A request within a dialog comes by. Returns whether the dialog is known.
+    pub fn heard(&mut self, now: Instant, key: DialogKey, by: Side, cseq: u32) -> bool {
+        let Some(at) = self.find(key.call) else { return false };
+        let Some(dialog) = self.calls[at].dialog(key.tag) else { return false };
+        dialog.heard = now;
+        if let Some(ends) = &mut dialog.ends {
+            let last = &mut ends.cseq[Ends::index(by)];
+            *last = (*last).max(cseq);
+        }
+        self.set_timer(at);
+        true
+    }
+
+    /// A request has come that belongs to a dialog from before a restart: its token says since when, in Unix seconds.
+    ///
+    /// Returns whether there is room for it.
+    pub fn found(&mut self, now: Instant, key: DialogKey, about: About, tag: &[u8], began: u32) -> bool {
+        let known = self.find(key.call);
+        let at = match known {
+            Some(at) => at,
+            None if self.calls.len() >= self.settings.most => return false,
+            None => {
+                let call = Call { passes: 0, began: Began::Token(began), ..begun(now, key.call, about) };
+                self.insert(call)
+            }
+        };
+        let dialog = self.calls[at].enter(now, key.tag, Phase::Confirmed);
+        if let Some(dialog) =
+            dialog.filter(|dialog| dialog.phase == Phase::Confirmed && dialog.accepted.is_none())
+        {
+            dialog.accepted = Some(Accepted { at: None, tag: tag.into() });
+            self.counts.found += 1;
+        }
+        self.set_timer(at);
+        true
+    }
+
+    /// A BYE comes by.
+    pub fn bye(&mut self, now: Instant, key: DialogKey, by: Side, reason: &[u8]) {
+        let Some(at) = self.find(key.call) else { return };
+        let Some(dialog) = self.calls[at].dialog(key.tag) else { return };
+        match dialog.phase {
+            Phase::Confirmed => {
+                (dialog.phase, dialog.reason) = (Phase::Ending { by, since: now }, cut(reason).into());
+            }
+            // Its INVITE gets its failure yet.
+            Phase::Early => self.cancelled(key.call, by, reason),
+            Phase::Ending { .. } | Phase::Over(_) => {}
+        }
+        self.set_timer(at);
+    }
+
+    /// The final response to a BYE goes back. A challenge does not end the dialog: the BYE comes again.
+    pub fn bye_answered(&mut self, now: Instant, key: DialogKey, status: u16) {
+        let Some(at) = self.find(key.call) else { return };
+        let Some(dialog) = self.calls[at].dialog(key.tag) else { return };
+        let Phase::Ending { by, since } = dialog.phase else { return };
+        if matches!(status, 401 | 407) {
+            dialog.phase = Phase::Confirmed;
+        } else {
+            // It ended when the BYE came.
+            self.end((at, key.tag), now, since, (Some(by), Cause::Bye, status));
+        }
+        self.set_timer(at);
+    }
+
+    /// A 2xx to a request that refreshes the session goes back (RFC 4028 §8.2): it lasts so long from now. `contacts` are those
+    /// of caller and callee, where they are told.
+    pub fn refreshed(
+        &mut self,
+        now: Instant,
+        key: DialogKey,
+        session: Option<Duration>,
+        contacts: [Option<&[u8]>; 2],
+    ) {
+        let Some(at) = self.find(key.call) else { return };
+        let Some(dialog) = self.calls[at].dialog(key.tag) else { return };
+        (dialog.session, dialog.heard) = (session.map(|session| now + session), now);
+        if let Some(ends) = &mut dialog.ends {
+            for (kept, told) in ends.contacts.iter_mut().zip(contacts) {
+                if let Some(told) = told {
+                    *kept = told.into();
+                }
+            }
+        }
+        self.set_timer(at);
+    }
+
+    /// Time has passed: ends what is to end, a bounded number of calls; [`deadline`](Self::deadline) tells whether some are left.
+    pub fn expire(&mut self, now: Instant) {
+        const MOST: usize = 64;
+        for _ in 0..MOST {
+            let Some((_, at)) = self.timers.pop(now) else { return };
+            // It has fired: what stands there is no key any more.
+            self.calls[at].timer.0 = u32::MAX;
+            self.expire_one(now, at);
+        }
+    }
+
+    /// When [`expire`](Self::expire) has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.timers.deadline()
+    }
+
+    /// What came of the steps so far.
+    pub fn drain_events(&mut self) -> impl Iterator<Item = CallEvent> + '_ {
+        self.events.drain(..)
+    }
+
+    /// Whether nothing is known, so that no message can be about anything.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// How many calls there are. Walks all of them.
+    pub fn counts(&self) -> CallCounts {
+        let mut counts = self.counts;
+        for (_, call) in self.calls.iter() {
+            counts.memory += size_of::<Call>() + call.memory();
+            let answered = call.dialogs.iter().filter(|dialog| dialog.accepted.is_some() && dialog.is_open());
+            counts.answered += answered.count();
+            counts.ringing += usize::from(call.passes > 0);
+        }
+        counts
+    }
+
+    fn expire_one(&mut self, now: Instant, at: u32) {
+        let due: Vec<_> = self.calls[at]
+            .dialogs
+            .iter()
+            .filter_map(|dialog| Some((dialog.tag, dialog.phase, dialog.due(now, &self.settings)?)))
+            .collect();
+        for (tag, phase, cause) in due {
+            let (ended, by, bye_status) = match phase {
+                Phase::Ending { by, since } => (since, Some(by), 408),
+                _ if cause == Cause::TimeLimit => (now, Some(Side::Proxy), 0),
+                _ => (now, None, 0),
+            };
+            match cause {
+                Cause::TimeLimit => {
+                    self.counts.limited += 1;
+                    self.hang_up(at, tag);
+                }
+                Cause::SessionExpired => self.counts.expired += 1,
+                Cause::Lost => self.counts.lost += 1,
+                Cause::Bye | Cause::Cancelled | Cause::Refused => {}
+            }
+            self.end((at, tag), now, ended, (by, cause, bye_status));
+        }
+        let call = &mut self.calls[at];
+        call.dialogs.retain(|dialog| !matches!(dialog.phase, Phase::Over(until) if until <= now));
+        let is_silent = now >= call.heard + self.settings.silence;
+        if call.passes > 0 && is_silent {
+            // What has to answer an INVITE is gone: a proxy that works does so by Timer C.
+            call.passes = 0;
+            call.drop_early();
+        }
+        if call.passes == 0 && call.dialogs.is_empty() {
+            self.remove(at);
+        } else {
+            self.set_timer(at);
+        }
+    }
+
+    fn hang_up(&mut self, at: u32, tag: u64) {
+        let call = &mut self.calls[at];
+        let call_id = call.about.call_id().into();
+        if let Some(ends) = call.dialog(tag).and_then(|dialog| dialog.ends.take()) {
+            self.events.push(CallEvent::HangUp(Box::new(HangUp { call_id, ends: *ends })));
+        }
+    }
+
+    /// A dialog is over: its record comes out, and it is remembered for a while.
+    fn end(
+        &mut self,
+        (at, tag): (u32, u64),
+        now: Instant,
+        ended: Instant,
+        (by, cause, bye_status): (Option<Side>, Cause, u16),
+    ) {
+        let call = &mut self.calls[at];
+        let Some(dialog) = call.dialogs.iter().position(|dialog| dialog.tag == tag) else { return };
+        let record =
+            call.record(&call.dialogs[dialog], (RecordEvent::Ended, ended), (by, Some(cause), bye_status));
+        let dialog = &mut call.dialogs[dialog];
+        (dialog.phase, dialog.ends, dialog.reason) = (Phase::Over(now + LATE), None, Box::default());
+        self.events.push(CallEvent::Record(Box::new(record)));
+    }
+
+    fn find(&self, call: u64) -> Option<u32> {
+        self.index.find(call, |&at| self.calls[at].key == call).copied()
+    }
+
+    fn insert(&mut self, call: Call) -> u32 {
+        let (key, deadline) = (call.key, call.deadline(&self.settings));
+        let at = self.calls.insert(call);
+        self.calls[at].timer = (self.timers.set(deadline, at), deadline);
+        let calls = &self.calls;
+        self.index.insert_unique(key, at, |&other| calls[other].key);
+        at
+    }
+
+    fn remove(&mut self, at: u32) -> Call {
+        let call = self.calls.remove(at).expect("it was found");
+        if call.timer.0 != u32::MAX {
+            self.timers.cancel(call.timer.0);
+        }
+        let found = self.index.find_entry(call.key, |&other| other == at);
+        found.expect("what is there is in the index").remove();
+        call
+    }
+
+    /// Sets the timer of a call for what is next. One that would ring early stays: it looks again then, and most calls hear of
+    /// something before.
+    fn set_timer(&mut self, at: u32) {
+        let call = &mut self.calls[at];
+        let deadline = call.deadline(&self.settings);
+        if call.timer.0 == u32::MAX {
+            call.timer = (self.timers.set(deadline, at), deadline);
+        } else if deadline < call.timer.1 {
+            self.timers.reset(call.timer.0, deadline);
+            call.timer.1 = deadline;
+        }
+    }
+}
+
+fn begun(now: Instant, key: u64, about: About) -> Call {
+    Call {
+        key,
+        about,
+        began: Began::Seen(now),
+        rang: None,
+        heard: now,
+        cancelled: None,
+        cancel_reason: Box::default(),
+        passes: 1,
+        dialogs: Vec::new(),
+        timer: (u32::MAX, now),
+    }
+}
+
+fn cut(reason: &[u8]) -> &[u8] {
+    &reason[..reason.len().min(LONGEST_REASON)]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! Session timers at a proxy (RFC 4028 §8): what becomes of Session-Expires and Min-SE on the way.
+//!
+//! Marks in brackets, a section and a number, are the rules of `docs/rfc/4028.md`; a test compares them.
+
+/// The least that Min-SE may be, and what it is where a message has none (§4, §5), in seconds.
+pub const LEAST: u32 = 90;
+
+/// What a proxy asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionTimer {
+    /// The session interval that is asked for where the caller asks for none or for a longer one, in seconds; `None`: none is
+    /// asked for, and what the two sides agree upon is watched.
+    pub expires: Option<u32>,
+    /// The least interval, in seconds; at least [`LEAST`].
+    pub least: u32,
+}
+
+impl Default for SessionTimer {
+    fn default() -> Self {
+        Self { expires: None, least: LEAST }
+    }
+}
+
+/// What a session refresh request (INVITE, UPDATE) says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    /// Whether Supported has `timer`.
+    pub supports: bool,
+    /// Session-Expires, in seconds.
+    pub expires: Option<u32>,
+    /// Min-SE, in seconds.
+    pub least: Option<u32>,
+}
+
+/// How the request goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Forwarded {
+    /// The Session-Expires that it gets in place of its own.
+    pub expires: Option<u32>,
+    /// The Min-SE that it gets in place of its own.
+    pub least: Option<u32>,
+    /// What is to be remembered until the answer: the interval in force, and whether the caller supports timers.
+    pub kept: Kept,
+}
+
+/// What is remembered of a request until its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Kept {
+    /// Session-Expires of the request as it went on, in seconds.
+    pub expires: Option<u32>,
+    /// Whether its sender supports timers.
+    pub supports: bool,
+}
+
+/// The interval is too small: 422, with Min-SE of so many seconds (§8.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooSmall(pub u32);
+
+impl SessionTimer {
+    /// What becomes of a session refresh request.
+    ///
+    /// # Errors
+    /// [`TooSmall`] where a client that supports timers asks for less than the least interval.
+    pub fn request(&self, asked: Asked) -> Result<Forwarded, TooSmall> {
+        let mut forwarded = Forwarded::default();
+        let asked_least = asked.least.unwrap_or(LEAST);
+        let mut least = asked_least;
+        if asked.expires.is_some_and(|expires| expires < self.least) && self.expires.is_some() {
+            // [8.1-6] Only who supports timers can ask again.
+            if asked.supports {
+                return Err(TooSmall(self.least));
+            }
+            // [8.1-7] [8.1-8] Raised, never lowered.
+            least = asked_least.max(self.least);
+            forwarded.least = (asked.least != Some(least)).then_some(least);
+        }
+        let wanted = match (asked.expires, self.expires) {
+            // [8.1-1] [8.1-3] What is asked for is reduced, and not below Min-SE; [8.1-4] it is never increased.
+            (Some(asked), Some(ours)) => Some(asked.min(ours.max(least))),
+            (None, Some(ours)) => Some(ours.max(least)),
+            (asked, None) => asked,
+        };
+        // [8.1-5] Below Min-SE it is raised to it.
+        let raised = wanted.map(|wanted| if asked.expires.is_some() { wanted.max(least) } else { wanted });
+        forwarded.expires = raised.filter(|_| raised != asked.expires);
+        forwarded.kept = Kept { expires: raised, supports: asked.supports };
+        Ok(forwarded)
+    }
+}
+
+/// What becomes of a 2xx.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Answered {
+    /// It gets `Session-Expires: so many;refresher=uac` and `timer` in Require ([8.2-2], [8.2-3]).
+    pub insert: Option<u32>,
+    /// The session ends so many seconds from now unless it is refreshed; `None`: it has no end.
+    pub interval: Option<u32>,
+}
+
+impl Kept {
+    /// What becomes of a 2xx with this Session-Expires.
+    pub fn response(self, expires: Option<u32>) -> Answered {
+        match (expires, self.expires) {
+            // [8.2-4] The interval is the response's, which is not touched.
+            (Some(_), _) => Answered { insert: None, interval: expires },
+            // [8.2-2] Whoever answers knows no timers, but who asked does.
+            (None, Some(kept)) if self.supports => Answered { insert: Some(kept), interval: Some(kept) },
+            // [8.2-1] Nobody does.
+            (None, _) => Answered::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OURS: SessionTimer = SessionTimer { expires: Some(1800), least: 120 };
+
+    fn asked(supports: bool, expires: Option<u32>, least: Option<u32>) -> Asked {
+        Asked { supports, expires, least }
+    }
+
+    #[test]
+    fn it_is_asked_for_where_nobody_has() {
+        let forwarded = OURS.request(asked(true, None, None)).expect("taken");
+        assert_eq!((forwarded.expires, forwarded.least), (Some(1800), None));
+        assert_eq!(forwarded.kept, Kept { expires: Some(1800), supports: true });
+        let forwarded = OURS.request(asked(false, None, Some(3600))).expect("taken");
+        assert_eq!(forwarded.expires, Some(3600), "not below Min-SE");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_reduced_and_never_increased() {
+        let reduced =
+            |expires, least| OURS.request(asked(true, Some(expires), least)).expect("taken").expires;
+        assert_eq!(reduced(7200, None), Some(1800));
+        assert_eq!(reduced(7200, Some(3600)), Some(3600), "not below Min-SE");
+        assert_eq!(reduced(600, None), None);
+        assert_eq!(reduced(1800, None), None);
+    }
+
+    #[test]
+    fn one_that_is_too_small_is_refused_or_raised() {
+        assert_eq!(OURS.request(asked(true, Some(90), None)), Err(TooSmall(120)));
+        let forwarded = OURS.request(asked(false, Some(60), None)).expect("it could not ask again");
+        assert_eq!((forwarded.expires, forwarded.least), (Some(120), Some(120)));
+        let forwarded = OURS.request(asked(false, Some(60), Some(300))).expect("it could not ask again");
+        assert_eq!((forwarded.expires, forwarded.least), (Some(300), None), "Min-SE is not lowered");
+    }
+
+    #[test]
+    fn who_asks_for_nothing_leaves_all_as_it_is() {
+        for (expires, least) in [(None, None), (Some(30), None), (Some(9000), Some(600))] {
+            let forwarded = SessionTimer::default().request(asked(true, expires, least)).expect("taken");
+            let raised = expires.map(|expires: u32| expires.max(least.unwrap_or(LEAST)));
+            assert_eq!(forwarded.expires, raised.filter(|_| raised != expires));
+            assert_eq!(forwarded.least, None);
+        }
+    }
+
+    #[test]
+    fn the_answer_says_when_the_session_ends() {
+        let kept = |supports| Kept { expires: Some(1800), supports };
+        assert_eq!(kept(true).response(Some(600)), Answered { insert: None, interval: Some(600) });
+        assert_eq!(kept(true).response(None), Answered { insert: Some(1800), interval: Some(1800) });
+        assert_eq!(kept(false).response(None), Answered::default());
+        assert_eq!(Kept { expires: None, supports: true }.response(None), Answered::default());
+    }
+
+    proptest! {
+        /// §8.1, whatever is asked: Min-SE is never lowered nor touched where `timer` is supported, and what goes on is
+        /// never below it; no interval that is large enough is increased.
+        #[test]
+        fn the_rules_hold_for_all(
+            supports: bool,
+            expires in prop::option::of(0..10_000_u32),
+            least in prop::option::of(0..10_000_u32),
+            ours in prop::option::of(90..10_000_u32),
+            our_least in 90..10_000_u32,
+        ) {
+            let timer = SessionTimer { expires: ours, least: our_least };
+            match timer.request(Asked { supports, expires, least }) {
+                Err(TooSmall(told)) => {
+                    prop_assert!(supports && told == our_least && told >= LEAST);
+                    prop_assert!(expires.is_some_and(|expires| expires < our_least));
+                }
+                Ok(forwarded) => {
+                    prop_assert!(!supports || forwarded.least.is_none());
+                    prop_assert!(forwarded.least.unwrap_or(u32::MAX) >= least.unwrap_or(0));
+                    let went = forwarded.expires.or(expires);
+                    let in_force = forwarded.least.or(least).unwrap_or(LEAST);
+                    prop_assert!(went.is_none_or(|went| went >= in_force));
+                    prop_assert_eq!(forwarded.kept.expires, went);
+                    if let (Some(asked), Some(went)) = (expires, went) && asked >= in_force {
+                        prop_assert!(went <= asked);
+                    }
+                }
+            }
+        }
+    }
+}
