@@ -43,6 +43,30 @@ impl Add<Duration> for UnixTime {
     }
 }
 
+impl UnixTime {
+    /// As RFC 3339 has it, in UTC with milliseconds: `2010-11-13T23:29:00.000Z`.
+    pub fn rfc3339(self) -> String {
+        let (year, month, day) = self.date();
+        let secs = self.0 / 1000;
+        let (hours, minutes, secs, millis) = (secs / 3600 % 24, secs / 60 % 60, secs % 60, self.0 % 1000);
+        format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{secs:02}.{millis:03}Z")
+    }
+
+    /// Year, month and day of the month, in UTC.
+    fn date(self) -> (u64, u64, u64) {
+        // Years begin in March here, so that the leap day is the last of one; 400 of them have 146,097 days. Day 0 is
+        // 0000-03-01, 719,468 days before the epoch.
+        let since_march = self.0 / 86_400_000 + 719_468;
+        let (era, day) = (since_march / 146_097, since_march % 146_097);
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day_of_year = day - (365 * year + year / 4 - year / 100);
+        // Months from March on have 153 days in each run of five.
+        let month = (5 * day_of_year + 2) / 153;
+        let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+        (year + era * 400 + u64::from(month >= 10), (month + 2) % 12 + 1, day_of_month)
+    }
+}
+
 /// As the Date header field has it (RFC 3261 §20.17, RFC 1123): `Sat, 13 Nov 2010 23:29:00 GMT`.
 impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,17 +75,8 @@ impl fmt::Display for UnixTime {
             ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         let secs = self.0 / 1000;
         let days = secs / 86_400;
-        // Years begin in March here, so that the leap day is the last of one; 400 of them have 146,097 days. Day 0 is
-        // 0000-03-01, 719,468 days before the epoch.
-        let since_march = days + 719_468;
-        let (era, day) = (since_march / 146_097, since_march % 146_097);
-        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-        let day_of_year = day - (365 * year + year / 4 - year / 100);
-        // Months from March on have 153 days in each run of five.
-        let month = (5 * day_of_year + 2) / 153;
-        let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
-        let name = MONTHS[((month + 2) % 12) as usize];
-        let year = era * 400 + year + u64::from(month >= 10);
+        let (year, month, day_of_month) = self.date();
+        let name = MONTHS[(month - 1) as usize];
         let (hours, minutes) = (secs / 3600 % 24, secs / 60 % 60);
         let weekday = DAYS[(days % 7) as usize];
         write!(

@@ -3,6 +3,7 @@
 //! Parser, JSON schema and reference are all made from these structs: field names are the keys, documentation
 //! comments are the reference, `Default` holds the defaults. Text that a user should not read is a `//` comment.
 
+mod calls;
 mod registrar;
 mod routes;
 
@@ -23,6 +24,7 @@ use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat};
 use ::route::{Dialogs, Fork, Forward, RING_TIME};
 use balance::{HealthSettings, OutlierSettings, Weights};
+pub(crate) use calls::*;
 use control::ProbeSettings;
 use distribute::{Law, Settings};
 use node::{Distribution, Orphans, ProxySettings};
@@ -53,6 +55,9 @@ pub(crate) struct RawConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RawDistribution")]
     pub(crate) distribution: Option<RawDistribution>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RawCalls")]
+    pub(crate) calls: Option<RawCalls>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) route: Vec<RawRoute>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,9 +142,10 @@ pub(crate) struct RawPool {
     #[schemars(extend("x-default" = usual_weights()))]
     pub(crate) weights: BTreeMap<String, Setting<Ratio>>,
     /// How requests are forwarded: `"stateless"`, where the two parties repeat what is lost; or `"transaction"`, where this
-    /// process answers 100, repeats, and tries another member when one fails, within the limits of `[proxy]`. Or
+    /// process answers 100, repeats, and tries another member when one fails, within the limits of `[proxy]`; or `"dialog"`,
+    /// which does that and keeps the state of each call, so that it can be limited and written down (`[calls]`); or
     /// `"distributed"`: with a transaction for some calls and without for the others, so that of the proxies of
-    /// `[distribution]` that a call passes one keeps its transactions; only with `dialogs = "route"`.
+    /// `[distribution]` that a call passes one keeps its transactions. The latter two only with `dialogs = "route"`.
     pub(crate) forward: Setting<Choice<Forward>>,
     /// Where requests within dialogs go: to the `"member"` that the dialog began with, or where their `"route"` leads, for
     /// servers that may take themselves out of the way. With `"route"` members are next hops: what they send is treated as

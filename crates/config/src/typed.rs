@@ -5,12 +5,44 @@
 
 use balance::{HealthSettings, PolicyKind};
 use control::{Address, MemberSettings, ProbeSettings};
-use node::{Distribution, HomeSettings, Orphans, ProxySettings};
+use node::{DialogSettings, Distribution, HomeSettings, Orphans, ProxySettings};
 use route::{Access, Dialogs, Fork, Forward, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// How calls are kept whose dialogs are, and where their records go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallsConfig {
+    /// Times and limits.
+    pub dialogs: DialogSettings,
+    /// Where a record of each call goes.
+    pub records: Option<RecordsPlace>,
+    /// Bytes of a file of records, which is put aside then.
+    pub rotate: u64,
+    /// How many of those are kept.
+    pub keep: u32,
+}
+
+/// Where records of calls go.
+#[derive(Clone, PartialEq)]
+pub enum RecordsPlace {
+    /// Lines of JSON in this file.
+    File(PathBuf),
+    /// The PostgreSQL database at this URL.
+    Database(String),
+}
+
+impl fmt::Debug for RecordsPlace {
+    /// Without the URL, which may have a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Database(_) => f.write_str("Database"),
+        }
+    }
+}
 
 /// Port of SIP over UDP where an address names none (RFC 3261 §19.1.2).
 pub const SIP_PORT: u16 = 5060;
@@ -29,6 +61,8 @@ pub struct Config {
     pub transactions: ProxySettings,
     /// With whom the state of calls is shared out.
     pub distribution: Option<Distribution>,
+    /// How calls are kept, where the state of any is.
+    pub calls: Option<CallsConfig>,
     /// `[[route]]`s in order; without any, all requests go to the one pool or to the proxy.
     pub routes: Vec<Rule>,
     /// The users of the own domains.

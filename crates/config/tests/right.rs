@@ -52,6 +52,12 @@ fn every_key_of_the_registrar_is_read() {
 
 /// Calls go to users, from users and members.
 #[test]
+fn every_key_of_calls_is_read() {
+    let config = load(Path::new("tests/right/calls.toml")).expect("a right file");
+    insta::assert_debug_snapshot!("calls", (&config.calls, config.registrar.map(|users| users.home.forward)));
+}
+
+#[test]
 fn without_routes_a_registrar_has_its_own() {
     let config = load(Path::new("../../examples/registrar.toml")).expect("a right file");
     let [rule] = &config.routes[..] else { panic!("{:?}", config.routes) };
@@ -99,7 +105,8 @@ fn the_complete_file_has_every_key_of_the_schema() {
     assert_eq!(
         keys::absent(
             &sarabande_config::schema(),
-            &["complete", "proxy", "routes", "registrar"].map(|name| format!("tests/right/{name}.toml"))
+            &["complete", "proxy", "routes", "registrar", "calls"]
+                .map(|name| format!("tests/right/{name}.toml"))
         ),
         Vec::<String>::new()
     );

@@ -223,6 +223,7 @@ impl<E: Egress> Control<E> {
             home: settings.home.clone(),
             limits: settings.limits,
             distribution: settings.distribution.clone(),
+            dialogs: settings.dialogs.clone(),
         };
         let timers = Timers {
             refresh: now + settings.refresh,
@@ -521,6 +522,7 @@ impl<E: Egress> Control<E> {
             home: self.settings.home.clone(),
             limits: self.settings.limits,
             distribution: self.settings.distribution.clone(),
+            dialogs: self.settings.dialogs.clone(),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::{MemberSettings, ProbeSettings};
 use balance::{HealthSettings, PolicyKind};
 use base::Flow;
 use core::time::Duration;
-use node::{Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits, Routes, Tokens};
+use node::{DialogSettings, Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits, Routes, Tokens};
 use route::RateSettings;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct ControlSettings {
     pub limits: ProxyLimits,
     /// With whom the state of calls is shared out, if with anybody.
     pub distribution: Option<Distribution>,
+    /// How calls are kept whose dialogs are, if those of any are.
+    pub dialogs: Option<Arc<DialogSettings>>,
     /// Host names (in lower case) that mean this process, with a port or for any port.
     pub own_names: Vec<(String, Option<u16>)>,
     /// The marks in messages.

@@ -180,7 +180,7 @@ impl Call {
         self.dialogs.iter().any(|dialog| dialog.accepted.is_some())
     }
 
-    /// Early dialogs end with the INVITE that has begun them.
+    /// [12.3-1] Early dialogs end with the INVITE that has begun them.
     pub(crate) fn drop_early(&mut self) {
         if self.passes == 0 {
             self.dialogs.retain(|dialog| dialog.phase != Phase::Early);
@@ -191,7 +191,7 @@ impl Call {
         self.dialogs.iter_mut().find(|dialog| dialog.tag == tag)
     }
 
-    /// The dialog with this tag, which is entered if there is room.
+    /// [12.1-2] The dialog with this tag, which is entered if there is room.
     pub(crate) fn enter(&mut self, now: Instant, tag: u64, phase: Phase) -> Option<&mut Dialog> {
         let known = self.dialogs.iter().position(|dialog| dialog.tag == tag);
         if known.is_none() && self.dialogs.len() >= MOST_DIALOGS {

@@ -64,6 +64,20 @@ pub struct CallCounts {
     pub lost: u64,
 }
 
+impl CallCounts {
+    /// Adds those of another shard.
+    pub fn merge(&mut self, other: &Self) {
+        self.ringing += other.ringing;
+        self.answered += other.answered;
+        self.memory += other.memory;
+        self.refused += other.refused;
+        self.found += other.found;
+        self.limited += other.limited;
+        self.expired += other.expired;
+        self.lost += other.lost;
+    }
+}
+
 /// All calls of a shard. See the documentation of the crate.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -122,7 +136,7 @@ impl Calls {
         Ok(())
     }
 
-    /// A provisional response to the INVITE goes back; `ringing`: a 180 or another one that says so.
+    /// [12.1-1] A provisional response to the INVITE goes back; `ringing`: a 180 or another one that says so.
     pub fn provisional(&mut self, now: Instant, key: DialogKey, ringing: bool) {
         let Some(at) = self.find(key.call) else { return };
         let call = &mut self.calls[at];
@@ -140,7 +154,7 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// A 2xx to the INVITE goes back from `peer`. `session` is how long the session lasts (RFC 4028); `ends` is asked for where
+    /// [12.1-1] A 2xx to the INVITE goes back from `peer`. [8.2-5] Each has a session of its own. `session` is how long the session lasts (RFC 4028); `ends` is asked for where
     /// calls have a time limit.
     pub fn accepted(
         &mut self,
@@ -274,7 +288,7 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// The final response to a BYE goes back. A challenge does not end the dialog: the BYE comes again.
+    /// [15.1.1-1] The final response to a BYE goes back. A challenge does not end the dialog: the BYE comes again.
     pub fn bye_answered(&mut self, now: Instant, key: DialogKey, status: u16) {
         let Some(at) = self.find(key.call) else { return };
         let Some(dialog) = self.calls[at].dialog(key.tag) else { return };
@@ -288,8 +302,8 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// A 2xx to a request that refreshes the session goes back (RFC 4028 §8.2): it lasts so long from now. `contacts` are those
-    /// of caller and callee, where they are told.
+    /// [8.2-4] A 2xx to a request that refreshes the session goes back: it lasts so long from now. `contacts` are those
+    /// of caller and callee, where they are told: [12.2.2-1] requests go there from now on.
     pub fn refreshed(
         &mut self,
         now: Instant,
@@ -331,6 +345,11 @@ impl Calls {
         self.events.drain(..)
     }
 
+    /// The Call-IDs of the calls that go on.
+    pub fn call_ids(&self) -> impl Iterator<Item = &[u8]> {
+        self.calls.iter().filter(|(_, call)| call.is_open()).map(|(_, call)| call.about.call_id())
+    }
+
     /// Whether nothing is known, so that no message can be about anything.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
@@ -365,6 +384,7 @@ impl Calls {
                     self.counts.limited += 1;
                     self.hang_up(at, tag);
                 }
+                // [8.3-1] Nobody is sent a BYE.
                 Cause::SessionExpired => self.counts.expired += 1,
                 Cause::Lost => self.counts.lost += 1,
                 Cause::Bye | Cause::Cancelled | Cause::Refused => {}

@@ -75,8 +75,9 @@ impl SessionTimer {
             forwarded.least = (asked.least != Some(least)).then_some(least);
         }
         let wanted = match (asked.expires, self.expires) {
-            // [8.1-1] [8.1-3] What is asked for is reduced, and not below Min-SE; [8.1-4] it is never increased.
+            // [8.1-3] What is asked for is reduced, and not below Min-SE; [8.1-4] it is never increased.
             (Some(asked), Some(ours)) => Some(asked.min(ours.max(least))),
+            // [8.1-1] Nothing is asked for.
             (None, Some(ours)) => Some(ours.max(least)),
             (asked, None) => asked,
         };
@@ -122,6 +123,7 @@ mod tests {
         Asked { supports, expires, least }
     }
 
+    /// [8.1-1]
     #[test]
     fn it_is_asked_for_where_nobody_has() {
         let forwarded = OURS.request(asked(true, None, None)).expect("taken");
@@ -131,6 +133,7 @@ mod tests {
         assert_eq!(forwarded.expires, Some(3600), "not below Min-SE");
     }
 
+    /// [8.1-3] [8.1-4]
     #[test]
     fn what_is_asked_for_is_reduced_and_never_increased() {
         let reduced =
@@ -141,6 +144,7 @@ mod tests {
         assert_eq!(reduced(1800, None), None);
     }
 
+    /// [8.1-6] [8.1-7]
     #[test]
     fn one_that_is_too_small_is_refused_or_raised() {
         assert_eq!(OURS.request(asked(true, Some(90), None)), Err(TooSmall(120)));
@@ -150,6 +154,7 @@ mod tests {
         assert_eq!((forwarded.expires, forwarded.least), (Some(300), None), "Min-SE is not lowered");
     }
 
+    /// [8.1-5]
     #[test]
     fn who_asks_for_nothing_leaves_all_as_it_is() {
         for (expires, least) in [(None, None), (Some(30), None), (Some(9000), Some(600))] {
@@ -160,6 +165,7 @@ mod tests {
         }
     }
 
+    /// [8.2-1] [8.2-2] [8.2-4]
     #[test]
     fn the_answer_says_when_the_session_ends() {
         let kept = |supports| Kept { expires: Some(1800), supports };
@@ -170,7 +176,7 @@ mod tests {
     }
 
     proptest! {
-        /// §8.1, whatever is asked: Min-SE is never lowered nor touched where `timer` is supported, and what goes on is
+        /// [8.1-4] [8.1-5] [8.1-7] [8.1-8] §8.1, whatever is asked: Min-SE is never lowered nor touched where `timer` is supported, and what goes on is
         /// never below it; no interval that is large enough is increased.
         #[test]
         fn the_rules_hold_for_all(

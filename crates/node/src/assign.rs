@@ -110,20 +110,19 @@ impl Shard {
         let mode = self.mode(facts.request.pool);
         let begins = !matches!(facts.request.method, Method::Ack | Method::Cancel);
         // A CANCEL or ACK of what is kept has found its transaction by now.
-        let may_keep =
-            mode.forward == Forward::Transaction || (mode.forward == Forward::Distributed && begins);
+        let may_keep = mode.forward.has_transactions() || (mode.forward == Forward::Distributed && begins);
         let named = if mode.is_by_route() { self.named_member(message, facts)? } else { None };
         let has_members = self.balancer.members(facts.request.pool).next().is_some();
         let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
         check_from_tag(message)?;
-        if mode.forward == Forward::Transaction {
+        if mode.forward.has_transactions() {
             stateful.check_new(lent.edge, message)?;
         }
         if mode.is_by_route() && has_members && is_about_us(lent.edge, message) {
             return Err(Halt::Answered(Own::Capabilities));
         }
         // With a transaction that is found by now.
-        let is_remembered = mode.forward != Forward::Transaction && named.is_none();
+        let is_remembered = !mode.forward.has_transactions() && named.is_none();
         let key = is_remembered.then(|| copies_key(&self.edge.tokens, message));
         let follows = key.and_then(|key| self.followed(key));
         let decided = match follows {
@@ -152,8 +151,6 @@ impl Shard {
         {
             stateful.check_new(lent.edge, message)?;
         }
-        // Who keeps the transactions of a call sees its dialogs, too.
-        let stays = mode.record_route || mode.forward == Forward::Distributed;
         let assigned = Assigned {
             request: Request {
                 pool: decided.pool,
@@ -162,7 +159,13 @@ impl Shard {
                 ..facts.request
             },
             dialogs: mode.dialogs,
-            stay: if stays { Stay::WithTransactions } else { Stay::No },
+            stay: match mode.forward {
+                Forward::Dialog => Stay::WithDialogs,
+                // Who keeps the transactions of a call sees its dialogs, too.
+                Forward::Distributed => Stay::WithTransactions,
+                _ if mode.record_route => Stay::WithTransactions,
+                _ => Stay::No,
+            },
             is_fixed,
             fork: if is_fixed { Fork::None } else { mode.fork },
             ring_time: mode.ring_time,
@@ -173,7 +176,7 @@ impl Shard {
             failed: None,
         };
         if let Some((stateful, mut lent)) = self.transactions(out) {
-            stateful.begin(&mut lent, flow, message, facts, (assigned, !mode.is_sessionless));
+            stateful.begin(&mut lent, flow, message, facts, (assigned, !mode.is_sessionless))?;
         }
         Ok(())
     }
@@ -193,7 +196,7 @@ impl Shard {
     /// Whether this proxy of the chain keeps the transaction of a request.
     fn keeps(&mut self, mode: PoolMode, message: &Message<'_>, flow: Flow, slot: Slot) -> bool {
         let hop = self.edge.topology.node(slot).peer;
-        mode.forward == Forward::Transaction
+        mode.forward.has_transactions()
             || self.edge.who_keeps(message, flow.peer, hop) == distribute::Decision::Keep
     }
 
@@ -354,7 +357,7 @@ fn ask(balancer: &mut Balancer, now: Instant, request: &Request<'_>, mode: PoolM
 /// Whether it may be the ACK to a failure, which has a To tag and no Route of ours, and goes as its INVITE went
 /// (RFC 3261 §17.1.1.3). With a transaction that takes it.
 fn is_of_invite(request: &Request<'_>, mode: PoolMode) -> bool {
-    mode.forward != Forward::Transaction && request.method == Method::Ack
+    !mode.forward.has_transactions() && request.method == Method::Ack
 }
 
 /// The pool that is asked first about a request: the first one of its rule that takes it, as far as the rule lets it go on. Where

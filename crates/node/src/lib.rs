@@ -30,7 +30,7 @@ mod validate;
 pub use counters::{Drop, ShardCounters};
 pub use explain::{Explanation, RouteTaken};
 pub use failure::{Failure, FailureCause};
-pub use forward::stateful::{ProxyLimits, ProxyReport, ProxySettings};
+pub use forward::stateful::{DialogSettings, ProxyLimits, ProxyReport, ProxySettings};
 pub use home::{Asked, AuthenticationSettings, HomeSettings, Question, StoreAnswer, UsersUnavailable};
 pub use names::{HopName, Resolved};
 pub use pause::Pause;

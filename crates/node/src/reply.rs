@@ -39,6 +39,8 @@ pub(crate) enum Own<'a> {
     ByRule(&'a ::route::Answer),
     /// What the registrar says, and whether its sender is known to be where the request says that it came from.
     OfHome(&'a ::location::Answer, bool),
+    /// 422 (RFC 4028 §6), and the least session interval in seconds.
+    SessionTooShort(u32),
     /// A challenge (RFC 3261 §22).
     Challenge(&'a ::location::Answer),
 }
@@ -49,6 +51,7 @@ impl<'a> Own<'a> {
             Self::Refused(refusal) => refusal.status,
             Self::Capabilities => 200,
             Self::ByRule(answer) => answer.status(),
+            Self::SessionTooShort(_) => 422,
             Self::OfHome(answer, _) | Self::Challenge(answer) => answer.status,
         }
     }
@@ -66,6 +69,7 @@ impl<'a> Own<'a> {
             Self::Refused(refusal) => refusal.reason,
             Self::Capabilities => "OK",
             Self::ByRule(_) => "By Rule",
+            Self::SessionTooShort(_) => "Session Interval Too Small",
             Self::OfHome(answer, _) | Self::Challenge(answer) => answer.reason,
         }
     }
@@ -162,6 +166,8 @@ pub(crate) fn answer<E>(
     let retry_after = seconds.as_ref().map(|seconds| ("Retry-After", seconds.as_bytes()));
     let contact = own.contact().map(String::into_bytes);
     let contact = contact.as_deref().map(|contact| ("Contact", contact));
+    let least = if let Own::SessionTooShort(least) = own { least.to_string() } else { String::new() };
+    let least = [("Min-SE", least.as_bytes())];
     let of_home: Vec<(&str, &[u8])> = match own {
         Own::OfHome(answer, _) | Own::Challenge(answer) => {
             answer.headers.iter().map(|(name, value)| (*name, &value[..])).collect()
@@ -172,6 +178,7 @@ pub(crate) fn answer<E>(
         Own::OfHome(..) | Own::Challenge(_) => &of_home,
         Own::ByRule(_) => contact.as_slice(),
         Own::Capabilities => &CAPABILITIES,
+        Own::SessionTooShort(_) => &least,
         Own::Refused(refusal) if refusal.status == 420 => &unsupported,
         Own::Refused(_) => retry_after.as_slice(),
     };

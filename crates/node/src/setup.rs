@@ -1,7 +1,8 @@
 //! What a shard works with, as one value.
 
 use crate::{
-    Distribution, HomeSettings, PipelineSettings, ProxyLimits, Routes, Shard, Tokens, Topology, node_id,
+    DialogSettings, Distribution, HomeSettings, PipelineSettings, ProxyLimits, Routes, Shard, Tokens,
+    Topology, node_id,
 };
 use ::route::{Dialogs, Fork, Forward, RateSettings};
 use balance::{Members, Node, PolicyKind, Pool, Slot};
@@ -35,6 +36,8 @@ pub struct Setup {
     pub limits: ProxyLimits,
     /// With whom the state of calls is shared out, if with anybody.
     pub distribution: Option<Distribution>,
+    /// How calls are kept whose dialogs are, if those of any are.
+    pub dialogs: Option<Arc<DialogSettings>>,
 }
 
 /// How requests to a pool are forwarded.
@@ -159,6 +162,11 @@ impl Shard {
         }
         if differs(|one, other| (&one.home, &one.tokens) == (&other.home, &other.tokens)) {
             self.set_home(setup.home.as_deref(), shards);
+        }
+        if let Some(dialogs) = &setup.dialogs
+            && differs(|one, other| one.dialogs == other.dialogs)
+        {
+            self.set_dialogs(dialogs, shards);
         }
         if differs(|one, other| one.distribution == other.distribution) {
             self.set_distribution(setup.distribution.as_ref(), shards);

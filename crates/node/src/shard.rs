@@ -2,7 +2,7 @@
 
 use crate::edge::Edge;
 use crate::failure::{Failure, Throttle};
-use crate::forward::stateful::{Lent, ProxyLimits, ProxyReport, ProxySettings, Stateful};
+use crate::forward::stateful::{DialogSettings, Lent, ProxyLimits, ProxyReport, ProxySettings, Stateful};
 use crate::forward::{SearchLimits, Searches, Unacknowledged};
 use crate::home::{Home, Question};
 use crate::names::{HopName, Resolved};
@@ -86,6 +86,8 @@ pub enum ShardEvent {
     LookUp(HopName),
     /// A question to a store; the answer goes to [`Shard::answered`].
     Ask(Box<Question>),
+    /// To be written before anything leaves that was sent in the same step: what acknowledges the end of the call is among it.
+    Record(Box<dialog::CallRecord>),
     /// A request failed; only where [`PipelineSettings::tell_failures`] says so.
     Failed(Box<Failure>),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
@@ -101,7 +103,7 @@ pub enum ShardEvent {
 ///   [`set_up`](Self::set_up), or one by one: [`set_topology`](Self::set_topology), [`balancer_mut`](Self::balancer_mut),
 ///   [`set_modes`](Self::set_modes), [`set_routes`](Self::set_routes), [`set_rates`](Self::set_rates),
 ///   [`set_settings`](Self::set_settings), [`set_limits`](Self::set_limits), [`set_tokens`](Self::set_tokens),
-///   [`set_distribution`](Self::set_distribution).
+///   [`set_distribution`](Self::set_distribution), [`set_dialogs`](Self::set_dialogs).
 /// - Running: [`handle`](Self::handle), [`unreachable`](Self::unreachable), [`learn`](Self::learn),
 ///   [`answered`](Self::answered), [`deadline`](Self::deadline).
 /// - Looking: [`explain`](Self::explain), [`balancer`](Self::balancer), [`proxy_report`](Self::proxy_report),
@@ -221,6 +223,9 @@ impl Shard {
         if let Some(stateful) = &mut self.stateful {
             stateful.tell(out);
         }
+        if let Some((stateful, mut lent)) = self.transactions(out) {
+            stateful.tell_calls(&mut lent);
+        }
     }
 
     pub(crate) fn set_now(&mut self, now: Instant) {
@@ -305,9 +310,7 @@ impl Shard {
         if let Some((stateful, mut lent)) = self.transactions(out) {
             stateful.unreachable(&mut lent, to, quoted);
         }
-        for sign in self.balancer.drain_signs() {
-            out.event(ShardEvent::Sign(sign));
-        }
+        self.tell_signs(out);
     }
 
     /// Whether it forwards with transactions and has none that this answers, or says of that it did not arrive.
@@ -342,7 +345,7 @@ impl Shard {
             let has_pool = modes.iter().any(|mode| mode.forward != Forward::Stateless || mode.is_by_route());
             let of_hops = || (0..).map(PoolId).zip(&modes).filter(|(_, mode)| mode.dialogs == Dialogs::Route);
             let named = of_hops().flat_map(|(pool, _)| self.balancer.members(pool));
-            let kept = of_hops().filter(|(_, mode)| mode.forward == Forward::Transaction);
+            let kept = of_hops().filter(|(_, mode)| mode.forward.has_transactions());
             let kept = kept.flat_map(|(pool, _)| self.balancer.members(pool));
             // Those that left may have calls.
             let counted = of_hops().filter(|(_, mode)| !mode.is_sessionless);
@@ -368,6 +371,13 @@ impl Shard {
     /// Changes how much each source may begin, at this shard.
     pub fn set_rates(&mut self, rates: RateSettings) {
         self.edge.rates.configure(rates);
+    }
+
+    /// Changes how calls are kept whose dialogs are, at one of so many shards. Those that go on are kept on.
+    pub fn set_dialogs(&mut self, settings: &DialogSettings, shards: usize) {
+        if let Some(stateful) = &mut self.stateful {
+            stateful.set_dialogs(settings, shards);
+        }
     }
 
     /// Changes with whom the state of calls is shared out, if with anybody, at one of so many shards.
@@ -468,8 +478,7 @@ impl Shard {
     pub fn open_transactions(&self) -> usize {
         let (noted, kept) =
             (self.balancer.open_transactions(), self.proxy_report().map_or(0, |kept| kept.unanswered));
-        let are_both =
-            self.modes.iter().any(|mode| mode.forward == Forward::Transaction && !mode.is_sessionless);
+        let are_both = self.modes.iter().any(|mode| mode.forward.has_transactions() && !mode.is_sessionless);
         let waiting = self.home.as_ref().map_or(0, |home| home.waiting().requests().len());
         waiting + if are_both { noted.max(kept) } else { noted + kept }
     }

@@ -163,6 +163,7 @@ mod tests {
                 node: NodeId(1),
                 outbound: false,
                 is_stateless: false,
+                keeps_dialog: false,
                 target: 0,
                 heard: false,
                 home: tokens.home_hash(contact.as_ref(), false),

@@ -13,7 +13,7 @@ use node::{
     Asked, AuthenticationSettings, HomeSettings, Orphans, PipelineSettings, ProxySettings, Question, Routes,
     Setup, Shard, ShardEvent, ShardInput, StoreAnswer, Tokens, Topology, UsersUnavailable,
 };
-use route::{Conditions, Origin, Rule, Table, Target};
+use route::{Conditions, Forward, Origin, Rule, Table, Target};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +67,9 @@ impl Bed {
             sessions: balance::SessionSettings::default(),
             routes: Arc::new(Routes { table: Table::new(vec![rule], &[addr(PROXY)]), access: Vec::new() }),
             rates: route::RateSettings::default(),
-            home: Some(Arc::new(HomeSettings { registrar, authentication })),
+            home: Some(Arc::new(HomeSettings { registrar, authentication, forward: Forward::Transaction })),
             distribution: None,
+            dialogs: None,
             limits: LIMITS,
         };
         shard.set_up(&Arc::new(setup), (0, 1));

@@ -84,6 +84,12 @@ pub trait Medium<F: Form> {
     /// An answer of ours (§8.2.6); `None` if the request gets none, whatever happens to it.
     fn respond(&mut self, request: &F::Request, status: u16) -> Option<F::Message>;
 
+    /// The request gets its final response now, which is no 2xx: one of a next hop that was kept for it, unless it is of ours
+    /// (`is_own`). A 2xx is heard of by [`relay`](Self::relay).
+    fn concluded(&mut self, request: &F::Request, status: u16, is_own: bool) {
+        let _ = (request, status, is_own);
+    }
+
     /// The CANCEL of a request that was forwarded (§9.1), and the key of its client transaction.
     fn cancel(&mut self, invite: &F::Message) -> (F::Message, TransactionKey);
 
@@ -182,6 +188,10 @@ impl<F: Form, M: Medium<F>> Medium<F> for &mut M {
 
     fn respond(&mut self, request: &F::Request, status: u16) -> Option<F::Message> {
         (**self).respond(request, status)
+    }
+
+    fn concluded(&mut self, request: &F::Request, status: u16, is_own: bool) {
+        (**self).concluded(request, status, is_own);
     }
 
     fn cancel(&mut self, invite: &F::Message) -> (F::Message, TransactionKey) {

@@ -185,6 +185,9 @@ impl<F: Form> Proxy<F> {
 
     fn answer(&mut self, server: Id, request: &F::Request, status: u16, step: &mut ProxyStep<'_, F>) {
         self.counters.refused += u64::from(status >= 300);
+        if status >= 300 {
+            step.medium.concluded(request, status, true);
+        }
         match step.medium.respond(request, status) {
             Some(response) => {
                 self.layer.respond(
@@ -198,6 +201,25 @@ impl<F: Form> Proxy<F> {
             // It would wait for its answer for ever.
             None if status >= 200 => self.layer.forget(server),
             None => {}
+        }
+    }
+
+    /// Sends a request of our own, whose answer nobody waits for; `make` is told the number of its branch. It is sent again
+    /// at most so often.
+    pub fn originate(
+        &mut self,
+        (transport, most_repeats): (TransportKind, u8),
+        step: &mut ProxyStep<'_, F>,
+        make: impl FnOnce(&mut F::Medium<'_>, u64) -> (F::Message, TransactionKey),
+    ) {
+        let (message, key) = make(&mut step.medium, self.serial);
+        self.serial += 1;
+        if !self.has_memory() {
+            return step.sink.send(&message, Sending::First);
+        }
+        let new = New { key, kind: TransactionKind::NonInvite, transport, user: Leg::Alone };
+        if let Some(client) = self.layer.request(step.now, new, message, &mut Collect::new(step.sink)) {
+            self.layer.limit_repeats(client, most_repeats);
         }
     }
 

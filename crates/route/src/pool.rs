@@ -10,9 +10,19 @@ pub enum Forward {
     Stateless,
     /// As a transaction-stateful proxy does (RFC 3261 §16): 100 at once, repeats, CANCEL, and another member where one fails.
     Transaction,
+    /// As a transaction-stateful proxy, which keeps the state of the dialogs as well: what becomes of each call is known, and
+    /// written down; only to next hops.
+    Dialog,
     /// With a transaction for some requests and without for the others, so that one proxy of a chain keeps the transactions of
     /// each call; only to next hops.
     Distributed,
+}
+
+impl Forward {
+    /// Whether every request that begins something gets a transaction.
+    pub fn has_transactions(self) -> bool {
+        matches!(self, Self::Transaction | Self::Dialog)
+    }
 }
 
 /// Where the requests within the dialogs of a pool go.

@@ -11,6 +11,7 @@ mod handle;
 mod key;
 pub mod log;
 mod opened;
+mod records;
 mod report;
 mod run;
 mod shards;

@@ -3,6 +3,7 @@
 use crate::admin::view::{MemberView, NameView, OccupancyView, Sessions, ShardView, TimesView, ended, work};
 use crate::control::View;
 use crate::log::{self, Unwritten};
+use crate::records::RecordCounts;
 use crate::shards::{ShardCounts, ShardSnapshot};
 use balance::{Decision, Load, NodeId, NodeRefusal, NodeStats, SessionState, Slot, Why};
 use base::{Instant, Ledger};
@@ -34,6 +35,8 @@ pub struct Standing {
     pub proxy: Option<ProxyReport>,
     /// The next hops, and whether each rests since it has failed.
     pub hops: Vec<(SocketAddr, bool)>,
+    /// What became of the records of calls, where any are kept.
+    pub(crate) records: Option<RecordCounts>,
 }
 
 /// A pool, and who gets its next call.
@@ -111,6 +114,8 @@ pub struct Totals {
     pub proxy: Option<ProxyReport>,
     /// The next hops, and whether each rests since it has failed.
     pub hops: Vec<(SocketAddr, bool)>,
+    /// What became of the records of calls, where any are kept.
+    pub(crate) records: Option<RecordCounts>,
 }
 
 /// Figures of one shard.
@@ -202,6 +207,7 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
         is_proxy: view.is_proxy,
         proxy: proxy(counts),
         hops: hops(view),
+        records: view.records.clone(),
     }
 }
 
@@ -231,6 +237,7 @@ pub(crate) fn figures(
         look_ups_forgotten: view.look_ups_forgotten,
         unwritten: log::unwritten(),
         hops: hops(view),
+        records: view.records.clone(),
         ..Totals::default()
     };
     for snapshot in snapshots {

@@ -6,6 +6,7 @@ use crate::control::{Ask, Control};
 use crate::handle::Handle;
 use crate::key;
 use crate::opened::Opened;
+use crate::records::Records;
 use crate::shards::alarm::Alarm;
 use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
@@ -44,6 +45,9 @@ pub enum StartError {
     /// Bindings or users cannot be read: says what, and why.
     #[error("[registrar] {0}")]
     Stores(String),
+    /// Where records of calls go cannot be opened: says what, and why.
+    #[error("{0}")]
+    Records(String),
 }
 
 /// A server with all its sockets open.
@@ -80,7 +84,8 @@ impl Server {
         // One column more than threads, for the process before.
         let board = Arc::new(Board::new(count + 1));
         let kept = (secret, token_time);
-        let shared = (Arc::clone(&board), stores.clone());
+        let records = records(&config, path.as_deref())?;
+        let shared = (Arc::clone(&board), stores.clone(), records.clone());
         let mut control =
             Control::start(clock, path.clone(), config.clone(), binds.clone(), kept, shared).await?;
         // Nothing slow from here on: another process may wait.
@@ -109,6 +114,7 @@ impl Server {
         for worker in &mut workers {
             worker.predecessor.clone_from(&predecessor);
             worker.stores.clone_from(&stores);
+            worker.records.clone_from(&records);
         }
         control.follows(bound, call_limits);
         let threads = spawn(workers, &handles)?;
@@ -160,6 +166,12 @@ impl Server {
 fn stores(config: &Config, path: Option<&Path>) -> Result<Option<Arc<Stores>>, StartError> {
     let Some(registrar) = &config.registrar else { return Ok(None) };
     Ok(Some(Arc::new(Stores::start(registrar, path, None).map_err(StartError::Stores)?)))
+}
+
+/// Where records of calls go, if any are kept.
+fn records(config: &Config, path: Option<&Path>) -> Result<Option<Arc<Records>>, StartError> {
+    let Some(calls) = &config.calls else { return Ok(None) };
+    Ok(Some(Arc::new(Records::start(calls, path).map_err(StartError::Records)?)))
 }
 
 fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
@@ -272,6 +284,7 @@ fn worker(
         commands,
         handle,
         stores: None,
+        records: None,
         reports,
         receive: ReceiveBatch::new(),
         send: SendBatch::new(),

@@ -1,9 +1,10 @@
-//! Stores of bindings and of users that outlive the process.
+//! Stores of bindings, of users and of call records that outlive the process.
 //!
 //! Not pure: they have files, threads and connections. A crate of its own, so that `server` need not know any database.
 //!
 //! - [`Embedded`] keeps records of bindings in one file of this process.
 //! - [`Redis`] keeps them in a Redis or Valkey server that several proxies share.
+//! - [`RecordFile`] and [`RecordDatabase`] take call detail records.
 //! - [`UserFile`] and [`Subscribers`] know the secrets of users: from a file, and from a PostgreSQL database.
 //!
 //! # Threads
@@ -15,6 +16,8 @@
 
 mod embedded;
 mod file;
+mod postgres;
+mod records;
 mod redis;
 mod remote;
 mod users;
@@ -22,6 +25,7 @@ mod writer;
 
 pub use crate::redis::{OnReply, Redis, RedisSettings};
 pub use embedded::{Embedded, OpenError};
+pub use records::{RecordDatabase, RecordDatabaseStatus, RecordFile};
 pub use remote::{SettingsError, Status};
 pub use users::{
     LookUpError, OnSecret, SubscriberColumns, SubscriberSettings, Subscribers, UserFile, UserFileError,

@@ -87,6 +87,8 @@ fn readable(m: &Message<'_>) {
     m.routes().chain(m.record_routes()).for_each(|route| inside(route.value));
     assert!(m.proxy_require().all(|tag| !tag.is_empty()));
     m.retry_after();
+    m.session_expires();
+    m.min_se();
     registration(m);
     assert_eq!(m.header("Call-ID").unwrap_or_default(), m.call_id());
 }

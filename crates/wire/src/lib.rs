@@ -27,6 +27,7 @@ mod method;
 mod registration;
 mod response;
 mod scan;
+mod session;
 mod span;
 mod start;
 mod target;

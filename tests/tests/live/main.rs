@@ -20,6 +20,7 @@ mod outliers;
 mod peers;
 mod probes;
 mod proxy;
+mod records;
 mod registrar;
 mod relay;
 mod restart;

@@ -6,6 +6,7 @@ mod access;
 mod actions;
 mod admin;
 mod agreement;
+mod calls;
 mod conditions;
 mod distribution;
 mod listen;
@@ -35,7 +36,11 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, &listen, directory, report));
     let targets = targets(raw, &listen, timers, registrar.as_ref(), report);
     let pools = targets.as_ref().map_or(&[][..], |targets| &targets.pools);
+    if let (Some(targets), Some(registrar)) = (&targets, &registrar) {
+        registrar::tell_unkept(&targets.routes, registrar, report);
+    }
     let distribution = distribution::check(raw, pools, report);
+    let calls = calls::check(raw, (pools, registrar.as_ref()), directory, report);
     let access = access::check(raw, report);
     let token = token::check(&raw.token, directory, report);
     let admin = admin::check(&raw.admin, directory, report);
@@ -55,6 +60,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         proxy,
         transactions,
         distribution,
+        calls,
         routes,
         registrar,
         access,

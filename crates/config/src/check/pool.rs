@@ -85,7 +85,7 @@ fn pool(
     let record_route = report.read(&raw.record_route);
     let has_limit = members.iter().any(|member| member.max_calls > 0);
     let finds_again = policy.as_ref().is_none_or(|(policy, _)| policy.is_by_call()) && !has_limit;
-    let is_kept = forward.is_none_or(|forward| forward == Forward::Transaction);
+    let is_kept = forward.is_none_or(Forward::has_transactions);
     if dialogs == Some(Dialogs::Route) && !is_kept && !finds_again {
         let remedy = "a next hop that gets requests without a transaction has to be found again by the call alone: set policy = \
                       \"hash\" and no max_calls, or forward = \"transaction\"";
@@ -95,6 +95,14 @@ fn pool(
         let remedy = "only for next hops: who keeps a call may be another proxy, so requests of its dialog have to follow their Route; \
                       set dialogs = \"route\"";
         report.conflict(&raw.forward, remedy);
+    }
+    if (forward, dialogs) == (Some(Forward::Dialog), Some(Dialogs::Member)) {
+        let remedy = "only for next hops: set dialogs = \"route\", where requests of a dialog follow their Route and Contact";
+        report.conflict(&raw.forward, remedy);
+    }
+    if (forward, record_route) == (Some(Forward::Dialog), Some(false)) {
+        let remedy = "who keeps the state of calls has to see their requests; remove this, or set forward = \"transaction\"";
+        report.conflict(&raw.record_route, remedy);
     }
     if (record_route, dialogs) == (Some(false), Some(Dialogs::Member)) {
         let remedy = "what belongs to a dialog has to come back here to reach the member that it began with; remove this, or set \
@@ -152,8 +160,8 @@ fn fork(
             let remedy = "only a pool with fork = \"parallel\" or \"sequential\" has a ring time; set that, or remove this";
             report.conflict(&raw.ring_time, remedy);
         }
-    } else if (forward, dialogs) != (Some(Forward::Transaction), Some(Dialogs::Route)) {
-        let remedy = "only a pool with forward = \"transaction\" and dialogs = \"route\" forks; set both, or remove this";
+    } else if !forward.is_none_or(Forward::has_transactions) || dialogs != Some(Dialogs::Route) {
+        let remedy = "only a pool with forward = \"transaction\" or \"dialog\" and dialogs = \"route\" forks; set both, or remove this";
         report.conflict(&raw.fork, remedy);
     } else if raw.max_calls.is_set() || raw.members.iter().any(has_limit) {
         report.conflict(&raw.fork, "a pool that forks counts no calls; remove `max_calls`, or this");

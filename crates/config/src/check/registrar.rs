@@ -11,7 +11,7 @@ use crate::setting::Setting;
 use crate::typed::{Listen, RegistrarConfig, StorePlace, UsersPlace};
 use digest::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer, UriRule};
 use node::{AuthenticationSettings, HomeSettings};
-use route::{Conditions, Field, Origin, Part, Pattern, Place as Uri, Rule, Target};
+use route::{Conditions, Field, Forward, Origin, Part, Pattern, Place as Uri, Rule, Target};
 
 /// What the client of the store knows.
 const REDIS: [&str; 5] = ["redis", "valkey", "redis+unix", "valkey+unix", "unix"];
@@ -30,6 +30,11 @@ pub(super) fn check(
     let bindings = bindings(raw, report);
     let offer = offer(raw, report);
     let lifetime = report.read(&raw.nonce_lifetime);
+    let forward = report.read(&raw.forward);
+    if forward == Some(Forward::Distributed) {
+        let remedy = "who knows where users are keeps their calls; expected \"transaction\", \"dialog\" or \"stateless\"";
+        report.conflict(&raw.forward, remedy);
+    }
     let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
     let registrar = location::Settings {
         domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
@@ -44,7 +49,11 @@ pub(super) fn check(
     let users = users.map_or(Some(None), |users| users.map(Some))?;
     let store = store.map_or(Some(None), |store| store.map(Some))?;
     let authentication = users.is_some().then_some(authentication);
-    Some(RegistrarConfig { home: HomeSettings { registrar, authentication }, users, store })
+    Some(RegistrarConfig {
+        home: HomeSettings { registrar, authentication, forward: forward? },
+        users,
+        store,
+    })
 }
 
 /// What clients write into the URI of their credentials: their domain, or whom they talk to.
@@ -144,6 +153,16 @@ fn store(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) ->
                 .secret_conflict(setting, "expected \"memory\", a file, or a server: \"redis://host:6379\"");
             None
         }
+    }
+}
+
+/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked again.
+pub(super) fn tell_unkept(rules: &[Rule], registrar: &RegistrarConfig, report: &mut Report<'_>) {
+    let is_asked = |rule: &Rule| rule.authenticate && rule.target == Target::Location;
+    if registrar.home.forward == Forward::Stateless && rules.iter().any(is_asked) {
+        let remedy = "whoever calls a user has to say a password, which is good for one request, and nobody would know its copies; \
+                      set forward = \"transaction\", or a route with `location` and authenticate = false";
+        report.key_problem("registrar.forward", remedy);
     }
 }
 

@@ -136,7 +136,7 @@ fn asked(
 fn tell_unkept(path: &str, target: Option<&Target>, pools: &[PoolConfig], report: &mut Report<'_>) {
     let Some(Target::Pools(chosen)) = target else { return };
     let named = chosen.choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
-    if let Some(pool) = named.into_iter().find(|pool| pool.forward != Forward::Transaction) {
+    if let Some(pool) = named.into_iter().find(|pool| !pool.forward.has_transactions()) {
         let remedy =
             format!("this needs `{}` to have forward = \"transaction\"; set that, or remove this", pool.name);
         report.key_problem(&join(path, "authenticate"), remedy);

@@ -103,6 +103,7 @@ impl Names for Forward {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("stateless", Self::Stateless),
         ("transaction", Self::Transaction),
+        ("dialog", Self::Dialog),
         ("distributed", Self::Distributed),
     ];
 }

@@ -9,6 +9,7 @@ use crate::kind::{Choice, Count, DAY, DomainName, HOUR, KIB, MINUTE, Place, SECO
 use crate::setting::Setting;
 use digest::Algorithm;
 use location::{PathRule, Reach};
+use route::Forward;
 
 /// How long a nonce is good.
 pub(crate) const NONCE_LIFETIME: Duration = Duration::from_mins(5);
@@ -57,6 +58,9 @@ pub(crate) struct RawRegistrar {
     pub(crate) max_record: Setting<Size<KIB, { 63 * KIB }>>,
     /// What becomes of a REGISTER with a Path (RFC 3327) whose client does not say that it knows Path: 420, or it is taken.
     pub(crate) path: Setting<Choice<PathRule>>,
+    /// How requests to users go on, as `forward` of a pool: `"transaction"`; `"dialog"`; or `"stateless"`, to the contact that
+    /// is preferred alone.
+    pub(crate) forward: Setting<Choice<Forward>>,
     /// Algorithms that are offered, the most preferred first (RFC 8760). A file of hashes serves those that it
     /// was made with, and those alone are offered; with a database, and without this key, MD5 is.
     pub(crate) algorithms: Vec<Setting<Choice<Algorithm>>>,
@@ -80,6 +84,7 @@ impl Default for RawRegistrar {
             max_contacts: Setting::of(usual.contacts_max as u32),
             max_record: Setting::of(usual.record_max),
             path: Setting::of(usual.path),
+            forward: Setting::of(Forward::Transaction),
             algorithms: [Algorithm::Sha256, Algorithm::Md5].map(Setting::of).into(),
             nonce_lifetime: Setting::of(NONCE_LIFETIME),
         }

@@ -61,8 +61,8 @@ impl<E: Egress> Control<E> {
                 out.event(ControlEffect::Log(LogEntry::NoRoom { refused, max_sessions }));
             }
             // Not for the control plane: there are as many as strangers please.
-            // Whoever has the stores answers.
-            ShardEvent::Ask(_) | ShardEvent::Failed(_) => {}
+            // Whoever has the stores answers and writes.
+            ShardEvent::Ask(_) | ShardEvent::Failed(_) | ShardEvent::Record(_) => {}
         }
     }
 

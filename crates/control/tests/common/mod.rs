@@ -52,6 +52,7 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
         orphans: Orphans::default(),
         limits: ProxyLimits::default(),
         distribution: None,
+        dialogs: None,
         own_names: Vec::new(),
         tokens: Arc::new(Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1))),
         token_lifetime: Duration::from_hours(1),

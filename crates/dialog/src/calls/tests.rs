@@ -12,7 +12,7 @@ fn at(secs: u64) -> Instant {
 
 fn about(call_id: &[u8]) -> About {
     let source = Some(SocketAddr::from(([192, 0, 2, 1], 5060)));
-    About::new([call_id, b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x"], source, (Some(0), None))
+    About::new([call_id, b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"], source)
 }
 
 fn ends() -> Ends {
@@ -52,6 +52,7 @@ fn pass(calls: &mut Calls, until: Instant) {
     panic!("a timer is due for ever");
 }
 
+/// [12.1-1] [12.3-1]
 #[test]
 fn a_call_rings_is_answered_and_ends_once() {
     let mut calls = calls(CallSettings { tell_answers: true, ..CallSettings::default() });
@@ -115,6 +116,7 @@ fn who_gives_up_is_told_and_a_challenge_is_no_end() {
     assert_eq!(told, wanted.map(|(cause, by)| (Some(cause), Some(by))));
 }
 
+/// [12.1-2] [8.2-5]
 #[test]
 fn several_answers_are_several_dialogs() {
     let mut calls = calls(CallSettings::default());
@@ -129,6 +131,7 @@ fn several_answers_are_several_dialogs() {
     assert_eq!(records(&mut calls).len(), 2);
 }
 
+/// [8.2-4] [8.3-1]
 #[test]
 fn a_session_that_is_not_refreshed_ends() {
     let mut calls = calls(CallSettings::default());
@@ -153,6 +156,7 @@ fn a_refresh_without_an_interval_ends_the_watch() {
     assert_eq!(calls.counts().answered, 1);
 }
 
+/// [12.2.2-1]
 #[test]
 fn a_call_that_has_had_its_time_is_hung_up() {
     let mut calls = calls(limited());
@@ -174,6 +178,7 @@ fn a_call_that_has_had_its_time_is_hung_up() {
     assert_eq!(calls.drain_events().count(), 0);
 }
 
+/// [15.1.1-1]
 #[test]
 fn a_bye_without_an_answer_ends_the_call_all_the_same() {
     let mut calls = calls(CallSettings::default());

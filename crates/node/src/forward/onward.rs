@@ -11,7 +11,7 @@ use crate::topology::node_id;
 use ::route::Rule;
 use base::Flow;
 use core::ops::Range;
-use wire::Message;
+use wire::{Message, Method};
 
 /// Whether we stay on the way of the dialog that a request begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,8 @@ pub(crate) enum Stay {
     No,
     /// Its requests go on with transactions.
     WithTransactions,
+    /// Of an INVITE the state of its dialogs is kept as well.
+    WithDialogs,
     /// Its requests go on without.
     Stateless,
 }
@@ -86,6 +88,7 @@ impl Edge {
             node: node_id(hop.transport, hop.peer),
             outbound: false,
             is_stateless,
+            keeps_dialog: stay == Stay::WithDialogs && message.method() == Some(Method::Invite),
             target: self.tokens.target_hash(&target, false),
             heard: element == TokenOwner::Proxy && target.is_at(from.peer),
             home: self.tokens.home_hash(is_contact.then_some(&target), false),

@@ -5,11 +5,13 @@ use super::{Asked, Known};
 use crate::edge::Edge;
 use crate::examine::Facts;
 use crate::forward::stateful::{Contact, Located};
+use crate::forward::{Onward, Refresh, Stay};
 use crate::reply::Halt;
 use crate::route::Target;
+use crate::token::route::TokenOwner;
 use crate::validate::{check_from_tag, check_room, refused};
 use crate::{Drop, Shard, ShardEvent};
-use ::route::RING_TIME;
+use ::route::{Forward, RING_TIME};
 use balance::CallKey;
 use base::{Flow, Outbox};
 use location::{Aor, Ask, Binding};
@@ -39,15 +41,31 @@ impl Shard {
             let asked = Asked::Location(Ask::Read(aor));
             return self.ask(flow, message, (asked, Pending::Location, core::mem::take(known)), out);
         };
+        let forward = self.home.as_ref().map(|home| home.forward).unwrap_or_default();
         let Some((stateful, lent)) = self.transactions(out) else {
             return Err(refused(480, "Temporarily Unavailable").into());
         };
         check_from_tag(message)?;
-        stateful.check_new(lent.edge, message)?;
+        if forward != Forward::Stateless {
+            stateful.check_new(lent.edge, message)?;
+        }
         let contacts = contacts(lent.edge, flow, message, (facts.request.key, &bindings), lent.out)?;
         let rule = facts.rule.map(|rule| (Arc::clone(&lent.edge.routes), rule));
-        if let Some((stateful, mut lent)) = self.transactions(out) {
-            stateful.begin_located(&mut lent, flow, message, facts, Located::new(contacts, RING_TIME, rule));
+        if let (Forward::Stateless, Some(contact)) = (forward, contacts.first()) {
+            let onward = Onward {
+                from: flow,
+                hop: contact.hop,
+                element: TokenOwner::Proxy,
+                rule: rule.as_ref().map(|(routes, rule)| routes.rule(*rule)),
+                contact: Some(contact),
+                breadth: None,
+                stay: Stay::Stateless,
+                keeps: None,
+            };
+            self.edge.pass(message, &onward, (facts.routing, &Refresh::of(true)), out);
+        } else if let Some((stateful, mut lent)) = self.transactions(out) {
+            let located = Located::new(contacts, RING_TIME, rule);
+            stateful.begin_located(&mut lent, flow, message, facts, (located, forward == Forward::Dialog))?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::reply::{Halt, Own};
 use crate::route::RouteInfo;
 use crate::validate::{Refused, refused, refused_until};
 use crate::{Drop, Shard, ShardEvent};
+use ::route::Forward;
 use base::{Flow, Instant, Outbox, UnixTime};
 use digest::{
     Algorithm, Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Replays, Secret,
@@ -32,6 +33,9 @@ pub struct HomeSettings {
     pub registrar: location::Settings,
     /// How users prove who they are; `None`: they do not, and everybody may register as anybody.
     pub authentication: Option<AuthenticationSettings>,
+    /// How requests to users go on: without a transaction only to the contact that is preferred, since nobody would choose among
+    /// the answers of several.
+    pub forward: Forward,
 }
 
 /// How users prove who they are.
@@ -122,6 +126,8 @@ pub(crate) struct Home {
     keys: Keys,
     waiting: Waiting,
     repeats: Repeats,
+    /// How requests to users go on.
+    forward: Forward,
 }
 
 /// Nonces of a shard whose use is remembered: a client uses one for all its requests of five minutes.
@@ -164,6 +170,7 @@ impl Home {
             keys: Keys::new(random),
             waiting,
             repeats,
+            forward: settings.forward,
         }
     }
 
@@ -265,6 +272,12 @@ impl Shard {
         // A To tag that somebody made up would stand for a password.
         let from_member = self.member_at(flow.peer).is_some();
         let is_doubtful = self.edge.realm.is_some() && facts.token.is_none() && !from_member;
+        let is_stateless = self.home.as_ref().is_some_and(|home| home.forward == Forward::Stateless);
+        if is_about && is_located && is_stateless {
+            // Nobody remembers where the INVITE went: the same question has the same answer.
+            self.locate(flow, message, facts, known, out)?;
+            return Ok(AtHome::Done);
+        }
         if !is_new || is_about {
             return match method {
                 Method::Ack if is_located => Err(Halt::Dropped(Drop::Orphan)),

@@ -186,14 +186,16 @@ impl Tokens {
 
     /// What the tags of a message are known by in memory.
     pub(crate) fn tags(&self, message: &Message<'_>) -> Tags {
-        let hash = |tag: Option<&[u8]>| {
-            tag.map_or(0, |tag| {
-                let mut hasher = self.kept_hasher();
-                hasher.write(tag);
-                hasher.finish().max(1)
-            })
-        };
-        Tags { from: hash(message.from_tag()), to: hash(message.to_tag()) }
+        Tags { from: self.tag_hash(message.from_tag()), to: self.tag_hash(message.to_tag()) }
+    }
+
+    /// What a tag is known by in memory; 0 where there is none.
+    pub(crate) fn tag_hash(&self, tag: Option<&[u8]>) -> u64 {
+        tag.map_or(0, |tag| {
+            let mut hasher = self.kept_hasher();
+            hasher.write(tag);
+            hasher.finish().max(1)
+        })
     }
 
     /// For hashes that stay the same when a reload changes the secret.

@@ -40,7 +40,7 @@ impl TokenOwner {
     }
 }
 
-/// High half of the first byte; another layout gets another number.
+/// High half of the first byte, without [`DIALOG`]; another layout gets another number.
 const VERSION: u8 = 0x30;
 const OUTBOUND: u8 = 0x01;
 /// Of a proxy, whose next hops are callers as any others.
@@ -48,6 +48,8 @@ const STATELESS: u8 = OUTBOUND;
 const OF_INITIATOR: u8 = 0x02;
 const HEARD: u8 = 0x04;
 const OF_PROXY: u8 = 0x08;
+/// Of a proxy.
+const DIALOG: u8 = 0x40;
 
 const BODY: usize = 17;
 const LEN: usize = BODY + 8;
@@ -61,6 +63,8 @@ pub(crate) struct RouteToken {
     pub(crate) outbound: bool,
     /// Whether the requests of the dialog go on without transactions. A proxy's alone.
     pub(crate) is_stateless: bool,
+    /// Whether the state of the dialog is kept. A proxy's alone.
+    pub(crate) keeps_dialog: bool,
     /// [`Tokens::target_hash`] of where its holder's requests go.
     pub(crate) target: u32,
     /// Whether something came from the target's address when the token was made.
@@ -79,6 +83,8 @@ pub(crate) struct Held {
     of_initiator: bool,
     /// Index of the key that it was made with.
     key: usize,
+    /// When the dialog began, in Unix seconds by the clock of the tokens.
+    pub(crate) made: u32,
 }
 
 impl Held {
@@ -165,7 +171,7 @@ impl Tokens {
                 None => (sealed(dialog(to, &[]))?, false),
             }
         };
-        self.is_fresh(made, unix).then_some(Held { token, by_initiator, of_initiator, key })
+        self.is_fresh(made, unix).then_some(Held { token, by_initiator, of_initiator, key, made })
     }
 
     /// Whether a token leads there.
@@ -216,6 +222,7 @@ fn body(element: TokenOwner, token: RouteToken, unix: u32, of_initiator: bool) -
     bytes[0] = VERSION
         | flag(token.outbound && element == TokenOwner::Pool, OUTBOUND)
         | flag(token.is_stateless && element == TokenOwner::Proxy, STATELESS)
+        | flag(token.keeps_dialog && element == TokenOwner::Proxy, DIALOG)
         | flag(of_initiator, OF_INITIATOR)
         | flag(token.heard, HEARD)
         | flag(element == TokenOwner::Proxy, OF_PROXY);
@@ -234,6 +241,7 @@ fn fields(bytes: &[u8; LEN]) -> (RouteToken, u32) {
         node: NodeId(number(5)),
         outbound: first && !is_proxys,
         is_stateless: first && is_proxys,
+        keeps_dialog: bytes[0] & DIALOG != 0,
         target: number(9),
         heard: bytes[0] & HEARD != 0,
         home: number(13),
@@ -244,7 +252,8 @@ fn fields(bytes: &[u8; LEN]) -> (RouteToken, u32) {
 /// Unverified.
 fn decode(element: TokenOwner, text: &[u8]) -> Option<[u8; LEN]> {
     let bytes: [u8; LEN] = text::decode(text)?;
-    let is_ours = bytes[0] & 0xf0 == VERSION && (bytes[0] & OF_PROXY != 0) == (element == TokenOwner::Proxy);
+    let is_ours =
+        bytes[0] & 0xf0 & !DIALOG == VERSION && (bytes[0] & OF_PROXY != 0) == (element == TokenOwner::Proxy);
     is_ours.then_some(bytes)
 }
 
@@ -305,6 +314,7 @@ mod tests {
             node: NodeId(7),
             outbound: false,
             is_stateless: true,
+            keeps_dialog: true,
             target: of.target_hash(&HERE, false),
             heard: false,
             home: of.home_hash(Some(&HERE), false),
@@ -329,6 +339,7 @@ mod tests {
         let [peers, initiators] = pair(&ours, TokenOwner::Proxy);
         let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("by the peer");
         assert!(!held.by_initiator && held.is_senders() && !held.token.heard && held.token.is_stateless);
+        assert!(held.token.keeps_dialog && held.made == NOW);
         assert!(ours.leads_to(&held, &HERE) && !ours.leads_to(&held, &THERE));
         assert!(ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE));
         let held = read(&ours, &initiators, &request("c", "a", "b"), NOW).expect("by the initiator");

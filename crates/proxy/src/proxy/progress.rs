@@ -151,7 +151,10 @@ impl<F: Form> Proxy<F> {
         let server = self.table[at].server;
         let Some(request) = self.table.take_request(at) else { return };
         match self.table.take_best(at) {
-            Some(message) => self.respond(server, status, message, step),
+            Some(message) => {
+                step.medium.concluded(&request, status, false);
+                self.respond(server, status, message, step);
+            }
             None => self.answer(server, &request, status, step),
         }
     }

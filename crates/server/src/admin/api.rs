@@ -121,7 +121,11 @@ async fn proxy(State(handle): State<Handle>, uri: Uri) -> Result<Json<ProxyView>
     let [] = parameters(&uri, [])?;
     let standing = handle.standing().await.map_err(gone)?;
     let none = || Failure(StatusCode::NOT_FOUND, "this process keeps no transactions".to_owned());
-    standing.proxy.as_ref().map(|report| Json(ProxyView::new(report, &standing.hops))).ok_or_else(none)
+    standing
+        .proxy
+        .as_ref()
+        .map(|report| Json(ProxyView::new(report, &standing.hops, standing.records.as_ref())))
+        .ok_or_else(none)
 }
 
 async fn drain(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {

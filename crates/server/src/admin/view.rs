@@ -1,7 +1,9 @@
 //! The shapes of the admin interface's JSON. Times are seconds unless the name says otherwise.
 
+use crate::records::RecordCounts;
 use crate::{ExplainReport, MemberStanding, PoolName, SessionReport, Standing};
 use balance::{EndReason, NodeStats, SessionState};
+use dialog::CallCounts;
 use hdrhistogram::Histogram;
 use node::{ProxyReport, RouteTaken, SharingReport};
 use serde::{Deserialize, Serialize};
@@ -252,6 +254,58 @@ pub struct ProxyView {
     pub stray_total: u64,
     /// Of calls whose state is shared out with neighbours (`[distribution]`); `null` where none is.
     pub distribution: Option<DistributionView>,
+    /// Of calls whose dialogs are kept (`forward = "dialog"`); `null` where none are.
+    pub calls: Option<CallsView>,
+}
+
+/// Calls whose dialogs are kept, and their records.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Calls"))]
+pub struct CallsView {
+    /// Calls that are not answered yet.
+    pub ringing: usize,
+    /// Calls that are answered and go on.
+    pub answered: usize,
+    /// Bytes of memory that calls take, those included that have just ended.
+    pub memory_bytes: usize,
+    /// Calls refused for want of room.
+    pub refused_total: u64,
+    /// Calls from before a restart that were found again.
+    pub found_again_total: u64,
+    /// Calls ended because they took as long as a call may.
+    pub time_limit_total: u64,
+    /// Calls ended because their session was not refreshed.
+    pub session_expired_total: u64,
+    /// Calls ended because nothing was heard of them.
+    pub lost_total: u64,
+    /// Records of calls.
+    pub records_total: u64,
+    /// Records that were thrown away, since there was no room for them for so long.
+    pub records_lost_total: u64,
+    /// Bytes of records that wait for room on the disk.
+    pub records_waiting_bytes: usize,
+    /// Why records cannot be written, or why the database takes none; `null` when all is well.
+    pub records_trouble: Option<String>,
+}
+
+impl CallsView {
+    fn new(counts: CallCounts, records: RecordCounts) -> Self {
+        Self {
+            ringing: counts.ringing,
+            answered: counts.answered,
+            memory_bytes: counts.memory,
+            refused_total: counts.refused,
+            found_again_total: counts.found,
+            time_limit_total: counts.limited,
+            session_expired_total: counts.expired,
+            lost_total: counts.lost,
+            records_total: records.written,
+            records_lost_total: records.lost,
+            records_waiting_bytes: records.waiting,
+            records_trouble: records.trouble,
+        }
+    }
 }
 
 /// What became of requests that began something.
@@ -295,7 +349,11 @@ pub struct NextHop {
 
 impl ProxyView {
     /// Of these transactions, and the next hops with whether each rests.
-    pub(super) fn new(report: &ProxyReport, hops: &[(SocketAddr, bool)]) -> Self {
+    pub(super) fn new(
+        report: &ProxyReport,
+        hops: &[(SocketAddr, bool)],
+        records: Option<&RecordCounts>,
+    ) -> Self {
         let counters = &report.counters;
         let next = hops.iter().map(|&(address, resting)| NextHop { address, resting });
         Self {
@@ -312,6 +370,7 @@ impl ProxyView {
             refused_total: counters.refused,
             stray_total: counters.stray,
             distribution: report.sharing.map(DistributionView::from),
+            calls: report.calls.map(|calls| CallsView::new(calls, records.cloned().unwrap_or_default())),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From the configuration to what the core works with, at start and on reload.
 
 use super::Control;
+use crate::records::Records;
 use crate::shards;
 use crate::shards::Command;
 use crate::shards::listen::Bind;
@@ -54,6 +55,7 @@ pub(super) fn settings(
         home: config.registrar.as_ref().zip(stores).map(|(registrar, stores)| home(registrar, stores)),
         limits: config.transactions.limits,
         distribution: config.distribution.clone(),
+        dialogs: config.calls.as_ref().map(|calls| Arc::new(calls.dialogs.clone())),
         own_names: own_names(config),
         tokens: Arc::new(tokens),
         token_lifetime: config.token.lifetime,
@@ -178,6 +180,25 @@ impl Control {
         Ok(())
     }
 
+    /// Takes over where records of calls go: what is elsewhere than before is opened, a file is opened anew.
+    fn renew_records(&mut self, config: &Config) -> Result<(), String> {
+        let place = |config: &Config| {
+            config.calls.as_ref().map(|calls| (calls.records.clone(), calls.rotate, calls.keep))
+        };
+        if place(config) == place(&self.config) {
+            if let Some(records) = &self.records {
+                records.renew();
+            }
+            return Ok(());
+        }
+        let start = |calls| Records::start(calls, self.path.as_deref());
+        self.records = config.calls.as_ref().map(start).transpose()?.map(Arc::new);
+        for worker in &self.workers {
+            worker.send(Command::Records(self.records.clone()));
+        }
+        Ok(())
+    }
+
     fn reload_users(&self, config: &Config) -> Result<(), String> {
         match (&self.stores, &config.registrar) {
             (Some(stores), Some(registrar)) => stores.reload(registrar),
@@ -195,6 +216,7 @@ impl Control {
             errors.to_string()
         })?;
         self.renew_stores(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
+        self.renew_records(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
         let fixed = fixed(&config, &self.config);
         // Kept in full, so that the next reload still sees what the process does not follow.
         config.access = access_of(&self.config, &config);

@@ -10,6 +10,7 @@ mod succession;
 
 use crate::admin::Interface;
 use crate::clock::Clock;
+use crate::records::{RecordCounts, Records};
 use crate::report::PoolName;
 use crate::shards::board::Board;
 use crate::shards::listen::{Bind, listeners, toward, unserved};
@@ -78,6 +79,8 @@ pub(crate) struct View {
     pub(crate) look_ups_forgotten: u64,
     /// The members that are names.
     pub(crate) names: Vec<MemberName>,
+    /// What became of the records of calls, where any are kept.
+    pub(crate) records: Option<RecordCounts>,
 }
 
 impl View {
@@ -143,6 +146,8 @@ pub(crate) struct Control {
     board: Arc<Board>,
     /// Of the home domain, if there is one.
     stores: Option<Arc<Stores>>,
+    /// Where records of calls go, if any are kept.
+    records: Option<Arc<Records>>,
     /// Servers that stores need, and that could not be asked at the last look.
     troubles: Vec<(&'static str, String)>,
     /// What the shards share of members with a limit of calls.
@@ -165,7 +170,7 @@ impl Control {
         config: Config,
         binds: Vec<Bind>,
         (secret, token_time): ([u8; 16], TokenTime),
-        (board, stores): (Arc<Board>, Option<Arc<Stores>>),
+        (board, stores, records): (Arc<Board>, Option<Arc<Stores>>, Option<Arc<Records>>),
     ) -> std::io::Result<Box<Self>> {
         let sockets = ProbeSockets::open(&binds)?;
         let epoch_unix = clock.epoch_unix(token_time.boot());
@@ -191,6 +196,7 @@ impl Control {
             predecessor: None,
             board,
             stores,
+            records,
             troubles: Vec::new(),
             call_limits: None,
             admin: None,
@@ -317,6 +323,9 @@ impl Control {
     /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine.
     fn look_around(&mut self) {
         self.look_at_stores();
+        if let Some(records) = &self.records {
+            records.retry();
+        }
         let other = self.token_time.other_ahead();
         self.token_time.look(self.config.token.lifetime);
         let epoch = self.clock.epoch_unix(self.token_time.boot());
@@ -363,6 +372,7 @@ impl Control {
             members: self.core.listed(),
             look_ups_forgotten: self.core.look_ups_forgotten(),
             names: self.core.names(),
+            records: self.records.as_ref().map(|records| records.counts()),
         }
     }
 

@@ -7,6 +7,7 @@ use super::intake::{owner, take};
 use super::listen::MOST;
 use super::wake::Waker;
 use crate::clock::Clock;
+use crate::records::Records;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use crate::stores::{OnAnswer, Stores};
 use crate::takeover::owned::{Inlet, Predecessor};
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Answered(u64, StoreAnswer),
     /// The stores to be asked from now on.
     Stores(Option<Arc<Stores>>),
+    /// Where records of calls go from now on.
+    Records(Option<Arc<Records>>),
     /// The process before has ended: its calls are ours.
     PredecessorGone,
     /// The thread ends.
@@ -96,9 +99,13 @@ pub(crate) struct ShardCounts {
 }
 
 impl ShardCounts {
-    /// Calls in progress; a proxy knows none, only requests that wait for their answer.
+    /// Calls in progress; of a proxy that keeps no dialogs, requests that wait for their answer.
     pub(crate) fn open(&self) -> usize {
-        self.table.active + self.proxy.as_ref().map_or(0, |proxy| proxy.unanswered)
+        let of_proxy = self
+            .proxy
+            .as_ref()
+            .map_or(0, |proxy| proxy.unanswered + proxy.calls.as_ref().map_or(0, |calls| calls.answered));
+        self.table.active + of_proxy
     }
 
     /// Entries, with those that are kept for late messages.
@@ -181,6 +188,8 @@ pub(crate) struct Worker {
     /// How this thread is reached.
     pub(crate) handle: WorkerHandle,
     pub(crate) stores: Option<Arc<Stores>>,
+    /// Where records of calls go, if any are kept.
+    pub(crate) records: Option<Arc<Records>>,
     pub(crate) reports: async_mpsc::UnboundedSender<Report>,
     pub(crate) receive: ReceiveBatch,
     pub(crate) send: SendBatch,
@@ -388,27 +397,19 @@ impl Worker {
         }
     }
 
-    /// Sends what the batch brought, and tells the others.
+    /// Sends what the batch brought, and tells the others. Records of calls are written first: what acknowledges their end is
+    /// among what is sent.
     fn flush(&mut self) {
-        let transmits = self.out.transmits();
-        if !transmits.is_empty() {
-            for (index, socket) in self.sockets[..self.listeners].iter().enumerate() {
-                let of_socket = transmits.iter().filter(|transmit| transmit.flow.listener as usize == index);
-                let report = self.send.send(
-                    socket,
-                    self.out.bytes(),
-                    of_socket.map(|t| (t.range.clone(), t.flow.peer)),
-                );
-                self.traffic.sent += report.sent as u64;
-                self.traffic.send_failed += report.dropped as u64;
-            }
-        }
         // Empty where no users are served, and takes no memory then.
-        let mut asked = Vec::new();
+        let (mut asked, mut records) = (Vec::new(), Vec::new());
         for event in self.out.drain_events() {
             let _ = self.reports.send(match event {
                 ShardEvent::Ask(question) => {
                     asked.push(question);
+                    continue;
+                }
+                ShardEvent::Record(record) => {
+                    records.push(*record);
                     continue;
                 }
                 ShardEvent::Sign(sign) => Report::Sign(sign),
@@ -422,6 +423,22 @@ impl Worker {
                     continue;
                 }
             });
+        }
+        if let (false, Some(to)) = (records.is_empty(), &self.records) {
+            to.write(&records, self.clock.now());
+        }
+        let transmits = self.out.transmits();
+        if !transmits.is_empty() {
+            for (index, socket) in self.sockets[..self.listeners].iter().enumerate() {
+                let of_socket = transmits.iter().filter(|transmit| transmit.flow.listener as usize == index);
+                let report = self.send.send(
+                    socket,
+                    self.out.bytes(),
+                    of_socket.map(|t| (t.range.clone(), t.flow.peer)),
+                );
+                self.traffic.sent += report.sent as u64;
+                self.traffic.send_failed += report.dropped as u64;
+            }
         }
         self.out.clear();
         for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
@@ -516,6 +533,7 @@ impl Worker {
                 self.flush();
             }
             Command::Stores(stores) => self.stores = stores,
+            Command::Records(records) => self.records = records,
             Command::PredecessorGone => {
                 // What it had is off the board.
                 self.read_board();

@@ -3,11 +3,11 @@
 use super::SubscriberSettings;
 use super::row::{Key, Row};
 use super::subscribers::Job;
+use crate::postgres;
 use crate::remote::{Served, Server, SettingsError};
 use core::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::config::SslMode;
-use tokio_postgres::{Client, Config, Error, NoTls, Statement};
+use tokio_postgres::{Client, Config, Error, Statement};
 
 /// How to reach the database.
 pub(crate) struct Database {
@@ -19,23 +19,7 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) fn new(settings: &SubscriberSettings) -> Result<Self, SettingsError> {
-        let config: Config = settings.url.parse().map_err(|error| {
-            // The parser names the part that it cannot read, and not its value.
-            let why = text(&error);
-            SettingsError(format!(
-                "the URL of the database of users: {why}; it has to be like postgres://user:password@host:5432/name"
-            ))
-        })?;
-        if config.get_hosts().is_empty() {
-            return Err(SettingsError("the URL of the database of users names no host".into()));
-        }
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(SettingsError(
-                "the URL of the database of users wants TLS, which this program does not speak to databases: use a \
-                 Unix socket, a private network or a tunnel, and leave sslmode out"
-                    .into(),
-            ));
-        }
+        let config = postgres::config(&settings.url, "users")?;
         if settings.timeout.is_zero() {
             return Err(SettingsError("the timeout of the database of users is 0; give it a second".into()));
         }
@@ -57,17 +41,12 @@ impl Database {
     fn text(&self, failure: &Failure) -> String {
         match failure {
             Failure::Silent => format!("no answer within {:?}", self.timeout),
-            Failure::Error(error) => text(error),
+            Failure::Error(error) => postgres::text(error),
         }
     }
 
     async fn connect(&self) -> Result<(Client, Statement), Error> {
-        let (client, connection) = self.config.connect(NoTls).await?;
-        // Runs until the connection ends; what went wrong is told to who asks.
-        tokio::spawn(async { drop(connection.await) });
-        // Else a look-up that is given up here, as behind a locked table, would go on there and keep its connection.
-        let milliseconds = self.timeout.as_millis().max(1);
-        client.batch_execute(&format!("SET statement_timeout = {milliseconds}")).await?;
+        let client = postgres::connect(&self.config, self.timeout).await?;
         let statement = client.prepare(&self.query).await?;
         Ok((client, statement))
     }
@@ -92,15 +71,6 @@ impl Database {
     }
 }
 
-/// A text with its cause, which the client's errors keep apart.
-fn text(error: &Error) -> String {
-    use core::error::Error as _;
-    match error.as_db_error() {
-        Some(error) => format!("{} (SQLSTATE {})", error.message(), error.code().code()),
-        None => error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
-    }
-}
-
 enum Failure {
     Silent,
     Error(Error),
@@ -111,7 +81,7 @@ impl Failure {
     /// database's encoding does not have. No row has it, and the connection is as good as before.
     fn is_of_value(&self) -> bool {
         let Self::Error(error) = self else { return false };
-        error.code().is_some_and(|code| code.code().starts_with("22"))
+        postgres::is_of_value(error)
     }
 }
 

@@ -187,6 +187,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 ShardEvent::LookUp(name) => self.asked.push(name),
                 // There are no users here, and no stores.
                 ShardEvent::Ask(_)
+                | ShardEvent::Record(_)
                 | ShardEvent::Failed(_)
                 | ShardEvent::NoServer(_)
                 | ShardEvent::NoRoom(_) => {}

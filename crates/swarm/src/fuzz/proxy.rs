@@ -222,6 +222,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             ShardEvent::LookUp(name) => Some(name),
             ShardEvent::Sign(_)
             | ShardEvent::Ask(_)
+            | ShardEvent::Record(_)
             | ShardEvent::Failed(_)
             | ShardEvent::NoServer(_)
             | ShardEvent::NoRoom(_) => None,

@@ -86,6 +86,7 @@ fn common(key: u8) -> ControlSettings {
         orphans: Orphans::Reject,
         limits: ProxyLimits::default(),
         distribution: None,
+        dialogs: None,
         own_names: Vec::new(),
         tokens: Arc::new(tokens(key)),
         token_lifetime: TOKEN_LIFETIME,

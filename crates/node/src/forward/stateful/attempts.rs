@@ -23,7 +23,7 @@ const MOST_FORKED: usize = 15;
 
 /// How often a request is sent again to an address that is no next hop and that nothing came from: enough for a loss or
 /// two, and what somebody else pays who was named there without being asked.
-const UNHEARD_REPEATS: u8 = 2;
+pub(super) const UNHEARD_REPEATS: u8 = 2;
 
 /// A request that a member of a pool gets, and the next one if that fails.
 pub(crate) struct Assigned {

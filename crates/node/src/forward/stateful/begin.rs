@@ -7,6 +7,7 @@ use super::{Lent, Stateful};
 use crate::Drop;
 use crate::edge::Edge;
 use crate::examine::Facts;
+use crate::forward::Stay;
 use crate::reply::{self, Halt};
 use balance::Request;
 use base::Flow;
@@ -31,9 +32,11 @@ impl Stateful {
         message: &Message<'_>,
         facts: &Facts<'_>,
         (assigned, is_noted): (Assigned, bool),
-    ) {
+    ) -> Result<(), Halt> {
         let noted = is_noted.then(|| Box::new(assigned.request));
-        self.begin_by(lent, flow, message, facts, (Way::Pool(Box::new(assigned)), noted));
+        let keeps_dialogs = assigned.stay == Stay::WithDialogs;
+        let way = Way::Pool(Box::new(assigned));
+        self.begin_by(lent, flow, message, facts, (way, noted, keeps_dialogs))
     }
 
     /// Sends a request for a user on to the user's contacts.
@@ -43,9 +46,10 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
         facts: &Facts<'_>,
-        located: Located,
-    ) {
-        self.begin_by(lent, flow, message, facts, (Way::Contacts(Box::new(located)), None));
+        (located, keeps_dialogs): (Located, bool),
+    ) -> Result<(), Halt> {
+        let way = Way::Contacts(Box::new(located));
+        self.begin_by(lent, flow, message, facts, (way, None, keeps_dialogs))
     }
 
     fn begin_by(
@@ -54,8 +58,19 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
         facts: &Facts<'_>,
-        (way, noted): (Way, Option<Box<Request<'static>>>),
-    ) {
+        (way, noted, keeps_dialogs): (Way, Option<Box<Request<'static>>>, bool),
+    ) -> Result<(), Halt> {
+        let begins_call = message.method() == Some(Method::Invite) && message.to_tag().is_none();
+        let pool = match &way {
+            Way::Pool(assigned) => Some(assigned.request.pool.0),
+            Way::There(..) | Way::Contacts(_) => None,
+        };
+        let tracked = match &mut self.dialogs {
+            Some(dialogs) if keeps_dialogs && begins_call => {
+                Some(Box::new(dialogs.begin(lent.edge, message, flow.peer, (facts.rule, pool))?))
+            }
+            _ => None,
+        };
         let received = Received {
             bytes: message.bytes().into(),
             call: facts.request.key,
@@ -63,10 +78,12 @@ impl Stateful {
             routing: facts.routing,
             refresh: Refresh::of(true),
             noted,
+            tracked,
             way,
         };
         self.notes.source = flow.peer;
         self.forward(lent, message, received);
+        Ok(())
     }
 }
 

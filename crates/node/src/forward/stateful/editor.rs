@@ -1,6 +1,7 @@
 //! Messages as bytes: how the proxy's core reads, makes and edits them.
 
 use super::attempts::{Assigned, Assigner};
+use super::dialogs::{Dialogs as KeptDialogs, Tracked, bye};
 use super::located::Located;
 use crate::Drop;
 use crate::edge::Edge;
@@ -13,6 +14,7 @@ use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::{HopBranch, Transaction, peek_listener};
 use crate::token::route::TokenOwner;
 use crate::validate::LARGEST;
+use ::dialog::{HangUp, Side as Party};
 use ::proxy::{Form, Medium, NewBranch, Sink};
 use ::route::Dialogs;
 use balance::{CallKey, Request};
@@ -48,6 +50,8 @@ pub(crate) struct Received {
     pub(crate) refresh: Refresh,
     /// What the balancer has taken note of it as, but for the Call-ID, which is in the message.
     pub(crate) noted: Option<Box<Request<'static>>>,
+    /// What is known of its call, where the state of dialogs is kept.
+    pub(crate) tracked: Option<Box<Tracked>>,
 }
 
 /// What the response to a request tells of where the parties of a dialog are reached.
@@ -103,6 +107,7 @@ impl Received {
     fn stay(&self) -> Stay {
         match &self.way {
             Way::Pool(assigned) => assigned.stay,
+            Way::There(..) | Way::Contacts(_) if self.tracked.is_some() => Stay::WithDialogs,
             Way::There(..) | Way::Contacts(_) => Stay::WithTransactions,
         }
     }
@@ -147,6 +152,7 @@ pub(crate) struct Editor<'a> {
     pub(crate) edge: &'a mut Edge,
     pub(crate) keys: &'a Keys,
     pub(crate) notes: &'a mut Notes,
+    pub(crate) dialogs: Option<&'a mut KeptDialogs>,
 }
 
 impl Editor<'_> {
@@ -185,6 +191,24 @@ impl Editor<'_> {
     fn moved(&mut self, response: &Message<'_>, side: (Side, bool), target: &Target<'_>) {
         let heard = target.is_at(self.notes.source);
         self.edge.targets.note(Refreshed::new(&self.edge.tokens, response, side, target, heard));
+    }
+}
+
+impl Editor<'_> {
+    /// Our own BYE to a side of a dialog.
+    pub(super) fn bye(
+        &mut self,
+        hang_up: &HangUp,
+        (to, hop): (Party, Flow),
+        serial: u64,
+    ) -> (Packet, TransactionKey) {
+        let mut via = self.edge.topology.listeners[usize::from(hop.listener)].via.clone().into_bytes();
+        let start = via.len();
+        self.edge.tokens.write_proxy_branch(hop.listener as u8, 0, serial, &mut via);
+        let key = self.keys.client(&via[start..], Method::Bye, b"");
+        let mut bytes = Vec::with_capacity(512);
+        bye(hang_up, to, &via, &mut bytes);
+        (Packet { bytes: bytes.into(), flow: hop }, key)
     }
 }
 
@@ -233,6 +257,9 @@ impl Medium<Wire> for Editor<'_> {
                 tokens.write_hop_branch(branch, &of, via);
             }
         });
+        if let Some(tracked) = &request.tracked {
+            tracked.edit_request(&message, &mut self.edge.edits);
+        }
         let name = message.cseq().method_name.of(message.bytes());
         let key = self.keys.client(&self.edge.scratch[branch_at], message.cseq().method, name);
         let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edge.edits.patch(&message));
@@ -253,8 +280,17 @@ impl Medium<Wire> for Editor<'_> {
         if let Some(target) = &led {
             self.look_up_later(target);
         }
-        if let Some(request) = request {
-            self.refresh(&mut request.refresh, response, led);
+        let (source, dialogs) = (self.notes.source, self.dialogs.as_deref_mut());
+        match (request, dialogs) {
+            (Some(request), dialogs) => {
+                if let (Some(tracked), Some(dialogs)) = (&mut request.tracked, dialogs) {
+                    let message = wire::scan(&request.bytes).expect("it was read when it came in");
+                    dialogs.relayed(self.edge, tracked, (&message, response), source);
+                }
+                self.refresh(&mut request.refresh, response, led);
+            }
+            (None, Some(dialogs)) => dialogs.relayed_late(self.edge, response, source),
+            (None, None) => {}
         }
         let mut bytes = Vec::with_capacity(response.bytes().len());
         self.edge.edits.render(response, &mut bytes);
@@ -314,7 +350,14 @@ impl Medium<Wire> for Editor<'_> {
             Way::Contacts(located) => located.memory(),
         };
         let noted = request.noted.as_ref().map_or(0, |_| size_of::<Request<'_>>());
-        request.bytes.len() + assigned + noted
+        let tracked = request.tracked.as_ref().map_or(0, |tracked| tracked.memory());
+        request.bytes.len() + assigned + noted + tracked
+    }
+
+    fn concluded(&mut self, request: &Received, status: u16, is_own: bool) {
+        if let (Some(tracked), Some(dialogs)) = (&request.tracked, self.dialogs.as_deref_mut()) {
+            dialogs.concluded(self.edge.now, tracked, status, is_own);
+        }
     }
 
     fn cancel(&mut self, invite: &Packet) -> (Packet, TransactionKey) {

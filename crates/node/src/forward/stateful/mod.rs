@@ -3,27 +3,32 @@
 
 mod attempts;
 mod begin;
+mod dialogs;
 mod editor;
 mod limits;
 mod located;
 mod report;
 mod within;
 
+pub use dialogs::DialogSettings;
 pub use limits::{ProxyLimits, ProxySettings};
 pub use report::ProxyReport;
 
 use crate::edge::Edge;
 use crate::failure::FailureCause;
 use crate::pause::Pause;
+use crate::route::Target;
 use crate::token::branch::peek_listener;
 use crate::validate::check_form;
 use crate::{Drop, Routes, ShardEvent};
+use ::dialog::{CallEvent, Ends, HangUp, Side};
 use ::proxy::{Arrived, Proxy, ProxyStep};
 pub(crate) use attempts::Assigned;
-use attempts::{Assigner, Budgets};
+use attempts::{Assigner, Budgets, UNHEARD_REPEATS};
 use balance::{Balancer, CallKey, Members, Response};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
 pub(crate) use begin::is_about_us;
+use dialogs::Dialogs;
 pub(crate) use editor::Refresh;
 use editor::{Editor, Notes, Out, Received, Way, Wire, quoted_key};
 use limits::{RESERVED_CALLS, with_reserve};
@@ -54,6 +59,8 @@ pub(crate) struct Stateful {
     has_pool: bool,
     /// Next hops whose calls the balancer remembers.
     counted: Members,
+    /// The calls whose dialogs are kept, if those of any are.
+    dialogs: Option<Box<Dialogs>>,
 }
 
 /// What a shard lends to a step of its transactions.
@@ -80,6 +87,7 @@ impl Stateful {
             reserved: Recent::new(RESERVED_CALLS),
             has_pool: false,
             counted: Members::of([]),
+            dialogs: None,
         }
     }
 
@@ -91,11 +99,16 @@ impl Stateful {
     /// Time has passed.
     pub(crate) fn expire(&mut self, lent: &mut Lent<'_>) {
         self.step(lent, Proxy::expire);
+        if let Some(dialogs) = &mut self.dialogs {
+            dialogs.expire(lent.edge.now);
+            self.tell_calls(lent);
+        }
     }
 
     /// When it next has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.proxy.deadline()
+        let dialogs = self.dialogs.as_ref().and_then(|dialogs| dialogs.deadline());
+        Instant::earliest(self.proxy.deadline(), dialogs)
     }
 
     /// Lets the proxy's core do something.
@@ -104,9 +117,9 @@ impl Stateful {
         Lent { edge, balancer, out }: &mut Lent<'_>,
         act: impl FnOnce(&mut Proxy<Wire>, &mut ProxyStep<'_, Wire>) -> T,
     ) -> T {
-        let Self { proxy, keys, members, budgets, notes, .. } = self;
+        let Self { proxy, keys, members, budgets, notes, dialogs, .. } = self;
         let now = edge.now;
-        let medium = Editor { edge, keys, notes };
+        let medium = Editor { edge, keys, notes, dialogs: dialogs.as_deref_mut() };
         let router = Assigner { now, balancer, members, budgets };
         act(proxy, &mut ProxyStep { now, medium, router, sink: &mut Out(out) })
     }
@@ -116,6 +129,38 @@ impl Stateful {
         for failure in self.notes.failures.drain(..) {
             out.event(ShardEvent::Failed(Box::new(failure)));
         }
+    }
+
+    /// What has become of calls. Before what is sent in the same step leaves, their records are to be written.
+    pub(crate) fn tell_calls(&mut self, lent: &mut Lent<'_>) {
+        let Some(dialogs) = &mut self.dialogs else { return };
+        let events: Vec<_> = dialogs.drain_events().collect();
+        for event in events {
+            match event {
+                CallEvent::Record(record) => lent.out.event(ShardEvent::Record(record)),
+                CallEvent::HangUp(hang_up) => {
+                    for to in [Side::Caller, Side::Callee] {
+                        self.hang_up(lent, &hang_up, to);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a side of a dialog our BYE, where requests of the dialog would go. Where that is not known, it goes nowhere.
+    fn hang_up(&mut self, lent: &mut Lent<'_>, hang_up: &HangUp, to: Side) {
+        let (edge, of) = (&mut *lent.edge, Ends::index(to));
+        let route = wire::NameAddr::parse(&hang_up.ends.routes[of]).map(|route| route.uri);
+        let uri = route.unwrap_or(&hang_up.ends.contacts[of]);
+        let (call, preferred) = (edge.tokens.call_key(&hang_up.call_id), (&*edge.topology, 0));
+        let Ok(hop) = edge.names.next_hop(edge.now, Target::of(uri), call, preferred, lent.out) else {
+            return;
+        };
+        self.step(lent, |proxy, step| {
+            proxy.originate((hop.transport.into(), UNHEARD_REPEATS), step, |editor, serial| {
+                editor.bye(hang_up, (to, hop), serial)
+            });
+        });
     }
 
     /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). Only who got
@@ -151,7 +196,9 @@ impl Stateful {
             packet.bytes.write(&mut text);
             wire::peek_call_id(&text).map(|call_id| edge.tokens.call_key(call_id))
         });
-        self.proxy.calls().chain(answered)
+        let kept = self.dialogs.iter().flat_map(|dialogs| dialogs.call_ids());
+        let kept = kept.map(|call_id| edge.tokens.call_key(call_id));
+        self.proxy.calls().chain(answered).chain(kept)
     }
 
     /// Takes over the ways to the members of all pools, by slot.
@@ -169,6 +216,11 @@ impl Stateful {
     /// Requests for users of the home domain are forwarded in this way, from now on if not before.
     pub(crate) fn serve_home(&mut self, is_there: bool) {
         self.has_pool |= is_there;
+    }
+
+    /// Takes over how calls are kept whose dialogs are; `shards` share them. What goes on is kept on.
+    pub(crate) fn set_dialogs(&mut self, settings: &DialogSettings, shards: usize) {
+        self.dialogs.get_or_insert_default().configure(settings, shards);
     }
 
     /// Takes over how often requests may be tried again; `shards` share it.
@@ -218,6 +270,10 @@ impl Stateful {
             let noted = self.proxy.received(&self.keys.cancelled(message));
             if let Some(noted) = noted.and_then(|request| request.noted.as_deref()) {
                 lent.balancer.cancelled(lent.edge.now, noted);
+            }
+            let tracked = noted.and_then(|request| request.tracked.as_ref());
+            if let (Some(tracked), Some(dialogs)) = (tracked, &mut self.dialogs) {
+                dialogs.cancelled(tracked.call(), message);
             }
             match check_form(message) {
                 Ok(()) => self.forward(lent, message, Received::cancel(lent.edge, flow, message)),
@@ -300,6 +356,7 @@ impl Received {
             routing: 0,
             refresh: Refresh::of(true),
             noted: None,
+            tracked: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{ProxyLimits, Stateful};
 use crate::sharing::SharingReport;
+use ::dialog::CallCounts;
 
 /// What a shard of the proxy has to do and did.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub struct ProxyReport {
     pub counters: ::proxy::ProxyCounters,
     /// What it made of the calls whose state is shared out with neighbours, if that is so.
     pub sharing: Option<SharingReport>,
+    /// The calls whose dialogs are kept, if those of any are.
+    pub calls: Option<CallCounts>,
 }
 
 impl ProxyReport {
@@ -34,6 +37,9 @@ impl ProxyReport {
         if let Some(sharing) = &other.sharing {
             self.sharing.get_or_insert_default().merge(sharing);
         }
+        if let Some(calls) = &other.calls {
+            self.calls.get_or_insert_default().merge(calls);
+        }
     }
 }
 
@@ -47,6 +53,7 @@ impl Stateful {
             limits: self.limits,
             counters: *self.proxy.counters(),
             sharing: None,
+            calls: self.dialogs.as_ref().map(|dialogs| dialogs.counts()),
         }
     }
 }

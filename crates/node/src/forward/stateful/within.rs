@@ -60,9 +60,15 @@ impl Stateful {
             lent.edge.pass(message, &onward, (routing, &refresh), lent.out);
             return Ok(true);
         }
+        let kept = held.filter(|held| held.token.keeps_dialog).zip(self.dialogs.as_mut());
+        let tracked = match kept {
+            Some((held, dialogs)) => dialogs.within(lent.edge, message, flow.peer, &held)?,
+            None => None,
+        };
         let noted = held.and_then(|held| self.note_within(lent, flow, message, &passage, &held));
         let (bytes, way) = (message.bytes().into(), Way::There(hop, is_wanted));
-        let received = Received { bytes, call, flow, way, routing, refresh, noted: noted.map(Box::new) };
+        let received =
+            Received { bytes, call, flow, way, routing, refresh, noted: noted.map(Box::new), tracked };
         self.notes.source = flow.peer;
         self.forward(lent, message, received);
         Ok(true)

@@ -75,6 +75,7 @@ impl Shard {
             node: self.balancer.nodes()[slot.index()].id,
             outbound,
             is_stateless: false,
+            keeps_dialog: false,
             target: self.edge.tokens.target_hash(&target, older),
             heard: false,
             home: self.edge.tokens.home_hash(is_contact.then_some(&target), older),

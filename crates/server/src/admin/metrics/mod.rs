@@ -4,8 +4,10 @@ mod process;
 mod text;
 
 use super::view::{NameView, ended};
+use crate::records::RecordCounts;
 use crate::{Figures, MemberReport, ShardTotals, Totals};
 use balance::Why;
+use dialog::{CallCounts, Cause};
 use node::{Drop, ProxyReport, SharingReport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -51,6 +53,9 @@ pub(super) fn page(figures: &Figures) -> String {
     shards(&mut page, &totals.shards);
     if let Some(report) = &totals.proxy {
         proxy(&mut page, report, &totals.hops);
+        if let Some(calls) = &report.calls {
+            self::calls(&mut page, calls, &totals.records.clone().unwrap_or_default());
+        }
     }
     let shown = |report: &MemberReport| report.shown.address.to_string();
     let members: Vec<_> =
@@ -177,6 +182,34 @@ fn distribution(page: &mut Page, report: &SharingReport) {
         .sample(&[], report.utilisation);
     page.gauge("sarabande_distribution_throttled_neighbours", "Neighbours that are told to hold back.")
         .sample(&[], report.throttled);
+}
+
+fn calls(page: &mut Page, calls: &CallCounts, records: &RecordCounts) {
+    let mut open = page.gauge("sarabande_calls", "Calls whose dialogs are kept, by how far they are.");
+    open.sample(&[("state", "ringing")], calls.ringing);
+    open.sample(&[("state", "answered")], calls.answered);
+    page.gauge("sarabande_calls_memory_bytes", "Memory that they take.").sample(&[], calls.memory);
+    page.counter("sarabande_calls_refused_total", "Calls refused for want of room.")
+        .sample(&[], calls.refused);
+    page.counter("sarabande_calls_found_again_total", "Calls from before a restart that were found again.")
+        .sample(&[], calls.found);
+    let mut ended = page
+        .counter("sarabande_calls_given_up_total", "Calls that ended without a BYE of theirs, by the cause.");
+    for (cause, count) in
+        [(Cause::TimeLimit, calls.limited), (Cause::SessionExpired, calls.expired), (Cause::Lost, calls.lost)]
+    {
+        ended.sample(&[("cause", cause.name())], count);
+    }
+    page.counter("sarabande_call_records_total", "Records of calls.").sample(&[], records.written);
+    page.counter("sarabande_call_records_lost_total", "Records thrown away: for too long no room.")
+        .sample(&[], records.lost);
+    page.gauge("sarabande_call_records_waiting_bytes", "Records that wait for room on the disk.")
+        .sample(&[], records.waiting);
+    page.gauge(
+        "sarabande_call_records_trouble",
+        "1 while records cannot be written, or the database takes none.",
+    )
+    .sample(&[], u8::from(records.trouble.is_some()));
 }
 
 /// Name, help and value of a figure that one thing of a kind has.

@@ -1,0 +1,347 @@
+//! What keeping the state of dialogs adds to a transaction for each request: calls are known from their INVITE to the answer to
+//! their BYE, their session timers are watched (RFC 4028 §8), and what becomes of each is told once.
+
+use crate::edge::Edge;
+use crate::reply::{Halt, Own};
+use crate::token::Tokens;
+use crate::token::route::Held;
+use crate::validate::{LARGEST, Refused, refused};
+use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
+use ::dialog::{About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, Ends, HangUp, Side};
+use base::Instant;
+use core::hash::Hasher;
+use core::time::Duration;
+use std::net::SocketAddr;
+use wire::build::RequestBuilder;
+use wire::{Edits, Message, Method, NameAddr};
+
+/// RFC 3261 §21.5.4. Of so many calls, some end in that time.
+const TOO_MANY_CALLS: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Calls") };
+
+/// What is added to a 2xx at most: Session-Expires and Require.
+const SESSION_MAX: usize = 70;
+
+/// How calls are kept whose dialogs are.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DialogSettings {
+    /// How long calls may take, and how many there may be, over all shards.
+    pub calls: CallSettings,
+    /// What is asked for of the two sides of a session.
+    pub session: SessionTimer,
+    /// The names of the pools, by number, as records have them.
+    pub pools: Vec<String>,
+}
+
+impl DialogSettings {
+    /// The part of one of so many shards.
+    fn share(&self, shards: usize) -> Self {
+        let most = self.calls.most.div_ceil(shards.max(1));
+        Self { calls: CallSettings { most, ..self.calls.clone() }, ..self.clone() }
+    }
+}
+
+/// What is known of a request that begins a call whose dialogs are kept, or belongs to one, until its answer.
+pub(crate) struct Tracked {
+    key: DialogKey,
+    /// Whether it is the INVITE that begins the call.
+    begins: bool,
+    by: Side,
+    method: Method,
+    session: Forwarded,
+    /// Who has sent the best failure so far, and its Reason.
+    refused_by: Option<(SocketAddr, Box<[u8]>)>,
+}
+
+impl Tracked {
+    /// Bytes of memory beside its own size.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>() + self.refused_by.as_ref().map_or(0, |(_, reason)| reason.len())
+    }
+
+    /// The call that it is about.
+    pub(crate) fn call(&self) -> u64 {
+        self.key.call
+    }
+
+    /// RFC 4028 §8.1: what the request gets in place of its Session-Expires and Min-SE.
+    pub(crate) fn edit_request(&self, message: &Message<'_>, edits: &mut Edits) {
+        let mut set = |name: &str, value: Option<u32>, old: Option<&[u8]>| {
+            let Some(value) = value.map(|value| value.to_string()) else { return };
+            match old {
+                // [8.1-2] The refresher behind it stays.
+                Some(old) => edits.replace(message, old, value.as_bytes()),
+                None => edits.add_header(message, name, value.as_bytes()),
+            }
+        };
+        let Forwarded { expires, least, .. } = self.session;
+        if expires.is_some() {
+            set("Session-Expires", expires, message.session_expires().map(|(_, digits)| digits));
+        }
+        if least.is_some() {
+            set("Min-SE", least, message.min_se().map(|(_, digits)| digits));
+        }
+    }
+}
+
+/// The dialogs of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Dialogs {
+    calls: Calls,
+    session: SessionTimer,
+    pools: Vec<String>,
+}
+
+impl Dialogs {
+    /// Takes over the settings, of one of so many shards.
+    pub(crate) fn configure(&mut self, settings: &DialogSettings, shards: usize) {
+        let DialogSettings { calls, session, pools } = settings.share(shards);
+        self.calls.configure(calls);
+        (self.session, self.pools) = (session, pools);
+    }
+
+    /// The INVITE of a call goes on, to a pool unless it goes to a user, by the rule of that name.
+    pub(crate) fn begin(
+        &mut self,
+        edge: &Edge,
+        message: &Message<'_>,
+        from: SocketAddr,
+        (rule, pool): (Option<usize>, Option<u16>),
+    ) -> Result<Tracked, Halt> {
+        let session = self.session_of(message)?;
+        let call = call_hash(&edge.tokens, message.call_id(), message.from_tag());
+        let rule = rule.map_or("", |rule| &edge.routes.rule(rule).name);
+        let pool = pool.and_then(|pool| self.pools.get(usize::from(pool))).map_or("", |name| name);
+        let about = || about(message, true, from, (rule, pool));
+        self.calls.invited(edge.now, call, about).map_err(|_| TOO_MANY_CALLS)?;
+        let key = DialogKey { call, tag: 0 };
+        Ok(Tracked { key, begins: true, by: Side::Caller, method: Method::Invite, session, refused_by: None })
+    }
+
+    /// A request within a dialog goes on whose token says that its state is kept.
+    pub(crate) fn within(
+        &mut self,
+        edge: &Edge,
+        message: &Message<'_>,
+        from: SocketAddr,
+        held: &Held,
+    ) -> Result<Option<Box<Tracked>>, Halt> {
+        let method = message.method().unwrap_or(Method::Other);
+        let refreshes = matches!(method, Method::Invite | Method::Update);
+        let session = if refreshes { self.session_of(message)? } else { Forwarded::default() };
+        let (call, by) = (held.by_initiator, Side::of(held.by_initiator));
+        let (caller, callee) = tags(message, call);
+        let key = DialogKey {
+            call: call_hash(&edge.tokens, message.call_id(), caller),
+            tag: edge.tokens.tag_hash(callee),
+        };
+        let is_known = self.calls.heard(edge.now, key, by, message.cseq().number);
+        if !refreshes && method != Method::Bye {
+            return Ok(None);
+        }
+        if !is_known {
+            let about = about(message, held.by_initiator, from, ("", ""));
+            self.calls.found(edge.now, key, about, callee.unwrap_or_default(), held.made);
+        }
+        if method == Method::Bye {
+            self.calls.bye(edge.now, key, by, reason(message));
+        }
+        Ok(Some(Box::new(Tracked { key, begins: false, by, method, session, refused_by: None })))
+    }
+
+    /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes back whether or
+    /// not dialogs are kept.
+    pub(crate) fn relayed(
+        &mut self,
+        edge: &mut Edge,
+        tracked: &mut Tracked,
+        (request, response): (&Message<'_>, &Message<'_>),
+        source: SocketAddr,
+    ) {
+        let now = edge.now;
+        match response.status().unwrap_or_default() {
+            100 => {}
+            status @ 101..200 if tracked.begins => {
+                let key = DialogKey { tag: edge.tokens.tag_hash(response.to_tag()), ..tracked.key };
+                self.calls.provisional(now, key, matches!(status, 180 | 182 | 183));
+            }
+            101..200 => {}
+            status @ 200..300 => {
+                let session = tracked.session_of(response, edge);
+                if tracked.begins {
+                    self.accept(edge, tracked.key.call, response, source, (session, Some(request)));
+                } else if tracked.method == Method::Bye {
+                    self.calls.bye_answered(now, tracked.key, status);
+                } else {
+                    let (asked, told) = (request.contact(), response.contact());
+                    let contacts = if tracked.by == Side::Caller { [asked, told] } else { [told, asked] };
+                    self.calls.refreshed(now, tracked.key, session, contacts);
+                }
+            }
+            _ => tracked.refused_by = Some((source, reason(response).into())),
+        }
+    }
+
+    /// A response goes back whose request has had its final response: one more 2xx to an INVITE, or the repetition of one.
+    pub(crate) fn relayed_late(&mut self, edge: &Edge, response: &Message<'_>, source: SocketAddr) {
+        let is_accepted = response.status().is_some_and(|status| (200..300).contains(&status));
+        if is_accepted && response.cseq().method == Method::Invite && !self.calls.is_empty() {
+            let call = call_hash(&edge.tokens, response.call_id(), response.from_tag());
+            let session = response.session_expires().map(|(seconds, _)| Duration::from_secs(seconds.into()));
+            self.accept(edge, call, response, source, (session, None));
+        }
+    }
+
+    fn accept(
+        &mut self,
+        edge: &Edge,
+        call: u64,
+        response: &Message<'_>,
+        source: SocketAddr,
+        (session, request): (Option<Duration>, Option<&Message<'_>>),
+    ) {
+        let key = DialogKey { call, tag: edge.tokens.tag_hash(response.to_tag()) };
+        let tag = response.to_tag().unwrap_or_default();
+        let ends = || request.map(|request| ends(edge, request, response)).unwrap_or_default();
+        self.calls.accepted(edge.now, key, (tag, source), session, ends);
+    }
+
+    /// The request that is `tracked` has its final response, a failure; of ours, or of a next hop.
+    pub(crate) fn concluded(&mut self, now: Instant, tracked: &Tracked, status: u16, is_own: bool) {
+        if tracked.begins {
+            let by = tracked.refused_by.as_ref().filter(|_| !is_own);
+            let reason = by.map_or(&[][..], |(_, reason)| reason);
+            self.calls.failed(now, tracked.key.call, status, by.map(|(source, _)| *source), reason);
+        } else if tracked.method == Method::Bye {
+            self.calls.bye_answered(now, tracked.key, status);
+        }
+    }
+
+    /// The CANCEL of a call's INVITE has come.
+    pub(crate) fn cancelled(&mut self, call: u64, cancel: &Message<'_>) {
+        self.calls.cancelled(call, Side::Caller, reason(cancel));
+    }
+
+    /// Time has passed.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.calls.expire(now);
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.calls.deadline()
+    }
+
+    /// What has come of the steps so far.
+    pub(crate) fn drain_events(&mut self) -> impl Iterator<Item = CallEvent> + '_ {
+        self.calls.drain_events()
+    }
+
+    /// The Call-IDs of the calls that go on.
+    pub(crate) fn call_ids(&self) -> impl Iterator<Item = &[u8]> {
+        self.calls.call_ids()
+    }
+
+    pub(crate) fn counts(&self) -> CallCounts {
+        self.calls.counts()
+    }
+
+    /// RFC 4028 §8.1, of a session refresh request.
+    fn session_of(&self, message: &Message<'_>) -> Result<Forwarded, Halt> {
+        let asked = Asked {
+            supports: message.supports("timer"),
+            expires: message.session_expires().map(|(seconds, _)| seconds),
+            least: message.min_se().map(|(seconds, _)| seconds),
+        };
+        self.session.request(asked).map_err(|TooSmall(least)| Halt::Answered(Own::SessionTooShort(least)))
+    }
+}
+
+impl Tracked {
+    /// RFC 4028 §8.2: how long the session lasts, and what the 2xx gets where nobody behind us knows timers.
+    fn session_of(&self, response: &Message<'_>, edge: &mut Edge) -> Option<Duration> {
+        if !matches!(self.method, Method::Invite | Method::Update) {
+            return None;
+        }
+        let has_room = response.bytes().len() + SESSION_MAX <= LARGEST;
+        // [8.2-2] [8.2-3]
+        let answered = self.session.kept.response(response.session_expires().map(|(seconds, _)| seconds));
+        if let Some(seconds) = answered.insert.filter(|_| has_room) {
+            let value = format!("{seconds};refresher=uac");
+            edge.edits.add_header(response, "Session-Expires", value.as_bytes());
+            if !response.option_tags("Require").any(|tag| tag.eq_ignore_ascii_case(b"timer")) {
+                edge.edits.add_header(response, "Require", b"timer");
+            }
+        }
+        answered.interval.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+}
+
+/// The tags of caller and callee.
+fn tags<'a>(message: &Message<'a>, by_initiator: bool) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
+    let (from, to) = (message.from_tag(), message.to_tag());
+    if by_initiator { (from, to) } else { (to, from) }
+}
+
+/// What a call is known by: the same whoever of the two sides sends.
+fn call_hash(tokens: &Tokens, call_id: &[u8], caller: Option<&[u8]>) -> u64 {
+    let mut hasher = tokens.kept_hasher();
+    hasher.write_usize(call_id.len());
+    hasher.write(call_id);
+    hasher.write(caller.unwrap_or_default());
+    hasher.finish()
+}
+
+fn about(message: &Message<'_>, by_initiator: bool, from: SocketAddr, (rule, pool): (&str, &str)) -> About {
+    let uri = |value| NameAddr::parse(value).map_or(&[][..], |address| address.uri);
+    let (mut caller, mut callee) = (uri(message.from()), uri(message.to()));
+    if !by_initiator {
+        core::mem::swap(&mut caller, &mut callee);
+    }
+    let (tag, _) = tags(message, by_initiator);
+    // Of a request within a dialog it is a Contact.
+    let asked = if message.to_tag().is_none() { message.uri().unwrap_or_default() } else { &[] };
+    let texts =
+        [message.call_id(), tag.unwrap_or_default(), caller, callee, asked, rule.as_bytes(), pool.as_bytes()];
+    About::new(texts, by_initiator.then_some(from))
+}
+
+/// RFC 3326.
+fn reason<'a>(message: &Message<'a>) -> &'a [u8] {
+    message.header("Reason").unwrap_or_default()
+}
+
+/// How the two sides are reached beyond us: [12.1.1-1] the caller by what stands below our Record-Route in its order, [12.1.2-1]
+/// the callee by what stands above it in reverse.
+fn ends(edge: &Edge, request: &Message<'_>, response: &Message<'_>) -> Ends {
+    let joined = |values: Vec<&[u8]>| values.join(&b", "[..]).into_boxed_slice();
+    let to_caller: Vec<_> = request.record_routes().map(|value| value.value.of(request.bytes())).collect();
+    let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| edge.topology.is_ours(&uri));
+    let above = response.record_routes().take_while(|value| !is_ours(value.uri));
+    let mut to_callee: Vec<_> = above.map(|value| value.value.of(response.bytes())).collect();
+    to_callee.reverse();
+    let contact = |message: &Message<'_>| message.contact().unwrap_or_default().into();
+    Ends {
+        from_and_to: [response.from().into(), response.to().into()],
+        contacts: [contact(request), contact(response)],
+        routes: [joined(to_caller), joined(to_callee)],
+        cseq: [request.cseq().number, 0],
+    }
+}
+
+/// The BYE of ours to a side of a dialog, with this Via, as the other side would send it: [12.2.1.1-1] with its tags, and
+/// [12.2.1.1-2] its next CSeq number.
+pub(crate) fn bye(hang_up: &HangUp, to: Side, via: &[u8], out: &mut Vec<u8>) {
+    let (of, other) = (Ends::index(to), 1 - Ends::index(to));
+    let ends = &hang_up.ends;
+    let mut request = RequestBuilder::new(out, "BYE", &ends.contacts[of]).header("Via", via);
+    if !ends.routes[of].is_empty() {
+        request = request.header("Route", &ends.routes[of]);
+    }
+    request
+        .header("Max-Forwards", "70")
+        .header("From", &ends.from_and_to[other])
+        .header("To", &ends.from_and_to[of])
+        .header("Call-ID", &hang_up.call_id)
+        .header_fmt("CSeq", format_args!("{} BYE", ends.cseq[other].saturating_add(1)))
+        .header("Reason", "SIP;cause=408;text=\"Time Limit Of Calls\"")
+        .finish(b"");
+}

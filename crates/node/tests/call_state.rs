@@ -1,0 +1,308 @@
+//! Next hops with `forward = "dialog"`: calls are known from INVITE to BYE, on bytes (RFC 3261 §12, RFC 4028 §8).
+mod common;
+
+use common::dialog::Dialog;
+use common::proxy::{HOPS, PROXY, ProxyBed as Bed, client};
+use common::text::{Req, answer, answer_with};
+use common::{Sent, addr};
+use dialog::session_timer::SessionTimer;
+use dialog::{Began, CallRecord, CallSettings, Cause, RecordEvent, Side};
+use node::{DialogSettings, PoolMode, ShardEvent};
+use proptest::prelude::*;
+use route::Forward;
+use std::time::Duration;
+use wire::Method;
+
+const DIALOG: PoolMode = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS };
+
+fn bed_with(settings: &DialogSettings) -> Bed {
+    let mut bed = Bed::plain().with_mode(DIALOG);
+    bed.shard.set_dialogs(settings, 1);
+    bed
+}
+
+fn bed() -> Bed {
+    bed_with(&DialogSettings { pools: vec!["phones".to_owned()], ..DialogSettings::default() })
+}
+
+fn timed(expires: u32, least: u32) -> Bed {
+    let session = SessionTimer { expires: Some(expires), least };
+    bed_with(&DialogSettings { session, ..DialogSettings::default() })
+}
+
+fn records(bed: &mut Bed) -> Vec<CallRecord> {
+    let record = |event| match event {
+        ShardEvent::Record(record) => Some(*record),
+        _ => None,
+    };
+    core::mem::take(&mut bed.events).into_iter().filter_map(record).collect()
+}
+
+/// The one record that there is.
+fn record(bed: &mut Bed) -> CallRecord {
+    let mut all = records(bed);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.remove(0)
+}
+
+fn answered(bed: &mut Bed, request: &Sent, status: u16) -> Sent {
+    bed.one(request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
+}
+
+#[test]
+fn a_call_is_written_down_when_its_bye_is_answered() {
+    let mut bed = bed();
+    let invite = Req::new("INVITE", "call", client());
+    let at_hop = bed.invite(&invite);
+    let began = bed.now;
+    bed.wait(Duration::from_secs(2));
+    answered(&mut bed, &at_hop, 180);
+    let rang = bed.now;
+    bed.wait(Duration::from_secs(3));
+    let ok = answered(&mut bed, &at_hop, 200);
+    let accepted = bed.now;
+    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+    answered(&mut bed, &at_hop, 200);
+    bed.one(client(), &call.by_caller("ACK", 1).bytes());
+    bed.wait(Duration::from_secs(60));
+    let calls = bed.shard.proxy_report().and_then(|report| report.calls).expect("dialogs are kept");
+    assert_eq!((calls.ringing, calls.answered), (0, 1));
+    let at_caller = bed.one(at_hop.to, &call.by_callee("BYE", 1).line("Reason: Q.850;cause=16").bytes());
+    let ended = bed.now;
+    assert_eq!(records(&mut bed), []);
+    bed.wait(Duration::from_millis(200));
+    let done = answered(&mut bed, &at_caller, 200);
+    assert_eq!((done.status(), done.to), (200, at_hop.to));
+    let told = record(&mut bed);
+    assert_eq!((told.event, told.cause, told.by), (RecordEvent::Ended, Some(Cause::Bye), Some(Side::Callee)));
+    assert_eq!((told.began, told.rang, told.ended), (Began::Seen(began), Some(rang), ended));
+    assert_eq!(told.accepted.as_ref().and_then(|by| by.at), Some(accepted));
+    assert_eq!((told.status, told.bye_status, told.peer), (200, 200, Some(addr(HOPS[0]))));
+    let about = &told.about;
+    assert_eq!((about.call_id(), about.tag(), about.source), (&b"call"[..], &b"alice"[..], Some(client())));
+    assert_eq!((about.from(), about.to()), (&b"sip:alice@127.0.0.1"[..], &b"sip:bob@pool.example"[..]));
+    assert_eq!((about.uri(), about.pool()), (&b"sip:bob@pool.example"[..], &b"phones"[..]));
+    assert_eq!(&*told.reason, b"Q.850;cause=16");
+    bed.assert_forgets();
+    assert_eq!(records(&mut bed), []);
+}
+
+#[test]
+fn a_refusal_a_challenge_and_a_cancel() {
+    let mut bed = bed();
+    for (call_id, status) in [("busy", 486), ("asked", 407), ("away", 480)] {
+        let at_hop = bed.invite(&Req::new("INVITE", call_id, client()));
+        let refusal = answer(&at_hop.bytes, addr(PROXY), status, at_hop.to);
+        bed.receive(0, at_hop.to, &refusal);
+        bed.receive(0, at_hop.to, &refusal);
+    }
+    let told: Vec<_> = records(&mut bed)
+        .into_iter()
+        .map(|record| (record.status, record.cause, record.by, record.peer))
+        .collect();
+    let by_callee = |status| (status, Some(Cause::Refused), Some(Side::Callee), Some(addr(HOPS[0])));
+    assert_eq!(told, [by_callee(486), by_callee(480)]);
+    let invite = Req::new("INVITE", "gone", client());
+    let at_hop = bed.invite(&invite);
+    answered(&mut bed, &at_hop, 180);
+    let cancel = invite.same_branch("CANCEL", None).line("Reason: SIP;cause=200;text=\"elsewhere\"");
+    bed.receive(0, client(), &cancel.bytes());
+    bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 487, at_hop.to));
+    let told = record(&mut bed);
+    assert_eq!((told.status, told.cause, told.by), (487, Some(Cause::Cancelled), Some(Side::Caller)));
+    assert_eq!(&*told.reason, b"SIP;cause=200;text=\"elsewhere\"");
+    // A hop that says nothing: Timer B.
+    bed.invite(&Req::new("INVITE", "silence", client()));
+    bed.wait(Duration::from_secs(40));
+    let told = record(&mut bed);
+    assert_eq!((told.status, told.cause, told.by), (408, Some(Cause::Refused), Some(Side::Proxy)));
+    bed.assert_forgets();
+}
+
+#[test]
+fn after_a_restart_the_call_is_found_again_by_its_token() {
+    for by_caller in [true, false] {
+        let mut before = bed();
+        let call = before.call("call");
+        let mut bed = bed();
+        bed.now = before.now + Duration::from_secs(100);
+        let (bye, from) = if by_caller {
+            (call.by_caller("BYE", 7), client())
+        } else {
+            let (from, to) = ("<sip:bob@pool.example>".to_owned(), "<sip:alice@127.0.0.1>".to_owned());
+            (Req { from, to, ..call.by_callee("BYE", 1) }, addr(HOPS[0]))
+        };
+        let forwarded = bed.one(from, &bye.bytes());
+        answered(&mut bed, &forwarded, 200);
+        let told = record(&mut bed);
+        assert!(told.is_found_again());
+        assert_eq!(told.began, Began::Token(1_800_000_001));
+        assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(Side::of(by_caller))));
+        let about = &told.about;
+        assert_eq!((about.call_id(), about.tag()), (&b"call"[..], &b"alice"[..]));
+        assert_eq!((about.from(), about.to()), (&b"sip:alice@127.0.0.1"[..], &b"sip:bob@pool.example"[..]));
+        assert_eq!(told.accepted.map(|by| by.tag), Some(b"bob"[..].into()));
+        // What repeats it finds nothing again.
+        bed.receive(0, from, &bye.bytes());
+        bed.assert_forgets();
+        assert_eq!(records(&mut bed), []);
+    }
+}
+
+/// A call of another mode has a token that says nothing of dialogs; nobody makes it one of this mode.
+#[test]
+fn a_call_that_began_without_its_dialog_kept_ends_so() {
+    let mut before = Bed::plain();
+    let call = before.call("call");
+    let mut bed = bed();
+    let forwarded = bed.one(client(), &call.by_caller("BYE", 2).bytes());
+    answered(&mut bed, &forwarded, 200);
+    assert_eq!(records(&mut bed), []);
+}
+
+/// [8.1-2] [8.2-2] [8.2-3] [8.3-1]
+#[test]
+fn a_session_timer_is_asked_for_and_watched() {
+    let mut bed = timed(600, 90);
+    let invite = Req::new("INVITE", "call", client()).line("Supported: timer, path");
+    let at_hop = bed.invite(&invite);
+    assert_eq!(at_hop.message().header("Session-Expires"), Some(&b"600"[..]));
+    assert_eq!(at_hop.message().header("Min-SE"), None);
+    // Whoever answers knows no timers: the caller refreshes.
+    let ok = answered(&mut bed, &at_hop, 200);
+    assert_eq!(ok.message().header("Session-Expires"), Some(&b"600;refresher=uac"[..]));
+    assert_eq!(ok.message().header("Require"), Some(&b"timer"[..]));
+    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+    bed.wait(Duration::from_secs(500));
+    let update =
+        call.by_caller("UPDATE", 2).line("Supported: timer").line("Session-Expires: 900;refresher=uac");
+    let forwarded = bed.one(client(), &update.bytes());
+    assert_eq!(forwarded.message().header("Session-Expires"), Some(&b"600;refresher=uac"[..]));
+    let answer = answer_with(
+        &forwarded.bytes,
+        addr(PROXY),
+        200,
+        forwarded.to,
+        &[("Session-Expires", "300;refresher=uac")],
+    );
+    let ok = bed.one(forwarded.to, &answer);
+    assert_eq!(ok.message().headers("Session-Expires").count(), 1);
+    bed.wait(Duration::from_secs(299));
+    assert_eq!(records(&mut bed), []);
+    let sent = bed.wait(Duration::from_secs(2));
+    assert_eq!(sent, [], "§8.3: no BYE of ours");
+    assert_eq!(record(&mut bed).cause, Some(Cause::SessionExpired));
+    bed.assert_forgets();
+}
+
+#[test]
+fn a_session_interval_that_is_too_small_is_refused_or_raised() {
+    let mut bed = timed(1800, 120);
+    let invite = Req::new("INVITE", "call", client()).line("Session-Expires: 100");
+    let refused = bed.one(client(), &invite.clone().line("Supported: timer").bytes());
+    assert_eq!((refused.status(), refused.message().header("Min-SE")), (422, Some(&b"120"[..])));
+    let at_hop = bed.invite(&invite);
+    assert_eq!(at_hop.message().header("Session-Expires"), Some(&b"120"[..]));
+    assert_eq!(at_hop.message().header("Min-SE"), Some(&b"120"[..]));
+    let ok = answered(&mut bed, &at_hop, 200);
+    assert_eq!(ok.message().header("Session-Expires"), None, "neither side knows timers");
+}
+
+/// [12.1.1-1] [12.1.2-1] [12.2.1.1-1] [12.2.1.1-2]
+#[test]
+fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
+    let calls = CallSettings { longest: Some(Duration::from_secs(60)), ..CallSettings::default() };
+    let mut bed = bed_with(&DialogSettings { calls, ..DialogSettings::default() });
+    let upstream = "<sip:192.0.2.77;lr>, <sip:192.0.2.78;lr>";
+    let invite = Req::new("INVITE", "call", client()).line(&format!("Record-Route: {upstream}"));
+    let at_hop = bed.invite(&invite);
+    let above = "Record-Route: <sip:127.0.1.8;lr>, <sip:127.0.1.7;lr>\r\n";
+    let own = at_hop.message().record_routes().next().map(|value| value.uri.to_vec()).expect("ours");
+    let own = format!("Record-Route: <{}>\r\n", String::from_utf8(own).expect("ASCII"));
+    let contact = addr("127.0.1.9:5062");
+    let ok = answer_with(&at_hop.bytes, addr(PROXY), 200, contact, &[]);
+    let ok = String::from_utf8(ok).expect("ASCII").replacen(&own, &format!("{above}{own}"), 1);
+    assert!(ok.contains(above), "{ok}");
+    bed.one(at_hop.to, ok.as_bytes());
+    bed.wait(Duration::from_secs(59));
+    assert_eq!(records(&mut bed), []);
+    let sent = bed.wait(Duration::from_secs(2));
+    let byes: Vec<_> = sent.iter().map(|sent| (sent.to, sent.message().method())).collect();
+    let bye = Some(Method::Bye);
+    assert_eq!(byes[..2], [(addr("192.0.2.77:5060"), bye), (addr("127.0.1.7:5060"), bye)]);
+    let (to_caller, to_callee) = (sent[0].message(), sent[1].message());
+    assert_eq!(to_caller.header("Route"), Some(upstream.as_bytes()));
+    assert_eq!(to_callee.header("Route"), Some(&b"<sip:127.0.1.7;lr>, <sip:127.0.1.8;lr>"[..]));
+    assert_eq!(to_callee.uri(), Some(&b"sip:127.0.1.9:5062"[..]));
+    assert_eq!((to_caller.from_tag(), to_caller.to_tag()), (Some(&b"bob"[..]), Some(&b"alice"[..])));
+    assert_eq!((to_callee.from_tag(), to_callee.to_tag()), (Some(&b"alice"[..]), Some(&b"bob"[..])));
+    assert_eq!((to_callee.cseq().number, to_callee.call_id()), (2, &b"call"[..]));
+    let told = record(&mut bed);
+    assert_eq!((told.cause, told.by), (Some(Cause::TimeLimit), Some(Side::Proxy)));
+    // Their answers end here.
+    for sent in &sent[..2] {
+        let done = answer(&sent.bytes, addr(PROXY), 200, sent.to);
+        assert_eq!(bed.receive(0, sent.to, &done), []);
+    }
+    bed.assert_forgets();
+    assert_eq!(records(&mut bed), []);
+}
+
+#[test]
+fn there_are_no_more_calls_than_there_may_be() {
+    let calls = CallSettings { most: 1, ..CallSettings::default() };
+    let mut bed = bed_with(&DialogSettings { calls, ..DialogSettings::default() });
+    bed.call("one");
+    let refused = bed.one(client(), &Req::new("INVITE", "two", client()).bytes());
+    assert_eq!((refused.status(), refused.message().header("Retry-After")), (503, Some(&b"10"[..])));
+    let message = bed.receive(0, client(), &Req::new("MESSAGE", "three", client()).bytes());
+    assert_eq!(message[0].to, addr(HOPS[0]), "no call");
+}
+
+proptest! {
+    /// Calls whose messages are lost, repeated or answered in any way: each that was answered and ended has one record, and
+    /// nothing is left.
+    #[test]
+    fn each_call_has_one_record(
+        fates in prop::collection::vec((0..5_u8, 1..4_usize, any::<bool>(), prop::option::of(0..100_u64)), 1..8),
+    ) {
+        let mut bed = bed();
+        let mut wanted = 0;
+        for (index, (fate, copies, by_caller, pause)) in fates.into_iter().enumerate() {
+            let call_id = format!("call{index}");
+            let invite = Req::new("INVITE", &call_id, client());
+            let at_hop = bed.invite(&invite);
+            for _ in 1..copies {
+                bed.receive(0, client(), &invite.bytes());
+            }
+            if fate < 2 {
+                let refusal = answer(&at_hop.bytes, addr(PROXY), 486, at_hop.to);
+                (0..copies).for_each(|_| { bed.receive(0, at_hop.to, &refusal); });
+                wanted += 1;
+                continue;
+            }
+            let accepted = answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to);
+            let ok = bed.one(at_hop.to, &accepted);
+            (1..copies).for_each(|_| { bed.receive(0, at_hop.to, &accepted); });
+            let call = Dialog::of(&call_id, (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+            let (bye, from) = if by_caller {
+                (call.by_caller("BYE", 2), client())
+            } else {
+                (call.by_callee("BYE", 1), addr(HOPS[0]))
+            };
+            let mut sent = Vec::new();
+            for _ in 0..copies {
+                sent.extend(bed.receive(0, from, &bye.bytes()));
+            }
+            bed.wait(Duration::from_secs(pause.unwrap_or_default()));
+            // Without an answer Timer F ends it.
+            if fate > 2 {
+                let done = answer(&sent[0].bytes, addr(PROXY), if fate == 3 { 200 } else { 481 }, sent[0].to);
+                (0..copies).for_each(|_| { bed.receive(0, sent[0].to, &done); });
+            }
+            wanted += 1;
+        }
+        bed.assert_forgets();
+        prop_assert_eq!(records(&mut bed).len(), wanted);
+    }
+}

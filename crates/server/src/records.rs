@@ -1,0 +1,326 @@
+//! Call detail records: what is written of each call, and where it goes.
+
+use crate::clock::Clock;
+use base::{Instant, UnixTime};
+use config::{CallsConfig, RecordsPlace};
+use dialog::{Began, CallRecord, RecordEvent};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use storage::{RecordDatabase, RecordFile};
+
+/// Bytes of records that wait for a disk to have room again: an hour of 10 calls a second.
+const BACKLOG_MAX: usize = 32 << 20;
+
+/// Where records go. One for all shards: each writes what a batch of messages has brought, before the messages leave.
+pub(crate) struct Records {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    sink: Sink,
+    /// Lines that could not be written.
+    backlog: Vec<u8>,
+    counts: RecordCounts,
+}
+
+enum Sink {
+    Nowhere,
+    File(RecordFile),
+    Database(RecordDatabase),
+}
+
+impl Sink {
+    fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Nowhere => Ok(()),
+            Self::File(file) => file.add(lines),
+            Self::Database(database) => database.add(lines),
+        }
+    }
+}
+
+/// What became of the records.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct RecordCounts {
+    /// Records so far.
+    pub(crate) written: u64,
+    /// Of those, thrown away since there was no room for so long.
+    pub(crate) lost: u64,
+    /// Bytes that wait for room on the disk.
+    pub(crate) waiting: usize,
+    /// Why they do, or why the database takes none.
+    pub(crate) trouble: Option<String>,
+}
+
+impl Records {
+    /// Opens where they go. `path` is the configuration's own, beside which they wait for a database.
+    ///
+    /// # Errors
+    /// What cannot be opened, and why.
+    pub(crate) fn start(config: &CallsConfig, path: Option<&Path>) -> Result<Self, String> {
+        let sink = match &config.records {
+            None => Sink::Nowhere,
+            Some(RecordsPlace::File(file)) => {
+                let told = |error| format!("[calls] records: {}: {error}", file.display());
+                Sink::File(RecordFile::open(file, (config.rotate, config.keep)).map_err(told)?)
+            }
+            Some(RecordsPlace::Database(url)) => {
+                let path =
+                    path.ok_or("[calls] records: only a process with a file has a place for them to wait")?;
+                let directory = path.with_extension("records");
+                let told = |error| format!("[calls] records: {error}");
+                Sink::Database(RecordDatabase::start(url, &directory).map_err(told)?)
+            }
+        };
+        let inner = Inner { sink, backlog: Vec::new(), counts: RecordCounts::default() };
+        Ok(Self { inner: Mutex::new(inner) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes records of `now`. What cannot be written waits, in memory, until it can.
+    pub(crate) fn write(&self, records: &[CallRecord], now: Instant) {
+        let date = Clock::date();
+        let mut lines = Vec::with_capacity(512 * records.len());
+        for record in records {
+            line(record, (now, date), &mut lines);
+        }
+        let mut inner = self.lock();
+        inner.counts.written += records.len() as u64;
+        if inner.backlog.len() + lines.len() > BACKLOG_MAX {
+            inner.counts.lost += records.len() as u64;
+            return;
+        }
+        inner.backlog.extend_from_slice(&lines);
+        inner.empty();
+    }
+
+    /// Tries again to write what waits, and opens a file anew that somebody may have moved away.
+    pub(crate) fn renew(&self) {
+        let mut inner = self.lock();
+        if let Sink::File(file) = &mut inner.sink
+            && let Err(error) = file.reopen()
+        {
+            tracing::warn!(%error, "[calls] records: the file cannot be opened anew; the one that is open goes on");
+        }
+        inner.empty();
+    }
+
+    /// Tries again to write what waits.
+    pub(crate) fn retry(&self) {
+        self.lock().empty();
+    }
+
+    /// What became of the records so far.
+    pub(crate) fn counts(&self) -> RecordCounts {
+        let inner = self.lock();
+        let mut counts = RecordCounts { waiting: inner.backlog.len(), ..inner.counts.clone() };
+        if let (None, Sink::Database(database)) = (&counts.trouble, &inner.sink) {
+            counts.trouble = database.status().trouble;
+        }
+        counts
+    }
+}
+
+impl Inner {
+    fn empty(&mut self) {
+        if self.backlog.is_empty() {
+            return;
+        }
+        match self.sink.add(&self.backlog) {
+            Ok(()) => {
+                self.backlog.clear();
+                self.backlog.shrink_to(1 << 16);
+                self.counts.trouble = None;
+            }
+            Err(error) => {
+                if self.counts.trouble.is_none() {
+                    tracing::error!(%error, "[calls] records: cannot be written, and wait in memory");
+                }
+                self.counts.trouble = Some(error.to_string());
+            }
+        }
+    }
+}
+
+/// A text that says something.
+fn named(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// A record as it stands in the file. The names are the columns of the database, too.
+#[derive(Serialize)]
+struct Line<'a> {
+    /// The same whoever writes it: the database takes a record once.
+    id: String,
+    event: &'a str,
+    started: Option<String>,
+    rang: Option<String>,
+    answered: Option<String>,
+    ended: String,
+    /// From the answer to the end.
+    seconds: Option<f64>,
+    caller: &'a str,
+    callee: &'a str,
+    uri: Option<&'a str>,
+    call_id: &'a str,
+    caller_tag: &'a str,
+    callee_tag: Option<&'a str>,
+    source: Option<String>,
+    peer: Option<String>,
+    route: Option<&'a str>,
+    pool: Option<&'a str>,
+    status: u16,
+    bye_status: Option<u16>,
+    ended_by: Option<&'a str>,
+    cause: Option<&'a str>,
+    reason: Option<&'a str>,
+    found_again: bool,
+}
+
+/// Appends the line of a record. `now` by both clocks turns its times into dates.
+fn line(record: &CallRecord, (now, date): (Instant, UnixTime), out: &mut Vec<u8>) {
+    let unix = |then: Instant| {
+        UnixTime::from_millis(date.as_millis().saturating_sub(millis(now.saturating_since(then))))
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}");
+    let about = &record.about;
+    let texts =
+        [about.from(), about.to(), about.uri(), about.call_id(), about.tag(), about.rule(), about.pool()];
+    let [caller, callee, uri, call_id, tag, rule, pool] = texts.map(text);
+    let reason = text(&record.reason);
+    let callee_tag = record.accepted.as_ref().map(|accepted| text(&accepted.tag));
+    let answered = record.accepted.as_ref().and_then(|accepted| accepted.at);
+    let started = match record.began {
+        Began::Seen(then) => unix(then),
+        Began::Token(secs) => UnixTime::from_secs(secs.into()),
+    };
+    let seconds = answered.map(|then| millis(record.ended.saturating_since(then)) as f64 / 1000.0);
+    let line = Line {
+        id: id(record, started),
+        event: match record.event {
+            RecordEvent::Answered => "answered",
+            RecordEvent::Ended => "ended",
+        },
+        started: Some(started.rfc3339()),
+        rang: record.rang.map(|then| unix(then).rfc3339()),
+        answered: answered.map(|then| unix(then).rfc3339()),
+        ended: unix(record.ended).rfc3339(),
+        seconds: seconds.filter(|_| record.event == RecordEvent::Ended),
+        caller: &caller,
+        callee: &callee,
+        uri: named(&uri),
+        call_id: &call_id,
+        caller_tag: &tag,
+        callee_tag: callee_tag.as_deref(),
+        source: about.source.map(|source| source.to_string()),
+        peer: record.peer.map(|peer| peer.to_string()),
+        route: named(&rule),
+        pool: named(&pool),
+        status: record.status,
+        bye_status: (record.bye_status > 0).then_some(record.bye_status),
+        ended_by: record.by.map(dialog::Side::name),
+        cause: record.cause.map(dialog::Cause::name),
+        reason: named(&reason),
+        found_again: record.is_found_again(),
+    };
+    if serde_json::to_writer(&mut *out, &line).is_ok() {
+        out.push(b'\n');
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Of a dialog by its Call-ID and tags, which no other has; of a call without one by when it began, too.
+fn id(record: &CallRecord, started: UnixTime) -> String {
+    let about = &record.about;
+    let mut hash = Sha256::new();
+    for part in [about.call_id(), about.tag()] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    match &record.accepted {
+        Some(accepted) => hash.update(&accepted.tag),
+        None => hash.update(started.as_millis().to_be_bytes()),
+    }
+    hash.finalize()[..16].iter().fold(String::with_capacity(32), |mut id, byte| {
+        let _ = write!(id, "{byte:02x}");
+        id
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dialog::{About, Accepted, Cause, Side};
+
+    fn record() -> CallRecord {
+        let source = Some(([192, 0, 2, 1], 5060).into());
+        CallRecord {
+            event: RecordEvent::Ended,
+            about: About::new([b"c\xff\0", b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"], source),
+            began: Began::Seen(Instant::from_millis(1_000)),
+            rang: Some(Instant::from_millis(2_000)),
+            accepted: Some(Accepted { at: Some(Instant::from_millis(3_500)), tag: b"b"[..].into() }),
+            peer: Some(([192, 0, 2, 2], 5060).into()),
+            ended: Instant::from_millis(10_000),
+            status: 200,
+            bye_status: 200,
+            by: Some(Side::Callee),
+            cause: Some(Cause::Bye),
+            reason: b"Q.850;cause=16"[..].into(),
+        }
+    }
+
+    fn text(record: &CallRecord) -> String {
+        let mut out = Vec::new();
+        line(record, (Instant::from_millis(11_000), UnixTime::from_secs(1_289_690_940)), &mut out);
+        String::from_utf8(out).expect("JSON is UTF-8")
+    }
+
+    #[test]
+    fn a_record_is_a_line_of_json() {
+        let line = text(&record());
+        assert!(line.ends_with("}\n") && line.matches('\n').count() == 1);
+        let read: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        for (key, value) in [
+            ("started", "2010-11-13T23:28:50.000Z"),
+            ("rang", "2010-11-13T23:28:51.000Z"),
+            ("answered", "2010-11-13T23:28:52.500Z"),
+            ("ended", "2010-11-13T23:28:59.000Z"),
+            ("call_id", "c\u{fffd}\u{fffd}"),
+            ("pool", "phones"),
+            ("ended_by", "callee"),
+            ("cause", "bye"),
+            ("peer", "192.0.2.2:5060"),
+        ] {
+            assert_eq!(read[key], value, "{key}");
+        }
+        assert_eq!((read["seconds"].as_f64(), read["route"].is_null()), (Some(6.5), true));
+    }
+
+    #[test]
+    fn a_dialog_has_one_id_whoever_writes_of_it() {
+        let id = |record: &CallRecord| {
+            let read: serde_json::Value = serde_json::from_str(&text(record)).expect("JSON");
+            read["id"].as_str().expect("a text").to_owned()
+        };
+        let first = record();
+        let again = CallRecord { began: Began::Token(1_289_690_900), ..first.clone() };
+        assert_eq!(id(&first), id(&again));
+        let other = Accepted { at: None, tag: b"c"[..].into() };
+        assert_ne!(id(&first), id(&CallRecord { accepted: Some(other), ..first.clone() }));
+        let refused = CallRecord { accepted: None, ..first };
+        let later = CallRecord { began: Began::Seen(Instant::from_millis(1_500)), ..refused.clone() };
+        assert_ne!(id(&refused), id(&later), "asked again");
+    }
+}

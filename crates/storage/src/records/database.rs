@@ -1,0 +1,228 @@
+//! Records in a PostgreSQL database, by way of a spool.
+
+use super::spool::{SpoolFile, SpoolReader, oldest_left, own};
+use crate::postgres;
+use crate::remote::SettingsError;
+use core::time::Duration;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{Client, Config, Error};
+
+/// How long a statement may take: a batch of some hundred rows.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the spool is looked at.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// How long to rest after a failure.
+const REST: Duration = Duration::from_secs(2);
+
+/// Most records of a statement.
+const BATCH: usize = 500;
+
+/// The table, made where it is missing. The columns are the keys of the records.
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS call_records (\
+    id text NOT NULL, event text NOT NULL, \
+    started timestamptz, rang timestamptz, answered timestamptz, ended timestamptz, seconds double precision, \
+    caller text, callee text, uri text, call_id text, caller_tag text, callee_tag text, \
+    source text, peer text, route text, pool text, \
+    status integer, bye_status integer, ended_by text, cause text, reason text, found_again boolean, \
+    PRIMARY KEY (id, event))";
+
+/// One record or more, as an array. Who has it already keeps it.
+const INSERT: &str = "INSERT INTO call_records SELECT * FROM \
+    json_populate_recordset(null::call_records, $1::text::json) ON CONFLICT DO NOTHING";
+
+/// How the database does.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecordDatabaseStatus {
+    /// Why it cannot be written to now.
+    pub trouble: Option<String>,
+    /// Records that it has taken.
+    pub taken: u64,
+    /// Records that it refuses, whatever is tried; they are in the file `refused` of the spool.
+    pub refused: u64,
+}
+
+/// Records in a PostgreSQL database: written to a spool at once, and to the database as soon as that takes them.
+pub struct RecordDatabase {
+    spool: SpoolFile,
+    own: Arc<Mutex<PathBuf>>,
+    status: Arc<Mutex<RecordDatabaseStatus>>,
+    /// The thread ends when this is dropped.
+    _alive: Sender<()>,
+}
+
+impl RecordDatabase {
+    /// The database at this URL, with a spool in this directory, which is made.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, or what the system says of the directory.
+    pub fn start(url: &str, directory: &Path) -> Result<Self, SettingsError> {
+        let config = postgres::config(url, "call records")?;
+        let told = |error: io::Error| SettingsError(format!("the spool {}: {error}", directory.display()));
+        let spool = SpoolFile::create(directory).map_err(told)?;
+        let own = Arc::new(Mutex::new(spool.path().to_owned()));
+        let status: Arc<Mutex<RecordDatabaseStatus>> = Arc::default();
+        let (alive, ended) = channel();
+        let feeder = Feeder {
+            config,
+            directory: directory.to_owned(),
+            own: Arc::clone(&own),
+            status: Arc::clone(&status),
+            reader: None,
+        };
+        std::thread::Builder::new()
+            .name("call-records".to_owned())
+            .spawn(move || feeder.run(&ended))
+            .map_err(told)?;
+        Ok(Self { spool, own, status, _alive: alive })
+    }
+
+    /// Adds whole lines to the spool.
+    ///
+    /// # Errors
+    /// What the system says; then they are to be given again.
+    pub fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+        let before = self.spool.path().to_owned();
+        self.spool.add(lines)?;
+        if self.spool.path() != before {
+            self.spool.path().clone_into(&mut self.own.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
+    }
+
+    /// How the database does.
+    pub fn status(&self) -> RecordDatabaseStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The thread that takes records from the spool to the database.
+struct Feeder {
+    config: Config,
+    directory: PathBuf,
+    own: Arc<Mutex<PathBuf>>,
+    status: Arc<Mutex<RecordDatabaseStatus>>,
+    /// The file in work.
+    reader: Option<SpoolReader>,
+}
+
+impl Feeder {
+    fn run(mut self, ended: &Receiver<()>) {
+        let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
+        let mut client = None;
+        loop {
+            let outcome = self.feed(&runtime, &mut client);
+            let rest = if outcome.is_ok() { PERIOD } else { REST };
+            self.tell(|status| status.trouble = outcome.err());
+            match ended.recv_timeout(rest) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+                    // What has come since.
+                    let _ = self.feed(&runtime, &mut client);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut RecordDatabaseStatus)) {
+        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Empties the spool, as far as there is anything.
+    fn feed(&mut self, runtime: &Runtime, client: &mut Option<Client>) -> Result<(), String> {
+        if client.as_ref().is_none_or(Client::is_closed) {
+            *client = None;
+            let connected = within(runtime, async {
+                let client = postgres::connect(&self.config, TIMEOUT).await?;
+                client.batch_execute(TABLE).await?;
+                Ok(client)
+            });
+            *client = Some(connected.map_err(|failure| failure.0)?);
+        }
+        let Some(open) = client.as_ref() else { return Ok(()) };
+        loop {
+            self.choose().map_err(|error| format!("the spool: {error}"))?;
+            let Some(mut reader) = self.reader.take() else { return Ok(()) };
+            // Before the look at it: what it gets afterwards, it got as the own file.
+            let is_own =
+                reader.is_own && *self.own.lock().unwrap_or_else(PoisonError::into_inner) == reader.path();
+            let lines = reader.lines().map_err(|error| format!("the spool: {error}"))?;
+            if lines.is_empty() {
+                if is_own {
+                    self.reader = Some(reader);
+                    return Ok(());
+                }
+                reader.remove().map_err(|error| format!("the spool: {error}"))?;
+                continue;
+            }
+            let all: Vec<&[u8]> = lines.split(|&b| b == b'\n').filter(|line| !line.is_empty()).collect();
+            for batch in all.chunks(BATCH) {
+                if let Err(failure) = self.insert(runtime, open, batch) {
+                    // From its beginning: who has a record already keeps it.
+                    self.reader = Some(reader);
+                    return Err(failure);
+                }
+            }
+            reader.taken(lines.len());
+            self.reader = Some(reader);
+        }
+    }
+
+    /// Has a file in work: what others have left comes first.
+    fn choose(&mut self) -> io::Result<()> {
+        if self.reader.is_none() {
+            let path = self.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.reader = match oldest_left(&self.directory, &path)? {
+                Some(left) => Some(left),
+                None => Some(own(&path)?),
+            };
+        }
+        Ok(())
+    }
+
+    fn insert(&self, runtime: &Runtime, client: &Client, batch: &[&[u8]]) -> Result<(), String> {
+        let whole = format!("[{}]", String::from_utf8_lossy(&batch.join(&b","[..])));
+        match within(runtime, client.execute(INSERT, &[&whole])) {
+            Ok(taken) => {
+                self.tell(|status| status.taken += taken);
+                Ok(())
+            }
+            Err(Failure(_, true)) if batch.len() > 1 => {
+                let (first, second) = batch.split_at(batch.len() / 2);
+                self.insert(runtime, client, first)?;
+                self.insert(runtime, client, second)
+            }
+            Err(Failure(why, true)) => {
+                self.tell(|status| status.refused += 1);
+                let path = self.directory.join("refused");
+                let mut line = batch.concat();
+                line.push(b'\n');
+                OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .open(path)
+                    .and_then(|mut file| file.write_all(&line))
+                    .map_err(|error| format!("{why}; and the file of refused records: {error}"))
+            }
+            Err(Failure(why, false)) => Err(why),
+        }
+    }
+}
+
+/// Why a statement has failed, and whether its value is to blame.
+struct Failure(String, bool);
+
+fn within<T>(runtime: &Runtime, future: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    match runtime.block_on(async { tokio::time::timeout(TIMEOUT, future).await }) {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(Failure(postgres::text(&error), postgres::is_of_value(&error))),
+        Err(_) => Err(Failure(format!("no answer within {TIMEOUT:?}"), false)),
+    }
+}

@@ -1,0 +1,69 @@
+//! Where call detail records go: lines of JSON in a file that is rotated, or a PostgreSQL database.
+//!
+//! Both are written before the end of a call is acknowledged, by one `write` to a file: what the kernel has taken survives the
+//! process, whatever kills it. The database is fed from such files by a thread of its own, so that a database that is slow or gone
+//! holds up nobody; a record that comes there twice is taken once, by its `id`.
+
+mod database;
+mod file;
+mod spool;
+
+pub use database::{RecordDatabase, RecordDatabaseStatus};
+pub use file::RecordFile;
+
+use std::fs::File;
+use std::io::{self, Write};
+
+/// A file that whole lines are added to.
+struct Lines {
+    file: File,
+    size: u64,
+    /// The last write stopped within a line.
+    is_torn: bool,
+}
+
+impl Lines {
+    fn new(file: File) -> io::Result<Self> {
+        let size = file.metadata()?.len();
+        // The end of a line may be missing where the machine went down.
+        Ok(Self { file, size, is_torn: size > 0 })
+    }
+
+    /// Adds lines, in one piece as long as the disk has room.
+    ///
+    /// # Errors
+    /// What the system says; then they are to be given again.
+    fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            self.write(b"\n")?;
+            self.is_torn = false;
+        }
+        self.write(lines)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut left = bytes;
+        while !left.is_empty() {
+            match self.file.write(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.size += written as u64;
+                    left = &left[written..];
+                    self.is_torn = !left.is_empty();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An empty directory for a test.
+#[cfg(test)]
+fn scratch(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("sarabande-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory");
+    path
+}

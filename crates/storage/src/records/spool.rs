@@ -1,0 +1,156 @@
+//! Files in a directory, in which records wait for the database. Each process writes one of its own, which it has locked; those
+//! of processes that have ended are anybody's.
+
+use super::Lines;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a file of the spool, then another one is begun: what has been taken is given again when a process starts.
+const LARGEST: u64 = 1 << 20;
+
+/// Most bytes that are read at a time.
+const READ_MAX: u64 = 256 << 10;
+
+const EXTENSION: &str = "jsonl";
+
+/// The file that a process writes.
+pub(crate) struct SpoolFile {
+    directory: PathBuf,
+    path: PathBuf,
+    lines: Lines,
+    serial: u64,
+}
+
+impl SpoolFile {
+    pub(crate) fn create(directory: &Path) -> io::Result<Self> {
+        fs::create_dir_all(directory)?;
+        let (path, lines, serial) = create(directory, 0)?;
+        Ok(Self { directory: directory.to_owned(), path, lines, serial })
+    }
+
+    /// Adds whole lines.
+    pub(crate) fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.lines.size >= LARGEST {
+            (self.path, self.lines, self.serial) = create(&self.directory, self.serial + 1)?;
+        }
+        self.lines.add(lines)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A new file, locked for as long as it is open.
+fn create(directory: &Path, first: u64) -> io::Result<(PathBuf, Lines, u64)> {
+    for serial in first.. {
+        let path = directory.join(format!("{:010}-{serial:06}.{EXTENSION}", std::process::id()));
+        match OpenOptions::new().create_new(true).append(true).open(&path) {
+            Ok(file) => {
+                file.lock()?;
+                return Ok((path, Lines::new(file)?, serial));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("there are more numbers than files")
+}
+
+/// A file that nobody writes any more, or the own one, to be read from where it was read last.
+pub(crate) struct SpoolReader {
+    path: PathBuf,
+    file: File,
+    offset: u64,
+    /// Whether somebody may still add to it.
+    pub(crate) is_own: bool,
+}
+
+impl SpoolReader {
+    /// Whole lines that have not been [`taken`](Self::taken), at most some 256 KiB of them.
+    pub(crate) fn lines(&mut self) -> io::Result<Vec<u8>> {
+        self.file.seek(SeekFrom::Start(self.offset))?;
+        let mut bytes = Vec::new();
+        (&self.file).take(READ_MAX).read_to_end(&mut bytes)?;
+        let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
+        // What nobody will end is no record.
+        let is_rest = whole == 0 && !self.is_own && !bytes.is_empty();
+        bytes.truncate(if is_rest { bytes.len() } else { whole });
+        Ok(bytes)
+    }
+
+    /// So many bytes have been dealt with.
+    pub(crate) fn taken(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+    }
+
+    /// All of it has been dealt with, and nobody adds to it.
+    pub(crate) fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Opens the oldest file that is nobody's; `own` is the one that this process writes.
+pub(crate) fn oldest_left(directory: &Path, own: &Path) -> io::Result<Option<SpoolReader>> {
+    let mut paths: Vec<_> = fs::read_dir(directory)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION) && path != own);
+    paths.sort_by_key(|path| (fs::metadata(path).and_then(|data| data.modified()).ok(), path.clone()));
+    for path in paths {
+        let file = match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        match file.try_lock() {
+            // Another one may have dealt with it between.
+            Ok(()) if path.exists() => {
+                return Ok(Some(SpoolReader { path, file, offset: 0, is_own: false }));
+            }
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// The own file, from its beginning.
+pub(crate) fn own(path: &Path) -> io::Result<SpoolReader> {
+    Ok(SpoolReader { path: path.to_owned(), file: File::open(path)?, offset: 0, is_own: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_has_left_is_read_and_what_another_writes_is_not() {
+        let directory = crate::records::scratch("spool");
+        let mut one = SpoolFile::create(&directory).expect("a file");
+        let mut other = SpoolFile::create(&directory).expect("a file");
+        one.add(b"a\nb\n").expect("written");
+        other.add(b"c\n").expect("written");
+        assert!(oldest_left(&directory, other.path()).expect("read").is_none(), "both are written");
+        let mut reader = own(other.path()).expect("open");
+        assert_eq!(reader.lines().expect("read"), b"c\n");
+        reader.taken(2);
+        other.add(b"d\n").expect("written");
+        assert_eq!(reader.lines().expect("read"), b"d\n");
+        // It dies within a line.
+        one.lines.write(b"tor").expect("written");
+        drop(one);
+        let mut left = oldest_left(&directory, other.path()).expect("read").expect("left");
+        assert!(oldest_left(&directory, other.path()).expect("read").is_none(), "somebody has it");
+        assert_eq!(left.lines().expect("read"), b"a\nb\n");
+        left.taken(4);
+        assert_eq!(left.lines().expect("read"), b"tor");
+        left.taken(3);
+        assert_eq!(left.lines().expect("read"), b"");
+        left.remove().expect("removed");
+        assert!(oldest_left(&directory, other.path()).expect("read").is_none());
+    }
+}

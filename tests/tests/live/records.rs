@@ -1,0 +1,143 @@
+//! Calls whose dialogs are kept, and what is written of them: a record each, which no end of the process or of the database loses.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sarabande_tests::{
+    Agent, CallLoad, PostgresServer, RunningProxy, SippCaller, SippServer, TestSite, status, until, value,
+};
+use serde_json::Value;
+use testkit::TestRequest;
+
+/// A proxy in front of this server, and the file of its records.
+fn proxy(field: &TestSite, server: &SippServer, more: &str) -> (RunningProxy, PathBuf) {
+    let file = field.folder().join("calls.jsonl");
+    let tables = format!("forward = \"dialog\"\n[calls]\nrecords = \"{}\"\n{more}", file.display());
+    (RunningProxy::with_threads(field, 1, &[server.address()], 2, &tables), file)
+}
+
+/// What the file and those that were put aside have.
+fn records(file: &PathBuf) -> Vec<Value> {
+    let numbered = (1..100).map(|number| PathBuf::from(format!("{}.{number}", file.display())));
+    let all = numbered.chain([file.clone()]).filter_map(|path| fs::read_to_string(path).ok());
+    let text: String = all.collect();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("JSON: {line}"))).collect()
+}
+
+fn texts(records: &[Value], key: &str) -> BTreeSet<String> {
+    records.iter().filter_map(|record| record[key].as_str()).map(str::to_owned).collect()
+}
+
+#[test]
+fn each_call_has_one_record() {
+    let field = TestSite::new("records");
+    let server = SippServer::start(&field, "uas_reinvite", field.sip(11), 500);
+    let (proxy, file) =
+        proxy(&field, &server, "rotate = \"64KiB\"\nsession_expires = \"30m\"\nlongest = \"1h\"");
+    let load = CallLoad { calls: 300, rate: 100, hold_ms: 300 };
+    let caller = SippCaller::start(&field, "uac_reinvite", (field.sip(2), proxy.address()), load, &[]);
+    caller.finish_clean();
+    server.finish_clean();
+    proxy.wait_until_idle();
+    let all = records(&file);
+    assert_eq!((all.len() as u64, texts(&all, "id").len() as u64), (load.calls, load.calls));
+    assert!(file.with_extension("jsonl.1").exists(), "300 records are more than 64 KiB");
+    for record in &all {
+        let told: Vec<_> = ["event", "cause", "ended_by", "pool"].map(|key| record[key].as_str()).into();
+        assert_eq!(told, [Some("ended"), Some("bye"), Some("caller"), Some("proxy")], "{record}");
+        assert_eq!(record["peer"], field.sip(11).to_string());
+        let times = ["started", "rang", "answered", "ended"].map(|key| record[key].as_str());
+        assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{record}");
+        assert!(record["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.3), "{record}");
+    }
+    let shown: Value = serde_json::from_str(&proxy.get("/api/proxy")).expect("JSON");
+    let calls = &shown["calls"];
+    assert_eq!((calls["answered"].as_u64(), calls["records_total"].as_u64()), (Some(0), Some(load.calls)));
+    assert!(proxy.get("/metrics").contains(&format!("\nsarabande_call_records_total {}\n", load.calls)));
+    proxy.stop();
+}
+
+/// Who was told that a call has ended finds its record, however often the proxy is killed.
+#[test]
+fn kill_loses_no_acknowledged_record() {
+    let field = TestSite::new("records-kill");
+    let server = SippServer::plain(&field, 11);
+    let (mut proxy, file) = proxy(&field, &server, "");
+    let load = CallLoad { calls: 400, rate: 80, hold_ms: 700 };
+    let caller = SippCaller::plain(&field, (field.sip(2), proxy.address()), load);
+    let mut found_again = 0;
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(1200));
+        proxy.kill_and_restart();
+    }
+    let ended = caller.finish().successful;
+    until("all calls are written", || {
+        let all = records(&file);
+        found_again = all.iter().filter(|record| record["found_again"] == true).count();
+        (texts(&all, "call_id").len() as u64 >= ended).then_some(())
+    });
+    assert!(ended > load.calls / 2, "{ended} calls");
+    assert!(found_again > 0, "calls went on when the proxy was killed");
+    proxy.stop();
+}
+
+/// A database gets each record once, and those of the time when it was gone later; no call waits for it.
+#[test]
+fn a_database_gets_each_record_once() {
+    let field = TestSite::new("records-database");
+    let mut database = PostgresServer::start(&field, 21);
+    let server = SippServer::plain(&field, 11);
+    let tables = format!("forward = \"dialog\"\n[calls]\nrecords = \"{}\"\nanswers = true", database.url());
+    let mut proxy = RunningProxy::with_threads(&field, 1, &[server.address()], 2, &tables);
+    let load = CallLoad { calls: 300, rate: 100, hold_ms: 200 };
+    let caller = SippCaller::plain(&field, (field.sip(2), proxy.address()), load);
+    std::thread::sleep(Duration::from_millis(700));
+    database.kill();
+    caller.finish_clean();
+    until("the trouble is seen", || proxy.get("/api/proxy").contains("records_trouble\":\"").then_some(()));
+    // What waits is not lost with the process.
+    proxy.kill_and_restart();
+    database.restart();
+    let count =
+        |what: &str| database.try_execute(&format!("SELECT {what} FROM call_records")).unwrap_or_default();
+    let wanted = format!("{}", 2 * load.calls);
+    until("all records are there", || (count("count(*)") == wanted).then_some(()));
+    assert_eq!(count("count(DISTINCT id), count(answered), min(cause), max(status)"), "300|600|bye|200");
+    proxy.stop();
+    server.finish_clean();
+}
+
+/// A call that has had its time gets a BYE on both sides; nobody else is told anything.
+#[test]
+fn a_time_limit_ends_a_call_on_both_sides() {
+    let field = TestSite::new("records-limit");
+    let callee = Agent::bind(field.sip(11));
+    let file = field.folder().join("calls.jsonl");
+    let tables =
+        format!("forward = \"dialog\"\n[calls]\nrecords = \"{}\"\nlongest = \"10s\"", file.display());
+    let proxy = RunningProxy::with_threads(&field, 1, &[callee.address()], 1, &tables);
+    let caller = Agent::bind(field.sip(2));
+    let invite = TestRequest {
+        contact: format!("sip:alice@{}", caller.address()),
+        ..TestRequest::new("INVITE", "long", caller.address())
+    };
+    caller.send(proxy.address(), &invite.bytes());
+    let at_callee = callee.receive();
+    let ok = testkit::TestResponse::new(200, callee.address()).bytes(&at_callee);
+    callee.send(proxy.address(), &ok);
+    assert_eq!(status(&caller.final_response("long")), Some(200));
+    let bye = |agent: &Agent| {
+        let (bytes, _) = agent.receive_within(Duration::from_secs(70)).expect("a BYE");
+        assert!(bytes.starts_with(b"BYE "), "{}", String::from_utf8_lossy(&bytes));
+        assert_eq!(value(&bytes, "Call-ID").as_deref(), Some("long"));
+        let answer = testkit::TestResponse::new(200, agent.address()).bytes(&bytes);
+        agent.send(proxy.address(), &answer);
+    };
+    bye(&caller);
+    bye(&callee);
+    let all = records(&file);
+    assert_eq!(texts(&all, "cause"), BTreeSet::from(["time-limit".to_owned()]));
+    proxy.stop();
+}
