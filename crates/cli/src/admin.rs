@@ -35,7 +35,8 @@ pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
     (Exit::NO_SERVER, "No server answers there: nothing listens, or what listens is silent for 10 s."),
     (
         Exit::NO,
-        "The answer is no. `status`: no new calls are taken; `explain`: to no member; `plan`: the load is not carried.",
+        "The answer is no. `status`: no new calls are taken; `explain`: to no member; `plan`: the load is not carried; \
+         `registrations`: the user has no contacts.",
     ),
     (print::CLOSED, "Nobody reads the output any more."),
 ];

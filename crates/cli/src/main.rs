@@ -44,6 +44,8 @@ enum Command {
     Load(command::load::Arguments),
     /// Shows the members of a running server and what they have to do.
     Status(command::status::Arguments),
+    /// Shows the contacts of a user of a running registrar, or removes them.
+    Registrations(command::registrations::Arguments),
     /// Takes a member out of service: no new calls, those that it has go on.
     Drain(command::drain::Arguments),
     /// Says that a member is back: it takes new calls again, whatever it answered before.
@@ -99,6 +101,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Demo(arguments) => command::demo::run(&arguments),
         Command::Load(arguments) => command::load::run(&arguments),
         Command::Status(arguments) => command::status::run(&arguments),
+        Command::Registrations(arguments) => command::registrations::run(&arguments),
         Command::Drain(arguments) => command::drain::run(&arguments),
         Command::Up(arguments) => command::up::run(&arguments),
         Command::Reload(arguments) => command::reload::run(&arguments),

@@ -57,7 +57,7 @@ pub use authorization::Authorization;
 pub use binding::{Binding, Source};
 pub use memory::{MemoryLimits, MemoryStore};
 pub use record::Record;
-pub use register::{Contact, Contacts, Register};
+pub use register::{Contact, Contacts, Purpose, Register};
 pub use registrar::{Decision, PathRule, Reach, Registrar, Settings};
 pub use registration::{Registration, Step};
 pub use store::{Replaced, Store, StoreError};

@@ -34,6 +34,17 @@ pub enum Contacts {
     List(Vec<Contact>),
 }
 
+/// What a REGISTER is to do with the bindings that there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// Add some, or refresh them.
+    Add,
+    /// Remove some or all, and add none.
+    Remove,
+    /// Nothing: it asks which there are (RFC 3261 §10.2.3).
+    Fetch,
+}
+
 /// A REGISTER whose form is right.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Register {
@@ -58,6 +69,38 @@ pub struct Register {
 }
 
 impl Register {
+    /// What an operator's removal is to the registrar: a REGISTER of no client, so that no CSeq of one is in its way. Of this
+    /// contact, or of all.
+    pub fn removal(aor: Aor, contact: Option<&[u8]>) -> Self {
+        let removed = |uri: &[u8]| {
+            let (uri, params) = (uri.into(), Box::default());
+            Contacts::List(vec![Contact { uri, params, q: 0, expires: Some(0) }])
+        };
+        Self {
+            aor,
+            call_id: Box::default(),
+            cseq: 0,
+            contacts: contact.map_or(Contacts::All, removed),
+            expires: Some(0),
+            path: Box::default(),
+            supports_path: false,
+            source: None,
+            authorization: Authorization::Open,
+        }
+    }
+
+    /// What it is for.
+    pub fn purpose(&self) -> Purpose {
+        match &self.contacts {
+            Contacts::All => Purpose::Remove,
+            Contacts::List(contacts) if contacts.is_empty() => Purpose::Fetch,
+            Contacts::List(contacts) => {
+                let is_removed = |contact: &Contact| contact.expires.or(self.expires) == Some(0);
+                if contacts.iter().all(is_removed) { Purpose::Remove } else { Purpose::Add }
+            }
+        }
+    }
+
     /// Reads a REGISTER without fault; else gives what to answer. Record-Route is not looked at. [10.3-2]
     pub fn read(
         message: &Message<'_>,

@@ -1,6 +1,6 @@
 //! One REGISTER on its way through a store.
 
-use crate::{Answer, Ask, Decision, Record, Register, Registrar, Replaced, Reply, StoreError};
+use crate::{Answer, Ask, Decision, Purpose, Record, Register, Registrar, Replaced, Reply, StoreError};
 use base::UnixTime;
 
 /// How often a decision is made anew because somebody else was faster. Each time one of them gets through, so more than this
@@ -30,6 +30,11 @@ impl Registration {
     pub fn begin(register: Register) -> (Self, Step) {
         let first = Step::Ask(Ask::Read(register.aor.clone()));
         (Self { register, promised: None, tries: 0 }, first)
+    }
+
+    /// What the REGISTER is for.
+    pub fn purpose(&self) -> Purpose {
+        self.register.purpose()
     }
 
     /// The store has answered.

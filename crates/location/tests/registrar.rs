@@ -2,7 +2,10 @@
 mod common;
 
 use common::{Bed, alice, at, read, settings, socket, string, text, values};
-use location::{Answer, Aor, Authorization, Decision, PathRule, Reach, Registrar, Settings};
+use location::{
+    Answer, Aor, Authorization, Decision, PathRule, Purpose, Reach, Register, Registrar, Registration,
+    Settings, Step,
+};
 
 const HOME: &str = "Contact: <sip:alice@192.0.2.1>";
 const WORK: &str = "Contact: <sip:alice@192.0.2.2;transport=tcp>;q=0.5;+sip.instance=\"<urn:x>\"";
@@ -50,6 +53,61 @@ fn a_question_changes_nothing() {
     let answer = bed.register(10, "q", 1, &["Expires: 0"]);
     assert_eq!((status(&answer), values(&answer, "Contact").len()), (200, 1));
     assert_eq!(bed.store.get(&alice()).cloned(), before);
+}
+
+#[test]
+fn what_a_request_is_for() {
+    let of = |lines: &[&str]| read(&text("a", 1, lines)).map(|register| register.purpose());
+    assert_eq!(of(&[]), Ok(Purpose::Fetch));
+    assert_eq!(of(&["Expires: 0"]), Ok(Purpose::Fetch));
+    assert_eq!(of(&[HOME]), Ok(Purpose::Add));
+    assert_eq!(of(&[HOME, "Expires: 0"]), Ok(Purpose::Remove));
+    assert_eq!(of(&["Contact: *", "Expires: 0"]), Ok(Purpose::Remove));
+    let gone = "Contact: <sip:a@h>;expires=0";
+    assert_eq!(of(&[gone, "Expires: 60"]), Ok(Purpose::Remove));
+    assert_eq!(of(&[gone, HOME]), Ok(Purpose::Add));
+}
+
+/// Whatever CSeq its client has come to: an operator's word is newer.
+#[test]
+fn an_operator_removes_one_contact_or_all() {
+    let mut bed = bed();
+    bed.register(0, "a", (1 << 31) - 1, &[HOME]);
+    bed.register(0, "b", 7, &[WORK]);
+    let answer = bed.take(1, Register::removal(alice(), Some(b"sip:alice@192.0.2.1:5060")));
+    assert_eq!((answer.status, values(&answer, "Contact").len()), (200, 2), "the port makes it another one");
+    let answer = bed.take(1, Register::removal(alice(), Some(b"sip:alice@192.0.2.1")));
+    assert_eq!((answer.status, values(&answer, "Contact").len()), (200, 1));
+    let answer = bed.take(1, Register::removal(alice(), None));
+    assert_eq!((answer.status, bed.uris(1).len()), (200, 0));
+    assert_eq!(bed.take(1, Register::removal(alice(), None)).status, 200, "nothing is left");
+    let elsewhere = Aor::of(b"sip:alice@elsewhere.example").expect("an address");
+    assert_eq!(bed.take(1, Register::removal(elsewhere, None)).status, 404);
+}
+
+/// A phone registers between the operator's look and his removal: neither is lost.
+#[test]
+fn a_removal_that_meets_a_registration_decides_again() {
+    let mut bed = bed();
+    bed.register(0, "a", 1, &[HOME]);
+    let (mut removal, mut step) =
+        Registration::begin(Register::removal(alice(), Some(b"sip:alice@192.0.2.1")));
+    let mut asked = 0;
+    let answer = loop {
+        match step {
+            Step::Done(answer) => break answer,
+            Step::Ask(ask) => {
+                asked += 1;
+                if asked == 2 {
+                    bed.register(1, "b", 1, &[WORK]);
+                }
+                let reply = ask.put_to(&mut bed.store, at(1));
+                step = removal.reply(at(1), &bed.registrar, reply);
+            }
+        }
+    };
+    assert_eq!((answer.status, asked), (200, 4), "read, in vain, and once more");
+    assert_eq!(bed.uris(1), ["sip:alice@192.0.2.2;transport=tcp"]);
 }
 
 #[test]

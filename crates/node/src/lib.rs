@@ -31,7 +31,10 @@ pub use counters::{Drop, ShardCounters};
 pub use explain::{Explanation, RouteTaken};
 pub use failure::{Failure, FailureCause};
 pub use forward::stateful::{DialogSettings, ProxyLimits, ProxyReport, ProxySettings};
-pub use home::{Asked, AuthenticationSettings, HomeSettings, Question, StoreAnswer, UsersUnavailable};
+pub use home::{
+    Asked, AuthenticationSettings, HomeCounters, HomeReport, HomeSettings, LogIns, LookUps, Question,
+    StoreAnswer, UsersUnavailable, WrongPassword,
+};
 pub use names::{HopName, Resolved};
 pub use pause::Pause;
 pub use routes::Routes;

@@ -4,6 +4,7 @@ use crate::edge::Edge;
 use crate::failure::{Failure, Throttle};
 use crate::forward::stateful::{DialogSettings, Lent, ProxyLimits, ProxyReport, ProxySettings, Stateful};
 use crate::forward::{SearchLimits, Searches, Unacknowledged};
+use crate::home::WrongPassword;
 use crate::home::{Home, Question};
 use crate::names::{HopName, Resolved};
 use crate::routes::Routes;
@@ -90,6 +91,8 @@ pub enum ShardEvent {
     Record(Box<dialog::CallRecord>),
     /// A request failed; only where [`PipelineSettings::tell_failures`] says so.
     Failed(Box<Failure>),
+    /// A log-in failed.
+    WrongPassword(Box<WrongPassword>),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
     NoServer(u64),
     /// The session table had no room: so many new calls were refused since the last time, at most once a second.

@@ -10,8 +10,9 @@ use common::{KEY, LIFETIME, Sent};
 use digest::{Algorithm, BanSettings, NonceScope, NonceSettings, Secret};
 use location::{MemoryLimits, MemoryStore, Reach};
 use node::{
-    Asked, AuthenticationSettings, HomeSettings, Orphans, PipelineSettings, ProxySettings, Question, Routes,
-    Setup, Shard, ShardEvent, ShardInput, StoreAnswer, Tokens, Topology, UsersUnavailable,
+    Asked, AuthenticationSettings, HomeCounters, HomeReport, HomeSettings, LogIns, LookUps, Orphans,
+    PipelineSettings, ProxySettings, Question, Routes, Setup, Shard, ShardEvent, ShardInput, StoreAnswer,
+    Tokens, Topology, UsersUnavailable, WrongPassword,
 };
 use route::{Conditions, Forward, Origin, Rule, Table, Target};
 use std::net::SocketAddr;
@@ -30,6 +31,8 @@ struct Bed {
     /// Questions that nobody has answered.
     asked: Vec<Question>,
     users_are_up: bool,
+    /// Who has given a wrong password.
+    wrong: Vec<WrongPassword>,
 }
 
 impl Bed {
@@ -74,7 +77,14 @@ impl Bed {
         };
         shard.set_up(&Arc::new(setup), (0, 1));
         let store = MemoryStore::new(MemoryLimits::default());
-        Self { shard, now: Instant::from_millis(1_000), store, asked: Vec::new(), users_are_up: true }
+        Self {
+            shard,
+            now: Instant::from_millis(1_000),
+            store,
+            asked: Vec::new(),
+            users_are_up: true,
+            wrong: Vec::new(),
+        }
     }
 
     fn open() -> Self {
@@ -84,10 +94,13 @@ impl Bed {
     fn step(&mut self, run: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>)) -> Vec<Sent> {
         let mut out = Outbox::default();
         run(&mut self.shard, self.now, &mut out);
-        self.asked.extend(out.drain_events().filter_map(|event| match event {
-            ShardEvent::Ask(question) => Some(*question),
-            _ => None,
-        }));
+        for event in out.drain_events() {
+            match event {
+                ShardEvent::Ask(question) => self.asked.push(*question),
+                ShardEvent::WrongPassword(wrong) => self.wrong.push(*wrong),
+                _ => {}
+            }
+        }
         let sent = |t: &base::Transmit| Sent {
             listener: t.flow.listener,
             to: t.flow.peer,
@@ -481,4 +494,65 @@ fn a_challenge_is_at_most_twice_as_long_as_its_request() {
         );
         assert!(challenged.bytes.windows(13).any(|part| part == b"algorithm=MD5"), "{padding}");
     }
+}
+
+/// Each request counts once, by what became of it, also where it was repeated.
+#[test]
+fn what_became_of_requests_is_counted() {
+    let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
+    let counters = |bed: &Bed| bed.shard.home_report().expect("a home domain").counters;
+    let again = |request: &Req, name: &str| {
+        let via = format!("SIP/2.0/UDP {bob};branch=z9hG4bK-{name}");
+        Req { call_id: name.to_owned(), ..request.clone() }.via(&via)
+    };
+    let request = register("bob", bob, "sip:me@127.0.9.2:6000");
+    let added = bed.with_credentials("bob", bob, &request).bytes();
+    assert_eq!([bed.one(bob, &added).status(), bed.one(bob, &added).status()], [200; 2]);
+    let fetched = bed.with_credentials("bob", bob, &Req { contact: String::new(), ..again(&request, "f") });
+    assert_eq!(bed.one(bob, &fetched.bytes()).status(), 200);
+    let challenged = bed.one(bob, &again(&request, "w").bytes());
+    let wrong = authorized(&challenged, ("bob", "guess"), &again(&request, "w"));
+    assert_eq!(bed.one(bob, &wrong.bytes()).status(), 401);
+    let other = bed.with_credentials("bob", bob, &again(&register("alice", bob, "sip:me@127.0.9.2"), "o"));
+    assert_eq!(bed.one(bob, &other.bytes()).status(), 403);
+    let invite = bed.with_credentials("alice", alice, &call("c", "bob", alice));
+    assert_eq!(bed.receive(alice, &invite.bytes()).len(), 2);
+    let removed = bed.with_credentials("bob", bob, &again(&request, "r").with("Expires", "0"));
+    assert_eq!(bed.one(bob, &removed.bytes()).status(), 200);
+    let invite = bed.with_credentials("alice", alice, &call("d", "bob", alice));
+    assert_eq!(bed.one(alice, &invite.bytes()).status(), 480);
+    bed.users_are_up = false;
+    let silent = bed.with_credentials("bob", bob, &again(&request, "s"));
+    assert_eq!(bed.one(bob, &silent.bytes()).status(), 503);
+    let log_ins = LogIns { challenged: 8, accepted: 6, refused: 1, failed: 1, ..LogIns::default() };
+    let look_ups = LookUps { found: 1, not_found: 1, failed: 0 };
+    let refused = [(403, 1)].into();
+    let expected = HomeCounters { granted: 1, removed: 1, fetched: 1, refused, log_ins, look_ups };
+    assert_eq!(counters(&bed), expected);
+    assert_eq!(bed.wrong, [WrongPassword { user: "bob".into(), from: bob }]);
+}
+
+#[test]
+fn what_waits_for_a_store_is_seen() {
+    let (mut bed, alice) = (Bed::open(), addr(ALICE));
+    bed.arrive(alice, &call("c", "bob", alice).bytes());
+    bed.arrive(alice, &register("alice", alice, "sip:me@127.0.9.1:6000").bytes());
+    assert_eq!(bed.shard.home_report().map(|report| report.waiting), Some(2));
+    bed.wait(Duration::from_secs(6));
+    let report = bed.shard.home_report().expect("a home domain");
+    let refused = [(503, 1)].into();
+    let look_ups = LookUps { failed: 1, ..LookUps::default() };
+    assert_eq!(
+        report,
+        HomeReport { counters: HomeCounters { refused, look_ups, ..HomeCounters::default() }, waiting: 0 }
+    );
+}
+
+/// A guesser must not fill the log with a name.
+#[test]
+fn a_long_name_is_told_in_part() {
+    let (mut bed, bob, user) = (Bed::new(true, Reach::Source), addr(BOB), "x".repeat(200));
+    let request = bed.with_credentials(&user, bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 401);
+    assert_eq!(bed.wrong.iter().map(|wrong| wrong.user.len()).collect::<Vec<_>>(), [64]);
 }

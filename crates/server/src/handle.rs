@@ -1,6 +1,7 @@
 //! How the rest of the process asks and commands a running server.
 
 use crate::control::{Ask, View};
+use crate::registrations::{Contacts, ContactsError, Home};
 use crate::report::{self, ExplainReport, Figures, SessionReport, Standing};
 use crate::shards::{self, Command, Explained, WorkerHandle};
 use base::{Flow, Instant};
@@ -64,6 +65,37 @@ impl Handle {
             }
         }
         Ok(None)
+    }
+
+    /// The contacts of a user, USER@DOMAIN.
+    ///
+    /// # Errors
+    /// When there is no such user here, or the store cannot be asked.
+    pub async fn contacts(&self, user: &str) -> Result<Contacts, ContactsError> {
+        let home = self.home().await?;
+        home.contacts(home.address(user)?).await
+    }
+
+    /// Removes this contact of a user, or all. A REGISTER at the same time is not lost.
+    ///
+    /// # Errors
+    /// When there is none, or the store cannot be asked.
+    pub async fn remove_contacts(
+        &self,
+        user: &str,
+        contact: Option<&str>,
+    ) -> Result<Contacts, ContactsError> {
+        let home = self.home().await?;
+        let found = home.remove(home.address(user)?, contact.map(str::as_bytes)).await?;
+        tracing::info!(user, contact, removed = found.removed.len(), "an operator has removed contacts");
+        Ok(found)
+    }
+
+    async fn home(&self) -> Result<Home, ContactsError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Ask::Home(reply)).map_err(|_| ContactsError::Gone)?;
+        let home = answer.await.map_err(|_| ContactsError::Gone)?;
+        home.ok_or_else(|| ContactsError::NotServed("this process has no [registrar]".to_owned()))
     }
 
     /// Says that a member is back, named by its address or as in the configuration. Returns the addresses of those that

@@ -12,6 +12,7 @@ mod key;
 pub mod log;
 mod opened;
 mod records;
+mod registrations;
 mod report;
 mod run;
 mod shards;
@@ -25,8 +26,11 @@ mod whole;
 pub use clock::Clock;
 pub use handle::Handle;
 pub use key::check as check_kept_secrets;
+pub use registrations::{Contacts, ContactsError};
 pub use report::{
-    ExplainReport, Figures, MemberReport, MemberStanding, PoolName, SessionReport, ShardTotals, Standing,
-    Totals,
+    ExplainReport, Figures, HomeStanding, MemberReport, MemberStanding, PoolName, SessionReport, ShardTotals,
+    Standing, Totals,
 };
 pub use run::{Server, StartError};
+pub use stores::StoreReport;
+pub use utilisation::ModelProcessor;

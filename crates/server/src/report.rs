@@ -5,10 +5,11 @@ use crate::control::View;
 use crate::log::{self, Unwritten};
 use crate::records::RecordCounts;
 use crate::shards::{ShardCounts, ShardSnapshot};
+use crate::stores::StoreReport;
 use balance::{Decision, Load, NodeId, NodeRefusal, NodeStats, SessionState, Slot, Why};
 use base::{Instant, Ledger};
 use control::{ListedMember, MemberName, PoolSettings};
-use node::{Explanation, Orphans, ProxyReport, RouteTaken, ShardCounters};
+use node::{Explanation, HomeReport, Orphans, ProxyReport, RouteTaken, ShardCounters};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -37,6 +38,17 @@ pub struct Standing {
     pub hops: Vec<(SocketAddr, bool)>,
     /// What became of the records of calls, where any are kept.
     pub(crate) records: Option<RecordCounts>,
+    /// How the home domain does, if there is one.
+    pub home: Option<HomeStanding>,
+}
+
+/// How the home domain does.
+#[derive(Clone, Debug)]
+pub struct HomeStanding {
+    /// What became of requests, over all shards.
+    pub report: HomeReport,
+    /// Where bindings and users are kept.
+    pub stores: Vec<StoreReport>,
 }
 
 /// A pool, and who gets its next call.
@@ -116,6 +128,8 @@ pub struct Totals {
     pub hops: Vec<(SocketAddr, bool)>,
     /// What became of the records of calls, where any are kept.
     pub(crate) records: Option<RecordCounts>,
+    /// How the home domain does, if there is one.
+    pub home: Option<HomeStanding>,
 }
 
 /// Figures of one shard.
@@ -208,6 +222,7 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
         proxy: proxy(counts),
         hops: hops(view),
         records: view.records.clone(),
+        home: home(view, counts),
     }
 }
 
@@ -222,6 +237,16 @@ fn proxy(counts: &[ShardCounts]) -> Option<ProxyReport> {
         sum.merge(&report);
         sum
     })
+}
+
+/// Over all shards.
+fn home(view: &View, counts: &[ShardCounts]) -> Option<HomeStanding> {
+    let reports = counts.iter().filter_map(|counts| counts.home.clone());
+    let report = reports.reduce(|mut sum, report| {
+        sum.merge(&report);
+        sum
+    });
+    report.map(|report| HomeStanding { report, stores: view.stores.clone() })
 }
 
 /// `oldest` has the beginning of the oldest call by slot, where that was asked for.
@@ -255,6 +280,7 @@ pub(crate) fn figures(
     }
     let counts: Vec<_> = snapshots.iter().map(|snapshot| snapshot.counts.clone()).collect();
     totals.proxy = proxy(&counts);
+    totals.home = home(view, &counts);
     let report = |member: &ListedMember| {
         let (slot, id) = (member.slot.index(), member.node.id);
         let mut stats = NodeStats::default();

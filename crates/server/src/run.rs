@@ -17,7 +17,7 @@ use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::stores::Stores;
 use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
-use crate::utilisation::Meter;
+use crate::utilisation::ModelProcessor;
 use balance::{Balancer, CallLimits, PolicyKind};
 use base::Outbox;
 use config::Config;
@@ -68,6 +68,23 @@ impl Server {
     /// # Errors
     /// An address that cannot be bound, with the address.
     pub async fn start(config: Config, path: Option<PathBuf>) -> Result<Self, StartError> {
+        Self::start_on(None, config, path).await
+    }
+
+    /// The same for one server of several in a process, and without a file: what it tells its neighbours of how busy it is, is that
+    /// of a `model`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_modelled(config: Config, model: ModelProcessor) -> Result<Self, StartError> {
+        Self::start_on(Some(model), config, None).await
+    }
+
+    async fn start_on(
+        model: Option<ModelProcessor>,
+        config: Config,
+        path: Option<PathBuf>,
+    ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let binds = expand(&config.listen.udp)?;
         if binds.is_empty() {
@@ -115,6 +132,7 @@ impl Server {
             worker.predecessor.clone_from(&predecessor);
             worker.stores.clone_from(&stores);
             worker.records.clone_from(&records);
+            worker.measure(model);
         }
         control.follows(bound, call_limits);
         let threads = spawn(workers, &handles)?;
@@ -269,7 +287,6 @@ fn worker(
     (handle, commands): (WorkerHandle, CommandReceiver<Command>),
     reports: mpsc::UnboundedSender<Report>,
 ) -> io::Result<Worker> {
-    let meter = shard.shares_state().then(|| Meter::new(clock.now(), peers.senders.len()));
     Ok(Worker {
         index,
         clock,
@@ -290,6 +307,7 @@ fn worker(
         send: SendBatch::new(),
         out: Outbox::default(),
         traffic: Traffic::default(),
-        meter,
+        meter: None,
+        model: None,
     })
 }

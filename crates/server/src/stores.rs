@@ -1,14 +1,18 @@
 //! The stores of the home domain, as the shards ask them: bindings, and the secrets of users.
 
+mod report;
+
 use crate::clock::Clock;
 use config::{RegistrarConfig, StorePlace, UsersPlace};
 use digest::{Needs, Offer};
 use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
 use node::{Asked, StoreAnswer, UsersUnavailable};
+use report::Condition;
+pub use report::StoreReport;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
-use storage::{Embedded, OpenError, Redis, RedisSettings, Status, SubscriberSettings, Subscribers, UserFile};
+use storage::{Embedded, OpenError, Redis, RedisSettings, SubscriberSettings, Subscribers, UserFile};
 
 /// Who is told an answer that was not there at once; called on a thread of a store.
 pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
@@ -17,6 +21,8 @@ pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// Most questions that wait for it: as many as a shard lets wait.
 const WAITING_MAX: usize = 4_096;
+/// What there is to wait for.
+const TAKEN: &str = "another process has its file open";
 /// Why there is no answer where the file has been let go of.
 const TAKEN_OVER: &str = "another process has taken over";
 /// After so many tries somebody hears of it.
@@ -158,22 +164,27 @@ impl Stores {
         }
     }
 
-    /// Servers that cannot be asked now, and why, in a few words.
-    pub(crate) fn troubles(&self) -> Vec<(&'static str, String)> {
-        let of = |what, status: Status| {
-            (!status.is_up())
-                .then(|| (what, status.last_error.unwrap_or_else(|| "no connection yet".to_owned())))
+    /// How they do: first the one of bindings, then that of users, if there is one.
+    pub(crate) fn reports(&self) -> Vec<StoreReport> {
+        const BINDINGS: &str = "registrations";
+        const USERS: &str = "users";
+        let bindings = match &*self.bindings {
+            Bindings::Memory(_) => StoreReport::sound(BINDINGS, "memory"),
+            Bindings::File(file) => file.report(BINDINGS),
+            Bindings::Redis(redis) => StoreReport::remote(BINDINGS, "redis", redis.status()),
         };
-        let bindings = if let Bindings::Redis(redis) = &*self.bindings { Some(redis.status()) } else { None };
-        let users = if let Users::Database(users) = &*self.users { Some(users.status()) } else { None };
-        let bindings = bindings.and_then(|status| of("the store of registrations", status));
-        bindings.into_iter().chain(users.and_then(|status| of("the database of users", status))).collect()
+        let users = match &*self.users {
+            Users::Nobody => None,
+            Users::File(_) => Some(StoreReport::sound(USERS, "file")),
+            Users::Database(users) => Some(StoreReport::remote(USERS, "postgresql", users.status())),
+        };
+        core::iter::once(bindings).chain(users).collect()
     }
 
     /// Another process takes the new requests, and needs the file.
     pub(crate) fn release(&self) {
         if let Bindings::File(file) = &*self.bindings {
-            file.close();
+            file.close(TAKEN_OVER);
         }
     }
 
@@ -192,21 +203,21 @@ struct FileStore {
 }
 
 enum State {
-    Open(Embedded),
+    Open(Embedded, Condition),
     /// Another process has it; what is asked meanwhile waits.
-    Waiting(Vec<(Ask, OnAnswer)>),
-    Closed,
+    Waiting(Vec<(Ask, OnAnswer)>, Condition),
+    Closed(Condition),
 }
 
 impl FileStore {
     fn start(path: PathBuf) -> Result<Arc<Self>, String> {
         let opened = Embedded::open(&path, MemoryLimits::default(), Clock::date());
         let state = match opened {
-            Ok(store) => State::Open(store),
-            Err(OpenError::Taken) => State::Closed,
+            Ok(store) => State::Open(store, Condition::new(None)),
+            Err(OpenError::Taken) => State::Closed(Condition::new(Some(TAKEN))),
             Err(OpenError::Failed(error)) => return Err(error.to_string()),
         };
-        let is_taken = matches!(state, State::Closed);
+        let is_taken = matches!(state, State::Closed(_));
         let store = Arc::new(Self { path, state: RwLock::new(state) });
         if is_taken {
             store.open_when_free();
@@ -223,46 +234,50 @@ impl FileStore {
     }
 
     fn ask(&self, ask: Ask, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
-        if let State::Open(store) = &*self.read() {
+        if let State::Open(store, condition) = &*self.read() {
             if let Ask::Read(aor) = ask {
                 return Some(StoreAnswer::Location(Reply::Read(Ok(store.get(&aor))), Clock::date()));
             }
-            put(store, ask, later());
+            put((store, condition), ask, later());
             return None;
         }
         match &mut *self.write() {
-            State::Open(store) => put(store, ask, later()),
-            State::Waiting(asked) if asked.len() < WAITING_MAX => asked.push((ask, later())),
-            State::Waiting(_) => {
+            State::Open(store, condition) => put((store, condition), ask, later()),
+            State::Waiting(asked, _) if asked.len() < WAITING_MAX => asked.push((ask, later())),
+            State::Waiting(..) => {
                 return Some(StoreAnswer::Location(
                     refused(&ask, "too many wait for its file"),
                     Clock::date(),
                 ));
             }
-            State::Closed => return Some(StoreAnswer::Location(refused(&ask, TAKEN_OVER), Clock::date())),
+            State::Closed(condition) => {
+                let why = condition.trouble().unwrap_or_default();
+                return Some(StoreAnswer::Location(refused(&ask, &why), Clock::date()));
+            }
         }
         None
     }
 
-    /// Lets go of the file once what has been asked is answered.
-    fn close(&self) {
-        let former = core::mem::replace(&mut *self.write(), State::Closed);
-        if let State::Waiting(asked) = former {
+    /// Lets go of the file, for this reason, once what has been asked is answered.
+    fn close(&self, why: &str) {
+        let closed = State::Closed(Condition::new(Some(why)));
+        let former = core::mem::replace(&mut *self.write(), closed);
+        if let State::Waiting(asked, _) = former {
             for (ask, told) in asked {
-                told(StoreAnswer::Location(refused(&ask, TAKEN_OVER), Clock::date()));
+                told(StoreAnswer::Location(refused(&ask, why), Clock::date()));
             }
         }
     }
 
     /// Has a thread open the file as soon as nobody else has it.
     fn open_when_free(self: &Arc<Self>) {
-        *self.write() = State::Waiting(Vec::new());
+        *self.write() = State::Waiting(Vec::new(), Condition::new(Some(TAKEN)));
         let store = Arc::downgrade(self);
         let run = move || {
             for tries in 0_u32.. {
                 // Dropped, or closed again: nobody needs the file any more.
                 let Some(store) = store.upgrade() else { return };
-                if !matches!(&*store.read(), State::Waiting(_)) || store.try_open(tries) {
+                if !matches!(&*store.read(), State::Waiting(..)) || store.try_open(tries) {
                     return;
                 }
                 drop(store);
@@ -271,7 +286,7 @@ impl FileStore {
         };
         if let Err(error) = std::thread::Builder::new().name("bindings-open".to_owned()).spawn(run) {
             tracing::error!(%error, "the thread that opens the file of bindings does not start");
-            self.close();
+            self.close(&error.to_string());
         }
     }
 
@@ -289,30 +304,43 @@ impl FileStore {
             }
             Err(OpenError::Failed(error)) => {
                 tracing::error!(%file, %error, "the bindings cannot be opened: registrations and calls to users get 503");
-                self.close();
+                self.close(&error.to_string());
                 return true;
             }
         };
         let mut state = self.write();
-        let State::Waiting(asked) = &mut *state else {
+        let State::Waiting(asked, _) = &mut *state else {
             // Closed meanwhile: the file is let go of again.
             return true;
         };
+        let condition = Condition::new(None);
         for (ask, told) in core::mem::take(asked) {
-            put(&opened, ask, told);
+            put((&opened, &condition), ask, told);
         }
-        *state = State::Open(opened);
+        *state = State::Open(opened, condition);
         true
+    }
+
+    fn report(&self, name: &'static str) -> StoreReport {
+        let (condition, waiting) = match &*self.read() {
+            State::Waiting(asked, condition) => (condition.clone(), asked.len()),
+            State::Open(_, condition) | State::Closed(condition) => (condition.clone(), 0),
+        };
+        condition.report(name, "file", waiting)
     }
 }
 
 /// Asks a file that is open: reads are answered from memory, changes once they are on the disk.
-fn put(store: &Embedded, ask: Ask, told: OnAnswer) {
+fn put((store, condition): (&Embedded, &Condition), ask: Ask, told: OnAnswer) {
     let date = Clock::date();
     match ask {
         Ask::Read(aor) => told(StoreAnswer::Location(Reply::Read(Ok(store.get(&aor))), date)),
         Ask::Replace { aor, expected, new } => {
-            let reply = move |replaced| told(StoreAnswer::Location(Reply::Replaced(replaced), Clock::date()));
+            let condition = condition.clone();
+            let reply = move |replaced: Result<_, StoreError>| {
+                condition.answered(replaced.as_ref().err().map(ToString::to_string));
+                told(StoreAnswer::Location(Reply::Replaced(replaced), Clock::date()));
+            };
             store.submit(date, aor, expected, new, Box::new(reply));
         }
     }

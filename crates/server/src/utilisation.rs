@@ -1,7 +1,7 @@
 //! How busy the process is: its processor time, as part of what it may use. That is a processor for each thread of a shard, and no
-//! more than there are, and than the quota of its control groups.
+//! more than there are, and than the quota of its control groups. Or how busy it would be on a processor that is a model.
 
-use base::Instant;
+use base::{Instant, Ledger, Operation};
 use core::time::Duration;
 use procfs::process::{MountInfos, Process};
 use procfs::{ProcResult, ProcessCGroups};
@@ -12,18 +12,37 @@ use std::path::{Path, PathBuf};
 /// How often the figure is taken: [`distribute`'s](node::Distribution) period.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// A processor that is a model, for several servers in one process, which measured time would not tell apart: the same work
+/// takes as much of it on any machine. For a server with one thread.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ModelProcessor {
+    /// Steps a second that it can do. A message that is read is one, and so is a transaction that is made: a proxied call of
+    /// seven messages has four, which is near to what is measured (docs/state-distribution.md).
+    pub steps_per_second: f64,
+}
+
+impl ModelProcessor {
+    /// The time that work takes.
+    fn time(self, work: Ledger) -> Duration {
+        let steps = work[Operation::Scan] + work[Operation::CreateTransaction];
+        Duration::from_secs_f64(steps as f64 / self.steps_per_second)
+    }
+}
+
 /// Takes the figure once a period.
 pub(crate) struct Meter {
     threads: f64,
+    model: Option<ModelProcessor>,
     since: Instant,
     spent: Duration,
 }
 
 impl Meter {
-    /// From now on, for a process with so many shards.
-    pub(crate) fn new(now: Instant, threads: usize) -> Self {
+    /// From now on, for a process with so many shards; or for the shard that has done this work, on a model.
+    pub(crate) fn new(now: Instant, threads: usize, (model, work): (Option<ModelProcessor>, Ledger)) -> Self {
         let there = std::thread::available_parallelism().map_or(threads, usize::from);
-        Self { threads: threads.min(there) as f64, since: now, spent: spent() }
+        let spent = model.map_or_else(spent, |model| model.time(work));
+        Self { threads: threads.min(there) as f64, model, since: now, spent }
     }
 
     /// When the period is over.
@@ -32,17 +51,24 @@ impl Meter {
     }
 
     /// The length of the period that is over, and the part of the processor time that was used in it, from 0 to 1.
-    pub(crate) fn period(&mut self, now: Instant) -> Option<(Duration, f64)> {
+    /// `work` is what the shard has done.
+    pub(crate) fn period(&mut self, now: Instant, work: impl FnOnce() -> Ledger) -> Option<(Duration, f64)> {
         if now < self.deadline() {
             return None;
         }
         let (length, before) = (now.saturating_since(self.since), self.spent);
-        (self.since, self.spent) = (now, spent());
+        let spent = self.model.map_or_else(spent, |model| model.time(work()));
+        (self.since, self.spent) = (now, spent);
         let used = self.spent.saturating_sub(before).as_secs_f64();
+        let processors = self.model.map_or_else(|| self.processors(), |_| 1.0);
+        Some((length, (used / (length.as_secs_f64() * processors)).min(1.0)))
+    }
+
+    /// How many the process may use.
+    fn processors(&self) -> f64 {
         // A quota may be changed at any time, and a process moved. Without /proc there is none to be known.
         let quotas = quotas().unwrap_or_default();
-        let processors = quotas.iter().filter_map(Quota::processors).fold(self.threads, f64::min);
-        Some((length, (used / (length.as_secs_f64() * processors)).min(1.0)))
+        quotas.iter().filter_map(Quota::processors).fold(self.threads, f64::min)
     }
 }
 
@@ -156,11 +182,32 @@ mod tests {
 
     #[test]
     fn a_period_is_told_once() {
-        let mut meter = Meter::new(Instant::ZERO, 2);
-        assert_eq!(meter.period(Instant::from_millis(999)), None);
-        let (length, used) = meter.period(Instant::from_millis(1_500)).expect("it is over");
+        let mut meter = Meter::new(Instant::ZERO, 2, (None, Ledger::default()));
+        let mut period = |millis| meter.period(Instant::from_millis(millis), Ledger::default);
+        assert_eq!(period(999), None);
+        let (length, used) = period(1_500).expect("it is over");
         assert!(length == Duration::from_millis(1_500) && (0.0..=1.0).contains(&used), "{used}");
-        assert_eq!(meter.period(Instant::from_millis(2_000)), None);
+        assert_eq!(period(2_000), None);
         assert_eq!(meter.deadline(), Instant::from_millis(2_500));
+    }
+
+    #[test]
+    fn on_a_model_work_takes_its_time() {
+        let model = ModelProcessor { steps_per_second: 200.0 };
+        let work = |messages: usize, transactions: usize| {
+            let mut work = Ledger::default();
+            (0..messages).for_each(|_| work.charge(Operation::Scan));
+            (0..transactions).for_each(|_| work.charge(Operation::CreateTransaction));
+            work.charge(Operation::Forward);
+            work
+        };
+        let mut meter = Meter::new(Instant::ZERO, 1, (Some(model), work(1_000, 0)));
+        let mut used = |second: u64, work: Ledger| {
+            let (_, used) = meter.period(Instant::from_millis(1_000 * second), || work).expect("it is over");
+            (used * 100.0).round() as u32
+        };
+        assert_eq!(used(1, work(1_060, 40)), 50);
+        assert_eq!(used(3, work(1_160, 40)), 25, "in two seconds");
+        assert_eq!(used(4, work(9_000, 40)), 100, "no more than all of it");
     }
 }

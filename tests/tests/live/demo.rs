@@ -31,3 +31,27 @@ fn the_quick_demo_plays_to_its_end() {
         assert!(summary.contains(line), "{line:?}: {summary}");
     }
 }
+
+/// `sarabande demo proxy --quick` plays to its end and exits with success; the state of calls moves from the first proxy to the
+/// second when load rises, and back.
+#[test]
+fn state_moves_between_the_proxies_of_the_demo() {
+    let field = TestSite::new("demo-proxy");
+    let (status, output) = Tool::run(&field, &["demo", "proxy", "--quick", "--no-tui"]);
+    assert!(status.success(), "{status}\n{output}");
+    let (_, summary) = output.split_once("At the end of each phase:").expect(&output);
+    // Of edge and core: the calls whose state each keeps, in percent.
+    let keeps = |phase: &str| {
+        let row = summary.lines().find_map(|line| line.trim().strip_prefix(phase)?.strip_prefix("  "));
+        let row = row.unwrap_or_else(|| panic!("{phase}: {summary}"));
+        let figures: Vec<u32> = row.split_whitespace().filter_map(|cell| cell.parse().ok()).collect();
+        [figures[2], figures[4]]
+    };
+    for quiet in ["quiet", "quiet again"] {
+        assert_eq!(keeps(quiet), [100, 0], "{summary}");
+    }
+    let [edge, core] = keeps("busier");
+    assert!(edge < 100 && core > 0, "{summary}");
+    assert!(summary.contains(" calls, 0 lost;"), "{summary}");
+    assert!(summary.contains("\n2 phones registered, "), "{summary}");
+}

@@ -6,8 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use sarabande_tests::{
-    Agent, CallLoad, RedisServer, RunningProxy, SippCaller, SippServer, TestSite, status, value,
+    Agent, CallLoad, RedisServer, RunningProxy, SippCaller, SippServer, TestSite, Tool, status, value,
 };
+use serde_json::{Value, json};
 use testkit::TestRequest;
 
 /// Hashes of `user:example.com:sesame`, as `md5sum` and `sha256sum` make them.
@@ -158,6 +159,17 @@ fn sipsak_registers() {
     };
     assert!(register(PASSWORD));
     assert!(!register("guess"));
+    // Who it was is told, and not what was tried.
+    let log = sarabande_tests::until("the log tells of it", || {
+        Some(proxy.log()).filter(|log| log.contains("wrong password"))
+    });
+    let line = log.lines().find(|line| line.contains("wrong password")).expect("it was found");
+    assert!(line.contains("from=127.") && line.contains("user=\"bob\""), "{line}");
+    assert!(!log.contains("guess"), "{log}");
+    let shown: Value = serde_json::from_str(&proxy.get("/api/registrar")).expect("JSON");
+    let (registrations, log_ins) = (&shown["registrations"], &shown["log_ins"]);
+    assert_eq!((&registrations["granted_total"], &log_ins["accepted_total"]), (&json!(1), &json!(1)));
+    assert_ne!(log_ins["refused_total"], json!(0), "{shown}");
 }
 
 /// What was answered with 200 is there after `kill -9`, and at once in a process that takes over.
@@ -222,6 +234,13 @@ fn two_proxies_share_bindings() {
     redis.kill();
     agent.send(other.address(), &call("down", "user1", agent.address()));
     assert_eq!(status(&agent.final_response("down")), Some(503));
+    let degraded = || -> Value {
+        let health: Value = serde_json::from_str(&other.get("/api/health")).expect("JSON");
+        assert_eq!(health["healthy"], json!(true), "other calls are taken");
+        health["degraded"].clone()
+    };
+    let told = degraded().to_string();
+    assert!(told.starts_with("[\"the store of registrations (redis) is down: "), "{told}");
     redis.restart();
     let mut cseq = 1;
     for proxy in [&one, &other] {
@@ -234,6 +253,56 @@ fn two_proxies_share_bindings() {
         });
     }
     are_called(&agent, one.address(), &users, "back");
+    assert_eq!(degraded(), json!([]));
+}
+
+/// What an operator removes is gone, with every store, and what was not meant stays.
+#[test]
+fn an_operator_lists_and_removes_contacts() {
+    let field = TestSite::new("registrar-operator");
+    let redis = RedisServer::start(&field, 20);
+    let stores = ["store = \"memory\"\n".to_owned(), String::new(), format!("store = {:?}\n", redis.url())];
+    // What was printed before stays in the file that the output goes to.
+    let mut printed = 0;
+    for (host, store) in [1, 5, 6].into_iter().zip(stores) {
+        let proxy = RunningProxy::of(&field, host, 2, &format!("{OPEN}{store}"));
+        let phones = [11, 12].map(|host| Agent::bind(field.sip(host)));
+        for phone in &phones {
+            let contact = format!("sip:bob@{}", phone.address());
+            phone.send(proxy.address(), &register("bob", phone.address(), &contact, 1));
+            assert_eq!(status(&phone.receive()), Some(200));
+        }
+        let admin = format!("http://{}", proxy.admin());
+        let mut run = |more: &[&str]| {
+            let arguments = ["registrations", "bob@example.com", "--admin", &admin];
+            let (status, output) = Tool::run(&field, &[&arguments[..], more].concat());
+            let new = output[printed..].to_owned();
+            printed = output.len();
+            (status.code(), new)
+        };
+        let [kept, removed] = phones.each_ref().map(|phone| format!("sip:bob@{}", phone.address()));
+        let (code, listed) = run(&[]);
+        assert!(code == Some(0) && listed.contains(&kept) && listed.contains(&removed), "{store}: {listed}");
+        assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
+        let (code, told) = run(&["--remove", "--contact", &removed]);
+        assert!(
+            code == Some(0) && told.starts_with("bob@example.com: 1 contact removed, 1 left\n"),
+            "{told}"
+        );
+        assert_eq!(run(&["--remove", "--contact", &removed]).0, Some(1), "it is gone");
+        let caller = Agent::bind(field.sip(2));
+        caller.send(proxy.address(), &call("one", "bob", caller.address()));
+        let invite = phones[0].receive();
+        assert!(invite.starts_with(b"INVITE "), "{store}");
+        phones[0]
+            .send(proxy.address(), &sarabande_tests::respond(&invite, "486 Busy Here", phones[0].address()));
+        assert_eq!(status(&caller.final_response("one")), Some(486), "{store}");
+        assert!(phones[1].receive_within(Duration::from_millis(100)).is_none(), "{store}");
+        assert_eq!(run(&["--remove"]).0, Some(0));
+        assert_eq!(run(&[]).0, Some(4), "{store}");
+        caller.send(proxy.address(), &call("none", "bob", caller.address()));
+        assert_eq!(status(&caller.final_response("none")), Some(480), "{store}");
+    }
 }
 
 /// Three phones of one user ring; the first that answers has the call, and the others are told.

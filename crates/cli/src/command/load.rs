@@ -47,10 +47,15 @@ struct Common {
     json: Option<PathBuf>,
 }
 
+/// Another number each time.
+pub(super) fn random() -> u64 {
+    // The keys of a hash map are the one source of randomness that the standard library has.
+    RandomState::new().build_hasher().finish()
+}
+
 impl Common {
     fn seed(&self) -> u64 {
-        // The keys of a hash map are the one source of randomness that the standard library has.
-        self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() >> 32)
+        self.seed.unwrap_or_else(|| random() >> 32)
     }
 
     /// Prints the summary and writes the JSON.

@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod plan;
+pub(crate) mod registrations;
 pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod sim;

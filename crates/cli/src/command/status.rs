@@ -1,5 +1,6 @@
 //! `sarabande status`: what a running server has to do.
 
+pub(super) mod registrar;
 mod view;
 mod watch;
 
@@ -36,12 +37,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     // 503 is the answer of a server that takes no new calls.
     let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
+    let registrar = registrar::ask(target)?;
+    let of_home = registrar.as_ref().map(registrar::text).unwrap_or_default();
     if health.role == "proxy" {
         if arguments.json {
             let proxy: Value = target.get("/api/proxy")?;
-            print_line!("{:#}", json!({ "health": &health, "proxy": proxy }))?;
+            print_line!("{:#}", json!({ "health": &health, "proxy": proxy, "registrar": registrar }))?;
         } else {
-            print::line(proxy_text(&health, &target.get("/api/proxy")?))?;
+            print::line(proxy_text(&health, &target.get("/api/proxy")?) + &of_home)?;
         }
     } else if arguments.json {
         let members: Value = target.get(MEMBERS)?;
@@ -50,11 +53,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "sessions": target.get::<Value>("/api/sessions")?,
             "members": &members["members"],
             "names": &members["names"],
+            "registrar": registrar,
         });
         print_line!("{all:#}")?;
     } else {
         let members: MembersView = target.get(MEMBERS)?;
-        print::line(text(&health, &target.get("/api/sessions")?, &members))?;
+        print::line(text(&health, &target.get("/api/sessions")?, &members) + &of_home)?;
     }
     if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
 }
@@ -147,14 +151,15 @@ fn trouble(NameView { name, addresses, error }: &NameView) -> Option<String> {
 fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
     let new_calls = if health.stopping { "stopping: no new calls are taken" } else { "new calls are taken" };
     let up = span(health.uptime_seconds);
+    let gap = if proxy.next.is_empty() { "" } else { "\n" };
     let hops = proxy.next.iter().map(|hop| {
         let state = if hop.resting { "failed, asked last" } else { "in use" };
         format!("\nnext hop {} {state}", hop.address)
     });
     format!(
-        "sarabande {}, up {up}, proxy, {new_calls}\n{}\n\n\
+        "sarabande {}, up {up}, proxy, {new_calls}\n{}{gap}\n\
          {} of at most {} transactions, {} of at most {} MiB, {} requests unanswered{}\n\
-         since the start: {} forwarded, {} of them again to another next hop, {} responses relayed, {} refused",
+         since the start: {} forwarded, {} of them again to another next hop, {} responses relayed, {} refused{}",
         health.version,
         hops.collect::<String>(),
         proxy.transactions,
@@ -167,6 +172,18 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
         proxy.retried_total,
         proxy.relayed_total,
         proxy.refused_total,
+        forks(proxy),
+    )
+}
+
+/// What became of requests that went several ways, where there were any.
+fn forks(proxy: &ProxyView) -> String {
+    if proxy.forked_total + proxy.cancelled_total == 0 {
+        return String::new();
+    }
+    let ProxyView { forked_total, rung_out_total, cancelled_total, .. } = proxy;
+    format!(
+        "\nforks: {forked_total} further branches, {rung_out_total} groups rung out, {cancelled_total} CANCELs"
     )
 }
 
@@ -289,6 +306,7 @@ pub(crate) mod tests {
             role: role.to_owned(),
             healthy: true,
             reasons: Vec::new(),
+            degraded: Vec::new(),
             members: 0,
             unresolved: Vec::new(),
             accepting: 0,
@@ -438,7 +456,8 @@ pub(crate) mod tests {
                 { "address": "10.0.0.2:5060", "resting": false }
             ],
             "transactions": 12, "max_transactions": 1000, "memory_bytes": 5_000_000, "max_memory_bytes": 268_435_456, "unanswered": 3, "forwarded_total": 40,
-            "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "refused_total": 1, "stray_total": 0
+            "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "forked_total": 4, "rung_out_total": 1, "cancelled_total": 3,
+            "refused_total": 1, "stray_total": 0
         }))
         .unwrap();
         assert_eq!(
@@ -446,7 +465,8 @@ pub(crate) mod tests {
             "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, asked last\n\
              next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 5 of at most 256 MiB, 3 requests unanswered\n\
              the process before is still there, with 1 request\n\
-             since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused"
+             since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused\n\
+             forks: 4 further branches, 1 groups rung out, 3 CANCELs"
         );
     }
 

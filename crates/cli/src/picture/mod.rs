@@ -13,7 +13,7 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Rect};
 use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::Span;
-use ratatui::widgets::{Block, BorderType, Padding, Paragraph};
+use ratatui::widgets::{Block, BorderType, LineGauge, Padding, Paragraph};
 
 pub(crate) const ACCENT: Color = Color::Cyan;
 pub(crate) const DIM: Style = Style::new().fg(Color::DarkGray);
@@ -38,4 +38,17 @@ pub(crate) fn block(title: &str) -> Block<'_> {
 /// The line with the keys.
 pub(crate) fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &str) {
     frame.render_widget(Paragraph::new(keys).style(DIM).alignment(Alignment::Right), area);
+}
+
+/// How much of a time is over; what comes after it are the last calls.
+pub(crate) fn draw_progress(frame: &mut Frame<'_>, area: Rect, seconds: f64, total: f64) {
+    let done = (seconds / total).clamp(0.0, 1.0);
+    let label =
+        if done < 1.0 { format!("{seconds:4.1} of {total:.1} s") } else { "the last calls end".to_owned() };
+    let gauge = LineGauge::default()
+        .ratio(done)
+        .label(label)
+        .filled_style(Style::new().fg(ACCENT))
+        .unfilled_style(DIM);
+    frame.render_widget(gauge, area);
 }

@@ -24,7 +24,7 @@ fn read(page: &str, metrics: &mut Metrics) {
     }
 }
 
-/// All metrics of a pool that has had a call, and of a proxy.
+/// All metrics of a pool that has had a call, of a proxy, and of a registrar.
 fn metrics() -> Metrics {
     let member = free().to_string();
     let _answerer = Running::start(sarabande(&["load", "answer", "--listen", &member]).stdout(Stdio::null()));
@@ -49,6 +49,8 @@ fn metrics() -> Metrics {
         page.contains("sarabande_replies_total{").then(|| read(&page, &mut found))
     });
     read(&get(&proxy.admin, "/metrics"), &mut found);
+    let registrar = Server::start("monitoring-registrar", "[registrar]\ndomains = [\"example.com\"]");
+    read(&get(&registrar.admin, "/metrics"), &mut found);
     found
 }
 

@@ -62,7 +62,10 @@ impl<E: Egress> Control<E> {
             }
             // Not for the control plane: there are as many as strangers please.
             // Whoever has the stores answers and writes.
-            ShardEvent::Ask(_) | ShardEvent::Failed(_) | ShardEvent::Record(_) => {}
+            ShardEvent::Ask(_)
+            | ShardEvent::Failed(_)
+            | ShardEvent::Record(_)
+            | ShardEvent::WrongPassword(_) => {}
         }
     }
 

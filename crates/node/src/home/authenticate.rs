@@ -9,6 +9,7 @@ use crate::{Shard, ShardEvent};
 use base::{Flow, Outbox};
 use digest::{Claim, Examined, Refusal, Request, Role, Secret, Verdict};
 use location::{Answer, Aor, Authorization};
+use std::net::SocketAddr;
 use wire::{Message, NameAddr};
 
 const BANNED: Refused = refused(403, "Too Many Wrong Passwords");
@@ -41,10 +42,20 @@ impl Shard {
                 self.ask(flow, message, (asked, Pending::User(claim, role), known), out)?;
             }
             Examined::Refused(Refusal::Challenge { stale }) => {
+                self.count(|counters| {
+                    counters.log_ins.stale += u64::from(stale);
+                    counters.log_ins.challenged += u64::from(!stale);
+                });
                 self.challenge(flow, message, (role, stale), out);
             }
-            Examined::Refused(Refusal::Banned) => return Err(BANNED.into()),
-            Examined::Refused(Refusal::Busy) => return Err(BUSY.into()),
+            Examined::Refused(Refusal::Banned) => {
+                self.count(|counters| counters.log_ins.banned += 1);
+                return Err(BANNED.into());
+            }
+            Examined::Refused(Refusal::Busy) => {
+                self.count(|counters| counters.log_ins.busy += 1);
+                return Err(BUSY.into());
+            }
         }
         Ok(AtHome::Done)
     }
@@ -85,12 +96,20 @@ impl Shard {
         let Some(authenticator) = authenticator else { return self.take_request(flow, message, known, out) };
         let stale = match authenticator.settle(date, claim, secret) {
             Verdict::Genuine { user, realm } => {
+                self.count(|counters| counters.log_ins.accepted += 1);
                 let user = Some(User { name: user, realm });
                 return self.take_request(flow, message, Known { user, ..known }, out);
             }
             Verdict::Replayed => true,
             Verdict::Wrong | Verdict::Unusable => false,
         };
+        if stale {
+            self.count(|counters| counters.log_ins.stale += 1);
+        } else {
+            self.count(|counters| counters.log_ins.refused += 1);
+            let wrong = WrongPassword::new(claim.needs().user, flow.peer);
+            out.event(ShardEvent::WrongPassword(Box::new(wrong)));
+        }
         // A repetition of these credentials is no other guess.
         let sent = out.transmits().len();
         self.challenge(flow, message, (role, stale), out);
@@ -109,6 +128,23 @@ impl Shard {
         let is_right =
             ours.is_none_or(|from| user.authorization().covers(&from, settings.shared_realm.as_deref()));
         if is_right { Ok(()) } else { Err(refused(403, "From Of Another User")) }
+    }
+}
+
+/// Somebody has given a wrong password, or the name of no user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongPassword {
+    /// The user name that was given; of a long one the beginning.
+    pub user: Box<str>,
+    /// Who gave it.
+    pub from: SocketAddr,
+}
+
+impl WrongPassword {
+    fn new(user: &[u8], from: SocketAddr) -> Self {
+        /// Most bytes of a name that are told.
+        const LONGEST: usize = 64;
+        Self { user: String::from_utf8_lossy(&user[..user.len().min(LONGEST)]).into(), from }
     }
 }
 

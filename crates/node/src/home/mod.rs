@@ -7,6 +7,7 @@ mod authenticate;
 mod locate;
 mod register;
 mod repeats;
+mod report;
 mod waiting;
 
 use crate::examine::Facts;
@@ -15,12 +16,14 @@ use crate::route::RouteInfo;
 use crate::validate::{Refused, refused, refused_until};
 use crate::{Drop, Shard, ShardEvent};
 use ::route::Forward;
+pub use authenticate::WrongPassword;
 use base::{Flow, Instant, Outbox, UnixTime};
 use digest::{
     Algorithm, Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Replays, Secret,
 };
 use location::{Answer, Binding, Registrar, Reply, targets};
 use repeats::Repeats;
+pub use report::{HomeCounters, HomeReport, LogIns, LookUps};
 use transaction::Keys;
 pub(crate) use waiting::Waiting;
 use waiting::{Pending, Waiter};
@@ -128,6 +131,7 @@ pub(crate) struct Home {
     repeats: Repeats,
     /// How requests to users go on.
     forward: Forward,
+    counters: HomeCounters,
 }
 
 /// Nonces of a shard whose use is remembered: a client uses one for all its requests of five minutes.
@@ -162,8 +166,9 @@ impl Home {
             let bans = Bans::new(bans, [word(0).rotate_left(32), word(8)]);
             Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
         });
-        let anew = || (Waiting::new(now), Repeats::default());
-        let (waiting, repeats) = kept.map_or_else(anew, |home| (home.waiting, home.repeats));
+        let anew = || (Waiting::new(now), Repeats::default(), HomeCounters::default());
+        let (waiting, repeats, counters) =
+            kept.map_or_else(anew, |home| (home.waiting, home.repeats, home.counters));
         Self {
             registrar: Registrar::new(settings.registrar.clone()),
             authenticator,
@@ -171,7 +176,12 @@ impl Home {
             waiting,
             repeats,
             forward: settings.forward,
+            counters,
         }
+    }
+
+    pub(crate) fn report(&self) -> HomeReport {
+        HomeReport { counters: self.counters.clone(), waiting: self.waiting.requests().len() }
     }
 
     /// Whether a REGISTER is for the registrar: its Route and Request-URI lead here (RFC 3261 §10.2, §10.3 step 1).
@@ -213,6 +223,17 @@ impl Shard {
         self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
         if let Some(stateful) = &mut self.stateful {
             stateful.serve_home(self.home.is_some());
+        }
+    }
+
+    /// How the home domain does, if there is one.
+    pub fn home_report(&self) -> Option<HomeReport> {
+        self.home.as_ref().map(|home| home.report())
+    }
+
+    fn count(&mut self, count: impl FnOnce(&mut HomeCounters)) {
+        if let Some(home) = &mut self.home {
+            count(&mut home.counters);
         }
     }
 
@@ -329,8 +350,7 @@ impl Shard {
         let now = self.edge.now;
         let Some(home) = &mut self.home else { return Err(STORE_SILENT.into()) };
         if !home.waiting.has_room(message.bytes().len()) {
-            home.withdraw(&pending);
-            return Err(TOO_MANY.into());
+            return Err(self.unanswered(&pending, TOO_MANY));
         }
         let key = home.keys.request(message).key;
         let number = home.waiting.insert(now, (key, flow, message.bytes().into()), pending, known);
@@ -373,18 +393,31 @@ impl Shard {
             }
             (Pending::Location, Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
                 let bindings = record.map(|record| targets(&record, date)).unwrap_or_default();
+                self.count(|counters| {
+                    counters.look_ups.found += u64::from(!bindings.is_empty());
+                    counters.look_ups.not_found += u64::from(bindings.is_empty());
+                });
                 self.take_request(flow, &message, Known { bindings: Some(bindings), ..known }, out)
             }
-            (pending, _) => {
-                self.withdraw(&pending);
-                Err(if let Pending::User(..) = pending { USERS_SILENT } else { STORE_SILENT }.into())
-            }
+            (pending @ Pending::User(..), _) => Err(self.unanswered(&pending, USERS_SILENT)),
+            (pending, _) => Err(self.unanswered(&pending, STORE_SILENT)),
         };
         if let Err(halt) = outcome {
             self.edge.halt(flow, &message, halt, out);
             self.keep_answer(&message, sent, out);
         }
         self.edge.tell(flow, Some(&message), out);
+    }
+
+    /// Refuses a request whose question no store has answered.
+    fn unanswered(&mut self, pending: &Pending, refused: Refused) -> Halt {
+        self.withdraw(pending);
+        self.count(|counters| match pending {
+            Pending::User(..) => counters.log_ins.failed += 1,
+            Pending::Register(_) => counters.registered(None, refused.status),
+            Pending::Location => counters.look_ups.failed += 1,
+        });
+        refused.into()
     }
 
     fn withdraw(&mut self, pending: &Pending) {

@@ -5,7 +5,7 @@ use super::{Asked, Known, User};
 use crate::reply::{Halt, Own};
 use crate::{Shard, ShardEvent};
 use base::{Flow, Outbox, UnixTime};
-use location::{Answer, Authorization, Register, Registration, Reply, Source, Step};
+use location::{Answer, Authorization, Purpose, Register, Registration, Reply, Source, Step};
 use wire::Message;
 
 impl Shard {
@@ -27,7 +27,7 @@ impl Shard {
                 self.step(flow, message, (Box::new(registration), step), core::mem::take(known), out)
             }
             Err(answer) => {
-                self.answer_register(flow, message, (&answer, known), out);
+                self.answer_register(flow, message, (&answer, None, known), out);
                 Ok(())
             }
         }
@@ -60,7 +60,8 @@ impl Shard {
                 self.ask(flow, message, (Asked::Location(ask), Pending::Register(registration), known), out)
             }
             Step::Done(answer) => {
-                self.answer_register(flow, message, (&answer, &known), out);
+                let purpose = Some(registration.purpose());
+                self.answer_register(flow, message, (&answer, purpose, &known), out);
                 Ok(())
             }
         }
@@ -71,9 +72,10 @@ impl Shard {
         &mut self,
         flow: Flow,
         message: &Message<'_>,
-        (answer, known): (&Answer, &Known),
+        (answer, purpose, known): (&Answer, Option<Purpose>, &Known),
         out: &mut Outbox<ShardEvent>,
     ) {
+        self.count(|counters| counters.registered(purpose, answer.status));
         let sent = out.transmits().len();
         self.edge.answer(flow, message, Own::OfHome(answer, known.user.is_some()), out);
         self.keep_answer(message, sent, out);

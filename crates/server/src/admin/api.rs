@@ -1,14 +1,17 @@
 //! What each path answers. Success is JSON, failure a line of text.
 
 use super::metrics;
-use super::view::{ExplanationView, HealthView, MembersView, ProxyView, Reloaded, Session, Stopping};
-use crate::Handle;
+use super::view::{
+    ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded, Session,
+    Stopping,
+};
 use crate::handle::GONE;
+use crate::{ContactsError, Handle};
 use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -23,6 +26,9 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/members", get(members))
         .route("/api/sessions", get(sessions))
         .route("/api/proxy", get(proxy))
+        .route("/api/registrar", get(registrar))
+        .route("/api/registrations", get(registrations))
+        .route("/api/registrations", delete(unregister))
         .route("/api/drain", post(drain))
         .route("/api/undrain", post(undrain))
         .route("/api/up", post(up))
@@ -128,6 +134,43 @@ async fn proxy(State(handle): State<Handle>, uri: Uri) -> Result<Json<ProxyView>
         .ok_or_else(none)
 }
 
+async fn registrar(State(handle): State<Handle>, uri: Uri) -> Result<Json<RegistrarView>, Failure> {
+    let [] = parameters(&uri, [])?;
+    let home = handle.standing().await.map_err(gone)?.home;
+    let none = || Failure(StatusCode::NOT_FOUND, "this process has no [registrar]".to_owned());
+    home.map(|home| Json(RegistrarView::new(&home))).ok_or_else(none)
+}
+
+async fn registrations(State(handle): State<Handle>, uri: Uri) -> Result<Json<ContactsView>, Failure> {
+    let [user] = parameters(&uri, ["user"])?;
+    let user = asked(user)?;
+    let found = handle.contacts(&user).await?;
+    Ok(Json(ContactsView::new(user, &found)))
+}
+
+async fn unregister(State(handle): State<Handle>, uri: Uri) -> Result<Json<ContactsView>, Failure> {
+    let [user, contact] = parameters(&uri, ["user", "contact"])?;
+    let user = asked(user)?;
+    let found = handle.remove_contacts(&user, contact.as_deref()).await?;
+    Ok(Json(ContactsView::new(user, &found)))
+}
+
+/// The user that a request names.
+fn asked(user: Option<String>) -> Result<String, Failure> {
+    let text = "which user? Add ?user= with USER@DOMAIN";
+    user.ok_or_else(|| Failure(StatusCode::BAD_REQUEST, text.to_owned()))
+}
+
+impl From<ContactsError> for Failure {
+    fn from(error: ContactsError) -> Self {
+        let status = match error {
+            ContactsError::NotServed(_) | ContactsError::Absent(_) => StatusCode::NOT_FOUND,
+            ContactsError::Store(_) | ContactsError::Gone => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self(status, error.to_string())
+    }
+}
+
 async fn drain(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
     set_draining(&handle, &uri, true).await
 }
@@ -198,8 +241,10 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     Ok(([kind], metrics::page(&figures)).into_response())
 }
 
-const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /metrics; \
-                     POST /api/drain, /api/undrain, /api/up, /api/reload, /api/stop, /api/explain";
+const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /api/registrar, \
+                     /api/registrations, /metrics; \
+                     POST /api/drain, /api/undrain, /api/up, /api/reload, /api/stop, /api/explain; \
+                     DELETE /api/registrations";
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {
     let text = format!("{method} is not for {}; there are: {PATHS}", uri.path());

@@ -3,7 +3,8 @@
 
 use super::tests::{Site, keys, request};
 use super::view::{
-    ExplanationView, HealthView, MembersView, ProxyView, Reloaded, Session, Sessions, Stopping,
+    ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded, Session,
+    Sessions, Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -68,11 +69,20 @@ const GET: Operation = Operation {
 };
 
 const POST: Operation = Operation { method: "post", ..GET };
+const DELETE: Operation = Operation { method: "delete", ..GET };
+
+const USER: Parameter =
+    Parameter { name: "user", is_required: true, meaning: "Whose contacts, as USER@DOMAIN.", values: &[] };
+
+/// Of a request about a user.
+const NO_USER: (u16, &str) = (404, "The user is of no domain that is served here, or there is no registrar.");
+const NO_STORE: (u16, &str) =
+    (503, "The store cannot be asked, or the server has ended its last call and is about to exit.");
 
 /// Of a request about a member.
 const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
 
-const OPERATIONS: [Operation; 13] = [
+const OPERATIONS: [Operation; 16] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -127,6 +137,37 @@ const OPERATIONS: [Operation; 13] = [
         answer: Answer::Json(&[of::<ProxyView>]),
         failures: &[(404, "It is a balancer.")],
         ..GET
+    },
+    Operation {
+        path: "/api/registrar",
+        summary: "What became of registrations, log-ins and look-ups of users, and how their stores do.",
+        answer: Answer::Json(&[of::<RegistrarView>]),
+        failures: &[(404, "There is no registrar.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/registrations",
+        summary: "The contacts of a user, those first that are tried first.",
+        parameters: &[USER],
+        answer: Answer::Json(&[of::<ContactsView>]),
+        failures: &[NO_USER, NO_STORE],
+        ..GET
+    },
+    Operation {
+        path: "/api/registrations",
+        summary: "Removes a contact of a user, or all. A REGISTER at the same time is not lost.",
+        parameters: &[
+            USER,
+            Parameter {
+                name: "contact",
+                is_required: false,
+                meaning: "URI of the one to remove; without it, all are.",
+                values: &[],
+            },
+        ],
+        answer: Answer::Json(&[of::<ContactsView>]),
+        failures: &[(404, "No such user or contact, or there is no registrar."), NO_STORE],
+        ..DELETE
     },
     Operation {
         path: "/api/drain",
@@ -241,6 +282,9 @@ fn described() -> Value {
 impl Operation {
     fn described(&self, generator: &mut SchemaGenerator) -> Value {
         let name = self.path.trim_start_matches("/api").trim_start_matches('/');
+        // The same path is asked for in two ways; a name is for one of them.
+        let verb = if self.method == "delete" { "remove_" } else { "" };
+        let name = format!("{verb}{name}");
         let mut responses = Map::new();
         responses.insert("200".to_owned(), self.answer.described(generator));
         let text = json!({ "text/plain": { "schema": { "type": "string" } } });
@@ -336,7 +380,8 @@ async fn every_route_is_described() {
 #[tokio::test]
 async fn answers_are_as_described() {
     let description = described();
-    let (pool, proxy) = (Site::start().await, Site::proxy().await);
+    let (pool, proxy, home) = (Site::start().await, Site::proxy().await, Site::home().await);
+    home.register("sip:bob@127.0.0.1:5099").await;
     pool.call("described").await;
     let invite = request(pool.sip, "INVITE", "described");
     let member = pool.alive;
@@ -347,6 +392,10 @@ async fn answers_are_as_described() {
         (&pool, "get", "/api/sessions", String::new(), ""),
         (&pool, "get", "/api/sessions", "?call_id=described".to_owned(), ""),
         (&proxy, "get", "/api/proxy", String::new(), ""),
+        (&home, "get", "/api/health", String::new(), ""),
+        (&home, "get", "/api/registrar", String::new(), ""),
+        (&home, "get", "/api/registrations", "?user=bob@example.com".to_owned(), ""),
+        (&home, "delete", "/api/registrations", "?user=bob@example.com".to_owned(), ""),
         (&pool, "post", "/api/drain", format!("?member={member}"), ""),
         (&pool, "post", "/api/undrain", format!("?member={member}"), ""),
         (&pool, "post", "/api/up", format!("?member={member}"), ""),

@@ -2,7 +2,10 @@
 
 #![expect(clippy::float_cmp, reason = "whole numbers are exact")]
 
-use super::view::{ExplanationView, HealthView, MemberView, MembersView, ProxyView, Session, Sessions};
+use super::view::{
+    ContactView, ContactsView, ExplanationView, HealthView, MemberView, MembersView, ProxyView,
+    RegistrarView, Session, Sessions,
+};
 use crate::{Handle, Server};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -96,6 +99,11 @@ impl Site {
         Self::launch(role).await
     }
 
+    /// A registrar that asks nobody for a password, and keeps bindings in memory.
+    pub(super) async fn home() -> Self {
+        Self::launch(|_, _| "[registrar]\ndomains = [\"example.com\"]".to_owned()).await
+    }
+
     async fn launch(role: impl FnOnce(SocketAddr, SocketAddr) -> String) -> Self {
         let (sip, admin, dead) = (free_udp().await, free_tcp().await, free_udp().await);
         let member = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -170,6 +178,27 @@ impl Site {
             "{}",
             String::from_utf8_lossy(&buffer[..length])
         );
+    }
+}
+
+impl Site {
+    /// Sends a REGISTER of bob with this contact, from another port each time; the status of the answer.
+    pub(super) async fn register(&self, contact: &str) -> u16 {
+        let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let from = client.local_addr().unwrap();
+        let aor = "<sip:bob@example.com>".to_owned();
+        let request = testkit::TestRequest {
+            uri: "sip:example.com".to_owned(),
+            from: aor.clone(),
+            to: aor,
+            contact: contact.to_owned(),
+            ..testkit::TestRequest::new("REGISTER", &format!("register-{}", from.port()), from)
+        };
+        client.send_to(&request.bytes(), self.sip).await.unwrap();
+        let mut buffer = vec![0; 65_536];
+        let length = client.recv(&mut buffer).await.unwrap();
+        let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{text}"))
     }
 }
 
@@ -564,11 +593,133 @@ async fn the_next_hops_of_a_proxy_are_members() {
 }
 
 #[tokio::test]
+async fn what_a_registrar_does_is_shown() {
+    let site = Site::home().await;
+    assert_eq!(site.register("sip:bob@127.0.0.1:5099").await, 200);
+    assert_eq!(site.register("").await, 200);
+    let shown: RegistrarView = site.ask("GET", "/api/registrar").await.json();
+    let registrations = &shown.registrations;
+    assert_eq!((registrations.granted_total, registrations.fetched_total, shown.waiting), (1, 1, 0));
+    let stores: Vec<_> =
+        shown.stores.iter().map(|store| (&store.name[..], &store.kind[..], store.up)).collect();
+    assert_eq!(stores, [("registrations", "memory", true)]);
+    let samples = samples(&site.ask("GET", "/metrics").await.body);
+    assert_eq!(samples["sarabande_registrations_total{outcome=\"granted\",status=\"200\"}"], 1.0);
+    assert_eq!(samples["sarabande_store_up{store=\"registrations\",kind=\"memory\"}"], 1.0);
+    assert_eq!(Site::proxy().await.ask("GET", "/api/registrar").await.status, 404);
+}
+
+/// New calls may be taken all the same: of other routes, or to who needs no user.
+#[tokio::test]
+async fn a_store_that_is_down_is_told_with_its_reason() {
+    let nobody = free_tcp().await;
+    let role = |_, _| format!("[registrar]\ndomains = [\"example.com\"]\nstore = \"redis://{nobody}\"");
+    let site = Site::launch(role).await;
+    assert_eq!(site.register("sip:bob@127.0.0.1:5099").await, 503);
+    let reply = site.ask("GET", "/api/health").await;
+    let health: HealthView = reply.json();
+    assert_eq!((reply.status, health.healthy, health.reasons.len()), (200, true, 0));
+    let [degraded] = health.degraded.as_slice() else { panic!("one store: {health:?}") };
+    let start = "the store of registrations (redis) is down: ";
+    assert!(degraded.starts_with(start) && degraded.contains("refused"), "{degraded}");
+    let shown: RegistrarView = site.ask("GET", "/api/registrar").await.json();
+    let [store] = shown.stores.as_slice() else { panic!("one store: {shown:?}") };
+    assert!(!store.up && store.since_seconds.is_some() && store.failed_total > 0, "{store:?}");
+    assert_eq!(format!("{start}{}", store.reason.as_deref().unwrap_or_default()), *degraded);
+    assert_eq!(shown.registrations.refused_total["503"], 1);
+    let samples = samples(&site.ask("GET", "/metrics").await.body);
+    assert_eq!(samples["sarabande_store_up{store=\"registrations\",kind=\"redis\"}"], 0.0);
+    assert_eq!(samples["sarabande_registrations_total{outcome=\"refused\",status=\"503\"}"], 1.0);
+}
+
+#[tokio::test]
+async fn contacts_of_a_user_are_listed_and_removed() {
+    let site = Site::home().await;
+    let path = "/api/registrations?user=bob@example.com";
+    let none: ContactsView = site.ask("GET", path).await.json();
+    assert_eq!((none.contacts.len(), none.removed.len()), (0, 0));
+    assert_eq!(site.ask("DELETE", path).await.status, 404, "there is nothing to remove");
+    for contact in ["sip:bob@192.168.1.7:5060", "sip:bob@192.168.1.8;transport=udp", "sip:bob@192.168.1.9"] {
+        assert_eq!(site.register(contact).await, 200);
+    }
+    let uris = |contacts: &[ContactView]| {
+        let uris: BTreeSet<_> = contacts.iter().map(|contact| contact.contact.clone()).collect();
+        uris.into_iter().collect::<Vec<_>>()
+    };
+    let listed: ContactsView = site.ask("GET", path).await.json();
+    assert_eq!(listed.contacts.len(), 3);
+    let first = &listed.contacts[0];
+    assert!((3_590..=3_600).contains(&first.expires_seconds) && first.q == 1.0, "{first:?}");
+    assert!(
+        first.source.is_some_and(|source| source.ip().is_loopback()) && first.path.is_none(),
+        "{first:?}"
+    );
+    let other = site.ask("DELETE", &format!("{path}&contact=sip:bob@192.168.1.99")).await;
+    assert_eq!((other.status, other.body.as_str()), (404, "there is no such contact\n"));
+    // In other words, but the same by RFC 3261 section 19.1.4.
+    let one: ContactsView =
+        site.ask("DELETE", &format!("{path}&contact=SIP:%62ob@192.168.1.8;transport=UDP")).await.json();
+    assert_eq!(uris(&one.removed), ["sip:bob@192.168.1.8;transport=udp"]);
+    assert_eq!(uris(&one.contacts), ["sip:bob@192.168.1.7:5060", "sip:bob@192.168.1.9"]);
+    let all: ContactsView = site.ask("DELETE", path).await.json();
+    assert_eq!((uris(&all.removed), all.contacts.len()), (uris(&one.contacts), 0));
+    let none: ContactsView = site.ask("GET", path).await.json();
+    assert!(none.contacts.is_empty());
+}
+
+#[tokio::test]
+async fn contacts_of_nobody_here_are_refused_with_the_reason() {
+    let site = Site::home().await;
+    for (query, status, says) in [
+        ("", 400, "which user? Add ?user= with USER@DOMAIN"),
+        (
+            "?user=bob@elsewhere.example",
+            404,
+            "\"bob@elsewhere.example\" is of no domain that is served here; there are: example.com",
+        ),
+        ("?user=example.com", 404, "\"example.com\" is no user: expected USER@DOMAIN"),
+        (
+            "?user=bob@example.com&all=1",
+            400,
+            "unknown parameter \"all\" of /api/registrations; there is: user",
+        ),
+    ] {
+        let reply = site.ask("GET", &format!("/api/registrations{query}")).await;
+        assert_eq!((reply.status, reply.body.trim_end()), (status, says));
+    }
+    let elsewhere = Site::proxy().await.ask("GET", "/api/registrations?user=bob@example.com").await;
+    assert_eq!((elsewhere.status, elsewhere.body.as_str()), (404, "this process has no [registrar]\n"));
+}
+
+/// A page in an operator's browser must not unregister anybody, nor must a store that is down seem empty.
+#[tokio::test]
+async fn contacts_are_kept_from_strangers_and_not_forgotten_without_a_store() {
+    let site = Site::home().await;
+    assert_eq!(site.register("sip:bob@192.168.1.7").await, 200);
+    let path = "/api/registrations?user=bob@example.com";
+    let page = site.send("DELETE", path, "Origin: http://evil.example\r\n", "").await;
+    assert_eq!(page.status, 403);
+    assert_eq!(site.ask("GET", path).await.json::<ContactsView>().contacts.len(), 1);
+    let nobody = free_tcp().await;
+    let role = |_, _| format!("[registrar]\ndomains = [\"example.com\"]\nstore = \"redis://{nobody}\"");
+    let site = Site::launch(role).await;
+    for method in ["GET", "DELETE"] {
+        let reply = site.ask(method, path).await;
+        assert_eq!(reply.status, 503, "{method}: {}", reply.body);
+        assert!(reply.body.contains("the store cannot be reached"), "{}", reply.body);
+    }
+}
+
+#[tokio::test]
 async fn the_documentation_names_every_metric_label_and_key() {
     let site = Site::start().await;
     site.call("documented").await;
-    let proxy = Site::proxy().await;
-    let page = site.ask("GET", "/metrics").await.body + &proxy.ask("GET", "/metrics").await.body;
+    let (proxy, home) = (Site::proxy().await, Site::home().await);
+    home.register("sip:bob@127.0.0.1:5099").await;
+    let mut page = String::new();
+    for site in [&site, &proxy, &home] {
+        page += &site.ask("GET", "/metrics").await.body;
+    }
     let documented = documented();
     let families: BTreeSet<_> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
@@ -590,6 +741,8 @@ async fn the_documentation_names_every_metric_label_and_key() {
         keys(&site.ask("GET", &format!("/api/{path}")).await.json(), &mut found);
     }
     keys(&proxy.ask("GET", "/api/proxy").await.json(), &mut found);
+    keys(&home.ask("GET", "/api/registrar").await.json(), &mut found);
+    keys(&home.ask("GET", "/api/registrations?user=bob@example.com").await.json(), &mut found);
     let request = request(site.sip, "INVITE", "documented");
     keys(&site.send("POST", "/api/explain", "", &request).await.json(), &mut found);
     keys(&site.ask("POST", "/api/stop").await.json(), &mut found);

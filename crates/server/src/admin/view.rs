@@ -1,7 +1,13 @@
 //! The shapes of the admin interface's JSON. Times are seconds unless the name says otherwise.
 
+mod contacts;
+mod registrar;
+
+pub use contacts::{ContactView, ContactsView};
+pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
+
 use crate::records::RecordCounts;
-use crate::{ExplainReport, MemberStanding, PoolName, SessionReport, Standing};
+use crate::{ExplainReport, MemberStanding, PoolName, SessionReport, Standing, StoreReport};
 use balance::{EndReason, NodeStats, SessionState};
 use dialog::CallCounts;
 use hdrhistogram::Histogram;
@@ -21,6 +27,8 @@ pub struct HealthView {
     pub healthy: bool,
     /// Why not; empty when healthy.
     pub reasons: Vec<String>,
+    /// What does not work although new calls are taken: stores that are down, and why.
+    pub degraded: Vec<String>,
     /// Members that the configuration names, each address of a name for itself.
     pub members: usize,
     /// Names in the configuration that stand for no address: none was found yet.
@@ -248,6 +256,12 @@ pub struct ProxyView {
     pub stateless_total: u64,
     /// Responses relayed.
     pub relayed_total: u64,
+    /// Branches that requests had beyond their first one: further next hops, members, or contacts of a user.
+    pub forked_total: u64,
+    /// Groups of branches that were given up after their ring time.
+    pub rung_out_total: u64,
+    /// CANCELs sent to next hops.
+    pub cancelled_total: u64,
     /// Requests that the proxy has answered itself with 300 or more, and a transaction.
     pub refused_total: u64,
     /// Responses that answered nothing: dropped.
@@ -367,6 +381,9 @@ impl ProxyView {
             retried_total: counters.retried,
             stateless_total: counters.stateless,
             relayed_total: counters.relayed,
+            forked_total: counters.forked,
+            rung_out_total: counters.rung_out,
+            cancelled_total: counters.cancelled,
             refused_total: counters.refused,
             stray_total: counters.stray,
             distribution: report.sharing.map(DistributionView::from),
@@ -454,6 +471,12 @@ pub struct CandidateView {
     pub refusal: Option<String>,
 }
 
+/// That a store is down, and why.
+fn down(store: &StoreReport) -> Option<String> {
+    let (name, kind) = (store.name, store.kind);
+    store.trouble.as_ref().map(|why| format!("the store of {name} ({kind}) is down: {why}"))
+}
+
 /// How many of these members take new calls, and how many get them where none does.
 fn taking<'m>(members: impl Iterator<Item = &'m MemberStanding> + Clone) -> (usize, usize) {
     let accepting = members.clone().filter(|member| member.accepting).count();
@@ -499,6 +522,7 @@ impl HealthView {
             role: if standing.is_proxy { "proxy" } else { "pool" }.to_owned(),
             healthy: reasons.is_empty(),
             reasons,
+            degraded: standing.home.iter().flat_map(|home| &home.stores).filter_map(down).collect(),
             members: configured().count(),
             unresolved: standing.unresolved.clone(),
             accepting,

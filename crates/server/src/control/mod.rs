@@ -11,11 +11,12 @@ mod succession;
 use crate::admin::Interface;
 use crate::clock::Clock;
 use crate::records::{RecordCounts, Records};
+use crate::registrations::Home;
 use crate::report::PoolName;
 use crate::shards::board::Board;
 use crate::shards::listen::{Bind, listeners, toward, unserved};
 use crate::shards::{Command, Report, WorkerHandle};
-use crate::stores::Stores;
+use crate::stores::{StoreReport, Stores};
 use crate::takeover::Succession;
 use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
@@ -26,6 +27,7 @@ use ::control::{
 use balance::{CallLimits, PoolId, Slot};
 use base::{Flow, Instant, Outbox};
 use config::Config;
+use location::Registrar;
 use node::{Setup, ShardEvent};
 use probes::ProbeSockets;
 use resolver::Resolver;
@@ -51,6 +53,8 @@ pub(crate) enum Ask {
         reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
     },
     Reload(oneshot::Sender<Result<Vec<String>, String>>),
+    /// The home domain, if there is one.
+    Home(oneshot::Sender<Option<Home>>),
     Stop,
     /// Another process takes over.
     Succession(Succession),
@@ -81,6 +85,8 @@ pub(crate) struct View {
     pub(crate) names: Vec<MemberName>,
     /// What became of the records of calls, where any are kept.
     pub(crate) records: Option<RecordCounts>,
+    /// How the stores of the home domain do.
+    pub(crate) stores: Vec<StoreReport>,
 }
 
 impl View {
@@ -148,8 +154,8 @@ pub(crate) struct Control {
     stores: Option<Arc<Stores>>,
     /// Where records of calls go, if any are kept.
     records: Option<Arc<Records>>,
-    /// Servers that stores need, and that could not be asked at the last look.
-    troubles: Vec<(&'static str, String)>,
+    /// Stores that could not be used at the last look.
+    down: Vec<&'static str>,
     /// What the shards share of members with a limit of calls.
     call_limits: Option<Arc<CallLimits>>,
     admin: Option<Interface>,
@@ -197,7 +203,7 @@ impl Control {
             board,
             stores,
             records,
-            troubles: Vec::new(),
+            down: Vec::new(),
             call_limits: None,
             admin: None,
             epoch_unix,
@@ -307,17 +313,23 @@ impl Control {
         });
     }
 
-    /// Says when a server that stores need has gone, and when it is back.
+    /// Says when a store cannot be used any more, and when it can again.
     fn look_at_stores(&mut self) {
-        let troubles = self.stores.as_ref().map(|stores| stores.troubles()).unwrap_or_default();
-        let is_in = |what: &str, all: &[(&str, String)]| all.iter().any(|(other, _)| *other == what);
-        for (what, why) in troubles.iter().filter(|(what, _)| !is_in(what, &self.troubles)) {
-            tracing::warn!("[registrar] {what} cannot be asked: {why}; who needs it gets 503");
+        if self.succeeded {
+            return;
         }
-        for (what, _) in self.troubles.iter().filter(|(what, _)| !is_in(what, &troubles)) {
-            tracing::info!("[registrar] {what} answers again");
+        let is_down = |report: &StoreReport| report.trouble.is_some();
+        let reports = self.stores.as_ref().map(|stores| stores.reports()).unwrap_or_default();
+        let was_down = |name: &str| self.down.contains(&name);
+        for StoreReport { name, trouble, .. } in reports.iter().filter(|report| !was_down(report.name)) {
+            if let Some(why) = trouble {
+                tracing::warn!("[registrar] the store of {name} is down: {why}; who needs it gets 503");
+            }
         }
-        self.troubles = troubles;
+        for report in reports.iter().filter(|report| was_down(report.name) && !is_down(report)) {
+            tracing::info!("[registrar] the store of {} is up again", report.name);
+        }
+        self.down = reports.iter().filter(|report| is_down(report)).map(|report| report.name).collect();
     }
 
     /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine.
@@ -354,10 +366,17 @@ impl Control {
             }
             Ask::Up { member, reply } => drop(reply.send(self.tell_meant(&member, ControlInput::Up))),
             Ask::Reload(reply) => drop(reply.send(self.reload())),
+            Ask::Home(reply) => drop(reply.send(self.home())),
             Ask::Stop => self.take(ControlInput::Stop),
             Ask::Succession(succession) => self.follow(succession),
             Ask::Predecessor => self.predecessor(),
         }
+    }
+
+    fn home(&self) -> Option<Home> {
+        let (stores, config) = self.stores.as_ref().zip(self.config.registrar.as_ref())?;
+        let registrar = Registrar::new(config.home.registrar.clone());
+        Some(Home { stores: Arc::clone(stores), registrar })
     }
 
     fn view(&self) -> View {
@@ -373,6 +392,7 @@ impl Control {
             look_ups_forgotten: self.core.look_ups_forgotten(),
             names: self.core.names(),
             records: self.records.as_ref().map(|records| records.counts()),
+            stores: self.stores.as_ref().map(|stores| stores.reports()).unwrap_or_default(),
         }
     }
 

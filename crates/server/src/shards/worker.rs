@@ -11,13 +11,13 @@ use crate::records::Records;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use crate::stores::{OnAnswer, Stores};
 use crate::takeover::owned::{Inlet, Predecessor};
-use crate::utilisation::Meter;
+use crate::utilisation::{Meter, ModelProcessor};
 use arrayvec::ArrayVec;
 use balance::{Load, NodeId, NodeStats, SessionView, Sign, Slot, TableCounts};
 use base::{Flow, Instant, Ledger, Outbox};
 use node::{
-    Explanation, Failure, HopName, ProxyReport, Question, Resolved, Setup, Shard, ShardCounters, ShardEvent,
-    ShardInput, StoreAnswer,
+    Explanation, Failure, HomeReport, HopName, ProxyReport, Question, Resolved, Setup, Shard, ShardCounters,
+    ShardEvent, ShardInput, StoreAnswer,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -96,6 +96,8 @@ pub(crate) struct ShardCounts {
     pub(crate) loads: Vec<(NodeId, Load)>,
     /// Of a proxy.
     pub(crate) proxy: Option<ProxyReport>,
+    /// Of the home domain.
+    pub(crate) home: Option<HomeReport>,
 }
 
 impl ShardCounts {
@@ -197,6 +199,8 @@ pub(crate) struct Worker {
     pub(crate) traffic: Traffic,
     /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
     pub(crate) meter: Option<Meter>,
+    /// What they are told of in place of the process's own processors.
+    pub(crate) model: Option<ModelProcessor>,
 }
 
 /// Most sockets of a thread.
@@ -223,6 +227,19 @@ impl Drop for Obituary {
 }
 
 impl Worker {
+    /// Says on what its utilisation is measured: the process's processors, or a model.
+    pub(crate) fn measure(&mut self, model: Option<ModelProcessor>) {
+        self.model = model;
+        self.renew_meter();
+    }
+
+    /// Neighbours are told of utilisation, if there are any.
+    fn renew_meter(&mut self) {
+        let (threads, work) = (self.peers.senders.len(), self.shard.ledger());
+        let anew = || Meter::new(self.clock.now(), threads, (self.model, work));
+        self.meter = self.shard.shares_state().then(|| self.meter.take().unwrap_or_else(anew));
+    }
+
     /// Runs until [`Command::Stop`].
     pub(crate) fn run(mut self) {
         let _obituary = Obituary(self.reports.clone());
@@ -255,7 +272,10 @@ impl Worker {
             if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
                 self.shard.handle(now, ShardInput::Timer, &mut self.out);
             }
-            if let Some((length, utilisation)) = self.meter.as_mut().and_then(|meter| meter.period(now)) {
+            let Self { meter, shard, .. } = &mut self;
+            if let Some((length, utilisation)) =
+                meter.as_mut().and_then(|meter| meter.period(now, || shard.ledger()))
+            {
                 self.shard.handle(now, ShardInput::Period { length, utilisation }, &mut self.out);
             }
             self.flush();
@@ -422,6 +442,10 @@ impl Worker {
                     tracing::debug!(method, call_id, %from, "{cause}");
                     continue;
                 }
+                ShardEvent::WrongPassword(wrong) => {
+                    tracing::warn!(from = %wrong.from, user = &*wrong.user, "wrong password, or no such user");
+                    continue;
+                }
             });
         }
         if let (false, Some(to)) = (records.is_empty(), &self.records) {
@@ -492,8 +516,7 @@ impl Worker {
             Command::SetUp(setup) => {
                 let shards = self.peers.senders.len();
                 self.shard.set_up(&setup, (self.index, shards));
-                let meter = self.meter.take().or_else(|| Some(Meter::new(self.clock.now(), shards)));
-                self.meter = meter.filter(|_| self.shard.shares_state());
+                self.renew_meter();
             }
             Command::Name(answer) => self.shard.learn(self.clock.now(), &answer.0, &answer.1),
             // Whoever asked may have gone; then nobody misses the answer.
@@ -551,6 +574,7 @@ impl Worker {
             transactions: self.shard.open_transactions(),
             loads: slots.map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
             proxy,
+            home: self.shard.home_report(),
         }
     }
 

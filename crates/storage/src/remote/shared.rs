@@ -28,6 +28,8 @@ struct State<J> {
     handles: usize,
     threads: usize,
     connections: usize,
+    /// When the first connection came to stand, or the last one was lost; before that, the beginning.
+    changed: Instant,
     /// Why nothing can be asked: no connection stands, and the last attempt at one has failed.
     down: Option<String>,
     failed_total: u64,
@@ -36,6 +38,22 @@ struct State<J> {
 }
 
 impl<J> State<J> {
+    /// One more connection stands.
+    fn add_connection(&mut self) {
+        if self.connections == 0 {
+            self.changed = Instant::now();
+        }
+        self.connections += 1;
+    }
+
+    /// One is lost, if it `was_connected`.
+    fn remove_connection(&mut self, was_connected: bool) {
+        self.connections -= usize::from(was_connected);
+        if was_connected && self.connections == 0 {
+            self.changed = Instant::now();
+        }
+    }
+
     /// Takes so many jobs, or all.
     fn drain(&mut self, max: usize) -> Vec<J> {
         let count = self.jobs.len().min(max);
@@ -51,6 +69,7 @@ impl<S: Server> Shared<S> {
             handles: 1,
             threads: 0,
             connections: 0,
+            changed: Instant::now(),
             down: None,
             failed_total: 0,
             lost_total: 0,
@@ -85,7 +104,7 @@ impl<S: Server> Shared<S> {
     pub(super) fn remove_thread(&self, was_connected: bool) {
         let mut state = self.state();
         state.threads -= 1;
-        state.connections -= usize::from(was_connected);
+        state.remove_connection(was_connected);
         let left = if state.threads == 0 { state.drain(usize::MAX) } else { Vec::new() };
         drop(state);
         self.refuse(left, ENDED);
@@ -138,7 +157,7 @@ impl<S: Server> Shared<S> {
 
     pub(super) fn connected(&self) {
         let mut state = self.state();
-        state.connections += 1;
+        state.add_connection();
         state.down = None;
     }
 
@@ -146,7 +165,7 @@ impl<S: Server> Shared<S> {
     /// waits is refused.
     pub(super) fn lost(&self, was_connected: bool, why: &str) {
         let mut state = self.state();
-        state.connections -= usize::from(was_connected);
+        state.remove_connection(was_connected);
         state.lost_total += u64::from(was_connected);
         state.last_error = Some(why.to_owned());
         if state.connections > 0 {
@@ -175,6 +194,7 @@ impl<S: Server> Shared<S> {
         let state = self.state();
         Status {
             connections: state.connections,
+            unchanged: state.changed.elapsed(),
             waiting: state.jobs.len(),
             failed_total: state.failed_total,
             lost_total: state.lost_total,

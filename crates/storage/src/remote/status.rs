@@ -1,12 +1,15 @@
 //! What can be seen of a server from outside, and errors of its settings.
 
 use core::fmt;
+use core::time::Duration;
 
 /// How a server does, for metrics and logs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
     /// Connections that stand. Without one, all that is asked is refused.
     pub connections: usize,
+    /// For how long it has been so that there is one, or none.
+    pub unchanged: Duration,
     /// Questions that wait for a connection to be free.
     pub waiting: usize,
     /// Questions since the start that got an error for an answer, whoever is to blame.

@@ -137,6 +137,13 @@ fn a_server_that_goes_while_nobody_asks_is_noticed() {
     switches.is_gone.store(true, SeqCst);
     until("it is noticed", || !remote.status().is_up());
     assert_eq!(remote.status().failed_total, 0);
+    // However often it is tried again meanwhile: from 50 ms on, and twice as long each time.
+    let mut gone = remote.status().unchanged;
+    until("it has been gone for a while", || {
+        let before = core::mem::replace(&mut gone, remote.status().unchanged);
+        assert!(gone >= before, "{gone:?} after {before:?}");
+        gone > Duration::from_millis(300)
+    });
 }
 
 #[test]

@@ -189,6 +189,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 ShardEvent::Ask(_)
                 | ShardEvent::Record(_)
                 | ShardEvent::Failed(_)
+                | ShardEvent::WrongPassword(_)
                 | ShardEvent::NoServer(_)
                 | ShardEvent::NoRoom(_) => {}
             }

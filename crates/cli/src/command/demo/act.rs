@@ -1,5 +1,6 @@
 //! The acts of the demo: what happens in each, and how it goes.
 
+use super::plain::Lines;
 use super::screen::Screen;
 use super::stage::{CAST, Part, Stage, rate};
 use crate::picture::{Line, Past, Tracks};
@@ -87,7 +88,7 @@ pub(super) async fn play(
     act: &Act,
     number: &str,
     seed: u64,
-    screen: &mut Screen,
+    screen: &mut Screen<Lines>,
     outcomes: &[Outcome],
 ) -> Result<Option<Outcome>> {
     let rate = rate(act.load);

@@ -2,6 +2,7 @@
 
 mod act;
 mod plain;
+mod proxy;
 mod screen;
 mod stage;
 mod summary;
@@ -10,10 +11,14 @@ mod view;
 use crate::print;
 use act::{Act, Outcome, Plot};
 use anyhow::{Result, bail};
+use plain::Lines;
 use screen::Screen;
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// How long calls are made with each policy.
     #[arg(long, default_value_t = 7.0, value_parser = seconds)]
     seconds: f64,
@@ -31,6 +36,14 @@ pub(crate) struct Arguments {
     no_tui: bool,
 }
 
+/// What else can be shown than the balancer's policies.
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Shows phones that register and call each other through three proxies in a row, which find by themselves who of them
+    /// keeps the state of how many calls, as load rises and falls.
+    Proxy(proxy::Arguments),
+}
+
 /// All that can be asked for.
 const KNOWN: [&str; 8] = ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl", "tlwl-2", "rwma"];
 /// From the paper's worst to its best.
@@ -45,8 +58,11 @@ const LOAD: f64 = 0.7;
 const CRASH_LOAD: f64 = 0.5;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(Other::Proxy(arguments)) = &arguments.other {
+        return proxy::run(arguments);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut screen = Screen::open(arguments.no_tui)?;
+    let mut screen = Screen::open(arguments.no_tui, Lines::new())?;
     // A server stays on the thread that it was started on.
     let outcomes = tokio::task::LocalSet::new().block_on(&runtime, play(arguments, &mut screen));
     drop(screen);
@@ -59,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Plays the acts; fewer when somebody has seen enough, and then says what is missing.
-async fn play(arguments: &Arguments, screen: &mut Screen) -> Result<(Vec<Outcome>, Option<String>)> {
+async fn play(arguments: &Arguments, screen: &mut Screen<Lines>) -> Result<(Vec<Outcome>, Option<String>)> {
     let acts = acts(arguments);
     let mut outcomes = Vec::new();
     for (index, act) in acts.iter().enumerate() {

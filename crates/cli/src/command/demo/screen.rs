@@ -8,23 +8,25 @@ use anyhow::Result;
 use std::time::Duration;
 
 /// Where scenes are shown.
-pub(super) enum Screen {
+pub(super) enum Screen<L> {
     Terminal(picture::Screen),
-    Lines(Lines),
+    Lines(L),
 }
 
-impl Screen {
-    /// The terminal, if there is one and it is wanted.
-    pub(super) fn open(plain: bool) -> Result<Self> {
-        let terminal = if plain { None } else { picture::Screen::open()? };
-        Ok(terminal.map_or_else(|| Self::Lines(Lines::new()), Self::Terminal))
-    }
-
+impl Screen<Lines> {
     pub(super) fn show(&mut self, scene: &Scene<'_>) -> Result<()> {
         match self {
             Self::Terminal(terminal) => terminal.draw(|frame| view::draw(frame, scene)),
             Self::Lines(lines) => lines.show(scene),
         }
+    }
+}
+
+impl<L> Screen<L> {
+    /// The terminal, if there is one and it is wanted; or `lines`.
+    pub(super) fn open(plain: bool, lines: L) -> Result<Self> {
+        let terminal = if plain { None } else { picture::Screen::open()? };
+        Ok(terminal.map_or(Self::Lines(lines), Self::Terminal))
     }
 
     /// Whether to quit was asked for since the last time.

@@ -9,7 +9,7 @@ use load::{
 use server::admin::view::MemberView;
 use server::agents::{self, Running};
 use server::{Handle, Server, StartError};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -141,16 +141,27 @@ fn answerer(index: usize, address: SocketAddr, rng: &Rng) -> Result<Running<Answ
 
 /// The server, on a port that was free a moment ago.
 async fn balancer(policy: &str, members: &[SocketAddr]) -> Result<(SocketAddr, Server)> {
+    start(Ipv4Addr::LOCALHOST.into(), async |address| {
+        let text = configuration(policy, address, members);
+        let config = config::parse(&text, "demo").map_err(|errors| anyhow!("{errors}"))?;
+        Ok(Server::start(config, None).await)
+    })
+    .await
+}
+
+/// Starts a server at this address, on a port that was free a moment ago; on another one when somebody was faster.
+pub(super) async fn start(
+    ip: IpAddr,
+    server_at: impl AsyncFn(SocketAddr) -> Result<Result<Server, StartError>>,
+) -> Result<(SocketAddr, Server)> {
     const TRIES: usize = 5;
     let mut tries = 0;
     loop {
-        let port = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+        let port = std::net::UdpSocket::bind((ip, 0)).context("no free port")?;
         let address = port.local_addr()?;
         drop(port);
-        let text = configuration(policy, address, members);
-        let config = config::parse(&text, "demo").map_err(|errors| anyhow!("{errors}"))?;
         tries += 1;
-        match Server::start(config, None).await {
+        match server_at(address).await? {
             Ok(server) => return Ok((address, server)),
             Err(StartError::Io(_)) if tries < TRIES => {}
             Err(error) => return Err(error.into()),

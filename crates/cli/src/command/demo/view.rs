@@ -3,12 +3,12 @@
 use super::act::{Outcome, Plot, Scene};
 use super::stage::rate;
 use crate::command::load::table::{milliseconds, percentile};
-use crate::picture::{ACCENT, Columns, DIM, Top, area, block, draw_keys, draw_members};
+use crate::picture::{Columns, DIM, Top, area, block, draw_keys, draw_members, draw_progress};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{LineGauge, Paragraph};
+use ratatui::widgets::Paragraph;
 
 /// Most rows of the lowest part, frame included.
 const BELOW_MAX: u16 = 8;
@@ -53,18 +53,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         Span::from(what).style(DIM),
     ];
     frame.render_widget(Text::from(line), first);
-    let done = (scene.seconds / scene.act.seconds).clamp(0.0, 1.0);
-    let label = if done < 1.0 {
-        format!("{:4.1} of {:.1} s", scene.seconds, scene.act.seconds)
-    } else {
-        "the last calls end".to_owned()
-    };
-    let gauge = LineGauge::default()
-        .ratio(done)
-        .label(label)
-        .filled_style(Style::new().fg(ACCENT))
-        .unfilled_style(DIM);
-    frame.render_widget(gauge, second);
+    draw_progress(frame, second, scene.seconds, scene.act.seconds);
 }
 
 fn draw_callers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {

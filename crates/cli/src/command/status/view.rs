@@ -7,7 +7,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize as _};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Paragraph, Wrap};
 use server::admin::view::ProxyView;
 use std::fmt::Display;
 use std::time::Instant;
@@ -33,7 +33,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene, now: Instant) {
         Role::Proxy(proxy) => proxy.next.len() as u16 + 2,
     };
     let middle = wanted.min(left).max(MEMBERS_MIN);
-    let rows = [FIXED[0], middle, FIXED[1], left.saturating_sub(middle), FIXED[2]];
+    let traffic = FIXED[1] + u16::from(scene.answer.registrar.is_some());
+    let below = left.saturating_sub(middle + traffic - FIXED[1]);
+    let rows = [FIXED[0], middle, traffic, below, FIXED[2]];
     let [head, servers, traffic, below, foot] = Layout::vertical(Constraint::from_lengths(rows)).areas(area);
     draw_head(frame, head, scene, now);
     match &scene.answer.role {
@@ -72,6 +74,9 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
             (format!("no answer for {}: {why}", span((now - *since).as_secs_f64())), Color::Red)
         }
         None if !health.healthy => (health.reasons.join("; "), Color::Red),
+        None if !health.degraded.is_empty() => {
+            ("new calls are taken, but not all works: see below".to_owned(), Color::Yellow)
+        }
         None if matches!(scene.answer.role, Role::Proxy(_)) => {
             ("new calls are taken".to_owned(), Color::Green)
         }
@@ -105,7 +110,7 @@ fn count(number: impl Display, what: &str) -> [Span<'static>; 2] {
 
 fn draw_traffic(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
     let rate = |name, what: &str| count(format!("{:.0}", scene.rate(name)), what);
-    let lines = match &scene.answer.role {
+    let mut lines = Vec::from(match &scene.answer.role {
         Role::Pool { sessions, members } => {
             let calls: u64 = members.members.iter().map(|member| u64::from(member.calls)).sum();
             let new: f64 = scene.lines.iter().map(|line| line.past.calls_per_second).sum();
@@ -138,18 +143,29 @@ fn draw_traffic(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
             ]
             .concat(),
         ],
-    };
+    });
+    if scene.answer.registrar.is_some() {
+        let of_users = [
+            rate("registrations", "registrations/s"),
+            rate("log-ins", "log-ins/s"),
+            rate("wrong", "wrong passwords/s"),
+            rate("look-ups", "look-ups/s"),
+        ];
+        lines.push(of_users.concat());
+    }
     let text: Vec<_> = lines.into_iter().map(Text::from).collect();
     frame.render_widget(Paragraph::new(text).block(block("traffic")), area);
 }
 
-/// Pools that take no calls and names that are no members, then what has happened, the newest first.
+/// Pools that take no calls, names that are no members and stores that are down, then what has happened, the newest first.
 fn draw_news(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
     let names = match &scene.answer.role {
         Role::Pool { members, .. } => &members.names[..],
         Role::Proxy(_) => &[],
     };
-    let trouble = pools_in_trouble(&scene.answer.health).chain(names.iter().filter_map(trouble));
+    let degraded = scene.answer.health.degraded.iter().cloned();
+    let trouble =
+        pools_in_trouble(&scene.answer.health).chain(names.iter().filter_map(trouble)).chain(degraded);
     let names = trouble.map(|text| Text::from(text.trim().to_owned()).fg(Color::Red));
     let news = scene.news.iter().map(|(at, news)| {
         let ago = format!("{:>7} ago  ", span((now - *at).as_secs_f64()));
@@ -159,7 +175,8 @@ fn draw_news(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
     if text.is_empty() {
         text.push(Text::from("nothing since the watch began").style(DIM));
     }
-    frame.render_widget(Paragraph::new(text).block(block("what happens")), area);
+    let text = Paragraph::new(text).wrap(Wrap { trim: false });
+    frame.render_widget(text.block(block("what happens")), area);
 }
 
 #[cfg(test)]
@@ -171,7 +188,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use serde_json::json;
-    use server::admin::view::MemberView;
+    use server::admin::view::{HealthView, MemberView};
     use std::time::Duration;
 
     /// What a terminal of this size shows, row by row.
@@ -274,12 +291,20 @@ mod tests {
             "next": [{ "address": "10.0.0.1:5060", "resting": true }],
             "transactions": 12, "max_transactions": 1000, "memory_bytes": 9000, "max_memory_bytes": 20_000_000,
             "unanswered": 3, "forwarded_total": 40,
-            "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "refused_total": 1, "stray_total": 0
+            "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "forked_total": 0, "rung_out_total": 0,
+            "cancelled_total": 0, "refused_total": 1, "stray_total": 0
         }));
-        let answer = Answer { health: health("proxy"), role: Role::Proxy(proxy.unwrap()) };
+        let why = "Redis at 192.0.2.1:6379: Connection refused (os error 111)";
+        let down = vec![format!("the store of registrations (redis) is down: {why}")];
+        let health = HealthView { degraded: down, ..health("proxy") };
+        let registrar = Some(super::super::registrar::tests::registrar());
+        let answer = Answer { health, role: Role::Proxy(proxy.unwrap()), registrar };
         let rows = shown(&Scene::new("x".to_owned(), Instant::now(), answer), (80, 24));
+        find(&rows, "0 registrations/s  0 log-ins/s  0 wrong passwords/s  0 look-ups/s");
+        find(&rows, "the store of registrations (redis) is down: Redis at 192.0.2.1:6379:");
+        find(&rows, "(os error 111)");
         assert!(find(&rows, "10.0.0.1:5060").contains("● failed, asked last"));
         find(&rows, "12 of 1000 transactions");
-        find(&rows, "new calls are taken");
+        find(&rows, "new calls are taken, but not all works: see below");
     }
 }

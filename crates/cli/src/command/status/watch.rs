@@ -1,12 +1,13 @@
 //! `status --watch`: asks the server each second and shows what it says, until somebody quits.
 
+use super::registrar;
 use super::view;
 use super::{label, new_calls, plural, pools, state};
 use crate::admin::Target;
 use crate::picture::{Key, Line, Rate, Screen, Tracks};
 use crate::print;
 use anyhow::{Result, anyhow};
-use server::admin::view::{HealthView, MemberView, MembersView, ProxyView, Sessions};
+use server::admin::view::{HealthView, MemberView, MembersView, ProxyView, RegistrarView, Sessions};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
@@ -23,6 +24,7 @@ const NEWS_MAX: usize = 50;
 pub(super) struct Answer {
     pub(super) health: HealthView,
     pub(super) role: Role,
+    pub(super) registrar: Option<RegistrarView>,
 }
 
 pub(super) enum Role {
@@ -40,7 +42,7 @@ impl Answer {
             // Without the oldest calls: they cost the server a walk through its table.
             Role::Pool { sessions: target.get("/api/sessions")?, members: target.get("/api/members")? }
         };
-        Ok(Self { health, role })
+        Ok(Self { health, role, registrar: registrar::ask(target)? })
     }
 }
 
@@ -93,6 +95,10 @@ impl Scene {
                 for news in changes(members(&self.answer), members(&answer)) {
                     self.tell(now, news);
                 }
+                let before = std::mem::take(&mut self.answer.health.degraded);
+                for news in answer.health.degraded.iter().filter(|news| !before.contains(news)) {
+                    self.tell(now, news.clone());
+                }
                 self.answer = answer;
                 self.measure(now);
             }
@@ -119,7 +125,8 @@ impl Scene {
         };
         self.lines = members.iter().zip(pasts).map(line).collect();
         self.skipped = self.skipped.min(self.lines.len().saturating_sub(1));
-        let counted = counts(&self.answer);
+        let mut counted = counts(&self.answer);
+        counted.extend(self.answer.registrar.iter().flat_map(registrar::counts));
         self.counters.retain(|name, _| counted.contains_key(name));
         for (name, count) in counted {
             let rate = self.counters.entry(name.clone()).or_default().sample(seconds, count);
@@ -306,7 +313,7 @@ pub(super) mod tests {
         };
         let sessions = Sessions { active: 12, expired: 30, transactions: 2, shards: Vec::new() };
         let members = MembersView { members, names: Vec::new() };
-        Answer { health, role: Role::Pool { sessions, members } }
+        Answer { health, role: Role::Pool { sessions, members }, registrar: None }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! All figures as Prometheus reads them. What each means is in `docs/admin.md`; a test holds the two together.
 
 mod process;
+mod registrar;
 mod text;
 
 use super::view::{NameView, ended};
@@ -56,6 +57,9 @@ pub(super) fn page(figures: &Figures) -> String {
         if let Some(calls) = &report.calls {
             self::calls(&mut page, calls, &totals.records.clone().unwrap_or_default());
         }
+    }
+    if let Some(home) = &totals.home {
+        registrar::put(&mut page, home);
     }
     let shown = |report: &MemberReport| report.shown.address.to_string();
     let members: Vec<_> =

@@ -1,0 +1,86 @@
+//! `sarabande demo proxy`: phones that register and call each other through proxies in a row, which share out who keeps the
+//! state of the calls.
+
+mod phones;
+mod play;
+mod registration;
+mod scene;
+mod screen;
+mod stage;
+mod summary;
+mod view;
+
+use super::screen::Screen;
+use crate::print;
+use anyhow::{Result, bail};
+use scene::Outcome;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How long each phase lasts.
+    #[arg(long, default_value_t = 10.0, value_parser = super::seconds)]
+    seconds: f64,
+    /// Phases of 5 s, and fewer of them: some fifteen seconds in all.
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+    /// Decides when calls come and how long they last.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print lines instead of the live view; so it is whenever the output is no terminal.
+    #[arg(long)]
+    no_tui: bool,
+}
+
+/// A time of steady load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Phase {
+    name: &'static str,
+    /// What it shows.
+    shows: &'static str,
+    /// Calls, as part of those of which one proxy can keep all state.
+    load: f64,
+}
+
+const PHASES: [Phase; 5] = [
+    Phase { name: "quiet", load: 0.5, shows: "the first has room, and keeps all" },
+    Phase { name: "busy", load: 1.08, shows: "the first is full, and passes some on" },
+    Phase { name: "busier", load: 1.15, shows: "it passes more on, until both are alike" },
+    Phase { name: "too much", load: 1.3, shows: "all are full, and say so: throttle" },
+    Phase { name: "quiet again", load: 0.5, shows: "the first takes it all back" },
+];
+/// Those of the quick demo, by their place.
+const QUICK: [usize; 3] = [0, 2, 4];
+const QUICK_SECONDS: f64 = 5.0;
+
+impl Arguments {
+    fn phases(&self) -> (Vec<Phase>, f64) {
+        if self.quick {
+            (QUICK.map(|index| PHASES[index]).into(), QUICK_SECONDS)
+        } else {
+            (PHASES.into(), self.seconds)
+        }
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (phases, seconds) = arguments.phases();
+    let mut screen = Screen::open(arguments.no_tui, screen::Lines::new())?;
+    // A server stays on the thread that it was started on.
+    let played = play::play(&phases, seconds, arguments.seed, &mut screen);
+    let outcome = tokio::task::LocalSet::new().block_on(&runtime, played);
+    drop(screen);
+    let outcome = outcome?;
+    print::line(summary::text(&outcome))?;
+    verdict(&outcome)
+}
+
+/// What must not happen, whatever the machine.
+fn verdict(outcome: &Outcome) -> Result<()> {
+    match (outcome.calls.calls_failed(), outcome.calls.wrong_server, outcome.registrations.failed) {
+        (0, 0, 0) => Ok(()),
+        (lost, wrong, failed) => {
+            bail!("{lost} calls failed, {wrong} messages met a wrong phone, {failed} registrations failed")
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The two phones: each registers, takes calls, and calls the other one.
+
+use super::registration::{Account, Registration};
+use anyhow::Result;
+use base::Rng;
+use load::{
+    AnswererConfig, AnswererResults, ArrivalPlan, CallResults, CallerConfig, RandomTime, ServiceModel, Timers,
+};
+use server::agents::{self, Running};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub(super) const DOMAIN: &str = "demo.example";
+pub(super) const USERS: [&str; 2] = ["alice", "bob"];
+
+/// How often each phone registers again. Far more often than a real one, so that there is something to see.
+const REFRESH: Duration = Duration::from_secs(2);
+/// Mean time that calls last.
+const HOLD: Duration = Duration::from_millis(500);
+
+/// How registering has gone so far.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Registered {
+    /// Phones whose last REGISTER was granted.
+    pub(super) phones: usize,
+    pub(super) granted: u64,
+    pub(super) failed: u64,
+}
+
+/// The phones at work.
+pub(super) struct Phones {
+    callers: Vec<Running<CallResults>>,
+    /// They answer as long as they are there.
+    _answerers: Vec<Running<AnswererResults>>,
+    registered: Arc<Mutex<Registered>>,
+    /// Ends the thread that registers when it is gone.
+    end: Option<Sender<()>>,
+    registering: Option<JoinHandle<()>>,
+}
+
+/// A phone that takes calls, and has still to be registered.
+pub(super) struct Ringing {
+    answerers: Vec<Running<AnswererResults>>,
+    rng: Rng,
+}
+
+impl Ringing {
+    pub(super) fn start(seed: u64) -> Result<Self> {
+        let rng = Rng::from_seed(seed);
+        let answerers = USERS.iter().map(|user| {
+            let socket = agents::bind(any())?;
+            let config = AnswererConfig {
+                listener: 0,
+                local: socket.local_addr()?,
+                name: (*user).to_owned(),
+                ring: RandomTime::Fixed(Duration::ZERO),
+                trying: false,
+                service: ServiceModel::default(),
+                timers: Timers::default(),
+            };
+            Ok(agents::start_answerer(socket, config, rng.fork(user))?)
+        });
+        Ok(Self { answerers: answerers.collect::<Result<_>>()?, rng })
+    }
+
+    /// Registers the phones, then has them call each other by way of `entry`, each as `plan` says.
+    pub(super) fn register_and_call(
+        self,
+        (entry, registrar): (SocketAddr, SocketAddr),
+        password: &str,
+        plan: &ArrivalPlan,
+    ) -> Result<Phones> {
+        let Self { answerers, rng } = self;
+        let account = |(user, answerer): (&&'static str, &Running<AnswererResults>)| {
+            let password = password.to_owned();
+            let account = Account { user, domain: DOMAIN, password, contact: answerer.address(), registrar };
+            Registration::new(account, format!("register-{user}"))
+        };
+        let mut registrations = USERS.iter().zip(&answerers).map(account).collect::<Result<Vec<_>>>()?;
+        registrations.iter_mut().try_for_each(Registration::refresh)?;
+        let all = registrations.len();
+        let registered = Registered { phones: all, granted: all as u64, failed: 0 };
+        let registered = Arc::new(Mutex::new(registered));
+        let (end, ended) = channel();
+        let of_thread = Arc::clone(&registered);
+        let registering = std::thread::Builder::new().name("phones".to_owned()).spawn(move || {
+            // Until the other end is gone.
+            while ended.recv_timeout(REFRESH) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                let granted = registrations.iter_mut().filter_map(|phone| phone.refresh().ok()).count();
+                let mut registered = of_thread.lock().unwrap_or_else(PoisonError::into_inner);
+                registered.phones = granted;
+                registered.granted += granted as u64;
+                registered.failed += (registrations.len() - granted) as u64;
+            }
+        })?;
+        let caller = |(user, callee): (&&str, &&str)| {
+            let socket = agents::bind(any())?;
+            let config = CallerConfig {
+                listener: 0,
+                local: socket.local_addr()?,
+                target: entry,
+                outbound: false,
+                uri: format!("sip:{callee}@{DOMAIN}"),
+                arrivals: plan.clone(),
+                holding: RandomTime::Exponential(HOLD),
+                answer_wait: Duration::from_mins(1),
+                timers: Timers::default(),
+            };
+            Ok(agents::start_caller(socket, config, rng.fork(&format!("{user} calls")))?)
+        };
+        let callers = USERS.iter().zip(USERS.iter().rev()).map(caller).collect::<Result<_>>()?;
+        Ok(Phones {
+            callers,
+            _answerers: answerers,
+            registered,
+            end: Some(end),
+            registering: Some(registering),
+        })
+    }
+}
+
+impl Phones {
+    pub(super) fn registered(&self) -> Registered {
+        *self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of both phones.
+    pub(super) fn calls(&self) -> CallResults {
+        let mut sum = CallResults::default();
+        self.callers.iter().for_each(|caller| sum.merge(&caller.snapshot().results));
+        sum
+    }
+
+    pub(super) fn are_finished(&self) -> bool {
+        self.callers.iter().all(Running::is_finished)
+    }
+
+    /// They begin no more calls, and end those that there are.
+    pub(super) fn wind_down(&self) {
+        self.callers.iter().for_each(Running::wind_down);
+    }
+}
+
+impl Drop for Phones {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.registering.take() {
+            // A panic there is told by its message.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn any() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
+}

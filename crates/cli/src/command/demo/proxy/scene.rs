@@ -1,0 +1,108 @@
+//! What the demo shows: the proxies, the phones, and what each phase has come to.
+
+use super::phones::Registered;
+use super::stage::{CAST, HIGH};
+use super::{Phase, stage};
+use crate::picture::Rate;
+use load::CallResults;
+use server::Standing;
+
+/// What a proxy says of itself.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Line {
+    /// How busy it is, from 0 to 1.
+    pub(super) busy: f64,
+    /// Of the calls lately, those whose state it keeps, from 0 to 1; `None` without calls.
+    pub(super) keeps: Option<f64>,
+    /// New calls a second, lately.
+    pub(super) calls_per_second: f64,
+    /// Transactions that it has.
+    pub(super) transactions: usize,
+    /// Whether it tells the one before to send no more calls without state.
+    pub(super) throttles: bool,
+}
+
+/// Counts of the proxies a moment ago.
+pub(super) struct Tracks([(Rate, Rate); CAST.len()]);
+
+impl Tracks {
+    pub(super) fn new() -> Self {
+        Self(CAST.map(|_| <(Rate, Rate)>::default()))
+    }
+
+    /// Takes a sample of all proxies, in their order.
+    pub(super) fn sample(&mut self, seconds: f64, standings: &[Standing]) -> Vec<Line> {
+        let rates = self.0.iter_mut();
+        rates.zip(standings).map(|(rates, standing)| line(rates, seconds, standing)).collect()
+    }
+}
+
+fn line((kept, all): &mut (Rate, Rate), seconds: f64, standing: &Standing) -> Line {
+    let Some(proxy) = &standing.proxy else { return Line::default() };
+    let sharing = proxy.sharing.unwrap_or_default();
+    // A request for a user is a fork, which has its state where it forks: there is nothing to decide, and nothing counted as shared.
+    let rung = standing.home.as_ref().map_or(0, |home| home.report.counters.look_ups.found);
+    let is_home = standing.home.is_some();
+    let kept = kept.sample(seconds, sharing.kept + rung);
+    let all = all.sample(seconds, sharing.kept + sharing.passed_open + sharing.passed_kept + rung);
+    Line {
+        busy: sharing.utilisation,
+        keeps: (all > 0.0).then(|| kept / all),
+        calls_per_second: all,
+        transactions: proxy.transactions,
+        throttles: sharing.throttled > 0 || (is_home && sharing.utilisation >= HIGH),
+    }
+}
+
+/// One moment, to be shown.
+pub(super) struct Scene<'a> {
+    pub(super) phases: &'a [Phase],
+    /// Which of them it is.
+    pub(super) index: usize,
+    /// Since the beginning, and of how many, in seconds.
+    pub(super) seconds: f64,
+    pub(super) total: f64,
+    pub(super) lines: Vec<Line>,
+    pub(super) registered: Registered,
+    pub(super) calls: CallResults,
+    /// The phases before.
+    pub(super) ended: &'a [Ended],
+}
+
+impl Scene<'_> {
+    pub(super) fn phase(&self) -> &Phase {
+        &self.phases[self.index]
+    }
+}
+
+/// What a phase has come to.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Ended {
+    pub(super) phase: Phase,
+    pub(super) lines: Vec<Line>,
+}
+
+impl Ended {
+    pub(super) fn rate(&self) -> f64 {
+        stage::rate(self.phase.load)
+    }
+}
+
+/// What came of it all.
+pub(super) struct Outcome {
+    pub(super) ended: Vec<Ended>,
+    pub(super) calls: CallResults,
+    pub(super) registrations: Registered,
+    /// What is missing since somebody has seen enough.
+    pub(super) quit: Option<String>,
+}
+
+/// A part as percent.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.0} %", 100.0 * part)
+}
+
+/// The same of what may not be known.
+pub(super) fn known_percent(part: Option<f64>) -> String {
+    part.map_or_else(|| "-".to_owned(), percent)
+}

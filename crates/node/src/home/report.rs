@@ -1,0 +1,101 @@
+//! What the home domain has done, and what waits there.
+
+use location::Purpose;
+use std::collections::BTreeMap;
+
+/// What became of the requests that the home domain has seen. Repetitions are not counted again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HomeCounters {
+    /// REGISTER requests that added contacts, or refreshed them.
+    pub granted: u64,
+    /// REGISTER requests that removed contacts and added none.
+    pub removed: u64,
+    /// REGISTER requests that asked which contacts there are.
+    pub fetched: u64,
+    /// REGISTER requests that were refused, challenges aside, by status code.
+    pub refused: BTreeMap<u16, u64>,
+    /// Of log-ins.
+    pub log_ins: LogIns,
+    /// Of look-ups.
+    pub look_ups: LookUps,
+}
+
+/// What became of requests whose sender has to prove who it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogIns {
+    /// Requests without credentials for us: they were challenged.
+    pub challenged: u64,
+    /// The credentials were right.
+    pub accepted: u64,
+    /// A wrong password, or no such user.
+    pub refused: u64,
+    /// Challenged again for a nonce that is too old or was used before; the password may be right.
+    pub stale: u64,
+    /// Not looked at: too many wrong passwords came from there, or for this user.
+    pub banned: u64,
+    /// Not looked at: too many from there, or for this user, were being looked at.
+    pub busy: u64,
+    /// The store of users gave no answer.
+    pub failed: u64,
+}
+
+/// What became of requests for a user, whose contacts are looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LookUps {
+    /// There are contacts.
+    pub found: u64,
+    /// Nobody has registered there.
+    pub not_found: u64,
+    /// The store of registrations gave no answer.
+    pub failed: u64,
+}
+
+impl HomeCounters {
+    /// A REGISTER has got its answer.
+    pub(super) fn registered(&mut self, purpose: Option<Purpose>, status: u16) {
+        match purpose {
+            Some(Purpose::Add) if status == 200 => self.granted += 1,
+            Some(Purpose::Remove) if status == 200 => self.removed += 1,
+            Some(Purpose::Fetch) if status == 200 => self.fetched += 1,
+            _ => *self.refused.entry(status).or_default() += 1,
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.granted += other.granted;
+        self.removed += other.removed;
+        self.fetched += other.fetched;
+        for (&status, count) in &other.refused {
+            *self.refused.entry(status).or_default() += count;
+        }
+        let (sum, more) = (&mut self.log_ins, other.log_ins);
+        sum.challenged += more.challenged;
+        sum.accepted += more.accepted;
+        sum.refused += more.refused;
+        sum.stale += more.stale;
+        sum.banned += more.banned;
+        sum.busy += more.busy;
+        sum.failed += more.failed;
+        let (sum, more) = (&mut self.look_ups, other.look_ups);
+        sum.found += more.found;
+        sum.not_found += more.not_found;
+        sum.failed += more.failed;
+    }
+}
+
+/// How the home domain does.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HomeReport {
+    /// What became of requests.
+    pub counters: HomeCounters,
+    /// Requests that wait for the answer of a store.
+    pub waiting: usize,
+}
+
+impl HomeReport {
+    /// Adds what another shard reports.
+    pub fn merge(&mut self, other: &Self) {
+        self.counters.merge(&other.counters);
+        self.waiting += other.waiting;
+    }
+}

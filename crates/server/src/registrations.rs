@@ -1,0 +1,147 @@
+//! What an operator asks of the bindings of a user, and removes from them: by the same steps as a REGISTER.
+
+use crate::stores::{OnAnswer, Stores};
+use base::UnixTime;
+use location::{Aor, Ask, Binding, Register, Registrar, Registration, Reply, Step, StoreError, targets};
+use node::{Asked, StoreAnswer};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long a store is waited for. It answers sooner, also where its server hangs, unless its file is another process's.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The home domain, as the control task has it.
+#[derive(Clone)]
+pub(crate) struct Home {
+    pub(crate) stores: Arc<Stores>,
+    pub(crate) registrar: Registrar,
+}
+
+/// The contacts of a user, those first that are tried first.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Contacts {
+    /// Those that there are, after what was removed.
+    pub there: Vec<Binding>,
+    /// Those that were removed just now.
+    pub removed: Vec<Binding>,
+    /// When that was so, by the clock of the store's answer.
+    pub date: UnixTime,
+}
+
+/// Why the contacts of a user cannot be told, or removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ContactsError {
+    /// There is no registrar, or none for this address.
+    NotServed(String),
+    /// There is nothing to remove.
+    Absent(String),
+    /// The store cannot be asked, or refuses; says why.
+    Store(String),
+    /// The server has ended.
+    Gone,
+}
+
+impl fmt::Display for ContactsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotServed(why) | Self::Absent(why) | Self::Store(why) => f.write_str(why),
+            Self::Gone => f.write_str(crate::handle::GONE),
+        }
+    }
+}
+
+impl From<StoreError> for ContactsError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.to_string())
+    }
+}
+
+impl Home {
+    /// The address-of-record of this user, which has to be of a domain that is served here.
+    pub(crate) fn address(&self, user: &str) -> Result<Aor, ContactsError> {
+        let has_scheme = ["sip:", "sips:"].iter().any(|scheme| user.starts_with(scheme));
+        let uri = if has_scheme { user.to_owned() } else { format!("sip:{user}") };
+        let aor = Aor::of(uri.as_bytes()).filter(|aor| !aor.user().is_empty());
+        let aor = aor
+            .ok_or_else(|| ContactsError::NotServed(format!("{user:?} is no user: expected USER@DOMAIN")))?;
+        if self.registrar.serves(uri.as_bytes()) {
+            return Ok(aor);
+        }
+        let domains = self.registrar.settings().domains.iter().map(|domain| String::from_utf8_lossy(domain));
+        let domains = domains.collect::<Vec<_>>().join(", ");
+        Err(ContactsError::NotServed(format!(
+            "{user:?} is of no domain that is served here; there are: {domains}"
+        )))
+    }
+
+    /// The contacts that there are.
+    pub(crate) async fn contacts(&self, aor: Aor) -> Result<Contacts, ContactsError> {
+        match self.put(Ask::Read(aor)).await? {
+            (Reply::Read(record), date) => {
+                let there = record?.map(|record| targets(&record, date)).unwrap_or_default();
+                Ok(Contacts { there, removed: Vec::new(), date })
+            }
+            (Reply::Replaced(_), _) => Err(other_answer()),
+        }
+    }
+
+    /// Removes this contact, or all.
+    pub(crate) async fn remove(&self, aor: Aor, contact: Option<&[u8]>) -> Result<Contacts, ContactsError> {
+        let (mut registration, mut step) = Registration::begin(Register::removal(aor, contact));
+        let mut found = Contacts { there: Vec::new(), removed: Vec::new(), date: UnixTime::default() };
+        let answer = loop {
+            match step {
+                Step::Done(answer) => break answer,
+                Step::Ask(ask) => {
+                    let (reply, date) = self.put(ask).await?;
+                    if let Reply::Read(record) = &reply {
+                        // What is replaced is what was read last, or nothing is.
+                        let there = record.clone()?.map(|record| targets(&record, date)).unwrap_or_default();
+                        let is_meant =
+                            |binding: &Binding| contact.is_none_or(|uri| wire::same_uri(uri, &binding.uri));
+                        let (removed, there) = there.into_iter().partition(is_meant);
+                        found = Contacts { there, removed, date };
+                    }
+                    if let Reply::Replaced(Err(error)) = &reply {
+                        return Err(error.clone().into());
+                    }
+                    step = registration.reply(date, &self.registrar, reply);
+                }
+            }
+        };
+        match answer.status {
+            200 if found.removed.is_empty() => {
+                Err(ContactsError::Absent("there is no such contact".to_owned()))
+            }
+            200 => Ok(found),
+            status => Err(ContactsError::Store(format!("not removed: {status} {}", answer.reason))),
+        }
+    }
+
+    /// Puts a question to the store, and waits for its answer.
+    async fn put(&self, ask: Ask) -> Result<(Reply, UnixTime), ContactsError> {
+        let (sender, answer) = oneshot::channel();
+        // Who does not wait any more needs no answer.
+        let later = || -> OnAnswer { Box::new(move |answer| drop(sender.send(answer))) };
+        let answer = match self.stores.ask(Asked::Location(ask), later) {
+            Some(answer) => answer,
+            None => match tokio::time::timeout(PATIENCE, answer).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) | Err(_) => {
+                    return Err(ContactsError::Store("the store does not answer".to_owned()));
+                }
+            },
+        };
+        match answer {
+            StoreAnswer::Location(reply, date) => Ok((reply, date)),
+            StoreAnswer::User(_) => Err(other_answer()),
+        }
+    }
+}
+
+/// A bug: answers are to what was asked.
+fn other_answer() -> ContactsError {
+    ContactsError::Store("the store has answered something else".to_owned())
+}
