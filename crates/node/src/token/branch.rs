@@ -148,7 +148,7 @@ impl Tokens {
 
     /// Reads such a branch back; `None` when it is not ours, not of this transaction, or altered.
     pub(crate) fn read_hop_branch(&self, branch: &[u8], of: &Transaction<'_>) -> Option<HopBranch> {
-        let bytes = decode(branch, HOP_VERSION)?;
+        let bytes = decode(own(branch)?, HOP_VERSION)?;
         let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let is_ours = self.all().any(|key| mac(key, &bytes, of) == bytes[BODY..]);
         is_ours.then(|| HopBranch {
@@ -161,7 +161,7 @@ impl Tokens {
 
     /// Reads a branch back; `None` when it is not ours, not of this transaction, or altered.
     pub(crate) fn read_branch(&self, branch: &[u8], of: &Transaction<'_>) -> Option<BranchToken> {
-        let bytes = decode(branch, VERSION)?;
+        let bytes = decode(own(branch)?, VERSION)?;
         self.all().any(|key| mac(key, &bytes, of) == bytes[BODY..]).then(|| fields(&bytes))
     }
 }
@@ -205,32 +205,38 @@ impl Routing<'_> {
 /// The routing hash of a branch that looks like ours, unverified: good enough to notice a loop, since whoever
 /// forges it stops only his own request.
 pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
+    let text = own(branch)?;
     let of_proxy = |bytes: [u8; PROXY_LEN]| u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-    let of_others = [VERSION, HOP_VERSION].into_iter().find_map(|version| decode(branch, version));
-    of_others.map(|bytes| fields(&bytes).routing).or_else(|| decode_proxy(branch).map(of_proxy))
+    let of_others = [VERSION, HOP_VERSION].into_iter().find_map(|version| decode(text, version));
+    of_others.map(|bytes| fields(&bytes).routing).or_else(|| decode(text, PROXY_VERSION).map(of_proxy))
 }
 
 /// Whether it looks like the branch of a request that went on without a transaction; unverified.
 pub(crate) fn is_hop_branch(branch: &[u8]) -> bool {
-    decode(branch, HOP_VERSION).is_some()
+    own(branch).and_then(|text| decode::<LEN>(text, HOP_VERSION)).is_some()
 }
 
 /// The listener that the request came in on whose branch this is, a transaction's of ours; unverified: that the transaction
 /// is known is proof.
 pub(crate) fn peek_listener(branch: &[u8]) -> Option<u8> {
-    decode_proxy(branch).map(|bytes| bytes[1])
+    decode::<PROXY_LEN>(own(branch)?, PROXY_VERSION).map(|bytes| bytes[1])
 }
 
-fn decode(branch: &[u8], version: u8) -> Option<[u8; LEN]> {
-    text::decode(own(branch)?).filter(|bytes: &[u8; LEN]| bytes[0] & 0xf0 == version)
-}
-
-fn decode_proxy(branch: &[u8]) -> Option<[u8; PROXY_LEN]> {
-    text::decode(own(branch)?).filter(|bytes: &[u8; PROXY_LEN]| bytes[0] & 0xf0 == PROXY_VERSION)
+/// What follows our prefix as bytes of this version, which the first character tells: most branches are of another one, or
+/// nobody's of ours.
+fn decode<const N: usize>(text: &[u8], version: u8) -> Option<[u8; N]> {
+    if !text::begins_with(text, version) {
+        return None;
+    }
+    text::decode(text)
 }
 
 /// What follows our prefix.
 fn own(branch: &[u8]) -> Option<&[u8]> {
+    // As we write it, and nearly everybody hands it back.
+    if let Some(rest) = branch.strip_prefix(PREFIX) {
+        return Some(rest);
+    }
     let (prefix, rest) = branch.split_at_checked(PREFIX.len())?;
     prefix.eq_ignore_ascii_case(PREFIX).then_some(rest)
 }

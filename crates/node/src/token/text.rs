@@ -38,6 +38,11 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Whether the high half of the first byte is that of `byte`: of five bits, the first character has four of it.
+pub(super) fn begins_with(text: &[u8], byte: u8) -> bool {
+    text.first().is_some_and(|&first| VALUES[first as usize] >> 1 == byte >> 4)
+}
+
 /// Reads exactly `N` bytes back; `None` when the length, a character or a spare bit is not as written.
 pub(super) fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     if text.len() != (N * 8).div_ceil(5) {
@@ -84,6 +89,9 @@ mod tests {
             prop_assert_eq!(decode::<18>(&text), Some(bytes));
             prop_assert_eq!(decode::<18>(&text.to_ascii_uppercase()), Some(bytes));
             prop_assert_eq!(decode::<17>(&text), None);
+            for high in 0..16_u8 {
+                prop_assert_eq!(begins_with(&text, high << 4 | 5), bytes[0] >> 4 == high);
+            }
         }
     }
 }

@@ -146,14 +146,15 @@ pub struct ViaParam<'a> {
 impl<'a> Via<'a> {
     /// All parameters in order, up to the first that is malformed. `bytes` are those of the message.
     pub fn params(&self, bytes: &'a [u8]) -> impl Iterator<Item = ViaParam<'a>> + use<'a> {
-        let mut cursor = Cursor::new(bytes, self.value);
-        let is_read = sent_protocol(&mut cursor).is_ok() && sent_by_host(&mut cursor).is_ok();
-        if is_read && cursor.eat_spaced(b':') {
-            cursor.run(TOKEN);
-        }
+        // Nothing before the first of them has a semicolon in it.
+        let text = self.value.of(bytes);
+        let before = text.iter().position(|&byte| byte == b';').map_or(text, |semicolon| &text[..semicolon]);
+        let space = before.iter().rev().take_while(|&&byte| chars::is(byte, LWS)).count();
+        let first = self.value.start as usize + before.len() - space;
+        let mut cursor = Cursor::new(bytes, Span { start: first as u32, ..self.value });
         core::iter::from_fn(move || {
             let start = cursor.pos;
-            let Param { name, value } = cursor.param().ok().flatten().filter(|_| is_read)?;
+            let Param { name, value } = cursor.param().ok().flatten()?;
             let whole = Span::new(start, cursor.pos);
             Some(ViaParam { whole, name: name.of(bytes), value: value.map(|value| value.of(bytes)) })
         })

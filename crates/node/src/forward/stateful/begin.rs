@@ -9,6 +9,7 @@ use crate::edge::Edge;
 use crate::examine::Facts;
 use crate::forward::Stay;
 use crate::reply::{self, Halt};
+use crate::route::max_breadth;
 use balance::Request;
 use base::Flow;
 use wire::{Message, Method, SipUri};
@@ -76,6 +77,7 @@ impl Stateful {
             call: facts.request.key,
             flow,
             routing: facts.routing,
+            breadth: max_breadth(message),
             refresh: Refresh::of(true),
             noted,
             tracked,

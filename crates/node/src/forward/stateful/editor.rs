@@ -9,7 +9,7 @@ use crate::failure::{Failure, FailureCause};
 use crate::forward::{Onward, Stay};
 use crate::record::hand_over;
 use crate::reply::{self, own_tag};
-use crate::route::{Target, max_breadth};
+use crate::route::Target;
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::{HopBranch, Transaction, peek_listener};
 use crate::token::route::TokenOwner;
@@ -46,6 +46,8 @@ pub(crate) struct Received {
     pub(crate) way: Way,
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
+    /// Its Max-Breadth (RFC 5393 §5.3.2): every request is asked for it, and need not be read again for that.
+    pub(crate) breadth: u8,
     /// What its response may change in the dialog that it belongs to or begins.
     pub(crate) refresh: Refresh,
     /// What the balancer has taken note of it as, but for the Call-ID, which is in the message.
@@ -245,13 +247,13 @@ impl Medium<Wire> for Editor<'_> {
             keeps: request.begins().then_some(true),
         };
         let (routing, listener) = (request.routing, request.flow.listener as u8);
-        let from = request.flow.peer;
-        let target = request_source_target(message.top_via(), from).unwrap_or(from);
         let (receiver, by_initiator) = (0, request.refresh.by_initiator);
         let branch_at = self.edge.edit_onward(&message, &onward, |tokens, via| {
             if let Some(branch) = branch {
                 tokens.write_proxy_branch(listener, routing, branch.serial, via);
             } else {
+                let from = onward.from.peer;
+                let target = request_source_target(message.top_via(), from).unwrap_or(from);
                 let of = Transaction::new(&message, message.top_via(), target);
                 let branch = HopBranch { listener, routing, receiver, by_initiator };
                 tokens.write_hop_branch(branch, &of, via);
@@ -299,7 +301,7 @@ impl Medium<Wire> for Editor<'_> {
 
     /// RFC 5393 §5.3.2.
     fn breadth(&self, request: &Received) -> u8 {
-        max_breadth(&request.message())
+        request.breadth
     }
 
     /// §16.7 step 7. What would not fit into a datagram is left out: the caller hears of it at its next attempt.

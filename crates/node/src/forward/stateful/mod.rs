@@ -17,7 +17,7 @@ pub use report::ProxyReport;
 use crate::edge::Edge;
 use crate::failure::FailureCause;
 use crate::pause::Pause;
-use crate::route::Target;
+use crate::route::{Target, max_breadth};
 use crate::token::branch::peek_listener;
 use crate::validate::check_form;
 use crate::{Drop, Routes, ShardEvent};
@@ -354,6 +354,7 @@ impl Received {
             flow,
             way: Way::There(flow, false),
             routing: 0,
+            breadth: max_breadth(message),
             refresh: Refresh::of(true),
             noted: None,
             tracked: None,

@@ -6,7 +6,7 @@ use super::{Lent, Stateful};
 use crate::edge::Edge;
 use crate::forward::{Onward, Stay};
 use crate::reply::{Halt, acknowledges_us};
-use crate::route::{RouteInfo, Target, named_element};
+use crate::route::{RouteInfo, Target, max_breadth, named_element};
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Transaction;
 use crate::token::route::{Held, TokenOwner};
@@ -67,8 +67,8 @@ impl Stateful {
         };
         let noted = held.and_then(|held| self.note_within(lent, flow, message, &passage, &held));
         let (bytes, way) = (message.bytes().into(), Way::There(hop, is_wanted));
-        let received =
-            Received { bytes, call, flow, way, routing, refresh, noted: noted.map(Box::new), tracked };
+        let (breadth, noted) = (max_breadth(message), noted.map(Box::new));
+        let received = Received { bytes, call, flow, way, routing, breadth, refresh, noted, tracked };
         self.notes.source = flow.peer;
         self.forward(lent, message, received);
         Ok(true)
