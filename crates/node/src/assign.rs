@@ -140,7 +140,7 @@ impl Shard {
         let is_kept = may_keep && follows.is_none() && self.keeps(mode, message, flow, slot);
         if !is_kept {
             if let Some(key) = key.filter(|_| begins) {
-                self.passed_to.insert(key, slot);
+                self.note_passed(key, slot);
             }
             let stay = if mode.record_route { Stay::Stateless } else { Stay::No };
             self.pass(flow, message, facts, (slot, stay, begins.then_some(false)), out);
@@ -183,8 +183,30 @@ impl Shard {
 
     /// The next hop that a copy of this request, or its INVITE, went to without a transaction.
     fn followed(&self, key: u64) -> Option<Slot> {
-        let slot = self.passed_to.get(&key).copied()?;
+        let (slot, _) = self.passed_to.get(&key).copied()?;
         self.balancer.nodes().get(slot.index()).filter(|node| node.member).map(|_| slot)
+    }
+
+    /// A request, or a copy of one, goes to a next hop without a transaction.
+    fn note_passed(&mut self, key: u64, slot: Slot) {
+        let since = self.passed_to.get(&key).map_or(self.edge.now, |(_, since)| *since);
+        self.passed_to.insert(key, (slot, since));
+    }
+
+    /// Whether the first copy of a request went on without a transaction before the key of new tokens changed.
+    fn was_passed_before_key(&self, message: &Message<'_>) -> bool {
+        let Some(rekeyed) = self.rekeyed else { return false };
+        let passed = self.passed_to.get(&copies_key(&self.edge.tokens, message));
+        passed.is_some_and(|(_, since)| *since <= rekeyed)
+    }
+
+    /// Whether what goes on keeps the branch that the key before made.
+    pub(crate) fn keeps_branch(&self, message: &Message<'_>, request: &Request<'_>, is_astray: bool) -> bool {
+        if self.goes_onward(request, is_astray) {
+            self.was_passed_before_key(message)
+        } else {
+            self.is_older_than_key(request)
+        }
     }
 
     /// A member of the pool by a hash of the call alone, whatever its health is.
@@ -220,7 +242,9 @@ impl Shard {
             stay,
             keeps,
         };
-        self.edge.pass(message, &onward, (facts.routing, &Refresh::of(true)), out);
+        let older = self.was_passed_before_key(message);
+        let by = (facts.routing, &Refresh::of(true));
+        self.edge.pass_again(message, &onward, by, older, out);
         self.balancer.count_request(slot, facts.request.method);
     }
 

@@ -105,7 +105,7 @@ impl Shard {
         if has_left && pool.is_some() && self.is_new(&request) {
             return Err(refused(403, "Forbidden").into());
         }
-        let older = !self.goes_onward(&request, is_astray) && self.is_older_than_key(&request);
+        let older = self.keeps_branch(message, &request, is_astray);
         let routing = self.edge.routing(message, &route, direction, older)?;
         check_extensions(message)?;
         let transaction = Transaction::new(message, message.top_via(), target);

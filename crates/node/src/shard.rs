@@ -118,7 +118,7 @@ pub struct Shard {
     pub(crate) search_limits: SearchLimits,
     pub(crate) unacknowledged: Unacknowledged,
     /// When the key of new tokens changed, if it did.
-    rekeyed: Option<Instant>,
+    pub(crate) rekeyed: Option<Instant>,
     pub(crate) no_server: Throttle,
     pub(crate) no_room: Throttle,
     /// How each pool is forwarded to, by its number; beyond the end without transactions.
@@ -129,8 +129,8 @@ pub struct Shard {
     pub(crate) setup: Option<Arc<Setup>>,
     pub(crate) stateful: Option<Box<Stateful>>,
     /// To which next hop requests went without a transaction lately: their copies, CANCEL and ACK follow, whatever has become
-    /// of the hop (RFC 3261 §16.11).
-    pub(crate) passed_to: Recent<u64, Slot>,
+    /// of the hop (RFC 3261 §16.11). And when the first copy did.
+    pub(crate) passed_to: Recent<u64, (Slot, Instant)>,
     /// The services of the home domain, if there is one.
     pub(crate) home: Option<Box<Home>>,
     /// The secret of those, of this process and shard alone.

@@ -100,6 +100,27 @@ fn what_belongs_to_an_invite_has_its_branch_and_its_hop() {
     assert_eq!(reached.len(), HOPS.len(), "calls are shared out");
 }
 
+/// RFC 3261 §16.11: whoever is behind would take a copy with another branch for another request.
+#[test]
+fn copies_keep_their_branch_when_the_key_changes() {
+    let mut bed = bed();
+    let invite = Req::new("INVITE", "call", client());
+    let at_hop = bed.invite(&invite);
+    bed.shard.set_tokens(&Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
+    bed.wait(Duration::from_millis(500));
+    for request in
+        [invite.clone(), invite.same_branch("CANCEL", None), invite.same_branch("ACK", Some("bob"))]
+    {
+        let sent = bed.one(client(), &request.bytes());
+        assert_eq!((sent.to, sent.branch()), (at_hop.to, at_hop.branch()), "{}", request.method);
+    }
+    assert_eq!(response(&mut bed, &at_hop, 487).status(), 487);
+    let next = bed.invite(&Req { cseq: 2, ..invite.clone() });
+    let newer = Tokens::new(TokenKey([8; 16]), &[], LIFETIME);
+    let mut other = Bed::with_tokens(&[PROXY], &HOPS.map(|hop| (hop, 0)), newer).with_mode(STATELESS);
+    assert_eq!(response(&mut other, &next, 180).status(), 180, "what begins later has the new key");
+}
+
 #[test]
 fn a_response_that_answers_nothing_of_ours_goes_nowhere() {
     let mut bed = bed();

@@ -135,12 +135,23 @@ impl Tokens {
     /// Appends the whole branch value of a request without a transaction: a function of the request, and of what its route
     /// token says, which is the same in each copy (RFC 3261 §16.11).
     pub(crate) fn write_hop_branch(&self, token: HopBranch, of: &Transaction<'_>, out: &mut Vec<u8>) {
+        self.write_hop_branch_again(token, of, false, out);
+    }
+
+    /// The same; of a request whose first copy is older than the current key, as the key before makes it.
+    pub(crate) fn write_hop_branch_again(
+        &self,
+        token: HopBranch,
+        of: &Transaction<'_>,
+        older: bool,
+        out: &mut Vec<u8>,
+    ) {
         let mut bytes = [0; LEN];
         bytes[0] = HOP_VERSION | if token.by_initiator { BY_INITIATOR } else { 0 };
         bytes[1] = token.listener;
         bytes[2..6].copy_from_slice(&token.receiver.to_be_bytes());
         bytes[6..10].copy_from_slice(&token.routing.to_be_bytes());
-        let mac = mac(self.key(false), &bytes, of);
+        let mac = mac(self.key(older), &bytes, of);
         bytes[BODY..].copy_from_slice(&mac);
         out.extend_from_slice(PREFIX);
         text::encode(&bytes, out);

@@ -22,7 +22,19 @@ impl Edge {
         &mut self,
         message: &Message<'_>,
         onward: &Onward<'_>,
+        by: (u32, &Refresh),
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        self.pass_again(message, onward, by, false, out);
+    }
+
+    /// The same; `older`: of a request whose first copy went on before the key of new tokens changed.
+    pub(crate) fn pass_again(
+        &mut self,
+        message: &Message<'_>,
+        onward: &Onward<'_>,
         (routing, refresh): (u32, &Refresh),
+        older: bool,
         out: &mut Outbox<ShardEvent>,
     ) {
         if let Some(sender) = refresh.sender {
@@ -38,7 +50,9 @@ impl Edge {
             by_initiator: refresh.by_initiator,
         };
         self.ledger.charge(Operation::MakeToken);
-        self.edit_onward(message, onward, |tokens, via| tokens.write_hop_branch(branch, &transaction, via));
+        self.edit_onward(message, onward, |tokens, via| {
+            tokens.write_hop_branch_again(branch, &transaction, older, via);
+        });
         self.send_edited(message, onward.hop, out);
         self.passed.requests += 1;
     }
