@@ -19,8 +19,10 @@
 #![forbid(unsafe_code)]
 
 mod checkers;
+mod credentials;
 mod draw;
 pub mod fuzz;
+mod phone;
 mod plan;
 mod process;
 mod rule;
@@ -31,8 +33,9 @@ mod world;
 
 pub use draw::draw;
 pub use plan::{
-    AnswererPlan, BalancerPlan, CallerPlan, Care, Destination, Plan, PlannedAction, PlannedMember, ProxyPlan,
-    SitePlan, SiteRole, answerer_address, site_address,
+    AnswererPlan, BalancerPlan, Callee, CallerPlan, Care, Destination, HomePlan, PhonePlan, PhoneStep, Plan,
+    PlannedAction, PlannedMember, ProxyPlan, Refuses, SitePlan, SiteRole, StoreState, When, answerer_address,
+    site_address,
 };
 pub use process::{BalancerState, Shown};
 pub use rule::RunRule;

@@ -15,6 +15,8 @@ rules! {
         RebranchedLater = "a request went on under another branch than before a restart",
         ClosedNode = "a new call went to a node that takes none",
         Unasked = "a balancer sent something that nobody asked for",
+        // State that is shared out.
+        TwoStates = "two nodes keep the state of a call",
         // A balancer's state.
         OtherShard = "a call is in the table of a shard that does not own it",
         Leases = "a load is not the sum of its leases",

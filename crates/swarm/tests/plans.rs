@@ -33,6 +33,18 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     for care in [Care::Gentle, Care::Harsh] {
         assert!(plans.iter().any(|plan| plan.care == care), "{care:?}");
     }
+    for kind in [
+        "shares out state",
+        "FromSite",
+        "HomePlan",
+        "RemoveAll",
+        "no password",
+        "Parallel",
+        "Sequential",
+        "refuses some",
+    ] {
+        assert!(plans.iter().any(|plan| plan.to_string().contains(kind)), "{kind}");
+    }
     for (balancers, proxies) in [(true, false), (false, true), (true, true)] {
         let has = |plan: &Plan, role: fn(&SiteRole) -> bool| plan.sites.iter().any(|site| role(&site.role));
         assert!(plans.iter().any(|plan| (has(plan, balancer), has(plan, proxy)) == (balancers, proxies)));
@@ -54,6 +66,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "SetPolicy",
         "SetHops",
         "Rekey",
+        "SetStore",
     ];
     let shards = [1, 2, 3].map(|shards| format!("{shards} shards"));
     let faults = ["no OPTIONS", "Loss", "Duplicate", "Reorder", "Jitter", "Partition"];

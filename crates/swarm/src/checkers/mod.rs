@@ -5,16 +5,19 @@
 
 mod answered;
 mod balancer;
+mod shared;
 
-use super::plan::{Plan, SiteRole, site_address};
+use super::plan::{Plan, SITES, SiteRole, site_address};
 use super::process::{Process, Shown, TOKEN_LIFETIME};
 use super::world::ProcessId;
 use super::{RunRule, SitePlan};
+use crate::watch::HomeWatch;
 use crate::{ProcessInput, ProxyWatch, Sent};
 use answered::Answered;
 use balancer::BalancerChecker;
 use base::Instant;
-use route::Forward;
+use route::{Fork, Forward};
+use shared::Shared;
 use std::net::SocketAddr;
 use wire::Message;
 
@@ -22,11 +25,13 @@ use wire::Message;
 enum SiteWatch {
     Balancer(Box<BalancerChecker>),
     Proxy(Box<ProxyWatch>),
+    Home(Box<HomeWatch>),
 }
 
 /// All observers of a run.
 pub(super) struct Checkers {
     answered: Answered,
+    shared: Shared,
     sites: Vec<SiteWatch>,
 }
 
@@ -41,11 +46,24 @@ impl Checkers {
             SiteRole::Proxy(plan) => {
                 let mut watch =
                     ProxyWatch::new(&[site_address(number)], plan.timers.transaction, TOKEN_LIFETIME);
-                watch.set_hops(plan.hops.iter().map(|hop| hop.address()));
+                if plan.shares.is_some() {
+                    watch = watch.sharing(vec![SITES.into()]);
+                }
+                if plan.fork.0 != Fork::None {
+                    watch = watch.forking();
+                }
+                watch.set_hops(site.role.targets().into_iter().map(super::Destination::address));
                 SiteWatch::Proxy(Box::new(watch))
             }
+            SiteRole::Home(plan) => {
+                SiteWatch::Home(Box::new(HomeWatch::new(plan.authenticates, plan.is_durable)))
+            }
         };
-        Self { answered: Answered::default(), sites: (0..).zip(&plan.sites).map(watch).collect() }
+        Self {
+            answered: Answered::default(),
+            shared: Shared::default(),
+            sites: (0..).zip(&plan.sites).map(watch).collect(),
+        }
     }
 
     fn site(&mut self, place: ProcessId) -> &mut SiteWatch {
@@ -65,6 +83,7 @@ impl Checkers {
             match site {
                 SiteWatch::Balancer(watch) => watch.rekeyed(),
                 SiteWatch::Proxy(watch) => watch.rekeyed(true),
+                SiteWatch::Home(_) => {}
             }
         }
     }
@@ -79,7 +98,9 @@ impl Checkers {
             SiteWatch::Proxy(watch) => {
                 self.answered.lose(watch.unsettled());
                 watch.restarted();
+                self.shared.ended(place.site);
             }
+            SiteWatch::Home(watch) => watch.ended(),
         }
     }
 
@@ -110,6 +131,14 @@ impl Checkers {
             }
             SiteWatch::Proxy(watch) => {
                 watch.check(now, ProcessInput::Datagram { from, bytes }, sent);
+                if watch.shares() {
+                    self.shared.datagram(place.site, bytes, sent)?;
+                    self.shared.sent(place.site, sent);
+                }
+                Ok(())
+            }
+            SiteWatch::Home(watch) => {
+                watch.check(now, ProcessInput::Datagram { from, bytes }, sent);
                 Ok(())
             }
         }
@@ -133,6 +162,11 @@ impl Checkers {
             }
             SiteWatch::Balancer(_) => Err(RunRule::Unasked.broken(format_args!("{sent:?}"))),
             SiteWatch::Proxy(watch) => {
+                watch.check(now, cause, sent);
+                self.shared.sent(place.site, sent);
+                Ok(())
+            }
+            SiteWatch::Home(watch) => {
                 watch.check(now, cause, sent);
                 Ok(())
             }
@@ -160,6 +194,10 @@ impl Checkers {
             (SiteWatch::Balancer(watch), Shown::Balancer(state)) => watch.state(place.process, state),
             (SiteWatch::Proxy(watch), Shown::Proxy { report, .. }) => {
                 watch.audit(now, report);
+                Ok(())
+            }
+            (SiteWatch::Home(watch), Shown::Proxy { .. }) => {
+                watch.audit(now);
                 Ok(())
             }
             _ => unreachable!("a site keeps its role"),

@@ -1,7 +1,7 @@
 //! What goes wrong, and when.
 
 use super::{AWAY_MS, Drawer, GENTLE_GAP_MS, at};
-use crate::{Care, Plan, PlannedAction, SiteRole};
+use crate::{Care, Plan, PlannedAction, SiteRole, StoreState};
 use base::Instant;
 use rand::Rng as _;
 use rand::seq::IndexedRandom;
@@ -71,7 +71,7 @@ impl Drawer {
             0 | 1 => self.away(plan, start, soon),
             2 => self.take_over(plan, start),
             3 => self.death(plan, start, over),
-            4 | 5 => self.reload(plan, start, over),
+            4 | 5 => self.reload(plan, start, over) || self.store_fault(plan, start, over),
             // A second change while requests are repeated that went out before the first one would be a slip of the
             // operator's: only the last key before the present one is kept for them.
             6 if plan.care == Care::Gentle
@@ -121,7 +121,7 @@ impl Drawer {
         let site = self.rng.random_range(0..plan.sites.len() as u16);
         let role = plan.sites[usize::from(site)].role.clone();
         let targets = role.targets();
-        let one = *targets.choose(&mut self.rng).expect("every site sends to someone");
+        let Some(&one) = targets.choose(&mut self.rng) else { return false };
         let (change, back) = match role {
             SiteRole::Balancer(_) => match self.rng.random_range(0..3) {
                 0 => (PlannedAction::Drain(one, true), Some(PlannedAction::Drain(one, false))),
@@ -132,7 +132,9 @@ impl Drawer {
                 }
                 _ => (PlannedAction::SetPolicy(site, self.policy()), None),
             },
-            SiteRole::Proxy(_) if targets.len() < 2 => return false,
+            // Where the next hop of a call changes, nobody promises that one node keeps its state.
+            SiteRole::Proxy(plan) if plan.hops.len() < 2 || plan.shares.is_some() => return false,
+            SiteRole::Home(_) => return false,
             SiteRole::Proxy(_) => {
                 let others = targets.iter().copied().filter(|&hop| hop != one).collect();
                 let all = self.hops(&targets, Care::Gentle);
@@ -149,13 +151,14 @@ impl Drawer {
         let mut actions: Vec<_> = (0..plan.processes()).map(PlannedAction::Start).collect();
         actions.extend((0..plan.answerers.len() as u16).map(PlannedAction::Return));
         for (number, site) in (0..).zip(&plan.sites) {
-            let targets = site.role.targets();
-            match site.role {
+            match &site.role {
                 SiteRole::Balancer(_) => {
+                    let targets = site.role.targets();
                     actions.extend(targets.iter().map(|&target| PlannedAction::Drain(target, false)));
                     actions.push(PlannedAction::SetMembers(number, self.members(&targets)));
                 }
-                SiteRole::Proxy(_) => actions.push(PlannedAction::SetHops(number, targets)),
+                SiteRole::Proxy(plan) => actions.push(PlannedAction::SetHops(number, plan.hops.clone())),
+                SiteRole::Home(_) => actions.push(PlannedAction::SetStore(number, StoreState::Up)),
             }
         }
         plan.actions.extend(actions.into_iter().map(|action| (at(calm), action)));

@@ -2,7 +2,8 @@
 
 use super::{Drawer, LIVENESS};
 use crate::{
-    AnswererPlan, BalancerPlan, CallerPlan, Care, Destination, PlannedMember, ProxyPlan, SitePlan, SiteRole,
+    AnswererPlan, BalancerPlan, Callee, CallerPlan, Care, Destination, PlannedMember, ProxyPlan, SitePlan,
+    SiteRole,
 };
 use balance::{HealthSettings, PolicyKind};
 use base::Instant;
@@ -16,7 +17,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use route::Forward;
 
 /// Far more transactions than calls can make.
-const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30, branches: 12 };
+pub(super) const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30, branches: 12 };
 
 /// Where the balancer stands, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,9 +32,21 @@ enum Shape {
     BalancerFirst,
 }
 
+/// A site that callers know, and whom they call there.
+pub(super) type Entry = (u16, Callee);
+
+/// Those among these.
+pub(super) fn entries(targets: &[Destination]) -> Vec<Entry> {
+    let entry = |target: &Destination| match target {
+        Destination::Site(site) => Some((*site, Callee::Anyone)),
+        Destination::Answerer(_) => None,
+    };
+    targets.iter().filter_map(entry).collect()
+}
+
 impl Drawer {
     /// The sites, and those that callers know.
-    pub(super) fn sites(&mut self, answerers: u16, care: Care) -> (Vec<SitePlan>, Vec<u16>) {
+    pub(super) fn sites(&mut self, answerers: u16, care: Care) -> (Vec<SitePlan>, Vec<Entry>) {
         let shape = match self.rng.random_range(0..20) {
             0..8 => Shape::Balancer,
             8..14 => Shape::Proxies,
@@ -56,11 +69,7 @@ impl Drawer {
         if shape == Shape::BalancerFirst {
             targets = vec![self.balancer(&mut sites, &targets)];
         }
-        let entries = targets.iter().filter_map(|target| match target {
-            Destination::Site(site) => Some(*site),
-            Destination::Answerer(_) => None,
-        });
-        let entries = entries.collect();
+        let entries = entries(&targets);
         (sites, entries)
     }
 
@@ -77,7 +86,7 @@ impl Drawer {
     }
 
     /// So many proxies that send to these.
-    fn layer(
+    pub(super) fn layer(
         &mut self,
         sites: &mut Vec<SitePlan>,
         targets: &[Destination],
@@ -85,12 +94,10 @@ impl Drawer {
         care: Care,
     ) -> Vec<Destination> {
         let mut layer = Vec::new();
-        // RFC 3261 has Timer C above three minutes; a short one is seen at work.
-        let timer_c = if care == Care::Harsh && self.chance(0.3) { 40 } else { 181 };
-        let timers = ProxyTimers { c: Duration::from_secs(timer_c), ..ProxyTimers::default() };
+        let timers = self.proxy_timers(care);
         for _ in 0..count {
             let number = sites.len() as u16;
-            let plan = ProxyPlan { hops: self.hops(targets, care), timers, limits: LIMITS };
+            let plan = ProxyPlan::new(self.hops(targets, care), timers, LIMITS);
             let role = SiteRole::Proxy(plan);
             sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
             layer.push(Destination::Site(number));
@@ -98,20 +105,27 @@ impl Drawer {
         layer
     }
 
+    /// RFC 3261 has Timer C above three minutes; a short one is seen at work.
+    pub(super) fn proxy_timers(&mut self, care: Care) -> ProxyTimers {
+        let timer_c = if care == Care::Harsh && self.chance(0.3) { 40 } else { 181 };
+        ProxyTimers { c: Duration::from_secs(timer_c), ..ProxyTimers::default() }
+    }
+
     /// In some order: the one after a failed hop is the next in line. Gentle plans need a second one.
     pub(super) fn hops(&mut self, targets: &[Destination], care: Care) -> Vec<Destination> {
         let mut hops = targets.to_vec();
         hops.shuffle(&mut self.rng);
-        if care == Care::Harsh && self.chance(0.3) {
+        if care == Care::Harsh && self.chance(0.3) && !targets.is_empty() {
             hops.truncate(self.rng.random_range(1..=targets.len()));
         }
         hops
     }
 
     /// Callers of the faulty phase, and one of the phase without faults.
-    pub(super) fn callers(&mut self, calm: u64, liveness: Instant, entries: &[u16]) -> Vec<CallerPlan> {
-        let during_faults = |drawer: &mut Self| CallerPlan {
-            site: drawer.entry(entries),
+    pub(super) fn callers(&mut self, calm: u64, liveness: Instant, entries: &[Entry]) -> Vec<CallerPlan> {
+        let during_faults = |drawer: &mut Self, (site, callee): Entry| CallerPlan {
+            site,
+            callee,
             start: Instant::ZERO,
             arrivals: ArrivalPlan {
                 duration: Some(Duration::from_millis(calm)),
@@ -120,12 +134,20 @@ impl Drawer {
             holding: drawer.holding(),
             // Some give up while it rings, most do not.
             answer_wait: if drawer.chance(0.3) { Duration::from_secs(2) } else { Duration::from_mins(3) },
+            knows_password: true,
             must_succeed: false,
         };
         let count = self.rng.random_range(1..4);
-        let mut callers: Vec<_> = (0..count).map(|_| during_faults(self)).collect();
+        let mut callers: Vec<_> = (0..count)
+            .map(|_| {
+                let entry = self.entry(entries);
+                during_faults(self, entry)
+            })
+            .collect();
+        let (site, callee) = self.entry(entries);
         callers.push(CallerPlan {
-            site: self.entry(entries),
+            site,
+            callee,
             start: liveness,
             arrivals: ArrivalPlan {
                 duration: Some(LIVENESS),
@@ -133,12 +155,13 @@ impl Drawer {
             },
             holding: RandomTime::Exponential(Duration::from_secs(2)),
             answer_wait: Duration::from_mins(3),
+            knows_password: true,
             must_succeed: true,
         });
         callers
     }
 
-    fn entry(&mut self, entries: &[u16]) -> u16 {
+    fn entry(&mut self, entries: &[Entry]) -> Entry {
         *entries.choose(&mut self.rng).expect("callers know a site")
     }
 
@@ -164,7 +187,7 @@ impl Drawer {
             ..ServiceModel::default()
         };
         let (trying, options) = (self.chance(0.5), self.chance(0.7));
-        AnswererPlan { name: format!("answerer-{number}"), ring, trying, options, service }
+        AnswererPlan { name: format!("answerer-{number}"), ring, trying, options, refuses: None, service }
     }
 
     fn balancer_plan(&mut self, targets: &[Destination]) -> BalancerPlan {

@@ -1,7 +1,10 @@
 //! From a seed to a plan.
 
 mod faults;
+mod forks;
+mod home;
 mod hosts;
+mod sharing;
 
 use crate::plan::DATAGRAMS_MAX;
 use crate::{Care, Plan};
@@ -24,11 +27,36 @@ const AWAY_MS: u64 = 5_000;
 /// Draws the plan of a seed.
 pub fn draw(seed: u64) -> Plan {
     let pools = Rng::from_seed(seed).fork("pools").random_range(1..=3);
-    Drawer { rng: Rng::from_seed(seed).fork("plan"), seed, pools }.plan()
+    Drawer { rng: Rng::from_seed(seed).fork("plan"), kind: Kind::draw(seed), seed, pools }.plan()
+}
+
+/// What a plan is about. Of a fork of the seed, so that the plans of one kind do not depend on how often there are others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Balancers, and proxies that keep all transactions.
+    Plain,
+    /// Proxies that share out the state of calls.
+    Sharing,
+    /// A registrar and its users' phones.
+    Home,
+    /// Proxies that send a call to several next hops.
+    Forks,
+}
+
+impl Kind {
+    fn draw(seed: u64) -> Self {
+        match Rng::from_seed(seed).fork("kind").random_range(0..10) {
+            0..6 => Self::Plain,
+            6 | 7 => Self::Sharing,
+            8 => Self::Home,
+            _ => Self::Forks,
+        }
+    }
 }
 
 struct Drawer {
     rng: Rng,
+    kind: Kind,
     seed: u64,
     /// How many pools a balancer has.
     pools: u16,
@@ -48,7 +76,9 @@ impl Drawer {
     }
 
     fn plan(mut self) -> Plan {
-        let care = if self.chance(0.5) { Care::Gentle } else { Care::Harsh };
+        // Who is called that has not registered is not reached, and answerers of forks refuse: no such plan is gentle.
+        let may_fail = matches!(self.kind, Kind::Home | Kind::Forks);
+        let care = if self.chance(0.5) && !may_fail { Care::Gentle } else { Care::Harsh };
         let gentle_faults = self.rng.random_range(1..4_u64);
         let calm = match care {
             Care::Gentle => 10_000 + gentle_faults * GENTLE_GAP_MS,
@@ -56,7 +86,12 @@ impl Drawer {
         };
         let answerers: Vec<_> =
             (0..self.rng.random_range(2..6)).map(|number| self.answerer(number)).collect();
-        let (sites, entries) = self.sites(answerers.len() as u16, care);
+        let (sites, entries) = match self.kind {
+            Kind::Plain => self.sites(answerers.len() as u16, care),
+            Kind::Sharing => self.sharing_sites(answerers.len() as u16, care),
+            Kind::Forks => self.forking_sites(answerers.len() as u16),
+            Kind::Home => self.home_sites(answerers.len() as u16, calm),
+        };
         let liveness = at(calm) + SETTLING;
         let mut plan = Plan {
             seed: self.seed,
@@ -64,6 +99,7 @@ impl Drawer {
             callers: self.callers(calm, liveness, &entries),
             sites,
             answerers,
+            phones: Vec::new(),
             timers: load::Timers::default(),
             delay: Duration::from_micros(self.rng.random_range(100..30_000)),
             rules: Vec::new(),
@@ -71,6 +107,11 @@ impl Drawer {
             end: liveness + LIVENESS + LAST_CALLS,
             datagrams_max: DATAGRAMS_MAX,
         };
+        match self.kind {
+            Kind::Home => self.phones(&mut plan, calm),
+            Kind::Forks => self.refusals(&mut plan, calm),
+            Kind::Plain | Kind::Sharing => {}
+        }
         self.noise(&mut plan, calm);
         match care {
             Care::Gentle => self.gentle(&mut plan, gentle_faults),

@@ -21,9 +21,30 @@ impl Destination {
     }
 }
 
+/// The host that all sites are on.
+pub(crate) const SITES: [u8; 4] = [198, 51, 100, 1];
+
+/// The domain of users.
+pub(crate) const DOMAIN: &str = "example.com";
+
+/// What a user of the domain is called.
+pub(crate) fn user_name(user: u16) -> String {
+    format!("user-{user}")
+}
+
+/// The password of whoever has this name.
+pub(crate) fn password(name: &[u8]) -> Vec<u8> {
+    [b"secret of ", name].concat()
+}
+
+/// The user part of who is behind a site.
+pub(crate) fn user_behind(site: u16) -> String {
+    format!("behind-{site}")
+}
+
 /// The address of a site, whichever of its processes has it.
 pub fn site_address(site: u16) -> SocketAddr {
-    SocketAddr::from(([198, 51, 100, 1], 5060 + site))
+    SocketAddr::from((SITES, 5060 + site))
 }
 
 /// The address that a balancer's process probes from.

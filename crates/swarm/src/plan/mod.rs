@@ -10,9 +10,12 @@ use core::time::Duration;
 use load::{ArrivalPlan, RandomTime, ServiceModel};
 use sim::engine::{FaultRule, HostIndex};
 
+pub(crate) use address::{DOMAIN, SITES, caller_address, password, probe_address, user_behind, user_name};
 pub use address::{Destination, answerer_address, site_address};
-pub(crate) use address::{caller_address, probe_address};
-pub use role::{BalancerPlan, PlannedMember, ProxyPlan, SitePlan, SiteRole};
+pub use role::{
+    BalancerPlan, Callee, HomePlan, PhonePlan, PhoneStep, PlannedMember, ProxyPlan, SitePlan, SiteRole,
+    StoreState, When,
+};
 
 /// Enough for any run.
 pub(crate) const DATAGRAMS_MAX: u64 = 100_000_000;
@@ -32,8 +35,10 @@ pub enum Care {
 /// Callers of one kind: one agent.
 #[derive(Clone, Debug)]
 pub struct CallerPlan {
-    /// The site that it calls.
+    /// The site that it sends to.
     pub site: u16,
+    /// Whom it calls.
+    pub callee: Callee,
     /// When its schedule begins.
     pub start: Instant,
     /// Its calls, from `start` on.
@@ -42,6 +47,8 @@ pub struct CallerPlan {
     pub holding: RandomTime,
     /// A call without an answer is given up after this.
     pub answer_wait: Duration,
+    /// Whether it has a password, where it is asked for one.
+    pub knows_password: bool,
     /// Whether each of its calls must be completed.
     pub must_succeed: bool,
 }
@@ -57,8 +64,19 @@ pub struct AnswererPlan {
     pub trying: bool,
     /// Whether it answers OPTIONS.
     pub options: bool,
+    /// Which calls it refuses.
+    pub refuses: Option<Refuses>,
     /// How fast it is.
     pub service: ServiceModel,
+}
+
+/// Which calls an answerer refuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refuses {
+    /// One of so many.
+    pub one_of: u64,
+    /// Until then.
+    pub until: Instant,
 }
 
 /// Something that happens to a host or is done to one. Processes are counted over all sites.
@@ -89,6 +107,8 @@ pub enum PlannedAction {
     SetPolicy(u16, PolicyKind),
     /// The processes of this site, a proxy, read a configuration with other next hops.
     SetHops(u16, Vec<Destination>),
+    /// The stores of this site, a registrar, get into this state.
+    SetStore(u16, StoreState),
     /// All processes read a configuration with the next key.
     Rekey,
 }
@@ -106,6 +126,8 @@ pub struct Plan {
     pub sites: Vec<SitePlan>,
     /// The answerers, not all of which need be members of anything.
     pub answerers: Vec<AnswererPlan>,
+    /// The phones, each beside its answerer.
+    pub phones: Vec<PhonePlan>,
     /// Retransmission timers of callers and answerers.
     pub timers: load::Timers,
     /// Time on the way between any two hosts.

@@ -2,9 +2,13 @@
 
 use super::Destination;
 use balance::{HealthSettings, PolicyKind};
+use base::Instant;
 use control::ProbeSettings;
+use core::time::Duration;
+use distribute::Law;
+use node::ProxyLimits;
 use proxy::ProxyTimers;
-use route::Forward;
+use route::{Fork, Forward};
 
 /// A balancer or a proxy: an address, and the processes that may have it.
 #[derive(Clone, Debug)]
@@ -19,12 +23,13 @@ pub struct SitePlan {
 
 /// What a site does.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a plan has a handful of them")]
 pub enum SiteRole {
     /// Balances calls over a pool.
     Balancer(BalancerPlan),
     /// Passes calls on, keeping transactions.
     Proxy(ProxyPlan),
+    /// Is the registrar of a domain, and passes calls on to where its users have registered.
+    Home(HomePlan),
 }
 
 impl SiteRole {
@@ -32,7 +37,8 @@ impl SiteRole {
     pub fn targets(&self) -> Vec<Destination> {
         match self {
             Self::Balancer(plan) => plan.members.iter().map(|member| member.destination).collect(),
-            Self::Proxy(plan) => plan.hops.clone(),
+            Self::Proxy(plan) => plan.all_hops().collect(),
+            Self::Home(_) => Vec::new(),
         }
     }
 }
@@ -68,13 +74,102 @@ pub struct BalancerPlan {
     pub sessions: balance::SessionSettings,
 }
 
+/// Which requests go another way than to the next hops of all others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// What comes from another site.
+    FromSite,
+    /// What is for callees behind this site ([`Callee::Behind`]).
+    Behind(u16),
+}
+
 /// What the configuration file of a proxy says at a moment.
 #[derive(Clone, Debug)]
 pub struct ProxyPlan {
     /// The next hops.
     pub hops: Vec<Destination>,
+    /// The next hops of requests that a route leads elsewhere.
+    pub ways: Vec<(When, Vec<Destination>)>,
+    /// To how many next hops at once, and how long they ring before the next ones do.
+    pub fork: (Fork, Duration),
+    /// By which law it shares out the state of calls with the other sites, if it does.
+    pub shares: Option<Law>,
     /// Timers of its transactions, and Timer C.
     pub timers: ProxyTimers,
     /// What it may hold.
-    pub limits: node::ProxyLimits,
+    pub limits: ProxyLimits,
+}
+
+impl ProxyPlan {
+    /// One that sends everything to these next hops, and keeps the transactions of all of it.
+    pub fn new(hops: Vec<Destination>, timers: ProxyTimers, limits: ProxyLimits) -> Self {
+        Self { hops, ways: Vec::new(), fork: (Fork::None, Duration::ZERO), shares: None, timers, limits }
+    }
+
+    fn all_hops(&self) -> impl Iterator<Item = Destination> {
+        self.hops.iter().chain(self.ways.iter().flat_map(|(_, hops)| hops)).copied()
+    }
+}
+
+/// What the configuration file of a registrar says, and what its stores are like.
+#[derive(Clone, Debug)]
+pub struct HomePlan {
+    /// Whether users prove who they are.
+    pub authenticates: bool,
+    /// Whether bindings outlive the process.
+    pub is_durable: bool,
+    /// A store answers within this time; `None`: at once.
+    pub answers_within: Option<Duration>,
+    /// Until then some answers come when nobody waits any more.
+    pub late_until: Instant,
+    /// Timers of its transactions, and Timer C.
+    pub timers: ProxyTimers,
+}
+
+/// A phone: it registers, and answers calls as the answerer of its number.
+#[derive(Clone, Debug)]
+pub struct PhonePlan {
+    /// Where it registers.
+    pub site: u16,
+    /// The answerer that takes its calls, whose address is its contact.
+    pub answerer: u16,
+    /// Whose phone it is.
+    pub user: u16,
+    /// Whether it knows the user's password.
+    pub knows_password: bool,
+    /// What it registers, in order of time.
+    pub steps: Vec<(Instant, PhoneStep)>,
+}
+
+/// What a phone asks its registrar for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PhoneStep {
+    /// To be reached for so many seconds.
+    Register(u32),
+    /// Not to be reached any more.
+    Remove,
+    /// That no phone of the user is.
+    RemoveAll,
+}
+
+/// How a store of bindings and users is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreState {
+    /// It answers.
+    Up,
+    /// It says that it cannot; what was to be changed may be changed or not.
+    Failing,
+    /// It says nothing; the same.
+    Silent,
+}
+
+/// Whom a caller calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Callee {
+    /// Whoever the sites lead to.
+    Anyone,
+    /// Somebody behind this site, which its core has a route to.
+    Behind(u16),
+    /// A user of the home domain.
+    User(u16),
 }

@@ -5,6 +5,7 @@ use super::{
     SiteRole, answerer_address, caller_address,
 };
 use core::fmt;
+use route::Fork;
 use sim::engine::{FaultRule, HostIndex};
 
 impl fmt::Display for Plan {
@@ -28,14 +29,24 @@ impl fmt::Display for Plan {
 impl Plan {
     fn participants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, caller) in self.callers.iter().enumerate() {
-            let CallerPlan { site, start, arrivals, holding, answer_wait, must_succeed } = caller;
+            let CallerPlan {
+                site,
+                callee,
+                start,
+                arrivals,
+                holding,
+                answer_wait,
+                knows_password,
+                must_succeed,
+            } = caller;
             let must = if *must_succeed { ", must succeed" } else { "" };
+            let stranger = if *knows_password { "" } else { ", no password" };
             let for_how_long = arrivals.duration.unwrap_or_default();
             let rates: Vec<_> = arrivals.steps.iter().map(|step| format!("{:.1}", step.rate)).collect();
             writeln!(
                 f,
-                "caller {number} ({}): calls {} from {start} for {for_how_long:?}, {} calls/s, {holding:?}, waits \
-                 {answer_wait:?}{must}",
+                "caller {number} ({}): calls {callee:?} by {} from {start} for {for_how_long:?}, {} calls/s, {holding:?}, waits \
+                 {answer_wait:?}{must}{stranger}",
                 caller_address(number),
                 self.sites[usize::from(*site)].name,
                 rates.join(", then ")
@@ -53,16 +64,31 @@ impl Plan {
                     )?;
                 }
                 SiteRole::Proxy(plan) => {
-                    writeln!(f, "Timer C {:?}, next hops {}", plan.timers.c, self.hops(&plan.hops))?;
+                    write!(f, "Timer C {:?}, next hops {}", plan.timers.c, self.hops(&plan.hops))?;
+                    for (when, hops) in &plan.ways {
+                        write!(f, ", {when:?} {}", self.hops(hops))?;
+                    }
+                    if plan.fork.0 != Fork::None {
+                        write!(f, ", forks ({:?})", plan.fork)?;
+                    }
+                    match plan.shares {
+                        Some(law) => writeln!(f, ", shares out state by the law {law:?}")?,
+                        None => writeln!(f)?,
+                    }
                 }
+                SiteRole::Home(plan) => writeln!(f, "{plan:?}")?,
             }
         }
+        for phone in &self.phones {
+            writeln!(f, "{phone:?}")?;
+        }
         for (number, answerer) in (0..).zip(&self.answerers) {
-            let AnswererPlan { name, ring, trying, options, service } = answerer;
+            let AnswererPlan { name, ring, trying, options, refuses, service } = answerer;
             let deaf = if *options { "" } else { ", no OPTIONS" };
+            let refusing = if refuses.is_some() { ", refuses some calls" } else { "" };
             let work = service.service_per_work;
             let address = answerer_address(number);
-            writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE{deaf}")?;
+            writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE{deaf}{refusing}")?;
         }
         Ok(())
     }
@@ -83,6 +109,7 @@ impl Plan {
             PlannedAction::Drain(destination, draining) => {
                 writeln!(f, "Drain {}: {draining}", self.destination(*destination))
             }
+            PlannedAction::SetStore(at, state) => writeln!(f, "SetStore of {}: {state:?}", site(*at)),
             PlannedAction::Die { .. } | PlannedAction::Return(_) | PlannedAction::Rekey => {
                 writeln!(f, "{action:?}")
             }

@@ -13,7 +13,7 @@ pub use node::BalancerState;
 pub(super) use node::Process;
 
 /// Unix time at which every run starts; tokens carry it.
-const EPOCH_UNIX: u64 = 1_800_000_000;
+pub(super) const EPOCH_UNIX: u64 = 1_800_000_000;
 /// Long over any run.
 pub(super) const TOKEN_LIFETIME: Duration = Duration::from_hours(12);
 
@@ -31,10 +31,15 @@ pub enum Shown {
     },
 }
 
-/// The tokens of all sites while new ones are made with this key. Those before it and the one after it are accepted:
-/// whoever changes the key of several processes has to announce it first.
-fn tokens(key: u8) -> Tokens {
-    let key_of = |number: u8| TokenKey([number; 16]);
+/// The tokens of the sites of this group while new ones are made with this key. Those before it and the one after it are
+/// accepted: whoever changes the key of several processes has to announce it first.
+fn tokens(key: u8, group: u16) -> Tokens {
+    let [high, low] = group.to_be_bytes();
+    let key_of = |number: u8| {
+        let mut bytes = [number; 16];
+        (bytes[0], bytes[1]) = (high, low);
+        TokenKey(bytes)
+    };
     let accepted: Vec<_> = (0..=key.saturating_add(1)).filter(|&other| other != key).map(key_of).collect();
     Tokens::new(key_of(key), &accepted, TOKEN_LIFETIME)
 }

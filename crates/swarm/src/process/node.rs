@@ -4,10 +4,11 @@ use super::settings::settings;
 use super::{Shown, listeners, taken};
 use crate::plan::{SiteRole, probe_address};
 use crate::{Sent, SitePlan};
-use ::node::{ProxyReport, ProxySettings, Setup, Shard, ShardEvent, ShardInput};
+use ::node::{ProxyReport, ProxySettings, Question, Setup, Shard, ShardEvent, ShardInput, StoreAnswer};
 use balance::{Balancer, Health, Load, Node, PolicyKind, Slot, TableCounts};
 use base::{Flow, Instant, Outbox};
 use control::{Control, ControlEffect, ControlInput};
+use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub(crate) struct Process {
     control: Control<fn(SocketAddr) -> Option<Flow>>,
     events: Outbox<ShardEvent>,
     effects: Outbox<ControlEffect>,
+    /// Questions to stores that nobody has taken; of a registrar, which has one shard.
+    asked: Vec<Question>,
     /// When it last did anything.
     now: Instant,
 }
@@ -57,7 +60,7 @@ impl Process {
         let mut effects = Outbox::default();
         let egress: fn(SocketAddr) -> Option<Flow> = |peer| Some(Flow::udp(0, peer));
         let probes = (u128::from(id).to_be_bytes(), [Some(probe_address(process)), None]);
-        let settings = settings(&plan.role, key);
+        let settings = settings(&plan.role, site, key);
         let (sessions, own) = (settings.sessions.clone(), listeners(site));
         let control = Control::new(now, settings, own, egress, probes, &mut effects);
         effects.clear();
@@ -65,6 +68,7 @@ impl Process {
         let (count, timers) = match &plan.role {
             SiteRole::Balancer(plan) => (usize::from(plan.shards), proxy::ProxyTimers::default()),
             SiteRole::Proxy(plan) => (1, plan.timers),
+            SiteRole::Home(plan) => (1, plan.timers),
         };
         let shard = |number: usize| {
             // The set-up brings the pools.
@@ -78,18 +82,21 @@ impl Process {
             secret[2..4].copy_from_slice(&(number as u16).to_be_bytes());
             secret[8..].copy_from_slice(&id.to_be_bytes());
             let limits = ProxySettings { timers, limits: setup.limits };
-            let mut shard = shard.with_transactions(limits, (secret, life << 40 | (number as u64) << 32));
+            let mut shard = shard.with_transactions(
+                limits,
+                (secret, u64::from(process) << 48 | life << 40 | (number as u64) << 32),
+            );
             shard.set_up(&setup, (number, count));
             shard
         };
         let shards = (0..count).map(shard).collect();
-        let is_proxy = matches!(plan.role, SiteRole::Proxy(_));
-        Self { shards, is_proxy, control, events: Outbox::default(), effects, now }
+        let is_proxy = !matches!(plan.role, SiteRole::Balancer(_));
+        Self { shards, is_proxy, control, events: Outbox::default(), effects, asked: Vec::new(), now }
     }
 
     /// Reads another configuration, as the server does on reload.
-    pub(crate) fn reload(&mut self, now: Instant, role: &SiteRole, key: u8) {
-        let settings = Box::new(settings(role, key));
+    pub(crate) fn reload(&mut self, now: Instant, role: &SiteRole, site: u16, key: u8) {
+        let settings = Box::new(settings(role, site, key));
         self.tell(now, ControlInput::Settings { settings, is_other_resolver: false });
     }
 
@@ -207,6 +214,28 @@ impl Process {
         (sent, probes)
     }
 
+    /// What stores are asked.
+    pub(crate) fn questions(&mut self) -> Vec<Question> {
+        core::mem::take(&mut self.asked)
+    }
+
+    /// A store has answered the question of this number.
+    pub(crate) fn answered(&mut self, now: Instant, number: u64, answer: StoreAnswer) -> Vec<Sent> {
+        self.now = now;
+        self.shards[0].answered(now, number, answer, &mut self.events);
+        let sent = taken(&self.events);
+        self.heed(now);
+        sent
+    }
+
+    /// A period of this length is over, for which part of it the process was busy; of one that shares out the state of calls.
+    pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
+        for number in 0..self.shards.len() {
+            self.run(now, number, ShardInput::Period { length, utilisation });
+        }
+        self.heed(now);
+    }
+
     /// A datagram came in at the address that probes leave from.
     pub(crate) fn probe_answer(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         self.tell(now, ControlInput::ProbeDatagram { from, bytes });
@@ -238,10 +267,13 @@ impl Process {
         let events: Vec<_> = self.events.drain_events().collect();
         self.events.clear();
         for event in events {
-            if let ShardEvent::LookUp(name) = &event {
-                unreachable!("everybody in here is known by address, not as {name}");
+            match event {
+                ShardEvent::LookUp(name) => {
+                    unreachable!("everybody in here is known by address, not as {name}")
+                }
+                ShardEvent::Ask(question) => self.asked.push(*question),
+                event => self.tell(now, ControlInput::Shard(event)),
             }
-            self.tell(now, ControlInput::Shard(event));
         }
     }
 

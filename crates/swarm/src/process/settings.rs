@@ -1,18 +1,56 @@
 //! What the configuration of a site says to its control plane.
 
 use super::{EPOCH_UNIX, TOKEN_LIFETIME, tokens};
-use crate::plan::{BalancerPlan, ProxyPlan, SiteRole};
-use ::node::{Orphans, PoolMode, ProxyLimits, Routes};
+use crate::plan::{BalancerPlan, DOMAIN, HomePlan, ProxyPlan, SITES, SiteRole, When, user_behind};
+use ::node::{AuthenticationSettings, Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits, Routes};
 use balance::{HealthSettings, PolicyKind, PoolId, SessionSettings};
 use control::{Address, ControlSettings, MemberSettings, PoolSettings, ProbeSettings};
 use core::time::Duration;
-use route::{Choice, Failover, Pools, RateSettings, Rule, Table, Target};
+use digest::{BanSettings, Limit, NonceScope, NonceSettings};
+use route::{
+    Choice, Conditions, Failover, Field, Forward, Network, Origin, Part, Pattern, Place, Pools, RateSettings,
+    Rule, Table, Target,
+};
 use std::sync::Arc;
 
-pub(super) fn settings(role: &SiteRole, key: u8) -> ControlSettings {
+/// All callers have one address, and some guess: nobody is kept out for that, so that every guess is judged.
+const GUESSES: Limit = Limit { failures: 32_000, every: Duration::from_secs(1), at_once: 60_000 };
+
+/// Minutes, as usual.
+const NONCE_LIFETIME: Duration = Duration::from_mins(5);
+
+pub(super) fn settings(role: &SiteRole, site: u16, key: u8) -> ControlSettings {
     match role {
         SiteRole::Balancer(plan) => of_balancer(plan, key),
-        SiteRole::Proxy(plan) => of_proxy(plan, key),
+        SiteRole::Proxy(plan) => of_proxy(plan, site, key),
+        SiteRole::Home(plan) => of_home(plan, key),
+    }
+}
+
+/// What `[registrar]` alone makes: a route to users, for users only where they have passwords.
+fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
+    let rule = Rule {
+        name: "users".to_owned(),
+        conditions: Conditions { origin: Origin::Anyone, ..Conditions::default() },
+        authenticate: plan.authenticates,
+        target: Target::Location,
+        ..Rule::default()
+    };
+    let registrar = location::Settings {
+        domains: vec![DOMAIN.as_bytes().into()],
+        // Plans last for minutes.
+        expires_min: 1,
+        ..location::Settings::default()
+    };
+    let authentication = plan.authenticates.then(|| AuthenticationSettings {
+        digest: digest::Settings::new(DOMAIN.as_bytes()),
+        nonces: NonceSettings { lifetime: NONCE_LIFETIME, scope: NonceScope::Source },
+        bans: BanSettings { source: GUESSES, network: GUESSES, user: GUESSES, known: GUESSES },
+    });
+    ControlSettings {
+        routes: Arc::new(Routes { table: Table::new(vec![rule], &[]), access: Vec::new() }),
+        home: Some(Arc::new(HomeSettings { registrar, authentication })),
+        ..common(key)
     }
 }
 
@@ -52,27 +90,69 @@ fn of_balancer(plan: &BalancerPlan, key: u8) -> ControlSettings {
 }
 
 /// One pool of next hops, as `[proxy]` makes it.
-fn of_proxy(plan: &ProxyPlan, key: u8) -> ControlSettings {
+fn of_proxy(plan: &ProxyPlan, site: u16, key: u8) -> ControlSettings {
     let member = |destination: &crate::Destination| MemberSettings {
         address: Address::Socket(destination.address()),
         capacity: 1.0,
         max_calls: 0,
         pool: PoolId::default(),
     };
-    let hops = PoolSettings {
-        name: "hops".to_owned(),
-        mode: PoolMode::HOPS,
+    let forward = if plan.shares.is_some() { Forward::Distributed } else { Forward::Transaction };
+    let pool = |name: String| PoolSettings {
+        name,
+        mode: PoolMode { forward, fork: plan.fork.0, ring_time: plan.fork.1, ..PoolMode::HOPS },
         policy: PolicyKind::Hash,
         health: HealthSettings::default(),
         probes: ProbeSettings::default(),
     };
+    let ways = (1..).zip(&plan.ways);
+    let members = ways.clone().flat_map(|(number, (_, hops))| {
+        hops.iter().map(move |hop| MemberSettings { pool: PoolId(number), ..member(hop) })
+    });
+    let rules = ways.clone().map(|(number, (when, _))| way(*when, number));
+    let rules = if plan.ways.is_empty() {
+        Vec::new()
+    } else {
+        rules.chain([Rule { name: "others".to_owned(), target: to(0), ..Rule::default() }]).collect()
+    };
     ControlSettings {
-        pools: vec![hops],
-        members: plan.hops.iter().map(member).collect(),
+        pools: (0..=plan.ways.len()).map(|number| pool(format!("hops-{number}"))).collect(),
+        members: plan.hops.iter().map(member).chain(members).collect(),
+        routes: Arc::new(Routes { table: Table::new(rules, &[]), access: Vec::new() }),
+        // Proxies that share out state share no keys: who has another's would take its answers for its own.
+        tokens: Arc::new(tokens(key, plan.shares.map_or(0, |_| site + 1))),
         orphans: Orphans::Balance,
         limits: plan.limits,
+        distribution: plan.shares.map(|law| Distribution {
+            neighbours: vec![sites()],
+            settings: distribute::Settings { law, ..Distribution::default().settings },
+        }),
         ..common(key)
     }
+}
+
+/// Where the other sites are.
+fn sites() -> Network {
+    let [a, b, c, d] = SITES;
+    format!("{a}.{b}.{c}.{d}/32").parse().expect("a network")
+}
+
+fn to(pool: u16) -> Target {
+    Target::Pools(Pools::one(pool))
+}
+
+/// The rule for what goes to the pool of this number.
+fn way(when: When, pool: u16) -> Rule {
+    let conditions = match when {
+        When::FromSite => Conditions { sources: vec![sites()], ..Conditions::default() },
+        When::Behind(site) => {
+            let user = Field::Uri(Place::RequestUri, Part::User);
+            let is = Pattern::Exact(user_behind(site).into_bytes());
+            Conditions { texts: vec![(user, vec![is])], ..Conditions::default() }
+        }
+    };
+    let conditions = Conditions { origin: Origin::Anyone, ..conditions };
+    Rule { name: format!("{when:?}"), conditions, target: to(pool), ..Rule::default() }
 }
 
 fn common(key: u8) -> ControlSettings {
@@ -88,7 +168,7 @@ fn common(key: u8) -> ControlSettings {
         distribution: None,
         dialogs: None,
         own_names: Vec::new(),
-        tokens: Arc::new(tokens(key)),
+        tokens: Arc::new(tokens(key, 0)),
         token_lifetime: TOKEN_LIFETIME,
         epoch_unix: EPOCH_UNIX,
         tell_failures: false,

@@ -5,7 +5,7 @@
 mod faults;
 mod sites;
 
-use super::plan::{AnswererPlan, CallerPlan, Care, DATAGRAMS_MAX, Plan};
+use super::plan::{AnswererPlan, Callee, CallerPlan, Care, DATAGRAMS_MAX, Plan};
 use base::{Instant, Transport};
 use config::scenario::{Costs, Group, HostRole, Overload, Scenario, Service, Stream};
 use core::time::Duration;
@@ -32,7 +32,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
         let service = server.map_or_else(ServiceModel::default, |(group, host)| {
             service(&scenario.costs, &scenario.groups[group], host)
         });
-        AnswererPlan { name: name.clone(), ring, trying: false, options: true, service }
+        AnswererPlan { name: name.clone(), ring, trying: false, options: true, refuses: None, service }
     });
     let mut plan = Plan {
         seed: scenario.run.seed,
@@ -40,6 +40,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
         callers: callers(scenario, &sites),
         answerers: answerers.collect(),
         sites: sites.plans(),
+        phones: Vec::new(),
         timers: scenario.timers.transaction,
         delay: Duration::ZERO,
         rules: Vec::new(),
@@ -130,10 +131,12 @@ fn callers(scenario: &Scenario, sites: &Sites) -> Vec<CallerPlan> {
         let share = 1.0 / entries.len() as f64;
         let caller = |&site: &u16| CallerPlan {
             site,
+            callee: Callee::Anyone,
             start: Instant::ZERO,
             arrivals: ArrivalPlan { duration: Some(scenario.run.duration), ..arrivals(stream, share) },
             holding: stream.holding,
             answer_wait: stream.patience,
+            knows_password: true,
             must_succeed: false,
         };
         callers.extend(entries.iter().map(caller));

@@ -152,7 +152,7 @@ impl Sites {
 }
 
 fn proxy(&timers: &ProxyTimers, hops: Vec<Destination>) -> ProxyPlan {
-    ProxyPlan { hops, timers, limits: LIMITS }
+    ProxyPlan::new(hops, timers, LIMITS)
 }
 
 /// `edge.2 to core, edge`: which host, and the way on from it.

@@ -3,11 +3,14 @@
 
 mod balancer;
 mod dialogs;
+mod home;
+mod passing;
 mod proxy;
 mod rule;
 mod transactions;
 
 pub use balancer::BalancerWatch;
+pub(crate) use home::HomeWatch;
 pub use proxy::{ProcessInput, ProxyWatch};
 pub use rule::ProcessRule;
 pub(crate) use rule::rules;

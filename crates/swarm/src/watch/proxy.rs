@@ -2,6 +2,7 @@
 
 use super::balancer::{breadth, breadth_left, grows_little, malformed, scanned};
 use super::dialogs::{Dialogs, address_of};
+use super::passing::Passing;
 use super::transactions::{Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
 use super::{ProcessRule, Sent};
 use base::Instant;
@@ -26,6 +27,8 @@ pub enum ProcessInput<'a> {
     Timer,
     /// ICMP said that something did not arrive.
     Unreachable,
+    /// A store has answered a question.
+    Answer,
 }
 
 /// Why something was sent, read.
@@ -40,6 +43,7 @@ enum Why<'a, 'm> {
 /// Watches a stateful proxy (RFC 3261 §16) from outside: panics when something leaves that should not. It knows the
 /// configuration and sees all datagrams; everything else it derives from them.
 ///
+/// - Making: [`new`](Self::new), [`sharing`](Self::sharing), [`forking`](Self::forking).
 /// - Telling: [`set_hops`](Self::set_hops), [`rekeyed`](Self::rekeyed), [`restarted`](Self::restarted).
 /// - Watching: [`check`](Self::check), [`audit`](Self::audit).
 /// - Looking: [`unsettled`](Self::unsettled).
@@ -62,6 +66,10 @@ pub struct ProxyWatch {
     unacknowledged: BTreeMap<Vec<u8>, Instant>,
     /// The branch that an ACK or a CANCEL without a transaction got, and when.
     stateless: BTreeMap<(SocketAddr, Vec<u8>), (Vec<u8>, Instant)>,
+    /// What goes on without a transaction, if state is shared out.
+    passing: Option<Passing>,
+    /// Whether a request goes to several next hops.
+    forks: bool,
 }
 
 impl ProxyWatch {
@@ -80,7 +88,26 @@ impl ProxyWatch {
             heard: BTreeSet::new(),
             unacknowledged: BTreeMap::new(),
             stateless: BTreeMap::new(),
+            passing: None,
+            forks: false,
         }
+    }
+
+    /// The same of one that sends a request to several next hops, at once or one after the other.
+    #[must_use]
+    pub fn forking(self) -> Self {
+        Self { forks: true, ..self }
+    }
+
+    /// The same of one that shares out the state of calls with the proxies at these addresses.
+    #[must_use]
+    pub fn sharing(self, neighbours: Vec<IpAddr>) -> Self {
+        Self { passing: Some(Passing::new(neighbours)), ..self }
+    }
+
+    /// Whether it shares out the state of calls.
+    pub fn shares(&self) -> bool {
+        self.passing.is_some()
     }
 
     /// The next hops have changed.
@@ -92,6 +119,9 @@ impl ProxyWatch {
     /// New tokens are made with another key; `kept` says whether those there are still good.
     pub fn rekeyed(&mut self, kept: bool) {
         self.stateless.clear();
+        if let Some(passing) = &mut self.passing {
+            passing.rekeyed();
+        }
         if !kept {
             self.dialogs.forgotten();
         }
@@ -103,6 +133,9 @@ impl ProxyWatch {
         self.clients.clear();
         self.unnamed.clear();
         self.unacknowledged.clear();
+        if let Some(passing) = &mut self.passing {
+            passing.restarted();
+        }
     }
 
     /// The Call-IDs of what would suffer if this process ended now: requests that wait for their final answer, and
@@ -111,7 +144,8 @@ impl ProxyWatch {
         let call =
             |server: &Server| wire::scan(&server.request).map(|request| request.call_id().to_vec()).ok();
         let waiting = self.servers.values().filter(|server| server.waits()).filter_map(call);
-        waiting.chain(self.unacknowledged.keys().cloned())
+        let passed = self.passing.iter().flat_map(Passing::unheard);
+        waiting.chain(self.unacknowledged.keys().cloned()).chain(passed)
     }
 
     /// The proxy sent `sent` because of `cause`.
@@ -131,7 +165,8 @@ impl ProxyWatch {
                 .holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
         }
         match cause {
-            ProcessInput::Timer => self.all_sent(sent, Why::Timer),
+            // Who is watched here asks no stores.
+            ProcessInput::Timer | ProcessInput::Answer => self.all_sent(sent, Why::Timer),
             ProcessInput::Unreachable => self.all_sent(sent, Why::Unreachable),
             ProcessInput::Datagram { from, bytes } => match wire::scan(bytes) {
                 Err(_) => ProcessRule::ProxyUnreadable.equal(sent, []),
@@ -148,6 +183,9 @@ impl ProxyWatch {
         let is_own = via.host.ip().is_some_and(|ip| self.listeners.contains(&SocketAddr::new(ip, port)));
         let branch = via.branch.unwrap_or_default().to_ascii_lowercase();
         let id = (branch, method_of(response).to_vec());
+        if is_own && self.passing.as_mut().is_some_and(|passing| passing.answers(&id)) {
+            return self.response_to_passed(response, sent);
+        }
         let client = self.clients.get_mut(&id).filter(|_| is_own);
         let (Some(client), Some(status)) = (client, response.status()) else {
             // A CANCEL that went on without a transaction, perhaps before a restart.
@@ -156,9 +194,49 @@ impl ProxyWatch {
             }
             return ProcessRule::ResponseToNothing.equal(sent, []);
         };
-        client.heard(self.now, status);
+        let was_waiting = client.waits(self.now, &self.timers);
+        client.heard(self.now, status, &self.timers);
+        let server = client.server.clone();
         let why = Why::Response { response, status, client: &id };
         self.all_sent(sent, why);
+        // §16.7 step 5: at once.
+        if self.forks && was_waiting && (200..300).contains(&status) {
+            let is_it = |one: &Sent| scanned(one).status() == Some(status);
+            ProcessRule::LostSuccess.holds(sent.iter().any(is_it), format_args!("{status}"));
+        }
+        if let Some(server) = server {
+            self.check_losers(&server);
+        }
+    }
+
+    /// §16.7 step 10, §16.10: where one branch has accepted, one has declined for all, or the request was cancelled, those that
+    /// ring get a CANCEL.
+    fn check_losers(&self, id: &ServerId) {
+        let Some(server) = self.servers.get(id).filter(|_| self.forks && id.is_invite()) else { return };
+        let branches = || server.branches.iter().filter_map(|branch| self.clients.get(branch));
+        let is_over =
+            server.cancelled || server.is_accepted() || branches().any(|branch| branch.status >= 600);
+        let rings = |branch: &&Client| {
+            branch.provisional && branch.cancelled.is_none() && branch.waits(self.now, &self.timers)
+        };
+        let left = branches().find(|branch| is_over && rings(branch)).map(|branch| branch.to);
+        let call = wire::scan(&server.request).map(|request| request.call_id().escape_ascii().to_string());
+        ProcessRule::LoserNotCancelled.holds(left.is_none(), format_args!("{left:?} of call {call:?}"));
+    }
+
+    /// §16.7 step 6: a 6xx, else one of the lowest class. A branch without a response counts as answered 408 or, if it could not
+    /// be reached, 503; and a 503 goes back as a 500.
+    fn check_best(&self, server: &Server, status: u16) {
+        let statuses =
+            || server.branches.iter().map(|branch| self.clients.get(branch).map_or(0, |it| it.status));
+        let classes =
+            |unknown: u16| statuses().map(move |status| if status == 0 { unknown } else { status / 100 });
+        let best = |unknown| {
+            let is_declined = classes(unknown).any(|class| class == 6);
+            if is_declined { Some(6) } else { classes(unknown).min() }
+        };
+        let fits = [4, 5].into_iter().any(|unknown| best(unknown) == Some(status / 100));
+        ProcessRule::NotBest.holds(fits, format_args!("{status} of {:?}", statuses().collect::<Vec<_>>()));
     }
 
     fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
@@ -174,6 +252,9 @@ impl ProxyWatch {
             self.unnamed.push((self.now, back));
             return self.all_sent(sent, why);
         };
+        if self.is_passed(&id, request, sent) {
+            return self.passed(&id, (request, from, back), sent);
+        }
         match request.method() {
             Some(Method::Ack) => return self.ack(&id, why, sent),
             Some(Method::Cancel) => {
@@ -197,9 +278,103 @@ impl ProxyWatch {
         }
         self.servers.insert(id.clone(), Server::new(&id, request, from, back, self.now));
         self.all_sent(sent, why);
+        if request.method() == Some(Method::Cancel) {
+            self.check_losers(&id.of_invite());
+        }
         if self.servers.get(&id).is_some_and(|server| server.last.is_none() && server.attempts == 0) {
             // Dropped, or passed on without a transaction.
             self.servers.remove(&id);
+        }
+    }
+
+    /// Whether a request goes on without a transaction.
+    fn is_passed(&self, id: &ServerId, request: &Message<'_>, sent: &[Sent]) -> bool {
+        let Some(passing) = &self.passing else { return false };
+        if matches!(request.method(), Some(Method::Ack | Method::Cancel)) {
+            return passing.has(&id.of_invite());
+        }
+        // What was refused without a transaction may go on when it comes again.
+        if passing.has(id) || self.servers.get(id).is_some_and(|server| server.attempts > 0) {
+            return passing.has(id);
+        }
+        let is_request = |one: &Sent| !one.bytes.starts_with(b"SIP/2.0 ");
+        if request.to_tag().is_some() {
+            let own = request.routes().map(|route| route.uri).find(|uri| self.dialogs.is_own(uri));
+            let token = own.and_then(|uri| self.dialogs.token_of(uri));
+            return passing.is_led_past(request, token) && sent.iter().all(is_request);
+        }
+        // §16.2: who keeps the transaction of an INVITE answers 100 at once.
+        request.method() == Some(Method::Invite) && !sent.is_empty() && sent.iter().all(is_request)
+    }
+
+    /// A request without a transaction, one of its copies, its CANCEL, or the ACK to its failure.
+    fn passed(
+        &mut self,
+        id: &ServerId,
+        (request, from, back): (&Message<'_>, SocketAddr, SocketAddr),
+        sent: &[Sent],
+    ) {
+        let name = request.cseq().method.name();
+        self.servers.remove(id);
+        let (call, count) = (request.call_id().escape_ascii(), sent.len());
+        ProcessRule::PassedNot.holds(count == 1, format_args!("{name} of call {call}, {count} were sent"));
+        for one in sent {
+            let message = scanned(one);
+            ProcessRule::PassedNot.holds(message.method().is_some(), format_args!("{name} was answered"));
+            let via = message.top_via();
+            let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
+            ProcessRule::ProxyTopVia.equal(sent_by, Some(self.listeners[one.listener as usize]));
+            self.passed_on(one, &message, (request, from, back));
+            self.shared((request, from), (&message, one.to), false);
+            let in_hand = matches!(request.method(), Some(Method::Ack | Method::Cancel));
+            let of = if in_hand { id.of_invite() } else { id.clone() };
+            if let Some(passing) = &mut self.passing {
+                passing.went(&of, &message, one.to);
+            }
+        }
+    }
+
+    /// What is shared out: a request went on, and has a transaction here or not.
+    fn shared(
+        &mut self,
+        (request, from): (&Message<'_>, SocketAddr),
+        (message, to): (&Message<'_>, SocketAddr),
+        is_kept: bool,
+    ) {
+        let Some(passing) = &mut self.passing else { return };
+        if request.to_tag().is_some() || request.method() != Some(Method::Invite) {
+            return;
+        }
+        passing.check_marks((request, from), (message, to), is_kept);
+        let added = message.record_routes().count().saturating_sub(request.record_routes().count());
+        for token in message.record_routes().take(added).filter_map(|own| self.dialogs.token_of(own.uri)) {
+            passing.recorded(message.call_id(), token, is_kept);
+        }
+    }
+
+    /// §16.11: a response to what went on without a transaction follows the next Via, 100 included.
+    fn response_to_passed(&mut self, response: &Message<'_>, sent: &[Sent]) {
+        passed_back(response, sent);
+        ProcessRule::PassedNot.holds(sent.len() == 1, format_args!("a response: {} were sent", sent.len()));
+        for one in sent {
+            let message = scanned(one);
+            ProcessRule::PassedStatus.equal(message.status(), response.status());
+            ProcessRule::PassedBody.equal(message.body(), response.body());
+            self.answered(response, &message);
+        }
+    }
+
+    /// A response was passed back.
+    fn answered(&mut self, came: &Message<'_>, went: &Message<'_>) {
+        let shows_nothing = self.dialogs.answered(came, went);
+        ProcessRule::TokenShown.holds(shows_nothing, format_args!("with {:?}", came.status()));
+        self.dialogs.heard(came);
+        let Some(passing) = &mut self.passing else { return };
+        for (before, after) in came.record_routes().zip(went.record_routes()) {
+            let (before, after) = (self.dialogs.token_of(before.uri), self.dialogs.token_of(after.uri));
+            if let (Some(before), Some(after)) = (before, after) {
+                passing.handed_over(came.call_id(), before, after);
+            }
         }
     }
 
@@ -245,6 +420,10 @@ impl ProxyWatch {
 
     fn answer(&mut self, sent: &Sent, message: &Message<'_>, status: u16, why: Why<'_, '_>) {
         let id = ServerId::new(message.top_via(), method_of(message));
+        let forked = id.as_ref().and_then(|id| self.servers.get(id)).filter(|_| self.forks && status >= 300);
+        if let Some(server) = forked.filter(|server| server.attempts > 0 && !server.is_answered()) {
+            self.check_best(server, status);
+        }
         if let Why::Response { response, status: heard, client } = why {
             // §16.7 step 5; §17.1.1.1: it says that this hop's next one is at work, and no more.
             ProcessRule::Passed100.holds(status != 100, format_args!("to {}", sent.to));
@@ -261,9 +440,7 @@ impl ProxyWatch {
                 if let Some(server) = server.filter(|_| is_same) {
                     ProcessRule::PassedBack.equal(sent.to, server.back);
                 }
-                ProcessRule::TokenShown
-                    .holds(self.dialogs.answered(response, message), format_args!("with {status}"));
-                self.dialogs.heard(response);
+                self.answered(response, message);
                 let Some(of) = self.clients[client].server.clone() else { return };
                 let Some(server) = self.servers.get_mut(&of) else { return };
                 if of.is_invite() && (200..300).contains(&status) && !server.is_answered() {
@@ -284,7 +461,9 @@ impl ProxyWatch {
         // What comes again may be what the next hop has answered.
         let is_new = server.last.as_ref().is_none_or(|(_, last)| *last != sent.bytes);
         server.answered(self.now, status, &sent.bytes, false);
-        if is_new {
+        // The best response of several may have come a while ago.
+        let is_it = |branch: &ClientId| self.clients.get(branch).is_some_and(|it| it.status == status);
+        if is_new && !(self.forks && server.branches.iter().any(is_it)) {
             grows_little(&server.request, sent);
         }
     }
@@ -318,12 +497,25 @@ impl ProxyWatch {
             }
             Some(Method::Cancel) => {
                 let server = invite.server.as_ref().and_then(|server| self.servers.get(server));
-                let asked = matches!(why, Why::Timer) || server.is_none_or(|server| server.cancelled);
+                let declined =
+                    |branch: &ClientId| self.clients.get(branch).is_some_and(|it| it.status >= 600);
+                // The CANCEL waits for a provisional response, which may come after the time of its branch.
+                let rung_out = |server: &Server| server.branches[..server.rung_out].contains(&of_invite);
+                let has_lost = |server: &Server| {
+                    let is_over = server.is_accepted() || server.branches.iter().any(declined);
+                    self.forks && (is_over || rung_out(server))
+                };
+                let may = |server: &Server| server.cancelled || has_lost(server);
+                let asked = matches!(why, Why::Timer) || server.is_none_or(may);
                 ProcessRule::CancelUnasked.holds(asked, format_args!("to {}", sent.to));
                 let in_time = invite.provisional && invite.status == 0;
                 ProcessRule::CancelUntimely.holds(in_time, format_args!("its INVITE has {}", invite.status));
                 let client = self.client(invite.server.clone(), message, sent.to);
                 self.clients.insert(id, client);
+                let now = self.now;
+                if let Some(invite) = self.clients.get_mut(&of_invite) {
+                    invite.cancelled = Some(now);
+                }
             }
             _ => ProcessRule::OwnMethod.is_broken(format_args!("{name}")),
         }
@@ -366,19 +558,25 @@ impl ProxyWatch {
         } else {
             ProcessRule::AlternateCancelled.holds(!server.cancelled, to);
             let failed = match why {
-                Why::Response { status, .. } => status == 503,
+                Why::Response { status, .. } => status == 503 || self.forks && status >= 300,
                 Why::Timer | Why::Unreachable => true,
-                Why::Request { .. } => false,
+                Why::Request { .. } => self.forks && server.is_new(self.now),
             };
             ProcessRule::AlternateEarly.holds(failed, to);
+            let declined = |branch: &ClientId| self.clients.get(branch).is_some_and(|it| it.status >= 600);
+            ProcessRule::AfterDecline.holds(!server.branches.iter().any(declined), to);
         }
         let (bytes, from, back) = (server.request.clone(), server.from, server.back);
         let request = wire::scan(&bytes).expect("it was read when it came in");
         self.passed_on(sent, message, (&request, from, back));
+        self.shared((&request, from), (message, sent.to), true);
         let client = self.client(of.clone(), message, sent.to);
-        self.clients.insert(id, client);
+        self.clients.insert(id.clone(), client);
         if let Some(server) = of.and_then(|of| self.servers.get_mut(&of)) {
-            server.sent_on(self.now);
+            if matches!(why, Why::Timer) {
+                server.rung_out = server.branches.len();
+            }
+            server.sent_on(self.now, id);
         }
     }
 
@@ -418,7 +616,11 @@ impl ProxyWatch {
         ProcessRule::PassedOnLowerVia.equal(response_target(&below).unwrap_or(asked), asked);
         let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
         ProcessRule::PassedOnMaxForwards.equal(message.max_forwards().map(|(hops, _)| hops), Some(hops));
-        ProcessRule::PassedOnMaxBreadth.equal(breadth(message), Some(breadth_left(request)));
+        let (given, left) = (breadth(message), breadth_left(request));
+        // RFC 5393 §5.3.3: who forks gives each branch a part.
+        let is_part = self.forks && given.is_some_and(|given| (1..=left).contains(&given));
+        let fits = is_part || given == Some(left);
+        ProcessRule::PassedOnMaxBreadth.holds(fits, format_args!("{given:?} of {left}"));
         self.record_route(sent, message, request);
         self.target(sent.to, message, request);
     }

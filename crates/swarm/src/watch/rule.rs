@@ -119,6 +119,24 @@ rules! {
         NoHop = "a proxy sent a request to somebody who is neither a next hop nor named in its dialog",
         RouteLeft = "the Route that is left is another",
         RouteTarget = "a request went elsewhere than its route set leads",
+        // Of a proxy that shares out the state of calls.
+        PassedElsewhere = "what belongs to a request without a transaction went elsewhere than the request",
+        PassedRebranched = "what belongs to a request without a transaction got another branch",
+        PassedNot = "what belongs to a request without a transaction did not go on",
+        PassedStatus = "a proxy gave a response another status",
+        KeptTwice = "a proxy keeps the state of a call that another one keeps",
+        KeptByNobody = "a call left the network, and nobody keeps its state",
+        WrongMark = "a mark does not say whether somebody keeps the state of the call",
+        // Of one that forks.
+        LostSuccess = "a 2xx to an INVITE was not passed on",
+        LoserNotCancelled = "a branch that has lost, or whose request was cancelled, got no CANCEL",
+        NotBest = "another final response went back than the best of all branches (RFC 3261 section 16.7 step 6)",
+        AfterDecline = "another next hop after a 6xx",
+        // Of a registrar: `HomeWatch`.
+        NotFound = "a contact that is registered did not get a call for its user",
+        CalledGone = "a call went to a contact that was removed, or had expired, before",
+        Unproven = "somebody got through who did not prove to be a user",
+        Waits = "a request waits for ever",
         Waiting = "more requests wait than were sent on",
         Transactions = "more transactions than there is reason for",
     }

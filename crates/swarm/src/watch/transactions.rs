@@ -83,6 +83,10 @@ pub(super) struct Server {
     pub(super) cancelled: bool,
     /// How many next hops have been given it.
     pub(super) attempts: u32,
+    /// By which requests.
+    pub(super) branches: Vec<ClientId>,
+    /// How many of these rang for their time, and were followed by others.
+    pub(super) rung_out: usize,
 }
 
 impl Server {
@@ -105,7 +109,19 @@ impl Server {
             acked_at: None,
             cancelled: false,
             attempts: 0,
+            branches: Vec::new(),
+            rung_out: 0,
         }
+    }
+
+    /// Whether it came just now.
+    pub(super) fn is_new(&self, now: Instant) -> bool {
+        self.since == now
+    }
+
+    /// Whether it has a 2xx.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.is_answered() && self.status() < 300
     }
 
     pub(super) fn is_answered(&self) -> bool {
@@ -138,8 +154,9 @@ impl Server {
     }
 
     /// A next hop was given it.
-    pub(super) fn sent_on(&mut self, now: Instant) {
+    pub(super) fn sent_on(&mut self, now: Instant, by: ClientId) {
         self.attempts += 1;
+        self.branches.push(by);
         self.touched = now;
     }
 
@@ -180,7 +197,11 @@ pub(super) struct Client {
     pub(super) bytes: Vec<u8>,
     copies: u32,
     copies_max: u32,
+    since: Instant,
     touched: Instant,
+    /// When something last came in answer, and when a CANCEL was sent.
+    heard: Option<Instant>,
+    pub(super) cancelled: Option<Instant>,
     invite: bool,
     /// Whether anything has come in answer.
     pub(super) provisional: bool,
@@ -206,7 +227,10 @@ impl Client {
             bytes: message.bytes().to_vec(),
             copies: 1,
             copies_max: if is_known { copies_max } else { COPIES_UNHEARD },
+            since: now,
             touched: now,
+            heard: None,
+            cancelled: None,
             invite,
             provisional: false,
             status: 0,
@@ -225,12 +249,23 @@ impl Client {
     }
 
     /// A response came.
-    pub(super) fn heard(&mut self, now: Instant, status: u16) {
+    pub(super) fn heard(&mut self, now: Instant, status: u16, timers: &Timers) {
         self.touched = now;
+        // What comes when nobody waits any more changes nothing.
+        if self.waits(now, timers) {
+            self.heard = Some(now);
+        }
         self.provisional = true;
         if self.status == 0 && status >= 200 {
             self.status = status;
         }
+    }
+
+    /// Whether it certainly waits for its final response: timers B and C have not run out, nor the time of a CANCEL.
+    pub(super) fn waits(&self, now: Instant, timers: &Timers) -> bool {
+        let life = timers.t1 * 64;
+        let latest = [Some(self.heard.unwrap_or(self.since)), self.cancelled].into_iter().flatten().min();
+        self.invite && self.status == 0 && latest.is_some_and(|at| now < at + life)
     }
 
     /// Whether its transaction may be there still. That of an INVITE lasts while it rings, as the server side's does.

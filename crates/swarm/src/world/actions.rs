@@ -14,6 +14,9 @@ impl<W: Wrapper> World<W> {
                 let host = self.plan.process_host(*process);
                 if let Role::Process(Some(_)) = self.hosts[host as usize].role {
                     self.hosts[host as usize].role = Role::Process(None);
+                    if let Some(stores) = &mut self.hosts[host as usize].stores {
+                        stores.process_ended();
+                    }
                     self.checkers.ended(self.place(*process));
                 }
             }
@@ -27,7 +30,9 @@ impl<W: Wrapper> World<W> {
             }
             PlannedAction::Die { answerer, refuses } => {
                 let host = self.plan.answerer_host(*answerer);
-                self.hosts[host as usize].role = Role::Answerer { agent: None, refuses: *refuses };
+                if let Role::Answerer { agent, refuses: now, .. } = &mut self.hosts[host as usize].role {
+                    (*agent, *now) = (None, *refuses);
+                }
                 self.checkers.died(answerer_address(*answerer));
             }
             PlannedAction::Return(answerer) => self.start_answerer(*answerer),
@@ -55,6 +60,12 @@ impl<W: Wrapper> World<W> {
                     plan.hops.clone_from(hops);
                 }
                 self.reload(now);
+            }
+            PlannedAction::SetStore(site, state) => {
+                let first = self.plan.process_host(self.plan.first_process(*site)) as usize;
+                if let Some(stores) = &mut self.hosts[first].stores {
+                    stores.state = *state;
+                }
             }
             PlannedAction::Rekey => {
                 self.key = self.key.wrapping_add(1);
@@ -85,7 +96,9 @@ impl<W: Wrapper> World<W> {
             let agent = Some(Box::new(self.new_answerer(answerer, life)));
             let it = &mut self.hosts[host as usize];
             it.lives += 1;
-            it.role = Role::Answerer { agent, refuses: false };
+            if let Role::Answerer { agent: before, refuses, .. } = &mut it.role {
+                (*before, *refuses) = (agent, false);
+            }
             self.arm(host);
         }
     }
@@ -95,7 +108,7 @@ impl<W: Wrapper> World<W> {
         for (site, plan) in (0..).zip(&sites) {
             self.checkers.reloaded(site, &plan.role);
         }
-        self.each_process(|site, process| process.reload(now, &sites[usize::from(site)].role, key));
+        self.each_process(|site, process| process.reload(now, &sites[usize::from(site)].role, site, key));
     }
 
     fn each_process(&mut self, mut change: impl FnMut(u16, &mut Process)) {

@@ -1,16 +1,25 @@
 //! Who lives on a host.
 
+use super::stores::Stores;
+use crate::credentials::Chaperon;
+use crate::phone::Phone;
 use crate::process::Process;
 use base::Instant;
 use load::{Answerer, Caller};
 
 pub(super) enum Role {
-    Caller(Box<Caller>),
+    Caller {
+        agent: Box<Caller>,
+        /// Where a caller is asked for a password.
+        chaperon: Option<Box<Chaperon>>,
+    },
     /// A process of a site, unless it is dead.
     Process(Option<Box<Process>>),
     Answerer {
         agent: Option<Box<Answerer>>,
         refuses: bool,
+        /// Phones register.
+        phone: Option<Box<Phone>>,
     },
 }
 
@@ -21,18 +30,25 @@ pub(super) struct Host {
     pub(super) stalled_until: Instant,
     /// How many processes it has had.
     pub(super) lives: u64,
+    /// What its process, a registrar, asks.
+    pub(super) stores: Option<Stores>,
+    /// How busy its process is, of one that shares out state.
+    pub(super) busy: Option<f64>,
 }
 
 impl Host {
     pub(super) fn new(role: Role) -> Self {
-        Self { role, wake: None, stalled_until: Instant::ZERO, lives: 0 }
+        Self { role, wake: None, stalled_until: Instant::ZERO, lives: 0, stores: None, busy: None }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.role {
-            Role::Caller(caller) => caller.deadline(),
+            Role::Caller { agent, .. } => agent.deadline(),
             Role::Process(process) => process.as_ref()?.deadline(),
-            Role::Answerer { agent, .. } => agent.as_ref()?.deadline(),
+            Role::Answerer { agent, phone, .. } => {
+                let agent = agent.as_ref()?;
+                Instant::earliest(agent.deadline(), phone.as_ref().and_then(|phone| phone.deadline()))
+            }
         }
     }
 }

@@ -3,20 +3,28 @@
 mod actions;
 mod host;
 mod judge;
+mod stores;
 mod traffic;
 
 use super::checkers::Checkers;
-use super::plan::{answerer_address, caller_address, probe_address, site_address};
+use super::plan::{
+    Callee, DOMAIN, SiteRole, answerer_address, caller_address, probe_address, site_address, user_behind,
+    user_name,
+};
 use super::process::Shown;
 use super::{Plan, PlannedAction, RunRule, SitePlan};
+use crate::credentials::Chaperon;
+use crate::phone::Phone;
 use crate::{ProcessInput, Sent};
 use base::{Instant, Outbox, Rng, Slab};
 use core::time::Duration;
 use host::{Host, Role};
 use load::{AgentEvent as Told, Answerer, AnswererConfig, Caller, CallerConfig};
+use rand::Rng as _;
 use sim::engine::{EventQueue, HostIndex, LinkConfig, SimNetwork, Trace};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use stores::Stores;
 use traffic::LinkMessage;
 
 pub use judge::{Counts, Summary};
@@ -66,6 +74,9 @@ const TIMES_T1_TO_END: u32 = 3 * 64 + 30;
 const LOOK: Duration = Duration::from_secs(1);
 /// From one shard to another takes less than so many microseconds: the thread has to wake up.
 const HANDING_OVER_MICROS: u64 = 2_000;
+/// Of the periods of those that share out state, so many are late, and in so many a proxy is as busy as in the one before.
+const LATE: f64 = 0.1;
+const STAYS: f64 = 0.7;
 /// Messages that a replay shows.
 const SHOWN: usize = 60;
 
@@ -91,6 +102,8 @@ pub struct World<W> {
     /// When the last datagram comes out of the ring from one shard of a host to another.
     rings: BTreeMap<(HostIndex, usize, usize), Instant>,
     ring_rng: Rng,
+    /// How busy the processes are, and when one notices.
+    load_rng: Rng,
     hosts: Vec<Host>,
     addresses: BTreeMap<SocketAddr, HostIndex>,
     on_the_way: Slab<LinkMessage>,
@@ -107,6 +120,15 @@ pub struct World<W> {
     log: Option<VecDeque<String>>,
 }
 
+/// The Request-URI of a caller's calls.
+fn uri(callee: Callee, site: SocketAddr) -> String {
+    match callee {
+        Callee::Anyone => format!("sip:service@{site}"),
+        Callee::User(user) => format!("sip:{}@{DOMAIN}", user_name(user)),
+        Callee::Behind(other) => format!("sip:{}@{site}", user_behind(other)),
+    }
+}
+
 impl<W: Wrapper> World<W> {
     /// The world of a plan, before the first event.
     pub fn new(plan: Plan, wrapper: W) -> Self {
@@ -118,6 +140,7 @@ impl<W: Wrapper> World<W> {
             network: SimNetwork::new(plan.hosts(), link, plan.rules.clone(), &rng),
             rings: BTreeMap::new(),
             ring_rng: rng.fork("rings"),
+            load_rng: rng.fork("utilisation"),
             hosts: Vec::new(),
             addresses: BTreeMap::new(),
             on_the_way: Slab::default(),
@@ -138,15 +161,27 @@ impl<W: Wrapper> World<W> {
 
     fn settle_in(&mut self) {
         for caller in 0..self.plan.callers.len() {
-            let role = Role::Caller(Box::new(self.new_caller(caller)));
+            let agent = Box::new(self.new_caller(caller));
+            let plan = &self.plan.callers[caller];
+            let is_asked = matches!(&self.plan.sites[usize::from(plan.site)].role, SiteRole::Home(home) if home.authenticates);
+            let name = format!("caller-{caller}");
+            let chaperon = is_asked.then(|| Box::new(Chaperon::new(name.as_bytes(), plan.knows_password)));
+            let role = Role::Caller { agent, chaperon };
             self.move_in(role, caller_address(caller));
         }
         for process in 0..self.plan.processes() {
             self.move_in(Role::Process(None), probe_address(process));
+            if let SiteRole::Home(home) = &self.plan.sites[usize::from(self.plan.site_of(process))].role {
+                let host = self.plan.process_host(process);
+                let rng = self.rng.fork(&format!("stores {process}"));
+                self.hosts[host as usize].stores = Some(Stores::new(home, rng));
+            }
             self.act(&PlannedAction::Start(process));
         }
         for answerer in 0..self.plan.answerers.len() as u16 {
-            self.move_in(Role::Answerer { agent: None, refuses: false }, answerer_address(answerer));
+            let phone = self.plan.phones.iter().find(|phone| phone.answerer == answerer);
+            let phone = phone.map(|phone| Box::new(Phone::new(phone, self.plan.timers)));
+            self.move_in(Role::Answerer { agent: None, refuses: false, phone }, answerer_address(answerer));
             self.act(&PlannedAction::Return(answerer));
         }
         for (number, (at, _)) in (0..).zip(&self.plan.actions) {
@@ -170,7 +205,7 @@ impl<W: Wrapper> World<W> {
             local: caller_address(number),
             target,
             outbound: false,
-            uri: format!("sip:service@{target}"),
+            uri: uri(plan.callee, target),
             arrivals: plan.arrivals.clone(),
             holding: plan.holding,
             answer_wait: plan.answer_wait,
@@ -215,8 +250,8 @@ impl<W: Wrapper> World<W> {
         self.run_until(self.plan.end)?;
         for host in 0..self.hosts.len() {
             let now = self.queue.now();
-            if let Role::Caller(caller) = &mut self.hosts[host].role {
-                caller.stop(now);
+            if let Role::Caller { agent, .. } = &mut self.hosts[host].role {
+                agent.stop(now);
                 self.arm(host as HostIndex);
             }
         }
@@ -254,6 +289,7 @@ impl<W: Wrapper> World<W> {
                 }
                 Event::Look => {
                     self.look(now)?;
+                    self.periods(now);
                     self.queue.after(LOOK, Event::Look);
                 }
             }
@@ -269,6 +305,30 @@ impl<W: Wrapper> World<W> {
             }
         }
         Ok(())
+    }
+
+    /// A period is over for those that share out state, but for some that are late. How busy they are follows no law: a proxy may
+    /// be at its limit for one period or for many.
+    fn periods(&mut self, now: Instant) {
+        for process in 0..self.plan.processes() {
+            let host = self.plan.process_host(process) as usize;
+            let site = usize::from(self.plan.site_of(process));
+            let shares = matches!(&self.sites[site].role, SiteRole::Proxy(plan) if plan.shares.is_some());
+            if !shares {
+                continue;
+            }
+            let is_late = self.load_rng.random_bool(LATE) || now < self.hosts[host].stalled_until;
+            let busy = self.hosts[host].busy.unwrap_or_default();
+            let stays = self.hosts[host].busy.is_some() && self.load_rng.random_bool(STAYS);
+            let busy = if stays { busy } else { self.load_rng.random_range(0.3..1.1_f64).min(1.0) };
+            self.hosts[host].busy = Some(busy);
+            if let Role::Process(Some(process)) = &mut self.hosts[host].role
+                && !is_late
+            {
+                process.period(now, LOOK, busy);
+                self.arm(host as HostIndex);
+            }
+        }
     }
 
     /// What a process that lives shows of itself.
@@ -287,7 +347,7 @@ impl<W: Wrapper> World<W> {
 
     fn callers(&self) -> impl Iterator<Item = &Caller> {
         self.hosts.iter().filter_map(|host| match &host.role {
-            Role::Caller(caller) => Some(&**caller),
+            Role::Caller { agent, .. } => Some(&**agent),
             _ => None,
         })
     }

@@ -2,18 +2,24 @@
 
 use super::host::Role;
 use super::{Event, HANDING_OVER_MICROS, World, Wrapper};
+use crate::Refuses;
 use crate::RunRule;
+use crate::credentials::Heard;
 use crate::plan::{answerer_address, caller_address, probe_address, site_address};
 use crate::{ProcessInput, Sent};
-use base::Instant;
+use base::{Flow, Instant};
 use core::time::Duration;
 use load::AgentInput;
+use node::StoreAnswer;
 use rand::Rng as _;
 use sim::engine::{HostIndex, Trace};
 use std::net::SocketAddr;
 
 /// How much of a datagram ICMP sends back: the least that RFC 1812 §4.3.2.3 asks for is as much as fits 576 bytes.
 const QUOTED: usize = 548;
+
+/// What answerers refuse calls with.
+const REFUSALS: [u16; 8] = [302, 404, 480, 486, 486, 500, 503, 603];
 
 /// What is on the way.
 pub(super) enum LinkMessage {
@@ -29,6 +35,14 @@ pub(super) enum LinkMessage {
         from: SocketAddr,
         address: SocketAddr,
         quoted: Vec<u8>,
+    },
+    /// A store answers a question.
+    Answered {
+        host: HostIndex,
+        /// Which life of the host's.
+        life: u64,
+        number: u64,
+        answer: Box<StoreAnswer>,
     },
     /// From one shard of a process to another.
     Handed {
@@ -62,8 +76,14 @@ impl<W: Wrapper> World<W> {
             return Ok(());
         }
         match &mut it.role {
-            Role::Caller(caller) => caller.handle(now, AgentInput::Tick, &mut self.told),
-            Role::Answerer { agent: Some(agent), .. } => agent.handle(now, AgentInput::Tick, &mut self.told),
+            Role::Caller { agent, .. } => agent.handle(now, AgentInput::Tick, &mut self.told),
+            Role::Answerer { agent: Some(agent), phone, .. } => {
+                agent.handle(now, AgentInput::Tick, &mut self.told);
+                let registers = phone.as_mut().and_then(|phone| Some((phone.registrar(), phone.tick(now)?)));
+                if let Some((to, bytes)) = registers {
+                    self.told.send(Flow::udp(0, to), |buffer| buffer.extend_from_slice(&bytes));
+                }
+            }
             Role::Process(Some(process)) => {
                 let (mut sent, mut probes) = process.tick(now);
                 // A balancer sends a probe on to one of its members, and has a session of it. So that nothing is left in the
@@ -77,6 +97,7 @@ impl<W: Wrapper> World<W> {
                 self.checkers.unasked(now, place, ProcessInput::Timer, &sent)?;
                 self.send_all(host, site_address(self.plan.site_of(number)), sent)?;
                 self.send_all(host, probe_address(number), probes)?;
+                self.consult(now, host);
             }
             Role::Answerer { agent: None, .. } | Role::Process(None) => {}
         }
@@ -96,6 +117,9 @@ impl<W: Wrapper> World<W> {
         for transmit in told.transmits() {
             let bytes = told.message(transmit).to_vec();
             let mut one = Sent { listener: transmit.flow.listener, to: transmit.flow.peer, bytes };
+            if let Role::Caller { chaperon: Some(chaperon), .. } = &mut self.hosts[host as usize].role {
+                one.bytes = chaperon.says(&one.bytes);
+            }
             if host >= answerers {
                 self.wrapper.answers(&mut one);
                 if let Ok(message) = wire::scan(&one.bytes) {
@@ -146,7 +170,9 @@ impl<W: Wrapper> World<W> {
         let carried = self.on_the_way.get(key).expect("an event for each thing on the way");
         let host = match carried {
             LinkMessage::Datagram { to, .. } => self.host_at(*to).expect("it was found when it was sent"),
-            LinkMessage::Refusal { host, .. } | LinkMessage::Handed { host, .. } => *host,
+            LinkMessage::Refusal { host, .. }
+            | LinkMessage::Handed { host, .. }
+            | LinkMessage::Answered { host, .. } => *host,
         };
         let stalled_until = self.hosts[host as usize].stalled_until;
         if now < stalled_until {
@@ -165,7 +191,12 @@ impl<W: Wrapper> World<W> {
                 self.trace.event(now, 1, host);
                 self.refused(now, host, (from, address), &quoted)?;
             }
-            LinkMessage::Handed { life, .. } if self.hosts[host as usize].lives != life => {}
+            LinkMessage::Handed { life, .. } | LinkMessage::Answered { life, .. }
+                if self.hosts[host as usize].lives != life => {}
+            LinkMessage::Answered { number, answer, .. } => {
+                self.trace.event(now, 4, host);
+                self.answered(now, host, number, *answer)?;
+            }
             LinkMessage::Handed { shard, from, bytes, .. } => {
                 self.trace.event(now, 3, host);
                 self.handled(now, host, shard, (from, &bytes))?;
@@ -179,15 +210,36 @@ impl<W: Wrapper> World<W> {
         let &Arrived { from_host, from, to, bytes } = arrived;
         let answerer = host.checked_sub(self.plan.answerer_host(0));
         let is_deaf = answerer.is_some_and(|number| !self.plan.answerers[number as usize].options);
+        let refuses = answerer.and_then(|number| self.plan.answerers[number as usize].refuses);
+        let refusal = refuses.filter(|refuses| now < refuses.until).and_then(|it| refused(it, host, bytes));
         match &mut self.hosts[host as usize].role {
-            Role::Caller(caller) => {
-                caller.handle(now, AgentInput::Datagram { from, bytes }, &mut self.told);
-            }
+            Role::Caller { agent, chaperon } => match chaperon.as_mut().map(|it| it.hears(bytes)) {
+                None => agent.handle(now, AgentInput::Datagram { from, bytes }, &mut self.told),
+                Some(Heard::Told(bytes)) => {
+                    agent.handle(now, AgentInput::Datagram { from, bytes: &bytes }, &mut self.told);
+                }
+                Some(Heard::Answered(all)) => {
+                    let own = caller_address(host as usize);
+                    return all.iter().try_for_each(|bytes| self.send(host, own, from, bytes));
+                }
+            },
             Role::Answerer { agent: Some(_), .. } if is_deaf && bytes.starts_with(b"OPTIONS ") => {}
+            Role::Answerer { agent: Some(_), .. } if let Some(status) = refusal => {
+                let request = wire::scan(bytes).expect("it was read");
+                let mut answer = Vec::new();
+                wire::write_response(&request, from, status, "Refused", "refuses", &[], &mut answer);
+                return self.send(host, to, from, &answer);
+            }
+            Role::Answerer { agent: Some(_), phone: Some(phone), .. } if is_of_register(bytes) => {
+                if let Some(bytes) = phone.receive(now, bytes) {
+                    let to = phone.registrar();
+                    self.told.send(Flow::udp(0, to), |buffer| buffer.extend_from_slice(&bytes));
+                }
+            }
             Role::Answerer { agent: Some(agent), .. } => {
                 agent.handle(now, AgentInput::Datagram { from, bytes }, &mut self.told);
             }
-            Role::Answerer { agent: None, refuses: true } => {
+            Role::Answerer { agent: None, refuses: true, .. } => {
                 let quoted = bytes[..bytes.len().min(QUOTED)].to_vec();
                 let refusal = LinkMessage::Refusal { host: from_host, from, address: to, quoted };
                 let key = self.on_the_way.insert(refusal);
@@ -197,7 +249,7 @@ impl<W: Wrapper> World<W> {
                 process.probe_answer(now, from, bytes);
             }
             Role::Process(Some(_)) => return self.asked(now, host, from, bytes),
-            Role::Answerer { agent: None, refuses: false } | Role::Process(None) => {}
+            Role::Answerer { agent: None, refuses: false, .. } | Role::Process(None) => {}
         }
         self.flush(host)
     }
@@ -238,7 +290,40 @@ impl<W: Wrapper> World<W> {
         let mut sent = process.datagram(now, shard, from, bytes);
         self.wrapper.says(place, ProcessInput::Datagram { from, bytes }, &mut sent);
         self.checkers.datagram(now, place, process, (from, bytes), &sent)?;
-        self.send_all(host, site_address(place.site), sent)
+        self.send_all(host, site_address(place.site), sent)?;
+        self.consult(now, host);
+        Ok(())
+    }
+
+    /// A store has answered a question of this host's process.
+    fn answered(
+        &mut self,
+        now: Instant,
+        host: HostIndex,
+        number: u64,
+        answer: StoreAnswer,
+    ) -> Result<(), String> {
+        let process = self.plan.process_at(host).expect("a process is on this host");
+        let place = self.place(process);
+        let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
+        let mut sent = process.answered(now, number, answer);
+        self.wrapper.says(place, ProcessInput::Answer, &mut sent);
+        self.checkers.unasked(now, place, ProcessInput::Answer, &sent)?;
+        self.send_all(host, site_address(place.site), sent)?;
+        self.consult(now, host);
+        Ok(())
+    }
+
+    /// Has the stores asked what the process on this host wants to know.
+    fn consult(&mut self, now: Instant, host: HostIndex) {
+        let it = &mut self.hosts[host as usize];
+        let (Role::Process(Some(process)), Some(stores)) = (&mut it.role, &mut it.stores) else { return };
+        for question in process.questions() {
+            let Some((time, answer)) = stores.ask(now, question.about) else { continue };
+            let (life, number, answer) = (it.lives, question.number, Box::new(answer));
+            let key = self.on_the_way.insert(LinkMessage::Answered { host, life, number, answer });
+            self.queue.at(now + time, Event::Arrives(key));
+        }
     }
 
     /// Nobody listens where this host sent something.
@@ -258,6 +343,23 @@ impl<W: Wrapper> World<W> {
         self.checkers.unasked(now, place, ProcessInput::Unreachable, &sent)?;
         self.send_all(host, own, sent)
     }
+}
+
+/// With which status an answerer refuses a call, if it does: each copy as the first.
+fn refused(refuses: Refuses, host: HostIndex, bytes: &[u8]) -> Option<u16> {
+    let invite = wire::scan(bytes).ok().filter(|message| message.method() == Some(wire::Method::Invite))?;
+    let mut hasher = Trace::default();
+    hasher.word(host.into());
+    mix(&mut hasher, invite.call_id());
+    let hash = hasher.digest();
+    let refuses = invite.to_tag().is_none() && hash.is_multiple_of(refuses.one_of);
+    refuses.then(|| REFUSALS[(hash >> 32) as usize % REFUSALS.len()])
+}
+
+/// Whether this is a response to a REGISTER.
+fn is_of_register(bytes: &[u8]) -> bool {
+    wire::scan(bytes)
+        .is_ok_and(|message| message.status().is_some() && message.cseq().method == wire::Method::Register)
 }
 
 /// First line and Call-ID of a message.

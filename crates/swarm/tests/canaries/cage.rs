@@ -1,6 +1,7 @@
 //! What canaries are made of, and the plans that they are put into.
 
 use base::Instant;
+use route::Fork;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -235,9 +236,33 @@ pub(crate) fn balancer(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| is_balancer(&site.role))
 }
 
-/// Proxies alone.
+fn shares(role: &SiteRole) -> bool {
+    matches!(role, SiteRole::Proxy(plan) if plan.shares.is_some())
+}
+
+fn forks(role: &SiteRole) -> bool {
+    matches!(role, SiteRole::Proxy(plan) if plan.fork.0 != Fork::None)
+}
+
+/// Proxies alone, which keep all transactions and send each request to one next hop.
 pub(crate) fn proxy(plan: &Plan) -> bool {
-    plan.sites.iter().all(|site| !is_balancer(&site.role))
+    let is_plain = |role: &SiteRole| matches!(role, SiteRole::Proxy(_)) && !shares(role) && !forks(role);
+    plan.sites.iter().all(|site| is_plain(&site.role))
+}
+
+/// Proxies, some of which send a request to several next hops.
+pub(crate) fn forking(plan: &Plan) -> bool {
+    plan.sites.iter().any(|site| forks(&site.role))
+}
+
+/// Proxies that share out the state of calls.
+pub(crate) fn sharing(plan: &Plan) -> bool {
+    plan.sites.iter().all(|site| shares(&site.role))
+}
+
+/// A registrar and its users' phones.
+pub(crate) fn home(plan: &Plan) -> bool {
+    plan.sites.iter().all(|site| matches!(site.role, SiteRole::Home(_)))
 }
 
 /// A balancer whose members are proxies, several of them.

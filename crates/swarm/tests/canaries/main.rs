@@ -6,8 +6,11 @@
 
 mod balancer;
 mod cage;
+mod forks;
+mod home;
 mod proxy;
 mod run;
+mod sharing;
 
 use cage::Canary;
 use sim::stats::sweep::{all_cores, sweep};
@@ -26,6 +29,10 @@ fn canaries() -> Vec<Canary> {
         proxy::of_times(),
         proxy::of_requests(),
         proxy::of_reports(),
+        sharing::of_copies(),
+        sharing::of_state(),
+        forks::all(),
+        home::all(),
         run::all(),
     ]
     .concat()

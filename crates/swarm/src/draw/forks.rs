@@ -1,0 +1,46 @@
+//! Proxies that send a call to several next hops, and answerers that refuse some.
+
+use super::hosts::{Entry, LIMITS, entries};
+use super::{Drawer, at};
+use crate::{Care, Destination, Plan, ProxyPlan, Refuses, SitePlan, SiteRole};
+use rand::Rng as _;
+use route::Fork;
+
+impl Drawer {
+    /// The sites, and those that callers know. No answerer gets a call by two ways, which would be a merged request (RFC 3261
+    /// §8.2.2.2).
+    pub(super) fn forking_sites(&mut self, answerers: u16) -> (Vec<SitePlan>, Vec<Entry>) {
+        let mut sites = Vec::new();
+        let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
+        if self.chance(0.4) {
+            for target in &mut targets {
+                *target = self.layer(&mut sites, &[*target], 1, Care::Harsh)[0];
+            }
+        }
+        let mut layer = Vec::new();
+        for _ in 0..self.rng.random_range(1..3) {
+            let fork = if self.chance(0.6) { Fork::Parallel } else { Fork::Sequential };
+            // Some ring for as long.
+            let ring_time = self.millis(2_000..8_000);
+            let timers = self.proxy_timers(Care::Harsh);
+            let plan =
+                ProxyPlan { fork: (fork, ring_time), ..ProxyPlan::new(targets.clone(), timers, LIMITS) };
+            let number = sites.len() as u16;
+            let role = SiteRole::Proxy(plan);
+            sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
+            layer.push(Destination::Site(number));
+        }
+        let entries = entries(&layer);
+        (sites, entries)
+    }
+
+    /// Some answerers refuse calls, as long as there are faults.
+    pub(super) fn refusals(&mut self, plan: &mut Plan, calm: u64) {
+        for answerer in &mut plan.answerers {
+            if self.chance(0.7) {
+                let one_of = self.rng.random_range(1..5);
+                answerer.refuses = Some(Refuses { one_of, until: at(calm) });
+            }
+        }
+    }
+}

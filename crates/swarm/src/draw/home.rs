@@ -1,0 +1,83 @@
+//! A registrar, its users' phones, and who calls them.
+
+use super::hosts::Entry;
+use super::{Drawer, at};
+use crate::{Callee, HomePlan, PhonePlan, PhoneStep, Plan, PlannedAction, SitePlan, SiteRole, StoreState};
+use base::Instant;
+use rand::Rng as _;
+
+/// The phones of the user who is called without faults are registered so long after these.
+const REGISTERED_MS: u64 = 10_000;
+/// Longer than a plan.
+const ALWAYS: u32 = 3_600;
+
+impl Drawer {
+    /// The site, and whom callers know.
+    pub(super) fn home_sites(&mut self, phones: u16, calm: u64) -> (Vec<SitePlan>, Vec<Entry>) {
+        let plan = HomePlan {
+            authenticates: self.chance(0.6),
+            is_durable: self.chance(0.6),
+            answers_within: if self.chance(0.3) { None } else { Some(self.millis(1..2_000)) },
+            late_until: at(calm),
+            timers: self.proxy_timers(crate::Care::Harsh),
+        };
+        let role = SiteRole::Home(plan);
+        let sites = vec![SitePlan { name: "registrar".to_owned(), role, processes: 1 }];
+        // One user has no phone.
+        let users = (0..=users(phones)).map(|user| (0, Callee::User(user)));
+        (sites, users.collect())
+    }
+
+    /// The phones, in pairs of one user's as long as there are enough.
+    pub(super) fn phones(&mut self, plan: &mut Plan, calm: u64) {
+        let count = plan.answerers.len() as u16;
+        for answerer in 0..count {
+            let user = answerer % users(count);
+            let steps = self.phone_steps(calm, user == 0);
+            // The user who has to be reached has honest phones.
+            let knows_password = user == 0 || self.chance(0.8);
+            plan.phones.push(PhonePlan { site: 0, answerer, user, knows_password, steps });
+        }
+        for caller in &mut plan.callers {
+            if caller.must_succeed {
+                caller.callee = Callee::User(0);
+            } else {
+                caller.knows_password = self.chance(0.8);
+            }
+        }
+    }
+
+    /// What a phone registers until nothing is wrong any more, and that it stays then.
+    fn phone_steps(&mut self, calm: u64, stays: bool) -> Vec<(Instant, PhoneStep)> {
+        let mut steps = Vec::new();
+        let mut time = self.rng.random_range(0..5_000);
+        while time < calm {
+            let step = match self.rng.random_range(0..10) {
+                0..7 => PhoneStep::Register(self.rng.random_range(1..60)),
+                7..9 => PhoneStep::Remove,
+                _ => PhoneStep::RemoveAll,
+            };
+            steps.push((at(time), step));
+            time += self.rng.random_range(500..30_000);
+        }
+        if stays {
+            steps.push((at(calm + REGISTERED_MS), PhoneStep::Register(ALWAYS)));
+        }
+        steps
+    }
+
+    /// A store fails, or falls silent, for a while.
+    pub(super) fn store_fault(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
+        let homes = (0..).zip(&plan.sites).filter(|(_, site)| matches!(site.role, SiteRole::Home(_)));
+        let Some(home) = homes.map(|(number, _)| number).next() else { return false };
+        let state = if self.chance(0.5) { StoreState::Failing } else { StoreState::Silent };
+        plan.actions.push((start, PlannedAction::SetStore(home, state)));
+        plan.actions.push((over, PlannedAction::SetStore(home, StoreState::Up)));
+        true
+    }
+}
+
+/// How many users so many phones have.
+fn users(phones: u16) -> u16 {
+    phones.div_ceil(2)
+}

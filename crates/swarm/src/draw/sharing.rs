@@ -1,0 +1,67 @@
+//! Proxies that share out the state of calls: in layers, or as edges around a core.
+
+use super::Drawer;
+use super::hosts::{Entry, LIMITS, entries};
+use crate::{Callee, Care, Destination, ProxyPlan, SitePlan, SiteRole, When};
+use distribute::Law;
+use rand::Rng as _;
+
+impl Drawer {
+    /// The sites, and those that callers know.
+    pub(super) fn sharing_sites(&mut self, answerers: u16, care: Care) -> (Vec<SitePlan>, Vec<Entry>) {
+        let law = if self.chance(0.7) { Law::Level } else { Law::Paper };
+        let answerers: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
+        if self.chance(0.3) {
+            return self.edges_and_core(&answerers, law, care);
+        }
+        let (mut sites, mut targets) = (Vec::new(), answerers);
+        for _ in 0..self.rng.random_range(2..5) {
+            // A series, a fork, a join, or both.
+            let count = if self.chance(0.6) { 1 } else { self.rng.random_range(2..4) };
+            let layer: Vec<_> = (0..count).map(|_| self.sharing(&mut sites, &targets, law, care)).collect();
+            targets = layer;
+        }
+        let entries = entries(&targets);
+        (sites, entries)
+    }
+
+    /// A proxy that shares out, and sends to these.
+    fn sharing(
+        &mut self,
+        sites: &mut Vec<SitePlan>,
+        targets: &[Destination],
+        law: Law,
+        care: Care,
+    ) -> Destination {
+        let timers = self.proxy_timers(care);
+        let plan =
+            ProxyPlan { shares: Some(law), ..ProxyPlan::new(self.hops(targets, care), timers, LIMITS) };
+        let number = sites.len() as u16;
+        sites.push(SitePlan { name: format!("proxy {number}"), role: SiteRole::Proxy(plan), processes: 1 });
+        Destination::Site(number)
+    }
+
+    /// Two or three edges that call each other through a core: there is no order among them.
+    fn edges_and_core(
+        &mut self,
+        answerers: &[Destination],
+        law: Law,
+        care: Care,
+    ) -> (Vec<SitePlan>, Vec<Entry>) {
+        let edges = self.rng.random_range(2..4_u16);
+        let core = [Destination::Site(edges)];
+        let mut sites = Vec::new();
+        for _ in 0..edges {
+            self.sharing(&mut sites, &core, law, care);
+            let Some(SiteRole::Proxy(plan)) = sites.last_mut().map(|site| &mut site.role) else { continue };
+            plan.ways = vec![(When::FromSite, answerers.to_vec())];
+        }
+        self.sharing(&mut sites, &[], law, care);
+        if let Some(SiteRole::Proxy(plan)) = sites.last_mut().map(|site| &mut site.role) {
+            plan.ways = (0..edges).map(|edge| (When::Behind(edge), vec![Destination::Site(edge)])).collect();
+        }
+        let pairs = (0..edges).flat_map(|from| (0..edges).map(move |to| (from, to)));
+        let entries = pairs.filter(|(from, to)| from != to).map(|(from, to)| (from, Callee::Behind(to)));
+        (sites, entries.collect())
+    }
+}

@@ -1,0 +1,148 @@
+//! A phone's registrations (RFC 3261 §10.2): one REGISTER after the other, as its plan says.
+
+use crate::credentials::{answer, with_field};
+use crate::plan::{DOMAIN, PhonePlan, PhoneStep, answerer_address, password, site_address, user_name};
+use base::Instant;
+use core::time::Duration;
+use std::net::SocketAddr;
+use wire::build::RequestBuilder;
+
+/// After a refusal that may be over soon.
+const LATER: Duration = Duration::from_secs(3);
+/// A registrar that challenges every request is not asked for ever.
+const TRIES_MAX: u32 = 4;
+
+/// A REGISTER that waits for its final response.
+struct Asked {
+    branch: Vec<u8>,
+    bytes: Vec<u8>,
+    step: PhoneStep,
+    /// How often it was challenged.
+    tries: u32,
+    /// Timer E, and when it runs out (RFC 3261 §17.1.2.2).
+    again: Instant,
+    interval: Duration,
+    /// Timer F.
+    until: Instant,
+}
+
+pub(crate) struct Phone {
+    plan: PhonePlan,
+    timers: load::Timers,
+    /// How many steps have begun.
+    done: usize,
+    /// A step that is to be tried once more.
+    later: Option<(Instant, PhoneStep)>,
+    asked: Option<Asked>,
+    cseq: u32,
+    secret: Vec<u8>,
+}
+
+impl Phone {
+    pub(crate) fn new(plan: &PhonePlan, timers: load::Timers) -> Self {
+        let name = user_name(plan.user);
+        let secret = if plan.knows_password { password(name.as_bytes()) } else { b"guessed".to_vec() };
+        Self { plan: plan.clone(), timers, done: 0, later: None, asked: None, cseq: 0, secret }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if let Some(asked) = &self.asked {
+            return Some(asked.again.min(asked.until));
+        }
+        let next = self.plan.steps.get(self.done).map(|(at, _)| *at);
+        [next, self.later.map(|(at, _)| at)].into_iter().flatten().min()
+    }
+
+    fn aor(&self) -> String {
+        format!("sip:{}@{DOMAIN}", user_name(self.plan.user))
+    }
+
+    fn at(&self) -> SocketAddr {
+        answerer_address(self.plan.answerer)
+    }
+
+    /// Where REGISTERs go.
+    pub(crate) fn registrar(&self) -> SocketAddr {
+        site_address(self.plan.site)
+    }
+
+    fn uri() -> String {
+        format!("sip:{DOMAIN}")
+    }
+
+    fn register(&self, step: PhoneStep) -> (Vec<u8>, Vec<u8>) {
+        let (at, aor, number) = (self.at(), self.aor(), self.plan.answerer);
+        let branch = format!("z9hG4bKphone{number}n{}", self.cseq);
+        let mut bytes = Vec::new();
+        let request = RequestBuilder::new(&mut bytes, "REGISTER", Self::uri())
+            .header("Via", format!("SIP/2.0/UDP {at};rport;branch={branch}"))
+            .header("Max-Forwards", "70")
+            .header("From", format!("<{aor}>;tag=phone{number}"))
+            .header("To", format!("<{aor}>"))
+            .header("Call-ID", format!("phone-{number}@{}", at.ip()))
+            .header("CSeq", format!("{} REGISTER", self.cseq));
+        let contact = format!("<sip:phone-{number}@{at}>");
+        let request = match step {
+            PhoneStep::Register(expires) => {
+                request.header("Contact", contact).header("Expires", expires.to_string())
+            }
+            PhoneStep::Remove => request.header("Contact", contact).header("Expires", "0"),
+            PhoneStep::RemoveAll => request.header("Contact", "*").header("Expires", "0"),
+        };
+        request.finish(b"");
+        (branch.into_bytes(), bytes)
+    }
+
+    /// Sends a REGISTER, with this field besides.
+    fn ask(&mut self, now: Instant, step: PhoneStep, tries: u32, field: Option<(&str, Vec<u8>)>) -> Vec<u8> {
+        self.cseq += 1;
+        let (branch, bytes) = self.register(step);
+        let bytes = field.map_or(bytes.clone(), |(name, value)| with_field(&bytes, name, &value));
+        let interval = self.timers.t1;
+        let (again, until) = (now + interval, now + self.timers.t1 * 64);
+        self.asked = Some(Asked { branch, bytes: bytes.clone(), step, tries, again, interval, until });
+        bytes
+    }
+
+    /// Does what is due.
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if let Some(asked) = &mut self.asked {
+            if now < asked.until {
+                let due = now >= asked.again;
+                asked.interval = if due { (asked.interval * 2).min(self.timers.t2) } else { asked.interval };
+                asked.again = if due { now + asked.interval } else { asked.again };
+                return due.then(|| asked.bytes.clone());
+            }
+            // Nobody has answered.
+            self.later = Some((now, asked.step));
+            self.asked = None;
+        }
+        if let Some(&(at, step)) = self.plan.steps.get(self.done)
+            && at <= now
+        {
+            // The next step replaces one that did not succeed.
+            self.done += 1;
+            self.later = None;
+            return Some(self.ask(now, step, 0, None));
+        }
+        let (_, step) = self.later.take_if(|(at, _)| *at <= now)?;
+        Some(self.ask(now, step, 0, None))
+    }
+
+    /// Takes a response to a REGISTER.
+    pub(crate) fn receive(&mut self, now: Instant, bytes: &[u8]) -> Option<Vec<u8>> {
+        let response = wire::scan(bytes).ok()?;
+        let (status, branch) = (response.status()?, response.top_via().branch?);
+        let asked = self.asked.take_if(|asked| asked.branch == branch && status >= 200)?;
+        let name = user_name(self.plan.user);
+        let uri = Self::uri();
+        if status == 401 && asked.tries < TRIES_MAX {
+            let field = answer(&response, name.as_bytes(), &self.secret, uri.as_bytes())?;
+            return Some(self.ask(now, asked.step, asked.tries + 1, Some(field)));
+        }
+        if status >= 500 {
+            self.later = Some((now + LATER, asked.step));
+        }
+        None
+    }
+}

@@ -1,0 +1,254 @@
+//! What a registrar may do: who is found, who is not, and who gets through (RFC 3261 §10.3, §16.5, §22).
+
+use super::balancer::scanned;
+use super::transactions::{ServerId, method_of};
+use super::{ProcessInput, ProcessRule, Sent};
+use crate::credentials::prover;
+use base::Instant;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::{ContactValue, Message, Method, NameAddr, SipUri};
+
+/// Intervals are told in whole seconds.
+const SECOND: Duration = Duration::from_secs(1);
+/// Longer than any binding.
+const LONGEST: Duration = Duration::from_hours(2);
+/// A store is asked a few times for a request, for five seconds at most each time.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The name of a user, and a contact URI.
+type Binding = (Vec<u8>, Vec<u8>);
+
+/// What is known of a contact.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// From when to when it certainly is there.
+    surely: Option<(Instant, Instant)>,
+    /// Until when it may be there; `None`: it certainly is not.
+    until: Option<Instant>,
+}
+
+/// A contact, as the answers to REGISTERs tell.
+#[derive(Default)]
+struct Bound {
+    known: Known,
+    /// REGISTERs that may change it and have no answer.
+    open: BTreeSet<ServerId>,
+    /// What is known once they are answered.
+    then: Option<Known>,
+}
+
+impl Bound {
+    /// A REGISTER that may change it is under way.
+    fn opens(&mut self, now: Instant, id: &ServerId) {
+        if self.open.is_empty() {
+            self.then = Some(self.known);
+        }
+        self.open.insert(id.clone());
+        self.known = Known { surely: None, until: Some(now + LONGEST) };
+    }
+
+    /// A REGISTER has its answer.
+    fn closes(&mut self, id: &ServerId, outcome: Outcome) {
+        if !self.open.remove(id) {
+            return;
+        }
+        match outcome {
+            // Of several under way nobody knows which was the last.
+            _ if !self.open.is_empty() => self.then = None,
+            Outcome::Done(known) => self.then = Some(known),
+            Outcome::Nothing => {}
+            Outcome::Unknown => self.then = None,
+        }
+        if self.open.is_empty()
+            && let Some(known) = self.then.take()
+        {
+            self.known = known;
+        }
+    }
+}
+
+/// What a REGISTER has done to a contact.
+#[derive(Clone, Copy)]
+enum Outcome {
+    Done(Known),
+    Nothing,
+    Unknown,
+}
+
+/// A request that came in.
+struct Asked {
+    since: Instant,
+    user: Vec<u8>,
+    is_register: bool,
+    /// Of a REGISTER; `None`: all of the user.
+    contact: Option<Vec<u8>>,
+    is_proved: bool,
+    /// Something was sent for it.
+    is_answered: bool,
+}
+
+/// Watches a registrar that sends requests to the contacts of its users.
+pub(crate) struct HomeWatch {
+    authenticates: bool,
+    is_durable: bool,
+    now: Instant,
+    bound: BTreeMap<Binding, Bound>,
+    asked: BTreeMap<ServerId, Asked>,
+}
+
+impl HomeWatch {
+    pub(crate) fn new(authenticates: bool, is_durable: bool) -> Self {
+        let (bound, asked) = (BTreeMap::new(), BTreeMap::new());
+        Self { authenticates, is_durable, now: Instant::ZERO, bound, asked }
+    }
+
+    /// The process has ended. What was under way may have been done or not; what was not durable is gone.
+    pub(crate) fn ended(&mut self) {
+        self.asked.clear();
+        for bound in self.bound.values_mut() {
+            let known = if self.is_durable { bound.known } else { Known::default() };
+            *bound = Bound { known, ..Bound::default() };
+        }
+    }
+
+    /// The process sent `sent` because of `cause`.
+    pub(crate) fn check(&mut self, now: Instant, cause: ProcessInput<'_>, sent: &[Sent]) {
+        self.now = now;
+        if let ProcessInput::Datagram { bytes, .. } = cause
+            && let Ok(request) = wire::scan(bytes)
+        {
+            self.heard(&request);
+        }
+        let sent: Vec<_> = sent.iter().map(scanned).collect();
+        let ids: BTreeSet<_> = sent.iter().filter_map(id_of).collect();
+        for id in ids {
+            let of: Vec<_> = sent.iter().filter(|message| id_of(message).as_ref() == Some(&id)).collect();
+            self.sent(&id, &of);
+        }
+    }
+
+    /// A request came in; a repetition changes nothing.
+    fn heard(&mut self, request: &Message<'_>) {
+        let is_register = request.method() == Some(Method::Register);
+        let begins = (is_register || request.method() == Some(Method::Invite)) && request.to_tag().is_none();
+        let id = ServerId::new(request.top_via(), method_of(request));
+        let Some(id) = id.filter(|id| begins && !self.asked.contains_key(id)) else { return };
+        let uri = if is_register { NameAddr::parse(request.to()).map(|to| to.uri) } else { request.uri() };
+        let user = uri.and_then(user_of).unwrap_or_default();
+        let prover = prover(request).filter(|name| !is_register || *name == user);
+        let is_proved = !self.authenticates || prover.is_some();
+        let contact = request.contacts().find_map(|value| match value {
+            Ok(ContactValue::Address(address)) => Some(address.uri.to_vec()),
+            _ => None,
+        });
+        if is_register && is_proved {
+            self.opens(&id, &user, contact.as_deref());
+        }
+        let asked = Asked { since: self.now, user, is_register, contact, is_proved, is_answered: false };
+        self.asked.insert(id, asked);
+    }
+
+    /// A REGISTER is under way. What removes all may still remove what is new.
+    fn opens(&mut self, id: &ServerId, user: &[u8], contact: Option<&[u8]>) {
+        let now = self.now;
+        if let Some(contact) = contact {
+            let bound = self.bound.entry((user.to_vec(), contact.to_vec())).or_default();
+            let removes_all = |(_, asked): &(&ServerId, &Asked)| {
+                asked.is_register && asked.contact.is_none() && asked.user == user
+            };
+            let others = self.asked.iter().filter(removes_all).filter(|(_, asked)| !asked.is_answered);
+            others.for_each(|(other, _)| bound.opens(now, other));
+            return bound.opens(now, id);
+        }
+        let of_user = self.bound.iter_mut().filter(|((name, _), _)| name == user);
+        of_user.for_each(|(_, bound)| bound.opens(now, id));
+    }
+
+    /// These were sent for a request of this identity.
+    fn sent(&mut self, id: &ServerId, sent: &[&Message<'_>]) {
+        let Some(asked) = self.asked.get_mut(id) else { return };
+        let is_first = !core::mem::replace(&mut asked.is_answered, true);
+        if !is_first {
+            return;
+        }
+        let asked = &self.asked[id];
+        let name = || asked.user.escape_ascii().to_string();
+        let status = sent.iter().find_map(|message| message.status()).unwrap_or_default();
+        let called: BTreeSet<_> =
+            sent.iter().filter(|one| one.status().is_none()).filter_map(|one| one.uri()).collect();
+        let got_through = !called.is_empty() || (200..300).contains(&status);
+        ProcessRule::Unproven.holds(asked.is_proved || !got_through, format_args!("for {}", name()));
+        if asked.is_register {
+            return self.registered(id, status, sent);
+        }
+        // Refused for another reason than that nobody is there.
+        if called.is_empty() && status >= 300 && status != 480 {
+            return;
+        }
+        let of_user = |((user, _), _): &(&Binding, &Bound)| *user == asked.user;
+        for ((user, contact), bound) in self.bound.iter().filter(of_user) {
+            let surely = bound.known.surely.is_some_and(|(from, to)| from <= asked.since && self.now <= to);
+            let is_called = called.contains(&contact[..]);
+            let of = format_args!("{} of {}", contact.escape_ascii(), user.escape_ascii());
+            ProcessRule::NotFound.holds(is_called || !surely, of);
+        }
+        for contact in called {
+            let bound = self.bound.get(&(asked.user.clone(), contact.to_vec()));
+            let may = bound.and_then(|bound| bound.known.until).is_some_and(|until| asked.since <= until);
+            ProcessRule::CalledGone.holds(may, format_args!("{} of {}", contact.escape_ascii(), name()));
+        }
+    }
+
+    /// A REGISTER was answered.
+    fn registered(&mut self, id: &ServerId, status: u16, answers: &[&Message<'_>]) {
+        let asked = &self.asked[id];
+        let granted = |contact: &[u8]| {
+            let mut listed = answers.iter().flat_map(|answer| answer.contacts()).filter_map(Result::ok);
+            listed.find_map(|value| match value {
+                ContactValue::Address(address) if address.uri == contact => address.expires,
+                _ => None,
+            })
+        };
+        let is_about = |((user, contact), _): &(&Binding, &mut Bound)| {
+            *user == asked.user && asked.contact.as_ref().is_none_or(|own| own == contact)
+        };
+        for ((_, contact), bound) in self.bound.iter_mut().filter(is_about) {
+            let outcome = match (status, granted(contact)) {
+                (200..300, Some(seconds)) => {
+                    let granted = Duration::from_secs(seconds.into());
+                    let surely = Some((self.now, asked.since + granted.saturating_sub(SECOND)));
+                    Outcome::Done(Known { surely, until: Some(self.now + granted + SECOND) })
+                }
+                // Who called before may have been led there still.
+                (200..300, None) => Outcome::Done(Known { surely: None, until: Some(self.now) }),
+                (503, _) => Outcome::Unknown,
+                _ => Outcome::Nothing,
+            };
+            bound.closes(id, outcome);
+        }
+    }
+
+    /// Every request is answered or forwarded in time.
+    pub(crate) fn audit(&self, now: Instant) {
+        let waits = |asked: &&Asked| !asked.is_answered && now > asked.since + PATIENCE;
+        let waits = self.asked.values().find(waits);
+        let user = waits.map(|asked| asked.user.escape_ascii().to_string());
+        ProcessRule::Waits.holds(waits.is_none(), format_args!("about {user:?}"));
+    }
+}
+
+/// Whose a message is: the request that it answers, or that was sent on.
+fn id_of(message: &Message<'_>) -> Option<ServerId> {
+    let method = method_of(message);
+    if message.status().is_some() {
+        return ServerId::new(message.top_via(), method);
+    }
+    ServerId::new(&message.second_via()?, method)
+}
+
+/// The user part of a URI of the domain.
+fn user_of(uri: &[u8]) -> Option<Vec<u8>> {
+    let uri = SipUri::parse(uri).ok()?;
+    uri.user.map(<[u8]>::to_vec)
+}

@@ -1,0 +1,145 @@
+//! What a proxy that shares out state forwards without a transaction (RFC 3261 §16.11), and the marks that say whether somebody
+//! keeps one (docs/state-distribution.md).
+
+use super::ProcessRule;
+use super::transactions::{ClientId, ServerId};
+use distribute::{Function, Mark};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use wire::{Message, Method};
+
+/// Where a request went, and under which branch.
+struct Way {
+    to: SocketAddr,
+    branch: Vec<u8>,
+    /// Within a dialog nothing is remembered of it: after a change of the key its copies get another branch.
+    is_within: bool,
+}
+
+/// What all copies of a request have in common, whatever their branches: Call-ID, From tag, CSeq number.
+type Call = (Vec<u8>, Vec<u8>, u32);
+
+/// Of one proxy.
+#[derive(Default)]
+pub(super) struct Passing {
+    /// Where those are that share out state, too.
+    neighbours: Vec<IpAddr>,
+    /// The way of the first copy of what was passed on, since the process started.
+    passed: BTreeMap<ServerId, Way>,
+    /// The calls of these.
+    calls: BTreeSet<Call>,
+    /// What has a response: whether one to this branch is passed back depends on nothing that a process remembers.
+    sent: BTreeMap<ClientId, Vec<u8>>,
+    /// By Call-ID and token in our Record-Route: whether requests that it leads get a transaction.
+    leads: BTreeMap<(Vec<u8>, Vec<u8>), bool>,
+    /// Call-IDs of INVITEs that were passed on and have had no response.
+    unheard: BTreeSet<Vec<u8>>,
+}
+
+fn call_of(message: &Message<'_>) -> Call {
+    let from_tag = message.from_tag().unwrap_or_default();
+    (message.call_id().to_vec(), from_tag.to_vec(), message.cseq().number)
+}
+
+/// Whether the topmost Via says that somebody keeps the state.
+fn is_marked(message: &Message<'_>) -> bool {
+    let mut params = message.top_via().params(message.bytes());
+    let mark = params.find(|param| param.name == Mark::PARAMETER.as_bytes());
+    mark.and_then(|param| Mark::parse(param.value?)).is_some_and(|mark| mark.has(Function::State))
+}
+
+impl Passing {
+    pub(super) fn new(neighbours: Vec<IpAddr>) -> Self {
+        Self { neighbours, ..Self::default() }
+    }
+
+    pub(super) fn restarted(&mut self) {
+        self.passed.clear();
+        self.calls.clear();
+        self.unheard.clear();
+    }
+
+    /// Another key makes other branches.
+    pub(super) fn rekeyed(&mut self) {
+        self.passed.retain(|_, way| !way.is_within);
+    }
+
+    pub(super) fn has(&self, id: &ServerId) -> bool {
+        self.passed.contains_key(id)
+    }
+
+    /// Whether a request of a dialog has a token of ours that says that it gets no transaction.
+    pub(super) fn is_led_past(&self, request: &Message<'_>, token: Option<Vec<u8>>) -> bool {
+        token.and_then(|token| self.leads.get(&(request.call_id().to_vec(), token))) == Some(&false)
+    }
+
+    /// A Record-Route with this token leads requests to us that get a transaction, or none.
+    pub(super) fn recorded(&mut self, call_id: &[u8], token: Vec<u8>, is_kept: bool) {
+        self.leads.insert((call_id.to_vec(), token), is_kept);
+    }
+
+    /// A response has another token in the place of this one.
+    pub(super) fn handed_over(&mut self, call_id: &[u8], before: Vec<u8>, after: Vec<u8>) {
+        if let Some(&is_kept) = self.leads.get(&(call_id.to_vec(), before)) {
+            self.leads.insert((call_id.to_vec(), after), is_kept);
+        }
+    }
+
+    /// A request was passed on: copies of it take the same way, and so do its CANCEL and the ACK to its failure.
+    pub(super) fn went(&mut self, id: &ServerId, message: &Message<'_>, to: SocketAddr) {
+        let branch = message.top_via().branch.unwrap_or_default().to_vec();
+        let method = message.cseq().method_name.of(message.bytes()).to_vec();
+        if method != b"ACK" {
+            self.sent.insert((branch.to_ascii_lowercase(), method), message.call_id().to_vec());
+        }
+        if message.method() == Some(Method::Invite) && !self.has(id) {
+            self.unheard.insert(message.call_id().to_vec());
+        }
+        if message.to_tag().is_none() {
+            self.calls.insert(call_of(message));
+        }
+        let is_within = message.to_tag().is_some();
+        let way = || Way { to, branch: branch.clone(), is_within };
+        let first = self.passed.entry(id.clone()).or_insert_with(way);
+        let name = message.cseq().method.name();
+        ProcessRule::PassedElsewhere
+            .holds(first.to == to, format_args!("{name} to {to}, first {}", first.to));
+        ProcessRule::PassedRebranched.holds(first.branch == branch, format_args!("{name} to {to}"));
+    }
+
+    /// Whether this response is to something that was passed on.
+    pub(super) fn answers(&mut self, id: &ClientId) -> bool {
+        let call = self.sent.get(id);
+        if let Some(call) = call {
+            self.unheard.remove(call);
+        }
+        call.is_some()
+    }
+
+    pub(super) fn unheard(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        self.unheard.iter().cloned()
+    }
+
+    /// A request that begins something came from `from` and went to `to`, and is kept here or not: a call has one who keeps it,
+    /// and marks say so. Copies of what went on before are as their first was.
+    pub(super) fn check_marks(
+        &self,
+        (request, from): (&Message<'_>, SocketAddr),
+        (forwarded, to): (&Message<'_>, SocketAddr),
+        is_kept: bool,
+    ) {
+        let is_neighbour = |at: SocketAddr| self.neighbours.contains(&at.ip());
+        let came_kept = is_neighbour(from) && is_marked(request);
+        let call = request.call_id().escape_ascii();
+        ProcessRule::KeptTwice.holds(!(came_kept && is_kept), format_args!("call {call} of {from}"));
+        let is_somebodys = came_kept || is_kept;
+        if is_neighbour(to) {
+            let says = is_marked(forwarded);
+            ProcessRule::WrongMark
+                .holds(says == is_somebodys, format_args!("call {call} to {to}: {says}, not {is_somebodys}"));
+        } else {
+            let is_copy = self.calls.contains(&call_of(request));
+            ProcessRule::KeptByNobody.holds(is_somebodys || is_copy, format_args!("call {call} to {to}"));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Proxies that share out the state of calls, and break rules.
+
+use crate::cage::*;
+use swarm::{ProcessRule, RunRule};
+use wire::Method;
+
+fn breaks(rule: ProcessRule) -> Canary {
+    Canary::new(rule.text(), sharing)
+}
+
+fn is_invite(bytes: &[u8]) -> bool {
+    is(bytes, "INVITE")
+}
+
+/// Whether what is sent for an INVITE is the INVITE alone: it goes on without a transaction.
+fn is_passed(sent: &[swarm::Sent]) -> bool {
+    matches!(sent, [one] if is_invite(&one.bytes))
+}
+
+/// Where copies go, and under which branch.
+pub(crate) fn of_copies() -> Vec<Canary> {
+    vec![
+        breaks(ProcessRule::PassedElsewhere).on(is_invite, |memory, at, bytes, _, sent| {
+            let [one] = &mut sent[..] else { return };
+            let is_other = |kept: &&swarm::Sent| sent_by(at, kept) && kept.to != one.to;
+            if !memory.seen.insert(bytes.to_vec())
+                && let Some(other) = memory.kept.iter().find(is_other)
+            {
+                one.to = other.to;
+            }
+            memory.kept.push(one.clone());
+        }),
+        breaks(ProcessRule::PassedRebranched).on(is_invite, |memory, _, bytes, _, sent| {
+            if is_passed(sent) && !memory.seen.insert(bytes.to_vec()) {
+                rebranch(&mut sent[0].bytes, 0);
+            }
+        }),
+        // It absorbs what it has no transaction of.
+        breaks(ProcessRule::PassedNot).on(is_invite, |memory, _, bytes, _, sent| {
+            if is_passed(sent) && !memory.seen.insert(bytes.to_vec()) {
+                sent.clear();
+            }
+        }),
+        breaks(ProcessRule::PassedStatus).tampers(
+            |bytes| is_response(bytes, Method::Invite, 180..181),
+            |one| restatus(&mut one.bytes, 183),
+        ),
+    ]
+}
+
+/// Who keeps the state, and who is said to.
+pub(crate) fn of_state() -> Vec<Canary> {
+    vec![
+        // It keeps what another one keeps.
+        breaks(ProcessRule::KeptTwice).on(is_invite, |_, _, bytes, from, sent| {
+            if is_passed(sent) && scanned(bytes).top_via().value.of(bytes).ends_with(b"done=state") {
+                sent.insert(0, response(bytes, from, 100));
+            }
+        }),
+        // The last one keeps nothing.
+        breaks(ProcessRule::KeptByNobody).on(is_invite, |_, _, _, _, sent| {
+            if sent.iter().any(|one| one.to.ip() == swarm::answerer_address(0).ip()) {
+                sent.retain(|one| is_invite(&one.bytes));
+            }
+        }),
+        breaks(ProcessRule::WrongMark)
+            .tampers(is_invite, |one| replace(&mut one.bytes, ";done=none", ";done=state")),
+        // A copy of a call that is kept is taken for another one.
+        Canary::new(RunRule::TwoStates.text(), sharing).hears(|memory, bytes| {
+            if is_invite(bytes) && !memory.seen.insert(bytes.clone()) {
+                rebranch(bytes, 0);
+            }
+        }),
+    ]
+}
