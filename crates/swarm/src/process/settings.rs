@@ -49,7 +49,7 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
     });
     ControlSettings {
         routes: Arc::new(Routes { table: Table::new(vec![rule], &[]), access: Vec::new() }),
-        home: Some(Arc::new(HomeSettings { registrar, authentication })),
+        home: Some(Arc::new(HomeSettings { registrar, authentication, forward: Forward::Transaction })),
         ..common(key)
     }
 }
