@@ -29,6 +29,7 @@ mod sharing;
 mod simulated;
 mod strangers;
 mod takeover;
+mod third_parties;
 mod torture;
 
 use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, SippServer, Stats, TestSettings, TestSite};

@@ -1,0 +1,97 @@
+//! A phone of a test: baresip.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::child::Child;
+use crate::field::TestSite;
+use crate::wait::until;
+
+/// baresip with one account, which takes every call; killed when dropped.
+#[derive(Debug)]
+pub struct Phone {
+    address: SocketAddr,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Phone {
+    /// Starts the phone of a user at `host`, which registers at `proxy` with this password. It calls `calls`, if that is said, and
+    /// hangs up and ends after so many seconds.
+    pub fn start(
+        site: &TestSite,
+        host: u8,
+        (user, password, proxy): (&str, &str, SocketAddr),
+        calls: Option<&str>,
+        seconds: u32,
+    ) -> Self {
+        let address = site.sip(host);
+        let folder = site.folder().join(format!("phone-{user}"));
+        std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
+        let account = format!(
+            "<sip:{user}@example.com;transport=udp>;auth_user={user};auth_pass={password};\
+             outbound=\"sip:{proxy}\";regint=60;answermode=auto\n"
+        );
+        let tone = folder.join("tone.wav");
+        let config = format!(
+            "sip_listen {address}\nnet_interface {}\naudio_source aufile,{}\n\
+             module_path /usr/lib/baresip/modules\nmodule g711.so\nmodule aufile.so\n\
+             module_app account.so\nmodule_app menu.so\n",
+            address.ip(),
+            tone.display()
+        );
+        for (name, text) in
+            [("accounts", account.into_bytes()), ("config", config.into_bytes()), ("tone.wav", wav())]
+        {
+            std::fs::write(folder.join(name), text).expect("the scratch folder can be written");
+        }
+        let mut command = Command::new("baresip");
+        command.arg("-f").arg(&folder).args(["-v", "-t", &seconds.to_string()]);
+        if let Some(calls) = calls {
+            command.args(["-e", &format!("/dial {calls}")]);
+        }
+        let child = Child::start("baresip", &folder, &mut command);
+        Self { address, child, log: folder.join("baresip.out") }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until it has said this.
+    pub fn says(&self, text: &str) {
+        until(text, || self.log().contains(text).then_some(()));
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until it has ended.
+    pub fn finish(mut self) {
+        assert!(self.child.wait().success(), "{}", self.log());
+    }
+}
+
+/// Ten seconds of silence, 16 bits, 8 kHz.
+fn wav() -> Vec<u8> {
+    const RATE: u32 = 8000;
+    let length = RATE * 2 * 10;
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(b"RIFF");
+    bytes.extend_from_slice(&(36 + length).to_le_bytes());
+    bytes.extend_from_slice(b"WAVEfmt ");
+    bytes.extend_from_slice(&16_u32.to_le_bytes());
+    // PCM, one channel.
+    bytes.extend_from_slice(&[1, 0, 1, 0]);
+    bytes.extend_from_slice(&RATE.to_le_bytes());
+    bytes.extend_from_slice(&(2 * RATE).to_le_bytes());
+    bytes.extend_from_slice(&[2, 0, 16, 0]);
+    bytes.extend_from_slice(b"data");
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.resize(bytes.len() + length as usize, 0);
+    bytes
+}

@@ -1,0 +1,104 @@
+//! Elements and phones of others, with each way of forwarding between them.
+
+use std::net::SocketAddr;
+
+use sarabande_tests::{
+    Agent, CallLoad, KamailioProxy, Phone, RunningProxy, SippCaller, SippServer, TestSite, status,
+};
+use testkit::TestRequest;
+
+const LOAD: CallLoad = CallLoad { calls: 60, rate: 60, hold_ms: 300 };
+
+/// Kamailio before and behind, both of which record their route.
+#[test]
+fn kamailio_upstream_and_downstream_in_every_mode() {
+    for mode in ["stateless", "transaction", "dialog", "distributed"] {
+        let field = TestSite::new(&format!("kamailio-{mode}"));
+        let server = SippServer::start(&field, "uas_reinvite", field.sip(11), 500);
+        let downstream = KamailioProxy::start(&field, 4, server.address());
+        let sharing = if mode == "distributed" { "[distribution]\nneighbours = [\"192.0.2.1\"]" } else { "" };
+        let more = format!("forward = \"{mode}\"\n{sharing}");
+        let proxy = RunningProxy::with_threads(&field, 1, &[downstream.address()], 2, &more);
+        let upstream = KamailioProxy::start(&field, 3, proxy.address());
+        let ends = (field.sip(2), upstream.address());
+        SippCaller::start(&field, "uac_reinvite", ends, LOAD, &[]).finish_clean();
+        proxy.wait_until_idle();
+        assert_eq!(server.finish_clean().calls(), LOAD.calls, "{mode}");
+        // INVITE, ACK, re-INVITE, ACK, BYE.
+        let passed = proxy.figure("forwarded_total") + proxy.figure("stateless_total");
+        assert_eq!(passed, 5 * LOAD.calls, "{mode}");
+        proxy.stop();
+    }
+}
+
+/// Calls from Kamailio to a user who has registered, with each way of forwarding.
+#[test]
+fn kamailio_calls_users_in_every_mode() {
+    for mode in ["stateless", "transaction", "dialog"] {
+        let field = TestSite::new(&format!("kamailio-users-{mode}"));
+        let tables = format!(
+            "[registrar]\ndomains = [\"pool.example\"]\nstore = \"memory\"\nreach = \"contact\"\nforward = \"{mode}\"\n"
+        );
+        let proxy = RunningProxy::of(&field, 1, 2, &tables);
+        let server = SippServer::plain(&field, 11);
+        register(&field, &proxy, server.address());
+        let upstream = KamailioProxy::start(&field, 3, proxy.address());
+        let ends = (field.sip(2), upstream.address());
+        let bob = ["-s", "bob", "-key", "target", "pool.example", "-key", "account", "none"];
+        SippCaller::start(&field, "uac_routed", ends, LOAD, &bob).finish_clean();
+        assert_eq!(server.finish_clean().calls(), LOAD.calls, "{mode}");
+        proxy.stop();
+    }
+}
+
+/// Has bob at this address.
+fn register(field: &TestSite, proxy: &RunningProxy, at: SocketAddr) {
+    let agent = Agent::bind(field.sip(9));
+    let aor = "<sip:bob@pool.example>".to_owned();
+    let request = TestRequest {
+        uri: "sip:pool.example".to_owned(),
+        from: aor.clone(),
+        to: aor,
+        contact: format!("sip:bob@{at}"),
+        ..TestRequest::new("REGISTER", "register", agent.address())
+    };
+    agent.send(proxy.address(), &request.bytes());
+    let answer = agent.receive();
+    assert_eq!(status(&answer), Some(200), "{}", String::from_utf8_lossy(&answer));
+}
+
+/// Two phones register with passwords, and one calls the other: they talk until the caller hangs up.
+#[test]
+fn phones_register_and_call_each_other() {
+    let field = TestSite::new("phones");
+    let users = field.folder().join("users");
+    let hashes = "alice:example.com:MD5:174dc5b75643cb678c9b8ae5066d4b25\n\
+                  bob:example.com:MD5:3b1f2e31947dc0a19b600d2e41d30ce2\n";
+    std::fs::write(&users, hashes).expect("the scratch folder can be written");
+    let records = field.folder().join("calls.jsonl");
+    let tables = format!(
+        "[registrar]\ndomains = [\"example.com\"]\nusers = \"{}\"\nstore = \"memory\"\nforward = \"dialog\"\n\
+         [calls]\nrecords = \"{}\"\n",
+        users.display(),
+        records.display()
+    );
+    let proxy = RunningProxy::of(&field, 1, 2, &tables);
+    let account = |user| (user, "sesame", proxy.address());
+    let bob = Phone::start(&field, 3, account("bob"), None, 12);
+    bob.says("200 OK () [1 binding]");
+    let alice = Phone::start(&field, 2, account("alice"), Some("sip:bob@example.com"), 4);
+    bob.says("Call established: sip:alice@example.com");
+    alice.says("Call established: sip:bob@example.com");
+    alice.finish();
+    bob.says("terminated");
+    let record = std::fs::read_to_string(&records).expect("a file of records");
+    assert_eq!(record.lines().count(), 1, "{record}");
+    for part in ["\"cause\":\"bye\"", "\"ended_by\":\"caller\"", "\"caller\":\"sip:alice@example.com\""] {
+        assert!(record.contains(part), "{part} in {record}");
+    }
+    // Another password: it is asked, and nothing comes of it.
+    let wrong = Phone::start(&field, 4, ("alice", "wrong", proxy.address()), None, 3);
+    wrong.finish();
+    bob.finish();
+    proxy.stop();
+}
