@@ -158,6 +158,20 @@ impl<N: Ord + Copy> Distributor<N> {
         Decision::PassOpen
     }
 
+    /// A new call whose state this node has no room for. It goes on without where a neighbour behind may keep it, or somebody
+    /// keeps it already; `None`: it would be kept here.
+    pub fn on_call_without_room(&mut self, now: Instant, call: Call<N>) -> Option<Decision> {
+        if call.kept && call.from.is_some() {
+            return Some(self.on_call(now, call));
+        }
+        let Way::Next(next) = call.to else { return None };
+        self.note_way(now, call);
+        self.calls += 1;
+        self.paths.entry(next).or_default().open += 1;
+        self.open.insert(call.key, ());
+        Some(Decision::PassOpen)
+    }
+
     /// Marked calls count, too: a neighbour that keeps all state itself has to hear of the room behind, or it would never
     /// send a call without.
     fn note_way(&mut self, now: Instant, call: Call<N>) {

@@ -218,8 +218,9 @@ impl Shard {
     /// Whether this proxy of the chain keeps the transaction of a request.
     fn keeps(&mut self, mode: PoolMode, message: &Message<'_>, flow: Flow, slot: Slot) -> bool {
         let hop = self.edge.topology.node(slot).peer;
+        let has_room = self.stateful.as_ref().is_some_and(|stateful| stateful.has_room(message));
         mode.forward.has_transactions()
-            || self.edge.who_keeps(message, flow.peer, hop) == distribute::Decision::Keep
+            || self.edge.who_keeps(message, (flow.peer, hop), has_room) == distribute::Decision::Keep
     }
 
     /// Sends a request to a next hop without a transaction.

@@ -116,9 +116,14 @@ impl Sharing {
 }
 
 impl Edge {
-    /// Who keeps the transaction of a request that begins something and that goes on to `to`. A copy of one that is kept here
-    /// must not be asked for: it belongs to its transaction.
-    pub(crate) fn who_keeps(&mut self, message: &Message<'_>, from: SocketAddr, to: SocketAddr) -> Decision {
+    /// Who keeps the transaction of a request that begins something and that goes on to `to`; `has_room`: there is room for it
+    /// here. A copy of one that is kept here must not be asked for: it belongs to its transaction.
+    pub(crate) fn who_keeps(
+        &mut self,
+        message: &Message<'_>,
+        (from, to): (SocketAddr, SocketAddr),
+        has_room: bool,
+    ) -> Decision {
         let Some(sharing) = &mut self.sharing else { return Decision::Keep };
         let call = Call {
             from: sharing.neighbour(from),
@@ -130,7 +135,9 @@ impl Edge {
             kept: sharing.mark(message, from).has(Function::State),
             key: copies_key(&self.tokens, message),
         };
-        let decision = sharing.distributor.on_call(self.now, call);
+        let elsewhere =
+            if has_room { None } else { sharing.distributor.on_call_without_room(self.now, call) };
+        let decision = elsewhere.unwrap_or_else(|| sharing.distributor.on_call(self.now, call));
         match decision {
             Decision::Keep => sharing.report.kept += 1,
             Decision::PassOpen => sharing.report.passed_open += 1,

@@ -145,6 +145,22 @@ fn hang_up(chain: &mut Chain, call: &Dialog, by_caller: bool) {
     }
 }
 
+/// A proxy without room for another transaction leaves the state to whoever is behind, and only the last one refuses.
+#[test]
+fn who_has_no_room_passes_on() {
+    let mut chain = Chain::new(2);
+    chain.call("first");
+    assert_eq!(chain.kept(), [1, 0]);
+    let full = ProxyLimits { transactions: 2, ..ProxyLimits::default() };
+    chain.proxies[0].shard.set_limits(full);
+    chain.call("second");
+    assert_eq!(chain.kept(), [1, 1], "the first has two transactions");
+    chain.proxies[1].shard.set_limits(full);
+    let arrived = chain.by_client(&Req::new("INVITE", "third", client()));
+    let statuses: Vec<_> = arrived.at_client.iter().map(Sent::status).collect();
+    assert_eq!((statuses, arrived.at_callee.len()), (vec![503], 0));
+}
+
 /// Whatever the proxies are like, one of them keeps the transactions of each call, its BYE's included.
 #[test]
 fn each_call_is_kept_once() {

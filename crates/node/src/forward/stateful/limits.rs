@@ -109,6 +109,11 @@ impl Stateful {
         }
     }
 
+    /// Whether there is room for a new request.
+    pub(crate) fn has_room(&self, message: &Message<'_>) -> bool {
+        message.bytes().len() <= self.longest(false)
+    }
+
     /// How long a request may be that there is room for.
     fn longest(&self, within: bool) -> usize {
         let most = |limit| if within { with_reserve(limit) } else { limit };
