@@ -4,6 +4,7 @@ use super::Drawer;
 use super::hosts::{Entry, LIMITS, entries};
 use crate::{Callee, Care, Destination, ProxyPlan, SitePlan, SiteRole, When};
 use distribute::Law;
+use node::ProxyLimits;
 use rand::Rng as _;
 
 impl Drawer {
@@ -34,8 +35,12 @@ impl Drawer {
         care: Care,
     ) -> Destination {
         let timers = self.proxy_timers(care);
+        // Enough for the calls of the phase without faults, and not always for those before.
+        let is_small = care == Care::Harsh && self.chance(0.3);
+        let transactions = if is_small { self.rng.random_range(1_400..2_400) } else { LIMITS.transactions };
+        let limits = ProxyLimits { transactions, ..LIMITS };
         let plan =
-            ProxyPlan { shares: Some(law), ..ProxyPlan::new(self.hops(targets, care), timers, LIMITS) };
+            ProxyPlan { shares: Some(law), ..ProxyPlan::new(self.hops(targets, care), timers, limits) };
         let number = sites.len() as u16;
         sites.push(SitePlan { name: format!("proxy {number}"), role: SiteRole::Proxy(plan), processes: 1 });
         Destination::Site(number)

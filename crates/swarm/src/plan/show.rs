@@ -72,7 +72,10 @@ impl Plan {
                         write!(f, ", forks ({:?})", plan.fork)?;
                     }
                     match plan.shares {
-                        Some(law) => writeln!(f, ", shares out state by the law {law:?}")?,
+                        Some(law) => {
+                            let most = plan.limits.transactions;
+                            writeln!(f, ", shares out state by the law {law:?}, {most} transactions")?;
+                        }
                         None => writeln!(f)?,
                     }
                 }

@@ -3,6 +3,8 @@
 
 use super::ProcessRule;
 use super::transactions::{ClientId, ServerId};
+use base::Instant;
+use core::time::Duration;
 use distribute::{Function, Mark};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +21,11 @@ struct Way {
 /// What all copies of a request have in common, whatever their branches: Call-ID, From tag, CSeq number.
 type Call = (Vec<u8>, Vec<u8>, u32);
 
+/// How a proxy refuses a call that it has no room for.
+const FULL: &[u8] = b"SIP/2.0 503 Too Many Transactions";
+/// What a neighbour tells counts at least for so long.
+const TOLD: Duration = Duration::from_secs(3);
+
 /// Of one proxy.
 #[derive(Default)]
 pub(super) struct Passing {
@@ -32,6 +39,8 @@ pub(super) struct Passing {
     sent: BTreeMap<ClientId, Vec<u8>>,
     /// By Call-ID and token in our Record-Route: whether requests that it leads get a transaction.
     leads: BTreeMap<(Vec<u8>, Vec<u8>), bool>,
+    /// When neighbours last said how busy they are.
+    told: BTreeMap<SocketAddr, Instant>,
     /// Call-IDs of INVITEs that were passed on and have had no response.
     unheard: BTreeSet<Vec<u8>>,
 }
@@ -56,6 +65,7 @@ impl Passing {
     pub(super) fn restarted(&mut self) {
         self.passed.clear();
         self.calls.clear();
+        self.told.clear();
         self.unheard.clear();
     }
 
@@ -118,6 +128,21 @@ impl Passing {
 
     pub(super) fn unheard(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         self.unheard.iter().cloned()
+    }
+
+    /// A response came from a neighbour, with what it tells or without.
+    pub(super) fn heard(&mut self, now: Instant, response: &Message<'_>, from: SocketAddr) {
+        let mut params = response.top_via().params(response.bytes());
+        if params.any(|param| param.name == Function::State.notice_parameter().as_bytes()) {
+            self.told.insert(from, now);
+        }
+    }
+
+    /// A new call was refused since there is no room for its state: not where all that it could go to would have kept it.
+    pub(super) fn check_room(&self, now: Instant, hops: &[SocketAddr], answer: &[u8]) {
+        let knows = |hop: &SocketAddr| self.told.get(hop).is_some_and(|at| now < *at + TOLD);
+        let is_refused = answer.starts_with(FULL) && !hops.is_empty() && hops.iter().all(knows);
+        ProcessRule::RefusedFull.holds(!is_refused, format_args!("next hops {hops:?}"));
     }
 
     /// A request that begins something came from `from` and went to `to`, and is kept here or not: a call has one who keeps it,

@@ -170,7 +170,12 @@ impl ProxyWatch {
             ProcessInput::Unreachable => self.all_sent(sent, Why::Unreachable),
             ProcessInput::Datagram { from, bytes } => match wire::scan(bytes) {
                 Err(_) => ProcessRule::ProxyUnreadable.equal(sent, []),
-                Ok(response) if response.status().is_some() => self.response(&response, sent),
+                Ok(response) if response.status().is_some() => {
+                    if let Some(passing) = &mut self.passing {
+                        passing.heard(now, &response, from);
+                    }
+                    self.response(&response, sent);
+                }
                 Ok(request) => self.request(from, &request, sent),
             },
         }
@@ -456,6 +461,9 @@ impl ProxyWatch {
         };
         ProcessRule::ProxyAnswerTarget.equal(sent.to, server.back);
         let at_once = matches!(why, Why::Request { .. });
+        if let (true, Some(passing)) = (at_once, &self.passing) {
+            passing.check_room(self.now, &self.hops, &sent.bytes);
+        }
         let may_503 = at_once && server.attempts == 0;
         ProcessRule::Late503.holds(status != 503 || may_503, format_args!("to {}", sent.to));
         // What comes again may be what the next hop has answered.

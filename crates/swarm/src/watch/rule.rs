@@ -126,6 +126,7 @@ rules! {
         PassedStatus = "a proxy gave a response another status",
         KeptTwice = "a proxy keeps the state of a call that another one keeps",
         KeptByNobody = "a call left the network, and nobody keeps its state",
+        RefusedFull = "a call was refused for want of room, and a neighbour behind could have kept it",
         WrongMark = "a mark does not say whether somebody keeps the state of the call",
         // Of one that forks.
         LostSuccess = "a 2xx to an INVITE was not passed on",

@@ -65,6 +65,13 @@ pub(crate) fn of_state() -> Vec<Canary> {
         }),
         breaks(ProcessRule::WrongMark)
             .tampers(is_invite, |one| replace(&mut one.bytes, ";done=none", ";done=state")),
+        // It refuses every tenth call.
+        breaks(ProcessRule::RefusedFull).on(is_invite, |memory, _, bytes, from, sent| {
+            if is_passed(sent) && scanned(bytes).to_tag().is_none() && memory.turn(10) {
+                *sent = vec![response(bytes, from, 503)];
+                replace(&mut sent[0].bytes, "Made up", "Too Many Transactions");
+            }
+        }),
         // A copy of a call that is kept is taken for another one.
         Canary::new(RunRule::TwoStates.text(), sharing).hears(|memory, bytes| {
             if is_invite(bytes) && !memory.seen.insert(bytes.clone()) {
