@@ -5,9 +5,10 @@ use balance::policy::Tlwl;
 use balance::{Balancer, Cluster, ClusterMember, HealthSettings, Members, Pool, PoolId, Slot};
 use base::{Flow, Instant, Ledger, Outbox, Transport};
 use node::{
-    Listener, Orphans, PipelineSettings, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput, TokenKey,
-    Tokens, Topology, node_id,
+    Listener, Orphans, PipelineSettings, PoolMode, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput,
+    TokenKey, Tokens, Topology, node_id,
 };
+use route::Forward;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +103,13 @@ pub fn proxy() -> Shard {
     let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: all };
     let mut shard = Shard::proxy(Arc::new(topology()), tokens(), settings, limits, ([9; 16], 1));
     shard.set_hops(&nodes(NODES).collect::<Vec<_>>());
+    shard
+}
+
+/// The same without transactions (RFC 3261 §16.11).
+pub fn stateless() -> Shard {
+    let mut shard = proxy();
+    shard.set_modes(vec![PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS }], Members::All);
     shard
 }
 

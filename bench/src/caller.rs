@@ -6,8 +6,12 @@ use std::net::SocketAddr;
 
 use hdrhistogram::Histogram;
 
+use crate::credentials::BenchUser;
 use crate::endpoint::Endpoint;
 use crate::text::{self, SDP, StartLine};
+
+/// Whom all calls are for.
+pub const CALLED: &str = "service";
 
 /// What became of the calls of a run.
 #[derive(Clone, Debug)]
@@ -58,6 +62,8 @@ impl RunOutcome {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Invited,
+    /// Invited once more, with the password that was asked for.
+    Identified,
     Ringing,
     Established,
     Ended,
@@ -85,6 +91,8 @@ pub struct Habit {
     pub hold_ns: u64,
     /// Calls at the beginning that no figure but the round trips is about.
     pub uncounted: usize,
+    /// Who calls, if anybody asks.
+    pub user: Option<BenchUser>,
 }
 
 /// All calls of one run. Time is in nanoseconds since any start.
@@ -115,27 +123,63 @@ impl BenchCaller {
     /// Starts a call that was due at `due_ns`, over one of `endpoints` (they take turns), to its entry of `targets`.
     pub fn start(&mut self, due_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
         let call = self.calls.len();
-        let line = call % endpoints.len();
         self.calls.push(Call { stage: Stage::Invited, due_ns });
         self.outcome.started += self.counts(call);
+        self.invite(call, None, endpoints, targets);
+    }
+
+    /// Sends the INVITE of a call, or the next one with what `challenge` asks for.
+    fn invite(
+        &self,
+        call: usize,
+        challenge: Option<&[u8]>,
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let line = call % endpoints.len();
+        let (local, target, run) = (endpoints[line].address, targets[line], self.habit.run);
+        // Who has a password is a user of the target's.
+        let home = if self.habit.user.is_some() { target } else { local };
+        let number = if challenge.is_some() { 2 } else { 1 };
+        endpoints[line].send(target, |out| {
+            write!(
+                out,
+                "INVITE sip:{CALLED}@{target} SIP/2.0\r\n\
+                 Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-{number}\r\n\
+                 Max-Forwards: 70\r\n\
+                 From: \"Caller\" <sip:caller@{home}>;tag=c{call:x}\r\n\
+                 To: <sip:{CALLED}@{target}>\r\n\
+                 Call-ID: {run:08x}-{call:08x}@127.0.0.1\r\n\
+                 CSeq: {number} INVITE\r\n\
+                 Contact: <sip:caller@{local}>\r\n",
+            )
+            .expect("memory takes all");
+            if let (Some(user), Some(challenge)) = (self.habit.user, challenge) {
+                let uri = format!("sip:{CALLED}@{target}");
+                user.answer("Proxy-Authorization", challenge, ("INVITE", &uri), out);
+            }
+            write!(out, "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{SDP}", SDP.len())
+                .expect("memory takes all");
+        });
+    }
+
+    /// Acknowledges the challenge in `datagram` (RFC 3261 §17.1.1.3), and calls again with what it asks for.
+    fn identify(&mut self, call: usize, datagram: &[u8], endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+        self.calls[call].stage = Stage::Identified;
+        let line = call % endpoints.len();
         let (local, target, run) = (endpoints[line].address, targets[line], self.habit.run);
         endpoints[line].send(target, |out| {
             write!(
                 out,
-                "INVITE sip:service@{target} SIP/2.0\r\n\
-                 Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-1\r\n\
-                 Max-Forwards: 70\r\n\
-                 From: \"Caller\" <sip:caller@{local}>;tag=c{call:x}\r\n\
-                 To: <sip:service@{target}>\r\n\
-                 Call-ID: {run:08x}-{call:08x}@127.0.0.1\r\n\
-                 CSeq: 1 INVITE\r\n\
-                 Contact: <sip:caller@{local}>\r\n\
-                 Content-Type: application/sdp\r\n\
-                 Content-Length: {}\r\n\r\n{SDP}",
-                SDP.len()
+                "ACK sip:{CALLED}@{target} SIP/2.0\r\n\
+                 Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-1\r\nMax-Forwards: 70\r\n"
             )
             .expect("memory takes all");
+            copy_dialog(datagram, out);
+            out.extend_from_slice(b"CSeq: 1 ACK\r\nContent-Length: 0\r\n\r\n");
         });
+        let challenge = text::header(datagram, "Proxy-Authenticate").unwrap_or_default();
+        self.invite(call, Some(challenge), endpoints, targets);
     }
 
     /// Sends the BYE of each call whose time is over at `now_ns`.
@@ -160,12 +204,15 @@ impl BenchCaller {
         let Some(call) = text::header(datagram, "Call-ID").and_then(|id| self.number_of(id)) else { return };
         let of_invite = text::header(datagram, "CSeq").is_some_and(|cseq| cseq.ends_with(b"INVITE"));
         match (self.calls[call].stage, status, of_invite) {
-            (Stage::Invited, 101..=199, true) => {
+            (Stage::Invited, 407, true) if self.habit.user.is_some() => {
+                self.identify(call, datagram, endpoints, targets);
+            }
+            (Stage::Invited | Stage::Identified, 101..=199, true) => {
                 self.calls[call].stage = Stage::Ringing;
                 self.time(call, now_ns);
             }
-            (stage @ (Stage::Invited | Stage::Ringing), 200..=299, true) => {
-                self.outcome.unrung += u64::from(stage == Stage::Invited);
+            (stage @ (Stage::Invited | Stage::Identified | Stage::Ringing), 200..=299, true) => {
+                self.outcome.unrung += u64::from(stage != Stage::Ringing);
                 self.calls[call].stage = Stage::Established;
                 self.establish(call, now_ns, datagram, endpoints, targets);
             }
@@ -174,7 +221,8 @@ impl BenchCaller {
                 self.outcome.completed += self.counts(call);
                 self.time(call, now_ns);
             }
-            (stage, 300.., _) if stage != Stage::Ended => {
+            // A challenge that comes twice ends nothing.
+            (stage, 300.., _) if stage != Stage::Ended && (stage, status) != (Stage::Identified, 407) => {
                 self.calls[call].stage = Stage::Ended;
                 self.outcome.refused += self.counts(call);
             }
@@ -196,8 +244,9 @@ impl BenchCaller {
         let local = endpoints[line].address;
         let run = self.habit.run;
         let mut bye = Vec::new();
-        in_dialog("BYE", 2, run, call, local, datagram, &mut bye);
-        endpoints[line].send(targets[line], |out| in_dialog("ACK", 1, run, call, local, datagram, out));
+        let cseq = text::header(datagram, "CSeq").and_then(text::cseq_number).unwrap_or_default();
+        in_dialog(("BYE", cseq + 1), run, call, local, datagram, &mut bye);
+        endpoints[line].send(targets[line], |out| in_dialog(("ACK", cseq), run, call, local, datagram, out));
         self.holding.push_back(Hold { end_ns: now_ns + self.habit.hold_ns, call, bye });
     }
 
@@ -223,8 +272,7 @@ impl BenchCaller {
 /// Writes a request within the dialog that the 2xx in `response` established (RFC 3261 §12.2.1.1): to the remote
 /// target, along the recorded routes in reverse.
 fn in_dialog(
-    method: &str,
-    cseq: u32,
+    (method, cseq): (&str, u32),
     run: u32,
     call: usize,
     local: SocketAddr,
@@ -246,12 +294,17 @@ fn in_dialog(
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"Max-Forwards: 70\r\n");
+    copy_dialog(response, out);
+    write!(out, "CSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n").expect("memory takes all");
+}
+
+/// Copies what names the dialog, or the transaction that a failure has ended.
+fn copy_dialog(response: &[u8], out: &mut Vec<u8>) {
     for line in text::lines(response) {
         if ["From", "To", "Call-ID"].iter().any(|name| text::value(line, name).is_some()) {
             out.extend_from_slice(line);
         }
     }
-    write!(out, "CSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n").expect("memory takes all");
 }
 
 #[cfg(test)]
@@ -264,7 +317,7 @@ mod tests {
             Record-Route: <sip:first;lr>\r\nFrom: <sip:f>;tag=c\r\nTo: <sip:t>;tag=s\r\nCall-ID: i\r\n\
             CSeq: 1 INVITE\r\nContact: <sip:s0@127.0.0.1:9>\r\n\r\n";
         let mut out = Vec::new();
-        in_dialog("BYE", 2, 1, 10, "127.0.0.1:5".parse().expect("an address"), response, &mut out);
+        in_dialog(("BYE", 2), 1, 10, "127.0.0.1:5".parse().expect("an address"), response, &mut out);
         assert_eq!(
             String::from_utf8(out).expect("text"),
             "BYE sip:s0@127.0.0.1:9 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5;rport;branch=z9hG4bK-1-a-BYE\r\n\

@@ -10,6 +10,7 @@ use server::socket::{ReceiveBatch, SendBatch};
 
 use crate::answerer::BenchAnswerer;
 use crate::caller::{BenchCaller, Habit, RunOutcome};
+use crate::credentials::BenchUser;
 use crate::endpoint::Endpoint;
 
 /// How long after the last call was due its answers are waited for.
@@ -38,6 +39,8 @@ pub struct Driver {
     sending: SendBatch,
     epoch: Instant,
     runs: u32,
+    /// Who calls, if anybody asks.
+    pub user: Option<BenchUser>,
 }
 
 impl Driver {
@@ -48,7 +51,7 @@ impl Driver {
             .map(|number| Ok(BenchAnswerer::new(number, Endpoint::bind()?)))
             .collect::<io::Result<_>>()?;
         let (receiving, sending) = (ReceiveBatch::new(), SendBatch::new());
-        Ok(Self { callers, answerers, receiving, sending, epoch: Instant::now(), runs: 0 })
+        Ok(Self { callers, answerers, receiving, sending, epoch: Instant::now(), runs: 0, user: None })
     }
 
     /// The callers' addresses.
@@ -80,6 +83,7 @@ impl Driver {
             run: std::process::id() ^ self.runs << 22,
             hold_ns: nanos(plan.hold),
             uncounted: (plan.rate * settle.as_secs_f64()) as usize,
+            user: self.user,
         };
         let mut caller = BenchCaller::new(habit);
         let before: Vec<(u64, u64)> = self.answerers.iter().map(|a| (a.invites, a.misrouted)).collect();

@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const KAMAILIO_CONFIG: &str = include_str!("../kamailio/kamailio.cfg");
 const KAMAILIO_PROXY_CONFIG: &str = include_str!("../kamailio/proxy.cfg");
 
+/// What a target says, in its directory.
+const LOG: &str = "log";
+
 /// What stands between callers and servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum TargetKind {
@@ -51,12 +54,23 @@ impl TargetKind {
     }
 }
 
-/// Where the programs are and how they run.
+/// What is measured, and how it runs.
 #[derive(Args, Clone, Debug)]
 pub struct BenchSetup {
     /// What to measure, in turn.
     #[arg(long = "targets", value_delimiter = ',', default_values = ["relay", "sarabande", "kamailio"])]
     pub kinds: Vec<TargetKind>,
+    /// The programs.
+    #[command(flatten)]
+    pub programs: Programs,
+    /// Further keys of the pool or of [proxy], such as `max_sessions = 100000`.
+    #[arg(long, default_value = "")]
+    pub keys: String,
+}
+
+/// Where the programs are and how they run.
+#[derive(Args, Clone, Debug)]
+pub struct Programs {
     /// The program under test; by default, as the relay, the one beside this benchmark.
     #[arg(long)]
     pub sarabande: Option<PathBuf>,
@@ -69,9 +83,6 @@ pub struct BenchSetup {
     /// Ties the target to processor 1 and the driver to 0, in place of the other way round: one may be quieter.
     #[arg(long)]
     pub swap: bool,
-    /// Further keys of the pool or of [proxy], such as `max_sessions = 100000`.
-    #[arg(long, default_value = "")]
-    pub keys: String,
 }
 
 /// A balancer that calls pass through.
@@ -92,31 +103,55 @@ impl Drop for BenchTarget {
 impl BenchSetup {
     /// Starts `kind` in front of the driver's servers and waits until a call gets through.
     pub fn start(&self, kind: TargetKind, driver: &mut Driver) -> Result<BenchTarget> {
-        let address = free_port()?;
-        let scratch = std::env::temp_dir().join(format!("sarabande-bench-{}", std::process::id()));
-        fs::create_dir_all(&scratch)?;
+        let Self { programs, keys, .. } = self;
+        let (address, scratch) = (free_port()?, scratch()?);
         let mut command = match kind {
-            TargetKind::Relay => self.relay(address, driver)?,
-            TargetKind::Sarabande => self.sarabande(address, &(pool(driver) + &self.keys), &scratch)?,
-            TargetKind::Kamailio => self.kamailio(address, driver, &scratch)?,
-            TargetKind::Proxy => self.sarabande(address, &(proxy(driver) + &self.keys), &scratch)?,
-            TargetKind::KamailioTm => self.kamailio_tm(address, driver, &scratch)?,
+            TargetKind::Relay => programs.relay(address, driver)?,
+            TargetKind::Sarabande => programs.sarabande(address, &(pool(driver) + keys), &scratch)?,
+            TargetKind::Kamailio => programs.balancer(address, driver, &scratch)?,
+            TargetKind::Proxy => programs.sarabande(address, &(proxy(driver) + keys), &scratch)?,
+            TargetKind::KamailioTm => {
+                let hop = [hop(driver)];
+                programs.kamailio(address, KAMAILIO_PROXY_CONFIG, &hop, &scratch)?
+            }
         };
-        let log = scratch.join(format!("{}.log", kind.name()));
-        let output = File::create(&log)?;
+        let mut target = programs.launch(&mut command, address, scratch)?;
+        target.await_calls(driver)?;
+        Ok(target)
+    }
+}
+
+/// A directory of its own for the files of a target.
+pub(crate) fn scratch() -> io::Result<PathBuf> {
+    let scratch = std::env::temp_dir().join(format!("sarabande-bench-{}", std::process::id()));
+    fs::create_dir_all(&scratch)?;
+    Ok(scratch)
+}
+
+/// The first of the driver's servers, as Kamailio's configurations name it.
+pub(crate) fn hop(driver: &Driver) -> String {
+    format!("HOP=\"sip:{}\"", driver.servers()[0])
+}
+
+impl Programs {
+    /// Starts a target that listens on `address`, on a processor of its own where there is one.
+    pub(crate) fn launch(
+        &self,
+        command: &mut Command,
+        address: SocketAddr,
+        scratch: PathBuf,
+    ) -> Result<BenchTarget> {
+        let output = File::create(scratch.join(LOG))?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let tied = self.processors();
         if let Some([of_target, _]) = tied {
             tie_to(of_target)?;
         }
-        let program = Program::start(&mut command).with_context(|| format!("cannot start {command:?}"))?;
+        let program = Program::start(command).with_context(|| format!("cannot start {command:?}"))?;
         if let Some([_, of_driver]) = tied {
             tie_to(of_driver)?;
         }
-        let mut target = BenchTarget { program, address, scratch };
-        let said = || fs::read_to_string(&log).unwrap_or_default();
-        target.await_calls(driver).with_context(|| format!("{} said: {}", kind.name(), said()))?;
-        Ok(target)
+        Ok(BenchTarget { program, address, scratch })
     }
 
     /// The processors that target and driver are tied to, where there is one for each.
@@ -134,7 +169,8 @@ impl BenchSetup {
         Ok(command)
     }
 
-    fn sarabande(&self, address: SocketAddr, role: &str, scratch: &Path) -> Result<Command> {
+    /// `sarabande run` with these tables.
+    pub(crate) fn sarabande(&self, address: SocketAddr, role: &str, scratch: &Path) -> Result<Command> {
         let config = scratch.join("sarabande.toml");
         let text = format!(
             "[listen]\nudp = [\"{address}\"]\nthreads = {}\n\n\
@@ -150,29 +186,33 @@ impl BenchSetup {
         Ok(command)
     }
 
-    fn kamailio(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
-        let (config, list) = (scratch.join("kamailio.cfg"), scratch.join("dispatcher.list"));
-        fs::write(&config, KAMAILIO_CONFIG)?;
+    fn balancer(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
+        let list = scratch.join("dispatcher.list");
         let servers = driver.servers();
         // Set, address, flags, priority, attributes: call load needs a unique id a server.
         let lines = servers.iter().enumerate().map(|(i, server)| format!("1 sip:{server} 0 0 duid=s{i}\n"));
         fs::write(&list, lines.collect::<String>())?;
-        Ok(self.kamailio_with(address, &config, scratch, &format!("LIST=\"{}\"", list.display())))
+        self.kamailio(address, KAMAILIO_CONFIG, &[format!("LIST=\"{}\"", list.display())], scratch)
     }
 
-    fn kamailio_tm(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
-        let config = scratch.join("kamailio.cfg");
-        fs::write(&config, KAMAILIO_PROXY_CONFIG)?;
-        Ok(self.kamailio_with(address, &config, scratch, &format!("HOP=\"sip:{}\"", driver.servers()[0])))
-    }
-
-    fn kamailio_with(&self, address: SocketAddr, config: &Path, scratch: &Path, define: &str) -> Command {
+    /// Kamailio with this configuration and these definitions.
+    pub(crate) fn kamailio(
+        &self,
+        address: SocketAddr,
+        config: &str,
+        defines: &[String],
+        scratch: &Path,
+    ) -> Result<Command> {
+        let file = scratch.join("kamailio.cfg");
+        fs::write(&file, config)?;
         let mut command = Command::new(&self.kamailio);
         // -DD: children, but no daemon; 2 GiB hold the transactions of five seconds, which tm keeps, at any rate.
         command.args(["-DD", "-E", "-x", "fm", "-m", "2048", "-M", "16", "-n", &self.threads.to_string()]);
-        command.arg("-f").arg(config).arg("-Y").arg(scratch);
-        command.arg("-l").arg(format!("udp:{address}")).arg("-A").arg(define);
-        command
+        command.arg("-f").arg(file).arg("-Y").arg(scratch).arg("-l").arg(format!("udp:{address}"));
+        for define in defines {
+            command.arg("-A").arg(define);
+        }
+        Ok(command)
     }
 }
 
@@ -192,7 +232,17 @@ impl BenchTarget {
         Ok(self.program.usage()?)
     }
 
-    fn await_calls(&mut self, driver: &mut Driver) -> Result<()> {
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.scratch.join(LOG)).unwrap_or_default()
+    }
+
+    /// Waits until a call gets through.
+    pub(crate) fn await_calls(&mut self, driver: &mut Driver) -> Result<()> {
+        self.await_call(driver).with_context(|| format!("the target said: {}", self.said()))
+    }
+
+    fn await_call(&mut self, driver: &mut Driver) -> Result<()> {
         let (duration, hold) = (Duration::from_millis(100), Duration::ZERO);
         let one = RunPlan { rate: 10.0, duration, hold, burst: Duration::ZERO, spin: false };
         let start = Instant::now();
@@ -223,6 +273,6 @@ fn beside(name: &str) -> io::Result<PathBuf> {
 }
 
 /// A loopback address whose port is free now.
-fn free_port() -> Result<SocketAddr> {
+pub(crate) fn free_port() -> Result<SocketAddr> {
     Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -70,6 +70,25 @@ pub fn tag(name_addr: &[u8]) -> Option<&[u8]> {
     params.split(|octet| *octet == b';').find_map(|param| param.strip_prefix(b"tag="))
 }
 
+/// A parameter of a challenge (RFC 3261 §25.1), without its quotes; no value of ours has an escape.
+pub fn auth_param<'a>(challenge: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let (_, params) = challenge.split_at_checked(challenge.iter().position(|octet| *octet == b' ')?)?;
+    let mut is_quoted = false;
+    let params = params.split(move |octet| {
+        is_quoted ^= *octet == b'"';
+        *octet == b',' && !is_quoted
+    });
+    let value = params
+        .filter_map(|param| param.trim_ascii().strip_prefix(name.as_bytes()))
+        .find_map(|param| param.strip_prefix(b"="))?;
+    Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+}
+
+/// The number of a CSeq value.
+pub fn cseq_number(cseq: &[u8]) -> Option<u32> {
+    std::str::from_utf8(cseq.split(|octet| *octet == b' ').next()?).ok()?.parse().ok()
+}
+
 /// A session description of the usual size: G.711 and telephone events (RFC 4566).
 pub const SDP: &str = "v=0\r\no=- 3724394400 3724394405 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
     m=audio 49170 RTP/AVP 0 8 101\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n\
@@ -108,6 +127,17 @@ mod tests {
     fn a_list_is_split_outside_angle_brackets_only() {
         let routes = header(RESPONSE, "Record-Route").expect("present");
         assert_eq!(list(routes).collect::<Vec<_>>(), [&b"<sip:a,b@h;lr>"[..], b"<sip:c;lr>"]);
+    }
+
+    #[test]
+    fn parameters_of_a_challenge_lose_their_quotes() {
+        let challenge = b"Digest realm=\"a, b\", nonce=\"n=1\",algorithm=MD5, qop=\"auth\"";
+        let values = ["realm", "nonce", "algorithm", "qop", "opaque"].map(|name| auth_param(challenge, name));
+        assert_eq!(
+            values,
+            [Some(&b"a, b"[..]), Some(&b"n=1"[..]), Some(&b"MD5"[..]), Some(&b"auth"[..]), None]
+        );
+        assert_eq!([cseq_number(b"17 INVITE"), cseq_number(b"x INVITE")], [Some(17), None]);
     }
 
     #[test]

@@ -170,7 +170,7 @@ fn json(arguments: &Arguments, samples: &[Sample]) -> Value {
     .collect();
     json!({
         "machine": report::machine(),
-        "threads": arguments.setup.threads,
+        "threads": arguments.setup.programs.threads,
         "rate_per_s": arguments.rate,
         "seconds": arguments.seconds,
         "hold_ms": arguments.hold_ms,

@@ -119,7 +119,7 @@ fn prepare(arguments: &Arguments, kind: TargetKind, driver: &mut Driver) -> Resu
 
 /// One round through a fresh process: none of the debris of the search is in its tables or queues.
 fn measure(arguments: &Arguments, measured: &Measured, driver: &mut Driver) -> Result<Round> {
-    let processors = arguments.setup.processors();
+    let processors = arguments.setup.programs.processors();
     let watch = Duration::from_secs(arguments.watch_seconds);
     let pauses = processors.map(|processors| Pauses::watch(processors, watch)).transpose()?;
     let target = arguments.setup.start(measured.kind, driver)?;

@@ -8,7 +8,7 @@ use anyhow::Result;
 use base::{Flow, Instant, Ledger, Operation, Outbox};
 use clap::{Parser, ValueEnum};
 use node::{ShardEvent, ShardInput};
-use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
+use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request, stateless};
 use sarabande_bench::report::median;
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -33,6 +33,8 @@ enum Role {
     Balancer,
     /// The transaction-stateful proxy of `[proxy]`.
     Proxy,
+    /// The stateless proxy of `[proxy]`.
+    Stateless,
 }
 
 /// Steps of one kind in one round.
@@ -209,6 +211,7 @@ fn main() -> Result<()> {
     let kinds = match arguments.role {
         Role::Balancer => measure(balancer, &arguments)?,
         Role::Proxy => measure(proxy, &arguments)?,
+        Role::Stateless => measure(stateless, &arguments)?,
     };
     let prices = fit(&kinds);
     println!("[costs.operations]");

@@ -120,6 +120,7 @@ pub fn all() -> &'static [Entry] {
         tlwl::OCCUPANCY,
         tlwl::UNEQUAL,
         failing::FAILING,
+        servartuka::COSTS,
         servartuka::UTILISATION,
         servartuka::CAPACITY,
         servartuka::GOODPUT,

@@ -233,6 +233,9 @@ fn arms(plot: &Plot, point: &Point) -> (f64, f64) {
 fn bars(plot: &Plot, names: &[String]) -> (Vec<Drawn>, Vec<LegendEntry>) {
     let colour = |index: usize, series: &PlotSeries| PALETTE[series.colour.unwrap_or(index) % PALETTE.len()];
     let mut chart = BarPlot::new().with_error_color(INK);
+    if plot.is_stacked {
+        chart = chart.with_stacked();
+    }
     let mut errors = Vec::new();
     for (group, name) in names.iter().enumerate() {
         let mut values = Vec::new();

@@ -105,12 +105,20 @@ pub struct Plot {
     pub series: Vec<PlotSeries>,
     /// Lines to compare with, such as the capacity.
     pub references: Vec<Reference>,
+    /// Whether the bars of a name stand on each other, as parts of a whole.
+    pub is_stacked: bool,
 }
 
 impl Plot {
     /// A plot without data.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self { title: title.into(), x, y, series: Vec::new(), references: Vec::new() }
+        Self { title: title.into(), x, y, series: Vec::new(), references: Vec::new(), is_stacked: false }
+    }
+
+    /// The same with the bars of a name on each other.
+    #[must_use]
+    pub fn stacked(self) -> Self {
+        Self { is_stacked: true, ..self }
     }
 
     /// Adds a series.

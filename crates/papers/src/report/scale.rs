@@ -39,7 +39,16 @@ pub(super) fn vertical(plot: &Plot, x: Extent) -> Extent {
         let half_width = point.half_width.filter(|width| width.is_finite()).unwrap_or(0.0);
         [point.y - half_width, point.y, point.y + half_width]
     });
-    extent(&plot.y, HEADROOM, points.chain(levels))
+    let sums = plot.is_stacked.then(|| stacks(plot)).into_iter().flatten();
+    extent(&plot.y, HEADROOM, points.chain(levels).chain(sums))
+}
+
+/// How high bars are that stand on each other, by name.
+fn stacks(plot: &Plot) -> Vec<f64> {
+    let points = || plot.series.iter().flat_map(|series| &series.points).filter(|point| point.y.is_finite());
+    let height = |x: usize| points().filter(|point| point.x as usize == x).map(|point| point.y).sum();
+    let names = if let Scale::Names(names) = &plot.x.scale { names.len() } else { 0 };
+    (0..names).map(height).collect()
 }
 
 /// Whether a value has a place on an axis of this scale.

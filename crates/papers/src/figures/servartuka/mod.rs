@@ -3,12 +3,14 @@
 
 mod capacity;
 mod claims;
+mod costs;
 mod goodput;
 mod network;
 mod stairs;
 mod utilisation;
 
 pub(super) use capacity::CAPACITY;
+pub(super) use costs::COSTS;
 pub(super) use goodput::GOODPUT;
 pub(super) use utilisation::UTILISATION;
 

@@ -1,0 +1,278 @@
+//! What state costs (SERvartuka paper, section 2.1, figure 1): a call in each mode of a proxy, through Sarabande and Kamailio.
+//!
+//! Two measurements. User time: both programs take turns, at one offered rate, and the ratio is taken within each round.
+//! Instructions: each program runs under `callgrind`, for as long with few calls as with many; the difference is that of the calls
+//! between, by parts.
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use sarabande_bench::driver::{Driver, RunPlan};
+use sarabande_bench::modes::{MODES, Mode, Product};
+use sarabande_bench::parts::{Part, Parts, Profile, Rules};
+use sarabande_bench::process::{Others, Usage};
+use sarabande_bench::report::median;
+use sarabande_bench::target::{Programs, SERVERS};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Measures user time and instructions of a call in each mode.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    programs: Programs,
+    /// Calls a second of the rounds of user time.
+    #[arg(long, default_value_t = 1_000.0)]
+    rate: f64,
+    /// Seconds of each program in each mode, a round.
+    #[arg(long, default_value_t = 8)]
+    seconds: u64,
+    /// Rounds of user time; 0: instructions alone.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Calls a second under `callgrind`, few and many.
+    #[arg(long, value_delimiter = ',', default_values_t = [10.0, 30.0])]
+    counted: Vec<f64>,
+    /// Leaves instructions out.
+    #[arg(long)]
+    only_time: bool,
+    /// Writes instructions by part to this file, the data of figure servartuka-1. What was not measured now stays in it.
+    #[arg(long)]
+    record: Option<PathBuf>,
+    /// Keeps the profiles of `callgrind` in this directory.
+    #[arg(long)]
+    keep: Option<PathBuf>,
+    /// Prints so many of the dearest places of each mode.
+    #[arg(long, default_value_t = 0)]
+    places: usize,
+    /// Only modes whose name has this in it.
+    #[arg(long, default_value = "")]
+    modes: String,
+}
+
+/// Seconds of calls under `callgrind`, and how long it takes until what is kept of them is gone (64*T1, and Kamailio's timers).
+const COUNTED: Duration = Duration::from_secs(10);
+const LINGER: Duration = Duration::from_secs(14);
+
+fn plan(rate: f64, duration: Duration, hold: Duration) -> RunPlan {
+    RunPlan { rate, duration, hold, burst: Duration::from_millis(1), spin: false }
+}
+
+/// User time of a call in microseconds, in a round in which no call was lost.
+struct Sample {
+    mode: &'static str,
+    product: Product,
+    round: usize,
+    user_us: f64,
+}
+
+fn user_time(
+    arguments: &Arguments,
+    mode: Mode,
+    product: Product,
+    driver: &mut Driver,
+) -> Result<Option<f64>> {
+    let Some(target) = mode.start(product, &arguments.programs, driver, |command| command)? else {
+        return Ok(None);
+    };
+    let run = plan(arguments.rate, Duration::from_secs(arguments.seconds), Duration::from_secs(1));
+    driver.run(&target.addresses(), &RunPlan { duration: Duration::from_secs(1), ..run })?;
+    let (before, watch) = (target.usage()?, Others::watch()?);
+    let outcome = driver.run(&target.addresses(), &run)?;
+    let usage: Usage = target.usage()?.since(before);
+    let user_us = usage.user_share() * usage.total_ns as f64 / 1e3 / outcome.completed.max(1) as f64;
+    eprintln!(
+        "{:28} {:10} {user_us:7.1} us user, {:.0} % of all; {} of {} failed; other work took {:.2} processors",
+        mode.name,
+        product.name(),
+        100.0 * usage.user_share(),
+        outcome.failed(),
+        outcome.started,
+        watch.processors(usage)?,
+    );
+    Ok((outcome.failed() == 0).then_some(user_us))
+}
+
+/// How often a run is tried: where the machine is so busy that a call is lost, it tells nothing.
+const TRIES: usize = 4;
+
+/// What a program has done in a run of so many calls a second in which all were completed.
+fn count(
+    arguments: &Arguments,
+    what: (Mode, Product),
+    rate: f64,
+    driver: &mut Driver,
+) -> Result<Option<(Profile, f64)>> {
+    for _ in 0..TRIES {
+        let Some((profile, completed, failed)) = try_count(arguments, what, rate, driver)? else {
+            return Ok(None);
+        };
+        if failed == 0 {
+            return Ok(Some((profile, completed)));
+        }
+    }
+    bail!("calls have failed under callgrind")
+}
+
+/// What a program has done in a run of so many calls a second, from start to end; and how many calls were completed and failed.
+fn try_count(
+    arguments: &Arguments,
+    (mode, product): (Mode, Product),
+    rate: f64,
+    driver: &mut Driver,
+) -> Result<Option<(Profile, f64, u64)>> {
+    let files = std::env::temp_dir().join(format!("sarabande-callgrind-{}", std::process::id()));
+    fs::create_dir_all(&files)?;
+    let wrap = |command: Command| {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}/%p", files.display()));
+        valgrind.arg(command.get_program()).args(command.get_args());
+        // `rep movsb`, which the C library copies a few kilobytes with, would count as an instruction a byte.
+        valgrind.env("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=1000000000");
+        valgrind
+    };
+    let Some(target) = mode.start(product, &arguments.programs, driver, wrap)? else { return Ok(None) };
+    let run = plan(rate, COUNTED, Duration::from_millis(500));
+    let outcome = driver.run(&target.addresses(), &run)?;
+    eprintln!(
+        "{:28} {:10} counted at {rate} calls/s: {} of {} failed",
+        mode.name,
+        product.name(),
+        outcome.failed(),
+        outcome.started
+    );
+    std::thread::sleep(LINGER);
+    drop(target);
+    let mut profile = Profile::default();
+    for file in fs::read_dir(&files)? {
+        profile.read(&fs::read_to_string(file?.path())?)?;
+    }
+    if let Some(keep) = &arguments.keep {
+        let kept = keep.join(format!("{}-{}-{rate}", product.name(), mode.name));
+        if kept.exists() {
+            fs::remove_dir_all(&kept)?;
+        }
+        fs::rename(&files, kept)?;
+    } else {
+        fs::remove_dir_all(&files)?;
+    }
+    Ok(Some((profile, outcome.completed as f64, outcome.failed())))
+}
+
+/// Instructions of a call.
+fn instructions(
+    arguments: &Arguments,
+    (mode, product): (Mode, Product),
+    driver: &mut Driver,
+) -> Result<Option<Parts>> {
+    let [few, many] = arguments.counted[..] else { bail!("--counted takes two rates") };
+    let Some((less, few)) = count(arguments, (mode, product), few, driver)? else { return Ok(None) };
+    let (more, many) = count(arguments, (mode, product), many, driver)?.context("it has started before")?;
+    let rules = match product {
+        Product::Sarabande => Rules::Sarabande,
+        Product::Kamailio => Rules::Kamailio,
+    };
+    for (cost, part, place) in more.dearest(&less, many - few, rules).iter().take(arguments.places) {
+        println!("{cost:10.0} {:14} {place}", part.name());
+    }
+    Ok(Some((more.parts(rules) - less.parts(rules)).each(many - few)))
+}
+
+fn times(arguments: &Arguments, driver: &mut Driver) -> Result<Vec<Sample>> {
+    let mut samples = Vec::new();
+    for round in 0..arguments.rounds {
+        for mode in modes(arguments) {
+            for product in Product::ALL {
+                let user_us = user_time(arguments, mode, product, driver)?;
+                samples.extend(user_us.map(|user_us| Sample { mode: mode.name, product, round, user_us }));
+            }
+        }
+    }
+    Ok(samples)
+}
+
+fn modes(arguments: &Arguments) -> impl Iterator<Item = Mode> {
+    MODES.into_iter().filter(|mode| mode.name.contains(&arguments.modes))
+}
+
+/// The user times of a mode: both programs' medians, and the median of the rounds' own ratios.
+fn time_row(samples: &[Sample], mode: &str) -> Vec<String> {
+    let of = |product| samples.iter().filter(move |sample| sample.mode == mode && sample.product == product);
+    let [ours, theirs] =
+        Product::ALL.map(|product| of(product).map(|sample| sample.user_us).collect::<Vec<_>>());
+    let ratio = |ours: &Sample| {
+        let theirs = of(Product::Kamailio).find(|theirs| theirs.round == ours.round)?;
+        Some(theirs.user_us / ours.user_us)
+    };
+    let ratios: Vec<f64> = of(Product::Sarabande).filter_map(ratio).collect();
+    let (least, most) = ratios.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), r| (l.min(*r), m.max(*r)));
+    let ratio = match ratios[..] {
+        [] => "-".to_owned(),
+        _ => format!("{:.2} ({least:.2} - {most:.2})", median(&ratios)),
+    };
+    vec![mode.to_owned(), number(median(&ours), 1), number(median(&theirs), 1), ratio]
+}
+
+fn number(value: f64, digits: usize) -> String {
+    if value.is_nan() { "-".to_owned() } else { format!("{value:.digits$}") }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN).set_header(header);
+    table
+}
+
+fn record(file: &Path, counted: &[(Mode, Product, Parts)]) -> Result<()> {
+    const HEAD: &str =
+        "# Instructions of a call by mode and part, made by bench_modes --record\nmode;program";
+    let before = fs::read_to_string(file).unwrap_or_default();
+    let mut text = HEAD.to_owned();
+    Part::ALL.iter().try_for_each(|part| write!(text, ";{}", part.name()))?;
+    for (mode, product) in MODES.iter().flat_map(|mode| Product::ALL.map(|product| (mode, product))) {
+        let key = format!("\n{};{}", mode.name, product.name());
+        let now = counted.iter().find(|(of, by, _)| of == mode && *by == product);
+        if let Some((_, _, parts)) = now {
+            text.push_str(&key);
+            Part::ALL.iter().try_for_each(|part| write!(text, ";{:.0}", parts[*part]))?;
+        } else if let Some((_, kept)) = before.split_once(&format!("{key};")) {
+            write!(text, "{key};{}", kept.lines().next().unwrap_or_default())?;
+        }
+    }
+    text.push('\n');
+    fs::write(file, text).with_context(|| file.display().to_string())
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let mut driver = Driver::new(SERVERS)?;
+    let samples = times(&arguments, &mut driver)?;
+    if !samples.is_empty() {
+        let mut shown = table(&["mode", "Sarabande, us", "Kamailio, us", "Kamailio / Sarabande"]);
+        shown.add_rows(modes(&arguments).map(|mode| time_row(&samples, mode.name)));
+        println!("user time of a call\n{shown}");
+    }
+    if arguments.only_time {
+        return Ok(());
+    }
+    let mut counted = Vec::new();
+    for mode in modes(&arguments) {
+        for product in Product::ALL {
+            let parts = instructions(&arguments, (mode, product), &mut driver)?;
+            counted.extend(parts.map(|parts| (mode, product, parts)));
+        }
+    }
+    let mut header = vec!["mode", "program", "all"];
+    header.extend(Part::ALL.map(Part::name));
+    let mut shown = table(&header);
+    for (mode, product, parts) in &counted {
+        let mut row = vec![mode.name.to_owned(), product.name().to_owned(), number(parts.total(), 0)];
+        row.extend(Part::ALL.map(|part| number(parts[part], 0)));
+        shown.add_row(row);
+    }
+    println!("instructions of a call\n{shown}");
+    arguments.record.as_deref().map_or(Ok(()), |file| record(file, &counted))
+}

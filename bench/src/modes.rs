@@ -1,0 +1,155 @@
+//! The modes of a proxy whose costs the SERvartuka paper compares (section 2.1, figure 1), for Sarabande and for Kamailio.
+
+use crate::credentials::{BenchUser, REALM};
+use crate::driver::Driver;
+use crate::registration::{register, users};
+use crate::target::{BenchTarget, Programs, free_port, hop, scratch};
+use anyhow::{Context, Result};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+const KAMAILIO_CONFIG: &str = include_str!("../kamailio/modes.cfg");
+
+/// Who calls where callers have to show a password. Kamailio's configuration has the same one.
+const CALLER: BenchUser = BenchUser { name: "caller", password: "password" };
+
+/// What is kept of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kept {
+    Nothing,
+    Transactions,
+    Dialogs,
+}
+
+/// A mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mode {
+    /// As it is printed.
+    pub name: &'static str,
+    kept: Kept,
+    /// Calls go to who has registered, else to a next hop that is given.
+    is_located: bool,
+    /// Callers have to show a password.
+    is_authenticated: bool,
+}
+
+/// The paper's five, in its order, and one between the last two parts of its last step.
+pub const MODES: [Mode; 6] = [
+    Mode { name: "stateless", kept: Kept::Nothing, is_located: false, is_authenticated: false },
+    Mode { name: "stateless, look-up", kept: Kept::Nothing, is_located: true, is_authenticated: false },
+    Mode {
+        name: "transaction, look-up",
+        kept: Kept::Transactions,
+        is_located: true,
+        is_authenticated: false,
+    },
+    Mode {
+        name: "transaction, authentication",
+        kept: Kept::Transactions,
+        is_located: true,
+        is_authenticated: true,
+    },
+    Mode { name: "dialog, look-up", kept: Kept::Dialogs, is_located: true, is_authenticated: false },
+    Mode { name: "dialog, authentication", kept: Kept::Dialogs, is_located: true, is_authenticated: true },
+];
+
+/// Whose program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Product {
+    /// Ours.
+    Sarabande,
+    /// The other one.
+    Kamailio,
+}
+
+impl Product {
+    /// Both, in the order of rounds.
+    pub const ALL: [Self; 2] = [Self::Sarabande, Self::Kamailio];
+
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sarabande => "sarabande",
+            Self::Kamailio => "kamailio",
+        }
+    }
+}
+
+impl Mode {
+    /// The tables of Sarabande's configuration; `None` where it has no such mode.
+    fn tables(self, address: SocketAddr, driver: &Driver) -> Option<String> {
+        // 64*T1 is how long transactions are kept: short, so that their end is part of a short run.
+        const TIMERS: &str = "[timers]\nt1 = \"200ms\"\n";
+        match (self.kept, self.is_located) {
+            (Kept::Nothing, false) => {
+                let hop = driver.servers()[0];
+                Some(format!("[proxy]\nnext = [\"{hop}\"]\nforward = \"stateless\"\n\n{TIMERS}"))
+            }
+            (Kept::Transactions, true) => {
+                let users = if self.is_authenticated { "users = \"users\"\n" } else { "" };
+                Some(format!(
+                    "[registrar]\ndomains = [\"{address}\"]\nrealm = \"{REALM}\"\nreach = \"contact\"\n{users}\n{TIMERS}"
+                ))
+            }
+            // Whom a request is for is looked up with a transaction alone, and nothing is kept of dialogs yet.
+            _ => None,
+        }
+    }
+
+    /// What Kamailio's configuration is told.
+    fn defines(self, driver: &Driver) -> Vec<String> {
+        let with = [
+            ("WITH_LOOKUP", self.is_located),
+            ("WITH_TM", self.kept != Kept::Nothing),
+            ("WITH_DIALOG", self.kept == Kept::Dialogs),
+            ("WITH_AUTH", self.is_authenticated),
+        ];
+        let with = with.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| format!("{name}=1"));
+        with.chain([hop(driver)]).collect()
+    }
+
+    /// Starts `product` in this mode and waits until a call gets through; `None` where it has no such mode. `wrap` makes another
+    /// command of the program's, such as one that counts its instructions.
+    pub fn start(
+        self,
+        product: Product,
+        programs: &Programs,
+        driver: &mut Driver,
+        wrap: impl FnOnce(Command) -> Command,
+    ) -> Result<Option<BenchTarget>> {
+        let address = free_port()?;
+        let directory = scratch()?;
+        let Some(command) = self.command(product, programs, (address, driver), &directory)? else {
+            return Ok(None);
+        };
+        driver.user = self.is_authenticated.then_some(CALLER);
+        let mut target = programs.launch(&mut wrap(command), address, directory)?;
+        if self.is_located {
+            register(address, driver.servers()[0]).with_context(|| target.said())?;
+        }
+        target.await_calls(driver)?;
+        Ok(Some(target))
+    }
+
+    fn command(
+        self,
+        product: Product,
+        programs: &Programs,
+        (address, driver): (SocketAddr, &Driver),
+        directory: &Path,
+    ) -> Result<Option<Command>> {
+        if product == Product::Kamailio {
+            return Ok(Some(programs.kamailio(
+                address,
+                KAMAILIO_CONFIG,
+                &self.defines(driver),
+                directory,
+            )?));
+        }
+        let Some(tables) = self.tables(address, driver) else { return Ok(None) };
+        fs::write(directory.join("users"), users(CALLER))?;
+        Ok(Some(programs.sarabande(address, &tables, directory)?))
+    }
+}
