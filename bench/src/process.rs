@@ -95,6 +95,12 @@ impl Drop for Program {
     }
 }
 
+/// Memory that this process has now, in bytes.
+pub fn resident() -> Result<u64> {
+    let statm = fs::read_to_string("/proc/self/statm")?;
+    Ok(number(statm.split_whitespace().nth(1))? * rustix::param::page_size() as u64)
+}
+
 /// Work on this machine that is neither the driver's nor the target's, from the start of the watch.
 pub struct Others {
     since: Instant,

@@ -3,11 +3,12 @@
 //! Calls are established on one shard by real datagrams (INVITE, 200, ACK), held, sampled with re-INVITEs, and
 //! released (BYE, 200, and the time that an ended session lingers). No sockets: this is the core alone.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Parser;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use node::{Shard, ShardInput};
 use sarabande_bench::bed::{Bed, CLIENT, balancer, request};
+use sarabande_bench::process::resident;
 
 /// Measures memory and time a call on one shard, from a thousand calls to the given number.
 #[derive(Parser)]
@@ -39,13 +40,6 @@ fn establish(bed: &mut Bed<Shard>, call: u64) -> Result<Vec<u8>> {
 fn transaction(bed: &mut Bed<Shard>, call: u64, method: &str, cseq: u32, route: &[u8]) -> Result<()> {
     let node = pass(bed, &request(call, method, cseq, Some(route)))?;
     bed.answer(node, 200)
-}
-
-/// Resident memory of this process, in bytes.
-fn resident() -> Result<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = statm.split_whitespace().nth(1).context("statm has a second field")?.parse()?;
-    Ok(pages * rustix::param::page_size() as u64)
 }
 
 fn main() -> Result<()> {

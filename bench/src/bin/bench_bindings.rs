@@ -1,0 +1,231 @@
+//! What a store of bindings costs: memory, disk, look-ups a second and the time of a restart, embedded and with Redis.
+
+use anyhow::{Context, Result, ensure};
+use base::{Rng, Transport, UnixTime};
+use clap::{Parser, ValueEnum};
+use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use location::{Aor, Ask, Binding, MemoryLimits, Record, Replaced, Reply, Source};
+use rand::Rng as _;
+use sarabande_bench::process::{Program, resident};
+use std::fs;
+use std::hint::black_box;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use storage::{Embedded, Redis, RedisSettings};
+
+/// As the program that is measured.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures a store with so many bindings, each of another user.
+#[derive(Parser)]
+struct Arguments {
+    /// Bindings.
+    #[arg(long, default_value_t = 1_000_000)]
+    bindings: u64,
+    /// Look-ups that are timed.
+    #[arg(long, default_value_t = 500_000)]
+    lookups: usize,
+    /// Redis' program.
+    #[arg(long, default_value = "redis-server")]
+    redis: PathBuf,
+    /// Only does this with `--file`, in a process of its own.
+    #[arg(long, requires = "file", hide = true)]
+    step: Option<FileStep>,
+    #[arg(long, hide = true)]
+    file: Option<PathBuf>,
+}
+
+/// What is done with a file.
+#[derive(Clone, Copy, ValueEnum)]
+enum FileStep {
+    /// Bindings are put into it.
+    Fill,
+    /// It is opened and asked.
+    Open,
+}
+
+const NOW: UnixTime = UnixTime::from_secs(1_800_000_000);
+/// Replacements or look-ups that wait at a time.
+const UNDER_WAY: u64 = 1_000;
+
+fn aor(user: u64) -> Aor {
+    Aor::of(format!("sip:+4930{user:09}@example.com").as_bytes()).expect("a URI")
+}
+
+/// A binding as a phone behind a NAT has it.
+fn record(user: u64) -> Record {
+    let local = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 5060));
+    let peer = SocketAddr::from((Ipv4Addr::from(0x0a00_0000 | user as u32), 40_000));
+    let binding = Binding {
+        uri: format!("sip:+4930{user:09}@{peer};ob").into_bytes().into(),
+        params: format!(";+sip.instance=\"<urn:uuid:00000000-0000-1000-8000-{user:012x}>\"")
+            .into_bytes()
+            .into(),
+        q: 1_000,
+        updated: NOW,
+        expires: 3_600,
+        call_id: format!("{user:032x}").into_bytes().into(),
+        cseq: 1,
+        path: Box::default(),
+        source: Some(Source { transport: Transport::Udp, peer, local }),
+    };
+    Record::of(&[binding]).expect("a record")
+}
+
+/// Has `submit` begin something for each of so many users, at most [`UNDER_WAY`] at a time, and waits for all.
+fn all<T>(users: impl Iterator<Item = u64>, mut submit: impl FnMut(u64, Sender<T>)) -> Result<Vec<T>> {
+    let (sender, done): (Sender<T>, Receiver<T>) = channel();
+    let mut results = Vec::new();
+    let mut under_way = 0;
+    for user in users {
+        if under_way == UNDER_WAY {
+            results.push(done.recv()?);
+            under_way -= 1;
+        }
+        submit(user, sender.clone());
+        under_way += 1;
+    }
+    drop(sender);
+    results.extend(done);
+    Ok(results)
+}
+
+fn random_users(arguments: &Arguments) -> Vec<u64> {
+    let mut rng = Rng::from_seed(1);
+    (0..arguments.lookups).map(|_| rng.random_range(0..arguments.bindings)).collect()
+}
+
+fn open(path: &Path) -> Result<Embedded> {
+    let limits = MemoryLimits { bindings: usize::MAX, bytes: usize::MAX };
+    Embedded::open(path, limits, NOW).map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+fn fill(arguments: &Arguments, path: &Path) -> Result<()> {
+    let store = open(path)?;
+    let begun = Instant::now();
+    let submit = |user, done: Sender<_>| {
+        let reply = Box::new(move |replaced| drop(done.send(replaced)));
+        store.submit(NOW, aor(user), None, Some(record(user)), reply);
+    };
+    let replaced = all(0..arguments.bindings, submit)?;
+    ensure!(replaced.iter().all(|replaced| *replaced == Ok(Replaced::Done)), "a binding was not stored");
+    println!(
+        "registrations a second, {UNDER_WAY} at a time | {:.0}",
+        rate(arguments.bindings as usize, begun)
+    );
+    Ok(())
+}
+
+fn ask(arguments: &Arguments, path: &Path) -> Result<()> {
+    let (before, begun) = (resident()?, Instant::now());
+    let store = open(path)?;
+    ensure!(store.get(&aor(0)).is_some(), "a binding is gone");
+    println!("restart: open and first look-up, s | {:.2}", begun.elapsed().as_secs_f64());
+    let bytes = (resident()? - before) as f64 / arguments.bindings as f64;
+    println!("bytes of memory a binding | {bytes:.0}");
+    let disk = fs::metadata(path)?.len() as f64 / arguments.bindings as f64;
+    println!("bytes on disk a binding | {disk:.0}");
+    let keys: Vec<Aor> = random_users(arguments).into_iter().map(aor).collect();
+    let begun = Instant::now();
+    let found = keys.iter().filter(|key| black_box(store.get(key)).is_some()).count();
+    println!("look-ups a second, random, one thread | {:.0}", rate(found, begun));
+    ensure!(found == keys.len(), "a binding is gone");
+    Ok(())
+}
+
+fn rate(count: usize, begun: Instant) -> f64 {
+    count as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Runs a step in a process of its own, whose memory nobody else has used; returns what it printed.
+fn step(arguments: &Arguments, step: &str, path: &Path) -> Result<String> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["--step", step, "--bindings", &arguments.bindings.to_string()])
+        .args(["--lookups", &arguments.lookups.to_string(), "--file"])
+        .arg(path)
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(output.status.success(), "{step} has failed");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A directory of its own, which goes with this value.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left behind, it would do no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn with_redis(arguments: &Arguments, scratch: &Path) -> Result<Vec<[String; 2]>> {
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    let mut command = Command::new(&arguments.redis);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]).arg(scratch);
+    let server = Program::start(command.stdout(Stdio::null())).context("redis-server does not start")?;
+    let redis = Redis::start(&RedisSettings::new(&format!("redis://127.0.0.1:{port}")))?;
+    while !redis.status().is_up() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let before = server.resident()?;
+    let begun = Instant::now();
+    let replaced = all(0..arguments.bindings, |user, done| {
+        let ask = Ask::Replace { aor: aor(user), expected: None, new: Some(record(user)) };
+        redis.submit(ask, Box::new(move |reply| drop(done.send(reply))));
+    })?;
+    let is_done = |reply: &Reply| matches!(reply, Reply::Replaced(Ok(Replaced::Done)));
+    ensure!(replaced.iter().all(is_done), "a binding was not stored");
+    let stored = rate(replaced.len(), begun);
+    let bytes = (server.resident()? - before) as f64 / arguments.bindings as f64;
+    let users = random_users(arguments);
+    let look_up = |users: &[u64], at_once: usize| -> Result<f64> {
+        let begun = Instant::now();
+        for some in users.chunks(at_once) {
+            let found = all(some.iter().copied(), |user, done| {
+                redis.submit(Ask::Read(aor(user)), Box::new(move |reply| drop(done.send(reply))));
+            })?;
+            ensure!(found.iter().all(|reply| matches!(reply, Reply::Read(Ok(Some(_))))), "a binding is gone");
+        }
+        Ok(rate(users.len(), begun))
+    };
+    let alone = look_up(&users[..users.len() / 20], 1)?;
+    let together = look_up(&users, users.len())?;
+    let row = |what: &str, value: f64| [what.to_owned(), format!("{value:.0}")];
+    Ok(vec![
+        row(&format!("registrations a second, {UNDER_WAY} at a time"), stored),
+        row("bytes of memory a binding", bytes),
+        row("look-ups a second, one after the other", alone),
+        row(&format!("look-ups a second, {UNDER_WAY} at a time"), together),
+    ])
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    if let (Some(step), Some(file)) = (arguments.step, &arguments.file) {
+        return match step {
+            FileStep::Fill => fill(&arguments, file),
+            FileStep::Open => ask(&arguments, file),
+        };
+    }
+    let scratch = Scratch(std::env::temp_dir().join(format!("sarabande-bindings-{}", std::process::id())));
+    fs::create_dir_all(&scratch.0)?;
+    let file = scratch.0.join("bindings");
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN).set_header(["store", "what", ""]);
+    let printed = step(&arguments, "fill", &file)? + &step(&arguments, "open", &file)?;
+    for (what, value) in printed.lines().filter_map(|line| line.split_once(" | ")) {
+        table.add_row(["a file", what, value]);
+    }
+    let bytes = aor(0).key().len() + record(0).as_bytes().len();
+    table.add_row(["both", "bytes of key and record", &bytes.to_string()]);
+    for [what, value] in with_redis(&arguments, &scratch.0)? {
+        table.add_row(["Redis", &what, &value]);
+    }
+    println!("{table}");
+    Ok(())
+}
