@@ -293,6 +293,7 @@ fn worker(
         alarm: Alarm::new()?,
         sockets,
         listeners,
+        ready: Vec::new(),
         quiet: Vec::new(),
         inlet: None,
         predecessor: None,

@@ -180,6 +180,8 @@ pub(crate) struct Worker {
     /// One of each listener, in their order; more such sets where a process with more threads was taken over.
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) listeners: usize,
+    /// The sockets that are read, and what each had at the last wake-up.
+    pub(crate) ready: Vec<(u16, PollFlags)>,
     /// Of each listener, whether another process reads its sockets; empty: none.
     pub(crate) quiet: Vec<bool>,
     pub(crate) inlet: Option<Inlet>,
@@ -255,10 +257,11 @@ impl Worker {
             }
             let period = self.meter.as_ref().map(Meter::deadline);
             self.alarm.set(now, Instant::earliest(self.shard.deadline(), period));
-            let (ready, inlet) = self.wait();
+            let inlet = self.wait();
             now = self.clock.now();
             self.read_board();
-            for &(socket, flags) in &ready {
+            for at in 0..self.ready.len() {
+                let (socket, flags) = self.ready[at];
                 let socket = usize::from(socket);
                 if flags.contains(PollFlags::ERR) {
                     self.read_errors(now, socket);
@@ -282,15 +285,21 @@ impl Worker {
         }
     }
 
-    /// Sleeps until there is something to do; says what the sockets and the inlet have.
-    fn wait(&mut self) -> (ArrayVec<(u16, PollFlags), MOST_SOCKETS>, PollFlags) {
+    /// Sleeps until there is something to do. What the sockets have is in `ready`, what the inlet has is told.
+    fn wait(&mut self) -> PollFlags {
         let waker = &self.peers.wakers[self.index];
         let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let is_read = |socket: &u16| !self.is_quiet(usize::from(*socket));
-        let read: ArrayVec<u16, MOST_SOCKETS> = (0..self.sockets.len() as u16).filter(is_read).collect();
-        let watched = |socket: &u16| PollFd::new(&self.sockets[usize::from(*socket)], PollFlags::IN);
-        let mut fds: ArrayVec<PollFd<'_>, { MOST_SOCKETS + 3 }> = read.iter().map(watched).collect();
+        // Its memory is kept.
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        let read = (0..self.sockets.len()).filter(|&socket| !self.is_quiet(socket));
+        ready.extend(read.map(|socket| (socket as u16, PollFlags::empty())));
+        let watched =
+            |&(socket, _): &(u16, PollFlags)| PollFd::new(&self.sockets[usize::from(socket)], PollFlags::IN);
+        // As long as is needed: there are few sockets, and an array for as many as there may be is copied at each wake-up.
+        let mut fds = Vec::with_capacity(ready.len() + 3);
+        fds.extend(ready.iter().map(watched));
         fds.push(PollFd::new(waker, PollFlags::IN));
         fds.push(self.alarm.watched());
         if let Some(inlet) = &self.inlet {
@@ -299,8 +308,12 @@ impl Worker {
         // Interrupted by a signal: nothing is ready, look again.
         let _ = poll(&mut fds, work.then_some(&no_time));
         waker.awake();
-        let inlet = fds.get(read.len() + 2).map_or(PollFlags::empty(), PollFd::revents);
-        (read.iter().copied().zip(fds.iter().map(PollFd::revents)).collect(), inlet)
+        let inlet = fds.get(ready.len() + 2).map_or(PollFlags::empty(), PollFd::revents);
+        for ((_, flags), fd) in ready.iter_mut().zip(&fds) {
+            *flags = fd.revents();
+        }
+        self.ready = ready;
+        inlet
     }
 
     fn is_quiet(&self, socket: usize) -> bool {
