@@ -10,7 +10,8 @@ use crate::print;
 use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
-use server::admin::view::{HealthView, MemberView, MembersView, NameView, ProxyView, Sessions};
+use server::admin::view::{CallsView, HealthView, MemberView, MembersView, NameView, ProxyView, Sessions};
+use std::fmt::Write as _;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -159,7 +160,7 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
     format!(
         "sarabande {}, up {up}, proxy, {new_calls}\n{}{gap}\n\
          {} of at most {} transactions, {} of at most {} MiB, {} requests unanswered{}\n\
-         since the start: {} forwarded, {} of them again to another next hop, {} responses relayed, {} refused{}",
+         since the start: {} forwarded, {} of them again to another next hop, {} responses relayed, {} refused{}{}",
         health.version,
         hops.collect::<String>(),
         proxy.transactions,
@@ -173,7 +174,19 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
         proxy.relayed_total,
         proxy.refused_total,
         forks(proxy),
+        proxy.calls.as_ref().map(calls).unwrap_or_default(),
     )
+}
+
+/// Calls whose dialogs are kept, and what is wrong with their records.
+fn calls(calls: &CallsView) -> String {
+    let CallsView { ringing, answered, records_total, records_waiting_bytes: waiting, .. } = calls;
+    let mut text = format!("\ncalls: {ringing} ringing, {answered} answered; {records_total} records");
+    if let Some(trouble) = &calls.records_trouble {
+        let waiting = if *waiting > 0 { format!("{waiting} bytes wait: ") } else { String::new() };
+        let _ = write!(text, "\nrecords cannot be written now: {waiting}{trouble}");
+    }
+    text
 }
 
 /// What became of requests that went several ways, where there were any.
@@ -457,7 +470,12 @@ pub(crate) mod tests {
             ],
             "transactions": 12, "max_transactions": 1000, "memory_bytes": 5_000_000, "max_memory_bytes": 268_435_456, "unanswered": 3, "forwarded_total": 40,
             "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "forked_total": 4, "rung_out_total": 1, "cancelled_total": 3,
-            "refused_total": 1, "stray_total": 0
+            "refused_total": 1, "stray_total": 0,
+            "calls": {
+                "ringing": 2, "answered": 7, "memory_bytes": 9_000, "refused_total": 0, "found_again_total": 1,
+                "time_limit_total": 0, "session_expired_total": 0, "lost_total": 0, "records_total": 30,
+                "records_lost_total": 0, "records_waiting_bytes": 512, "records_trouble": "No space left on device"
+            }
         }))
         .unwrap();
         assert_eq!(
@@ -466,7 +484,9 @@ pub(crate) mod tests {
              next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 5 of at most 256 MiB, 3 requests unanswered\n\
              the process before is still there, with 1 request\n\
              since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused\n\
-             forks: 4 further branches, 1 groups rung out, 3 CANCELs"
+             forks: 4 further branches, 1 groups rung out, 3 CANCELs\n\
+             calls: 2 ringing, 7 answered; 30 records\n\
+             records cannot be written now: 512 bytes wait: No space left on device"
         );
     }
 
