@@ -532,6 +532,35 @@ fn what_became_of_requests_is_counted() {
     assert_eq!(bed.wrong, [WrongPassword { user: "bob".into(), from: bob }]);
 }
 
+/// A nonce that was used before is no wrong password, and what is not looked at is neither.
+#[test]
+fn replays_and_bans_are_told_from_wrong_passwords() {
+    let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
+    let counts = |bed: &Bed| bed.shard.home_report().expect("a home domain").counters.log_ins;
+    let again = |request: &Req, name: &str| {
+        let via = format!("SIP/2.0/UDP {bob};branch=z9hG4bK-{name}");
+        Req { call_id: name.to_owned(), ..request.clone() }.via(&via)
+    };
+    let request = register("bob", bob, "sip:me@127.0.9.2:6000");
+    let right = bed.with_credentials("bob", bob, &request);
+    assert_eq!(bed.one(bob, &right.bytes()).status(), 200);
+    assert_eq!(bed.one(bob, &again(&right, "replay").bytes()).status(), 401);
+    assert_eq!(counts(&bed), LogIns { challenged: 1, accepted: 1, stale: 1, ..LogIns::default() });
+    let mut last = 0;
+    for number in 0..60 {
+        let request = again(&request, &format!("guess{number}"));
+        let challenged = bed.one(bob, &request.bytes());
+        last = bed.one(bob, &authorized(&challenged, ("bob", "guess"), &request).bytes()).status();
+    }
+    let log_ins = counts(&bed);
+    assert_eq!((last, log_ins.stale, log_ins.accepted, log_ins.challenged), (403, 1, 1, 61));
+    assert!(
+        log_ins.refused > 0 && log_ins.banned > 0 && log_ins.refused + log_ins.banned == 60,
+        "{log_ins:?}"
+    );
+    assert_eq!(bed.wrong.len() as u64, log_ins.refused, "each is told");
+}
+
 #[test]
 fn what_waits_for_a_store_is_seen() {
     let (mut bed, alice) = (Bed::open(), addr(ALICE));

@@ -381,6 +381,7 @@ async fn every_route_is_described() {
 async fn answers_are_as_described() {
     let description = described();
     let (pool, proxy, home) = (Site::start().await, Site::proxy().await, Site::home().await);
+    let dialogs = Site::dialogs().await;
     home.register("sip:bob@127.0.0.1:5099").await;
     pool.call("described").await;
     let invite = request(pool.sip, "INVITE", "described");
@@ -392,6 +393,7 @@ async fn answers_are_as_described() {
         (&pool, "get", "/api/sessions", String::new(), ""),
         (&pool, "get", "/api/sessions", "?call_id=described".to_owned(), ""),
         (&proxy, "get", "/api/proxy", String::new(), ""),
+        (&dialogs, "get", "/api/proxy", String::new(), ""),
         (&home, "get", "/api/health", String::new(), ""),
         (&home, "get", "/api/registrar", String::new(), ""),
         (&home, "get", "/api/registrations", "?user=bob@example.com".to_owned(), ""),

@@ -99,6 +99,11 @@ impl Site {
         Self::launch(role).await
     }
 
+    /// A proxy that keeps the state of calls.
+    pub(super) async fn dialogs() -> Self {
+        Self::launch(|alive, _| format!("[proxy]\nnext = [\"{alive}\"]\nforward = \"dialog\"")).await
+    }
+
     /// A registrar that asks nobody for a password, and keeps bindings in memory.
     pub(super) async fn home() -> Self {
         Self::launch(|_, _| "[registrar]\ndomains = [\"example.com\"]".to_owned()).await
@@ -714,10 +719,10 @@ async fn contacts_are_kept_from_strangers_and_not_forgotten_without_a_store() {
 async fn the_documentation_names_every_metric_label_and_key() {
     let site = Site::start().await;
     site.call("documented").await;
-    let (proxy, home) = (Site::proxy().await, Site::home().await);
+    let (proxy, dialogs, home) = (Site::proxy().await, Site::dialogs().await, Site::home().await);
     home.register("sip:bob@127.0.0.1:5099").await;
     let mut page = String::new();
-    for site in [&site, &proxy, &home] {
+    for site in [&site, &proxy, &dialogs, &home] {
         page += &site.ask("GET", "/metrics").await.body;
     }
     let documented = documented();
@@ -740,7 +745,9 @@ async fn the_documentation_names_every_metric_label_and_key() {
     for path in ["health", "members", "sessions", "sessions?call_id=documented"] {
         keys(&site.ask("GET", &format!("/api/{path}")).await.json(), &mut found);
     }
-    keys(&proxy.ask("GET", "/api/proxy").await.json(), &mut found);
+    for site in [&proxy, &dialogs] {
+        keys(&site.ask("GET", "/api/proxy").await.json(), &mut found);
+    }
     keys(&home.ask("GET", "/api/registrar").await.json(), &mut found);
     keys(&home.ask("GET", "/api/registrations?user=bob@example.com").await.json(), &mut found);
     let request = request(site.sip, "INVITE", "documented");
