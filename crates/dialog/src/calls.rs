@@ -82,7 +82,7 @@ impl CallCounts {
 #[derive(Debug, Default)]
 pub struct Calls {
     settings: CallSettings,
-    calls: Slab<Call>,
+    table: Slab<Call>,
     index: HashTable<u32>,
     timers: TimerWheel,
     events: Vec<CallEvent>,
@@ -116,19 +116,19 @@ impl Calls {
         about: impl FnOnce() -> About,
     ) -> Result<(), CallsFull> {
         if let Some(at) = self.find(call) {
-            let known = &mut self.calls[at];
+            let known = &mut self.table[at];
             known.heard = now;
             if known.is_open() {
                 known.passes = known.passes.saturating_add(1);
             } else {
                 // Asked again, with credentials or after a while: another call with the same name.
                 let timer = known.timer;
-                self.calls[at] = Call { timer, ..begun(now, call, about()) };
+                self.table[at] = Call { timer, ..begun(now, call, about()) };
             }
             self.set_timer(at);
             return Ok(());
         }
-        if self.calls.len() >= self.settings.most {
+        if self.table.len() >= self.settings.most {
             self.counts.refused += 1;
             return Err(CallsFull);
         }
@@ -139,7 +139,7 @@ impl Calls {
     /// [12.1-1] A provisional response to the INVITE goes back; `ringing`: a 180 or another one that says so.
     pub fn provisional(&mut self, now: Instant, key: DialogKey, ringing: bool) {
         let Some(at) = self.find(key.call) else { return };
-        let call = &mut self.calls[at];
+        let call = &mut self.table[at];
         // Of one branch when another has the call already: it is cancelled.
         if call.passes == 0 {
             return;
@@ -166,7 +166,7 @@ impl Calls {
     ) {
         let Some(at) = self.find(key.call) else { return };
         let wants_ends = self.settings.longest.is_some();
-        let call = &mut self.calls[at];
+        let call = &mut self.table[at];
         call.heard = now;
         let Some(dialog) = call.enter(now, key.tag, Phase::Early) else { return };
         // Its repetitions say nothing new.
@@ -181,7 +181,7 @@ impl Calls {
         call.passes = 0;
         call.drop_early();
         if self.settings.tell_answers {
-            let call = &self.calls[at];
+            let call = &self.table[at];
             if let Some(dialog) = call.dialogs.iter().find(|dialog| dialog.tag == key.tag) {
                 let told = call.record(dialog, (RecordEvent::Answered, now), (None, None, 0));
                 self.events.push(CallEvent::Record(Box::new(told)));
@@ -193,7 +193,7 @@ impl Calls {
     /// A failure goes back as the final response to a pass of the INVITE; `peer`: where it came from, if not from here.
     pub fn failed(&mut self, now: Instant, call: u64, status: u16, peer: Option<SocketAddr>, reason: &[u8]) {
         let Some(at) = self.find(call) else { return };
-        let known = &mut self.calls[at];
+        let known = &mut self.table[at];
         known.passes = known.passes.saturating_sub(1);
         known.drop_early();
         if known.passes > 0 || known.is_accepted() {
@@ -229,7 +229,7 @@ impl Calls {
     /// A CANCEL of the INVITE has come, or a BYE before it was answered.
     pub fn cancelled(&mut self, call: u64, by: Side, reason: &[u8]) {
         let Some(at) = self.find(call) else { return };
-        let call = &mut self.calls[at];
+        let call = &mut self.table[at];
         if call.passes > 0 && call.cancelled.is_none() {
             call.cancelled = Some(by);
             call.cancel_reason = cut(reason).into();
@@ -239,7 +239,7 @@ impl Calls {
     /// A request within a dialog comes by. Returns whether the dialog is known.
     pub fn heard(&mut self, now: Instant, key: DialogKey, by: Side, cseq: u32) -> bool {
         let Some(at) = self.find(key.call) else { return false };
-        let Some(dialog) = self.calls[at].dialog(key.tag) else { return false };
+        let Some(dialog) = self.table[at].dialog(key.tag) else { return false };
         dialog.heard = now;
         if let Some(ends) = &mut dialog.ends {
             let last = &mut ends.cseq[Ends::index(by)];
@@ -256,13 +256,13 @@ impl Calls {
         let known = self.find(key.call);
         let at = match known {
             Some(at) => at,
-            None if self.calls.len() >= self.settings.most => return false,
+            None if self.table.len() >= self.settings.most => return false,
             None => {
                 let call = Call { passes: 0, began: Began::Token(began), ..begun(now, key.call, about) };
                 self.insert(call)
             }
         };
-        let dialog = self.calls[at].enter(now, key.tag, Phase::Confirmed);
+        let dialog = self.table[at].enter(now, key.tag, Phase::Confirmed);
         if let Some(dialog) =
             dialog.filter(|dialog| dialog.phase == Phase::Confirmed && dialog.accepted.is_none())
         {
@@ -276,7 +276,7 @@ impl Calls {
     /// A BYE comes by.
     pub fn bye(&mut self, now: Instant, key: DialogKey, by: Side, reason: &[u8]) {
         let Some(at) = self.find(key.call) else { return };
-        let Some(dialog) = self.calls[at].dialog(key.tag) else { return };
+        let Some(dialog) = self.table[at].dialog(key.tag) else { return };
         match dialog.phase {
             Phase::Confirmed => {
                 (dialog.phase, dialog.reason) = (Phase::Ending { by, since: now }, cut(reason).into());
@@ -291,7 +291,7 @@ impl Calls {
     /// [15.1.1-1] The final response to a BYE goes back. A challenge does not end the dialog: the BYE comes again.
     pub fn bye_answered(&mut self, now: Instant, key: DialogKey, status: u16) {
         let Some(at) = self.find(key.call) else { return };
-        let Some(dialog) = self.calls[at].dialog(key.tag) else { return };
+        let Some(dialog) = self.table[at].dialog(key.tag) else { return };
         let Phase::Ending { by, since } = dialog.phase else { return };
         if matches!(status, 401 | 407) {
             dialog.phase = Phase::Confirmed;
@@ -312,7 +312,7 @@ impl Calls {
         contacts: [Option<&[u8]>; 2],
     ) {
         let Some(at) = self.find(key.call) else { return };
-        let Some(dialog) = self.calls[at].dialog(key.tag) else { return };
+        let Some(dialog) = self.table[at].dialog(key.tag) else { return };
         (dialog.session, dialog.heard) = (session.map(|session| now + session), now);
         if let Some(ends) = &mut dialog.ends {
             for (kept, told) in ends.contacts.iter_mut().zip(contacts) {
@@ -330,7 +330,7 @@ impl Calls {
         for _ in 0..MOST {
             let Some((_, at)) = self.timers.pop(now) else { return };
             // It has fired: what stands there is no key any more.
-            self.calls[at].timer.0 = u32::MAX;
+            self.table[at].timer.0 = u32::MAX;
             self.expire_one(now, at);
         }
     }
@@ -347,18 +347,18 @@ impl Calls {
 
     /// The Call-IDs of the calls that go on.
     pub fn call_ids(&self) -> impl Iterator<Item = &[u8]> {
-        self.calls.iter().filter(|(_, call)| call.is_open()).map(|(_, call)| call.about.call_id())
+        self.table.iter().filter(|(_, call)| call.is_open()).map(|(_, call)| call.about.call_id())
     }
 
     /// Whether nothing is known, so that no message can be about anything.
     pub fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.table.is_empty()
     }
 
     /// How many calls there are. Walks all of them.
     pub fn counts(&self) -> CallCounts {
         let mut counts = self.counts;
-        for (_, call) in self.calls.iter() {
+        for (_, call) in self.table.iter() {
             counts.memory += size_of::<Call>() + call.memory();
             let answered = call.dialogs.iter().filter(|dialog| dialog.accepted.is_some() && dialog.is_open());
             counts.answered += answered.count();
@@ -368,7 +368,7 @@ impl Calls {
     }
 
     fn expire_one(&mut self, now: Instant, at: u32) {
-        let due: Vec<_> = self.calls[at]
+        let due: Vec<_> = self.table[at]
             .dialogs
             .iter()
             .filter_map(|dialog| Some((dialog.tag, dialog.phase, dialog.due(now, &self.settings)?)))
@@ -391,7 +391,7 @@ impl Calls {
             }
             self.end((at, tag), now, ended, (by, cause, bye_status));
         }
-        let call = &mut self.calls[at];
+        let call = &mut self.table[at];
         call.dialogs.retain(|dialog| !matches!(dialog.phase, Phase::Over(until) if until <= now));
         let is_silent = now >= call.heard + self.settings.silence;
         if call.passes > 0 && is_silent {
@@ -407,7 +407,7 @@ impl Calls {
     }
 
     fn hang_up(&mut self, at: u32, tag: u64) {
-        let call = &mut self.calls[at];
+        let call = &mut self.table[at];
         let call_id = call.about.call_id().into();
         if let Some(ends) = call.dialog(tag).and_then(|dialog| dialog.ends.take()) {
             self.events.push(CallEvent::HangUp(Box::new(HangUp { call_id, ends: *ends })));
@@ -422,7 +422,7 @@ impl Calls {
         ended: Instant,
         (by, cause, bye_status): (Option<Side>, Cause, u16),
     ) {
-        let call = &mut self.calls[at];
+        let call = &mut self.table[at];
         let Some(dialog) = call.dialogs.iter().position(|dialog| dialog.tag == tag) else { return };
         let record =
             call.record(&call.dialogs[dialog], (RecordEvent::Ended, ended), (by, Some(cause), bye_status));
@@ -432,20 +432,20 @@ impl Calls {
     }
 
     fn find(&self, call: u64) -> Option<u32> {
-        self.index.find(call, |&at| self.calls[at].key == call).copied()
+        self.index.find(call, |&at| self.table[at].key == call).copied()
     }
 
     fn insert(&mut self, call: Call) -> u32 {
         let (key, deadline) = (call.key, call.deadline(&self.settings));
-        let at = self.calls.insert(call);
-        self.calls[at].timer = (self.timers.set(deadline, at), deadline);
-        let calls = &self.calls;
-        self.index.insert_unique(key, at, |&other| calls[other].key);
+        let at = self.table.insert(call);
+        self.table[at].timer = (self.timers.set(deadline, at), deadline);
+        let table = &self.table;
+        self.index.insert_unique(key, at, |&other| table[other].key);
         at
     }
 
     fn remove(&mut self, at: u32) -> Call {
-        let call = self.calls.remove(at).expect("it was found");
+        let call = self.table.remove(at).expect("it was found");
         if call.timer.0 != u32::MAX {
             self.timers.cancel(call.timer.0);
         }
@@ -457,7 +457,7 @@ impl Calls {
     /// Sets the timer of a call for what is next. One that would ring early stays: it looks again then, and most calls hear of
     /// something before.
     fn set_timer(&mut self, at: u32) {
-        let call = &mut self.calls[at];
+        let call = &mut self.table[at];
         let deadline = call.deadline(&self.settings);
         if call.timer.0 == u32::MAX {
             call.timer = (self.timers.set(deadline, at), deadline);

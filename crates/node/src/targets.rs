@@ -136,7 +136,7 @@ pub(crate) fn refreshes_target(method: Method) -> bool {
 mod tests {
     use super::*;
     use crate::TokenKey;
-    use crate::token::route::{RouteToken, TokenOwner};
+    use crate::token::route::{Kept, RouteToken, TokenOwner};
     use balance::NodeId;
     use core::time::Duration;
     use testkit::TestRequest;
@@ -162,8 +162,7 @@ mod tests {
             let token = RouteToken {
                 node: NodeId(1),
                 outbound: false,
-                is_stateless: false,
-                keeps_dialog: false,
+                kept: Kept::Transactions,
                 target: 0,
                 heard: false,
                 home: tokens.home_hash(contact.as_ref(), false),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sarabande_tests::{
@@ -19,9 +19,9 @@ fn proxy(field: &TestSite, server: &SippServer, more: &str) -> (RunningProxy, Pa
 }
 
 /// What the file and those that were put aside have.
-fn records(file: &PathBuf) -> Vec<Value> {
+fn records(file: &Path) -> Vec<Value> {
     let numbered = (1..100).map(|number| PathBuf::from(format!("{}.{number}", file.display())));
-    let all = numbered.chain([file.clone()]).filter_map(|path| fs::read_to_string(path).ok());
+    let all = numbered.chain([file.to_owned()]).filter_map(|path| fs::read_to_string(path).ok());
     let text: String = all.collect();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("JSON: {line}"))).collect()
 }

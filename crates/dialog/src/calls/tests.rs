@@ -228,6 +228,9 @@ fn a_call_that_nobody_ends_is_lost_after_a_while() {
     assert_eq!((record.cause, record.by), (Some(Cause::Lost), None));
 }
 
+/// Call-ID and tag of a dialog.
+type Name = (Box<[u8]>, Box<[u8]>);
+
 /// What may come by, of two calls with two callees each.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -267,13 +270,13 @@ proptest! {
     #[test]
     fn each_answered_dialog_has_one_record(steps in prop::collection::vec(step(), 0..120)) {
         let settings = CallSettings {
-            longest: Some(Duration::from_secs(900)),
+            longest: Some(Duration::from_mins(15)),
             silence: Duration::from_secs(2000),
             ..CallSettings::default()
         };
         let mut calls = Calls::new(settings);
         let mut now = at(1);
-        let mut answered: BTreeMap<(Box<[u8]>, Box<[u8]>), (usize, usize)> = BTreeMap::new();
+        let mut answered: BTreeMap<Name, (usize, usize)> = BTreeMap::new();
         for (call, step) in steps {
             let key = |tag| DialogKey { call, tag };
             let name = [b'c', call as u8];
@@ -306,7 +309,7 @@ proptest! {
                     }
                 }
                 Step::Wait(secs) => {
-                    now = now + Duration::from_secs(secs.into());
+                    now += Duration::from_secs(secs.into());
                     pass(&mut calls, now);
                 }
             }

@@ -6,7 +6,7 @@ use crate::forward::stateful::Contact;
 use crate::record::{initiator_target, record, wants_record_route};
 use crate::route::{RouteInfo, edit_hop, max_breadth};
 use crate::token::Tokens;
-use crate::token::route::{RouteToken, TokenOwner};
+use crate::token::route::{Kept, RouteToken, TokenOwner};
 use crate::topology::node_id;
 use ::route::Rule;
 use base::Flow;
@@ -87,8 +87,11 @@ impl Edge {
         let token = RouteToken {
             node: node_id(hop.transport, hop.peer),
             outbound: false,
-            is_stateless,
-            keeps_dialog: stay == Stay::WithDialogs && message.method() == Some(Method::Invite),
+            kept: match stay {
+                Stay::Stateless => Kept::Nothing,
+                Stay::WithDialogs if message.method() == Some(Method::Invite) => Kept::Dialog,
+                Stay::WithDialogs | Stay::WithTransactions | Stay::No => Kept::Transactions,
+            },
             target: self.tokens.target_hash(&target, false),
             heard: element == TokenOwner::Proxy && target.is_at(from.peer),
             home: self.tokens.home_hash(is_contact.then_some(&target), false),

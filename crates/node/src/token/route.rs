@@ -54,6 +54,17 @@ const DIALOG: u8 = 0x40;
 const BODY: usize = 17;
 const LEN: usize = BODY + 8;
 
+/// What is kept of a dialog.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kept {
+    /// Its requests go on without transactions.
+    Nothing,
+    /// The transactions of its requests.
+    Transactions,
+    /// Its own state as well.
+    Dialog,
+}
+
 /// What a verified token says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RouteToken {
@@ -61,10 +72,8 @@ pub(crate) struct RouteToken {
     pub(crate) node: NodeId,
     /// Whether the node began the dialog (it called out). A pool's alone.
     pub(crate) outbound: bool,
-    /// Whether the requests of the dialog go on without transactions. A proxy's alone.
-    pub(crate) is_stateless: bool,
-    /// Whether the state of the dialog is kept. A proxy's alone.
-    pub(crate) keeps_dialog: bool,
+    /// What is kept of the dialog. A proxy's alone.
+    pub(crate) kept: Kept,
     /// [`Tokens::target_hash`] of where its holder's requests go.
     pub(crate) target: u32,
     /// Whether something came from the target's address when the token was made.
@@ -221,8 +230,8 @@ fn body(element: TokenOwner, token: RouteToken, unix: u32, of_initiator: bool) -
     let mut bytes = [0; LEN];
     bytes[0] = VERSION
         | flag(token.outbound && element == TokenOwner::Pool, OUTBOUND)
-        | flag(token.is_stateless && element == TokenOwner::Proxy, STATELESS)
-        | flag(token.keeps_dialog && element == TokenOwner::Proxy, DIALOG)
+        | flag(token.kept == Kept::Nothing && element == TokenOwner::Proxy, STATELESS)
+        | flag(token.kept == Kept::Dialog && element == TokenOwner::Proxy, DIALOG)
         | flag(of_initiator, OF_INITIATOR)
         | flag(token.heard, HEARD)
         | flag(element == TokenOwner::Proxy, OF_PROXY);
@@ -240,8 +249,11 @@ fn fields(bytes: &[u8; LEN]) -> (RouteToken, u32) {
     let token = RouteToken {
         node: NodeId(number(5)),
         outbound: first && !is_proxys,
-        is_stateless: first && is_proxys,
-        keeps_dialog: bytes[0] & DIALOG != 0,
+        kept: match (first && is_proxys, bytes[0] & DIALOG != 0) {
+            (true, _) => Kept::Nothing,
+            (false, true) => Kept::Dialog,
+            (false, false) => Kept::Transactions,
+        },
         target: number(9),
         heard: bytes[0] & HEARD != 0,
         home: number(13),
@@ -313,8 +325,7 @@ mod tests {
         let token = RouteToken {
             node: NodeId(7),
             outbound: false,
-            is_stateless: true,
-            keeps_dialog: true,
+            kept: Kept::Dialog,
             target: of.target_hash(&HERE, false),
             heard: false,
             home: of.home_hash(Some(&HERE), false),
@@ -338,12 +349,16 @@ mod tests {
         let ours = tokens(1);
         let [peers, initiators] = pair(&ours, TokenOwner::Proxy);
         let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("by the peer");
-        assert!(!held.by_initiator && held.is_senders() && !held.token.heard && held.token.is_stateless);
-        assert!(held.token.keeps_dialog && held.made == NOW);
+        assert!(
+            !held.by_initiator && held.is_senders() && !held.token.heard && held.token.kept == Kept::Dialog
+        );
+        assert_eq!(held.made, NOW);
         assert!(ours.leads_to(&held, &HERE) && !ours.leads_to(&held, &THERE));
         assert!(ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE));
         let held = read(&ours, &initiators, &request("c", "a", "b"), NOW).expect("by the initiator");
-        assert!(held.by_initiator && held.is_senders() && held.token.heard && held.token.is_stateless);
+        assert!(
+            held.by_initiator && held.is_senders() && held.token.heard && held.token.kept == Kept::Dialog
+        );
         assert!(ours.leads_to(&held, &THERE) && !ours.leads_to(&held, &HERE));
         assert!(
             ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE),

@@ -159,12 +159,11 @@ impl Dialogs {
     ) {
         let now = edge.now;
         match response.status().unwrap_or_default() {
-            100 => {}
             status @ 101..200 if tracked.begins => {
                 let key = DialogKey { tag: edge.tokens.tag_hash(response.to_tag()), ..tracked.key };
                 self.calls.provisional(now, key, matches!(status, 180 | 182 | 183));
             }
-            101..200 => {}
+            100..200 => {}
             status @ 200..300 => {
                 let session = tracked.session_of(response, edge);
                 if tracked.begins {

@@ -9,7 +9,7 @@ use crate::reply::{Halt, acknowledges_us};
 use crate::route::{RouteInfo, Target, max_breadth, named_element};
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Transaction;
-use crate::token::route::{Held, TokenOwner};
+use crate::token::route::{Held, Kept, TokenOwner};
 use crate::validate::{check_extensions, check_form, check_from_tag, check_secure, refused};
 use crate::{Drop, ShardEvent};
 use balance::{CallKey, Direction, PoolId, Request};
@@ -35,7 +35,7 @@ impl Passage {
         let is_kept = |slot| stateful.kept.has(slot);
         self.held.map_or_else(
             || !edge.topology.slot_at(self.hop.peer).is_some_and(is_kept),
-            |held| held.token.is_stateless,
+            |held| held.token.kept == Kept::Nothing,
         )
     }
 }
@@ -60,7 +60,7 @@ impl Stateful {
             lent.edge.pass(message, &onward, (routing, &refresh), lent.out);
             return Ok(true);
         }
-        let kept = held.filter(|held| held.token.keeps_dialog).zip(self.dialogs.as_mut());
+        let kept = held.filter(|held| held.token.kept == Kept::Dialog).zip(self.dialogs.as_mut());
         let tracked = match kept {
             Some((held, dialogs)) => dialogs.within(lent.edge, message, flow.peer, &held)?,
             None => None,
@@ -138,7 +138,7 @@ impl Stateful {
             }
             edge.admit(flow)?;
         }
-        if !held.is_some_and(|held| held.token.is_stateless) {
+        if !held.is_some_and(|held| held.token.kept == Kept::Nothing) {
             self.check_limit(edge, message, held.is_some())?;
         }
         let routing = edge.routing(message, &route, Direction::ToPool, false)?;

@@ -4,7 +4,7 @@ use crate::examine::Facts;
 use crate::record::{initiator_target, record, wants_record_route};
 use crate::route::{self as ways, edit_hop, max_breadth};
 use crate::token::branch::{self, BranchToken, Transaction};
-use crate::token::route::{RouteToken, TokenOwner};
+use crate::token::route::{Kept, RouteToken, TokenOwner};
 use crate::{Shard, ShardEvent};
 use balance::{Direction, Slot};
 use base::{Flow, Operation, Outbox};
@@ -74,8 +74,7 @@ impl Shard {
         let token = RouteToken {
             node: self.balancer.nodes()[slot.index()].id,
             outbound,
-            is_stateless: false,
-            keeps_dialog: false,
+            kept: Kept::Transactions,
             target: self.edge.tokens.target_hash(&target, older),
             heard: false,
             home: self.edge.tokens.home_hash(is_contact.then_some(&target), older),
