@@ -5,6 +5,7 @@ use crate::driver::Driver;
 use crate::registration::{register, users};
 use crate::target::{BenchTarget, Programs, free_port, hop, scratch};
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -56,7 +57,7 @@ pub const MODES: [Mode; 6] = [
 ];
 
 /// Whose program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Product {
     /// Ours.
     Sarabande,
@@ -78,24 +79,24 @@ impl Product {
 }
 
 impl Mode {
-    /// The tables of Sarabande's configuration; `None` where it has no such mode.
-    fn tables(self, address: SocketAddr, driver: &Driver) -> Option<String> {
+    /// The tables of Sarabande's configuration.
+    fn tables(self, address: SocketAddr, driver: &Driver) -> String {
         // 64*T1 is how long transactions are kept: short, so that their end is part of a short run.
         const TIMERS: &str = "[timers]\nt1 = \"200ms\"\n";
-        match (self.kept, self.is_located) {
-            (Kept::Nothing, false) => {
-                let hop = driver.servers()[0];
-                Some(format!("[proxy]\nnext = [\"{hop}\"]\nforward = \"stateless\"\n\n{TIMERS}"))
-            }
-            (Kept::Transactions, true) => {
-                let users = if self.is_authenticated { "users = \"users\"\n" } else { "" };
-                Some(format!(
-                    "[registrar]\ndomains = [\"{address}\"]\nrealm = \"{REALM}\"\nreach = \"contact\"\n{users}\n{TIMERS}"
-                ))
-            }
-            // Whom a request is for is looked up with a transaction alone, and nothing is kept of dialogs yet.
-            _ => None,
-        }
+        let forward = match self.kept {
+            Kept::Nothing => "stateless",
+            Kept::Transactions => "transaction",
+            Kept::Dialogs => "dialog",
+        };
+        let table = if self.is_located {
+            let users = if self.is_authenticated { "users = \"users\"\n" } else { "" };
+            format!(
+                "[registrar]\ndomains = [\"{address}\"]\nrealm = \"{REALM}\"\nreach = \"contact\"\n{users}"
+            )
+        } else {
+            format!("[proxy]\nnext = [\"{}\"]\n", driver.servers()[0])
+        };
+        format!("{table}forward = \"{forward}\"\n\n{TIMERS}")
     }
 
     /// What Kamailio's configuration is told.
@@ -110,27 +111,25 @@ impl Mode {
         with.chain([hop(driver)]).collect()
     }
 
-    /// Starts `product` in this mode and waits until a call gets through; `None` where it has no such mode. `wrap` makes another
-    /// command of the program's, such as one that counts its instructions.
+    /// Starts `product` in this mode and waits until a call gets through. `wrap` makes another command of the program's, such as one
+    /// that counts its instructions.
     pub fn start(
         self,
         product: Product,
         programs: &Programs,
         driver: &mut Driver,
         wrap: impl FnOnce(Command) -> Command,
-    ) -> Result<Option<BenchTarget>> {
+    ) -> Result<BenchTarget> {
         let address = free_port()?;
         let directory = scratch()?;
-        let Some(command) = self.command(product, programs, (address, driver), &directory)? else {
-            return Ok(None);
-        };
+        let command = self.command(product, programs, (address, driver), &directory)?;
         driver.user = self.is_authenticated.then_some(CALLER);
         let mut target = programs.launch(&mut wrap(command), address, directory)?;
         if self.is_located {
             register(address, driver.servers()[0]).with_context(|| target.said())?;
         }
         target.await_calls(driver)?;
-        Ok(Some(target))
+        Ok(target)
     }
 
     fn command(
@@ -139,17 +138,11 @@ impl Mode {
         programs: &Programs,
         (address, driver): (SocketAddr, &Driver),
         directory: &Path,
-    ) -> Result<Option<Command>> {
+    ) -> Result<Command> {
         if product == Product::Kamailio {
-            return Ok(Some(programs.kamailio(
-                address,
-                KAMAILIO_CONFIG,
-                &self.defines(driver),
-                directory,
-            )?));
+            return programs.kamailio(address, KAMAILIO_CONFIG, &self.defines(driver), directory);
         }
-        let Some(tables) = self.tables(address, driver) else { return Ok(None) };
         fs::write(directory.join("users"), users(CALLER))?;
-        Ok(Some(programs.sarabande(address, &tables, directory)?))
+        programs.sarabande(address, &self.tables(address, driver), directory)
     }
 }

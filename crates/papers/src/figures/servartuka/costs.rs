@@ -67,9 +67,7 @@ fn run(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
         "Nothing is simulated, and the seed means nothing: the data are those that bench_modes has measured last \
          (docs/performance.md)."
             .to_owned(),
-        "Sarabande looks users up with a transaction alone, so it has no second mode. Kamailio hashes with MD5 for more than \
-         authentication: what that has in the modes before is such."
-            .to_owned(),
+        "Kamailio hashes with MD5 for more than authentication: what that has in the modes before is such.".to_owned(),
     ];
     figure
 }
