@@ -14,6 +14,9 @@ pub(crate) const LATE: Duration = Duration::from_secs(32);
 /// Most dialogs of a call: as many as its INVITE can have branches, here and beyond.
 const MOST_DIALOGS: usize = 60;
 
+/// Shortest session that is watched (RFC 4028 §4, §5: Min-SE is not below): who says less would have a call end that goes on.
+pub(crate) const SHORTEST_SESSION: Duration = Duration::from_secs(90);
+
 /// Who has done something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -68,8 +71,6 @@ pub struct Ends {
     pub contacts: [Box<[u8]>; 2],
     /// The Route behind us on the way to each, one value after the other with commas; empty for none.
     pub routes: [Box<[u8]>; 2],
-    /// The last CSeq number of each.
-    pub cseq: [u32; 2],
 }
 
 impl Ends {
@@ -101,6 +102,12 @@ pub(crate) struct Dialog {
     pub(crate) heard: Instant,
     pub(crate) reason: Box<[u8]>,
     pub(crate) ends: Option<Box<Ends>>,
+    /// Who calls whom, where another INVITE of the same name has begun it than the call.
+    pub(crate) about: Option<Box<About>>,
+    /// The last CSeq numbers of caller and callee.
+    pub(crate) cseq: [u32; 2],
+    /// A BYE that was refused: by whom, when, and with what. If nothing else is heard, it was the end.
+    pub(crate) refused_bye: Option<(Side, Instant, u16)>,
 }
 
 impl Dialog {
@@ -121,6 +128,8 @@ impl Dialog {
 
     /// When it has had its time.
     pub(crate) fn time_limit(&self, settings: &CallSettings) -> Option<Instant> {
+        // Nobody is said to be hung up who cannot be told.
+        self.ends.as_ref()?;
         let since = self.accepted.as_ref().and_then(|accepted| accepted.at)?;
         settings.longest.map(|longest| since + longest)
     }
@@ -149,6 +158,10 @@ pub(crate) struct Call {
     pub(crate) key: u64,
     pub(crate) about: About,
     pub(crate) began: Began,
+    /// When, in Unix seconds by the clock of the tokens.
+    pub(crate) began_unix: u32,
+    /// CSeq number of its INVITE.
+    pub(crate) cseq: u32,
     pub(crate) rang: Option<Instant>,
     /// When something of its INVITE last came by.
     pub(crate) heard: Instant,
@@ -193,10 +206,13 @@ impl Call {
 
     /// [12.1-2] The dialog with this tag, which is entered if there is room.
     pub(crate) fn enter(&mut self, now: Instant, tag: u64, phase: Phase) -> Option<&mut Dialog> {
-        let known = self.dialogs.iter().position(|dialog| dialog.tag == tag);
-        if known.is_none() && self.dialogs.len() >= MOST_DIALOGS {
-            return None;
+        let is_known = self.dialogs.iter().any(|dialog| dialog.tag == tag);
+        if !is_known && self.dialogs.len() >= MOST_DIALOGS {
+            // One that rings makes room: whoever answers has to be written down.
+            let early = self.dialogs.iter().position(|dialog| dialog.phase == Phase::Early)?;
+            self.dialogs.remove(early);
         }
+        let known = self.dialogs.iter().position(|dialog| dialog.tag == tag);
         let at = known.unwrap_or(self.dialogs.len());
         if known.is_none() {
             let dialog = Dialog {
@@ -208,6 +224,9 @@ impl Call {
                 heard: now,
                 reason: Box::default(),
                 ends: None,
+                about: None,
+                cseq: [self.cseq, 0],
+                refused_bye: None,
             };
             self.dialogs.push(dialog);
         }
@@ -223,8 +242,9 @@ impl Call {
     ) -> CallRecord {
         CallRecord {
             event,
-            about: self.about.clone(),
+            about: dialog.about.as_deref().unwrap_or(&self.about).clone(),
             began: self.began,
+            began_unix: self.began_unix,
             rang: self.rang,
             accepted: dialog.accepted.clone(),
             peer: dialog.peer,
@@ -241,7 +261,8 @@ impl Call {
     pub(crate) fn memory(&self) -> usize {
         let of_dialog = |dialog: &Dialog| {
             let tag = dialog.accepted.as_ref().map_or(0, |accepted| accepted.tag.len());
-            tag + dialog.reason.len() + dialog.ends.as_ref().map_or(0, |ends| ends.memory())
+            let about = dialog.about.as_ref().map_or(0, |about| size_of::<About>() + about.memory());
+            tag + about + dialog.reason.len() + dialog.ends.as_ref().map_or(0, |ends| ends.memory())
         };
         let dialogs = self.dialogs.capacity() * size_of::<Dialog>();
         self.about.memory()

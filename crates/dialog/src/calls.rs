@@ -1,13 +1,16 @@
 //! All calls of a shard.
 
 use crate::about::About;
-use crate::call::{Call, Ends, LATE, Phase, Side};
+use crate::call::{Call, Ends, LATE, Phase, SHORTEST_SESSION, Side};
 use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
 use crate::settings::CallSettings;
-use base::{Instant, Slab, TimerWheel};
+use base::{Instant, Recent, Slab, TimerWheel};
 use core::time::Duration;
 use hashbrown::HashTable;
 use std::net::SocketAddr;
+
+/// Failed calls that are remembered, in each of two generations: of 32 s (64*T1) at 1,000 a second.
+const FAILED: usize = 32_768;
 
 /// Longest reason that is kept.
 const LONGEST_REASON: usize = 128;
@@ -41,6 +44,21 @@ pub struct HangUp {
     pub call_id: Box<[u8]>,
     /// How its sides are reached.
     pub ends: Ends,
+    /// The last CSeq numbers of caller and callee.
+    pub cseq: [u32; 2],
+}
+
+/// An INVITE that begins a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Invited {
+    /// Who calls whom.
+    pub about: About,
+    /// When the token in its Record-Route says that the call began, in Unix seconds.
+    pub unix: u32,
+    /// Its CSeq number.
+    pub cseq: u32,
+    /// Whether it has been here before, on its way.
+    pub is_spiral: bool,
 }
 
 /// How many calls there are.
@@ -79,7 +97,7 @@ impl CallCounts {
 }
 
 /// All calls of a shard. See the documentation of the crate.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Calls {
     settings: CallSettings,
     table: Slab<Call>,
@@ -87,12 +105,28 @@ pub struct Calls {
     timers: TimerWheel,
     events: Vec<CallEvent>,
     counts: CallCounts,
+    /// Calls that have failed lately, and when: what comes of them yet is of no call from before a restart.
+    failed: Recent<u64, Instant>,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self::new(CallSettings::default())
+    }
 }
 
 impl Calls {
     /// None, with these settings.
     pub fn new(settings: CallSettings) -> Self {
-        Self { settings, ..Self::default() }
+        Self {
+            settings,
+            table: Slab::default(),
+            index: HashTable::new(),
+            timers: TimerWheel::default(),
+            events: Vec::new(),
+            counts: CallCounts::default(),
+            failed: Recent::new(FAILED),
+        }
     }
 
     /// Changes the settings. What goes on keeps the timers that it has until something of it comes by.
@@ -105,16 +139,16 @@ impl Calls {
         &self.settings
     }
 
+    /// Whether a call of this name is known, or there is room for it.
+    pub fn has_room(&self, call: u64) -> bool {
+        self.table.len() < self.settings.most || self.find(call).is_some()
+    }
+
     /// An INVITE without To tag goes on for the first time; one that is on its way already comes by once more.
     ///
     /// # Errors
     /// There is no room for a call more.
-    pub fn invited(
-        &mut self,
-        now: Instant,
-        call: u64,
-        about: impl FnOnce() -> About,
-    ) -> Result<(), CallsFull> {
+    pub fn invited(&mut self, now: Instant, call: u64, invited: &Invited) -> Result<(), CallsFull> {
         if let Some(at) = self.find(call) {
             let known = &mut self.table[at];
             known.heard = now;
@@ -123,7 +157,7 @@ impl Calls {
             } else {
                 // Asked again, with credentials or after a while: another call with the same name.
                 let timer = known.timer;
-                self.table[at] = Call { timer, ..begun(now, call, about()) };
+                self.table[at] = Call { timer, ..begun(now, call, invited) };
             }
             self.set_timer(at);
             return Ok(());
@@ -132,7 +166,7 @@ impl Calls {
             self.counts.refused += 1;
             return Err(CallsFull);
         }
-        self.insert(begun(now, call, about()));
+        self.insert(begun(now, call, invited));
         Ok(())
     }
 
@@ -154,20 +188,24 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// [12.1-1] A 2xx to the INVITE goes back from `peer`. [8.2-5] Each has a session of its own. `session` is how long the session lasts (RFC 4028); `ends` is asked for where
-    /// calls have a time limit.
+    /// [12.1-1] A 2xx to the INVITE goes back from `peer`. [8.2-5] Each has a session of its own; `session` is how long it lasts.
+    /// `invited` is the INVITE, unless that has had a final response before; `ends` is asked for where calls have a time limit.
     pub fn accepted(
         &mut self,
         now: Instant,
         key: DialogKey,
         (tag, peer): (&[u8], SocketAddr),
+        invited: Option<&Invited>,
         session: Option<Duration>,
-        ends: impl FnOnce() -> Ends,
+        ends: impl FnOnce() -> Option<Ends>,
     ) {
         let Some(at) = self.find(key.call) else { return };
         let wants_ends = self.settings.longest.is_some();
         let call = &mut self.table[at];
         call.heard = now;
+        // A spiral is of the same call, and the first pass says best what the caller wanted.
+        let other = invited.filter(|invited| !invited.is_spiral && invited.about != call.about);
+        let about = other.map(|invited| Box::new(invited.about.clone()));
         let Some(dialog) = call.enter(now, key.tag, Phase::Early) else { return };
         // Its repetitions say nothing new.
         if dialog.phase != Phase::Early {
@@ -175,8 +213,9 @@ impl Calls {
         }
         dialog.phase = Phase::Confirmed;
         dialog.accepted = Some(Accepted { at: Some(now), tag: tag.into() });
-        (dialog.peer, dialog.session, dialog.heard) = (Some(peer), session.map(|session| now + session), now);
-        dialog.ends = wants_ends.then(|| Box::new(ends()));
+        (dialog.peer, dialog.session, dialog.heard) = (Some(peer), ends_at(now, session), now);
+        dialog.about = about;
+        dialog.ends = if wants_ends { ends().map(Box::new) } else { None };
         // Every pass of the INVITE has its final response with this one.
         call.passes = 0;
         call.drop_early();
@@ -191,39 +230,33 @@ impl Calls {
     }
 
     /// A failure goes back as the final response to a pass of the INVITE; `peer`: where it came from, if not from here.
-    pub fn failed(&mut self, now: Instant, call: u64, status: u16, peer: Option<SocketAddr>, reason: &[u8]) {
+    pub fn failed(
+        &mut self,
+        now: Instant,
+        (call, invited): (u64, &Invited),
+        status: u16,
+        (peer, reason): (Option<SocketAddr>, &[u8]),
+    ) {
         let Some(at) = self.find(call) else { return };
         let known = &mut self.table[at];
         known.passes = known.passes.saturating_sub(1);
         known.drop_early();
-        if known.passes > 0 || known.is_accepted() {
-            return;
-        }
-        let call = self.remove(at);
         // It comes again with credentials, or nobody is there who could.
-        if matches!(status, 401 | 407) {
+        let is_challenge = matches!(status, 401 | 407);
+        if known.passes > 0 || known.is_accepted() {
+            if !invited.is_spiral && !is_challenge && known.about != invited.about {
+                let other = begun(now, call, invited);
+                let record = refused(other, now, status, (peer, reason));
+                self.events.push(CallEvent::Record(Box::new(record)));
+            }
             return;
         }
-        let (by, cause, reason) = match call.cancelled {
-            Some(by) => (by, Cause::Cancelled, &call.cancel_reason[..]),
-            None if peer.is_some() => (Side::Callee, Cause::Refused, cut(reason)),
-            None => (Side::Proxy, Cause::Refused, cut(reason)),
-        };
-        let record = CallRecord {
-            event: RecordEvent::Ended,
-            about: call.about,
-            began: call.began,
-            rang: call.rang,
-            accepted: None,
-            peer,
-            ended: now,
-            status,
-            bye_status: 0,
-            by: Some(by),
-            cause: Some(cause),
-            reason: reason.into(),
-        };
-        self.events.push(CallEvent::Record(Box::new(record)));
+        let known = self.remove(at);
+        self.failed.insert(call, now);
+        if !is_challenge {
+            let record = refused(known, now, status, (peer, reason));
+            self.events.push(CallEvent::Record(Box::new(record)));
+        }
     }
 
     /// A CANCEL of the INVITE has come, or a BYE before it was answered.
@@ -241,10 +274,8 @@ impl Calls {
         let Some(at) = self.find(key.call) else { return false };
         let Some(dialog) = self.table[at].dialog(key.tag) else { return false };
         dialog.heard = now;
-        if let Some(ends) = &mut dialog.ends {
-            let last = &mut ends.cseq[Ends::index(by)];
-            *last = (*last).max(cseq);
-        }
+        let last = &mut dialog.cseq[Ends::index(by)];
+        *last = (*last).max(cseq);
         self.set_timer(at);
         true
     }
@@ -253,13 +284,20 @@ impl Calls {
     ///
     /// Returns whether there is room for it.
     pub fn found(&mut self, now: Instant, key: DialogKey, about: About, tag: &[u8], began: u32) -> bool {
-        let known = self.find(key.call);
-        let at = match known {
+        let has_failed = self.failed.get(&key.call).is_some_and(|&then| now < then + LATE);
+        let at = match self.find(key.call) {
+            // What this process has seen begin it does not find: the dialog was not confirmed, or is another's.
+            Some(at) if matches!(self.table[at].began, Began::Seen(_)) => return true,
             Some(at) => at,
-            None if self.table.len() >= self.settings.most => return false,
+            None if has_failed => return true,
+            None if self.table.len() >= self.settings.most => {
+                self.counts.refused += 1;
+                return false;
+            }
             None => {
-                let call = Call { passes: 0, began: Began::Token(began), ..begun(now, key.call, about) };
-                self.insert(call)
+                let invited = Invited { about, unix: began, cseq: 0, is_spiral: false };
+                let call = begun(now, key.call, &invited);
+                self.insert(Call { passes: 0, began: Began::Token(began), ..call })
             }
         };
         let dialog = self.table[at].enter(now, key.tag, Phase::Confirmed);
@@ -283,21 +321,26 @@ impl Calls {
             }
             // Its INVITE gets its failure yet.
             Phase::Early => self.cancelled(key.call, by, reason),
-            Phase::Ending { .. } | Phase::Over(_) => {}
+            Phase::Over(_) => dialog.ends = None,
+            Phase::Ending { .. } => {}
         }
         self.set_timer(at);
     }
 
-    /// [15.1.1-1] The final response to a BYE goes back. A challenge does not end the dialog: the BYE comes again.
+    /// [15.1.1-1] The final response to a BYE goes back. A challenge does not end the dialog: the BYE comes again. Nor does
+    /// another refusal, as of a wrong CSeq; only if nothing more is heard, it was the end.
     pub fn bye_answered(&mut self, now: Instant, key: DialogKey, status: u16) {
         let Some(at) = self.find(key.call) else { return };
         let Some(dialog) = self.table[at].dialog(key.tag) else { return };
         let Phase::Ending { by, since } = dialog.phase else { return };
-        if matches!(status, 401 | 407) {
-            dialog.phase = Phase::Confirmed;
-        } else {
-            // It ended when the BYE came.
-            self.end((at, key.tag), now, since, (Some(by), Cause::Bye, status));
+        match status {
+            200..300 | 408 | 481 => {
+                // It ended when the BYE came.
+                self.end((at, key.tag), now, since, (Some(by), Cause::Bye, status));
+            }
+            401 | 407 => dialog.phase = Phase::Confirmed,
+            // Whoever refuses a BYE may talk on.
+            _ => (dialog.phase, dialog.refused_bye) = (Phase::Confirmed, Some((by, since, status))),
         }
         self.set_timer(at);
     }
@@ -313,7 +356,8 @@ impl Calls {
     ) {
         let Some(at) = self.find(key.call) else { return };
         let Some(dialog) = self.table[at].dialog(key.tag) else { return };
-        (dialog.session, dialog.heard) = (session.map(|session| now + session), now);
+        (dialog.session, dialog.heard) = (ends_at(now, session), now);
+        dialog.refused_bye = None;
         if let Some(ends) = &mut dialog.ends {
             for (kept, told) in ends.contacts.iter_mut().zip(contacts) {
                 if let Some(told) = told {
@@ -374,8 +418,12 @@ impl Calls {
             .filter_map(|dialog| Some((dialog.tag, dialog.phase, dialog.due(now, &self.settings)?)))
             .collect();
         for (tag, phase, cause) in due {
+            let refused_bye = self.table[at].dialog(tag).and_then(|dialog| dialog.refused_bye);
             let (ended, by, bye_status) = match phase {
                 Phase::Ending { by, since } => (since, Some(by), 408),
+                _ if let (Some((by, since, status)), true) = (refused_bye, cause != Cause::TimeLimit) => {
+                    (since, Some(by), status)
+                }
                 _ if cause == Cause::TimeLimit => (now, Some(Side::Proxy), 0),
                 _ => (now, None, 0),
             };
@@ -391,8 +439,13 @@ impl Calls {
             }
             self.end((at, tag), now, ended, (by, cause, bye_status));
         }
+        let is_over = |phase| matches!(phase, Phase::Over(until) if until <= now);
+        let over = self.table[at].dialogs.iter().filter(|dialog| is_over(dialog.phase));
+        for tag in over.map(|dialog| dialog.tag).collect::<Vec<_>>() {
+            self.hang_up(at, tag);
+        }
         let call = &mut self.table[at];
-        call.dialogs.retain(|dialog| !matches!(dialog.phase, Phase::Over(until) if until <= now));
+        call.dialogs.retain(|dialog| !is_over(dialog.phase));
         let is_silent = now >= call.heard + self.settings.silence;
         if call.passes > 0 && is_silent {
             // What has to answer an INVITE is gone: a proxy that works does so by Timer C.
@@ -409,8 +462,9 @@ impl Calls {
     fn hang_up(&mut self, at: u32, tag: u64) {
         let call = &mut self.table[at];
         let call_id = call.about.call_id().into();
-        if let Some(ends) = call.dialog(tag).and_then(|dialog| dialog.ends.take()) {
-            self.events.push(CallEvent::HangUp(Box::new(HangUp { call_id, ends: *ends })));
+        let ends = call.dialog(tag).and_then(|dialog| Some((*dialog.ends.take()?, dialog.cseq)));
+        if let Some((ends, cseq)) = ends {
+            self.events.push(CallEvent::HangUp(Box::new(HangUp { call_id, ends, cseq })));
         }
     }
 
@@ -426,8 +480,14 @@ impl Calls {
         let Some(dialog) = call.dialogs.iter().position(|dialog| dialog.tag == tag) else { return };
         let record =
             call.record(&call.dialogs[dialog], (RecordEvent::Ended, ended), (by, Some(cause), bye_status));
+        let limit = call.dialogs[dialog].time_limit(&self.settings);
         let dialog = &mut call.dialogs[dialog];
-        (dialog.phase, dialog.ends, dialog.reason) = (Phase::Over(now + LATE), None, Box::default());
+        dialog.reason = Box::default();
+        match limit.filter(|_| cause == Cause::SessionExpired) {
+            // Whoever said that it has ended and talks on is hung up all the same when a call has had its time.
+            Some(limit) => dialog.phase = Phase::Over(limit.max(now + LATE)),
+            None => (dialog.phase, dialog.ends) = (Phase::Over(now + LATE), None),
+        }
         self.events.push(CallEvent::Record(Box::new(record)));
     }
 
@@ -468,11 +528,13 @@ impl Calls {
     }
 }
 
-fn begun(now: Instant, key: u64, about: About) -> Call {
+fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
     Call {
         key,
-        about,
+        about: invited.about.clone(),
         began: Began::Seen(now),
+        began_unix: invited.unix,
+        cseq: invited.cseq,
         rang: None,
         heard: now,
         cancelled: None,
@@ -481,6 +543,35 @@ fn begun(now: Instant, key: u64, about: About) -> Call {
         dialogs: Vec::new(),
         timer: (u32::MAX, now),
     }
+}
+
+/// What is written of a call that nobody took.
+fn refused(call: Call, now: Instant, status: u16, (peer, reason): (Option<SocketAddr>, &[u8])) -> CallRecord {
+    let (by, cause, reason) = match call.cancelled {
+        Some(by) => (by, Cause::Cancelled, &call.cancel_reason[..]),
+        None if peer.is_some() => (Side::Callee, Cause::Refused, cut(reason)),
+        None => (Side::Proxy, Cause::Refused, cut(reason)),
+    };
+    CallRecord {
+        event: RecordEvent::Ended,
+        about: call.about,
+        began: call.began,
+        began_unix: call.began_unix,
+        rang: call.rang,
+        accepted: None,
+        peer,
+        ended: now,
+        status,
+        bye_status: 0,
+        by: Some(by),
+        cause: Some(cause),
+        reason: reason.into(),
+    }
+}
+
+/// When a session ends that lasts so long from now.
+fn ends_at(now: Instant, session: Option<Duration>) -> Option<Instant> {
+    session.map(|session| now + session.max(SHORTEST_SESSION))
 }
 
 fn cut(reason: &[u8]) -> &[u8] {

@@ -17,7 +17,8 @@
 //!
 //! # One call, one record
 //! An INVITE that comes by a second time on its way (a spiral) belongs to the same call: a failure counts when all its passes
-//! have failed. Several 2xx (forks beyond us) are several dialogs, each with its record.
+//! have failed. Several 2xx (forks beyond us) are several dialogs, each with its record. An INVITE of the same
+//! name that is no spiral is another call, whatever its sender meant by that.
 #![forbid(unsafe_code)]
 
 mod about;
@@ -29,6 +30,6 @@ mod settings;
 
 pub use about::About;
 pub use call::{Ends, Phase, Side};
-pub use calls::{CallCounts, CallEvent, Calls, CallsFull, DialogKey, HangUp};
+pub use calls::{CallCounts, CallEvent, Calls, CallsFull, DialogKey, HangUp, Invited};
 pub use record::{Accepted, Began, CallRecord, Cause, RecordEvent};
 pub use settings::CallSettings;

@@ -72,6 +72,8 @@ pub struct CallRecord {
     pub about: About,
     /// When the INVITE came.
     pub began: Began,
+    /// The same in Unix seconds by the clock of the tokens, as a token of the dialog has it.
+    pub began_unix: u32,
     /// When it first rang (180, or another provisional response with a tag).
     pub rang: Option<Instant>,
     /// When and by whom it was answered, if it was.

@@ -118,6 +118,9 @@ impl Shard {
         if mode.forward.has_transactions() {
             stateful.check_new(lent.edge, message)?;
         }
+        if mode.forward == Forward::Dialog {
+            stateful.check_call(lent.edge, message)?;
+        }
         if mode.is_by_route() && has_members && is_about_us(lent.edge, message) {
             return Err(Halt::Answered(Own::Capabilities));
         }

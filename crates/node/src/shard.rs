@@ -480,7 +480,7 @@ impl Shard {
     /// Transactions without a final response. Of those that are kept and counted for a member as well, both know.
     pub fn open_transactions(&self) -> usize {
         let (noted, kept) =
-            (self.balancer.open_transactions(), self.proxy_report().map_or(0, |kept| kept.unanswered));
+            (self.balancer.open_transactions(), self.stateful.as_ref().map_or(0, |kept| kept.unanswered()));
         let are_both = self.modes.iter().any(|mode| mode.forward.has_transactions() && !mode.is_sessionless);
         let waiting = self.home.as_ref().map_or(0, |home| home.waiting().requests().len());
         waiting + if are_both { noted.max(kept) } else { noted + kept }

@@ -35,9 +35,9 @@ pub(crate) fn refused_until(end: Instant, now: Instant) -> Refused {
 pub(crate) const LARGEST: usize = Transport::Udp.longest();
 
 /// The most bytes that a request gains on its way through: a Via and two Record-Routes with IPv6 addresses and tokens
-/// are 362, a mark for the next proxy 16, Session-Expires and Min-SE 50, `received`, `rport`, Max-Forwards and Max-Breadth 92, the brackets around a Request-URI
+/// are 362, a mark for the next proxy 16, `received`, `rport`, Max-Forwards and Max-Breadth 92, the brackets around a Request-URI
 /// that becomes a Route a dozen. What a response gains is less than the Via that it loses.
-pub(crate) const ADDED: usize = 576;
+pub(crate) const ADDED: usize = 512;
 
 /// Whether there is room for what forwarding adds, and so many bytes beside (§21.5.14).
 pub(crate) fn check_room(message: &Message<'_>, beside: usize) -> Result<(), Refused> {

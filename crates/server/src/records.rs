@@ -35,9 +35,12 @@ enum Sink {
 }
 
 impl Sink {
-    fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+    fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         match self {
-            Self::Nowhere => Ok(()),
+            Self::Nowhere => {
+                lines.clear();
+                Ok(())
+            }
             Self::File(file) => file.add(lines),
             Self::Database(database) => database.add(lines),
         }
@@ -51,6 +54,8 @@ pub(crate) struct RecordCounts {
     pub(crate) written: u64,
     /// Of those, thrown away since there was no room for so long.
     pub(crate) lost: u64,
+    /// Records that the database refuses.
+    pub(crate) refused: u64,
     /// Bytes that wait for room on the disk.
     pub(crate) waiting: usize,
     /// Why they do, or why the database takes none.
@@ -58,11 +63,16 @@ pub(crate) struct RecordCounts {
 }
 
 impl Records {
-    /// Opens where they go. `path` is the configuration's own, beside which they wait for a database.
+    /// Opens where they go. `path` is the configuration's own, beside which they wait for a database. What waits to be written to
+    /// where they went `before` is written there.
     ///
     /// # Errors
     /// What cannot be opened, and why.
-    pub(crate) fn start(config: &CallsConfig, path: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn start(
+        config: &CallsConfig,
+        path: Option<&Path>,
+        before: Option<&Self>,
+    ) -> Result<Self, String> {
         let sink = match &config.records {
             None => Sink::Nowhere,
             Some(RecordsPlace::File(file)) => {
@@ -77,7 +87,13 @@ impl Records {
                 Sink::Database(RecordDatabase::start(url, &directory).map_err(told)?)
             }
         };
-        let inner = Inner { sink, backlog: Vec::new(), counts: RecordCounts::default() };
+        let mut inner = Inner { sink, backlog: Vec::new(), counts: RecordCounts::default() };
+        if let Some(before) = before {
+            let mut before = before.lock();
+            inner.backlog = std::mem::take(&mut before.backlog);
+            inner.counts = RecordCounts { trouble: None, ..before.counts.clone() };
+        }
+        inner.empty();
         Ok(Self { inner: Mutex::new(inner) })
     }
 
@@ -87,6 +103,10 @@ impl Records {
 
     /// Writes records of `now`. What cannot be written waits, in memory, until it can.
     pub(crate) fn write(&self, records: &[CallRecord], now: Instant) {
+        if matches!(self.lock().sink, Sink::Nowhere) {
+            self.lock().counts.written += records.len() as u64;
+            return;
+        }
         let date = Clock::date();
         let mut lines = Vec::with_capacity(512 * records.len());
         for record in records {
@@ -122,10 +142,21 @@ impl Records {
     pub(crate) fn counts(&self) -> RecordCounts {
         let inner = self.lock();
         let mut counts = RecordCounts { waiting: inner.backlog.len(), ..inner.counts.clone() };
-        if let (None, Sink::Database(database)) = (&counts.trouble, &inner.sink) {
-            counts.trouble = database.status().trouble;
+        if let Sink::Database(database) = &inner.sink {
+            let status = database.status();
+            counts.refused = status.refused;
+            counts.trouble = counts.trouble.or(status.trouble);
         }
         counts
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !self.backlog.is_empty() {
+            let lost = self.backlog.iter().filter(|&&b| b == b'\n').count();
+            tracing::error!(lost, "[calls] records: there was no room for them to the end");
+        }
     }
 }
 
@@ -134,9 +165,8 @@ impl Inner {
         if self.backlog.is_empty() {
             return;
         }
-        match self.sink.add(&self.backlog) {
+        match self.sink.add(&mut self.backlog) {
             Ok(()) => {
-                self.backlog.clear();
                 self.backlog.shrink_to(1 << 16);
                 self.counts.trouble = None;
             }
@@ -240,7 +270,8 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Of a dialog by its Call-ID and tags, which no other has; of a call without one by when it began, too.
+/// Of a dialog by its Call-ID and tags, and the second in which it began: the two sides could use the former again. Of a call
+/// without a dialog by the millisecond.
 fn id(record: &CallRecord, started: UnixTime) -> String {
     let about = &record.about;
     let mut hash = Sha256::new();
@@ -248,6 +279,7 @@ fn id(record: &CallRecord, started: UnixTime) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
+    hash.update(record.began_unix.to_be_bytes());
     match &record.accepted {
         Some(accepted) => hash.update(&accepted.tag),
         None => hash.update(started.as_millis().to_be_bytes()),
@@ -269,6 +301,7 @@ mod tests {
             event: RecordEvent::Ended,
             about: About::new([b"c\xff\0", b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"], source),
             began: Began::Seen(Instant::from_millis(1_000)),
+            began_unix: 1_289_690_930,
             rang: Some(Instant::from_millis(2_000)),
             accepted: Some(Accepted { at: Some(Instant::from_millis(3_500)), tag: b"b"[..].into() }),
             peer: Some(([192, 0, 2, 2], 5060).into()),
@@ -319,6 +352,7 @@ mod tests {
         assert_eq!(id(&first), id(&again));
         let other = Accepted { at: None, tag: b"c"[..].into() };
         assert_ne!(id(&first), id(&CallRecord { accepted: Some(other), ..first.clone() }));
+        assert_ne!(id(&first), id(&CallRecord { began_unix: 1_289_690_931, ..first.clone() }), "used again");
         let refused = CallRecord { accepted: None, ..first };
         let later = CallRecord { began: Began::Seen(Instant::from_millis(1_500)), ..refused.clone() };
         assert_ne!(id(&refused), id(&later), "asked again");

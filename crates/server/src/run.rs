@@ -189,7 +189,7 @@ fn stores(config: &Config, path: Option<&Path>) -> Result<Option<Arc<Stores>>, S
 /// Where records of calls go, if any are kept.
 fn records(config: &Config, path: Option<&Path>) -> Result<Option<Arc<Records>>, StartError> {
     let Some(calls) = &config.calls else { return Ok(None) };
-    Ok(Some(Arc::new(Records::start(calls, path).map_err(StartError::Records)?)))
+    Ok(Some(Arc::new(Records::start(calls, path, None).map_err(StartError::Records)?)))
 }
 
 fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {

@@ -123,7 +123,12 @@ fn collect(folder: &Path, prefix: &str, functions: bool, found: &mut Marks) {
         let module = name.trim_end_matches(".rs");
         let text = std::fs::read_to_string(&file).expect("text");
         let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
-        let is_test_file = folder.ends_with("tests");
+        // Unit tests may have a file of their own.
+        let is_unit_test = file.file_name().is_some_and(|name| name == "tests.rs");
+        let is_test_file = folder.ends_with("tests") || is_unit_test;
+        if is_unit_test && !functions {
+            continue;
+        }
         // Unit tests are tests, and what stands before them is code.
         let part = match (functions, is_test_file) {
             (true, false) => &text[tests..],

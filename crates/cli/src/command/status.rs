@@ -474,7 +474,7 @@ pub(crate) mod tests {
             "calls": {
                 "ringing": 2, "answered": 7, "memory_bytes": 9_000, "refused_total": 0, "found_again_total": 1,
                 "time_limit_total": 0, "session_expired_total": 0, "lost_total": 0, "records_total": 30,
-                "records_lost_total": 0, "records_waiting_bytes": 512, "records_trouble": "No space left on device"
+                "records_lost_total": 0, "records_refused_total": 0, "records_waiting_bytes": 512, "records_trouble": "No space left on device"
             }
         }))
         .unwrap();

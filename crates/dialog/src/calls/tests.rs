@@ -15,8 +15,12 @@ fn about(call_id: &[u8]) -> About {
     About::new([call_id, b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"], source)
 }
 
-fn ends() -> Ends {
-    Ends { cseq: [5, 0], ..Ends::default() }
+fn ends() -> Option<Ends> {
+    Some(Ends::default())
+}
+
+fn invite(call_id: &[u8]) -> Invited {
+    Invited { about: about(call_id), unix: 1_800_000_000, cseq: 5, is_spiral: false }
 }
 
 fn calls(settings: CallSettings) -> Calls {
@@ -28,11 +32,18 @@ fn limited() -> CallSettings {
 }
 
 fn invited(calls: &mut Calls, now: Instant) {
-    calls.invited(now, 7, || about(b"c")).expect("there is room");
+    calls.invited(now, 7, &invite(b"c")).expect("there is room");
 }
 
 fn accepted(calls: &mut Calls, now: Instant, key: DialogKey, session: Option<u64>) {
-    calls.accepted(now, key, (b"b", PEER.into()), session.map(Duration::from_secs), ends);
+    calls.accepted(
+        now,
+        key,
+        (b"b", PEER.into()),
+        Some(&invite(b"c")),
+        session.map(Duration::from_secs),
+        ends,
+    );
 }
 
 fn records(calls: &mut Calls) -> Vec<CallRecord> {
@@ -87,11 +98,85 @@ fn a_failure_counts_once_all_passes_have_failed() {
     let mut calls = calls(CallSettings::default());
     invited(&mut calls, at(1));
     invited(&mut calls, at(1));
-    calls.failed(at(2), 7, 486, Some(PEER.into()), b"");
+    calls.failed(at(2), (7, &invite(b"c")), 486, (Some(PEER.into()), b""));
     assert_eq!(records(&mut calls), []);
-    calls.failed(at(3), 7, 480, Some(PEER.into()), b"");
+    calls.failed(at(3), (7, &invite(b"c")), 480, (Some(PEER.into()), b""));
     let [record] = &records(&mut calls)[..] else { panic!("one record") };
     assert_eq!((record.status, record.cause, record.by), (480, Some(Cause::Refused), Some(Side::Callee)));
+    assert!(calls.is_empty());
+}
+
+/// One INVITE cannot hide behind another of the same name.
+#[test]
+fn another_invite_of_the_same_name_is_another_call() {
+    let mut calls = calls(CallSettings::default());
+    invited(&mut calls, at(1));
+    accepted(&mut calls, at(2), KEY, None);
+    let dear = Invited { about: about(b"dear"), ..invite(b"c") };
+    calls.invited(at(3), 7, &dear).expect("there is room");
+    calls.accepted(at(4), OTHER, (b"d", PEER.into()), Some(&dear), None, ends);
+    calls.invited(at(5), 7, &dear).expect("there is room");
+    calls.failed(at(6), (7, &dear), 486, (None, b""));
+    for key in [KEY, OTHER] {
+        calls.bye(at(9), key, Side::Caller, b"");
+        calls.bye_answered(at(9), key, 200);
+    }
+    let told: Vec<_> =
+        records(&mut calls).into_iter().map(|told| (told.about.call_id().to_vec(), told.status)).collect();
+    assert_eq!(told, [(b"dear".to_vec(), 486), (b"c".to_vec(), 200), (b"dear".to_vec(), 200)]);
+    // Of a spiral only the first pass is told of.
+    let spiral = Invited { is_spiral: true, ..dear };
+    invited(&mut calls, at(60));
+    calls.invited(at(60), 7, &spiral).expect("there is room");
+    calls.failed(at(61), (7, &spiral), 486, (None, b""));
+    calls.failed(at(61), (7, &invite(b"c")), 486, (None, b""));
+    assert_eq!(records(&mut calls).len(), 1);
+}
+
+/// A BYE that is refused ends nothing, unless nothing more is heard.
+#[test]
+fn a_refused_bye_is_the_end_only_if_nothing_follows() {
+    let mut calls = calls(CallSettings::default());
+    invited(&mut calls, at(0));
+    accepted(&mut calls, at(1), KEY, None);
+    calls.bye(at(2), KEY, Side::Caller, b"");
+    calls.bye_answered(at(2), KEY, 500);
+    assert_eq!((records(&mut calls), calls.counts().answered), (vec![], 1));
+    calls.bye(at(500), KEY, Side::Callee, b"");
+    calls.bye_answered(at(500), KEY, 500);
+    pass(&mut calls, at(100_000));
+    let [record] = &records(&mut calls)[..] else { panic!("one record") };
+    assert_eq!((record.ended, record.by, record.bye_status), (at(500), Some(Side::Callee), 500));
+}
+
+/// Who says that a session is short, and talks on, is hung up all the same.
+#[test]
+fn a_short_session_hides_no_call_from_its_limit() {
+    let mut calls = calls(limited());
+    invited(&mut calls, at(0));
+    accepted(&mut calls, at(0), KEY, Some(1));
+    pass(&mut calls, at(89));
+    assert_eq!(calls.drain_events().count(), 0, "no session is that short");
+    pass(&mut calls, at(92));
+    assert_eq!(records(&mut calls)[0].cause, Some(Cause::SessionExpired));
+    pass(&mut calls, at(599));
+    assert_eq!(calls.drain_events().count(), 0);
+    pass(&mut calls, at(602));
+    let events: Vec<_> = calls.drain_events().collect();
+    assert!(matches!(events[..], [CallEvent::HangUp(_)]), "{events:?}");
+    assert!(calls.is_empty());
+}
+
+/// What comes of a call that has failed yet is no call from before a restart.
+#[test]
+fn a_failed_call_is_not_found_again() {
+    let mut calls = calls(CallSettings::default());
+    invited(&mut calls, at(0));
+    calls.provisional(at(1), KEY, true);
+    assert!(calls.found(at(1), OTHER, about(b"c"), b"x", 1), "it rings yet");
+    calls.failed(at(2), (7, &invite(b"c")), 486, (None, b""));
+    assert_eq!(records(&mut calls).len(), 1);
+    assert!(calls.found(at(3), KEY, about(b"c"), b"b", 1));
     assert!(calls.is_empty());
 }
 
@@ -99,17 +184,17 @@ fn a_failure_counts_once_all_passes_have_failed() {
 fn who_gives_up_is_told_and_a_challenge_is_no_end() {
     let mut calls = calls(CallSettings::default());
     invited(&mut calls, at(1));
-    calls.failed(at(2), 7, 407, Some(PEER.into()), b"");
+    calls.failed(at(2), (7, &invite(b"c")), 407, (Some(PEER.into()), b""));
     assert_eq!((records(&mut calls).len(), calls.is_empty()), (0, true));
     invited(&mut calls, at(3));
     calls.cancelled(7, Side::Caller, b"SIP;cause=200");
-    calls.failed(at(4), 7, 487, Some(PEER.into()), b"");
+    calls.failed(at(4), (7, &invite(b"c")), 487, (Some(PEER.into()), b""));
     invited(&mut calls, at(5));
     calls.provisional(at(6), KEY, false);
     calls.bye(at(7), KEY, Side::Callee, b"");
-    calls.failed(at(8), 7, 487, Some(PEER.into()), b"");
+    calls.failed(at(8), (7, &invite(b"c")), 487, (Some(PEER.into()), b""));
     invited(&mut calls, at(9));
-    calls.failed(at(10), 7, 408, None, b"");
+    calls.failed(at(10), (7, &invite(b"c")), 408, (None, b""));
     let told: Vec<_> = records(&mut calls).into_iter().map(|record| (record.cause, record.by)).collect();
     let wanted =
         [(Cause::Cancelled, Side::Caller), (Cause::Cancelled, Side::Callee), (Cause::Refused, Side::Proxy)];
@@ -170,7 +255,7 @@ fn a_call_that_has_had_its_time_is_hung_up() {
     pass(&mut calls, at(611));
     let events: Vec<_> = calls.drain_events().collect();
     let [CallEvent::HangUp(hang_up), CallEvent::Record(record)] = &events[..] else { panic!("{events:?}") };
-    assert_eq!((hang_up.ends.cseq, &*hang_up.ends.contacts[1]), ([9, 4], &b"sip:b@new"[..]));
+    assert_eq!((hang_up.cseq, &*hang_up.ends.contacts[1]), ([9, 4], &b"sip:b@new"[..]));
     assert_eq!((record.cause, record.by), (Some(Cause::TimeLimit), Some(Side::Proxy)));
     // The answers, and BYEs that cross ours.
     calls.bye(at(612), KEY, Side::Caller, b"");
@@ -210,7 +295,7 @@ fn a_call_from_before_a_restart_is_found_again_by_its_token() {
 fn there_are_no_more_than_there_may_be() {
     let mut calls = calls(CallSettings { most: 1, ..CallSettings::default() });
     invited(&mut calls, at(0));
-    assert_eq!(calls.invited(at(0), 8, || about(b"d")), Err(CallsFull));
+    assert_eq!(calls.invited(at(0), 8, &invite(b"d")), Err(CallsFull));
     invited(&mut calls, at(0));
     assert_eq!(calls.counts().refused, 1);
 }
@@ -255,7 +340,7 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
         prop::sample::select(vec![407, 486, 487, 503]).prop_map(Step::Fail),
         Just(Step::Cancel),
         tag.clone().prop_map(Step::Bye),
-        (tag.clone(), prop::sample::select(vec![200, 401, 481]))
+        (tag.clone(), prop::sample::select(vec![200, 401, 481, 500]))
             .prop_map(|(tag, status)| Step::ByeAnswered(tag, status)),
         (tag.clone(), prop::option::of(any::<u8>())).prop_map(|(tag, session)| Step::Refresh(tag, session)),
         tag.prop_map(Step::Found),
@@ -284,16 +369,16 @@ proptest! {
             let before = calls.counts().answered;
             match step {
                 Step::Invite => {
-                    let _ = calls.invited(now, call, || about(&name));
+                    let _ = calls.invited(now, call, &invite(&name));
                 }
                 Step::Ring(tag) => calls.provisional(now, key(tag), true),
                 Step::Accept(tag, session) => {
                     let session = session.map(|session| Duration::from_secs(session.into()));
-                    calls.accepted(now, key(tag), (&tag_of(tag), PEER.into()), session, ends);
+                    calls.accepted(now, key(tag), (&tag_of(tag), PEER.into()), Some(&invite(&name)), session, ends);
                     let new = calls.counts().answered - before;
                     answered.entry((name.into(), tag_of(tag).into())).or_default().0 += new;
                 }
-                Step::Fail(status) => calls.failed(now, call, status, None, b""),
+                Step::Fail(status) => calls.failed(now, (call, &invite(&name)), status, (None, b"")),
                 Step::Cancel => calls.cancelled(call, Side::Caller, b""),
                 Step::Bye(tag) => calls.bye(now, key(tag), Side::Callee, b""),
                 Step::ByeAnswered(tag, status) => calls.bye_answered(now, key(tag), status),

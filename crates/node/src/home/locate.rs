@@ -49,6 +49,9 @@ impl Shard {
         if forward != Forward::Stateless {
             stateful.check_new(lent.edge, message)?;
         }
+        if forward == Forward::Dialog {
+            stateful.check_call(lent.edge, message)?;
+        }
         let contacts = contacts(lent.edge, flow, message, (facts.request.key, &bindings), lent.out)?;
         let rule = facts.rule.map(|rule| (Arc::clone(&lent.edge.routes), rule));
         if let (Forward::Stateless, Some(contact)) = (forward, contacts.first()) {

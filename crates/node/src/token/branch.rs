@@ -132,6 +132,16 @@ impl Tokens {
         text::encode(&bytes, out);
     }
 
+    /// Whether this is the branch of a transaction that was made with these keys.
+    pub(crate) fn has_made(&self, branch: &[u8]) -> bool {
+        let bytes = own(branch).and_then(|text| decode::<PROXY_LEN>(text, PROXY_VERSION));
+        let Some(bytes) = bytes else { return false };
+        let is_made = |key: &Derived| {
+            keyed_hash(key.branch, &[&bytes[..PROXY_BODY]]).to_be_bytes() == bytes[PROXY_BODY..]
+        };
+        self.all().any(is_made)
+    }
+
     /// Appends the whole branch value of a request without a transaction: a function of the request, and of what its route
     /// token says, which is the same in each copy (RFC 3261 §16.11).
     pub(crate) fn write_hop_branch(&self, token: HopBranch, of: &Transaction<'_>, out: &mut Vec<u8>) {

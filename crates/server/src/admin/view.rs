@@ -297,6 +297,8 @@ pub struct CallsView {
     pub records_total: u64,
     /// Records that were thrown away, since there was no room for them for so long.
     pub records_lost_total: u64,
+    /// Records that the database refuses, whatever is tried.
+    pub records_refused_total: u64,
     /// Bytes of records that wait for room on the disk.
     pub records_waiting_bytes: usize,
     /// Why records cannot be written, or why the database takes none; `null` when all is well.
@@ -316,6 +318,7 @@ impl CallsView {
             lost_total: counts.lost,
             records_total: records.written,
             records_lost_total: records.lost,
+            records_refused_total: records.refused,
             records_waiting_bytes: records.waiting,
             records_trouble: records.trouble,
         }

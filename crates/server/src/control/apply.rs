@@ -191,8 +191,10 @@ impl Control {
             }
             return Ok(());
         }
-        let start = |calls| Records::start(calls, self.path.as_deref());
-        self.records = config.calls.as_ref().map(start).transpose()?.map(Arc::new);
+        // Calls that go on are written down where they were, if none are kept any more.
+        let Some(calls) = &config.calls else { return Ok(()) };
+        let records = Records::start(calls, self.path.as_deref(), self.records.as_deref())?;
+        self.records = Some(Arc::new(records));
         for worker in &self.workers {
             worker.send(Command::Records(self.records.clone()));
         }

@@ -42,8 +42,6 @@ const INSERT: &str = "INSERT INTO call_records SELECT * FROM \
 pub struct RecordDatabaseStatus {
     /// Why it cannot be written to now.
     pub trouble: Option<String>,
-    /// Records that it has taken.
-    pub taken: u64,
     /// Records that it refuses, whatever is tried; they are in the file `refused` of the spool.
     pub refused: u64,
 }
@@ -75,6 +73,7 @@ impl RecordDatabase {
             own: Arc::clone(&own),
             status: Arc::clone(&status),
             reader: None,
+            own_reader: None,
         };
         std::thread::Builder::new()
             .name("call-records".to_owned())
@@ -83,11 +82,11 @@ impl RecordDatabase {
         Ok(Self { spool, own, status, _alive: alive })
     }
 
-    /// Adds whole lines to the spool.
+    /// Adds whole lines to the spool; those that are there leave `lines`.
     ///
     /// # Errors
-    /// What the system says; then they are to be given again.
-    pub fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+    /// What the system says; what is left in `lines` is to be given again.
+    pub fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         let before = self.spool.path().to_owned();
         self.spool.add(lines)?;
         if self.spool.path() != before {
@@ -110,6 +109,8 @@ struct Feeder {
     status: Arc<Mutex<RecordDatabaseStatus>>,
     /// The file in work.
     reader: Option<SpoolReader>,
+    /// The own one, while another is in work.
+    own_reader: Option<SpoolReader>,
 }
 
 impl Feeder {
@@ -141,7 +142,10 @@ impl Feeder {
             *client = None;
             let connected = within(runtime, async {
                 let client = postgres::connect(&self.config, TIMEOUT).await?;
-                client.batch_execute(TABLE).await?;
+                // Who may only write to a table that is there could not make it, even if it need not be made.
+                if client.query_one("SELECT to_regclass('call_records') IS NULL", &[]).await?.get(0) {
+                    client.batch_execute(TABLE).await?;
+                }
                 Ok(client)
             });
             *client = Some(connected.map_err(|failure| failure.0)?);
@@ -156,8 +160,14 @@ impl Feeder {
             let lines = reader.lines().map_err(|error| format!("the spool: {error}"))?;
             if lines.is_empty() {
                 if is_own {
-                    self.reader = Some(reader);
-                    return Ok(());
+                    // What others have left meanwhile.
+                    let left = oldest_left(&self.directory, reader.path());
+                    self.own_reader = Some(reader);
+                    self.reader = left.map_err(|error| format!("the spool: {error}"))?;
+                    if self.reader.is_none() {
+                        return Ok(());
+                    }
+                    continue;
                 }
                 reader.remove().map_err(|error| format!("the spool: {error}"))?;
                 continue;
@@ -179,9 +189,13 @@ impl Feeder {
     fn choose(&mut self) -> io::Result<()> {
         if self.reader.is_none() {
             let path = self.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            self.reader = match oldest_left(&self.directory, &path)? {
-                Some(left) => Some(left),
-                None => Some(own(&path)?),
+            self.reader = match (oldest_left(&self.directory, &path)?, self.own_reader.take()) {
+                (Some(left), kept) => {
+                    self.own_reader = kept;
+                    Some(left)
+                }
+                (None, Some(kept)) => Some(kept),
+                (None, None) => Some(own(&path)?),
             };
         }
         Ok(())
@@ -190,10 +204,7 @@ impl Feeder {
     fn insert(&self, runtime: &Runtime, client: &Client, batch: &[&[u8]]) -> Result<(), String> {
         let whole = format!("[{}]", String::from_utf8_lossy(&batch.join(&b","[..])));
         match within(runtime, client.execute(INSERT, &[&whole])) {
-            Ok(taken) => {
-                self.tell(|status| status.taken += taken);
-                Ok(())
-            }
+            Ok(_) => Ok(()),
             Err(Failure(_, true)) if batch.len() > 1 => {
                 let (first, second) = batch.split_at(batch.len() / 2);
                 self.insert(runtime, client, first)?;

@@ -3,6 +3,7 @@
 use super::Lines;
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A file of records. When it has grown to a size it becomes `FILE.1`, what that was becomes `FILE.2`, and so on up to a number
@@ -23,15 +24,30 @@ impl RecordFile {
         Ok(Self { path: path.to_owned(), lines: open(path)?, largest, kept })
     }
 
-    /// Adds whole lines.
+    /// Adds whole lines; those that are there leave `lines`.
     ///
     /// # Errors
-    /// What the system says; then they are to be given again.
-    pub fn add(&mut self, lines: &[u8]) -> io::Result<()> {
-        if self.lines.size > 0 && self.lines.size + lines.len() as u64 > self.largest {
+    /// What the system says; what is left in `lines` is to be given again.
+    pub fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
+        if !self.is_in_place()? {
+            self.reopen()?;
+        }
+        // What could not be written whole is tried again here: to put it aside would make no room.
+        let is_full = self.lines.size > 0 && self.lines.size + lines.len() as u64 > self.largest;
+        if is_full && !self.lines.is_torn {
             self.rotate()?;
         }
         self.lines.add(lines)
+    }
+
+    /// Whether what is open is what its path leads to: another process, or another program, may have moved it away.
+    fn is_in_place(&self) -> io::Result<bool> {
+        let open = self.lines.file.metadata()?;
+        match fs::metadata(&self.path) {
+            Ok(there) => Ok((there.dev(), there.ino()) == (open.dev(), open.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens the file anew, which somebody else may have moved away.
@@ -44,8 +60,9 @@ impl RecordFile {
     }
 
     fn rotate(&mut self) -> io::Result<()> {
-        // Another process may have done so: then there is a file with room.
-        if fs::metadata(&self.path).is_ok_and(|now| now.len() >= self.lines.size) {
+        // One process at a time; the other one may have done so meanwhile.
+        self.lines.file.lock()?;
+        if self.is_in_place()? {
             for number in (1..self.kept).rev() {
                 rename(&self.numbered(number), &self.numbered(number + 1))?;
             }
@@ -66,12 +83,13 @@ impl RecordFile {
 }
 
 fn open(path: &Path) -> io::Result<Lines> {
-    let mut lines = Lines::new(OpenOptions::new().create(true).append(true).open(path)?)?;
-    let ends_well = || -> io::Result<bool> {
-        let text = fs::read(path)?;
-        Ok(text.last().is_none_or(|&last| last == b'\n'))
-    };
-    lines.is_torn = lines.is_torn && !ends_well()?;
+    let file = OpenOptions::new().create(true).append(true).read(true).open(path)?;
+    let mut lines = Lines::new(file)?;
+    if lines.is_torn {
+        let mut last = [0];
+        lines.file.read_exact_at(&mut last, lines.size - 1)?;
+        lines.is_torn = last != *b"\n";
+    }
     Ok(lines)
 }
 
@@ -93,7 +111,7 @@ mod tests {
         let path = directory.join("calls.jsonl");
         let mut file = RecordFile::open(&path, (20, 2)).expect("open");
         for number in 0..8 {
-            file.add(format!("line {number}\n").as_bytes()).expect("written");
+            file.add(&mut format!("line {number}\n").into_bytes()).expect("written");
         }
         let text = |path: &Path| fs::read_to_string(path).expect("there");
         assert_eq!(text(&path), "line 6\nline 7\n");
@@ -102,8 +120,7 @@ mod tests {
         assert!(!file.numbered(3).exists());
         // Somebody else moves it away.
         fs::rename(&path, directory.join("moved")).expect("moved");
-        file.reopen().expect("open");
-        file.add(b"line 8\n").expect("written");
+        file.add(&mut b"line 8\n".to_vec()).expect("written");
         assert_eq!(text(&path), "line 8\n");
     }
 
@@ -112,8 +129,36 @@ mod tests {
         let directory = crate::records::scratch("records-torn");
         let path = directory.join("calls.jsonl");
         fs::write(&path, "whole\nhal").expect("written");
-        RecordFile::open(&path, (1000, 2)).expect("open").add(b"next\n").expect("written");
-        RecordFile::open(&path, (1000, 2)).expect("open").add(b"last\n").expect("written");
+        RecordFile::open(&path, (1000, 2)).expect("open").add(&mut b"next\n".to_vec()).expect("written");
+        RecordFile::open(&path, (1000, 2)).expect("open").add(&mut b"last\n".to_vec()).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("there"), "whole\nhal\nnext\nlast\n");
+    }
+
+    /// As while one process takes over from another: whoever rotates, all lines are there once, but for those that go.
+    #[test]
+    fn two_processes_lose_no_line() {
+        let directory = crate::records::scratch("records-two");
+        let path = directory.join("calls.jsonl");
+        let mut files = [0; 2].map(|_| RecordFile::open(&path, (40, 50)).expect("open"));
+        for number in 0..60 {
+            files[number % 2].add(&mut format!("line {number:02}\n").into_bytes()).expect("written");
+        }
+        let all = (1..50).map(|number| files[0].numbered(number)).chain([path]);
+        let text: String = all.filter_map(|path| fs::read_to_string(path).ok()).collect();
+        let mut lines: Vec<_> = text.lines().collect();
+        lines.sort_unstable();
+        let wanted: Vec<_> = (0..60).map(|number| format!("line {number:02}")).collect();
+        assert_eq!(lines, wanted);
+    }
+
+    /// What there was no room for is written later, once.
+    #[test]
+    fn a_full_disk_doubles_nothing() {
+        let path = Path::new("/dev/full");
+        let mut lines = b"one\ntwo\n".to_vec();
+        let full = OpenOptions::new().append(true).open(path).expect("there is such a device");
+        let mut torn = Lines { file: full, size: 0, is_torn: false };
+        assert!(torn.add(&mut lines).is_err());
+        assert_eq!(lines, b"one\ntwo\n");
     }
 }

@@ -29,33 +29,37 @@ impl Lines {
         Ok(Self { file, size, is_torn: size > 0 })
     }
 
-    /// Adds lines, in one piece as long as the disk has room.
+    /// Adds lines, in one piece as long as the disk has room. Those that are there leave `lines`.
     ///
     /// # Errors
-    /// What the system says; then they are to be given again.
-    fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+    /// What the system says; what is left in `lines` is to be given again.
+    fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         if self.is_torn {
-            self.write(b"\n")?;
+            self.write(b"\n").1?;
             self.is_torn = false;
         }
-        self.write(lines)
+        let (written, outcome) = self.write(lines);
+        let whole = lines[..written].iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
+        self.is_torn = whole < written;
+        lines.drain(..whole);
+        outcome
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut left = bytes;
-        while !left.is_empty() {
-            match self.file.write(left) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+    /// Writes as much as there is room for; how much that was.
+    fn write(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.file.write(&bytes[done..]) {
+                Ok(0) => return (done, Err(io::ErrorKind::WriteZero.into())),
                 Ok(written) => {
                     self.size += written as u64;
-                    left = &left[written..];
-                    self.is_torn = !left.is_empty();
+                    done += written;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => return (done, Err(error)),
             }
         }
-        Ok(())
+        (done, Ok(()))
     }
 }
 

@@ -29,8 +29,8 @@ impl SpoolFile {
         Ok(Self { directory: directory.to_owned(), path, lines, serial })
     }
 
-    /// Adds whole lines.
-    pub(crate) fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+    /// Adds whole lines; those that are there leave `lines`.
+    pub(crate) fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         if self.lines.size >= LARGEST {
             (self.path, self.lines, self.serial) = create(&self.directory, self.serial + 1)?;
         }
@@ -46,9 +46,15 @@ impl SpoolFile {
 fn create(directory: &Path, first: u64) -> io::Result<(PathBuf, Lines, u64)> {
     for serial in first.. {
         let path = directory.join(format!("{:010}-{serial:06}.{EXTENSION}", std::process::id()));
-        match OpenOptions::new().create_new(true).append(true).open(&path) {
+        // Nobody takes it for a file that somebody has left before it is locked.
+        let begun = path.with_extension("new");
+        if path.exists() {
+            continue;
+        }
+        match OpenOptions::new().create_new(true).append(true).open(&begun) {
             Ok(file) => {
                 file.lock()?;
+                fs::rename(&begun, &path)?;
                 return Ok((path, Lines::new(file)?, serial));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -132,16 +138,16 @@ mod tests {
         let directory = crate::records::scratch("spool");
         let mut one = SpoolFile::create(&directory).expect("a file");
         let mut other = SpoolFile::create(&directory).expect("a file");
-        one.add(b"a\nb\n").expect("written");
-        other.add(b"c\n").expect("written");
+        one.add(&mut b"a\nb\n".to_vec()).expect("written");
+        other.add(&mut b"c\n".to_vec()).expect("written");
         assert!(oldest_left(&directory, other.path()).expect("read").is_none(), "both are written");
         let mut reader = own(other.path()).expect("open");
         assert_eq!(reader.lines().expect("read"), b"c\n");
         reader.taken(2);
-        other.add(b"d\n").expect("written");
+        other.add(&mut b"d\n".to_vec()).expect("written");
         assert_eq!(reader.lines().expect("read"), b"d\n");
         // It dies within a line.
-        one.lines.write(b"tor").expect("written");
+        one.lines.write(b"tor").1.expect("written");
         drop(one);
         let mut left = oldest_left(&directory, other.path()).expect("read").expect("left");
         assert!(oldest_left(&directory, other.path()).expect("read").is_none(), "somebody has it");

@@ -25,6 +25,15 @@ impl Stateful {
         Ok(())
     }
 
+    /// Whether a request may begin a call whose dialogs are kept, before anybody takes note of it.
+    pub(crate) fn check_call(&self, edge: &Edge, message: &Message<'_>) -> Result<(), Halt> {
+        let begins = message.method() == Some(Method::Invite) && message.to_tag().is_none();
+        match &self.dialogs {
+            Some(dialogs) if begins => dialogs.check(edge, message),
+            _ => Ok(()),
+        }
+    }
+
     /// Sends a request on to the member that it is assigned to; `is_noted`: the balancer has taken note of it.
     pub(crate) fn begin(
         &mut self,

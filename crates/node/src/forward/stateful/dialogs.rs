@@ -5,9 +5,9 @@ use crate::edge::Edge;
 use crate::reply::{Halt, Own};
 use crate::token::Tokens;
 use crate::token::route::Held;
-use crate::validate::{LARGEST, Refused, refused};
+use crate::validate::{LARGEST, Refused, check_room, refused};
 use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
-use ::dialog::{About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, Ends, HangUp, Side};
+use ::dialog::{About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, Ends, HangUp, Invited, Side};
 use base::Instant;
 use core::hash::Hasher;
 use core::time::Duration;
@@ -18,7 +18,11 @@ use wire::{Edits, Message, Method, NameAddr};
 /// RFC 3261 §21.5.4. Of so many calls, some end in that time.
 const TOO_MANY_CALLS: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Calls") };
 
-/// What is added to a 2xx at most: Session-Expires and Require.
+/// Most bytes of Call-ID and caller's tag, and of how the two sides are reached, that are kept of a call.
+const LONGEST_NAME: usize = 1024;
+const LONGEST_ENDS: usize = 4096;
+
+/// What is added to a 2xx at most: Session-Expires and Require; and to a request: Session-Expires and Min-SE.
 const SESSION_MAX: usize = 70;
 
 /// How calls are kept whose dialogs are.
@@ -43,8 +47,8 @@ impl DialogSettings {
 /// What is known of a request that begins a call whose dialogs are kept, or belongs to one, until its answer.
 pub(crate) struct Tracked {
     key: DialogKey,
-    /// Whether it is the INVITE that begins the call.
-    begins: bool,
+    /// Of the INVITE that begins the call.
+    invited: Option<Box<Invited>>,
     by: Side,
     method: Method,
     session: Forwarded,
@@ -55,7 +59,9 @@ pub(crate) struct Tracked {
 impl Tracked {
     /// Bytes of memory beside its own size.
     pub(crate) fn memory(&self) -> usize {
-        size_of::<Self>() + self.refused_by.as_ref().map_or(0, |(_, reason)| reason.len())
+        size_of::<Self>()
+            + size_of::<Invited>()
+            + self.refused_by.as_ref().map_or(0, |(_, reason)| reason.len())
     }
 
     /// The call that it is about.
@@ -99,6 +105,16 @@ impl Dialogs {
         (self.session, self.pools) = (session, pools);
     }
 
+    /// Whether a request may begin a call: there is room for it, and it does not ask for too short a session.
+    pub(crate) fn check(&self, edge: &Edge, message: &Message<'_>) -> Result<(), Halt> {
+        let call = call_hash(&edge.tokens, message.call_id(), message.from_tag());
+        if message.call_id().len() + message.from_tag().map_or(0, <[u8]>::len) > LONGEST_NAME {
+            return Err(refused(400, "Call-ID Too Long").into());
+        }
+        self.session_of(message)?;
+        if self.calls.has_room(call) { Ok(()) } else { Err(TOO_MANY_CALLS.into()) }
+    }
+
     /// The INVITE of a call goes on, to a pool unless it goes to a user, by the rule of that name.
     pub(crate) fn begin(
         &mut self,
@@ -111,10 +127,18 @@ impl Dialogs {
         let call = call_hash(&edge.tokens, message.call_id(), message.from_tag());
         let rule = rule.map_or("", |rule| &edge.routes.rule(rule).name);
         let pool = pool.and_then(|pool| self.pools.get(usize::from(pool))).map_or("", |name| name);
-        let about = || about(message, true, from, (rule, pool));
-        self.calls.invited(edge.now, call, about).map_err(|_| TOO_MANY_CALLS)?;
-        let key = DialogKey { call, tag: 0 };
-        Ok(Tracked { key, begins: true, by: Side::Caller, method: Method::Invite, session, refused_by: None })
+        let invited = Invited {
+            about: about(message, true, from, (rule, pool)),
+            unix: edge.unix(),
+            cseq: message.cseq().number,
+            is_spiral: message
+                .vias()
+                .flatten()
+                .any(|via| edge.tokens.has_made(via.branch.unwrap_or_default())),
+        };
+        self.calls.invited(edge.now, call, &invited).map_err(|_| TOO_MANY_CALLS)?;
+        let (key, invited) = (DialogKey { call, tag: 0 }, Some(Box::new(invited)));
+        Ok(Tracked { key, invited, by: Side::Caller, method: Method::Invite, session, refused_by: None })
     }
 
     /// A request within a dialog goes on whose token says that its state is kept.
@@ -145,7 +169,7 @@ impl Dialogs {
         if method == Method::Bye {
             self.calls.bye(edge.now, key, by, reason(message));
         }
-        Ok(Some(Box::new(Tracked { key, begins: false, by, method, session, refused_by: None })))
+        Ok(Some(Box::new(Tracked { key, invited: None, by, method, session, refused_by: None })))
     }
 
     /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes back whether or
@@ -159,15 +183,21 @@ impl Dialogs {
     ) {
         let now = edge.now;
         match response.status().unwrap_or_default() {
-            status @ 101..200 if tracked.begins => {
+            status @ 101..200 if tracked.invited.is_some() => {
                 let key = DialogKey { tag: edge.tokens.tag_hash(response.to_tag()), ..tracked.key };
                 self.calls.provisional(now, key, matches!(status, 180 | 182 | 183));
             }
             100..200 => {}
             status @ 200..300 => {
                 let session = tracked.session_of(response, edge);
-                if tracked.begins {
-                    self.accept(edge, tracked.key.call, response, source, (session, Some(request)));
+                if let Some(invited) = &tracked.invited {
+                    self.accept(
+                        edge,
+                        tracked.key.call,
+                        response,
+                        source,
+                        (session, Some((request, invited))),
+                    );
                 } else if tracked.method == Method::Bye {
                     self.calls.bye_answered(now, tracked.key, status);
                 } else {
@@ -196,20 +226,22 @@ impl Dialogs {
         call: u64,
         response: &Message<'_>,
         source: SocketAddr,
-        (session, request): (Option<Duration>, Option<&Message<'_>>),
+        (session, begun): (Option<Duration>, Option<(&Message<'_>, &Invited)>),
     ) {
         let key = DialogKey { call, tag: edge.tokens.tag_hash(response.to_tag()) };
         let tag = response.to_tag().unwrap_or_default();
-        let ends = || request.map(|request| ends(edge, request, response)).unwrap_or_default();
-        self.calls.accepted(edge.now, key, (tag, source), session, ends);
+        let ends = || begun.and_then(|(request, _)| ends(edge, request, response));
+        let invited = begun.map(|(_, invited)| invited);
+        self.calls.accepted(edge.now, key, (tag, source), invited, session, ends);
     }
 
     /// The request that is `tracked` has its final response, a failure; of ours, or of a next hop.
     pub(crate) fn concluded(&mut self, now: Instant, tracked: &Tracked, status: u16, is_own: bool) {
-        if tracked.begins {
+        if let Some(invited) = &tracked.invited {
             let by = tracked.refused_by.as_ref().filter(|_| !is_own);
             let reason = by.map_or(&[][..], |(_, reason)| reason);
-            self.calls.failed(now, tracked.key.call, status, by.map(|(source, _)| *source), reason);
+            let by = (by.map(|(source, _)| *source), reason);
+            self.calls.failed(now, (tracked.key.call, invited), status, by);
         } else if tracked.method == Method::Bye {
             self.calls.bye_answered(now, tracked.key, status);
         }
@@ -245,6 +277,7 @@ impl Dialogs {
 
     /// RFC 4028 §8.1, of a session refresh request.
     fn session_of(&self, message: &Message<'_>) -> Result<Forwarded, Halt> {
+        check_room(message, SESSION_MAX)?;
         let asked = Asked {
             supports: message.supports("timer"),
             expires: message.session_expires().map(|(seconds, _)| seconds),
@@ -263,7 +296,8 @@ impl Tracked {
         let has_room = response.bytes().len() + SESSION_MAX <= LARGEST;
         // [8.2-2] [8.2-3]
         let answered = self.session.kept.response(response.session_expires().map(|(seconds, _)| seconds));
-        if let Some(seconds) = answered.insert.filter(|_| has_room) {
+        let is_unread = response.header("Session-Expires").is_some();
+        if let Some(seconds) = answered.insert.filter(|_| has_room && !is_unread) {
             let value = format!("{seconds};refresher=uac");
             edge.edits.add_header(response, "Session-Expires", value.as_bytes());
             if !response.option_tags("Require").any(|tag| tag.eq_ignore_ascii_case(b"timer")) {
@@ -310,7 +344,8 @@ fn reason<'a>(message: &Message<'a>) -> &'a [u8] {
 
 /// How the two sides are reached beyond us: [12.1.1-1] the caller by what stands below our Record-Route in its order, [12.1.2-1]
 /// the callee by what stands above it in reverse.
-fn ends(edge: &Edge, request: &Message<'_>, response: &Message<'_>) -> Ends {
+/// `None` where they take too much room to be kept.
+fn ends(edge: &Edge, request: &Message<'_>, response: &Message<'_>) -> Option<Ends> {
     let joined = |values: Vec<&[u8]>| values.join(&b", "[..]).into_boxed_slice();
     let to_caller: Vec<_> = request.record_routes().map(|value| value.value.of(request.bytes())).collect();
     let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| edge.topology.is_ours(&uri));
@@ -318,12 +353,19 @@ fn ends(edge: &Edge, request: &Message<'_>, response: &Message<'_>) -> Ends {
     let mut to_callee: Vec<_> = above.map(|value| value.value.of(response.bytes())).collect();
     to_callee.reverse();
     let contact = |message: &Message<'_>| message.contact().unwrap_or_default().into();
-    Ends {
+    let ends = Ends {
         from_and_to: [response.from().into(), response.to().into()],
         contacts: [contact(request), contact(response)],
         routes: [joined(to_caller), joined(to_callee)],
-        cseq: [request.cseq().number, 0],
-    }
+    };
+    let length = ends
+        .from_and_to
+        .iter()
+        .chain(&ends.contacts)
+        .chain(&ends.routes)
+        .map(|text| text.len())
+        .sum::<usize>();
+    (length <= LONGEST_ENDS).then_some(ends)
 }
 
 /// The BYE of ours to a side of a dialog, with this Via, as the other side would send it: [12.2.1.1-1] with its tags, and
@@ -340,7 +382,7 @@ pub(crate) fn bye(hang_up: &HangUp, to: Side, via: &[u8], out: &mut Vec<u8>) {
         .header("From", &ends.from_and_to[other])
         .header("To", &ends.from_and_to[of])
         .header("Call-ID", &hang_up.call_id)
-        .header_fmt("CSeq", format_args!("{} BYE", ends.cseq[other].saturating_add(1)))
+        .header_fmt("CSeq", format_args!("{} BYE", hang_up.cseq[other].saturating_add(1)))
         .header("Reason", "SIP;cause=408;text=\"Time Limit Of Calls\"")
         .finish(b"");
 }

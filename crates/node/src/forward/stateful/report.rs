@@ -44,6 +44,11 @@ impl ProxyReport {
 }
 
 impl Stateful {
+    /// Requests without a final response.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.proxy.unanswered()
+    }
+
     /// What there is to do.
     pub(crate) fn report(&self) -> ProxyReport {
         ProxyReport {

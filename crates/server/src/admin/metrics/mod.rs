@@ -207,6 +207,8 @@ fn calls(page: &mut Page, calls: &CallCounts, records: &RecordCounts) {
     page.counter("sarabande_call_records_total", "Records of calls.").sample(&[], records.written);
     page.counter("sarabande_call_records_lost_total", "Records thrown away: for too long no room.")
         .sample(&[], records.lost);
+    page.counter("sarabande_call_records_refused_total", "Records that the database refuses.")
+        .sample(&[], records.refused);
     page.gauge("sarabande_call_records_waiting_bytes", "Records that wait for room on the disk.")
         .sample(&[], records.waiting);
     page.gauge(
