@@ -483,10 +483,12 @@ impl Calls {
         let limit = call.dialogs[dialog].time_limit(&self.settings);
         let dialog = &mut call.dialogs[dialog];
         dialog.reason = Box::default();
-        match limit.filter(|_| cause == Cause::SessionExpired) {
+        dialog.phase = Phase::Over(now + LATE);
+        if let Some(limit) = limit.filter(|_| cause == Cause::SessionExpired) {
             // Whoever said that it has ended and talks on is hung up all the same when a call has had its time.
-            Some(limit) => dialog.phase = Phase::Over(limit.max(now + LATE)),
-            None => (dialog.phase, dialog.ends) = (Phase::Over(now + LATE), None),
+            dialog.phase = Phase::Over(limit.max(now + LATE));
+        } else {
+            dialog.ends = None;
         }
         self.events.push(CallEvent::Record(Box::new(record)));
     }

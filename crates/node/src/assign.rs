@@ -116,10 +116,7 @@ impl Shard {
         let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
         check_from_tag(message)?;
         if mode.forward.has_transactions() {
-            stateful.check_new(lent.edge, message)?;
-        }
-        if mode.forward == Forward::Dialog {
-            stateful.check_call(lent.edge, message)?;
+            stateful.check_new(lent.edge, message, mode.forward)?;
         }
         if mode.is_by_route() && has_members && is_about_us(lent.edge, message) {
             return Err(Halt::Answered(Own::Capabilities));
@@ -152,7 +149,7 @@ impl Shard {
         if mode.forward == Forward::Distributed
             && let Some((stateful, lent)) = self.transactions(out)
         {
-            stateful.check_new(lent.edge, message)?;
+            stateful.check_new(lent.edge, message, mode.forward)?;
         }
         let assigned = Assigned {
             request: Request {

@@ -64,7 +64,7 @@ fn a_call_is_written_down_when_its_bye_is_answered() {
     let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
     answered(&mut bed, &at_hop, 200);
     bed.one(client(), &call.by_caller("ACK", 1).bytes());
-    bed.wait(Duration::from_secs(60));
+    bed.wait(Duration::from_mins(1));
     let calls = bed.shard.proxy_report().and_then(|report| report.calls).expect("dialogs are kept");
     assert_eq!((calls.ringing, calls.answered), (0, 1));
     let at_caller = bed.one(at_hop.to, &call.by_callee("BYE", 1).line("Reason: Q.850;cause=16").bytes());
@@ -149,6 +149,32 @@ fn after_a_restart_the_call_is_found_again_by_its_token() {
     }
 }
 
+/// As a client does that knows no Record-Route.
+#[test]
+fn a_bye_without_a_route_ends_the_call_that_is_known() {
+    for by_caller in [true, false] {
+        let mut bed = bed();
+        let call = bed.call("call");
+        let (bye, from) = if by_caller {
+            (call.by_caller("BYE", 2), client())
+        } else {
+            (call.by_callee("BYE", 1), addr("127.0.9.2:6000"))
+        };
+        let forwarded = bed.one(from, &Req { routes: Vec::new(), ..bye }.bytes());
+        answered(&mut bed, &forwarded, 200);
+        let told = record(&mut bed);
+        assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(Side::of(by_caller))));
+        bed.assert_forgets();
+    }
+    // Of a dialog that nobody knows nothing is made.
+    let mut bed = bed();
+    let stranger = Req::new("BYE", "other", client());
+    let stranger = Req { to_tag: Some("bob".to_owned()), ..stranger };
+    bed.receive(0, client(), &stranger.bytes());
+    bed.assert_forgets();
+    assert_eq!(records(&mut bed), []);
+}
+
 /// A call of another mode has a token that says nothing of dialogs; nobody makes it one of this mode.
 #[test]
 fn a_call_that_began_without_its_dialog_kept_ends_so() {
@@ -211,7 +237,7 @@ fn a_session_interval_that_is_too_small_is_refused_or_raised() {
 /// [12.1.1-1] [12.1.2-1] [12.2.1.1-1] [12.2.1.1-2]
 #[test]
 fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
-    let calls = CallSettings { longest: Some(Duration::from_secs(60)), ..CallSettings::default() };
+    let calls = CallSettings { longest: Some(Duration::from_mins(1)), ..CallSettings::default() };
     let mut bed = bed_with(&DialogSettings { calls, ..DialogSettings::default() });
     let upstream = "<sip:192.0.2.77;lr>, <sip:192.0.2.78;lr>";
     let invite = Req::new("INVITE", "call", client()).line(&format!("Record-Route: {upstream}"));

@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use storage::{RecordDatabase, RecordFile};
+use storage::{RecordDatabase, RecordDatabaseStatus, RecordFile};
 
 /// Bytes of records that wait for a disk to have room again: an hour of 10 calls a second.
 const BACKLOG_MAX: usize = 32 << 20;
@@ -26,6 +26,8 @@ struct Inner {
     /// Lines that could not be written.
     backlog: Vec<u8>,
     counts: RecordCounts,
+    /// What was said of the database.
+    told: RecordDatabaseStatus,
 }
 
 enum Sink {
@@ -87,7 +89,8 @@ impl Records {
                 Sink::Database(RecordDatabase::start(url, &directory).map_err(told)?)
             }
         };
-        let mut inner = Inner { sink, backlog: Vec::new(), counts: RecordCounts::default() };
+        let (counts, told) = (RecordCounts::default(), RecordDatabaseStatus::default());
+        let mut inner = Inner { sink, backlog: Vec::new(), counts, told };
         if let Some(before) = before {
             let mut before = before.lock();
             inner.backlog = std::mem::take(&mut before.backlog);
@@ -133,9 +136,27 @@ impl Records {
         inner.empty();
     }
 
-    /// Tries again to write what waits.
+    /// Tries again to write what waits, and says what has become of the database.
     pub(crate) fn retry(&self) {
-        self.lock().empty();
+        let mut inner = self.lock();
+        inner.empty();
+        let Sink::Database(database) = &inner.sink else { return };
+        let status = database.status();
+        let before = std::mem::replace(&mut inner.told, status.clone());
+        match (&before.trouble, &status.trouble) {
+            (None, Some(why)) => {
+                tracing::warn!("[calls] records: the database takes none, and they wait: {why}");
+            }
+            (Some(_), None) => tracing::info!("[calls] records: the database takes them again"),
+            _ => {}
+        }
+        if status.refused > before.refused {
+            let refused = status.refused - before.refused;
+            tracing::error!(
+                refused,
+                "[calls] records: refused by the database; they are in the file `refused` of the spool"
+            );
+        }
     }
 
     /// What became of the records so far.
@@ -153,8 +174,9 @@ impl Records {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.empty();
         if !self.backlog.is_empty() {
-            let lost = self.backlog.iter().filter(|&&b| b == b'\n').count();
+            let lost = self.backlog.split(|&b| b == b'\n').count() - 1;
             tracing::error!(lost, "[calls] records: there was no room for them to the end");
         }
     }
@@ -168,11 +190,14 @@ impl Inner {
         match self.sink.add(&mut self.backlog) {
             Ok(()) => {
                 self.backlog.shrink_to(1 << 16);
-                self.counts.trouble = None;
+                if self.counts.trouble.take().is_some() {
+                    tracing::info!("[calls] records: those that waited are written");
+                }
             }
             Err(error) => {
                 if self.counts.trouble.is_none() {
-                    tracing::error!(%error, "[calls] records: cannot be written, and wait in memory");
+                    let bytes = self.backlog.len();
+                    tracing::error!(%error, bytes, "[calls] records: cannot be written, and wait in memory");
                 }
                 self.counts.trouble = Some(error.to_string());
             }
@@ -194,7 +219,7 @@ struct Line<'a> {
     started: Option<String>,
     rang: Option<String>,
     answered: Option<String>,
-    ended: String,
+    ended: Option<String>,
     /// From the answer to the end.
     seconds: Option<f64>,
     caller: &'a str,
@@ -232,6 +257,7 @@ fn line(record: &CallRecord, (now, date): (Instant, UnixTime), out: &mut Vec<u8>
         Began::Seen(then) => unix(then),
         Began::Token(secs) => UnixTime::from_secs(secs.into()),
     };
+    let is_end = record.event == RecordEvent::Ended;
     let seconds = answered.map(|then| millis(record.ended.saturating_since(then)) as f64 / 1000.0);
     let line = Line {
         id: id(record, started),
@@ -242,8 +268,8 @@ fn line(record: &CallRecord, (now, date): (Instant, UnixTime), out: &mut Vec<u8>
         started: Some(started.rfc3339()),
         rang: record.rang.map(|then| unix(then).rfc3339()),
         answered: answered.map(|then| unix(then).rfc3339()),
-        ended: unix(record.ended).rfc3339(),
-        seconds: seconds.filter(|_| record.event == RecordEvent::Ended),
+        ended: is_end.then(|| unix(record.ended).rfc3339()),
+        seconds: seconds.filter(|_| is_end),
         caller: &caller,
         callee: &callee,
         uri: named(&uri),

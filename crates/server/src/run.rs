@@ -15,6 +15,7 @@ use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::stores::Stores;
+use crate::takeover::owned::Predecessor;
 use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
 use crate::utilisation::ModelProcessor;
@@ -101,8 +102,8 @@ impl Server {
         // One column more than threads, for the process before.
         let board = Arc::new(Board::new(count + 1));
         let kept = (secret, token_time);
-        let records = records(&config, path.as_deref())?;
-        let shared = (Arc::clone(&board), stores.clone(), records.clone());
+        let shared = (Arc::clone(&board), stores.clone(), records(&config, path.as_deref())?);
+        let records = shared.2.clone();
         let mut control =
             Control::start(clock, path.clone(), config.clone(), binds.clone(), kept, shared).await?;
         // Nothing slow from here on: another process may wait.
@@ -128,12 +129,7 @@ impl Server {
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
         let predecessor = bound.as_ref().map(|(_, predecessor)| Arc::clone(predecessor));
-        for worker in &mut workers {
-            worker.predecessor.clone_from(&predecessor);
-            worker.stores.clone_from(&stores);
-            worker.records.clone_from(&records);
-            worker.measure(model);
-        }
+        equip(&mut workers, predecessor.as_ref(), (stores.as_ref(), records.as_ref()), model);
         control.follows(bound, call_limits);
         let threads = spawn(workers, &handles)?;
         control.attach(handles.clone());
@@ -177,6 +173,21 @@ impl Server {
             }
         }
         outcome
+    }
+}
+
+/// Gives the threads what they have in common.
+fn equip(
+    workers: &mut [Worker],
+    predecessor: Option<&Arc<Predecessor>>,
+    (stores, records): (Option<&Arc<Stores>>, Option<&Arc<Records>>),
+    model: Option<ModelProcessor>,
+) {
+    for worker in workers {
+        worker.predecessor = predecessor.cloned();
+        worker.stores = stores.cloned();
+        worker.records = records.cloned();
+        worker.measure(model);
     }
 }
 

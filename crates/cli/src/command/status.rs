@@ -184,7 +184,7 @@ fn calls(calls: &CallsView) -> String {
     let mut text = format!("\ncalls: {ringing} ringing, {answered} answered; {records_total} records");
     if let Some(trouble) = &calls.records_trouble {
         let waiting = if *waiting > 0 { format!("{waiting} bytes wait: ") } else { String::new() };
-        let _ = write!(text, "\nrecords cannot be written now: {waiting}{trouble}");
+        let _ = write!(text, "\nrecords are not where they belong: {waiting}{trouble}");
     }
     text
 }
@@ -486,7 +486,7 @@ pub(crate) mod tests {
              since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused\n\
              forks: 4 further branches, 1 groups rung out, 3 CANCELs\n\
              calls: 2 ringing, 7 answered; 30 records\n\
-             records cannot be written now: 512 bytes wait: No space left on device"
+             records are not where they belong: 512 bytes wait: No space left on device"
         );
     }
 

@@ -59,7 +59,7 @@ pub(crate) struct RawRegistrar {
     /// What becomes of a REGISTER with a Path (RFC 3327) whose client does not say that it knows Path: 420, or it is taken.
     pub(crate) path: Setting<Choice<PathRule>>,
     /// How requests to users go on, as `forward` of a pool: `"transaction"`; `"dialog"`; or `"stateless"`, to the contact that
-    /// is preferred alone.
+    /// is preferred alone, for routes without `authenticate`.
     pub(crate) forward: Setting<Choice<Forward>>,
     /// Algorithms that are offered, the most preferred first (RFC 8760). A file of hashes serves those that it
     /// was made with, and those alone are offered; with a database, and without this key, MD5 is.

@@ -15,9 +15,7 @@ fn about(call_id: &[u8]) -> About {
     About::new([call_id, b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"], source)
 }
 
-fn ends() -> Option<Ends> {
-    Some(Ends::default())
-}
+const ENDS: fn() -> Option<Ends> = || Some(Ends::default());
 
 fn invite(call_id: &[u8]) -> Invited {
     Invited { about: about(call_id), unix: 1_800_000_000, cseq: 5, is_spiral: false }
@@ -42,7 +40,7 @@ fn accepted(calls: &mut Calls, now: Instant, key: DialogKey, session: Option<u64
         (b"b", PEER.into()),
         Some(&invite(b"c")),
         session.map(Duration::from_secs),
-        ends,
+        ENDS,
     );
 }
 
@@ -114,7 +112,7 @@ fn another_invite_of_the_same_name_is_another_call() {
     accepted(&mut calls, at(2), KEY, None);
     let dear = Invited { about: about(b"dear"), ..invite(b"c") };
     calls.invited(at(3), 7, &dear).expect("there is room");
-    calls.accepted(at(4), OTHER, (b"d", PEER.into()), Some(&dear), None, ends);
+    calls.accepted(at(4), OTHER, (b"d", PEER.into()), Some(&dear), None, ENDS);
     calls.invited(at(5), 7, &dear).expect("there is room");
     calls.failed(at(6), (7, &dear), 486, (None, b""));
     for key in [KEY, OTHER] {
@@ -374,7 +372,7 @@ proptest! {
                 Step::Ring(tag) => calls.provisional(now, key(tag), true),
                 Step::Accept(tag, session) => {
                     let session = session.map(|session| Duration::from_secs(session.into()));
-                    calls.accepted(now, key(tag), (&tag_of(tag), PEER.into()), Some(&invite(&name)), session, ends);
+                    calls.accepted(now, key(tag), (&tag_of(tag), PEER.into()), Some(&invite(&name)), session, ENDS);
                     let new = calls.counts().answered - before;
                     answered.entry((name.into(), tag_of(tag).into())).or_default().0 += new;
                 }

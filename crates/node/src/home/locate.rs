@@ -47,10 +47,7 @@ impl Shard {
         };
         check_from_tag(message)?;
         if forward != Forward::Stateless {
-            stateful.check_new(lent.edge, message)?;
-        }
-        if forward == Forward::Dialog {
-            stateful.check_call(lent.edge, message)?;
+            stateful.check_new(lent.edge, message, forward)?;
         }
         let contacts = contacts(lent.edge, flow, message, (facts.request.key, &bindings), lent.out)?;
         let rule = facts.rule.map(|rule| (Arc::clone(&lent.edge.routes), rule));

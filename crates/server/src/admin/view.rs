@@ -521,11 +521,13 @@ impl HealthView {
                 format!("no member is known to take new calls; {last_resort} get them all the same: {states}")
             });
         }
+        let stores = standing.home.iter().flat_map(|home| &home.stores).filter_map(down);
+        let records = standing.records.as_ref().and_then(|records| records.trouble.clone());
         Self {
             role: if standing.is_proxy { "proxy" } else { "pool" }.to_owned(),
             healthy: reasons.is_empty(),
             reasons,
-            degraded: standing.home.iter().flat_map(|home| &home.stores).filter_map(down).collect(),
+            degraded: stores.chain(records.map(|why| format!("records of calls: {why}"))).collect(),
             members: configured().count(),
             unresolved: standing.unresolved.clone(),
             accepting,

@@ -41,6 +41,13 @@ impl Lines {
         let (written, outcome) = self.write(lines);
         let whole = lines[..written].iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
         self.is_torn = whole < written;
+        // Nothing of a line is better than its beginning, if nobody else has written behind it.
+        if self.is_torn && self.file.metadata().is_ok_and(|now| now.len() == self.size) {
+            let size = self.size - (written - whole) as u64;
+            if self.file.set_len(size).is_ok() {
+                (self.size, self.is_torn) = (size, false);
+            }
+        }
         lines.drain(..whole);
         outcome
     }

@@ -29,7 +29,7 @@ pub(super) struct Answer {
 
 pub(super) enum Role {
     Pool { sessions: Sessions, members: MembersView },
-    Proxy(ProxyView),
+    Proxy(Box<ProxyView>),
 }
 
 impl Answer {
@@ -37,7 +37,7 @@ impl Answer {
         // 503 is the answer of a server that takes no new calls.
         let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
         let role = if health.role == "proxy" {
-            Role::Proxy(target.get("/api/proxy")?)
+            Role::Proxy(Box::new(target.get("/api/proxy")?))
         } else {
             // Without the oldest calls: they cost the server a walk through its table.
             Role::Pool { sessions: target.get("/api/sessions")?, members: target.get("/api/members")? }

@@ -10,26 +10,29 @@ use crate::examine::Facts;
 use crate::forward::Stay;
 use crate::reply::{self, Halt};
 use crate::route::max_breadth;
+use ::route::Forward;
 use balance::Request;
 use base::Flow;
 use wire::{Message, Method, SipUri};
 
 impl Stateful {
-    /// Whether a request may begin a transaction, before a member is chosen for it.
-    pub(crate) fn check_new(&mut self, edge: &mut Edge, message: &Message<'_>) -> Result<(), Halt> {
+    /// Whether a request that goes on in this way may begin a transaction, and a call whose dialogs are kept, before a member is
+    /// chosen for it.
+    pub(crate) fn check_new(
+        &mut self,
+        edge: &mut Edge,
+        message: &Message<'_>,
+        forward: Forward,
+    ) -> Result<(), Halt> {
         // What is that short begins no transaction, which would answer again and again.
         if message.bytes().len() < reply::ANSWERED_MIN && message.method() != Some(Method::Ack) {
             return Err(Halt::Dropped(Drop::Unanswerable));
         }
         self.check_limit(edge, message, false)?;
-        Ok(())
-    }
-
-    /// Whether a request may begin a call whose dialogs are kept, before anybody takes note of it.
-    pub(crate) fn check_call(&self, edge: &Edge, message: &Message<'_>) -> Result<(), Halt> {
-        let begins = message.method() == Some(Method::Invite) && message.to_tag().is_none();
         match &self.dialogs {
-            Some(dialogs) if begins => dialogs.check(edge, message),
+            Some(dialogs) if forward == Forward::Dialog && begins_call(message) => {
+                dialogs.check(edge, message)
+            }
             _ => Ok(()),
         }
     }
@@ -70,15 +73,15 @@ impl Stateful {
         facts: &Facts<'_>,
         (way, noted, keeps_dialogs): (Way, Option<Box<Request<'static>>>, bool),
     ) -> Result<(), Halt> {
-        let begins_call = message.method() == Some(Method::Invite) && message.to_tag().is_none();
         let pool = match &way {
             Way::Pool(assigned) => Some(assigned.request.pool.0),
             Way::There(..) | Way::Contacts(_) => None,
         };
         let tracked = match &mut self.dialogs {
-            Some(dialogs) if keeps_dialogs && begins_call => {
+            Some(dialogs) if keeps_dialogs && begins_call(message) => {
                 Some(Box::new(dialogs.begin(lent.edge, message, flow.peer, (facts.rule, pool))?))
             }
+            Some(dialogs) if message.to_tag().is_some() => dialogs.untold(lent.edge, message),
             _ => None,
         };
         let received = Received {
@@ -96,6 +99,11 @@ impl Stateful {
         self.forward(lent, message, received);
         Ok(())
     }
+}
+
+/// Whether it is the INVITE of a call.
+fn begins_call(message: &Message<'_>) -> bool {
+    message.method() == Some(Method::Invite) && message.to_tag().is_none()
 }
 
 /// Whether it is an OPTIONS about this proxy itself, whose URI has no user part (RFC 3261 §11): who asks whether we are alive

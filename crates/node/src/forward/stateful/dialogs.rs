@@ -172,6 +172,35 @@ impl Dialogs {
         Ok(Some(Box::new(Tracked { key, invited: None, by, method, session, refused_by: None })))
     }
 
+    /// A request goes on that has a To tag and no token of ours, as of a client that knows no Record-Route: it belongs to a dialog
+    /// that is known here, or to none.
+    pub(crate) fn untold(&mut self, edge: &Edge, message: &Message<'_>) -> Option<Box<Tracked>> {
+        let method = message
+            .method()
+            .filter(|method| matches!(method, Method::Invite | Method::Update | Method::Bye))?;
+        let key = |by_initiator| {
+            let (caller, callee) = tags(message, by_initiator);
+            let call = call_hash(&edge.tokens, message.call_id(), caller);
+            DialogKey { call, tag: edge.tokens.tag_hash(callee) }
+        };
+        let mut heard = |by_initiator| {
+            let (key, by) = (key(by_initiator), Side::of(by_initiator));
+            self.calls.heard(edge.now, key, by, message.cseq().number).then_some((key, by))
+        };
+        let (key, by) = heard(true).or_else(|| heard(false))?;
+        if method == Method::Bye {
+            self.calls.bye(edge.now, key, by, reason(message));
+        }
+        Some(Box::new(Tracked {
+            key,
+            invited: None,
+            by,
+            method,
+            session: Forwarded::default(),
+            refused_by: None,
+        }))
+    }
+
     /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes back whether or
     /// not dialogs are kept.
     pub(crate) fn relayed(
