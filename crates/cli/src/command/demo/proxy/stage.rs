@@ -31,7 +31,7 @@ pub(super) const CAST: [Part; 3] = [
 const STEPS: f64 = 1_200.0;
 /// Steps of a call with all its state at a proxy: the seven messages, and four transactions.
 const CALL_STEPS: f64 = 11.0;
-/// Where a proxy counts as full: `high` of [distribution], unless set.
+/// Where a proxy counts as full: `high` of `[distribution]`, unless set.
 pub(super) const HIGH: f64 = 0.9;
 
 /// Calls a second of this load, as part of those of which one proxy can keep all state.
