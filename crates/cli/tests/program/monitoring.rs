@@ -36,7 +36,8 @@ fn metrics() -> Metrics {
     let ended = Running::start(sarabande(&call).stdout(Stdio::null())).wait();
     assert_eq!(ended, Some(0));
     // What a server answers itself is in the metrics once it has.
-    let proxy = Server::start("monitoring-proxy", &format!("[proxy]\nnext = [\"{}\"]", free()));
+    let role = format!("[proxy]\nnext = [\"{}\"]\nforward = \"dialog\"", free());
+    let proxy = Server::start("monitoring-proxy", &role);
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let from = socket.local_addr().expect("its address");
     let refused = TestRequest::new("OPTIONS", "monitoring", from)
