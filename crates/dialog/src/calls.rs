@@ -134,11 +134,6 @@ impl Calls {
         self.settings = settings;
     }
 
-    /// How the calls go by.
-    pub fn settings(&self) -> &CallSettings {
-        &self.settings
-    }
-
     /// Whether a call of this name is known, or there is room for it.
     pub fn has_room(&self, call: u64) -> bool {
         self.table.len() < self.settings.most || self.find(call).is_some()
@@ -274,6 +269,8 @@ impl Calls {
         let Some(at) = self.find(key.call) else { return false };
         let Some(dialog) = self.table[at].dialog(key.tag) else { return false };
         dialog.heard = now;
+        // Whoever goes on talking has not hung up.
+        dialog.refused_bye = None;
         let last = &mut dialog.cseq[Ends::index(by)];
         *last = (*last).max(cseq);
         self.set_timer(at);
@@ -357,7 +354,6 @@ impl Calls {
         let Some(at) = self.find(key.call) else { return };
         let Some(dialog) = self.table[at].dialog(key.tag) else { return };
         (dialog.session, dialog.heard) = (ends_at(now, session), now);
-        dialog.refused_bye = None;
         if let Some(ends) = &mut dialog.ends {
             for (kept, told) in ends.contacts.iter_mut().zip(contacts) {
                 if let Some(told) = told {

@@ -18,6 +18,8 @@ const BACKLOG_MAX: usize = 32 << 20;
 
 /// Where records go. One for all shards: each writes what a batch of messages has brought, before the messages leave.
 pub(crate) struct Records {
+    /// Whether they go anywhere; else they are counted.
+    is_written: bool,
     inner: Mutex<Inner>,
 }
 
@@ -97,7 +99,7 @@ impl Records {
             inner.counts = RecordCounts { trouble: None, ..before.counts.clone() };
         }
         inner.empty();
-        Ok(Self { inner: Mutex::new(inner) })
+        Ok(Self { is_written: config.records.is_some(), inner: Mutex::new(inner) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -106,7 +108,7 @@ impl Records {
 
     /// Writes records of `now`. What cannot be written waits, in memory, until it can.
     pub(crate) fn write(&self, records: &[CallRecord], now: Instant) {
-        if matches!(self.lock().sink, Sink::Nowhere) {
+        if !self.is_written {
             self.lock().counts.written += records.len() as u64;
             return;
         }
@@ -122,17 +124,6 @@ impl Records {
             return;
         }
         inner.backlog.extend_from_slice(&lines);
-        inner.empty();
-    }
-
-    /// Tries again to write what waits, and opens a file anew that somebody may have moved away.
-    pub(crate) fn renew(&self) {
-        let mut inner = self.lock();
-        if let Sink::File(file) = &mut inner.sink
-            && let Err(error) = file.reopen()
-        {
-            tracing::warn!(%error, "[calls] records: the file cannot be opened anew; the one that is open goes on");
-        }
         inner.empty();
     }
 
@@ -216,7 +207,7 @@ struct Line<'a> {
     /// The same whoever writes it: the database takes a record once.
     id: String,
     event: &'a str,
-    started: Option<String>,
+    started: String,
     rang: Option<String>,
     answered: Option<String>,
     ended: Option<String>,
@@ -265,7 +256,7 @@ fn line(record: &CallRecord, (now, date): (Instant, UnixTime), out: &mut Vec<u8>
             RecordEvent::Answered => "answered",
             RecordEvent::Ended => "ended",
         },
-        started: Some(started.rfc3339()),
+        started: started.rfc3339(),
         rang: record.rang.map(|then| unix(then).rfc3339()),
         answered: answered.map(|then| unix(then).rfc3339()),
         ended: is_end.then(|| unix(record.ended).rfc3339()),

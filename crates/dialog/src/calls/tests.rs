@@ -145,6 +145,16 @@ fn a_refused_bye_is_the_end_only_if_nothing_follows() {
     pass(&mut calls, at(100_000));
     let [record] = &records(&mut calls)[..] else { panic!("one record") };
     assert_eq!((record.ended, record.by, record.bye_status), (at(500), Some(Side::Callee), 500));
+    // Something follows: it is lost later, and by nobody.
+    let start = 200_000;
+    invited(&mut calls, at(start));
+    accepted(&mut calls, at(start), KEY, None);
+    calls.bye(at(start + 2), KEY, Side::Caller, b"");
+    calls.bye_answered(at(start + 2), KEY, 500);
+    calls.heard(at(start + 9), KEY, Side::Caller, 9);
+    pass(&mut calls, at(start + 100_000));
+    let [record] = &records(&mut calls)[..] else { panic!("one record") };
+    assert_eq!((record.cause, record.by), (Some(Cause::Lost), None));
 }
 
 /// Who says that a session is short, and talks on, is hung up all the same.

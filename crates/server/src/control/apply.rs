@@ -180,14 +180,14 @@ impl Control {
         Ok(())
     }
 
-    /// Takes over where records of calls go: what is elsewhere than before is opened, a file is opened anew.
+    /// Takes over where records of calls go: what is elsewhere than before is opened.
     fn renew_records(&mut self, config: &Config) -> Result<(), String> {
         let place = |config: &Config| {
             config.calls.as_ref().map(|calls| (calls.records.clone(), calls.rotate, calls.keep))
         };
         if place(config) == place(&self.config) {
             if let Some(records) = &self.records {
-                records.renew();
+                records.retry();
             }
             return Ok(());
         }

@@ -172,16 +172,18 @@ impl Feeder {
                 reader.remove().map_err(|error| format!("the spool: {error}"))?;
                 continue;
             }
-            let all: Vec<&[u8]> = lines.split(|&b| b == b'\n').filter(|line| !line.is_empty()).collect();
+            let all: Vec<&[u8]> = lines.split_inclusive(|&b| b == b'\n').collect();
+            let mut outcome = Ok(());
             for batch in all.chunks(BATCH) {
-                if let Err(failure) = self.insert(runtime, open, batch) {
-                    // From its beginning: who has a record already keeps it.
-                    self.reader = Some(reader);
-                    return Err(failure);
+                let records = batch.iter().map(|line| line.trim_ascii_end()).filter(|line| !line.is_empty());
+                outcome = self.insert(runtime, open, &records.collect::<Vec<_>>());
+                if outcome.is_err() {
+                    break;
                 }
+                reader.taken(batch.iter().map(|line| line.len()).sum());
             }
-            reader.taken(lines.len());
             self.reader = Some(reader);
+            outcome?;
         }
     }
 

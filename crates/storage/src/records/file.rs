@@ -32,9 +32,10 @@ impl RecordFile {
         if !self.is_in_place()? {
             self.reopen()?;
         }
-        // What could not be written whole is tried again here: to put it aside would make no room.
-        let is_full = self.lines.size > 0 && self.lines.size + lines.len() as u64 > self.largest;
-        if is_full && !self.lines.is_torn {
+        // More than a file holds has waited for room, and is tried again and again: only a full file is put aside for it.
+        let (size, more) = (self.lines.size, lines.len() as u64);
+        let room_for = if more > self.largest { 1 } else { more };
+        if size > 0 && size + room_for > self.largest {
             self.rotate()?;
         }
         self.lines.add(lines)
@@ -51,10 +52,7 @@ impl RecordFile {
     }
 
     /// Opens the file anew, which somebody else may have moved away.
-    ///
-    /// # Errors
-    /// What the system says; the one that was open is gone on with.
-    pub fn reopen(&mut self) -> io::Result<()> {
+    fn reopen(&mut self) -> io::Result<()> {
         self.lines = open(&self.path)?;
         Ok(())
     }

@@ -152,12 +152,8 @@ impl Dialogs {
         let method = message.method().unwrap_or(Method::Other);
         let refreshes = matches!(method, Method::Invite | Method::Update);
         let session = if refreshes { self.session_of(message)? } else { Forwarded::default() };
-        let (call, by) = (held.by_initiator, Side::of(held.by_initiator));
-        let (caller, callee) = tags(message, call);
-        let key = DialogKey {
-            call: call_hash(&edge.tokens, message.call_id(), caller),
-            tag: edge.tokens.tag_hash(callee),
-        };
+        let by = Side::of(held.by_initiator);
+        let (key, callee) = dialog_key(&edge.tokens, message, held.by_initiator);
         let is_known = self.calls.heard(edge.now, key, by, message.cseq().number);
         if !refreshes && method != Method::Bye {
             return Ok(None);
@@ -166,10 +162,21 @@ impl Dialogs {
             let about = about(message, held.by_initiator, from, ("", ""));
             self.calls.found(edge.now, key, about, callee.unwrap_or_default(), held.made);
         }
+        Ok(Some(Box::new(self.follow(edge, message, (key, by, method), session))))
+    }
+
+    /// A request that refreshes a dialog or ends it goes on.
+    fn follow(
+        &mut self,
+        edge: &Edge,
+        message: &Message<'_>,
+        (key, by, method): (DialogKey, Side, Method),
+        session: Forwarded,
+    ) -> Tracked {
         if method == Method::Bye {
             self.calls.bye(edge.now, key, by, reason(message));
         }
-        Ok(Some(Box::new(Tracked { key, invited: None, by, method, session, refused_by: None })))
+        Tracked { key, invited: None, by, method, session, refused_by: None }
     }
 
     /// A request goes on that has a To tag and no token of ours, as of a client that knows no Record-Route: it belongs to a dialog
@@ -178,27 +185,13 @@ impl Dialogs {
         let method = message
             .method()
             .filter(|method| matches!(method, Method::Invite | Method::Update | Method::Bye))?;
-        let key = |by_initiator| {
-            let (caller, callee) = tags(message, by_initiator);
-            let call = call_hash(&edge.tokens, message.call_id(), caller);
-            DialogKey { call, tag: edge.tokens.tag_hash(callee) }
-        };
         let mut heard = |by_initiator| {
-            let (key, by) = (key(by_initiator), Side::of(by_initiator));
+            let (key, _) = dialog_key(&edge.tokens, message, by_initiator);
+            let by = Side::of(by_initiator);
             self.calls.heard(edge.now, key, by, message.cseq().number).then_some((key, by))
         };
         let (key, by) = heard(true).or_else(|| heard(false))?;
-        if method == Method::Bye {
-            self.calls.bye(edge.now, key, by, reason(message));
-        }
-        Some(Box::new(Tracked {
-            key,
-            invited: None,
-            by,
-            method,
-            session: Forwarded::default(),
-            refused_by: None,
-        }))
+        Some(Box::new(self.follow(edge, message, (key, by, method), Forwarded::default())))
     }
 
     /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes back whether or
@@ -207,7 +200,7 @@ impl Dialogs {
         &mut self,
         edge: &mut Edge,
         tracked: &mut Tracked,
-        (request, response): (&Message<'_>, &Message<'_>),
+        (request, response): (&[u8], &Message<'_>),
         source: SocketAddr,
     ) {
         let now = edge.now;
@@ -230,6 +223,7 @@ impl Dialogs {
                 } else if tracked.method == Method::Bye {
                     self.calls.bye_answered(now, tracked.key, status);
                 } else {
+                    let request = wire::scan(request).expect("it was read when it came in");
                     let (asked, told) = (request.contact(), response.contact());
                     let contacts = if tracked.by == Side::Caller { [asked, told] } else { [told, asked] };
                     self.calls.refreshed(now, tracked.key, session, contacts);
@@ -255,11 +249,11 @@ impl Dialogs {
         call: u64,
         response: &Message<'_>,
         source: SocketAddr,
-        (session, begun): (Option<Duration>, Option<(&Message<'_>, &Invited)>),
+        (session, begun): (Option<Duration>, Option<(&[u8], &Invited)>),
     ) {
         let key = DialogKey { call, tag: edge.tokens.tag_hash(response.to_tag()) };
         let tag = response.to_tag().unwrap_or_default();
-        let ends = || begun.and_then(|(request, _)| ends(edge, request, response));
+        let ends = || begun.and_then(|(request, _)| ends(edge, &wire::scan(request).ok()?, response));
         let invited = begun.map(|(_, invited)| invited);
         self.calls.accepted(edge.now, key, (tag, source), invited, session, ends);
     }
@@ -341,6 +335,17 @@ impl Tracked {
 fn tags<'a>(message: &Message<'a>, by_initiator: bool) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     let (from, to) = (message.from_tag(), message.to_tag());
     if by_initiator { (from, to) } else { (to, from) }
+}
+
+/// What a dialog is known by, and the callee's tag.
+fn dialog_key<'a>(
+    tokens: &Tokens,
+    message: &Message<'a>,
+    by_initiator: bool,
+) -> (DialogKey, Option<&'a [u8]>) {
+    let (caller, callee) = tags(message, by_initiator);
+    let call = call_hash(tokens, message.call_id(), caller);
+    (DialogKey { call, tag: tokens.tag_hash(callee) }, callee)
 }
 
 /// What a call is known by: the same whoever of the two sides sends.

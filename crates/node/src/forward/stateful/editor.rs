@@ -286,8 +286,7 @@ impl Medium<Wire> for Editor<'_> {
         match (request, dialogs) {
             (Some(request), dialogs) => {
                 if let (Some(tracked), Some(dialogs)) = (&mut request.tracked, dialogs) {
-                    let message = wire::scan(&request.bytes).expect("it was read when it came in");
-                    dialogs.relayed(self.edge, tracked, (&message, response), source);
+                    dialogs.relayed(self.edge, tracked, (&request.bytes, response), source);
                 }
                 self.refresh(&mut request.refresh, response, led);
             }
