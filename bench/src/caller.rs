@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use hdrhistogram::Histogram;
 
@@ -66,7 +67,14 @@ enum Stage {
     Identified,
     Ringing,
     Established,
-    Ended,
+    Refused,
+    Completed,
+}
+
+impl Stage {
+    fn is_over(self) -> bool {
+        matches!(self, Self::Refused | Self::Completed)
+    }
 }
 
 struct Call {
@@ -89,8 +97,6 @@ pub struct Habit {
     pub run: u32,
     /// Time between the answer and the end of a call, in nanoseconds.
     pub hold_ns: u64,
-    /// Calls at the beginning that no figure but the round trips is about.
-    pub uncounted: usize,
     /// Who calls, if anybody asks.
     pub user: Option<BenchUser>,
 }
@@ -120,11 +126,16 @@ impl BenchCaller {
         self.outcome.completed + self.outcome.refused == self.outcome.started
     }
 
+    /// How many of these calls, by number, have completed.
+    pub fn completed_of(&self, calls: Range<usize>) -> usize {
+        self.calls[calls].iter().filter(|call| call.stage == Stage::Completed).count()
+    }
+
     /// Starts a call that was due at `due_ns`, over one of `endpoints` (they take turns), to its entry of `targets`.
     pub fn start(&mut self, due_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
         let call = self.calls.len();
         self.calls.push(Call { stage: Stage::Invited, due_ns });
-        self.outcome.started += self.counts(call);
+        self.outcome.started += 1;
         self.invite(call, None, endpoints, targets);
     }
 
@@ -217,14 +228,14 @@ impl BenchCaller {
                 self.establish(call, now_ns, datagram, endpoints, targets);
             }
             (Stage::Established, 200..=299, false) => {
-                self.calls[call].stage = Stage::Ended;
-                self.outcome.completed += self.counts(call);
+                self.calls[call].stage = Stage::Completed;
+                self.outcome.completed += 1;
                 self.time(call, now_ns);
             }
             // A challenge that comes twice ends nothing.
-            (stage, 300.., _) if stage != Stage::Ended && (stage, status) != (Stage::Identified, 407) => {
-                self.calls[call].stage = Stage::Ended;
-                self.outcome.refused += self.counts(call);
+            (stage, 300.., _) if !stage.is_over() && (stage, status) != (Stage::Identified, 407) => {
+                self.calls[call].stage = Stage::Refused;
+                self.outcome.refused += 1;
             }
             // A 100 from next door, a response that came twice, a 180 that the 200 overtook.
             _ => {}
@@ -248,11 +259,6 @@ impl BenchCaller {
         in_dialog(("BYE", cseq + 1), run, call, local, datagram, &mut bye);
         endpoints[line].send(targets[line], |out| in_dialog(("ACK", cseq), run, call, local, datagram, out));
         self.holding.push_back(Hold { end_ns: now_ns + self.habit.hold_ns, call, bye });
-    }
-
-    /// 1 for a call that figures are about.
-    fn counts(&self, call: usize) -> u64 {
-        u64::from(call >= self.habit.uncounted)
     }
 
     fn time(&mut self, call: usize, now_ns: u64) {

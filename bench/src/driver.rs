@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -67,44 +68,68 @@ impl Driver {
     /// Plays `plan`; caller `i` sends to `targets[i]`. Returns when every call is over, or a second after the last
     /// should have been.
     pub fn run(&mut self, targets: &[SocketAddr], plan: &RunPlan) -> io::Result<RunOutcome> {
-        self.run_settled(targets, plan, Duration::ZERO)
-    }
-
-    /// The same with so long a time of the plan before the first call that counts.
-    pub fn run_settled(
-        &mut self,
-        targets: &[SocketAddr],
-        plan: &RunPlan,
-        settle: Duration,
-    ) -> io::Result<RunOutcome> {
-        self.runs += 1;
-        // Starts from nothing left over: late datagrams of an earlier run are ignored, by their Call-ID.
-        let habit = Habit {
-            run: std::process::id() ^ self.runs << 22,
-            hold_ns: nanos(plan.hold),
-            uncounted: (plan.rate * settle.as_secs_f64()) as usize,
-            user: self.user,
-        };
-        let mut caller = BenchCaller::new(habit);
         let before: Vec<(u64, u64)> = self.answerers.iter().map(|a| (a.invites, a.misrouted)).collect();
-        let mut pace = Pace::new(self.now(), plan);
-        loop {
-            self.start_due(&mut pace, &mut caller, targets);
-            caller.end_due(self.now(), &mut self.callers, targets);
-            self.flush();
-            let over = pace.next_ns().is_none();
-            if over && (caller.settled() || self.now() > pace.end_ns + habit.hold_ns + PATIENCE_NS) {
-                break;
-            }
-            let wake_ns = [pace.next_ns(), caller.next_end()].into_iter().flatten().min();
-            self.receive(&mut caller, targets, if plan.spin { Some(0) } else { wake_ns })?;
-        }
+        let (caller, _) = self.play(targets, plan, vec![plan.rate], |_, _| false)?;
         let mut outcome = caller.outcome;
         for (answerer, (invites, misrouted)) in self.answerers.iter().zip(before) {
             outcome.invites.push(answerer.invites - invites);
             outcome.misrouted += answerer.misrouted - misrouted;
         }
         Ok(outcome)
+    }
+
+    /// Plays `plan` at each of these rates instead of its own, without a pause, until more than this part of the calls have failed
+    /// at two rates in a row. Returns what part of them failed at each.
+    pub fn climb(
+        &mut self,
+        targets: &[SocketAddr],
+        plan: &RunPlan,
+        rates: &[f64],
+        failed_max: f64,
+    ) -> io::Result<Vec<f64>> {
+        let failed = |caller: &BenchCaller, pace: &Pace, step: usize| {
+            let calls = pace.calls_of(step);
+            1.0 - caller.completed_of(calls.clone()) as f64 / calls.len() as f64
+        };
+        let mut step_seen = 0;
+        // Calls of the step before the last one are over by now.
+        let is_hopeless = |caller: &BenchCaller, pace: &Pace| {
+            if pace.step < step_seen + 3 {
+                return false;
+            }
+            step_seen += 1;
+            (step_seen - 1..=step_seen).all(|step| failed(caller, pace, step) > failed_max)
+        };
+        let (caller, pace) = self.play(targets, plan, rates.to_vec(), is_hopeless)?;
+        Ok((0..pace.steps_over()).map(|step| failed(&caller, &pace, step)).collect())
+    }
+
+    /// Plays `plan` at these rates, until it is over or `is_enough` says so.
+    fn play(
+        &mut self,
+        targets: &[SocketAddr],
+        plan: &RunPlan,
+        rates: Vec<f64>,
+        mut is_enough: impl FnMut(&BenchCaller, &Pace) -> bool,
+    ) -> io::Result<(BenchCaller, Pace)> {
+        self.runs += 1;
+        // Starts from nothing left over: late datagrams of an earlier run are ignored, by their Call-ID.
+        let habit =
+            Habit { run: std::process::id() ^ self.runs << 22, hold_ns: nanos(plan.hold), user: self.user };
+        let mut caller = BenchCaller::new(habit);
+        let mut pace = Pace::new(self.now(), plan, rates);
+        loop {
+            self.start_due(&mut pace, &mut caller, targets);
+            caller.end_due(self.now(), &mut self.callers, targets);
+            self.flush();
+            let over = pace.next_ns().is_none();
+            let is_late = over && self.now() > pace.end_ns + habit.hold_ns + PATIENCE_NS;
+            if is_late || over && caller.settled() || is_enough(&caller, &pace) {
+                return Ok((caller, pace));
+            }
+            let wake_ns = [pace.next_ns(), caller.next_end()].into_iter().flatten().min();
+            self.receive(&mut caller, targets, if plan.spin { Some(0) } else { wake_ns })?;
+        }
     }
 
     fn now(&self) -> u64 {
@@ -168,24 +193,41 @@ impl Driver {
 
 /// The schedule of a run: it never asks how the calls fare (an open loop).
 struct Pace {
+    /// Calls a second, one rate after the other.
+    rates: Vec<f64>,
+    /// Each of them is kept up so long.
+    duration: Duration,
+    burst_ns: u64,
+    /// Which of the rates it is now.
+    step: usize,
     start_ns: u64,
     end_ns: u64,
-    burst_ns: u64,
-    rate: f64,
+    /// Calls of this rate.
     taken: u64,
     total: u64,
+    /// How many calls there were before each rate so far.
+    before: Vec<usize>,
 }
 
 impl Pace {
-    fn new(start_ns: u64, plan: &RunPlan) -> Self {
-        let total = (plan.rate * plan.duration.as_secs_f64()).round().max(1.0) as u64;
-        let end_ns = start_ns + nanos(plan.duration);
-        Self { start_ns, end_ns, burst_ns: nanos(plan.burst).max(1), rate: plan.rate, taken: 0, total }
+    fn new(start_ns: u64, plan: &RunPlan, rates: Vec<f64>) -> Self {
+        let (burst_ns, duration) = (nanos(plan.burst).max(1), plan.duration);
+        let (step, taken, total, end_ns, before) = (0, 0, 0, start_ns, vec![0]);
+        let mut pace = Self { rates, duration, burst_ns, step, start_ns, end_ns, taken, total, before };
+        pace.begin();
+        pace
+    }
+
+    /// Begins the next rate where the one before has ended.
+    fn begin(&mut self) {
+        let calls = self.rates[self.step] * self.duration.as_secs_f64();
+        (self.taken, self.total) = (0, calls.round().max(1.0) as u64);
+        (self.start_ns, self.end_ns) = (self.end_ns, self.end_ns + nanos(self.duration));
     }
 
     /// When the next call is due: the end of the burst interval that its evenly spaced instant falls into.
     fn next_ns(&self) -> Option<u64> {
-        let even_ns = (self.taken as f64 / self.rate * 1e9) as u64;
+        let even_ns = (self.taken as f64 / self.rates[self.step] * 1e9) as u64;
         (self.taken < self.total).then(|| self.start_ns + even_ns.next_multiple_of(self.burst_ns))
     }
 
@@ -193,7 +235,22 @@ impl Pace {
     fn take(&mut self, now_ns: u64) -> Option<u64> {
         let due_ns = self.next_ns().filter(|due_ns| *due_ns <= now_ns)?;
         self.taken += 1;
+        if self.taken == self.total && self.step + 1 < self.rates.len() {
+            self.before.push(self.before[self.step] + self.total as usize);
+            self.step += 1;
+            self.begin();
+        }
         Some(due_ns)
+    }
+
+    fn steps_over(&self) -> usize {
+        self.step + usize::from(self.taken == self.total)
+    }
+
+    /// Which calls were started at one of the rates so far.
+    fn calls_of(&self, step: usize) -> Range<usize> {
+        let start = self.before[step];
+        start..self.before.get(step + 1).copied().unwrap_or(start + self.taken as usize)
     }
 }
 
@@ -212,7 +269,7 @@ mod tests {
 
     #[test]
     fn calls_are_due_in_bursts_and_in_full_number() {
-        let mut pace = Pace::new(1_000, &plan(2_500.0, Duration::from_millis(1)));
+        let mut pace = Pace::new(1_000, &plan(2_500.0, Duration::from_millis(1)), vec![2_500.0]);
         let due: Vec<u64> = std::iter::from_fn(|| pace.take(u64::MAX)).collect();
 
         assert_eq!(due.len(), 250);
@@ -222,11 +279,34 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_before_it_is_due() {
-        let mut pace = Pace::new(0, &plan(1_000.0, Duration::ZERO));
+        let mut pace = Pace::new(0, &plan(1_000.0, Duration::ZERO), vec![1_000.0]);
         assert_eq!(
             [pace.take(0), pace.take(999_999), pace.take(1_000_000)],
             [Some(0), None, Some(1_000_000)]
         );
+    }
+
+    #[test]
+    fn rates_follow_each_other_without_a_pause() {
+        let mut pace = Pace::new(0, &plan(1.0, Duration::ZERO), vec![20.0, 40.0]);
+        let due: Vec<u64> =
+            std::iter::from_fn(|| pace.take(u64::MAX)).map(|due_ns| due_ns / 1_000_000).collect();
+
+        assert_eq!(due, [0, 50, 100, 125, 150, 175]);
+        assert_eq!([pace.calls_of(0), pace.calls_of(1)], [0..2, 2..6]);
+    }
+
+    #[test]
+    fn a_climb_ends_when_two_rates_in_a_row_were_too_much() {
+        let mut driver = Driver::new(1).expect("loopback");
+        let deaf = Endpoint::bind().expect("bind");
+        let (servers, rates) = (driver.servers(), [100.0; 8]);
+
+        let carried = driver.climb(&servers, &plan(1.0, Duration::ZERO), &rates, 0.01).expect("climb");
+        let lost = driver.climb(&[deaf.address], &plan(1.0, Duration::ZERO), &rates, 0.01).expect("climb");
+
+        assert_eq!(carried, [0.0; 8]);
+        assert!(lost.len() < 8 && lost.iter().all(|lost| *lost > 0.99), "{lost:?}");
     }
 
     #[test]

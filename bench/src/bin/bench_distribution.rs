@@ -1,10 +1,10 @@
 //! State distribution, live: how many calls a second pass proxies in series, each held to the same part of a processor.
 //!
-//! One proxy alone, with transactions and without, gives the prices; from these the linear program says what a series can carry.
-//! Then the series: all with transactions; the first with and the others without; and shared out by themselves.
+//! All with transactions; one of them with and the others without, which gives the prices, from which the linear program says what the
+//! series can carry; and shared out by themselves.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use plan::Node;
-use sarabande_bench::caller::RunOutcome;
 use sarabande_bench::driver::{Driver, RunPlan};
 use sarabande_bench::process::{Program, processors, tie_to};
 use sarabande_bench::quota::Quota;
@@ -33,15 +32,12 @@ struct Arguments {
     /// Proxies in series.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 3])]
     lengths: Vec<usize>,
-    /// Seconds measured at each rate.
-    #[arg(long, default_value_t = 6)]
+    /// Seconds at each rate.
+    #[arg(long, default_value_t = 4)]
     seconds: u64,
-    /// Seconds at each rate before that: the shares settle.
-    #[arg(long, default_value_t = 6)]
-    settle: u64,
-    /// Rates tried for each arrangement; each halves what is not known of it.
-    #[arg(long, default_value_t = 7)]
-    steps: usize,
+    /// By how much the rate rises each time, in percent.
+    #[arg(long, default_value_t = 2.0)]
+    rise: f64,
     /// Times that all is repeated.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -69,7 +65,11 @@ impl Way {
 }
 
 /// Most calls that may fail at a rate that counts as carried.
-const LOST_MAX: f64 = 0.01;
+const FAILED_MAX: f64 = 0.01;
+
+/// Part of its goodput at which the prices of an arrangement are taken: with less to do, a call costs more, since fewer messages are
+/// read at once.
+const CLOSE: f64 = 0.95;
 
 /// Proxies in series, on addresses of their own: who sends from there is trusted.
 struct Series {
@@ -91,7 +91,7 @@ fn file(index: usize, way: Way, next: SocketAddr, keys: &str) -> String {
         Way::Stateful | Way::Stateless => String::new(),
     };
     format!(
-        "[listen]\nudp = [\"{}\"]\nthreads = 1\nreceive_buffer = \"512KiB\"\n\n\
+        "[listen]\nudp = [\"{}\"]\nthreads = 1\nreceive_buffer = \"4MiB\"\n\n\
          [proxy]\nnext = [\"{next}\"]\nforward = \"{}\"\n\n\
          {sharing}\n\n\
          [token]\nkey = \"{:032x}\"\n\n[admin]\nlisten = \"{}\"\n\n[log]\nlevel = \"warn\"\n",
@@ -170,46 +170,68 @@ fn plan(rate: f64, seconds: u64) -> RunPlan {
         duration: Duration::from_secs(seconds),
         hold: Duration::ZERO,
         burst: Duration::from_millis(1),
-        spin: false,
+        // Whoever sends to a thread that sleeps on another processor pays for waking it, the more the less there is to do: utilisation
+        // would say nothing of how much more a proxy can carry.
+        spin: true,
     }
 }
 
-/// Most calls a second that pass with hardly a loss, from `guess` on; and who kept how many of them in the last run.
-fn goodput(
+/// What an arrangement does.
+struct Measured {
+    /// Most calls a second that pass with hardly a loss.
+    goodput: f64,
+    /// Processor time a call of each proxy, close to that rate.
+    prices: Vec<Duration>,
+    /// Who has kept how many of them.
+    shares: Vec<Value>,
+}
+
+/// Lets the rate rise step by step through these multiples of `guess`.
+fn measure(
     arguments: &Arguments,
     ways: &[Way],
-    guess: f64,
+    (guess, least, most): (f64, f64, f64),
     driver: &mut Driver,
-) -> Result<(f64, Vec<Value>)> {
+) -> Result<Measured> {
     let series = Series::start(arguments, ways, driver)?;
-    let is_carried = |driver: &mut Driver, rate: f64| -> Result<bool> {
-        // In one go: with a pause between, the shares would settle for nothing.
-        let (all, settle) = (arguments.settle + arguments.seconds, Duration::from_secs(arguments.settle));
-        let outcome: RunOutcome = driver.run_settled(&[series.first], &plan(rate, all), settle)?;
-        let is_carried = outcome.failed() as f64 <= LOST_MAX * outcome.started as f64;
-        eprintln!(
-            "  {rate:7.0} calls/s: {} of {} lost, {:.0} ms late",
-            outcome.failed(),
-            outcome.started,
-            outcome.late_ns_max as f64 / 1e6
-        );
-        // What waits in buffers and quotas is not the next rate's.
-        sleep(Duration::from_secs(2));
-        Ok(is_carried)
+    let rise = 1.0 + arguments.rise / 100.0;
+    let rates = std::iter::successors(Some(guess * least), |rate| Some(rate * rise));
+    let rates: Vec<f64> = rates.take_while(|rate| *rate <= guess * most).collect();
+    let failed = driver.climb(&[series.first], &plan(0.0, arguments.seconds), &rates, FAILED_MAX)?;
+    let too_much = failed.windows(2).position(|two| two.iter().all(|failed| *failed > FAILED_MAX));
+    let carried =
+        too_much.context("no rate was too much")?.checked_sub(1).context("every rate was too much")?;
+    let goodput = rates[carried];
+    let parts: Vec<String> = failed.iter().map(|failed| format!("{:.1}", failed * 100.0)).collect();
+    eprintln!("  {ways:?}: {goodput:.0} calls/s; % failed from {:.0} on: {}", rates[0], parts.join(" "));
+    let shares = series.shares();
+    // What was lost is repeated for a while.
+    sleep(Duration::from_secs(10));
+    let used = || series.proxies.iter().map(|(program, _)| program.usage()).collect::<io::Result<Vec<_>>>();
+    let before = used()?;
+    let outcome = driver.run(&[series.first], &plan(goodput * CLOSE, arguments.seconds))?;
+    let calls = u32::try_from(outcome.started).context("too many calls")?;
+    let prices = used()?
+        .into_iter()
+        .zip(before)
+        .map(|(after, before)| Duration::from_nanos(after.since(before).total_ns) / calls)
+        .collect();
+    eprintln!("    {prices:?} a call, {} of {calls} failed", outcome.failed());
+    Ok(Measured { goodput, prices, shares })
+}
+
+/// What the linear program carries: each proxy has its prices from where it stands in the series. `with[i]` is the arrangement where
+/// proxy i alone keeps transactions.
+fn planned(arguments: &Arguments, with: &[Measured]) -> Result<f64> {
+    let rate = |price: Duration| arguments.quota / 100.0 / price.as_secs_f64();
+    let node = |place: usize| {
+        let others = with.iter().enumerate().filter(|(other, _)| *other != place);
+        let without: Vec<f64> = others.map(|(_, other)| rate(other.prices[place])).collect();
+        let stateless = without.iter().sum::<f64>() / without.len() as f64;
+        Node::new("", stateless, rate(with[place].prices[place]).min(stateless))
     };
-    let (mut low, mut high) = (guess * 0.5, guess * 1.5);
-    while is_carried(driver, high)? {
-        (low, high) = (high, high * 1.5);
-    }
-    for _ in 0..arguments.steps {
-        let middle = f64::midpoint(low, high);
-        if is_carried(driver, middle)? {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Ok((low, series.shares()))
+    let nodes: Vec<Node> = (0..with.len()).map(node).collect();
+    plan::series(&nodes).context("a series has a plan")
 }
 
 fn main() -> Result<()> {
@@ -227,25 +249,30 @@ fn main() -> Result<()> {
     };
     for round in 1..=arguments.rounds {
         println!("round {round}");
-        let (stateful, _) = goodput(&arguments, &[Way::Stateful], guess, &mut driver)?;
-        let (stateless, _) = goodput(&arguments, &[Way::Stateless], stateful, &mut driver)?;
-        note("one, with transactions, calls/s".to_owned(), stateful);
-        note("one, without, as part".to_owned(), stateless / stateful);
+        let one = measure(&arguments, &[Way::Stateful], (guess, 0.6, 4.0), &mut driver)?.goodput;
+        note("one, with transactions, calls/s".to_owned(), one);
         for &length in &arguments.lengths {
-            let nodes = vec![Node::new("", stateless, stateful); length];
-            let planned = plan::series(&nodes).context("a series has a plan")?;
-            let mut fixed = vec![Way::Stateless; length];
-            fixed[0] = Way::Stateful;
-            let (every, _) = goodput(&arguments, &vec![Way::Stateful; length], stateful, &mut driver)?;
-            let (halves, _) = goodput(&arguments, &fixed, stateful, &mut driver)?;
-            let (shared, shares) =
-                goodput(&arguments, &vec![Way::Distributed; length], stateful, &mut driver)?;
-            note(format!("{length}: plan, of one"), planned / stateful);
-            note(format!("{length}: all with, of one"), every / stateful);
-            note(format!("{length}: first with, of one"), halves / stateful);
-            note(format!("{length}: shared out, of one"), shared / stateful);
+            ensure!(length > 1, "a series has two proxies at least");
+            let mut measure = |ways: &[Way]| measure(&arguments, ways, (one, 0.6, 4.0), &mut driver);
+            let every = measure(&vec![Way::Stateful; length])?.goodput;
+            let one_with = |place: usize| {
+                let mut ways = vec![Way::Stateless; length];
+                ways[place] = Way::Stateful;
+                measure(&ways)
+            };
+            let with = (0..length).map(one_with).collect::<Result<Vec<_>>>()?;
+            let by_hand = with.iter().map(|it| it.goodput).fold(0.0, f64::max);
+            let planned = planned(&arguments, &with)?;
+            let Measured { goodput: shared, shares, .. } = measure(&vec![Way::Distributed; length])?;
+            note(format!("{length}: plan, of one"), planned / one);
+            note(format!("{length}: all with, of one"), every / one);
+            for (place, it) in (1..).zip(&with) {
+                note(format!("{length}: number {place} with, of one"), it.goodput / one);
+            }
+            note(format!("{length}: shared out, of one"), shared / one);
             note(format!("{length}: shared out, of plan"), shared / planned);
-            note(format!("{length}: shared out, of first with"), shared / halves);
+            note(format!("{length}: shared out, of all with"), shared / every);
+            note(format!("{length}: shared out, of the best by hand"), shared / by_hand);
             println!("  {}", serde_json::to_string(&shares)?);
         }
     }

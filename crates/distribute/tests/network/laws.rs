@@ -8,6 +8,9 @@ use std::fmt::Write as _;
 /// The paper's server at a fifth of its speed: 1140 calls/s without state, 940 with.
 const SERVER: (f64, f64) = (1140.0, 940.0);
 
+/// One whose state costs as much more as that of this proxy does.
+const DEAR: (f64, f64) = (1690.0, 1000.0);
+
 struct Case {
     name: &'static str,
     nodes: Vec<(f64, f64)>,
@@ -29,6 +32,8 @@ fn cases() -> Vec<Case> {
         series("series of 2", 2),
         series("series of 3", 3),
         series("series of 4", 4),
+        case("series of 2, dear state", &[DEAR, DEAR], &[(&[0, 1], 1.0)]),
+        case("series of 3, dear state", &[DEAR, DEAR, DEAR], &[(&[0, 1, 2], 1.0)]),
         case("unequal series", &[SERVER, (1300.0, 700.0), (1200.0, 1100.0)], &[(&[0, 1, 2], 1.0)]),
         case("fork, one branch slow", &[SERVER, SERVER, (400.0, 300.0)], &[(&[0, 1], 0.7), (&[0, 2], 0.3)]),
         case(
@@ -62,9 +67,11 @@ impl Case {
             forward: 1.0 / stateless,
             state: 1.0 / stateful - 1.0 / stateless,
         });
+        let costs: Vec<Cost> = costs.collect();
+        let state_cost = costs[0].state / costs[0].forward;
         // A hundredth of the server.
-        let settings = Settings { law, delta_c: 10.0, ..Settings::default() };
-        Network::new(costs.collect(), self.paths.clone(), settings)
+        let settings = Settings { law, delta_c: 10.0, state_cost, ..Settings::default() };
+        Network::new(costs, self.paths.clone(), settings)
     }
 }
 
