@@ -1,0 +1,76 @@
+//! The capacity of a server as the front knows it: what was announced, and what it counts for once updates stay out.
+
+use base::Instant;
+use core::time::Duration;
+
+/// What becomes of a capacity whose updates fall silent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SilenceSettings {
+    /// How long an update holds: 3.5 s. They come every second (Cloud paper, section V-A), so three in a row may be lost.
+    pub validity: Duration,
+    /// After that, what is above the safe share halves in this time: 5 s.
+    pub half_life: Duration,
+    /// Part of the last capacity that a silent server keeps: 0.2. Not zero: the updates may be lost, not the server, and the
+    /// calls that it still gets are what shows which of the two.
+    pub safe_share: f64,
+}
+
+impl Default for SilenceSettings {
+    fn default() -> Self {
+        Self { validity: Duration::from_millis(3_500), half_life: Duration::from_secs(5), safe_share: 0.2 }
+    }
+}
+
+/// What a server has announced last.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Announced {
+    capacity: f64,
+    at: Instant,
+}
+
+impl Announced {
+    /// An update that came at `now`; a capacity that is no number counts as 0.
+    pub fn new(now: Instant, capacity: f64) -> Self {
+        Self { capacity: if capacity.is_finite() { capacity.max(0.0) } else { 0.0 }, at: now }
+    }
+
+    /// What it counts for, calls a second. Never grows by itself.
+    pub fn capacity(&self, now: Instant, silence: &SilenceSettings) -> f64 {
+        let late = now.saturating_since(self.at + silence.validity);
+        if late.is_zero() {
+            return self.capacity;
+        }
+        let halves = late.as_secs_f64() / silence.half_life.as_secs_f64().max(f64::MIN_POSITIVE);
+        let safe = silence.safe_share.clamp(0.0, 1.0);
+        self.capacity * (safe + (1.0 - safe) * (-halves).exp2())
+    }
+
+    /// Whether updates stay out.
+    pub fn is_silent(&self, now: Instant, silence: &SilenceSettings) -> bool {
+        now > self.at + silence.validity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_server_keeps_its_safe_share_and_no_more() {
+        let silence = SilenceSettings::default();
+        let at = Instant::from_millis;
+        let told = Announced::new(at(1_000), 300.0);
+        let capacity = |millis| told.capacity(at(millis), &silence);
+        assert!((capacity(4_500) - 300.0).abs() < 1e-9);
+        assert!(!told.is_silent(at(4_500), &silence) && told.is_silent(at(4_501), &silence));
+        // Half of the 240 above the safe share are gone 5 s later.
+        assert!((capacity(9_500) - 180.0).abs() < 1e-9);
+        assert!((capacity(10_000_000) - 60.0).abs() < 1e-6);
+        let mut last = f64::INFINITY;
+        for millis in (0..120_000).step_by(100) {
+            assert!(capacity(millis) <= last && capacity(millis) >= 60.0);
+            last = capacity(millis);
+        }
+        assert!(Announced::new(at(0), f64::NAN).capacity(at(0), &silence).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,80 @@
+//! The estimator beside a server.
+
+use super::proven::Proven;
+use super::smace::Smace;
+use super::{Law, Settings};
+use base::Instant;
+use core::time::Duration;
+
+/// What was seen of a server in a window, of a second as a rule (Cloud paper, section IV-A).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// INVITEs that it got.
+    pub calls: u64,
+    /// 95th percentile of the time from an INVITE to the one that the server sends on; `None` if it has sent none.
+    pub p95: Option<Duration>,
+    /// Calls a second that it forwarded.
+    pub goodput: f64,
+}
+
+/// Latency as a law sees it: 1 is the threshold.
+pub(super) fn relative(settings: &Settings, latency: Duration) -> f64 {
+    latency.as_secs_f64() / settings.threshold.as_secs_f64().max(f64::MIN_POSITIVE)
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Smace(Smace),
+    Proven(Proven),
+}
+
+/// Finds the capacity of a server from its latency.
+#[derive(Debug, Clone)]
+pub struct Estimator {
+    settings: Settings,
+    state: State,
+    capacity: f64,
+    heard: Instant,
+}
+
+impl Estimator {
+    /// An estimator that has seen nothing.
+    pub fn new(now: Instant, settings: Settings) -> Self {
+        let state = match settings.law {
+            Law::Smace => State::Smace(Smace::new(now)),
+            Law::Proven => State::Proven(Proven::default()),
+        };
+        Self { capacity: start(&settings), state, settings, heard: now }
+    }
+
+    /// Capacity in calls a second, to be announced.
+    pub fn capacity(&self) -> f64 {
+        self.capacity
+    }
+
+    /// Tells of a window that has ended, and returns the capacity. A window without samples leaves the capacity as it is: with no
+    /// calls there is nothing to learn.
+    pub fn on_window(&mut self, now: Instant, window: &Window) -> f64 {
+        let since = now - self.heard;
+        self.heard = self.heard.max(now);
+        if since > self.settings.silence {
+            *self =
+                Self { capacity: self.capacity.min(start(&self.settings)), ..Self::new(now, self.settings) };
+        }
+        let next = match &mut self.state {
+            State::Smace(law) => law.next(&self.settings, now, self.capacity, window),
+            State::Proven(law) => law.next(&self.settings, now, since, self.capacity, window),
+        };
+        self.capacity = bounded(&self.settings, next);
+        self.capacity
+    }
+}
+
+fn start(settings: &Settings) -> f64 {
+    bounded(settings, settings.start * settings.maximum)
+}
+
+fn bounded(settings: &Settings, capacity: f64) -> f64 {
+    // The lower bound last: a maximum below it is a server that is hardly there.
+    capacity.min(settings.maximum).max(settings.minimum)
+}

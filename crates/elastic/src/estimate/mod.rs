@@ -1,0 +1,16 @@
+//! How many calls a second a server can take, found from its latency.
+//!
+//! An [`Estimator`] is told of each window ([`Estimator::on_window`]) and answers with the capacity to announce. The laws
+//! are one file each; [`Law`] names them. Their constants are [`Settings`], with value, unit and source at each.
+//!
+//! In front, an [`Announced`] holds what a server has announced last.
+
+mod announced;
+mod estimator;
+mod proven;
+mod settings;
+mod smace;
+
+pub use announced::{Announced, SilenceSettings};
+pub use estimator::{Estimator, Window};
+pub use settings::{Law, ProvenSettings, Settings, SmaceSettings};

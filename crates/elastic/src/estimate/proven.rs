@@ -1,0 +1,97 @@
+//! Our law: what the server has carried within the threshold is taken up again at once, what was never tried is not announced.
+//!
+//! With L the 95th percentile as part of the threshold, g the goodput, c the capacity and P the largest goodput within the
+//! threshold so far (*proven*), once a window:
+//!
+//! - L > 1 in two windows in a row, and no cut in the last 2 s: `c <- b * clamp(1 / sqrt(L), 0.7, 0.95)`, not below
+//!   `0.2 * P`. The base b is g where the capacity was tried (g >= 0.8 c), else c: a slow server that has little to do
+//!   is cut step by step, not to its little. Calls of which none was forwarded are the highest latency.
+//! - L < 0.9 and the capacity was tried: `c <- c + max(0.3 * (P - c), 0.05 * c) * h / 2^f` for each second, where
+//!   `h = min(1, 2 * (0.9 - L))` is room for growth, and f how often in a row growth has ended in a cut.
+//! - Otherwise c stays.
+//!
+//! A calm of 30 s without a cut makes f zero. P forgets: a cut of a capacity that has grown since the last one brings it an
+//! eighth nearer to what was left. Cuts that follow each other are one trouble, and teach nothing new: a server whose
+//! neighbours leave it nothing for a minute is back soon after.
+
+use super::estimator::relative;
+use super::{Settings, Window};
+use base::Instant;
+use core::time::Duration;
+
+/// How much of the way P goes to a capacity that was cut: a short contention hardly lowers it, a lasting one does.
+const FORGET: f64 = 0.125;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Proven {
+    /// P, calls a second.
+    carried: f64,
+    /// Windows in a row above the threshold.
+    high: u32,
+    cut: Option<Instant>,
+    /// Whether capacity has grown since then.
+    grown: bool,
+    /// f.
+    failures: u32,
+}
+
+impl Proven {
+    pub(super) fn next(
+        &mut self,
+        settings: &Settings,
+        now: Instant,
+        since: Duration,
+        capacity: f64,
+        window: &Window,
+    ) -> f64 {
+        let law = &settings.proven;
+        // A small capacity brings few calls: they have to do, or it would stay small for ever.
+        if (window.calls as f64) < law.calls_min.min(law.used * capacity) {
+            return capacity;
+        }
+        let latency = window.p95.map_or(f64::INFINITY, |p95| relative(settings, p95));
+        let tried = window.goodput >= law.used * capacity;
+        if latency > 1.0 {
+            self.high = self.high.saturating_add(1);
+            let rests = self.cut.is_some_and(|cut| now - cut < law.gap);
+            return if self.high < law.confirm || rests {
+                capacity
+            } else {
+                self.cut(settings, now, capacity, tried.then_some(window.goodput), latency)
+            };
+        }
+        self.high = 0;
+        self.carried = self.carried.max(window.goodput.min(settings.maximum));
+        if self.cut.is_none_or(|cut| now - cut >= law.calm) {
+            self.failures = 0;
+        }
+        let room = (2.0 * (law.goal - latency)).min(1.0);
+        if !tried || room <= 0.0 {
+            return capacity;
+        }
+        self.grown = true;
+        let step = (law.recover * (self.carried - capacity)).max(law.probe * capacity);
+        capacity + step * room * since.as_secs_f64().min(1.0) / f64::from(1_u32 << self.failures)
+    }
+
+    fn cut(
+        &mut self,
+        settings: &Settings,
+        now: Instant,
+        capacity: f64,
+        tried: Option<f64>,
+        latency: f64,
+    ) -> f64 {
+        let law = &settings.proven;
+        let left = (1.0 / latency.sqrt()).clamp(law.cut_most, law.cut_least);
+        let next = (tried.unwrap_or(capacity) * left).max(law.floor * self.carried).min(capacity);
+        if core::mem::take(&mut self.grown) {
+            if self.cut.is_some_and(|cut| now - cut < law.calm) {
+                self.failures = (self.failures + 1).min(law.failures_max).min(31);
+            }
+            self.carried += (next - self.carried) * FORGET;
+        }
+        self.cut = Some(now);
+        next
+    }
+}

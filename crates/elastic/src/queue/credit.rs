@@ -1,0 +1,83 @@
+//! The calls that a member may still get: its capacity as credit.
+
+use super::Accrual;
+use base::Instant;
+use core::time::Duration;
+
+/// Credit below a call by no more than this counts as a whole one: sums of fractions are not exact.
+const ROUNDING: f64 = 1e-6;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Credit {
+    /// Calls.
+    left: f64,
+    /// Until when it has accrued; with the paper's counter, when its second began.
+    at: Instant,
+}
+
+impl Credit {
+    /// That of a member that has just come: one call, or a second's worth. No more, since nobody knows what it has yet to do.
+    pub(super) fn new(now: Instant, capacity: f64, accrual: Accrual) -> Self {
+        let left = match accrual {
+            Accrual::Smooth { .. } => 1.0_f64.min(capacity),
+            Accrual::PerSecond => capacity,
+        };
+        Self { left, at: now }
+    }
+
+    /// Brings it up to `now`; `capacity` is what has held since the last time.
+    pub(super) fn accrue(&mut self, now: Instant, capacity: f64, accrual: Accrual) {
+        let since = now - self.at;
+        if capacity <= 0.0 {
+            // It asks for nothing: what it had is void, too.
+            *self = Self { left: 0.0, at: self.at.max(now) };
+            return;
+        }
+        match accrual {
+            Accrual::Smooth { burst } => {
+                let most = (capacity * burst.as_secs_f64()).max(1.0);
+                self.left = (self.left + capacity * since.as_secs_f64()).min(most);
+                self.at = self.at.max(now);
+            }
+            Accrual::PerSecond if since >= SECOND => {
+                // A fraction of a call is kept, or a server of half a call a second would never get one.
+                let rest = if self.left < 1.0 { self.left.max(0.0) } else { 0.0 };
+                self.left = (capacity + rest).min(capacity.max(1.0) + 1.0);
+                self.at += Duration::from_secs(since.as_secs());
+            }
+            Accrual::PerSecond => {}
+        }
+    }
+
+    /// As [`Self::accrue`] has left it.
+    pub(super) fn left(&self) -> f64 {
+        self.left
+    }
+
+    pub(super) fn has_call(&self) -> bool {
+        self.left >= 1.0 - ROUNDING
+    }
+
+    pub(super) fn take_call(&mut self) {
+        self.left -= 1.0;
+    }
+
+    /// When there will be a call's worth, if nothing changes; after `now`.
+    pub(super) fn next_call(&self, now: Instant, capacity: f64, accrual: Accrual) -> Option<Instant> {
+        if capacity <= 0.0 {
+            return None;
+        }
+        let at = match accrual {
+            Accrual::Smooth { .. } => {
+                // A year is never, and does fit.
+                let wait = ((1.0 - self.left) / capacity).clamp(0.0, 3e7);
+                self.at + Duration::from_secs_f64(wait)
+            }
+            Accrual::PerSecond => self.at + SECOND,
+        };
+        // Rounding must not make it now again.
+        Some(at.max(now + Duration::from_micros(1)))
+    }
+}

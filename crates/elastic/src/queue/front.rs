@@ -1,0 +1,264 @@
+//! The queue itself: what is offered, delivered, absorbed and refused.
+
+use super::members::Members;
+use super::waiting::Waiting;
+use super::{MemberView, Overflow, QueueSettings};
+use base::Instant;
+use core::time::Duration;
+
+/// How long the caller of a call will wait without sending it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Until its timer fires: [`QueueSettings::bound`].
+    Copies,
+    /// 100 was sent, so it sends no copies: [`QueueSettings::bound_after_100`].
+    Trying,
+}
+
+/// What became of a call that was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// It goes to a member now; see the effects.
+    Delivered,
+    /// It waits.
+    Waiting,
+    /// It waits already; this copy is gone.
+    Absorbed,
+    /// The queue is full; see the effects for what to answer.
+    Refused,
+}
+
+/// What the caller has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect<K, T, M> {
+    /// Enter the session and send the call.
+    Deliver {
+        /// Its key.
+        key: K,
+        /// What waited.
+        item: T,
+        /// Who gets it.
+        member: M,
+        /// How long it has waited.
+        waited: Duration,
+    },
+    /// Answer 503, or nothing: the queue is full, or the call has waited as long as it may.
+    Refuse {
+        /// Its key.
+        key: K,
+        /// What waited.
+        item: T,
+        /// Seconds for Retry-After; `None`: no answer ([`Overflow::Drop`]).
+        retry_after: Option<u32>,
+        /// Whether it had waited.
+        expired: bool,
+    },
+}
+
+/// What has passed so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueCounts {
+    /// Calls offered, copies not counted.
+    pub offered: u64,
+    /// Given to a member.
+    pub delivered: u64,
+    /// Copies of what waited.
+    pub absorbed: u64,
+    /// Refused because the queue was full.
+    pub refused: u64,
+    /// Refused because they had waited too long.
+    pub expired: u64,
+    /// Taken out by their callers.
+    pub removed: u64,
+}
+
+/// A queue from which members pull, up to what they have announced.
+///
+/// - Calls: [`offer`](Self::offer), [`extend`](Self::extend), [`remove`](Self::remove).
+/// - Members: [`announce`](Self::announce), [`set_load`](Self::set_load), [`remove_member`](Self::remove_member).
+/// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects: they are put
+///   into the caller's vector, in order.
+/// - Looking on: [`counts`](Self::counts), [`len`](Self::len), [`total_capacity`](Self::total_capacity),
+///   [`members`](Self::members).
+///
+/// A step takes time as the number of members and as the logarithm of the number that waits.
+#[derive(Debug)]
+pub struct FrontQueue<K, T, M> {
+    settings: QueueSettings,
+    waiting: Waiting<K, T>,
+    members: Members<M>,
+    /// When a member has credit for the first that waits.
+    next_credit: Option<Instant>,
+    counts: QueueCounts,
+}
+
+impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
+    /// An empty queue without members.
+    pub fn new(settings: QueueSettings) -> Self {
+        Self {
+            settings,
+            waiting: Waiting::new(),
+            members: Members::new(),
+            next_credit: None,
+            counts: QueueCounts::default(),
+        }
+    }
+
+    /// Who gets calls from now on.
+    pub fn set_choice(&mut self, choice: super::Choice) {
+        self.settings.choice = choice;
+    }
+
+    /// A new call, or a copy of one that waits. `random` spreads its Retry-After, should it come to that.
+    pub fn offer(
+        &mut self,
+        now: Instant,
+        key: K,
+        item: T,
+        patience: Patience,
+        random: u64,
+        out: &mut Vec<Effect<K, T, M>>,
+    ) -> Offer {
+        self.tick(now, out);
+        if self.waiting.contains(&key) {
+            self.counts.absorbed += 1;
+            return Offer::Absorbed;
+        }
+        self.counts.offered += 1;
+        // First in, first out: while others wait nobody has room for this one.
+        if self.waiting.len() == 0
+            && let Some(member) = self.take(now)
+        {
+            self.counts.delivered += 1;
+            out.push(Effect::Deliver { key, item, member, waited: Duration::ZERO });
+            return Offer::Delivered;
+        }
+        let most = self.settings.length.length(self.total_capacity(now));
+        if self.waiting.len() >= most {
+            self.counts.refused += 1;
+            let retry_after = self.retry_after(random);
+            out.push(Effect::Refuse { key, item, retry_after, expired: false });
+            return Offer::Refused;
+        }
+        self.waiting.push(key, item, now, now + self.bound(patience), random);
+        if self.waiting.len() == 1 {
+            self.next_credit = self.members.next_credit(now, &self.settings);
+        }
+        Offer::Waiting
+    }
+
+    /// 100 was sent to the caller of a call that waits: it may wait longer. Returns whether it waits.
+    pub fn extend(&mut self, key: &K) -> bool {
+        let bound = self.bound(Patience::Trying);
+        self.waiting.extend(key, |since| since + bound)
+    }
+
+    /// The caller has cancelled the call, which is to be answered 487, or is gone: the call is given back and not delivered.
+    pub fn remove(&mut self, key: &K) -> Option<T> {
+        let entry = self.waiting.remove(key)?;
+        self.counts.removed += 1;
+        Some(entry.item)
+    }
+
+    /// An update of a member, calls a second; the first one makes it a member.
+    pub fn announce(&mut self, now: Instant, member: M, capacity: f64, out: &mut Vec<Effect<K, T, M>>) {
+        self.members.announce(now, member, capacity, &self.settings);
+        self.on_change(now, out);
+    }
+
+    /// The load of a member, in the unit of [`QueueSettings::call_load`].
+    pub fn set_load(&mut self, now: Instant, member: M, load: f64, out: &mut Vec<Effect<K, T, M>>) {
+        self.members.set_load(member, load);
+        self.on_change(now, out);
+    }
+
+    /// A member is dead or drained: it gets no more calls.
+    pub fn remove_member(&mut self, now: Instant, member: M, out: &mut Vec<Effect<K, T, M>>) {
+        self.members.remove(member);
+        self.on_change(now, out);
+    }
+
+    /// Refuses what has waited too long, and delivers what there is credit for.
+    pub fn tick(&mut self, now: Instant, out: &mut Vec<Effect<K, T, M>>) {
+        while let Some(entry) = self.waiting.pop_expired(now) {
+            self.counts.expired += 1;
+            let retry_after = self.retry_after(entry.random);
+            out.push(Effect::Refuse { key: entry.key, item: entry.item, retry_after, expired: true });
+        }
+        if self.next_credit.is_none_or(|next| next > now) {
+            return;
+        }
+        while self.waiting.len() > 0 {
+            let Some(member) = self.take(now) else { break };
+            let Some(entry) = self.waiting.pop_first() else { break };
+            self.counts.delivered += 1;
+            let waited = now - entry.since;
+            out.push(Effect::Deliver { key: entry.key, item: entry.item, member, waited });
+        }
+        self.look_ahead(now);
+    }
+
+    /// When to call [`Self::tick`]; `None` if nothing waits.
+    pub fn deadline(&self) -> Option<Instant> {
+        let expiry = self.waiting.first_deadline()?;
+        Some(self.next_credit.map_or(expiry, |next| next.min(expiry)))
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.len() == 0
+    }
+
+    /// What all members count for now, calls a second.
+    pub fn total_capacity(&self, now: Instant) -> f64 {
+        self.members.total(now, &self.settings)
+    }
+
+    /// The members as they are now, in order.
+    pub fn members(&self, now: Instant) -> impl Iterator<Item = (M, MemberView)> {
+        self.members.views(now, &self.settings)
+    }
+
+    /// What has passed so far.
+    pub fn counts(&self) -> QueueCounts {
+        self.counts
+    }
+
+    /// A member is another one than it was: it may be the one that the first call waits for.
+    fn on_change(&mut self, now: Instant, out: &mut Vec<Effect<K, T, M>>) {
+        self.next_credit = Some(now);
+        self.tick(now, out);
+    }
+
+    fn take(&mut self, now: Instant) -> Option<M> {
+        self.members.accrue(now, &self.settings);
+        self.members.take(now, &self.settings)
+    }
+
+    fn look_ahead(&mut self, now: Instant) {
+        let waits = self.waiting.len() > 0;
+        self.next_credit = if waits { self.members.next_credit(now, &self.settings) } else { None };
+    }
+
+    fn bound(&self, patience: Patience) -> Duration {
+        match patience {
+            Patience::Copies => self.settings.bound,
+            Patience::Trying => self.settings.bound_after_100.max(self.settings.bound),
+        }
+    }
+
+    fn retry_after(&self, random: u64) -> Option<u32> {
+        match self.settings.overflow {
+            Overflow::Refuse { least, most } => {
+                let places = u64::from(most.saturating_sub(least)) + 1;
+                Some(least + (random % places) as u32)
+            }
+            Overflow::Drop => None,
+        }
+    }
+}

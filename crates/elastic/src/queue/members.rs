@@ -1,0 +1,133 @@
+//! The servers that pull: what each has announced, its credit and its load.
+
+use super::credit::Credit;
+use super::{Choice, QueueSettings};
+use crate::estimate::Announced;
+use base::Instant;
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+struct Member {
+    announced: Announced,
+    credit: Credit,
+    load: f64,
+    /// Turn of the last call that it got: of two alike, the one whose turn is longer ago is next.
+    turn: u64,
+}
+
+/// What is known of a member.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemberView {
+    /// What it counts for now, calls a second.
+    pub capacity: f64,
+    /// Calls that it may get at once.
+    pub credit: f64,
+    /// What the caller has told, and what was delivered since.
+    pub load: f64,
+    /// Whether its updates stay out.
+    pub silent: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Members<M> {
+    all: BTreeMap<M, Member>,
+    turn: u64,
+}
+
+impl<M: Ord + Copy> Members<M> {
+    pub(super) fn new() -> Self {
+        Self { all: BTreeMap::new(), turn: 0 }
+    }
+
+    pub(super) fn announce(&mut self, now: Instant, member: M, capacity: f64, settings: &QueueSettings) {
+        let announced = Announced::new(now, capacity);
+        let held = announced.capacity(now, &settings.silence);
+        if let Some(known) = self.all.get_mut(&member) {
+            // What came in until now came at the old capacity.
+            known.accrue(now, settings);
+            known.announced = announced;
+            known.credit.accrue(now, held, settings.accrual);
+        } else {
+            let credit = Credit::new(now, held, settings.accrual);
+            self.all.insert(member, Member { announced, credit, load: 0.0, turn: 0 });
+        }
+    }
+
+    pub(super) fn set_load(&mut self, member: M, load: f64) {
+        if let Some(member) = self.all.get_mut(&member) {
+            member.load = load;
+        }
+    }
+
+    pub(super) fn remove(&mut self, member: M) {
+        self.all.remove(&member);
+    }
+
+    /// Calls a second of all.
+    pub(super) fn total(&self, now: Instant, settings: &QueueSettings) -> f64 {
+        self.all.values().map(|member| member.announced.capacity(now, &settings.silence)).sum()
+    }
+
+    pub(super) fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
+        self.all.values_mut().for_each(|member| member.accrue(now, settings));
+    }
+
+    /// Takes the credit of a call from the member that gets it, if any has room. Credit must be up to date.
+    pub(super) fn take(&mut self, now: Instant, settings: &QueueSettings) -> Option<M> {
+        let candidates = self.all.iter_mut().filter(|(_, member)| member.has_room(settings));
+        // The least value gets it; the first in order of several, which is what index packing wants.
+        let value = |member: &Member| match settings.choice {
+            Choice::MostRoom => (-member.credit.left(), member.turn),
+            Choice::Tlwl => {
+                let capacity = member.announced.capacity(now, &settings.silence);
+                (member.load / capacity.max(f64::MIN_POSITIVE), member.turn)
+            }
+            Choice::IndexPacking => (0.0, 0),
+        };
+        let order = |one: (f64, u64), other: (f64, u64)| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1));
+        let (name, member) = candidates.min_by(|one, other| order(value(one.1), value(other.1)))?;
+        member.credit.take_call();
+        member.load += settings.call_load;
+        self.turn += 1;
+        member.turn = self.turn;
+        Some(*name)
+    }
+
+    /// When a member that has no credit left for a call will have some. One whose load is too high waits for its caller.
+    pub(super) fn next_credit(&self, now: Instant, settings: &QueueSettings) -> Option<Instant> {
+        let next = |member: &Member| {
+            let capacity = member.announced.capacity(now, &settings.silence);
+            member.may_take(settings).then(|| member.credit.next_call(now, capacity, settings.accrual))?
+        };
+        self.all.values().filter_map(next).min()
+    }
+
+    pub(super) fn views(
+        &self,
+        now: Instant,
+        settings: &QueueSettings,
+    ) -> impl Iterator<Item = (M, MemberView)> {
+        self.all.iter().map(move |(name, member)| {
+            let capacity = member.announced.capacity(now, &settings.silence);
+            let mut credit = member.credit;
+            credit.accrue(now, capacity, settings.accrual);
+            let silent = member.announced.is_silent(now, &settings.silence);
+            (*name, MemberView { capacity, credit: credit.left(), load: member.load, silent })
+        })
+    }
+}
+
+impl Member {
+    /// A capacity that decays is taken as it is now, so credit is never more than was announced.
+    fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
+        self.credit.accrue(now, self.announced.capacity(now, &settings.silence), settings.accrual);
+    }
+
+    fn may_take(&self, settings: &QueueSettings) -> bool {
+        settings.load_max.is_none_or(|most| self.load < most)
+    }
+
+    fn has_room(&self, settings: &QueueSettings) -> bool {
+        self.credit.has_call() && self.may_take(settings)
+    }
+}

@@ -1,0 +1,105 @@
+//! What the queue works with.
+
+use crate::estimate::SilenceSettings;
+use core::time::Duration;
+
+/// How the capacity of a member becomes credit, of which each call takes one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accrual {
+    /// Evenly, with no more in store than comes in this time, but room for one call: calls reach the member at the rate that it
+    /// asked for, not all at the beginning of a second.
+    Smooth {
+        /// How much is kept.
+        burst: Duration,
+    },
+    /// The paper's: each second begins with the capacity as a counter (listing 1, lines 17 and 19), what is left over is gone.
+    PerSecond,
+}
+
+/// Which member gets a call, of those that have room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// The one with the most credit; the paper says "a server with capacity > 0".
+    #[default]
+    MostRoom,
+    /// Transaction-Least-Work-Left: the one with the least load by its capacity, by the load that the caller told.
+    Tlwl,
+    /// Index packing (`AutoScale`): the first in order, so that the last ones have nothing to do and can be stopped.
+    IndexPacking,
+}
+
+/// What a caller is told whose call cannot wait, or not any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// 503 with a Retry-After between these numbers of seconds, both included, spread by the injected number so that the refused
+    /// do not come back at once.
+    Refuse {
+        /// At least.
+        least: u32,
+        /// At most.
+        most: u32,
+    },
+    /// Nothing: "new calls are dropped" (section V-B). Over UDP the INVITE comes again.
+    Drop,
+}
+
+/// How many calls may wait: as many as all members take within the wanted delay (`queue_length` of section V-B).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LengthSettings {
+    /// The wanted delay: 200 ms.
+    pub delay: Duration,
+    /// At least so many: 8, for members that have not announced anything yet.
+    pub least: usize,
+    /// At most so many, whatever members announce: 10,000. What waits takes memory.
+    pub most: usize,
+}
+
+impl LengthSettings {
+    /// How many may wait before members of this total capacity, calls a second.
+    pub fn length(&self, total: f64) -> usize {
+        let wanted = (self.delay.as_secs_f64() * total) as usize;
+        wanted.max(self.least).min(self.most)
+    }
+}
+
+/// What a queue works with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueueSettings {
+    /// How long an item waits at most: 250 ms, half of T1. The client sends its INVITE again after T1 (RFC 3261 section 17.1.1.2),
+    /// so what is delivered in time needs no copy.
+    pub bound: Duration,
+    /// The same once the caller has sent 100, which stops the copies: 2 s.
+    pub bound_after_100: Duration,
+    /// How many wait.
+    pub length: LengthSettings,
+    /// What the caller of one too many is told.
+    pub overflow: Overflow,
+    /// How credit accrues: evenly, with 100 ms in store.
+    pub accrual: Accrual,
+    /// Who gets the next call.
+    pub choice: Choice,
+    /// No call for a member whose load is at or above this: none by default. Load is what the caller tells, so with
+    /// transactions left open as load a member that stands still soon gets no more, and calls wait here for another one
+    /// (`AutoScale`'s packing factor).
+    pub load_max: Option<f64>,
+    /// What a delivered call adds to its member's load until the caller tells the next one: 1.75, an INVITE's weight (TLWL).
+    pub call_load: f64,
+    /// What becomes of a member whose updates stay out.
+    pub silence: SilenceSettings,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            bound: Duration::from_millis(250),
+            bound_after_100: Duration::from_secs(2),
+            length: LengthSettings { delay: Duration::from_millis(200), least: 8, most: 10_000 },
+            overflow: Overflow::Refuse { least: 5, most: 15 },
+            accrual: Accrual::Smooth { burst: Duration::from_millis(100) },
+            choice: Choice::default(),
+            load_max: None,
+            call_load: 1.75,
+            silence: SilenceSettings::default(),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Any windows at any times: capacity stays within its bounds, and each law keeps its own rules.
+
+use base::Instant;
+use core::time::Duration;
+use elastic::estimate::{Estimator, Law, Settings, Window};
+use proptest::prelude::*;
+
+fn windows() -> impl Strategy<Value = Vec<(u64, Window)>> {
+    let p95 = prop::option::weighted(0.9, 0..5_000_u64);
+    let window = (0..40_000_u64, 0..800_u64, p95, 0.0..1.2_f64).prop_map(|(wait, calls, p95, part)| {
+        let p95 = p95.map(Duration::from_micros);
+        (wait, Window { calls, p95, goodput: calls as f64 * part })
+    });
+    prop::collection::vec(window, 1..80)
+}
+
+fn law() -> impl Strategy<Value = Law> {
+    prop_oneof![Just(Law::Smace), Just(Law::Proven)]
+}
+
+proptest! {
+    #[test]
+    fn capacity_stays_within_its_bounds(law in law(), windows in windows(), maximum in 0.5..900.0_f64) {
+        let settings = Settings { law, maximum, ..Settings::default() };
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, settings);
+        for (wait, window) in windows {
+            now += Duration::from_millis(wait);
+            let capacity = estimator.on_window(now, &window);
+            prop_assert!(capacity >= settings.minimum && capacity <= maximum.max(settings.minimum));
+        }
+    }
+
+    /// The paper's 10 s rule: never two changes closer than that, whatever latency does.
+    #[test]
+    fn smace_changes_every_10_s_at_most(windows in windows()) {
+        let settings = Settings { law: Law::Smace, ..Settings::default() };
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, settings);
+        let mut changed: Option<Instant> = None;
+        for (wait, window) in windows {
+            let before = estimator.capacity();
+            // No silence, which changes capacity too.
+            now += Duration::from_millis(wait % 3_000);
+            if (estimator.on_window(now, &window) - before).abs() > 0.0 {
+                prop_assert!(changed.is_none_or(|changed| now - changed >= Duration::from_secs(10)));
+                changed = Some(now);
+            }
+        }
+    }
+
+    /// What was never tried is not announced: without a window that has used it, capacity does not grow.
+    #[test]
+    fn proven_does_not_grow_on_little_demand(windows in windows()) {
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+        for (wait, mut window) in windows {
+            let before = estimator.capacity();
+            window.goodput = window.goodput.min(0.79 * before);
+            now += Duration::from_millis(wait % 3_000);
+            prop_assert!(estimator.on_window(now, &window) <= before);
+        }
+    }
+
+    /// No dead end: whatever has been, a server that does well and is asked for all it offers comes back.
+    #[test]
+    fn capacity_comes_back(law in law(), windows in windows()) {
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        for (wait, window) in windows {
+            now += Duration::from_millis(wait);
+            estimator.on_window(now, &window);
+        }
+        for _ in 0..400 {
+            now += Duration::from_secs(1);
+            let goodput = estimator.capacity();
+            let p95 = Some(Duration::from_micros(200));
+            estimator.on_window(now, &Window { calls: goodput as u64, p95, goodput });
+        }
+        prop_assert!(estimator.capacity() > 480.0, "{}", estimator.capacity());
+    }
+
+    /// One slow window among good ones changes nothing.
+    #[test]
+    fn proven_bears_a_spike(slow in 1_001..1_000_000_u64, goodput in 0.0..400.0_f64) {
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+        let mut second = |micros: u64| {
+            now += Duration::from_secs(1);
+            let p95 = Some(Duration::from_micros(micros));
+            estimator.on_window(now, &Window { calls: 300, p95, goodput })
+        };
+        let before = second(500);
+        prop_assert!((second(slow) - before).abs() < 1e-9);
+        prop_assert!(second(500) >= before);
+    }
+}
+
+/// The figures of section IV-B and VI-C, one by one.
+#[test]
+fn smace_follows_the_paper() {
+    let mut now = Instant::ZERO;
+    let settings = Settings { law: Law::Smace, maximum: 500.0, start: 0.6, ..Settings::default() };
+    let mut estimator = Estimator::new(now, settings);
+    let mut window = |seconds: u64, micros: u64, goodput: f64| {
+        now += Duration::from_secs(seconds);
+        let p95 = Some(Duration::from_micros(micros));
+        estimator.on_window(now, &Window { calls: 300, p95, goodput })
+    };
+    let is = |capacity: f64, expected: f64| {
+        assert!((capacity - expected).abs() < 1e-6, "{capacity}, not {expected}");
+    };
+    is(window(5, 5_000, 200.0), 300.0);
+    // 10 s after the start: 90 % of what was carried.
+    is(window(5, 5_000, 200.0), 180.0);
+    // Then sqrt(1 + (1000 - 500) / 1000).
+    is(window(10, 500, 180.0), 180.0 * 1.5_f64.sqrt());
+    // Twice in a row above: the conservative mode, 10 calls/s a minute.
+    is(window(10, 1_500, 200.0), 180.0);
+    is(window(10, 1_500, 180.0), 162.0);
+    is(window(10, 500, 162.0), 162.0 + 10.0 / 6.0);
+    // A calm minute ends it.
+    for _ in 0..4 {
+        window(10, 500, 162.0);
+    }
+    is(window(10, 0, 162.0), (162.0 + 50.0 / 6.0) * 2.0_f64.sqrt());
+    // The maximum holds.
+    for _ in 0..20 {
+        window(10, 100, 162.0);
+    }
+    is(window(10, 100, 162.0), 500.0);
+}
+
+/// Windows that stay out leave nothing known.
+#[test]
+fn after_silence_capacity_is_that_of_the_start() {
+    for law in [Law::Smace, Law::Proven] {
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        let good = |goodput| Window { calls: 400, p95: Some(Duration::from_micros(100)), goodput };
+        for _ in 0..60 {
+            now += Duration::from_secs(1);
+            estimator.on_window(now, &good(estimator.capacity()));
+        }
+        assert!(estimator.capacity() > 450.0, "{law:?}");
+        now += Duration::from_secs(31);
+        let capacity = estimator.on_window(now, &good(100.0));
+        assert!((capacity - 250.0).abs() < 1e-9, "{law:?}: {capacity}");
+    }
+}
+
+/// Nobody calls: nothing is learned.
+#[test]
+fn windows_without_calls_change_nothing() {
+    for law in [Law::Smace, Law::Proven] {
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        let before = estimator.capacity();
+        for _ in 0..100 {
+            now += Duration::from_secs(1);
+            let capacity = estimator.on_window(now, &Window { calls: 0, p95: None, goodput: 0.0 });
+            assert!((capacity - before).abs() < 1e-9, "{law:?}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! An observer that knows the rules and nothing of how the queue keeps them.
+
+use base::Instant;
+use core::time::Duration;
+use elastic::queue::{Accrual, Effect, FrontQueue, Offer, Patience, QueueSettings};
+use std::collections::{BTreeMap, VecDeque};
+
+pub(crate) type Key = u8;
+pub(crate) type Member = u8;
+pub(crate) type Seen = Effect<Key, u64, Member>;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Operation {
+    Offer {
+        key: Key,
+        trying: bool,
+    },
+    Extend(Key),
+    Remove(Key),
+    Announce(Member, f64),
+    Load(Member, f64),
+    Gone(Member),
+    /// Time passes and nobody ticks.
+    Pass(u64),
+    /// Ticks at each deadline that comes within so many milliseconds.
+    Run(u64),
+}
+
+/// What goes wrong between the queue and the observer: a canary for each rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// An effect is lost.
+    Lose,
+    /// A delivery comes twice.
+    Double,
+    /// Deliveries come in the reverse order.
+    Reverse,
+    /// The members have announced half of what the queue was told.
+    HalfCapacity,
+    /// The callers wait half as long as the queue was told.
+    HalfBound,
+    /// Removals are not told to the queue.
+    NoRemoval,
+    /// Nothing is delivered: the queue forgets to look.
+    Idle,
+    /// Loads are twice what the queue was told.
+    DoubleLoad,
+}
+
+struct Call {
+    id: u64,
+    key: Key,
+    since: Instant,
+    bound: Duration,
+}
+
+/// What was announced, and what was delivered on it.
+#[derive(Default)]
+struct Account {
+    /// From when on which capacity held.
+    announced: Vec<(Instant, f64)>,
+    delivered: Vec<Instant>,
+    load: f64,
+}
+
+impl Account {
+    /// No interval between two deliveries has more of them than was announced for it, and a burst.
+    fn check(&self, settings: &QueueSettings) {
+        let Accrual::Smooth { burst } = settings.accrual else { return };
+        let Some(last) = self.delivered.last() else { return };
+        for (count, first) in self.delivered.iter().rev().enumerate() {
+            let since = |at: Instant| at.max(*first).min(*last).as_secs_f64();
+            let ends =
+                self.announced.iter().skip(1).map(|(at, _)| *at).chain([Instant::from_nanos(u64::MAX)]);
+            let accrued: f64 = self
+                .announced
+                .iter()
+                .zip(ends)
+                .map(|((start, capacity), end)| capacity * (since(end) - since(*start)))
+                .sum();
+            let most = self.announced.iter().map(|(_, capacity)| *capacity).fold(0.0, f64::max);
+            let stored = (most * burst.as_secs_f64()).max(1.0);
+            assert!((count + 1) as f64 <= stored + accrued + 1e-3, "above its credit");
+        }
+    }
+}
+
+pub(crate) struct Checker {
+    queue: FrontQueue<Key, u64, Member>,
+    settings: QueueSettings,
+    fault: Fault,
+    now: Instant,
+    next: u64,
+    waiting: VecDeque<Call>,
+    accounts: BTreeMap<Member, Account>,
+    pub(crate) delivered: usize,
+}
+
+impl Checker {
+    pub(crate) fn new(settings: QueueSettings, fault: Fault) -> Self {
+        Self {
+            queue: FrontQueue::new(settings),
+            settings,
+            fault,
+            now: Instant::ZERO,
+            next: 0,
+            waiting: VecDeque::new(),
+            accounts: BTreeMap::new(),
+            delivered: 0,
+        }
+    }
+
+    pub(crate) fn step(&mut self, operation: &Operation) {
+        let mut out = Vec::new();
+        match *operation {
+            Operation::Offer { key, trying } => self.offer(key, trying),
+            Operation::Extend(key) => self.extend(key),
+            Operation::Remove(key) => self.remove(key),
+            Operation::Announce(member, capacity) => {
+                let part = if self.fault == Fault::HalfCapacity { 0.5 } else { 1.0 };
+                self.accounts.entry(member).or_default().announced.push((self.now, capacity * part));
+                self.queue.announce(self.now, member, capacity, &mut out);
+            }
+            Operation::Load(member, load) => {
+                if let Some(account) = self.accounts.get_mut(&member) {
+                    account.load = if self.fault == Fault::DoubleLoad { load * 2.0 } else { load };
+                }
+                self.queue.set_load(self.now, member, load, &mut out);
+            }
+            Operation::Gone(member) => {
+                self.accounts.remove(&member);
+                self.queue.remove_member(self.now, member, &mut out);
+            }
+            Operation::Pass(millis) => {
+                self.now += Duration::from_millis(millis);
+                return;
+            }
+            Operation::Run(millis) => self.run(millis),
+        }
+        self.read(out);
+        self.check_rest();
+    }
+
+    fn offer(&mut self, key: Key, trying: bool) {
+        let mut out = Vec::new();
+        // What is due before belongs to calls before.
+        self.queue.tick(self.now, &mut out);
+        self.read(core::mem::take(&mut out));
+        let patience = if trying { Patience::Trying } else { Patience::Copies };
+        let id = self.next;
+        let offer = self.queue.offer(self.now, key, id, patience, id, &mut out);
+        let waits = self.waiting.iter().any(|call| call.key == key);
+        assert_eq!(offer == Offer::Absorbed, waits, "absorbed if and only if it waits");
+        if offer != Offer::Absorbed {
+            self.next += 1;
+            let bound = if trying { self.settings.bound_after_100 } else { self.settings.bound };
+            let bound = if self.fault == Fault::HalfBound { bound / 2 } else { bound };
+            self.waiting.push_back(Call { id, key, since: self.now, bound });
+        }
+        self.read(out);
+        assert_eq!(offer == Offer::Waiting, offer != Offer::Absorbed && self.waits(key), "as it was said");
+    }
+
+    fn waits(&self, key: Key) -> bool {
+        self.waiting.iter().any(|call| call.key == key)
+    }
+
+    fn extend(&mut self, key: Key) {
+        let bound = self.settings.bound_after_100;
+        assert_eq!(self.queue.extend(&key), self.waits(key));
+        self.waiting.iter_mut().filter(|call| call.key == key).for_each(|call| call.bound = bound);
+    }
+
+    fn remove(&mut self, key: Key) {
+        let place = self.waiting.iter().position(|call| call.key == key);
+        let known = place.and_then(|place| self.waiting.remove(place)).map(|call| call.id);
+        if self.fault != Fault::NoRemoval {
+            assert_eq!(self.queue.remove(&key), known, "what waits is given back, and nothing else");
+        }
+    }
+
+    fn run(&mut self, millis: u64) {
+        let end = self.now + Duration::from_millis(millis);
+        let mut steps = 0;
+        while let Some(at) = self.queue.deadline().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            let mut out = Vec::new();
+            self.queue.tick(self.now, &mut out);
+            self.read(out);
+            steps += 1;
+            assert!(steps < 20_000, "woken without end");
+        }
+        self.now = end;
+    }
+
+    fn read(&mut self, mut effects: Vec<Seen>) {
+        match self.fault {
+            Fault::Lose => drop(effects.pop()),
+            Fault::Double => effects.extend(effects.first().cloned()),
+            Fault::Reverse => effects.reverse(),
+            Fault::Idle => effects.clear(),
+            _ => {}
+        }
+        for effect in &effects {
+            self.see(effect);
+        }
+        assert_eq!(self.queue.len(), self.waiting.len(), "none is lost and none is invented");
+    }
+
+    fn see(&mut self, effect: &Seen) {
+        let (Effect::Deliver { item, .. } | Effect::Refuse { item, .. }) = effect;
+        let place = self.waiting.iter().position(|call| call.id == *item);
+        let place = place.expect("it waits: nothing comes twice, nor after its removal");
+        match effect {
+            Effect::Deliver { member, waited, .. } => {
+                assert_eq!(place, 0, "first in, first out");
+                self.delivered += 1;
+                let call = &self.waiting[0];
+                assert_eq!(*waited, self.now - call.since);
+                assert!(waited.is_zero() || *waited < call.bound, "it has waited past its bound");
+                let account = self.accounts.get_mut(member).expect("a member gets it");
+                assert!(self.settings.load_max.is_none_or(|most| account.load < most), "too much load");
+                account.load += self.settings.call_load;
+                account.delivered.push(self.now);
+                account.check(&self.settings);
+            }
+            Effect::Refuse { expired, .. } => {
+                let call = &self.waiting[place];
+                assert_eq!(*expired, self.now >= call.since + call.bound, "refused too soon or too late");
+            }
+        }
+        self.waiting.remove(place);
+    }
+
+    /// After an operation nothing is left that should have been done.
+    fn check_rest(&self) {
+        let overdue = self.waiting.iter().any(|call| self.now >= call.since + call.bound);
+        assert!(!overdue || self.queue.deadline().is_some_and(|at| at <= self.now), "it waits for ever");
+        let has_room = |(credit, load): (f64, f64)| {
+            credit > 1.001 && self.settings.load_max.is_none_or(|most| load < most)
+        };
+        let due = self.queue.deadline().is_some_and(|at| at <= self.now);
+        let room = self.queue.members(self.now).any(|(_, view)| has_room((view.credit, view.load)));
+        assert!(self.waiting.is_empty() || due || !room, "calls wait although a member has room");
+    }
+
+    /// With capacity for all, all leave in time.
+    pub(crate) fn finish(&mut self) {
+        for member in self.accounts.keys().copied().collect::<Vec<_>>() {
+            self.step(&Operation::Gone(member));
+        }
+        self.step(&Operation::Announce(200, 1_000.0));
+        for _ in 0..60 {
+            self.step(&Operation::Run(4));
+            self.step(&Operation::Load(200, 0.0));
+        }
+        assert!(self.waiting.is_empty(), "there was room for all");
+        let counts = self.queue.counts();
+        let left = counts.delivered + counts.refused + counts.expired + counts.removed;
+        assert_eq!(counts.offered, left, "each call has left one way");
+    }
+}

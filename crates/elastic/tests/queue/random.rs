@@ -1,0 +1,100 @@
+//! Random operations under the observer, and a canary for each of its rules.
+
+use super::checker::{Checker, Fault, Operation};
+use core::time::Duration;
+use elastic::queue::{Accrual, Choice, LengthSettings, Overflow, QueueSettings};
+use proptest::prelude::*;
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let operation = prop_oneof![
+        8 => (0..24_u8, any::<bool>()).prop_map(|(key, trying)| Operation::Offer { key, trying }),
+        1 => (0..24_u8).prop_map(Operation::Extend),
+        2 => (0..24_u8).prop_map(Operation::Remove),
+        3 => (0..4_u8, prop_oneof![Just(0.0), 0.0..40.0_f64]).prop_map(|(m, c)| Operation::Announce(m, c)),
+        2 => (0..4_u8, 0.0..8.0_f64).prop_map(|(member, load)| Operation::Load(member, load)),
+        1 => (0..4_u8).prop_map(Operation::Gone),
+        1 => (0..3_000_u64).prop_map(Operation::Pass),
+        3 => (0..120_u64).prop_map(Operation::Pass),
+        4 => (0..400_u64).prop_map(Operation::Run),
+    ];
+    prop::collection::vec(operation, 1..120)
+}
+
+fn settings() -> impl Strategy<Value = QueueSettings> {
+    let choice = prop_oneof![Just(Choice::MostRoom), Just(Choice::Tlwl), Just(Choice::IndexPacking)];
+    let accrual = prop_oneof![
+        3 => (1..500_u64).prop_map(|millis| Accrual::Smooth { burst: Duration::from_millis(millis) }),
+        1 => Just(Accrual::PerSecond),
+    ];
+    let overflow = prop_oneof![Just(Overflow::Drop), Just(Overflow::Refuse { least: 1, most: 5 })];
+    let load_max = prop::option::of(2.0..6.0_f64);
+    (choice, accrual, overflow, load_max, 1..10_usize).prop_map(
+        |(choice, accrual, overflow, load_max, least)| QueueSettings {
+            choice,
+            accrual,
+            overflow,
+            load_max,
+            length: LengthSettings { delay: Duration::from_millis(200), least, most: 12 },
+            ..QueueSettings::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn every_call_leaves_once_in_time_and_in_turn(settings in settings(), operations in operations()) {
+        let mut checker = Checker::new(settings, Fault::None);
+        for operation in &operations {
+            checker.step(operation);
+        }
+        checker.finish();
+    }
+}
+
+/// A run that has something of everything.
+fn run(fault: Fault) {
+    let settings = QueueSettings { load_max: Some(30.0), call_load: 1.0, ..QueueSettings::default() };
+    let mut checker = Checker::new(settings, fault);
+    checker.step(&Operation::Announce(1, 20.0));
+    for round in 0..6 {
+        for key in 0..9 {
+            checker.step(&Operation::Offer { key: round * 10 + key, trying: false });
+        }
+        checker.step(&Operation::Remove(round * 10 + 8));
+        checker.step(&Operation::Announce(1, 20.0));
+        checker.step(&Operation::Load(1, 20.0));
+        checker.step(&Operation::Announce(2, 30.0));
+        checker.step(&Operation::Pass(100));
+        checker.step(&Operation::Run(600));
+    }
+    checker.finish();
+    assert!(checker.delivered > 20, "{}", checker.delivered);
+}
+
+#[test]
+fn a_good_run_is_good() {
+    run(Fault::None);
+}
+
+macro_rules! canaries {
+    ($($name:ident: $fault:ident, $message:literal;)*) => {$(
+        #[test]
+        #[should_panic(expected = $message)]
+        fn $name() {
+            run(Fault::$fault);
+        }
+    )*};
+}
+
+canaries! {
+    a_lost_call_is_noticed: Lose, "none is lost";
+    a_doubled_call_is_noticed: Double, "nothing comes twice";
+    another_order_is_noticed: Reverse, "first in, first out";
+    more_than_the_credit_is_noticed: HalfCapacity, "above its credit";
+    a_late_call_is_noticed: HalfBound, "past its bound";
+    a_removed_call_that_comes_is_noticed: NoRemoval, "none is lost";
+    a_queue_that_stands_is_noticed: Idle, "none is lost";
+    more_than_the_load_is_noticed: DoubleLoad, "too much load";
+}

@@ -1,0 +1,171 @@
+//! Each rule of the queue by an example.
+
+use base::Instant;
+use core::time::Duration;
+use elastic::queue::{
+    Accrual, Choice, Effect, FrontQueue, LengthSettings, Offer, Overflow, Patience, QueueSettings,
+};
+
+type Queue = FrontQueue<u32, &'static str, u32>;
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+/// Offers calls at once, and says who got how many.
+fn shares(queue: &mut Queue, now: Instant, keys: core::ops::Range<u32>) -> Vec<u32> {
+    let mut out = Vec::new();
+    for key in keys {
+        queue.offer(now, key, "", Patience::Copies, 0, &mut out);
+    }
+    out.iter()
+        .filter_map(|effect| match effect {
+            Effect::Deliver { member, .. } => Some(*member),
+            Effect::Refuse { .. } => None,
+        })
+        .collect()
+}
+
+fn queue(choice: Choice, capacities: &[(u32, f64)]) -> Queue {
+    let accrual = Accrual::Smooth { burst: Duration::from_millis(100) };
+    let mut queue = Queue::new(QueueSettings { choice, accrual, ..QueueSettings::default() });
+    let mut out = Vec::new();
+    for (member, capacity) in capacities {
+        queue.announce(at(0), *member, *capacity, &mut out);
+    }
+    queue
+}
+
+#[test]
+fn the_choices_differ() {
+    let members = [(1, 30.0), (2, 60.0), (3, 30.0)];
+    // 100 ms in store are 3, 6 and 3 calls.
+    let mut packed = queue(Choice::IndexPacking, &members);
+    assert_eq!(shares(&mut packed, at(1_000), 0..5), [1, 1, 1, 2, 2]);
+    let mut most = queue(Choice::MostRoom, &members);
+    assert_eq!(shares(&mut most, at(1_000), 0..5), [2, 2, 2, 1, 3]);
+    let mut tlwl = queue(Choice::Tlwl, &members);
+    let mut out = Vec::new();
+    tlwl.set_load(at(1_000), 1, 7.0, &mut out);
+    tlwl.set_load(at(1_000), 2, 7.0, &mut out);
+    // 3 is idle. With 3.5 by 30 calls/s it is level with 2, which has 7 by 60 and got none so far.
+    assert_eq!(shares(&mut tlwl, at(1_000), 0..4), [3, 3, 2, 3]);
+}
+
+/// A member that is alone gets its calls at its rate, not all at the beginning of a second.
+#[test]
+fn credit_accrues_evenly_or_by_the_second() {
+    let mut times = Vec::new();
+    for accrual in [Accrual::Smooth { burst: Duration::from_millis(50) }, Accrual::PerSecond] {
+        let settings = QueueSettings { accrual, bound: Duration::from_secs(5), ..QueueSettings::default() };
+        let mut queue = Queue::new(settings);
+        let mut out = Vec::new();
+        queue.announce(at(0), 1, 10.0, &mut out);
+        // The first second is over.
+        let mut now = at(2_000);
+        for key in 0..14 {
+            queue.offer(now, key, "", Patience::Copies, 0, &mut out);
+        }
+        let mut delivered = vec![(2_000, out.len())];
+        while let Some(next) = queue.deadline() {
+            now = next;
+            out.clear();
+            queue.tick(now, &mut out);
+            delivered.push((now.as_nanos() / 1_000_000, out.len()));
+        }
+        delivered.retain(|(_, count)| *count > 0);
+        times.push(delivered);
+    }
+    // One at once, then one each 100 ms; the last of 8 that fit into the queue at 2.8 s.
+    assert_eq!(times[0].len(), 9, "{:?}", times[0]);
+    assert!(times[0].windows(2).all(|pair| pair[1].0 - pair[0].0 == 100), "{:?}", times[0]);
+    assert_eq!(times[1], [(2_000, 10), (3_000, 4)]);
+}
+
+#[test]
+fn a_copy_is_absorbed_and_a_cancelled_call_is_given_back() {
+    let mut queue = queue(Choice::MostRoom, &[]);
+    let mut out = Vec::new();
+    assert_eq!(queue.offer(at(0), 7, "first", Patience::Copies, 0, &mut out), Offer::Waiting);
+    assert_eq!(queue.offer(at(100), 7, "copy", Patience::Copies, 0, &mut out), Offer::Absorbed);
+    assert_eq!(queue.remove(&7), Some("first"));
+    assert_eq!((queue.remove(&7), queue.deadline(), out.len()), (None, None, 0));
+    queue.announce(at(101), 1, 100.0, &mut out);
+    assert!(out.is_empty(), "{out:?}");
+}
+
+#[test]
+fn nobody_waits_past_the_bound() {
+    let mut queue = queue(Choice::MostRoom, &[]);
+    let mut out = Vec::new();
+    queue.offer(at(0), 1, "copies", Patience::Copies, 3, &mut out);
+    queue.offer(at(0), 2, "trying", Patience::Trying, 3, &mut out);
+    queue.offer(at(10), 3, "extended", Patience::Copies, 3, &mut out);
+    assert!(queue.extend(&3) && !queue.extend(&4));
+    assert_eq!(queue.deadline(), Some(at(250)));
+    // The clock has jumped over the deadline, and capacity comes at the same time: too late for the first.
+    queue.announce(at(300), 1, 100.0, &mut out);
+    let refused = Effect::Refuse { key: 1, item: "copies", retry_after: Some(8), expired: true };
+    assert_eq!(out[0], refused);
+    assert!(matches!(out[1], Effect::Deliver { key: 2, .. }), "{out:?}");
+    assert_eq!(queue.len(), 1);
+}
+
+#[test]
+fn the_length_follows_capacity_and_the_refused_are_spread() {
+    let length = LengthSettings { delay: Duration::from_millis(200), least: 2, most: 50 };
+    assert_eq!((length.length(0.0), length.length(100.0), length.length(1e9)), (2, 20, 50));
+    for overflow in [Overflow::Refuse { least: 5, most: 9 }, Overflow::Drop] {
+        let mut queue = Queue::new(QueueSettings { length, overflow, ..QueueSettings::default() });
+        let mut out = Vec::new();
+        for key in 0..12 {
+            queue.offer(at(0), key, "", Patience::Copies, u64::from(key), &mut out);
+        }
+        let after: Vec<_> = out
+            .iter()
+            .map(|effect| match effect {
+                Effect::Refuse { retry_after, expired: false, .. } => *retry_after,
+                effect => panic!("{effect:?}"),
+            })
+            .collect();
+        let spread = [7, 8, 9, 5, 6, 7, 8, 9, 5, 6].map(Some);
+        assert_eq!(after, if overflow == Overflow::Drop { [None; 10] } else { spread });
+        assert_eq!(queue.counts().refused, 10);
+    }
+}
+
+/// A member that has as many transactions open as it may gets no more, and the calls go to another one.
+#[test]
+fn a_member_that_stands_still_gets_no_more() {
+    let settings = QueueSettings {
+        load_max: Some(4.0),
+        call_load: 2.0,
+        choice: Choice::IndexPacking,
+        ..QueueSettings::default()
+    };
+    let mut queue = Queue::new(settings);
+    let mut out = Vec::new();
+    queue.announce(at(0), 1, 1_000.0, &mut out);
+    queue.announce(at(0), 2, 1_000.0, &mut out);
+    assert_eq!(shares(&mut queue, at(1_000), 0..6), [1, 1, 2, 2]);
+    assert_eq!((queue.len(), queue.deadline()), (2, Some(at(1_250))));
+    queue.set_load(at(1_100), 2, 2.0, &mut out);
+    assert!(matches!(out[..], [Effect::Deliver { key: 4, member: 2, .. }]), "{out:?}");
+}
+
+/// Listing 1 decrements a counter; a member that asks for nothing gets nothing, and one that is gone neither.
+#[test]
+fn members_come_and_go() {
+    let mut queue = queue(Choice::MostRoom, &[(1, 100.0)]);
+    let mut out = Vec::new();
+    queue.announce(at(100), 1, 0.0, &mut out);
+    assert_eq!(queue.offer(at(5_000), 1, "", Patience::Trying, 0, &mut out), Offer::Waiting);
+    queue.announce(at(5_100), 1, 100.0, &mut out);
+    assert!(out.is_empty(), "{out:?}");
+    // A hundredth of a second later it has a call's worth.
+    assert_eq!(queue.deadline(), Some(at(5_110)));
+    queue.remove_member(at(5_105), 1, &mut out);
+    assert_eq!(queue.deadline(), Some(at(7_000)));
+    queue.announce(at(5_200), 2, 100.0, &mut out);
+    assert!(matches!(out[..], [Effect::Deliver { key: 1, member: 2, .. }]), "{out:?}");
+}
