@@ -1,0 +1,59 @@
+//! Latency of the whole cluster (section IV-D: "the problem, then, is not with the latency-support system").
+//!
+//! When most servers announce much less than they use to, the cause is one that they share: a database, the network. More
+//! servers would ask the same database. So what they usually carry counts until they are well again, and it is said.
+
+use super::ClusterSettings;
+use base::Instant;
+
+/// What a server announces, and what it usually does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Capacity {
+    pub(super) announced: f64,
+    pub(super) usual: f64,
+    at: Instant,
+}
+
+impl Capacity {
+    /// A server that has just come is expected to be like the others.
+    pub(super) fn new(now: Instant, expected: f64) -> Self {
+        Self { announced: expected, usual: expected, at: now }
+    }
+
+    /// `remembers`: nothing is forgotten while the cluster has fallen, or its state would become the usual one.
+    pub(super) fn announce(
+        &mut self,
+        now: Instant,
+        capacity: f64,
+        settings: &ClusterSettings,
+        remembers: bool,
+    ) {
+        let halves = (now - self.at).as_secs_f64() / settings.half_life.as_secs_f64().max(f64::MIN_POSITIVE);
+        self.at = now;
+        self.announced = capacity;
+        let left = if remembers { 1.0 } else { (-halves).exp2() };
+        self.usual = (self.usual * left).max(capacity);
+    }
+
+    fn is_below(&self, part: f64) -> bool {
+        self.announced < part * self.usual
+    }
+}
+
+/// How much better servers must be than when they fell before they count as well again.
+const WELL: f64 = 1.2;
+
+/// Whether most of the ready servers have fallen, or have not got up since they had.
+pub(super) fn has_fallen<'u>(
+    servers: impl Iterator<Item = &'u Capacity>,
+    settings: &ClusterSettings,
+    had: bool,
+) -> bool {
+    let part = if had { (settings.fallen * WELL).min(1.0) } else { settings.fallen };
+    let (mut all, mut fallen) = (0_usize, 0_usize);
+    for server in servers {
+        all += 1;
+        fallen += usize::from(server.is_below(part));
+    }
+    fallen >= 2 && fallen as f64 >= settings.share * all as f64
+}

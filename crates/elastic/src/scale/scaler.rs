@@ -1,0 +1,269 @@
+//! The scaler itself.
+
+use super::cluster;
+use super::demand::Demand;
+use super::forecast::Forecast;
+use super::servers::Servers;
+use super::start_up::StartUp;
+use super::{ScaleSettings, ServerId, ServerRow, ServerState};
+use base::Instant;
+
+/// Calls a second that are none: what an average keeps of a rate that was.
+const NOTHING: f64 = 1e-3;
+
+/// What is known of a server, ready or draining.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ServerLoad {
+    /// Which one.
+    pub id: ServerId,
+    /// What it counts for in front, calls a second; 0 while it drains.
+    pub capacity: f64,
+    /// Calls and transactions in it.
+    pub calls: u64,
+}
+
+/// What the front has seen since the last step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen<'s> {
+    /// New calls a second, refused ones too.
+    pub rate: f64,
+    /// The servers. One that is not listed is taken to be as it was.
+    pub servers: &'s [ServerLoad],
+}
+
+/// What is to be done, or to be known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Decision {
+    /// Start a server, and say what became of it: [`Scaler::on_started`], [`Scaler::on_start_failed`].
+    Start(ServerId),
+    /// It gets no new calls any more.
+    Drain(ServerId),
+    /// It gets new calls again.
+    Resume(ServerId),
+    /// Stop it, and say so: [`Scaler::on_stopped`]. It had no calls. Asked for again if that stays out.
+    Stop(ServerId),
+    /// It did not come up in time: stop it, and say so. Another one is tried.
+    GiveUp(ServerId),
+    /// Most servers announce much less than they use to: a cause that they share, which more servers do not cure. Only what
+    /// they usually carry counts now. `false`: it is over.
+    ClusterLatency(bool),
+    /// More servers are needed than there may be, so many; `None`: no longer.
+    Limit(Option<usize>),
+}
+
+/// Decides how many servers there should be.
+///
+/// - Running: [`step`](Self::step) every few seconds.
+/// - What became of decisions: [`on_started`](Self::on_started), [`on_start_failed`](Self::on_start_failed),
+///   [`on_stopped`](Self::on_stopped); and of servers: [`adopt`](Self::adopt), [`on_lost`](Self::on_lost). Those that say nothing
+///   new (a late start, a second stop) do nothing.
+/// - Looking on: [`rows`](Self::rows).
+#[derive(Debug, Clone)]
+pub struct Scaler {
+    settings: ScaleSettings,
+    servers: Servers,
+    start_up: StartUp,
+    demand: Demand,
+    forecast: Option<Forecast>,
+    cluster_latency: bool,
+    limited: Option<usize>,
+    /// When the number of servers wanted was last raised, or one was drained.
+    added: Instant,
+    drained: Option<Instant>,
+}
+
+impl Scaler {
+    /// A scaler without servers.
+    pub fn new(now: Instant, settings: ScaleSettings) -> Self {
+        Self {
+            servers: Servers::default(),
+            start_up: StartUp::new(&settings.start),
+            demand: Demand::new(),
+            forecast: settings.forecast.map(Forecast::new),
+            cluster_latency: false,
+            limited: None,
+            added: now,
+            drained: None,
+            settings,
+        }
+    }
+
+    /// A server that is up already.
+    pub fn adopt(&mut self, now: Instant, id: ServerId) {
+        self.servers.enter(now, id, ServerState::Ready, self.settings.capacity);
+    }
+
+    /// A server is up. One that was given up meanwhile is being stopped, and stays so.
+    pub fn on_started(&mut self, now: Instant, id: ServerId) {
+        if let Some(since) = self.servers.turn(now, id, &[ServerState::Starting], ServerState::Ready) {
+            self.start_up.on_started(now - since);
+        }
+    }
+
+    /// A server could not be started.
+    pub fn on_start_failed(&mut self, now: Instant, id: ServerId) {
+        if self.servers.turn(now, id, &[ServerState::Starting], ServerState::Gone).is_some() {
+            self.start_up.on_failed(now, &self.settings.start);
+        }
+    }
+
+    /// A server has been stopped.
+    pub fn on_stopped(&mut self, now: Instant, id: ServerId) {
+        self.servers.turn(now, id, &[ServerState::Stopping], ServerState::Gone);
+    }
+
+    /// A server that was up is not any more, and nobody has asked for that.
+    pub fn on_lost(&mut self, now: Instant, id: ServerId) {
+        let from = [ServerState::Ready, ServerState::Draining, ServerState::Stopping];
+        self.servers.turn(now, id, &from, ServerState::Gone);
+    }
+
+    /// What servers usually announce is forgotten: the operator knows that they carry less from now on.
+    pub fn forget_usual(&mut self) {
+        for server in self.servers.values_mut() {
+            server.capacity.usual = server.capacity.announced;
+        }
+    }
+
+    /// All servers, in order.
+    pub fn rows(&self) -> impl Iterator<Item = ServerRow> {
+        self.servers.rows()
+    }
+
+    /// Arrivals and capacities in, decisions out.
+    pub fn step(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<Decision>) {
+        self.see(now, seen, out);
+        self.end_waits(now, out);
+        let needed = self.needed_now(now);
+        let limited = Some(needed).filter(|needed| *needed > self.settings.most);
+        if limited.is_some() != self.limited.is_some() {
+            out.push(Decision::Limit(limited));
+        }
+        self.limited = limited;
+        let (least, most) = (self.settings.least, self.settings.most.max(self.settings.least));
+        let wanted = needed.clamp(least, most);
+        let taking = self.servers.taking().count();
+        if wanted > taking {
+            self.add(now, wanted - taking, out);
+        } else if taking > least && self.servers.of(ServerState::Starting).next().is_none() {
+            self.remove(now, taking, out);
+        }
+    }
+
+    fn see(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<Decision>) {
+        let rate = if seen.rate.is_finite() { seen.rate.max(0.0) } else { 0.0 };
+        self.demand.on_rate(now, rate, self.settings.smoothing, self.settings.calm);
+        if let Some(forecast) = &mut self.forecast {
+            forecast.on_rate(now, self.demand.rate());
+        }
+        for load in seen.servers {
+            let Some(server) = self.servers.get_mut(load.id) else { continue };
+            server.on_calls(now, load.calls);
+            if server.state == ServerState::Ready && load.capacity.is_finite() {
+                let cluster = &self.settings.cluster;
+                server.capacity.announce(now, load.capacity.max(0.0), cluster, self.cluster_latency);
+            }
+        }
+        let ready = self.servers.of(ServerState::Ready).map(|(_, server)| &server.capacity);
+        let fallen = cluster::has_fallen(ready, &self.settings.cluster, self.cluster_latency);
+        if fallen != self.cluster_latency {
+            self.cluster_latency = fallen;
+            out.push(Decision::ClusterLatency(fallen));
+        }
+    }
+
+    /// What has taken too long, and what has been idle for long enough.
+    fn end_waits(&mut self, now: Instant, out: &mut Vec<Decision>) {
+        use ServerState::{Draining, Starting, Stopping};
+        self.servers.forget_gone(now);
+        for id in self.servers.overdue(now, Starting, self.settings.start.time_max) {
+            self.servers.turn(now, id, &[Starting], Stopping);
+            self.start_up.on_failed(now, &self.settings.start);
+            out.push(Decision::GiveUp(id));
+        }
+        for id in self.servers.overdue(now, Stopping, self.settings.stop_again) {
+            self.servers.turn(now, id, &[Stopping], Stopping);
+            out.push(Decision::Stop(id));
+        }
+        for id in self.servers.idle(now, self.settings.idle) {
+            // Not before it has been out of use for as long: copies and late requests may still come.
+            if self.servers.overdue(now, Draining, self.settings.idle).contains(&id) {
+                self.servers.turn(now, id, &[Draining], Stopping);
+                out.push(Decision::Stop(id));
+            }
+        }
+    }
+
+    /// How many servers carry a rate up to this part of their capacity, the first ones first, and the spare ones on top.
+    fn servers_for(&self, rate: f64, part: f64) -> usize {
+        let goal = rate / part.max(f64::MIN_POSITIVE);
+        let (mut count, mut total) = (0, 0.0);
+        for (_, server) in self.servers.taking() {
+            if total + NOTHING >= goal {
+                return count + self.settings.spare;
+            }
+            total += if self.cluster_latency { server.capacity.usual } else { server.capacity.announced };
+            count += 1;
+        }
+        let more = ((goal - total - NOTHING).max(0.0) / self.expected()).ceil();
+        // Far beyond any limit of servers, and no overflow.
+        count + (more.min(1e6) as usize) + self.settings.spare
+    }
+
+    /// Capacity of a server that has yet to come: what the others usually have.
+    fn expected(&self) -> f64 {
+        let ready = || self.servers.of(ServerState::Ready);
+        let count = ready().count();
+        let total: f64 = ready().map(|(_, server)| server.capacity.usual).sum();
+        let expected = if count == 0 { self.settings.capacity } else { total / count as f64 };
+        expected.max(1.0)
+    }
+
+    fn needed_now(&self, now: Instant) -> usize {
+        let settings = &self.settings;
+        let ahead = self.start_up.expected(&settings.start);
+        let trend = self.demand.ahead(ahead, settings.smoothing, settings.trend_most);
+        let forecast = self.forecast.as_ref().and_then(|forecast| forecast.most(now, ahead));
+        self.servers_for(forecast.map_or(trend, |forecast| trend.max(forecast)), settings.high)
+    }
+
+    /// Takes back servers that drain, then starts new ones. None is started while one drains, so the limit holds for both together.
+    fn add(&mut self, now: Instant, count: usize, out: &mut Vec<Decision>) {
+        let count = count.min(self.settings.changes_most);
+        let draining: Vec<_> = self.servers.of(ServerState::Draining).map(|(id, _)| id).take(count).collect();
+        for id in &draining {
+            self.servers.turn(now, *id, &[ServerState::Draining], ServerState::Ready);
+            out.push(Decision::Resume(*id));
+        }
+        self.added = now;
+        if !self.start_up.may_start(now) {
+            return;
+        }
+        let expected = self.expected();
+        for _ in draining.len()..count {
+            out.push(Decision::Start(self.servers.start(now, expected)));
+        }
+    }
+
+    /// Drains the last server, if the others have been enough for a while and will be.
+    fn remove(&mut self, now: Instant, taking: usize, out: &mut Vec<Decision>) {
+        let settings = &self.settings;
+        let gap = |since: Instant, time| now - since >= time;
+        let is_calm = gap(self.added, settings.calm)
+            && self.drained.is_none_or(|drained| gap(drained, settings.drain_gap));
+        let Some(peak) = self.demand.peak(settings.calm).filter(|_| is_calm && !self.cluster_latency) else {
+            return;
+        };
+        let ahead = self.start_up.expected(&settings.start) + settings.calm + settings.idle;
+        let forecast = self.forecast.as_ref().and_then(|forecast| forecast.most(now, ahead));
+        if self.servers_for(forecast.map_or(peak, |forecast| peak.max(forecast)), settings.low) >= taking {
+            return;
+        }
+        let last = self.servers.of(ServerState::Ready).next_back().map(|(id, _)| id);
+        if let Some(id) = last {
+            self.servers.turn(now, id, &[ServerState::Ready], ServerState::Draining);
+            self.drained = Some(now);
+            out.push(Decision::Drain(id));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The servers with their states; one function a change, and no other way from one state to another.
+
+use super::cluster::Capacity;
+use base::Instant;
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+/// Names a server; also its place in the order of index packing, so low numbers are used first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u32);
+
+/// Where a server stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerState {
+    /// Asked for, not up yet.
+    Starting,
+    /// Takes calls.
+    Ready,
+    /// Takes no new calls.
+    Draining,
+    /// To be stopped, not confirmed yet.
+    Stopping,
+    /// It was there.
+    Gone,
+}
+
+impl ServerState {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Draining => "draining",
+            Self::Stopping => "stopping",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+impl fmt::Display for ServerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A server as it is now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ServerRow {
+    /// Which one.
+    pub id: ServerId,
+    /// Where it stands.
+    pub state: ServerState,
+    /// Since when.
+    pub since: Instant,
+    /// What it has announced, calls a second; what is expected while it starts.
+    pub capacity: f64,
+    /// What it usually announces.
+    pub usual: f64,
+    /// Calls in it when last seen.
+    pub calls: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    pub(super) state: ServerState,
+    pub(super) since: Instant,
+    pub(super) capacity: Capacity,
+    pub(super) calls: u64,
+    /// Since when it has had no calls.
+    idle: Option<Instant>,
+}
+
+impl Server {
+    fn turn(&mut self, now: Instant, state: ServerState) {
+        (self.state, self.since) = (state, now);
+    }
+}
+
+/// How long one that is gone stays in the table.
+const SHOWN: Duration = Duration::from_mins(1);
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Servers(BTreeMap<ServerId, Server>);
+
+impl Servers {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (ServerId, &Server)> {
+        self.0.iter().map(|(id, server)| (*id, server))
+    }
+
+    pub(super) fn of(&self, state: ServerState) -> impl DoubleEndedIterator<Item = (ServerId, &Server)> {
+        self.iter().filter(move |(_, server)| server.state == state)
+    }
+
+    /// Those that take calls, or will as soon as they are up, in order.
+    pub(super) fn taking(&self) -> impl DoubleEndedIterator<Item = (ServerId, &Server)> {
+        self.iter().filter(|(_, server)| matches!(server.state, ServerState::Starting | ServerState::Ready))
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = ServerRow> {
+        self.iter().map(|(id, server)| ServerRow {
+            id,
+            state: server.state,
+            since: server.since,
+            capacity: server.capacity.announced,
+            usual: server.capacity.usual,
+            calls: server.calls,
+        })
+    }
+
+    /// Enters a server under the first free number.
+    pub(super) fn start(&mut self, now: Instant, expected: f64) -> ServerId {
+        let is_free = |id: &ServerId| self.0.get(id).is_none_or(|server| server.state == ServerState::Gone);
+        // There are fewer servers than numbers.
+        let id = (0..=u32::MAX).map(ServerId).find(is_free).unwrap_or(ServerId(u32::MAX));
+        self.enter(now, id, ServerState::Starting, expected);
+        id
+    }
+
+    pub(super) fn enter(&mut self, now: Instant, id: ServerId, state: ServerState, expected: f64) {
+        let capacity = Capacity::new(now, expected);
+        self.0.insert(id, Server { state, since: now, capacity, calls: 0, idle: None });
+    }
+
+    /// Moves a server on, if it is in one of these states. Returns since when it was.
+    pub(super) fn turn(
+        &mut self,
+        now: Instant,
+        id: ServerId,
+        from: &[ServerState],
+        to: ServerState,
+    ) -> Option<Instant> {
+        let server = self.0.get_mut(&id).filter(|server| from.contains(&server.state))?;
+        let since = server.since;
+        server.turn(now, to);
+        Some(since)
+    }
+
+    pub(super) fn get_mut(&mut self, id: ServerId) -> Option<&mut Server> {
+        self.0.get_mut(&id)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Server> {
+        self.0.values_mut()
+    }
+
+    /// Drained servers without calls for so long.
+    pub(super) fn idle(&self, now: Instant, idle: Duration) -> Vec<ServerId> {
+        let is_idle = |server: &Server| server.idle.is_some_and(|at| now - at >= idle);
+        self.of(ServerState::Draining).filter(|(_, server)| is_idle(server)).map(|(id, _)| id).collect()
+    }
+
+    /// Servers that have been in a state for so long.
+    pub(super) fn overdue(&self, now: Instant, state: ServerState, time: Duration) -> Vec<ServerId> {
+        self.of(state).filter(|(_, server)| now - server.since >= time).map(|(id, _)| id).collect()
+    }
+
+    pub(super) fn forget_gone(&mut self, now: Instant) {
+        self.0.retain(|_, server| server.state != ServerState::Gone || now - server.since < SHOWN);
+    }
+}
+
+impl Server {
+    pub(super) fn on_calls(&mut self, now: Instant, calls: u64) {
+        self.calls = calls;
+        self.idle = if calls > 0 { None } else { self.idle.or(Some(now)) };
+    }
+}

@@ -1,0 +1,161 @@
+//! A day's worth of trouble in a few hours, as a table of decisions; and what single rules do.
+
+use super::cloud::{CAPACITY, Cloud, Fault, STEP, Weather};
+use core::fmt::Write as _;
+use elastic::scale::{Decision, ForecastSettings, ScaleSettings, ServerState};
+
+fn settings() -> ScaleSettings {
+    ScaleSettings { capacity: CAPACITY, ..ScaleSettings::default() }
+}
+
+/// Steps for so many minutes; each decision with its time.
+fn run(cloud: &mut Cloud, minutes: u64, weather: Weather) -> Vec<(u64, Decision)> {
+    let mut all = Vec::new();
+    for _ in 0..minutes * 60 / STEP {
+        let decisions = cloud.step(weather);
+        let now = cloud.now.as_nanos() / 1_000_000_000;
+        all.extend(decisions.into_iter().map(|decision| (now, decision)));
+    }
+    all
+}
+
+fn states(cloud: &Cloud) -> String {
+    let states = [
+        ServerState::Starting,
+        ServerState::Ready,
+        ServerState::Draining,
+        ServerState::Stopping,
+        ServerState::Gone,
+    ];
+    let count = |state| cloud.scaler.rows().filter(|row| row.state == state).count();
+    let named: Vec<_> = states
+        .iter()
+        .map(|state| (count(*state), state.name()))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
+    named.join(", ")
+}
+
+#[test]
+fn the_story_of_a_cluster() {
+    let mut cloud = Cloud::new(settings(), Fault::None);
+    let chapters = [
+        ("50 calls/s from a cold start", 20, Weather::default()),
+        ("400 calls/s at once", 20, Weather { rate: 400.0, ..Weather::default() }),
+        ("starts fail, 600 calls/s", 10, Weather { rate: 600.0, fails: true, ..Weather::default() }),
+        ("starts take 8 min", 20, Weather { rate: 600.0, start: 480, ..Weather::default() }),
+        ("starts work again", 20, Weather { rate: 600.0, ..Weather::default() }),
+        ("all servers at half speed", 20, Weather { rate: 600.0, speed: 0.5, ..Weather::default() }),
+        ("at night", 60, Weather { rate: 80.0, ..Weather::default() }),
+        ("stops are forgotten", 20, Weather { rate: 10.0, forgets: true, ..Weather::default() }),
+        ("2000 calls/s", 10, Weather { rate: 2_000.0, ..Weather::default() }),
+    ];
+    let mut table = String::new();
+    for (name, minutes, weather) in chapters {
+        writeln!(table, "{name}").expect("a String takes all");
+        for (at, decision) in run(&mut cloud, minutes, weather) {
+            writeln!(table, "  {:3}:{:02} {decision:?}", at / 60, at % 60).expect("a String takes all");
+        }
+        writeln!(table, "  then: {}\n", states(&cloud)).expect("a String takes all");
+    }
+    insta::assert_snapshot!("story", table);
+}
+
+/// A database that is slow for everybody starts no server, however long.
+#[test]
+fn latency_of_all_starts_nothing() {
+    let mut cloud = Cloud::new(settings(), Fault::None);
+    let weather = Weather { rate: 300.0, ..Weather::default() };
+    run(&mut cloud, 30, weather);
+    let (ready, starts) = (cloud.ready(), cloud.starts);
+    let slow = run(&mut cloud, 600, Weather { speed: 0.3, ..weather });
+    assert_eq!((cloud.ready(), cloud.starts), (ready, starts));
+    assert!(matches!(slow[..], [(_, Decision::ClusterLatency(true))]), "{slow:?}");
+    let well = run(&mut cloud, 10, weather);
+    assert!(matches!(well[..], [(_, Decision::ClusterLatency(false))]), "{well:?}");
+    // What the operator knows to be so for good is made up for.
+    run(&mut cloud, 5, Weather { speed: 0.3, ..weather });
+    cloud.scaler.forget_usual();
+    run(&mut cloud, 10, Weather { speed: 0.3, ..weather });
+    assert!(cloud.starts > starts);
+}
+
+/// Starts that fail are tried again, less and less often.
+#[test]
+fn failing_starts_are_tried_again_with_back_off() {
+    let mut cloud = Cloud::new(ScaleSettings { spare: 0, ..settings() }, Fault::None);
+    let failing = run(&mut cloud, 120, Weather { fails: true, start: 5, ..Weather::default() });
+    let starts: Vec<u64> = failing
+        .iter()
+        .filter(|(_, decision)| matches!(decision, Decision::Start(_)))
+        .map(|(at, _)| *at)
+        .collect();
+    let gaps: Vec<u64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps[..5], [15, 25, 45, 85, 165]);
+    assert!(gaps[6..].iter().all(|gap| *gap == 305), "{gaps:?}");
+    run(&mut cloud, 10, Weather::default());
+    assert_eq!(cloud.ready(), 1);
+}
+
+/// A learned start-up time makes servers come in time for a rise.
+#[test]
+fn a_rise_is_met_with_spare_and_trend() {
+    let lost = |spare, trend_most| {
+        let mut cloud = Cloud::new(ScaleSettings { spare, trend_most, ..settings() }, Fault::None);
+        run(&mut cloud, 20, Weather::default());
+        let before = cloud.lost;
+        for minute in 0..20 {
+            run(&mut cloud, 1, Weather { rate: 50.0 + 35.0 * f64::from(minute), ..Weather::default() });
+        }
+        cloud.lost - before
+    };
+    let (plain, trend, spare) = (lost(0, 1.0), lost(0, 1.3), lost(1, 1.3));
+    assert!(plain > 100.0 && trend < plain / 2.0, "{plain} {trend}");
+    assert!(spare < 1.0, "{spare}");
+}
+
+/// The morning peak of past days finds servers ready.
+#[test]
+fn a_known_peak_is_met() {
+    let lost = |forecast| {
+        let settings = ScaleSettings { spare: 0, trend_most: 1.0, forecast, ..settings() };
+        let mut cloud = Cloud::new(settings, Fault::None);
+        let mut lost = 0.0;
+        for day in 0..3 {
+            run(&mut cloud, 9 * 60, Weather { rate: 40.0, ..Weather::default() });
+            let before = cloud.lost;
+            run(&mut cloud, 60, Weather { rate: 600.0, ..Weather::default() });
+            lost = if day > 0 { lost + cloud.lost - before } else { lost };
+            run(&mut cloud, 14 * 60, Weather { rate: 40.0, ..Weather::default() });
+        }
+        (lost, cloud.server_seconds / 3600.0)
+    };
+    let (plain, hours) = lost(None);
+    let (forecast, more_hours) = lost(Some(ForecastSettings::default()));
+    assert!(plain > 10_000.0 && forecast < 1.0, "{plain} {forecast}");
+    assert!(more_hours < hours * 1.2, "{hours} {more_hours}");
+}
+
+/// Low numbers are used first, and the last server goes first.
+#[test]
+fn the_last_server_is_drained_and_the_first_free_number_taken() {
+    let mut cloud = Cloud::new(ScaleSettings { spare: 0, ..settings() }, Fault::None);
+    run(&mut cloud, 20, Weather { rate: 250.0, ..Weather::default() });
+    let ids = |cloud: &Cloud| -> Vec<u32> {
+        cloud.scaler.rows().filter(|row| row.state == ServerState::Ready).map(|row| row.id.0).collect()
+    };
+    assert_eq!(ids(&cloud), [0, 1, 2, 3]);
+    cloud.lose(1);
+    run(&mut cloud, 10, Weather { rate: 250.0, ..Weather::default() });
+    assert_eq!(ids(&cloud), [0, 1, 2, 3]);
+    let quiet = run(&mut cloud, 30, Weather { rate: 60.0, ..Weather::default() });
+    let drained: Vec<u32> = quiet
+        .iter()
+        .filter_map(|(_, decision)| if let Decision::Drain(id) = decision { Some(id.0) } else { None })
+        .collect();
+    assert_eq!(drained, [3, 2, 1]);
+    // Calls of a minute, and 3 min without any, before each stop.
+    let stops = quiet.iter().filter(|(_, decision)| matches!(decision, Decision::Stop(_))).count();
+    assert_eq!((stops, cloud.there()), (3, 1));
+}
