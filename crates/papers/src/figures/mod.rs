@@ -9,8 +9,10 @@ mod overload_8;
 mod overload_9;
 mod overload_control;
 mod queueing;
+mod scale;
 mod series;
 mod servartuka;
+mod smace;
 mod sweeps;
 mod tlwl;
 mod topology;
@@ -124,6 +126,12 @@ pub fn all() -> &'static [Entry] {
         servartuka::UTILISATION,
         servartuka::CAPACITY,
         servartuka::GOODPUT,
+        smace::LATENCY,
+        smace::CONTENTION,
+        smace::ESTIMATION,
+        scale::DAY,
+        scale::FLASH,
+        scale::PAUSES,
     ]
 }
 

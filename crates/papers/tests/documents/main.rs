@@ -46,7 +46,7 @@ fn hash(lines: impl Iterator<Item = String>) -> u64 {
 fn digest() -> String {
     let mut found = BTreeMap::new();
     files(&here("src/figures"), &mut found);
-    for snapshot in ["overload", "servartuka", "tlwl"] {
+    for snapshot in ["elastic", "overload", "servartuka", "tlwl"] {
         let path = here(&format!(
             "tests/snapshots/figures_{snapshot}__the_figures_of_short_runs_are_those_in_the_repository.snap"
         ));

@@ -1,0 +1,181 @@
+//! Figure 6: requested and actual load when latency goes over the threshold, with the paper's law and with ours.
+
+use super::super::{Entry, Options, Progress};
+use super::{THRESHOLD, assumptions, micros, neighbours, seconds, server, settled};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use elastic::estimate::{Law, Settings};
+use elastic::queue::Overflow;
+use sim::cloud::{Announcing, Bursts, CloudPlan, CloudResults, CloudSecond, Front, run as simulate};
+use sim::stats::sweep;
+
+/// Load follows latency.
+pub(in super::super) const ESTIMATION: Entry = Entry {
+    name: "smace-6",
+    title: "A server's load follows its latency, with the paper's law and with ours",
+    source: "Cloud paper, section VI-C, figure 6",
+    run,
+};
+
+/// More than the server takes within the threshold.
+const LOAD: f64 = 600.0;
+const MAXIMUM: f64 = 500.0;
+
+const CASES: [(&str, Option<Law>); 3] =
+    [("no estimate", None), ("law smace", Some(Law::Smace)), ("law proven", Some(Law::Proven))];
+
+fn plan(law: Option<Law>, length: u64) -> CloudPlan {
+    let mut plan = server(LOAD, length / 10, length);
+    let at = |from: u64, to: u64| (seconds(length * from / 300), seconds(length * to / 300));
+    plan.neighbours = vec![neighbours(Bursts::At(vec![at(60, 63), at(88, 96), at(140, 180), at(268, 272)]))];
+    plan.announcing = match law {
+        None => Announcing::Fixed(MAXIMUM),
+        Some(law) => Announcing::Estimated(Box::new(Settings {
+            law,
+            threshold: THRESHOLD,
+            maximum: MAXIMUM,
+            ..Settings::default()
+        })),
+    };
+    let queue = elastic::queue::QueueSettings { overflow: Overflow::Drop, ..Default::default() };
+    plan.front = Front::Queue(Box::new(queue));
+    plan
+}
+
+fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+    let length = options.scale(900, 300, 30);
+    let plans = CASES.map(|(_, law)| plan(law, length));
+    let done = |done| progress(Progress { done, of: plans.len(), what: "laws" });
+    let results =
+        sweep::sweep(plans.len(), options.threads, |index| simulate(&plans[index], options.seed), done);
+    let mut plots = Vec::new();
+    for ((name, _), results) in CASES.iter().zip(&results).skip(1) {
+        let mut loads = Plot::new(format!("Load, {name}"), Axis::linear("time (s)"), Axis::linear("calls/s"));
+        let requested = results.seconds.iter().map(|second| (second.at, second.requested));
+        let actual = results.seconds.iter().map(|second| (second.at, second.goodput as f64));
+        loads.series(PlotSeries::new("actual load", Style::Line, actual));
+        loads.series(PlotSeries::new("requested load", Style::Line, requested));
+        let mut latency = Plot::new(
+            format!("Latency, {name}"),
+            Axis::linear("time (s)"),
+            Axis::log("95th percentile (microseconds)"),
+        );
+        let points = results.seconds.iter().map(|second| (second.at, micros(second.p95)));
+        latency.series(PlotSeries::new("95th percentile", Style::Line, points));
+        latency.level("threshold", 1_000.0);
+        plots.extend([loads, latency]);
+    }
+    let mut figure = options.figure(&ESTIMATION, plots);
+    figure.claims = claims(&plans, &results, length);
+    figure.assumptions = assumptions();
+    figure.assumptions.push(format!(
+        "{LOAD:.0} calls/s come, more than the server takes within the threshold; its maximum is set to {MAXIMUM:.0}. What it \
+         does not ask for is dropped after 250 ms in the queue."
+    ));
+    figure.assumptions.push(
+        "The paper's load before a change is what is requested, not what has come; the conservative mode begins with the \
+         second reduction in a row (docs/elastic.md)."
+            .to_owned(),
+    );
+    figure
+}
+
+/// A second, and what is requested in the next one.
+fn changes(results: &CloudResults) -> impl Iterator<Item = (&CloudSecond, f64)> {
+    results.seconds.windows(2).map(|pair| (&pair[0], pair[1].requested))
+}
+
+fn has_changed(second: &CloudSecond, next: f64) -> bool {
+    (second.requested - next).abs() > 0.0
+}
+
+fn is_high(second: &CloudSecond) -> bool {
+    second.p95.is_some_and(|p95| p95 > THRESHOLD)
+}
+
+/// Part of the seconds above the threshold, and calls a second.
+fn score(results: &CloudResults, plan: &CloudPlan) -> (f64, f64) {
+    let seconds = settled(results, plan);
+    let high = seconds.iter().filter(|second| is_high(second)).count() as f64;
+    let goodput = super::mean(seconds.iter().map(|second| second.goodput as f64));
+    (100.0 * high / seconds.len() as f64, goodput)
+}
+
+/// Seconds from the end of the long contention until 90 % of what was requested before it is.
+fn back(results: &CloudResults, length: u64) -> f64 {
+    let at = |part: u64| (length * part) as f64 / 300.0;
+    let within = |second: &&CloudSecond| second.at > at(100) && second.at <= at(140);
+    let before = super::mean(results.seconds.iter().filter(within).map(|second| second.requested));
+    let after = results.seconds.iter().filter(|second| second.at > at(180));
+    let again = after.into_iter().find(|second| second.requested >= 0.9 * before);
+    again.map_or(f64::INFINITY, |second| second.at - at(180))
+}
+
+fn claims(plans: &[CloudPlan], results: &[CloudResults], length: u64) -> Vec<Claim> {
+    let smace = &results[1];
+    let [fixed, paper, ours] = [0, 1, 2].map(|place| score(&results[place], &plans[place]));
+    let changed: Vec<_> = changes(smace).filter(|(second, next)| has_changed(second, *next)).collect();
+    let gap = changed.windows(2).map(|pair| pair[1].0.at - pair[0].0.at).fold(f64::INFINITY, f64::min);
+    let cuts: Vec<_> = changed.iter().filter(|(second, _)| is_high(second)).collect();
+    let exact =
+        cuts.iter().filter(|(second, next)| (next - 0.9 * second.goodput as f64).abs() < 1e-6).count();
+    let ignored =
+        changes(smace).filter(|(second, next)| is_high(second) && !has_changed(second, *next)).count();
+    // By how much it grew at most with so much of the threshold to spare.
+    let growth = |low: f64, high: f64| -> f64 {
+        let room = |second: &CloudSecond| 1.0 - micros(second.p95) / 1e3;
+        let grown = changed.iter().filter(|(second, _)| (low..high).contains(&room(second)));
+        grown.map(|(second, next)| next / second.requested - 1.0).fold(0.0, f64::max)
+    };
+    let (small, large) = (growth(0.0, 0.33), growth(0.33, 1.0));
+    vec![
+        Claim::check(
+            "section VI-C",
+            "If the latency spikes above the threshold, the load is reduced to 90 % of the current goodput.",
+            format!("{exact} of {} reductions.", cuts.len()),
+            exact == cuts.len() && exact > 0,
+        ),
+        Claim::check(
+            "section VI-C",
+            "The requested load only changes every 10 seconds.",
+            format!("{} changes, {gap:.0} s between two at least.", changed.len()),
+            gap >= 10.0,
+        ),
+        Claim::check(
+            "section VI-C",
+            "So it stays the same at times even though the latency spikes well above the threshold.",
+            format!("In {ignored} seconds above the threshold."),
+            ignored > 0,
+        )
+        .about(1),
+        Claim::check(
+            "section VI-C",
+            "Growth is small if latency is close to the threshold, and big if it is safely under it.",
+            format!("{:.0} % at most with less than a third to spare, {:.0} % with more.", 100.0 * small, 100.0 * large),
+            small > 0.0 && large > small,
+        ),
+        Claim::check(
+            "abstract",
+            "The system manages to lower latency by reducing the load to the server.",
+            format!(
+                "Above the threshold in {:.0} % of the seconds at {:.0} calls/s; without an estimate {:.0} % at {:.0}.",
+                paper.0, paper.1, fixed.0, fixed.1
+            ),
+            paper.0 < fixed.0 / 1.5,
+        )
+        .about(1),
+        Claim::check(
+            "ours",
+            "The law proven is above the threshold less often, and asks for 90 % of what it did before the neighbours sooner \
+             after they are gone.",
+            format!(
+                "In {:.0} % of the seconds, at {:.0} calls/s; back after {:.0} s, the paper's after {:.0}.",
+                ours.0,
+                ours.1,
+                back(&results[2], length),
+                back(smace, length)
+            ),
+            ours.0 < paper.0 && back(&results[2], length) < back(smace, length) / 2.0,
+        )
+        .about(3),
+    ]
+}

@@ -1,0 +1,97 @@
+//! The Cloud paper: latency of a server against its load (figure 3), with neighbours and without (figure 5), and how its law
+//! follows the threshold (figure 6).
+
+mod contention;
+mod estimation;
+mod latency;
+
+pub(super) use contention::CONTENTION;
+pub(super) use estimation::ESTIMATION;
+pub(super) use latency::LATENCY;
+
+use core::time::Duration;
+use load::{ArrivalPlan, ArrivalProcess};
+use sim::cloud::{
+    Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudResults, CloudSecond, CloudServers, Front,
+    Neighbours, PROXY,
+};
+use sim::engine::{QuantileTable, Spread, StallConfig};
+
+/// Calls a second that the server can process: with 300 of them the 95th percentile is well below the paper's 1 ms.
+const RATE: f64 = 700.0;
+/// The paper's threshold.
+const THRESHOLD: Duration = Duration::from_millis(1);
+
+/// Quantiles of the time that a message takes, as part of the mean: few take much longer than most.
+const QUANTILES: [f64; 8] = [0.6, 0.75, 0.85, 0.95, 1.0, 1.1, 1.3, 2.2];
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn pauses(spacing: Duration, length: Duration) -> StallConfig {
+    StallConfig { spacing, spacing_spread: Spread::Exponential, length, length_spread: Spread::Exponential }
+}
+
+/// One server alone on its host, without a limit.
+fn server(load: f64, from: u64, to: u64) -> CloudPlan {
+    let table = QuantileTable::new(&QUANTILES).expect("the quantiles rise");
+    CloudPlan {
+        arrivals: ArrivalPlan::steady(ArrivalProcess::Poisson, load),
+        calls: CallTimes { way: Duration::from_millis(20), ringing: seconds(1), talking: seconds(10) },
+        from: seconds(from),
+        to: seconds(to),
+        host: CloudHost {
+            rate: RATE,
+            work: PROXY,
+            spread: Spread::Measured(table),
+            pauses: Some(pauses(Duration::from_millis(500), Duration::from_millis(1))),
+        },
+        neighbours: Vec::new(),
+        servers: CloudServers::Fixed(1),
+        front: Front::Queue(Box::default()),
+        announcing: Announcing::Fixed(1e6),
+    }
+}
+
+/// Neighbours that take a third of the processor while they are busy, and a twentieth of the time in long slices.
+fn neighbours(when: Bursts) -> Neighbours {
+    let steal = Some(pauses(Duration::from_millis(20), Duration::from_millis(1)));
+    Neighbours { when, share: 0.33, steal }
+}
+
+/// Microseconds.
+fn micros(latency: Option<Duration>) -> f64 {
+    latency.map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e6)
+}
+
+/// The seconds after the warm-up that have samples.
+fn settled<'r>(results: &'r CloudResults, plan: &CloudPlan) -> Vec<&'r CloudSecond> {
+    let from = plan.from.as_secs_f64();
+    results.seconds.iter().filter(|second| second.at > from && second.p95.is_some()).collect()
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / count
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    let center = mean(values.iter().copied());
+    mean(values.iter().map(|value| (value - center).powi(2))).sqrt()
+}
+
+fn assumptions() -> Vec<String> {
+    vec![
+        format!(
+            "A server can process {RATE:.0} calls/s; the paper does not say what its servers can, only that their peak is \
+             below 500. Each of a call's six messages takes a sixth of that, with few that take up to twice as long."
+        ),
+        "A server stands still for 1 ms in the mean every 500 ms: its own scheduler, page faults, the network card."
+            .to_owned(),
+        "Neighbours take a third of the processor while they are busy, and let the server stand still for 1 ms in the mean \
+         every 20 ms. The paper suspects a network card that is shared; what the server sees is the same, time that is not \
+         there."
+            .to_owned(),
+    ]
+}

@@ -1,0 +1,149 @@
+//! A server on its host: processor, neighbours, and the window that its estimator looks at.
+
+use super::plan::{Announcing, Bursts, CloudHost, Neighbours};
+use super::results::CloudSecond;
+use crate::engine::{Cpu, CpuConfig, Stalls};
+use base::{Instant, Rng};
+use core::time::Duration;
+use elastic::estimate::{Estimator, Window};
+use rand_distr::{Distribution, Exp1};
+
+/// Messages of a call.
+pub(super) const MESSAGES: u8 = 6;
+
+/// A message that waits for the processor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub(super) call: u32,
+    pub(super) message: u8,
+}
+
+/// What a server does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Duty {
+    /// It takes calls.
+    Ready,
+    /// It takes no new calls.
+    Draining,
+    /// It is gone, or will be in a moment.
+    Stopped,
+}
+
+#[derive(Debug)]
+pub(super) struct Host {
+    /// Its number in queue and scaler.
+    pub(super) member: u32,
+    pub(super) duty: Duty,
+    pub(super) cpu: Cpu<Job>,
+    /// Times of the messages.
+    pub(super) costs: [Duration; MESSAGES as usize],
+    pub(super) pauses: Option<Stalls>,
+    pub(super) steal: Option<Stalls>,
+    neighbours: Option<Neighbours>,
+    /// Whether neighbours are busy.
+    pub(super) contended: bool,
+    rng: Rng,
+    estimator: Option<Estimator>,
+    pub(super) capacity: f64,
+    /// Open transactions, weighted.
+    pub(super) load: f64,
+    /// Calls that are not over.
+    pub(super) calls: u64,
+    /// When it last got a call, to break ties.
+    pub(super) turn: u64,
+    latencies: Vec<Duration>,
+    taken: u64,
+}
+
+impl Host {
+    pub(super) fn new(
+        now: Instant,
+        member: u32,
+        host: &CloudHost,
+        neighbours: Option<Neighbours>,
+        announcing: &Announcing,
+        rng: &Rng,
+    ) -> Self {
+        let config = CpuConfig { spread: host.spread.clone(), ..CpuConfig::default() };
+        let stalls = |config, label| Stalls::new(config, rng.fork(label));
+        let estimator = match announcing {
+            Announcing::Fixed(_) => None,
+            Announcing::Estimated(settings) => Some(Estimator::new(now, **settings)),
+        };
+        let capacity = match announcing {
+            Announcing::Fixed(capacity) => *capacity,
+            Announcing::Estimated(_) => estimator.as_ref().map_or(0.0, Estimator::capacity),
+        };
+        Self {
+            member,
+            duty: Duty::Ready,
+            cpu: Cpu::new(config, rng.fork("service")),
+            costs: host.work.map(|part| Duration::from_secs_f64(part / host.rate)),
+            pauses: host.pauses.clone().map(|config| stalls(config, "pauses")),
+            steal: neighbours.as_ref().and_then(|of| of.steal.clone()).map(|config| stalls(config, "steal")),
+            neighbours,
+            contended: false,
+            rng: rng.fork("neighbours"),
+            estimator,
+            capacity,
+            load: 0.0,
+            calls: 0,
+            turn: 0,
+            latencies: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// When neighbours begin or stop next, counted from now.
+    pub(super) fn next_burst(&mut self, now: Instant) -> Option<Instant> {
+        match &self.neighbours.as_ref()?.when {
+            Bursts::At(times) => {
+                let at = |after: Duration| Instant::ZERO + after;
+                let changes = times.iter().flat_map(|(from, to)| [at(*from), at(*to)]);
+                changes.filter(|change| *change > now).min()
+            }
+            Bursts::Random { spacing, length } => {
+                let mean = if self.contended { length } else { spacing };
+                let factor: f64 = Exp1.sample(&mut self.rng);
+                Some(now + mean.mul_f64(factor))
+            }
+        }
+    }
+
+    /// Neighbours begin or stop.
+    pub(super) fn turn_neighbours(&mut self) {
+        self.contended = !self.contended;
+        let share = self.neighbours.as_ref().map_or(0.0, |of| of.share);
+        self.cpu.set_background(if self.contended { share } else { 0.0 });
+    }
+
+    pub(super) fn on_call(&mut self, turn: u64) {
+        self.turn = turn;
+        self.calls += 1;
+        self.taken += 1;
+    }
+
+    /// The INVITE of a call is forwarded, this long after it came.
+    pub(super) fn on_forwarded(&mut self, latency: Duration) {
+        self.latencies.push(latency);
+    }
+
+    /// The end of a window of a second.
+    pub(super) fn end_window(&mut self, now: Instant, second: &mut CloudSecond) {
+        self.latencies.sort_unstable();
+        let count = self.latencies.len();
+        let place = (count * 95).div_ceil(100).saturating_sub(1);
+        let p95 = self.latencies.get(place).copied();
+        let window = Window { calls: self.taken, p95, goodput: count as f64 };
+        second.least = self.latencies.first().copied();
+        second.most = self.latencies.last().copied();
+        (second.p95, second.goodput) = (p95, count as u64);
+        // What the window was under.
+        second.requested = self.capacity;
+        if let Some(estimator) = &mut self.estimator {
+            self.capacity = estimator.on_window(now, &window);
+        }
+        self.latencies.clear();
+        self.taken = 0;
+    }
+}

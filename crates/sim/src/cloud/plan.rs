@@ -1,0 +1,132 @@
+//! What is run: calls, hosts, neighbours, and who decides what.
+
+use crate::engine::{Spread, StallConfig};
+use core::time::Duration;
+use elastic::estimate::Settings;
+use elastic::queue::QueueSettings;
+use elastic::scale::ScaleSettings;
+use load::ArrivalPlan;
+
+/// A run of a cluster.
+#[derive(Clone, Debug)]
+pub struct CloudPlan {
+    /// Calls that come.
+    pub arrivals: ArrivalPlan,
+    /// How long they last.
+    pub calls: CallTimes,
+    /// Statistics from here.
+    pub from: Duration,
+    /// To here, where the run ends.
+    pub to: Duration,
+    /// What all servers run on.
+    pub host: CloudHost,
+    /// Neighbours of the servers, in the order in which servers come up; those beyond have none.
+    pub neighbours: Vec<Neighbours>,
+    /// How many servers there are.
+    pub servers: CloudServers,
+    /// Who gets a call.
+    pub front: Front,
+    /// What servers announce to the queue.
+    pub announcing: Announcing,
+}
+
+/// Times of a call beside what servers take.
+#[derive(Clone, Copy, Debug)]
+pub struct CallTimes {
+    /// To the callee and back.
+    pub way: Duration,
+    /// Until it answers, exponential.
+    pub ringing: Duration,
+    /// Until it hangs up, exponential.
+    pub talking: Duration,
+}
+
+/// The host of a server.
+#[derive(Clone, Debug)]
+pub struct CloudHost {
+    /// Calls a second that the server can process when it has the processor for itself.
+    pub rate: f64,
+    /// Parts of that time that INVITE, 180, 200, ACK, BYE and the 200 to it take; what takes none is not waited for.
+    pub work: [f64; 6],
+    /// How the times of messages scatter.
+    pub spread: Spread,
+    /// Pauses of its own: scheduler, page faults, garbage collection.
+    pub pauses: Option<StallConfig>,
+}
+
+/// A proxy reads six messages of a call, which are much alike.
+pub const PROXY: [f64; 6] = [1.0 / 6.0; 6];
+/// A server answers INVITE and BYE, of which the first takes 1.75 times as long (TLWL paper).
+pub const SERVER: [f64; 6] = [1.75 / 2.75, 0.0, 0.0, 0.0, 1.0 / 2.75, 0.0];
+
+/// Other machines on the same host.
+#[derive(Clone, Debug)]
+pub struct Neighbours {
+    /// When they are busy.
+    pub when: Bursts,
+    /// Part of the processor that they take meanwhile, in slices too short to tell.
+    pub share: f64,
+    /// And in long ones: the server stands still (steal time).
+    pub steal: Option<StallConfig>,
+}
+
+/// When neighbours are busy.
+#[derive(Clone, Debug)]
+pub enum Bursts {
+    /// From one time to another.
+    At(Vec<(Duration, Duration)>),
+    /// At random, both exponential.
+    Random {
+        /// Mean time without.
+        spacing: Duration,
+        /// Mean length.
+        length: Duration,
+    },
+}
+
+/// How many servers there are.
+#[derive(Clone, Debug)]
+pub enum CloudServers {
+    /// So many.
+    Fixed(usize),
+    /// As many as the scaler says.
+    Scaled {
+        /// What it works with.
+        settings: Box<ScaleSettings>,
+        /// Up at the beginning.
+        first: usize,
+        /// Time between two of its steps.
+        step: Duration,
+        /// How long servers take to start.
+        start: StartTimes,
+    },
+}
+
+/// How long servers take to start.
+#[derive(Clone, Debug)]
+pub struct StartTimes {
+    /// In the mean.
+    pub mean: Duration,
+    /// How it scatters.
+    pub spread: Spread,
+    /// Part of the starts that fail.
+    pub failing: f64,
+}
+
+/// Who gets a call.
+#[derive(Clone, Debug)]
+pub enum Front {
+    /// At once, the server with the least transactions (INVITE 1.75, BYE 1).
+    Tlwl,
+    /// The one that pulls it.
+    Queue(Box<QueueSettings>),
+}
+
+/// What servers announce to the queue.
+#[derive(Clone, Debug)]
+pub enum Announcing {
+    /// Always the same, calls a second.
+    Fixed(f64),
+    /// What the estimator says, each second.
+    Estimated(Box<Settings>),
+}

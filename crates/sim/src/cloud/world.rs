@@ -1,0 +1,502 @@
+//! The run: events, and what follows from each.
+
+use super::host::{Duty, Host, Job, MESSAGES};
+use super::plan::{CallTimes, CloudPlan, CloudServers, Front, StartTimes};
+use super::results::{CloudResults, CloudSecond};
+use crate::engine::{Admission, EventQueue, Finish, Priority, Ticket};
+use base::{Instant, Rng};
+use core::time::Duration;
+use elastic::queue::{Effect, FrontQueue, Patience};
+use elastic::scale::{Decision, Scaler, Seen, ServerId, ServerLoad};
+use load::Arrivals;
+use rand::Rng as _;
+use rand::RngCore as _;
+use rand_distr::{Distribution, Exp1};
+
+/// Weights of transactions (TLWL paper).
+const INVITE: f64 = 1.75;
+const BYE: f64 = 1.0;
+
+/// Messages by their place in a call.
+const FIRST: u8 = 0;
+const HANGING_UP: u8 = 4;
+const LAST: u8 = MESSAGES - 1;
+
+/// A call that is not set up after this is given up (Overload paper).
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What finds a full buffer comes again after T1.
+const AGAIN: Duration = Duration::from_millis(500);
+const SECOND: Duration = Duration::from_secs(1);
+/// From the decision to stop a server until it is.
+const STOPPING: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Arrival,
+    /// The queue's deadline.
+    Front,
+    Message(Job),
+    Finish(u32, Ticket),
+    /// A server may go on after a pause.
+    Go(u32),
+    Pause(u32),
+    Steal(u32),
+    Burst(u32),
+    Window,
+    Scale,
+    Up(u32),
+    Failed(u32),
+    Stopped(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    came: Instant,
+    sent: Instant,
+    host: u32,
+}
+
+type Queue = FrontQueue<u32, (), u32>;
+
+struct World<'p> {
+    plan: &'p CloudPlan,
+    events: EventQueue<Event>,
+    arrivals: Arrivals,
+    rng: Rng,
+    hosts: Vec<Host>,
+    calls: Vec<Call>,
+    queue: Option<Queue>,
+    effects: Vec<Effect<u32, (), u32>>,
+    /// The earliest of the events for the queue.
+    woken: Option<Instant>,
+    scaler: Option<Scaler>,
+    arrived: u64,
+    turn: u64,
+    second: CloudSecond,
+    paid: usize,
+    results: CloudResults,
+}
+
+/// Runs a cluster.
+pub fn run(plan: &CloudPlan, seed: u64) -> CloudResults {
+    let mut world = World::new(plan, seed);
+    let end = Instant::ZERO + plan.to;
+    while let Some((now, event)) = world.events.pop_until(end) {
+        world.handle(now, event);
+    }
+    world.results
+}
+
+impl<'p> World<'p> {
+    fn new(plan: &'p CloudPlan, seed: u64) -> Self {
+        let rng = Rng::from_seed(seed);
+        let arrivals = Arrivals::new(plan.arrivals.clone(), Instant::ZERO, rng.fork("arrivals"));
+        let queue = match &plan.front {
+            Front::Tlwl => None,
+            Front::Queue(settings) => Some(Queue::new(**settings)),
+        };
+        let (scaler, first) = match &plan.servers {
+            CloudServers::Fixed(count) => (None, *count),
+            CloudServers::Scaled { settings, first, .. } => {
+                (Some(Scaler::new(Instant::ZERO, (**settings).clone())), *first)
+            }
+        };
+        let mut world = Self {
+            plan,
+            events: EventQueue::default(),
+            arrivals,
+            rng: rng.fork("calls"),
+            hosts: Vec::new(),
+            calls: Vec::new(),
+            queue,
+            effects: Vec::new(),
+            woken: None,
+            scaler,
+            arrived: 0,
+            turn: 0,
+            second: empty(Instant::ZERO),
+            paid: first,
+            results: CloudResults::default(),
+        };
+        for member in 0..first as u32 {
+            if let Some(scaler) = &mut world.scaler {
+                scaler.adopt(Instant::ZERO, ServerId(member));
+            }
+            world.bring_up(Instant::ZERO, member);
+        }
+        world.next_arrival();
+        world.events.after(SECOND, Event::Window);
+        if let CloudServers::Scaled { step, .. } = &plan.servers {
+            world.events.after(*step, Event::Scale);
+        }
+        world
+    }
+
+    fn handle(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Arrival => self.arrive(now),
+            Event::Front => {
+                self.woken = self.woken.filter(|at| *at > now);
+                self.ask(now, |queue, effects| queue.tick(now, effects));
+            }
+            Event::Message(job) => self.receive(now, job),
+            Event::Finish(host, ticket) => self.finish(now, host, ticket),
+            Event::Go(host) => self.start(now, host),
+            Event::Pause(host) => self.pause(now, host),
+            Event::Steal(host) => self.steal(now, host),
+            Event::Burst(host) => self.burst(now, host),
+            Event::Window => self.end_second(now),
+            Event::Scale => self.scale(now),
+            Event::Up(member) => {
+                if let Some(scaler) = &mut self.scaler {
+                    scaler.on_started(now, ServerId(member));
+                }
+                // One that was given up meanwhile is not in the scaler's list of those that are ready.
+                if self.is_wanted(member) {
+                    self.bring_up(now, member);
+                }
+            }
+            Event::Failed(member) => {
+                self.paid -= 1;
+                if let Some(scaler) = &mut self.scaler {
+                    scaler.on_start_failed(now, ServerId(member));
+                }
+            }
+            Event::Stopped(member) => {
+                self.paid -= 1;
+                if let Some(scaler) = &mut self.scaler {
+                    scaler.on_stopped(now, ServerId(member));
+                }
+            }
+        }
+    }
+
+    fn counts(&self, now: Instant) -> bool {
+        now >= Instant::ZERO + self.plan.from
+    }
+
+    fn next_arrival(&mut self) {
+        if let Some(at) = self.arrivals.next() {
+            self.events.at(at, Event::Arrival);
+        }
+    }
+
+    fn arrive(&mut self, now: Instant) {
+        self.next_arrival();
+        self.arrived += 1;
+        self.second.offered += 1;
+        self.results.offered += u64::from(self.counts(now));
+        let call = self.calls.len() as u32;
+        self.calls.push(Call { came: now, sent: now, host: 0 });
+        if self.queue.is_some() {
+            let random = self.rng.next_u64();
+            self.ask(now, |queue, effects| {
+                queue.offer(now, call, (), Patience::Copies, random, effects);
+            });
+        } else {
+            let ready = self.hosts.iter().enumerate().filter(|(_, host)| host.duty == Duty::Ready);
+            let order =
+                |one: &Host, other: &Host| one.load.total_cmp(&other.load).then(one.turn.cmp(&other.turn));
+            match ready.min_by(|one, other| order(one.1, other.1)).map(|(index, _)| index) {
+                Some(host) => self.deliver(now, call, host),
+                None => self.lose(now),
+            }
+        }
+    }
+
+    /// Something is said to the queue, and what follows from it is done.
+    fn ask(&mut self, now: Instant, say: impl FnOnce(&mut Queue, &mut Vec<Effect<u32, (), u32>>)) {
+        let Some(queue) = &mut self.queue else { return };
+        let mut effects = core::mem::take(&mut self.effects);
+        say(queue, &mut effects);
+        let deadline = queue.deadline();
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Deliver { key, member, .. } => {
+                    let host = self.host_of(member).expect("a member of the queue is up");
+                    self.deliver(now, key, host);
+                }
+                Effect::Refuse { .. } => self.lose(now),
+            }
+        }
+        self.effects = effects;
+        // An event cannot be taken back: one that comes too early asks again.
+        if let Some(at) = deadline
+            && self.woken.is_none_or(|woken| at < woken)
+        {
+            let at = at.max(now);
+            self.woken = Some(at);
+            self.events.at(at, Event::Front);
+        }
+    }
+
+    /// The server of a number: the last that has had it.
+    fn host_of(&self, member: u32) -> Option<usize> {
+        self.hosts.iter().rposition(|host| host.member == member && host.duty != Duty::Stopped)
+    }
+
+    fn lose(&mut self, now: Instant) {
+        self.second.lost += 1;
+        self.results.lost += u64::from(self.counts(now));
+    }
+
+    fn deliver(&mut self, now: Instant, call: u32, host: usize) {
+        let known = &mut self.calls[call as usize];
+        (known.sent, known.host) = (now, host as u32);
+        self.turn += 1;
+        self.hosts[host].on_call(self.turn);
+        self.receive(now, Job { call, message: FIRST });
+    }
+
+    fn receive(&mut self, now: Instant, job: Job) {
+        let index = self.calls[job.call as usize].host;
+        let host = &mut self.hosts[index as usize];
+        if host.costs[job.message as usize].is_zero() {
+            self.follow(now, index, job);
+            return;
+        }
+        if host.cpu.enqueue(now, Priority::P2, job) != Admission::Queued {
+            if job.message == FIRST {
+                host.calls -= 1;
+                self.lose(now);
+            } else {
+                self.events.after(AGAIN, Event::Message(job));
+            }
+            return;
+        }
+        host.load += match job.message {
+            FIRST => INVITE,
+            HANGING_UP => BYE,
+            _ => 0.0,
+        };
+        self.start(now, index);
+    }
+
+    fn start(&mut self, now: Instant, index: u32) {
+        let host = &mut self.hosts[index as usize];
+        let costs = host.costs;
+        while let Some(begun) = host.cpu.start(now, |job| costs[job.message as usize]) {
+            self.events.at(begun.at, Event::Finish(index, begun.ticket));
+        }
+    }
+
+    fn finish(&mut self, now: Instant, index: u32, ticket: Ticket) {
+        match self.hosts[index as usize].cpu.finish(now, ticket) {
+            Finish::Done(served) => {
+                self.start(now, index);
+                self.follow(now, index, served.job);
+            }
+            Finish::Later(at) => self.events.at(at, Event::Finish(index, ticket)),
+            Finish::Void => {}
+        }
+    }
+
+    /// A message has been forwarded.
+    fn follow(&mut self, now: Instant, index: u32, job: Job) {
+        let host = &mut self.hosts[index as usize];
+        match job.message {
+            FIRST => {
+                let call = self.calls[job.call as usize];
+                host.load = (host.load - INVITE).max(0.0);
+                host.on_forwarded(now - call.sent);
+                self.set_up(now, call);
+            }
+            // A server is done with the BYE when it has read it; for a proxy the callee's answer is still to come.
+            HANGING_UP if host.costs[LAST as usize].is_zero() => host.load = (host.load - BYE).max(0.0),
+            LAST => {
+                if !host.costs[LAST as usize].is_zero() {
+                    host.load = (host.load - BYE).max(0.0);
+                }
+                host.calls -= 1;
+            }
+            _ => {}
+        }
+        if job.message != LAST {
+            let wait = self.wait(self.plan.calls, job.message);
+            self.events.after(wait, Event::Message(Job { message: job.message + 1, ..job }));
+        }
+        if matches!(job.message, FIRST | HANGING_UP | LAST) {
+            let (member, load) = (self.hosts[index as usize].member, self.hosts[index as usize].load);
+            self.ask(now, |queue, effects| queue.set_load(now, member, load, effects));
+        }
+    }
+
+    fn set_up(&mut self, now: Instant, call: Call) {
+        if now - call.came > PATIENCE {
+            self.lose(now);
+            return;
+        }
+        self.second.carried += 1;
+        if self.counts(now) {
+            self.results.carried += 1;
+            self.results.set_up.add(now - call.came);
+            self.results.latency.add(now - call.sent);
+        }
+    }
+
+    /// Until the message after this one.
+    fn wait(&mut self, times: CallTimes, message: u8) -> Duration {
+        let mut exponential = |mean: Duration| {
+            let factor: f64 = Exp1.sample(&mut self.rng);
+            mean.mul_f64(factor)
+        };
+        match message {
+            // 180, then 200, ACK, BYE and the 200 to it.
+            1 => exponential(times.ringing),
+            3 => exponential(times.talking),
+            _ => times.way,
+        }
+    }
+
+    fn pause(&mut self, now: Instant, index: u32) {
+        let host = &mut self.hosts[index as usize];
+        let Some(pauses) = &mut host.pauses else { return };
+        // Drawn for the time after this pause, and its length for now: the laws have no memory.
+        let (next, length) = pauses.next(now);
+        let end = host.cpu.stall(now, length);
+        self.events.at(end, Event::Go(index));
+        self.events.at(next + length, Event::Pause(index));
+    }
+
+    fn steal(&mut self, now: Instant, index: u32) {
+        let host = &mut self.hosts[index as usize];
+        let Some(steal) = &mut host.steal else { return };
+        let (next, length) = steal.next(now);
+        if host.contended {
+            let end = host.cpu.stall(now, length);
+            self.events.at(end, Event::Go(index));
+        }
+        self.events.at(next + length, Event::Steal(index));
+    }
+
+    fn burst(&mut self, now: Instant, index: u32) {
+        let host = &mut self.hosts[index as usize];
+        host.turn_neighbours();
+        if let Some(at) = host.next_burst(now) {
+            self.events.at(at, Event::Burst(index));
+        }
+    }
+
+    fn end_second(&mut self, now: Instant) {
+        let mut second = core::mem::replace(&mut self.second, empty(now));
+        second.at = now.as_secs_f64();
+        second.ready = self.hosts.iter().filter(|host| host.duty == Duty::Ready).count();
+        second.paid = self.paid;
+        let mut others = empty(now);
+        for index in 0..self.hosts.len() {
+            let host = &mut self.hosts[index];
+            if host.duty == Duty::Stopped {
+                continue;
+            }
+            host.end_window(now, if index == 0 { &mut second } else { &mut others });
+            let (member, capacity, duty) = (host.member, host.capacity, host.duty);
+            if duty == Duty::Ready {
+                self.ask(now, |queue, effects| queue.announce(now, member, capacity, effects));
+            }
+        }
+        if self.counts(now) {
+            self.results.server_hours += self.paid as f64 / 3600.0;
+        }
+        self.results.seconds.push(second);
+        self.events.after(SECOND, Event::Window);
+    }
+
+    fn bring_up(&mut self, now: Instant, member: u32) {
+        let index = self.hosts.len() as u32;
+        let neighbours = self.plan.neighbours.get(index as usize).cloned();
+        let rng = self.rng.fork(&format!("host {index}"));
+        let host = Host::new(now, member, &self.plan.host, neighbours, &self.plan.announcing, &rng);
+        let capacity = host.capacity;
+        self.hosts.push(host);
+        let host = &mut self.hosts[index as usize];
+        if let Some(at) = host.next_burst(now) {
+            self.events.at(at, Event::Burst(index));
+        }
+        if let Some(pauses) = &mut host.pauses {
+            self.events.at(pauses.next(now).0, Event::Pause(index));
+        }
+        if let Some(steal) = &mut host.steal {
+            self.events.at(steal.next(now).0, Event::Steal(index));
+        }
+        self.ask(now, |queue, effects| queue.announce(now, member, capacity, effects));
+    }
+
+    fn is_wanted(&self, member: u32) -> bool {
+        use elastic::scale::ServerState::Ready;
+        let is_it = |row: elastic::scale::ServerRow| row.id == ServerId(member) && row.state == Ready;
+        self.scaler.as_ref().is_some_and(|scaler| scaler.rows().any(is_it))
+    }
+
+    fn scale(&mut self, now: Instant) {
+        let CloudServers::Scaled { step, start, .. } = &self.plan.servers else { return };
+        let (Some(scaler), Some(queue)) = (&mut self.scaler, &self.queue) else { return };
+        let capacity =
+            |member| queue.members(now).find(|(of, _)| *of == member).map(|(_, view)| view.capacity);
+        let loads: Vec<_> = self
+            .hosts
+            .iter()
+            .filter(|host| host.duty != Duty::Stopped)
+            .map(|host| ServerLoad {
+                id: ServerId(host.member),
+                capacity: capacity(host.member).unwrap_or(0.0),
+                calls: host.calls,
+            })
+            .collect();
+        let rate = self.arrived as f64 / step.as_secs_f64();
+        self.arrived = 0;
+        let mut decisions = Vec::new();
+        scaler.step(now, &Seen { rate, servers: &loads }, &mut decisions);
+        self.events.after(*step, Event::Scale);
+        for decision in decisions {
+            self.results.decisions.push((now, decision));
+            self.carry_out(now, decision, start);
+        }
+    }
+
+    fn carry_out(&mut self, now: Instant, decision: Decision, start: &StartTimes) {
+        match decision {
+            Decision::Start(ServerId(member)) => {
+                self.paid += 1;
+                let wait = start.spread.draw(start.mean, &mut self.rng);
+                let fails = start.failing > 0.0 && self.rng.random_bool(start.failing.min(1.0));
+                self.events.after(wait, if fails { Event::Failed(member) } else { Event::Up(member) });
+            }
+            Decision::Drain(ServerId(member)) => {
+                self.turn_duty(member, Duty::Draining);
+                self.ask(now, |queue, effects| queue.remove_member(now, member, effects));
+            }
+            Decision::Resume(ServerId(member)) => {
+                self.turn_duty(member, Duty::Ready);
+                let capacity = self.host_of(member).map_or(0.0, |host| self.hosts[host].capacity);
+                self.ask(now, |queue, effects| queue.announce(now, member, capacity, effects));
+            }
+            Decision::Stop(ServerId(member)) | Decision::GiveUp(ServerId(member)) => {
+                self.turn_duty(member, Duty::Stopped);
+                self.events.after(STOPPING, Event::Stopped(member));
+            }
+            Decision::ClusterLatency(_) | Decision::Limit(_) => {}
+        }
+    }
+
+    fn turn_duty(&mut self, member: u32, duty: Duty) {
+        if let Some(host) = self.host_of(member) {
+            self.hosts[host].duty = duty;
+        }
+    }
+}
+
+fn empty(at: Instant) -> CloudSecond {
+    CloudSecond {
+        at: at.as_secs_f64(),
+        offered: 0,
+        carried: 0,
+        lost: 0,
+        least: None,
+        p95: None,
+        most: None,
+        goodput: 0,
+        requested: 0.0,
+        ready: 0,
+        paid: 0,
+    }
+}

@@ -1,0 +1,113 @@
+//! The model of a cluster in a cloud: its own laws first, so that figures made with it mean something.
+
+use core::time::Duration;
+use elastic::estimate::Settings;
+use elastic::queue::{LengthSettings, QueueSettings};
+use elastic::scale::{Decision, ScaleSettings};
+use load::{ArrivalPlan, ArrivalProcess, RateStep};
+use sim::cloud::{
+    Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudServers, Front, Neighbours, PROXY, StartTimes,
+    run,
+};
+use sim::engine::Spread;
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Two servers of 100 calls/s, nobody else on their hosts.
+fn plan(rate: f64) -> CloudPlan {
+    let queue = QueueSettings {
+        length: LengthSettings { delay: seconds(1), least: 8, most: 1_000 },
+        bound: seconds(1),
+        ..QueueSettings::default()
+    };
+    CloudPlan {
+        arrivals: ArrivalPlan::steady(ArrivalProcess::Poisson, rate),
+        calls: CallTimes { way: Duration::from_millis(20), ringing: seconds(1), talking: seconds(5) },
+        from: seconds(30),
+        to: seconds(150),
+        host: CloudHost { rate: 100.0, work: PROXY, spread: Spread::Fixed, pauses: None },
+        neighbours: Vec::new(),
+        servers: CloudServers::Fixed(2),
+        front: Front::Queue(Box::new(queue)),
+        announcing: Announcing::Fixed(1_000.0),
+    }
+}
+
+/// Messages of fixed length at a processor that is half busy: the mean wait is that of M/D/1, and a call is six messages.
+#[test]
+fn latency_is_that_of_a_queue() {
+    let mut plan = plan(50.0);
+    plan.servers = CloudServers::Fixed(1);
+    plan.to = seconds(1_000);
+    let results = run(&plan, 1);
+    let service = 1.0 / 600.0;
+    // M/D/1 at half load: a service and half of one.
+    let mean = results.latency.mean().as_secs_f64();
+    assert!((mean / (1.5 * service) - 1.0).abs() < 0.05, "{mean}");
+    assert_eq!((results.lost, results.seconds.len()), (0, 1_000));
+    assert!((results.carried as f64 - 50.0 * 970.0).abs() < 1_000.0, "{}", results.carried);
+}
+
+/// What servers ask for is what they get; the rest is refused.
+#[test]
+fn servers_get_what_they_announce() {
+    let mut plan = plan(150.0);
+    plan.announcing = Announcing::Fixed(40.0);
+    let results = run(&plan, 1);
+    let rate = results.carried as f64 / 120.0;
+    assert!((79.0..81.0).contains(&rate), "{rate}");
+    assert!(results.set_up.percentile(100.0) < Duration::from_millis(1_100));
+    assert!(results.latency.percentile(99.0) < Duration::from_millis(30));
+}
+
+/// A neighbour that takes half of the processor doubles every time; the estimator sends calls to the other server.
+#[test]
+fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
+    let mut plan = plan(80.0);
+    plan.neighbours =
+        vec![Neighbours { when: Bursts::At(vec![(seconds(60), seconds(120))]), share: 0.8, steal: None }];
+    let even = run(&plan, 1);
+    let settings = Settings { threshold: Duration::from_millis(25), maximum: 90.0, ..Settings::default() };
+    plan.announcing = Announcing::Estimated(Box::new(settings));
+    let estimated = run(&plan, 1);
+    assert!(even.seconds[90].p95 > Some(Duration::from_millis(100)), "{:?}", even.seconds[90]);
+    let p95 = |results: &sim::cloud::CloudResults| results.latency.percentile(95.0);
+    assert!(p95(&estimated) < p95(&even) / 5, "{:?} {:?}", p95(&estimated), p95(&even));
+    assert!(even.seconds[10].p95 < Some(Duration::from_millis(20)));
+}
+
+/// The scaler has servers started, which takes its time, and stopped again; the same seed gives the same run.
+#[test]
+fn servers_come_and_go() {
+    let mut plan = plan(0.0);
+    let step = |at, rate| RateStep { at: seconds(at), rate, ramp: false };
+    plan.arrivals.steps = vec![step(0, 30.0), step(300, 200.0), step(1_200, 30.0)];
+    plan.to = seconds(3_600);
+    plan.announcing = Announcing::Fixed(80.0);
+    let settings = ScaleSettings { capacity: 80.0, spare: 0, trend_most: 1.0, ..ScaleSettings::default() };
+    plan.servers = CloudServers::Scaled {
+        settings: Box::new(settings),
+        first: 1,
+        step: seconds(5),
+        start: StartTimes { mean: seconds(90), spread: Spread::Fixed, failing: 0.0 },
+    };
+    let results = run(&plan, 1);
+    let ready = |second: usize| results.seconds[second].ready;
+    assert_eq!((ready(299), ready(380), ready(3_590)), (1, 1, 1));
+    assert!((3..=4).contains(&ready(800)), "{}", ready(800));
+    let most = results.seconds.iter().map(|second| second.paid).max();
+    assert_eq!(most, Some(ready(800)));
+    assert_eq!(results.seconds[3_590].paid, 1);
+    let stops =
+        results.decisions.iter().filter(|(_, decision)| matches!(decision, Decision::Stop(_))).count();
+    assert_eq!(stops, ready(800) - 1);
+    // Lost while servers started, not after.
+    let lost =
+        |from: usize, to: usize| results.seconds[from..to].iter().map(|second| second.lost).sum::<u64>();
+    assert!(lost(300, 400) > 5_000 && lost(420, 3_600) == 0, "{} {}", lost(300, 400), lost(420, 3_600));
+    let again = run(&plan, 1);
+    assert_eq!(results.seconds, again.seconds);
+    assert_ne!(results.seconds, run(&plan, 2).seconds);
+}
