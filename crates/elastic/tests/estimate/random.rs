@@ -163,3 +163,20 @@ fn windows_without_calls_change_nothing() {
         }
     }
 }
+
+/// A capacity of a few calls a second is left again, although so few calls say little.
+#[test]
+fn few_calls_are_no_dead_end() {
+    let mut now = Instant::ZERO;
+    let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+    let mut second = |micros: u64| {
+        now += Duration::from_secs(1);
+        let goodput = estimator.capacity();
+        let p95 = Some(Duration::from_micros(micros));
+        estimator.on_window(now, &Window { calls: goodput as u64, p95, goodput })
+    };
+    let least = (0..120).map(|_| second(50_000)).fold(f64::INFINITY, f64::min);
+    assert!(least < 5.0, "{least}");
+    let most = (0..200).map(|_| second(200)).fold(0.0, f64::max);
+    assert!(most > 400.0, "{most}");
+}

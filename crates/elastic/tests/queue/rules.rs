@@ -169,3 +169,32 @@ fn members_come_and_go() {
     queue.announce(at(5_200), 2, 100.0, &mut out);
     assert!(matches!(out[..], [Effect::Deliver { key: 1, member: 2, .. }]), "{out:?}");
 }
+
+/// Updates that stay out: the member's share goes to the others, but for what is safe.
+#[test]
+fn a_silent_member_gets_its_safe_share() {
+    let mut queue = queue(Choice::MostRoom, &[(1, 100.0), (2, 100.0)]);
+    let mut out = Vec::new();
+    let mut key = 0;
+    let mut share = |queue: &mut Queue, from: u64, to: u64| {
+        let mut got = [0, 0];
+        for millis in (from..to).step_by(5) {
+            if millis % 1_000 == 0 {
+                queue.announce(at(millis), 2, 100.0, &mut out);
+            }
+            key += 1;
+            queue.offer(at(millis), key, "", Patience::Copies, 0, &mut out);
+            for effect in out.drain(..) {
+                if let Effect::Deliver { member, .. } = effect {
+                    got[member as usize - 1] += 1;
+                }
+            }
+        }
+        got
+    };
+    // 200 calls/s come; both take 100 of them.
+    assert_eq!(share(&mut queue, 1_000, 3_000), [200, 200]);
+    share(&mut queue, 3_000, 60_000);
+    let [silent, other] = share(&mut queue, 60_000, 62_000);
+    assert!((39..=41).contains(&silent) && (199..=201).contains(&other), "{silent} {other}");
+}

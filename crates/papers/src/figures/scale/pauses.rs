@@ -77,7 +77,8 @@ fn spacings() -> [Duration; 5] {
 }
 
 fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let seconds = options.scale(400, 120, 8);
+    // The 99th percentile is of few calls: shorter runs show what chance makes of it.
+    let seconds = options.scale(800, 400, 8);
     let loads = LOADS.map(|load| (load, SPACING));
     let cases: Vec<(f64, Duration, bool)> = loads
         .into_iter()
@@ -181,7 +182,7 @@ fn claims(by_load: &[CloudResults], by_spacing: &[CloudResults]) -> Vec<Claim> {
         ),
         Claim::check(
             "section IV-A",
-            "Centralizing the queueing delay in front is no loss at any load.",
+            "Centralizing the queueing delay in front is no loss, of more than a tenth, at any load.",
             format!("Times lower at loads of 50 to 90 %: {}. {lost} calls lost.", listed(by_load)),
             by_load.chunks(2).all(|pair| times(pair) >= 0.9) && lost == 0,
         )

@@ -25,7 +25,7 @@ struct Point {
 }
 
 fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let length = options.scale(120, 40, 4);
+    let length = options.scale(400, 120, 4);
     let done = |done| progress(Progress { done, of: LOADS.len(), what: "loads" });
     let one = |index: usize| {
         let plan = server(LOADS[index], length / 4, length);
@@ -60,8 +60,8 @@ fn claims(points: &[Point]) -> Vec<Claim> {
     let (first, last) = (&points[0], &points[points.len() - 1]);
     let most_least = points.iter().map(|point| point.least).fold(0.0, f64::max);
     let half = &points[LOADS.iter().position(|load| *load >= 300.0).unwrap_or(0)];
-    let rises = points.windows(2).all(|pair| pair[1].p95 > pair[0].p95);
-    let spread = points.iter().all(|point| point.most > 2.0 * point.p95);
+    let rises = points.windows(2).filter(|pair| pair[1].p95 > pair[0].p95).count();
+    let most_times = points.iter().map(|point| point.most / point.p95).fold(f64::INFINITY, f64::min);
     vec![
         Claim::check(
             "section IV-B",
@@ -72,8 +72,13 @@ fn claims(points: &[Point]) -> Vec<Claim> {
         Claim::check(
             "section IV-B",
             "By controlling load on the server, the 95th percentile can be controlled.",
-            format!("It rises with each load, from {:.0} to {:.0} microseconds.", first.p95, last.p95),
-            rises,
+            format!(
+                "From {:.0} to {:.0} microseconds; it rises in {rises} of {} steps.",
+                first.p95,
+                last.p95,
+                LOADS.len() - 1
+            ),
+            rises == LOADS.len() - 1,
         ),
         Claim::check(
             "section IV-B",
@@ -89,12 +94,8 @@ fn claims(points: &[Point]) -> Vec<Claim> {
         Claim::check(
             "section IV-B",
             "The maximum is another matter: scheduling, faults and contention make it.",
-            format!(
-                "At {:.0} calls/s it is {:.0} times the 95th percentile.",
-                LOADS[0],
-                first.most / first.p95
-            ),
-            spread,
+            format!("It is {most_times:.1} times the 95th percentile at least."),
+            most_times > 2.0,
         ),
     ]
 }
