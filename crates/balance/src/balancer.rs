@@ -95,6 +95,8 @@ pub struct Request<'a> {
     pub pinned: Option<Slot>,
     /// Whether a verified token names the node: then it belongs to a dialog that was begun through here.
     pub by_token: bool,
+    /// Whether the other side began the dialog, as the token says.
+    pub begun_by_peer: bool,
     /// A hash of what the client's Via calls the transaction (its branch). A request that was forked upstream comes
     /// several times with one CSeq and differs in this.
     pub branch: u32,
@@ -103,10 +105,11 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Key of the session that it begins, should it be in none.
+    /// Key of the session that it begins, should it be in none: of its call, as far as is known who began that.
     pub(crate) fn session_key(&self) -> CallKey {
         let of_call = self.in_dialog || matches!(self.method, Method::Invite | Method::Ack | Method::Cancel);
-        self.key.begun_by(if of_call { self.tags.from } else { NOBODY })
+        let initiator = if self.begun_by_peer { self.tags.to } else { self.tags.from };
+        self.key.begun_by(if of_call { initiator } else { NOBODY })
     }
 
     /// Its dialog, 0 if it is in none: what ends a call in the session store is told by it.

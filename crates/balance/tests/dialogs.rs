@@ -194,6 +194,30 @@ fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
     assert_eq!(load(&balancer), (1, 0));
 }
 
+/// A restart has forgotten a call that two have answered. Whichever party of whichever dialog is heard first, the call is that of
+/// who began it, and counts once.
+#[test]
+fn a_call_that_only_tokens_know_of_is_one_whoever_is_heard_first() {
+    let [caller, one, other] = [1, 2, 3].map(tag);
+    let of_call = |from, to, method| Request { tags: Tags { from, to }, ..by_token(method, 1) };
+    let by_callee = Request {
+        begun_by_peer: true,
+        direction: Direction::FromPool,
+        ..of_call(one, caller, Method::Invite)
+    };
+    let by_caller = of_call(caller, other, Method::Ack);
+    for requests in [[by_callee, by_caller], [by_caller, by_callee]] {
+        let mut balancer = one_node();
+        for request in requests {
+            balancer.request(seconds(1), &request);
+        }
+        assert_eq!((load(&balancer).0, balancer.counts().active), (1, 1));
+        let again = Request { tags: Tags { from: caller, to: 0 }, ..request(1, Method::Invite, 1) };
+        balancer.request(seconds(2), &again);
+        assert_eq!(load(&balancer).0, 1, "its INVITE is repeated");
+    }
+}
+
 #[test]
 fn a_call_known_from_a_token_alone_counts_for_half_an_hour_unless_it_shows_that_it_lives() {
     let mut balancer = one_node();

@@ -339,6 +339,7 @@ fn apply(bed: &mut Bed, step: &Step) {
             direction: direction(from_pool),
             pinned: pinned.map(Slot),
             by_token,
+            begun_by_peer: by_token && from_pool,
             branch,
             tags,
             ..request(call, method, cseq)

@@ -98,6 +98,7 @@ impl Shard {
             direction,
             pinned,
             by_token: held.is_some(),
+            begun_by_peer: held.is_some_and(|held| !held.by_initiator),
             branch: 0,
             tags: self.edge.tokens.tags(message),
         };

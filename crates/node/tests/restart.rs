@@ -47,6 +47,21 @@ fn established_calls_go_on() {
     }
 }
 
+/// The first that is heard of a call after a restart comes from who answered it, and then its INVITE is repeated.
+#[test]
+fn a_call_counts_once_whichever_party_is_heard_first() {
+    for site in [Site::plain(), sister()] {
+        let mut bed = Bed::new(Site::plain());
+        let call = Dialog::inbound(&mut bed, "once", client(), 0);
+        let mut bed = Bed::new(site);
+        call.callee_asks(&mut bed, "INVITE", 1);
+        let repeated = bed.one(0, client(), &Req::new("INVITE", "once", client()).bytes());
+        assert_eq!((repeated.to, bed.load().calls), (call.callee.at, 1));
+        call.caller_asks(&mut bed, "BYE", 2);
+        bed.assert_forgets();
+    }
+}
+
 #[test]
 fn a_single_late_request_of_each_kind_is_enough() {
     for method in ["ACK", "BYE", "INVITE", "UPDATE", "INFO", "PRACK"] {

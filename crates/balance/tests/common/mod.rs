@@ -53,6 +53,7 @@ pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> 
         direction: Direction::ToPool,
         pinned: None,
         by_token: false,
+        begun_by_peer: false,
         branch: 0,
         tags: Tags::default(),
     }

@@ -142,6 +142,7 @@ impl Balancer {
             pinned,
             by_token: pinned.is_some(),
             // Nobody invents tags here, and no call is answered twice.
+            begun_by_peer: false,
             tags: Tags::default(),
             branch: message.top().branch(),
         };

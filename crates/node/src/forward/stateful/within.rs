@@ -99,6 +99,7 @@ impl Stateful {
             direction,
             pinned: Some(slot),
             by_token: true,
+            begun_by_peer: !held.by_initiator,
             branch: edge.tokens.mark(&transaction, direction, passage.routing),
             tags: edge.tokens.tags(message),
         };
