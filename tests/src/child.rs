@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::process::{Child as Process, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -28,6 +28,13 @@ impl Child {
         Self::start_with_errors_to(name, folder, command, None)
     }
 
+    /// The same of one that is told what to do while it runs.
+    pub(crate) fn start_with_input(name: &str, folder: &Path, command: &mut Command) -> (Self, ChildStdin) {
+        let mut child = Self::spawn(name, folder, command, (Stdio::piped(), None));
+        let input = child.process.stdin.take().expect("its input is a pipe");
+        (child, input)
+    }
+
     /// The same, with standard error somewhere else.
     pub(crate) fn start_with_errors_to(
         name: &str,
@@ -35,13 +42,22 @@ impl Child {
         command: &mut Command,
         errors: Option<Stdio>,
     ) -> Self {
+        Self::spawn(name, folder, command, (Stdio::null(), errors))
+    }
+
+    fn spawn(
+        name: &str,
+        folder: &Path,
+        command: &mut Command,
+        (input, errors): (Stdio, Option<Stdio>),
+    ) -> Self {
         fs::create_dir_all(folder).expect("a folder for the logs can be made");
         let logs = vec![folder.join(format!("{name}.out")), folder.join(format!("{name}.err"))];
         let open = |path: &PathBuf| {
             Stdio::from(File::options().append(true).create(true).open(path).expect("a log can be opened"))
         };
         let errors = errors.unwrap_or_else(|| open(&logs[1]));
-        command.current_dir(folder).stdin(Stdio::null()).stdout(open(&logs[0])).stderr(errors);
+        command.current_dir(folder).stdin(input).stdout(open(&logs[0])).stderr(errors);
         let process = command.spawn().unwrap_or_else(|error| panic!("{name}: {command:?}: {error}"));
         Self { process, name: name.to_owned(), folder: folder.to_owned(), logs }
     }

@@ -11,6 +11,7 @@
 mod agent;
 mod balancer;
 mod child;
+mod console_phone;
 mod dns;
 mod field;
 pub mod http;
@@ -30,6 +31,7 @@ mod worker;
 
 pub use agent::{Agent, AnsweringAgent};
 pub use balancer::{RunningBalancer, RunningTool, ShownMember, TestSettings, Tool, quoted};
+pub use console_phone::ConsolePhone;
 pub use dns::{Data, NameServer};
 pub use field::TestSite;
 pub use kamailio::KamailioProxy;

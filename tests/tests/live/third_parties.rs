@@ -1,9 +1,11 @@
 //! Elements and phones of others, with each way of forwarding between them.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use sarabande_tests::{
-    Agent, CallLoad, KamailioProxy, Phone, RunningProxy, SippCaller, SippServer, TestSite, status,
+    Agent, CallLoad, ConsolePhone, KamailioProxy, Phone, RunningProxy, SippCaller, SippServer, TestSite,
+    status,
 };
 use testkit::TestRequest;
 
@@ -67,10 +69,8 @@ fn register(field: &TestSite, proxy: &RunningProxy, at: SocketAddr) {
     assert_eq!(status(&answer), Some(200), "{}", String::from_utf8_lossy(&answer));
 }
 
-/// Two phones register with passwords, and one calls the other: they talk until the caller hangs up.
-#[test]
-fn phones_register_and_call_each_other() {
-    let field = TestSite::new("phones");
+/// A proxy of which alice and bob are users, with the password "sesame", and the file of records of their calls.
+fn proxy_of_two(field: &TestSite) -> (RunningProxy, PathBuf) {
     let users = field.folder().join("users");
     let hashes = "alice:example.com:MD5:174dc5b75643cb678c9b8ae5066d4b25\n\
                   bob:example.com:MD5:3b1f2e31947dc0a19b600d2e41d30ce2\n";
@@ -82,7 +82,14 @@ fn phones_register_and_call_each_other() {
         users.display(),
         records.display()
     );
-    let proxy = RunningProxy::of(&field, 1, 2, &tables);
+    (RunningProxy::of(field, 1, 2, &tables), records)
+}
+
+/// Two phones register with passwords, and one calls the other: they talk until the caller hangs up.
+#[test]
+fn phones_register_and_call_each_other() {
+    let field = TestSite::new("phones");
+    let (proxy, records) = proxy_of_two(&field);
     let account = |user| (user, "sesame", proxy.address());
     let bob = Phone::start(&field, 3, account("bob"), None, 12);
     bob.says("200 OK () [1 binding]");
@@ -100,5 +107,43 @@ fn phones_register_and_call_each_other() {
     let wrong = Phone::start(&field, 4, ("alice", "wrong", proxy.address()), None, 3);
     wrong.finish();
     bob.finish();
+    proxy.stop();
+}
+
+/// A phone of another make registers with its password, is called, and calls; it hangs up both times.
+#[test]
+fn another_make_of_phone_registers_is_called_and_calls() {
+    let field = TestSite::new("console-phone");
+    let (proxy, records) = proxy_of_two(&field);
+    let mut alice = ConsolePhone::start(&field, ("alice", "sesame", proxy.address()));
+    alice.says("registration succeeded", 1);
+    alice.does("auto_answer -a on");
+    let bob = Phone::start(&field, 3, ("bob", "sesame", proxy.address()), Some("sip:alice@example.com"), 8);
+    bob.says("200 OK () [1 binding]");
+    bob.says("Call established: sip:alice@example.com");
+    // The ACK has come.
+    alice.says("call established", 1);
+    alice.does("bye");
+    alice.says("call ended", 1);
+    alice.does("call sip:bob@example.com");
+    alice.says("far end answered call", 1);
+    alice.does("bye");
+    alice.says("call ended", 2);
+    bob.finish();
+    alice.finish();
+    let record = std::fs::read_to_string(&records).expect("a file of records");
+    let lines: Vec<_> = record.lines().collect();
+    assert_eq!(lines.len(), 2, "{record}");
+    for (line, caller, ended_by) in [(lines[0], "bob", "callee"), (lines[1], "alice", "caller")] {
+        let parts = [
+            format!("\"caller\":\"sip:{caller}@example.com\""),
+            format!("\"ended_by\":\"{ended_by}\""),
+            "\"cause\":\"bye\"".to_owned(),
+        ];
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?} in {line}");
+    }
+    let wrong = ConsolePhone::start(&field, ("alice", "wrong", proxy.address()));
+    wrong.says("registration failed: ", 1);
+    wrong.finish();
     proxy.stop();
 }

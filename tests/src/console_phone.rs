@@ -1,0 +1,68 @@
+//! A phone of a test that does what it is told: twinkle-console.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command};
+
+use crate::child::Child;
+use crate::field::TestSite;
+use crate::wait::until;
+
+/// twinkle-console with one account; killed when dropped. It finds its own address by the way to the proxy, which is 127.0.0.1,
+/// and listens at every address of the machine.
+#[derive(Debug)]
+pub struct ConsolePhone {
+    child: Child,
+    input: ChildStdin,
+    log: PathBuf,
+}
+
+impl ConsolePhone {
+    /// Starts the phone of a user, which registers at `proxy` with this password.
+    pub fn start(site: &TestSite, (user, password, proxy): (&str, &str, SocketAddr)) -> Self {
+        let home = site.folder().join(format!("console-phone-{user}"));
+        let settings = home.join(".twinkle");
+        std::fs::create_dir_all(&settings).expect("the scratch folder can be written");
+        let account = format!(
+            "user_name={user}\nuser_domain=example.com\nauth_name={user}\nauth_pass={password}\n\
+             outbound_proxy={}\nall_requests_to_proxy=yes\nregistration_time=60\nregister_at_startup=yes\n",
+            proxy.ip()
+        );
+        // ALSA's device that takes everything and plays nothing.
+        let system = format!(
+            "dev_ringtone=alsa:null\ndev_speaker=alsa:null\ndev_mic=alsa:null\nvalidate_audio_dev=no\n\
+             play_ringtone=no\nplay_ringback=no\nsip_port={}\nrtp_port={}\n",
+            site.port(80),
+            site.port(82)
+        );
+        for (name, text) in [("account.cfg", account), ("twinkle.sys", system)] {
+            std::fs::write(settings.join(name), text).expect("the scratch folder can be written");
+        }
+        let mut command = Command::new("twinkle-console");
+        command.arg("account.cfg").env("HOME", &home);
+        let (child, input) = Child::start_with_input("twinkle", &home, &mut command);
+        Self { child, input, log: home.join("twinkle.out") }
+    }
+
+    /// Types a command.
+    pub fn does(&mut self, command: &str) {
+        writeln!(self.input, "{command}").expect("it reads commands");
+    }
+
+    /// Waits until it has said this so many times.
+    pub fn says(&self, text: &str, times: usize) {
+        until(text, || (self.log().matches(text).count() >= times).then_some(()));
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Has it end, and waits until it has.
+    pub fn finish(mut self) {
+        self.does("quit");
+        assert!(self.child.wait().success(), "{}", self.log());
+    }
+}
