@@ -29,14 +29,17 @@ const ASKED: &str = "Name the server's file with --config, or a file that holds 
 
 /// What the exit codes of all commands say.
 pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
-    (0, "Done. `status`: new calls are taken; `explain`: the request would go to a member, or to all."),
+    (
+        0,
+        "Done. `status`: new calls are taken; `explain`: the request would go to a member, to all, or to contacts of a user.",
+    ),
     (1, "Refused or failed, with the reason."),
     (2, "Wrong arguments."),
     (Exit::NO_SERVER, "No server answers there: nothing listens, or what listens is silent for 10 s."),
     (
         Exit::NO,
-        "The answer is no. `status`: no new calls are taken; `explain`: to no member; `plan`: the load is not carried; \
-         `registrations`: the user has no contacts.",
+        "The answer is no. `status`: no new calls are taken; `explain`: to no member or contact; `plan`: the load is not carried; \
+         `registrations`: the user has no contacts, or not the one to remove.",
     ),
     (print::CLOSED, "Nobody reads the output any more."),
 ];

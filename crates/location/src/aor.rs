@@ -44,17 +44,18 @@ impl Aor {
 
     /// The user part, without escapes; empty where there is none. No host has an `@` in it, so the last one ends it.
     pub fn user(&self) -> &[u8] {
-        let rest = self.rest();
+        let rest = self.bare();
         rest.iter().rposition(|&b| b == b'@').map_or(&[], |at| &rest[..at])
     }
 
     /// Host, with its port if that is not the usual one.
     pub fn host(&self) -> &[u8] {
-        let rest = self.rest();
+        let rest = self.bare();
         rest.iter().rposition(|&b| b == b'@').map_or(rest, |at| &rest[at + 1..])
     }
 
-    fn rest(&self) -> &[u8] {
+    /// Without the scheme: `user@host`.
+    pub fn bare(&self) -> &[u8] {
         let colon = self.0.iter().position(|&b| b == b':').map_or(0, |at| at + 1);
         &self.0[colon..]
     }

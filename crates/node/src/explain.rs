@@ -1,10 +1,13 @@
 //! Where a request would go, worked out without sending it.
 
 use crate::assign::{choose, first_pool};
+use crate::examine::Facts;
 use crate::reply::Halt;
 use crate::{Drop, Orphans, Shard, ShardEvent};
 use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request};
 use base::{Flow, Instant, Outbox};
+use location::Aor;
+use wire::Message;
 
 /// Where a given request would go, and why.
 #[derive(Clone, Debug)]
@@ -19,6 +22,8 @@ pub struct Explanation {
     pub known: bool,
     /// The route that it goes by.
     pub route: Option<RouteTaken>,
+    /// The user to whose contacts it goes; the decision then says nothing.
+    pub located: Option<Aor>,
     /// The way out, of what a member sends to others than a pool; the decision is then who sends it.
     pub outside: Option<Flow>,
     /// The pool that was asked last.
@@ -78,16 +83,13 @@ impl Shard {
         if facts.is_for_registrar {
             return Err("answered here: it is a REGISTER for the registrar".to_owned());
         }
-        if let Some(rule) = facts.rule.filter(|&rule| self.edge.routes.is_located(rule)) {
-            let name = &self.edge.routes.rule(rule).name;
-            return Err(format!("goes by the route {name} to where its user has registered"));
-        }
+        let located = self.located(&message, &facts)?;
         let request = &facts.request;
         if self.edge.settings.stopping.is_some() && self.is_new(request) {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
         }
         let (mut verdicts, mut pool, mut decision) = (Vec::new(), request.pool, Decision::Orphan);
-        if !facts.is_astray {
+        if !facts.is_astray && located.is_none() {
             let first = first_pool(&self.edge.routes, &facts, &self.balancer, now);
             (decision, pool) = choose(&self.edge.routes, &facts, first, |request| {
                 let decision;
@@ -106,11 +108,21 @@ impl Shard {
             token: facts.token.map(|token| token.node),
             known: self.balancer.session_of(&facts.request).is_some(),
             route: facts.rule.map(|index| self.route_taken(index, facts.route.uri(&message))),
+            located,
             outside: facts.outside.and_then(Result::ok),
             pool,
             policy: self.balancer.policy_name(pool),
             verdicts,
         })
+    }
+
+    /// The user to whose contacts a request goes, where its rule sends it there.
+    fn located(&self, message: &Message<'_>, facts: &Facts<'_>) -> Result<Option<Aor>, String> {
+        let Some(rule) = facts.rule.filter(|&rule| self.edge.routes.is_located(rule)) else {
+            return Ok(None);
+        };
+        let aor = self.edge.sought(Some(rule), message, &facts.route);
+        aor.map(Some).map_err(|refused| format!("refused: {} {}", refused.status, refused.reason))
     }
 
     fn route_taken(&self, index: usize, uri: &[u8]) -> RouteTaken {

@@ -5,6 +5,7 @@ use crate::registrations::{Contacts, ContactsError, Home};
 use crate::report::{self, ExplainReport, Figures, SessionReport, Standing};
 use crate::shards::{self, Command, Explained, WorkerHandle};
 use base::{Flow, Instant};
+use location::Aor;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tokio::sync::{mpsc, oneshot};
@@ -157,10 +158,21 @@ impl Handle {
                 Explained::Elsewhere(owner) => shard = owner,
                 Explained::Here(explanation) => {
                     let explanation = explanation?;
-                    return Ok(report::explained(&self.view().await?, &explanation));
+                    let contacts = match &explanation.located {
+                        Some(aor) => Some(self.contacts_of(aor).await?),
+                        None => None,
+                    };
+                    return Ok(report::explained(&self.view().await?, &explanation, contacts));
                 }
             }
         }
+    }
+
+    /// The contacts of whoever a request is for.
+    async fn contacts_of(&self, aor: &Aor) -> Result<Contacts, String> {
+        let refused = |error: ContactsError| format!("refused: 503 Service Unavailable: {error}");
+        let home = self.home().await.map_err(refused)?;
+        home.contacts(aor.clone()).await.map_err(refused)
     }
 
     fn ask(&self, ask: Ask) -> Result<(), String> {

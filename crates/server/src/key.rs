@@ -3,29 +3,23 @@
 
 use crate::admin::token;
 use crate::whole;
-use config::{Config, UsersPlace};
+use config::Config;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use storage::UserFile;
 
 /// Where the secret of the configuration at `path` is kept: `sarabande.toml` has `sarabande.key`.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     path.with_extension("key")
 }
 
-/// Whether the kept secrets, if there are any already, and the file of users can be used: what a start would say of them.
+/// Whether the kept secrets, if there are any already, can be used: what a start would say of them.
 ///
 /// # Errors
 /// Why not, and what helps.
-pub fn check(config: &Config, path: &Path) -> io::Result<()> {
-    if let Some(UsersPlace::File(users)) =
-        config.registrar.as_ref().and_then(|registrar| registrar.users.as_ref())
-    {
-        UserFile::read(users).map_err(|error| io::Error::other(format!("[registrar] users: {error}")))?;
-    }
+pub(crate) fn check(config: &Config, path: &Path) -> io::Result<()> {
     let key = config.token.key.is_none().then(|| beside(path));
     for file in key.into_iter().chain(token::kept(&config.admin, path)) {
         match read(&file) {

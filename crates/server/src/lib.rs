@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod agents;
+mod check;
 mod clock;
 mod control;
 mod handle;
@@ -23,9 +24,9 @@ mod token_time;
 mod utilisation;
 mod whole;
 
+pub use check::check;
 pub use clock::Clock;
 pub use handle::Handle;
-pub use key::check as check_kept_secrets;
 pub use registrations::{Contacts, ContactsError};
 pub use report::{
     ExplainReport, Figures, HomeStanding, MemberReport, MemberStanding, PoolName, SessionReport, ShardTotals,

@@ -35,8 +35,6 @@ pub struct Contacts {
 pub enum ContactsError {
     /// There is no registrar, or none for this address.
     NotServed(String),
-    /// There is nothing to remove.
-    Absent(String),
     /// The store cannot be asked, or refuses; says why.
     Store(String),
     /// The server has ended.
@@ -46,7 +44,7 @@ pub enum ContactsError {
 impl fmt::Display for ContactsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotServed(why) | Self::Absent(why) | Self::Store(why) => f.write_str(why),
+            Self::NotServed(why) | Self::Store(why) => f.write_str(why),
             Self::Gone => f.write_str(crate::handle::GONE),
         }
     }
@@ -87,7 +85,7 @@ impl Home {
         }
     }
 
-    /// Removes this contact, or all.
+    /// Removes this contact, or all. What is not there needs no removal.
     pub(crate) async fn remove(&self, aor: Aor, contact: Option<&[u8]>) -> Result<Contacts, ContactsError> {
         let (mut registration, mut step) = Registration::begin(Register::removal(aor, contact));
         let mut found = Contacts { there: Vec::new(), removed: Vec::new(), date: UnixTime::default() };
@@ -112,9 +110,6 @@ impl Home {
             }
         };
         match answer.status {
-            200 if found.removed.is_empty() => {
-                Err(ContactsError::Absent("there is no such contact".to_owned()))
-            }
             200 => Ok(found),
             status => Err(ContactsError::Store(format!("not removed: {status} {}", answer.reason))),
         }

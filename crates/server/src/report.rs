@@ -4,11 +4,13 @@ use crate::admin::view::{MemberView, NameView, OccupancyView, Sessions, ShardVie
 use crate::control::View;
 use crate::log::{self, Unwritten};
 use crate::records::RecordCounts;
+use crate::registrations::Contacts;
 use crate::shards::{ShardCounts, ShardSnapshot};
 use crate::stores::StoreReport;
 use balance::{Decision, Load, NodeId, NodeRefusal, NodeStats, SessionState, Slot, Why};
 use base::{Instant, Ledger};
 use control::{ListedMember, MemberName, PoolSettings};
+use location::Aor;
 use node::{Explanation, HomeReport, Orphans, ProxyReport, RouteTaken, ShardCounters};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -169,9 +171,11 @@ pub struct SessionReport {
 pub struct ExplainReport {
     /// The node, if it would be forwarded to one.
     pub node: Option<SocketAddr>,
-    /// `policy`, `session`, `token` or `moved`, or what else would happen: `outside`, `search`, `rejected`, `dropped`,
-    /// `unavailable`.
+    /// `policy`, `session`, `token` or `moved`, or what else would happen: `located`, `outside`, `search`, `rejected`,
+    /// `dropped`, `unavailable`.
     pub why: &'static str,
+    /// The user to whose contacts it would go, and these.
+    pub located: Option<(Aor, Contacts)>,
     /// Where it would go that a member sends to others than a pool.
     pub outside: Option<SocketAddr>,
     /// The route that it goes by.
@@ -356,11 +360,12 @@ fn shown(member: &ListedMember, now: Instant, load: Load, stats: &NodeStats) -> 
     }
 }
 
-pub(crate) fn explained(view: &View, explanation: &Explanation) -> ExplainReport {
+pub(crate) fn explained(view: &View, explanation: &Explanation, contacts: Option<Contacts>) -> ExplainReport {
     let address = |slot: Slot| view.at(slot).map(|member| member.address);
     let outside = explanation.outside.map(|way| way.peer);
     let (node, why) = match (explanation.decision, explanation.orphans) {
         _ if outside.is_some() => (None, "outside"),
+        _ if explanation.located.is_some() => (None, "located"),
         (Decision::Forward { slot, why }, _) => (address(slot), why.name()),
         (Decision::Search, _) => (None, "search"),
         (Decision::Orphan, Orphans::Reject | Orphans::Balance) => (None, "rejected"),
@@ -373,6 +378,7 @@ pub(crate) fn explained(view: &View, explanation: &Explanation) -> ExplainReport
         Some((address(candidate.slot)?, candidate.load, candidate.capacity, refusal))
     });
     let is_asked = outside.is_none()
+        && explanation.located.is_none()
         && match explanation.decision {
             Decision::Forward { why, .. } => matches!(why, Why::Policy | Why::Moved),
             Decision::NoServer | Decision::NoRoom => true,
@@ -382,6 +388,7 @@ pub(crate) fn explained(view: &View, explanation: &Explanation) -> ExplainReport
     ExplainReport {
         node,
         why,
+        located: explanation.located.clone().zip(contacts),
         outside,
         route: explanation.route.clone(),
         pool: is_asked.then(|| view.named(&[explanation.pool]).pop()).flatten(),

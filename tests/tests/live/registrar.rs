@@ -273,13 +273,16 @@ fn an_operator_lists_and_removes_contacts() {
             assert_eq!(status(&phone.receive()), Some(200));
         }
         let admin = format!("http://{}", proxy.admin());
-        let mut run = |more: &[&str]| {
-            let arguments = ["registrations", "bob@example.com", "--admin", &admin];
-            let (status, output) = Tool::run(&field, &[&arguments[..], more].concat());
+        let mut tool = |arguments: &[&str]| {
+            let (status, output) = Tool::run(&field, &[arguments, &["--admin", &admin]].concat());
             let new = output[printed..].to_owned();
             printed = output.len();
             (status.code(), new)
         };
+        let explain = ["explain", "--uri", "sip:bob@example.com"];
+        let (code, told) = tool(&explain);
+        assert!(code == Some(0) && told.starts_with("goes to  2 contacts of bob@example.com"), "{told}");
+        let mut run = |more: &[&str]| tool(&[&["registrations", "bob@example.com"][..], more].concat());
         let [kept, removed] = phones.each_ref().map(|phone| format!("sip:bob@{}", phone.address()));
         let (code, listed) = run(&[]);
         assert!(code == Some(0) && listed.contains(&kept) && listed.contains(&removed), "{store}: {listed}");
@@ -289,7 +292,7 @@ fn an_operator_lists_and_removes_contacts() {
             code == Some(0) && told.starts_with("bob@example.com: 1 contact removed, 1 left\n"),
             "{told}"
         );
-        assert_eq!(run(&["--remove", "--contact", &removed]).0, Some(1), "it is gone");
+        assert_eq!(run(&["--remove", "--contact", &removed]).0, Some(4), "it is gone");
         let caller = Agent::bind(field.sip(2));
         caller.send(proxy.address(), &call("one", "bob", caller.address()));
         let invite = phones[0].receive();
@@ -300,6 +303,8 @@ fn an_operator_lists_and_removes_contacts() {
         assert!(phones[1].receive_within(Duration::from_millis(100)).is_none(), "{store}");
         assert_eq!(run(&["--remove"]).0, Some(0));
         assert_eq!(run(&[]).0, Some(4), "{store}");
+        assert_eq!(run(&["--remove"]).0, Some(4), "{store}");
+        assert_eq!(tool(&explain).0, Some(4), "{store}");
         caller.send(proxy.address(), &call("none", "bob", caller.address()));
         assert_eq!(status(&caller.final_response("none")), Some(480), "{store}");
     }

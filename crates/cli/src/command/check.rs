@@ -55,8 +55,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Ok(config) => config,
             Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
         };
-        if let Err(error) = server::check_kept_secrets(&config, file) {
-            bail!("{} is fine, but not what lies beside it: {error}", file.display());
+        let problems = server::check(&config, file);
+        if !problems.is_empty() {
+            bail!("{} is fine, but not what it needs:\n{}", file.display(), problems.join("\n"));
         }
         print_line!("{}: fine: {}", file.display(), config.summary())?;
     }

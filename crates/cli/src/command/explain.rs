@@ -1,7 +1,8 @@
 //! `sarabande explain`: where a request would go, and why.
 
 use super::load::table::table;
-use super::status::word_column;
+use super::registrations::{plain, rows};
+use super::status::{plural, word_column};
 use crate::address;
 use crate::admin::{Exit, Target, escape};
 use crate::print;
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
 /// From tag of a request made up for no call in particular.
 const NEW_TAG: &str = "caller";
 
-/// Asks where a request would go. Fails with exit code 4 when to no member.
+/// Asks where a request would go. Fails with exit code 4 when to no member and no contact.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let request = match &arguments.file {
         Some(file) => with_line_ends(read(file)?),
@@ -78,10 +79,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         print::line(text(&explanation))?;
     }
-    if explanation.member.is_none() && explanation.outside.is_none() && !is_searched(&explanation) {
-        return Err(Exit::no(format!("the request would go to no member: {}", explanation.why)));
+    let goes = explanation.member.is_some()
+        || explanation.outside.is_some()
+        || !explanation.contacts.is_empty()
+        || is_searched(&explanation);
+    match explanation.user {
+        _ if goes => Ok(()),
+        Some(user) => Err(Exit::no(format!("{user} has no contacts: the request would get 480"))),
+        None => Err(Exit::no(format!("the request would go to no member: {}", explanation.why))),
     }
-    Ok(())
 }
 
 /// Whether it goes to all members, because nobody knows which one is meant.
@@ -161,6 +167,9 @@ fn made_up(arguments: &Arguments) -> String {
 }
 
 fn text(explanation: &ExplanationView) -> String {
+    if let Some(user) = &explanation.user {
+        return located(user, explanation);
+    }
     let ExplanationView { member, outside, why, pool, policy, token, route, .. } = explanation;
     let reason = match why.as_str() {
         "policy" => format!("a new call, chosen by {policy} among the members that take calls"),
@@ -186,6 +195,17 @@ fn text(explanation: &ExplanationView) -> String {
     let token = token.map(|token| format!("\ntoken    names {token}")).unwrap_or_default();
     let candidates = candidates(&explanation.candidates, *member);
     format!("goes to  {to}\nbecause  {reason}{route}{pool}{token}\n\n{candidates}")
+}
+
+/// To where its user has registered.
+fn located(user: &str, ExplanationView { route, contacts, .. }: &ExplanationView) -> String {
+    let route = route.as_ref().map(by_route).unwrap_or_default();
+    let count = plural(contacts.len() as u64, "contact");
+    let user = plain(user);
+    let order = if contacts.len() > 1 { ", the highest q first" } else { "" };
+    let head =
+        format!("goes to  {count} of {user}{order}\nbecause  it is for a user of the registrar{route}");
+    if contacts.is_empty() { head } else { format!("{head}\n\n{}", rows(contacts)) }
 }
 
 /// The route, and what it does first.
@@ -216,6 +236,7 @@ fn candidates(candidates: &[CandidateView], chosen: Option<SocketAddr>) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use server::admin::view::ContactView;
 
     fn explanation(member: Option<&str>, why: &str) -> ExplanationView {
         let candidate = |member: &str, refusal: Option<&str>| CandidateView {
@@ -229,6 +250,8 @@ mod tests {
         ExplanationView {
             member: member.map(|member| member.parse().unwrap()),
             why: why.to_owned(),
+            user: None,
+            contacts: Vec::new(),
             outside: None,
             route: None,
             pool: None,
@@ -269,6 +292,25 @@ mod tests {
         let outside = Some("192.0.2.9:5060".parse().unwrap());
         let text = text(&ExplanationView { outside, ..explanation(None, "outside") });
         assert!(text.starts_with("goes to  192.0.2.9:5060\nbecause  a member sent it"), "{text}");
+    }
+
+    #[test]
+    fn what_is_for_a_user_goes_to_contacts() {
+        let contact = ContactView {
+            contact: "sip:bob@192.0.2.9".to_owned(),
+            q: 1.0,
+            expires_seconds: 60,
+            source: None,
+            path: None,
+        };
+        let user = Some("bob@example.com".to_owned());
+        let one = ExplanationView { user, contacts: vec![contact], ..explanation(None, "located") };
+        let text = |explanation| text(&explanation);
+        let shown = text(one.clone());
+        let head = "goes to  1 contact of bob@example.com\nbecause  it is for a user of the registrar\n\n";
+        assert!(shown.starts_with(head) && shown.contains("sip:bob@192.0.2.9"), "{shown}");
+        let none = text(ExplanationView { contacts: Vec::new(), ..one });
+        assert!(none.starts_with("goes to  0 contacts of bob@example.com\n"), "{none}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-/// Prints the contacts of a user, or removes them. Fails with exit code 4 when there are none to print.
+/// Prints the contacts of a user, or removes them. Fails with exit code 4 when there are none to print or to remove.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { user, remove, contact, json, target } = arguments;
     let Some(user) = user else { return overview(target, *json) };
@@ -33,19 +33,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let path = format!("/api/registrations?user={}{}", escape(user), contact.unwrap_or_default());
     let method = if *remove { "DELETE" } else { "GET" };
     let found: ContactsView = target.send(method, &path, b"")?.json(&[200])?;
+    let asked = if *remove { &found.removed } else { &found.contacts };
+    let count = plural(asked.len() as u64, "contact");
     if *json {
         print_line!("{}", serde_json::to_string_pretty(&found)?)?;
-    } else if *remove {
-        let count = plural(found.removed.len() as u64, "contact");
-        print_line!("{user}: {count} removed, {} left\n\n{}", found.contacts.len(), rows(&found.removed))?;
-    } else if !found.contacts.is_empty() {
-        let count = plural(found.contacts.len() as u64, "contact");
-        print_line!("{user}: {count}\n\n{}", rows(&found.contacts))?;
+    } else if !asked.is_empty() {
+        let left = if *remove { format!(" removed, {} left", found.contacts.len()) } else { String::new() };
+        print_line!("{user}: {count}{left}\n\n{}", rows(asked))?;
     }
-    if *remove || !found.contacts.is_empty() {
-        Ok(())
-    } else {
-        Err(Exit::no(format!("{user} has no contacts")))
+    match asked.len() {
+        0 if *remove && !found.contacts.is_empty() => Err(Exit::no(format!("{user} has no such contact"))),
+        0 => Err(Exit::no(format!("{user} has no contacts"))),
+        _ => Ok(()),
     }
 }
 
@@ -58,7 +57,8 @@ fn overview(target: &Target, json: bool) -> Result<()> {
     print::line(registrar::text(&registrar).trim_start())
 }
 
-fn rows(contacts: &[ContactView]) -> String {
+/// A line for each contact, and below them the paths.
+pub(super) fn rows(contacts: &[ContactView]) -> String {
     let mut table = table(&["contact", "q", "expires in", "source"]);
     word_column(&mut table, 3);
     let mut paths = String::new();
@@ -79,7 +79,7 @@ fn rows(contacts: &[ContactView]) -> String {
 }
 
 /// A client writes what it likes, and a terminal would obey it.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 

@@ -7,9 +7,9 @@ use crate::examine::Facts;
 use crate::forward::stateful::{Contact, Located};
 use crate::forward::{Onward, Refresh, Stay};
 use crate::reply::Halt;
-use crate::route::Target;
+use crate::route::{RouteInfo, Target};
 use crate::token::route::TokenOwner;
-use crate::validate::{check_from_tag, check_room, refused};
+use crate::validate::{Refused, check_from_tag, check_room, refused};
 use crate::{Drop, Shard, ShardEvent};
 use ::route::{Forward, RING_TIME};
 use balance::CallKey;
@@ -28,16 +28,8 @@ impl Shard {
         known: &mut Known,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(), Halt> {
-        // [16.5] A Route that leads on is no request for the location service.
-        if facts.route.next.is_some() {
-            return Err(refused(403, "Forbidden").into());
-        }
         let Some(bindings) = known.bindings.take() else {
-            let rule = facts.rule.map(|rule| self.edge.routes.rule(rule));
-            let mut uri = Vec::new();
-            let is_other = rule.is_some_and(|rule| rule.actions.uri(facts.route.uri(message), &mut uri));
-            let uri = if is_other { &uri[..] } else { facts.route.uri(message) };
-            let aor = Aor::of(uri).ok_or(refused(404, "Not Found"))?;
+            let aor = self.edge.sought(facts.rule, message, &facts.route)?;
             let asked = Asked::Location(Ask::Read(aor));
             return self.ask(flow, message, (asked, Pending::Location, core::mem::take(known)), out);
         };
@@ -68,6 +60,25 @@ impl Shard {
             stateful.begin_located(&mut lent, flow, message, facts, (located, forward == Forward::Dialog))?;
         }
         Ok(())
+    }
+}
+
+impl Edge {
+    /// The user to whose contacts a request goes by this rule.
+    pub(crate) fn sought(
+        &self,
+        rule: Option<usize>,
+        message: &Message<'_>,
+        route: &RouteInfo<'_>,
+    ) -> Result<Aor, Refused> {
+        // [16.5] A Route that leads on is no request for the location service.
+        if route.next.is_some() {
+            return Err(refused(403, "Forbidden"));
+        }
+        let (received, mut rewritten) = (route.uri(message), Vec::new());
+        let rule = rule.map(|rule| self.routes.rule(rule));
+        let is_other = rule.is_some_and(|rule| rule.actions.uri(received, &mut rewritten));
+        Aor::of(if is_other { &rewritten } else { received }).ok_or(refused(404, "Not Found"))
     }
 }
 

@@ -164,7 +164,7 @@ fn asked(user: Option<String>) -> Result<String, Failure> {
 impl From<ContactsError> for Failure {
     fn from(error: ContactsError) -> Self {
         let status = match error {
-            ContactsError::NotServed(_) | ContactsError::Absent(_) => StatusCode::NOT_FOUND,
+            ContactsError::NotServed(_) => StatusCode::NOT_FOUND,
             ContactsError::Store(_) | ContactsError::Gone => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self(status, error.to_string())

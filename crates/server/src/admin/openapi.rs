@@ -155,7 +155,7 @@ const OPERATIONS: [Operation; 16] = [
     },
     Operation {
         path: "/api/registrations",
-        summary: "Removes a contact of a user, or all. A REGISTER at the same time is not lost.",
+        summary: "Removes a contact of a user, or all, and says which there were. A REGISTER at the same time is not lost.",
         parameters: &[
             USER,
             Parameter {
@@ -166,7 +166,7 @@ const OPERATIONS: [Operation; 16] = [
             },
         ],
         answer: Answer::Json(&[of::<ContactsView>]),
-        failures: &[(404, "No such user or contact, or there is no registrar."), NO_STORE],
+        failures: &[NO_USER, NO_STORE],
         ..DELETE
     },
     Operation {

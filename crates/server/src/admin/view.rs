@@ -418,9 +418,13 @@ pub struct Stopping {
 pub struct ExplanationView {
     /// The member that the request would go to; `null` when to none.
     pub member: Option<SocketAddr>,
-    /// `policy`, `session`, `token` or `moved`; or what would happen instead: `outside`, `search`, `rejected`, `dropped`,
-    /// `unavailable`.
+    /// `policy`, `session`, `token` or `moved`; or what would happen instead: `located`, `outside`, `search`, `rejected`,
+    /// `dropped`, `unavailable`.
     pub why: String,
+    /// The user to whose contacts it would go (`located`), as USER@DOMAIN; `null` otherwise.
+    pub user: Option<String>,
+    /// These contacts, those first that are tried first; empty where nobody has registered.
+    pub contacts: Vec<ContactView>,
     /// Where it would go that a member sends to others than a pool (`outside`); `null` otherwise.
     pub outside: Option<SocketAddr>,
     /// The route that it goes by; `null` without one.
@@ -611,9 +615,15 @@ impl From<ExplainReport> for ExplanationView {
                 capacity,
                 refusal: refusal.map(str::to_owned),
             });
+        let (user, contacts) = report.located.map_or((None, Vec::new()), |(aor, found)| {
+            let user = String::from_utf8_lossy(aor.bare()).into_owned();
+            (Some(user), ContactView::list(&found.there, found.date))
+        });
         Self {
             member: report.node,
             why: report.why.to_owned(),
+            user,
+            contacts,
             outside: report.outside,
             route: report.route.map(Route::from),
             pool: report.pool,

@@ -56,12 +56,20 @@ pub struct RecordDatabase {
 }
 
 impl RecordDatabase {
+    /// Whether the URL can ever work; asks no server.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(url: &str) -> Result<(), SettingsError> {
+        config(url).map(drop)
+    }
+
     /// The database at this URL, with a spool in this directory, which is made.
     ///
     /// # Errors
     /// What is wrong with the URL, or what the system says of the directory.
     pub fn start(url: &str, directory: &Path) -> Result<Self, SettingsError> {
-        let config = postgres::config(url, "call records")?;
+        let config = config(url)?;
         let told = |error: io::Error| SettingsError(format!("the spool {}: {error}", directory.display()));
         let spool = SpoolFile::create(directory).map_err(told)?;
         let own = Arc::new(Mutex::new(spool.path().to_owned()));
@@ -99,6 +107,10 @@ impl RecordDatabase {
     pub fn status(&self) -> RecordDatabaseStatus {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+fn config(url: &str) -> Result<Config, SettingsError> {
+    postgres::config(url, "call records")
 }
 
 /// The thread that takes records from the spool to the database.

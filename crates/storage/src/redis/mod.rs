@@ -28,6 +28,14 @@ impl RedisSettings {
     pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), prefix: "sarabande:aor:".to_owned(), timeout: Duration::from_millis(500) }
     }
+
+    /// Whether they can ever work; asks no server.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        Link::new(self).map(drop)
+    }
 }
 
 impl core::fmt::Debug for RedisSettings {

@@ -54,6 +54,14 @@ impl SubscriberSettings {
             stale_lifetime: Duration::from_hours(1),
         }
     }
+
+    /// Whether the database can be found; asks no server.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        Database::new(self).map(drop)
+    }
 }
 
 impl fmt::Debug for SubscriberSettings {

@@ -38,14 +38,16 @@ pub struct ContactView {
 
 impl ContactsView {
     pub(in super::super) fn new(user: String, found: &Contacts) -> Self {
-        let shown = |bindings: &[Binding]| {
-            bindings.iter().map(|binding| ContactView::new(binding, found.date)).collect()
-        };
+        let shown = |bindings: &[Binding]| ContactView::list(bindings, found.date);
         Self { user, contacts: shown(&found.there), removed: shown(&found.removed) }
     }
 }
 
 impl ContactView {
+    pub(super) fn list(bindings: &[Binding], now: UnixTime) -> Vec<Self> {
+        bindings.iter().map(|binding| Self::new(binding, now)).collect()
+    }
+
     fn new(binding: &Binding, now: UnixTime) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
