@@ -27,6 +27,7 @@ rules! {
         // After the last call.
         LoadLeft = "a load is left long after the last call",
         TableLeft = "a table is not empty long after the last call",
+        CallsLeft = "calls are held long after the last one",
         ProxyLeft = "a proxy has something to do long after the last call",
         // The run as a whole.
         Nobody = "something was sent to an address that nobody has",

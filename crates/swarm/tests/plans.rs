@@ -42,6 +42,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "Parallel",
         "Sequential",
         "refuses some",
+        "keeps calls",
     ] {
         assert!(plans.iter().any(|plan| plan.to_string().contains(kind)), "{kind}");
     }

@@ -8,7 +8,7 @@ mod balancer;
 mod shared;
 
 use super::plan::{Plan, SITES, SiteRole, site_address};
-use super::process::{Process, Shown, TOKEN_LIFETIME};
+use super::process::{Process, SILENCE, Shown, TOKEN_LIFETIME};
 use super::world::ProcessId;
 use super::{RunRule, SitePlan};
 use crate::watch::HomeWatch;
@@ -16,6 +16,7 @@ use crate::{ProcessInput, ProxyWatch, Sent};
 use answered::Answered;
 use balancer::BalancerChecker;
 use base::Instant;
+use dialog::CallRecord;
 use route::{Fork, Forward};
 use shared::Shared;
 use std::net::SocketAddr;
@@ -51,6 +52,9 @@ impl Checkers {
                 }
                 if plan.fork.0 != Fork::None {
                     watch = watch.forking();
+                }
+                if plan.keeps_calls {
+                    watch = watch.keeping_calls(SILENCE);
                 }
                 watch.set_hops(site.role.targets().into_iter().map(super::Destination::address));
                 SiteWatch::Proxy(Box::new(watch))
@@ -108,6 +112,13 @@ impl Checkers {
     pub(super) fn taken_over(&mut self, place: ProcessId) {
         if let SiteWatch::Balancer(watch) = &mut self.sites[usize::from(place.site)] {
             self.answered.lose(watch.unsettled(place.process));
+        }
+    }
+
+    /// A process wrote these records in the step that [`datagram`](Self::datagram) or [`unasked`](Self::unasked) tells of next.
+    pub(super) fn written(&mut self, place: ProcessId, records: &[CallRecord]) {
+        if let SiteWatch::Proxy(watch) = self.site(place) {
+            watch.written(records);
         }
     }
 
@@ -209,6 +220,10 @@ impl Checkers {
         match shown {
             Shown::Balancer(state) => BalancerChecker::nothing_left(state),
             Shown::Proxy { report, deadline } => {
+                let calls = report.calls.as_ref();
+                if let Some(left) = calls.filter(|calls| calls.ringing + calls.answered + calls.memory > 0) {
+                    return Err(RunRule::CallsLeft.broken(format_args!("{left:?}")));
+                }
                 match (report.transactions, report.unanswered, report.memory, deadline) {
                     (0, 0, 0, None) => Ok(()),
                     left => Err(RunRule::ProxyLeft.broken(format_args!("{left:?}"))),

@@ -26,7 +26,7 @@ impl Drawer {
             let plan =
                 ProxyPlan { fork: (fork, ring_time), ..ProxyPlan::new(targets.clone(), timers, LIMITS) };
             let number = sites.len() as u16;
-            let role = SiteRole::Proxy(plan);
+            let role = SiteRole::Proxy(ProxyPlan { keeps_calls: self.keeps_calls(number), ..plan });
             sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
             layer.push(Destination::Site(number));
         }

@@ -98,11 +98,16 @@ impl Drawer {
         for _ in 0..count {
             let number = sites.len() as u16;
             let plan = ProxyPlan::new(self.hops(targets, care), timers, LIMITS);
-            let role = SiteRole::Proxy(plan);
+            let role = SiteRole::Proxy(ProxyPlan { keeps_calls: self.keeps_calls(number), ..plan });
             sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
             layer.push(Destination::Site(number));
         }
         layer
+    }
+
+    /// Whether the proxy of this number keeps the state of calls. Of a fork: so the rest of a plan does not depend on it.
+    pub(super) fn keeps_calls(&self, number: u16) -> bool {
+        self.rng.fork(&format!("calls {number}")).random_bool(0.3)
     }
 
     /// RFC 3261 has Timer C above three minutes; a short one is seen at work.

@@ -94,6 +94,8 @@ pub struct ProxyPlan {
     pub fork: (Fork, Duration),
     /// By which law it shares out the state of calls with the other sites, if it does.
     pub shares: Option<Law>,
+    /// Whether it keeps the state of calls, and writes records of them.
+    pub keeps_calls: bool,
     /// Timers of its transactions, and Timer C.
     pub timers: ProxyTimers,
     /// What it may hold.
@@ -103,7 +105,8 @@ pub struct ProxyPlan {
 impl ProxyPlan {
     /// One that sends everything to these next hops, and keeps the transactions of all of it.
     pub fn new(hops: Vec<Destination>, timers: ProxyTimers, limits: ProxyLimits) -> Self {
-        Self { hops, ways: Vec::new(), fork: (Fork::None, Duration::ZERO), shares: None, timers, limits }
+        let (ways, fork) = (Vec::new(), (Fork::None, Duration::ZERO));
+        Self { hops, ways, fork, shares: None, keeps_calls: false, timers, limits }
     }
 
     fn all_hops(&self) -> impl Iterator<Item = Destination> {

@@ -71,6 +71,9 @@ impl Plan {
                     if plan.fork.0 != Fork::None {
                         write!(f, ", forks ({:?})", plan.fork)?;
                     }
+                    if plan.keeps_calls {
+                        write!(f, ", keeps calls")?;
+                    }
                     match plan.shares {
                         Some(law) => {
                             let most = plan.limits.transactions;

@@ -17,6 +17,9 @@ pub(super) const EPOCH_UNIX: u64 = 1_800_000_000;
 /// Long over any run.
 pub(super) const TOKEN_LIFETIME: Duration = Duration::from_hours(12);
 
+/// Longer than the calls of a run last: after that one that nobody ends is given up.
+pub(super) const SILENCE: Duration = Duration::from_mins(10);
+
 /// What a process shows of itself.
 #[derive(Clone, Debug)]
 pub enum Shown {

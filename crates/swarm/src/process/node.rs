@@ -9,6 +9,7 @@ use balance::{Balancer, Health, Load, Node, PolicyKind, Slot, TableCounts};
 use base::{Flow, Instant, Outbox};
 use control::{Control, ControlEffect, ControlInput};
 use core::time::Duration;
+use dialog::CallRecord;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -42,6 +43,8 @@ pub(crate) struct Process {
     effects: Outbox<ControlEffect>,
     /// Questions to stores that nobody has taken; of a registrar, which has one shard.
     asked: Vec<Question>,
+    /// Records that nobody has taken.
+    written: Vec<CallRecord>,
     /// When it last did anything.
     now: Instant,
 }
@@ -91,7 +94,8 @@ impl Process {
         };
         let shards = (0..count).map(shard).collect();
         let is_proxy = !matches!(plan.role, SiteRole::Balancer(_));
-        Self { shards, is_proxy, control, events: Outbox::default(), effects, asked: Vec::new(), now }
+        let (events, asked, written) = (Outbox::default(), Vec::new(), Vec::new());
+        Self { shards, is_proxy, control, events, effects, asked, written, now }
     }
 
     /// Reads another configuration, as the server does on reload.
@@ -214,6 +218,11 @@ impl Process {
         (sent, probes)
     }
 
+    /// The records that the last step has brought.
+    pub(crate) fn written(&mut self) -> Vec<CallRecord> {
+        core::mem::take(&mut self.written)
+    }
+
     /// What stores are asked.
     pub(crate) fn questions(&mut self) -> Vec<Question> {
         core::mem::take(&mut self.asked)
@@ -272,6 +281,7 @@ impl Process {
                     unreachable!("everybody in here is known by address, not as {name}")
                 }
                 ShardEvent::Ask(question) => self.asked.push(*question),
+                ShardEvent::Record(record) => self.written.push(*record),
                 event => self.tell(now, ControlInput::Shard(event)),
             }
         }

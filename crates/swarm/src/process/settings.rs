@@ -1,11 +1,15 @@
 //! What the configuration of a site says to its control plane.
 
-use super::{EPOCH_UNIX, TOKEN_LIFETIME, tokens};
+use super::{EPOCH_UNIX, SILENCE, TOKEN_LIFETIME, tokens};
 use crate::plan::{BalancerPlan, DOMAIN, HomePlan, ProxyPlan, SITES, SiteRole, When, user_behind};
-use ::node::{AuthenticationSettings, Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits, Routes};
+use ::node::{
+    AuthenticationSettings, DialogSettings, Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits,
+    Routes,
+};
 use balance::{HealthSettings, PolicyKind, PoolId, SessionSettings};
 use control::{Address, ControlSettings, MemberSettings, PoolSettings, ProbeSettings};
 use core::time::Duration;
+use dialog::CallSettings;
 use digest::{BanSettings, Limit, NonceScope, NonceSettings};
 use route::{
     Choice, Conditions, Failover, Field, Forward, Network, Origin, Part, Pattern, Place, Pools, RateSettings,
@@ -97,7 +101,12 @@ fn of_proxy(plan: &ProxyPlan, site: u16, key: u8) -> ControlSettings {
         max_calls: 0,
         pool: PoolId::default(),
     };
-    let forward = if plan.shares.is_some() { Forward::Distributed } else { Forward::Transaction };
+    let forward = match plan.shares {
+        Some(_) => Forward::Distributed,
+        None if plan.keeps_calls => Forward::Dialog,
+        None => Forward::Transaction,
+    };
+    let calls = CallSettings { silence: SILENCE, ..CallSettings::default() };
     let pool = |name: String| PoolSettings {
         name,
         mode: PoolMode { forward, fork: plan.fork.0, ring_time: plan.fork.1, ..PoolMode::HOPS },
@@ -123,6 +132,7 @@ fn of_proxy(plan: &ProxyPlan, site: u16, key: u8) -> ControlSettings {
         tokens: Arc::new(tokens(key, plan.shares.map_or(0, |_| site + 1))),
         orphans: Orphans::Balance,
         limits: plan.limits,
+        dialogs: plan.keeps_calls.then(|| Arc::new(DialogSettings { calls, ..DialogSettings::default() })),
         distribution: plan.shares.map(|law| Distribution {
             neighbours: vec![sites()],
             settings: distribute::Settings { law, ..Distribution::default().settings },

@@ -2,6 +2,7 @@
 //! something leaves that should not.
 
 mod balancer;
+mod calls;
 mod dialogs;
 mod home;
 mod passing;

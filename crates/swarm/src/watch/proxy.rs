@@ -1,12 +1,14 @@
 //! What a stateful proxy may send, and when.
 
 use super::balancer::{breadth, breadth_left, grows_little, malformed, scanned};
+use super::calls::{Calls, call_of};
 use super::dialogs::{Dialogs, address_of};
 use super::passing::Passing;
 use super::transactions::{Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
 use super::{ProcessRule, Sent};
 use base::Instant;
 use core::time::Duration;
+use dialog::CallRecord;
 use node::{ProxyReport, TokenOwner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -43,9 +45,9 @@ enum Why<'a, 'm> {
 /// Watches a stateful proxy (RFC 3261 §16) from outside: panics when something leaves that should not. It knows the
 /// configuration and sees all datagrams; everything else it derives from them.
 ///
-/// - Making: [`new`](Self::new), [`sharing`](Self::sharing), [`forking`](Self::forking).
+/// - Making: [`new`](Self::new), [`sharing`](Self::sharing), [`forking`](Self::forking), [`keeping_calls`](Self::keeping_calls).
 /// - Telling: [`set_hops`](Self::set_hops), [`rekeyed`](Self::rekeyed), [`restarted`](Self::restarted).
-/// - Watching: [`check`](Self::check), [`audit`](Self::audit).
+/// - Watching: [`written`](Self::written), [`check`](Self::check), [`audit`](Self::audit).
 /// - Looking: [`unsettled`](Self::unsettled).
 pub struct ProxyWatch {
     listeners: Vec<SocketAddr>,
@@ -70,6 +72,8 @@ pub struct ProxyWatch {
     passing: Option<Passing>,
     /// Whether a request goes to several next hops.
     forks: bool,
+    /// The calls whose state is kept, if those of any are.
+    calls: Option<Calls>,
 }
 
 impl ProxyWatch {
@@ -90,6 +94,7 @@ impl ProxyWatch {
             stateless: BTreeMap::new(),
             passing: None,
             forks: false,
+            calls: None,
         }
     }
 
@@ -97,6 +102,12 @@ impl ProxyWatch {
     #[must_use]
     pub fn forking(self) -> Self {
         Self { forks: true, ..self }
+    }
+
+    /// The same of one that keeps the state of calls, and gives up those of which nothing was heard for so long.
+    #[must_use]
+    pub fn keeping_calls(self, silence: Duration) -> Self {
+        Self { calls: Some(Calls::new(silence)), ..self }
     }
 
     /// The same of one that shares out the state of calls with the proxies at these addresses.
@@ -136,6 +147,9 @@ impl ProxyWatch {
         if let Some(passing) = &mut self.passing {
             passing.restarted();
         }
+        if let Some(calls) = &mut self.calls {
+            calls.restarted();
+        }
     }
 
     /// The Call-IDs of what would suffer if this process ended now: requests that wait for their final answer, and
@@ -148,12 +162,27 @@ impl ProxyWatch {
         waiting.chain(self.unacknowledged.keys().cloned()).chain(passed)
     }
 
+    /// The proxy wrote these records in the step that [`check`](Self::check) looks at next.
+    pub fn written(&mut self, records: &[CallRecord]) {
+        if let Some(calls) = &mut self.calls {
+            calls.written(records);
+        }
+    }
+
     /// The proxy sent `sent` because of `cause`.
     ///
     /// # Panics
     /// When it should not have.
     pub fn check(&mut self, now: Instant, cause: ProcessInput<'_>, sent: &[Sent]) {
         self.now = now;
+        self.check_step(cause, sent);
+        if let Some(calls) = &mut self.calls {
+            calls.finished(now);
+        }
+    }
+
+    fn check_step(&mut self, cause: ProcessInput<'_>, sent: &[Sent]) {
+        let now = self.now;
         if let ProcessInput::Datagram { from, bytes } = cause
             && let Ok(message) = wire::scan(bytes)
         {
@@ -202,6 +231,11 @@ impl ProxyWatch {
         let was_waiting = client.waits(self.now, &self.timers);
         client.heard(self.now, status, &self.timers);
         let server = client.server.clone();
+        if let Some(calls) = &mut self.calls
+            && id.1 == b"BYE"
+        {
+            calls.heard(response);
+        }
         let why = Why::Response { response, status, client: &id };
         self.all_sent(sent, why);
         // §16.7 step 5: at once.
@@ -405,7 +439,9 @@ impl ProxyWatch {
     fn sent(&mut self, sent: &Sent, why: Why<'_, '_>) {
         let message = scanned(sent);
         if let Some(status) = message.status() {
+            let waited = self.waits_for(&message);
             self.answer(sent, &message, status, why);
+            self.concluded(&message, status, waited);
         } else {
             let via = message.top_via();
             let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
@@ -420,6 +456,43 @@ impl ProxyWatch {
             } else {
                 self.own(sent, &message, id, why);
             }
+        }
+    }
+
+    /// Whether a request that went on waits for its final response, which this may be.
+    fn waits_for(&self, response: &Message<'_>) -> bool {
+        let id = ServerId::new(response.top_via(), method_of(response));
+        id.and_then(|id| self.servers.get(&id)).is_some_and(Server::waits)
+    }
+
+    /// A response went back, to a request that `waited` for a final one or not.
+    fn concluded(&mut self, response: &Message<'_>, status: u16, waited: bool) {
+        let Some(calls) = &mut self.calls else { return };
+        let begins =
+            |request: &Message<'_>| request.method() == Some(Method::Invite) && request.to_tag().is_none();
+        match (response.cseq().method, status) {
+            (Method::Bye, 200..) if waited => calls.bye_answered(self.now, response),
+            (Method::Invite, 200..) => {
+                let id = ServerId::new(response.top_via(), method_of(response));
+                let Some(server) = id.and_then(|id| self.servers.get(&id)) else { return };
+                let is_first = wire::scan(&server.request).is_ok_and(|request| begins(&request));
+                if is_first && status < 300 {
+                    calls.accepted(self.now, response);
+                } else if is_first && waited {
+                    let call = call_of(response);
+                    let is_its = |server: &&Server| {
+                        wire::scan(&server.request)
+                            .is_ok_and(|request| begins(&request) && call_of(&request) == call)
+                    };
+                    let others = || self.servers.values().filter(is_its);
+                    calls.failed(
+                        response,
+                        others().any(|other| other.cancelled),
+                        others().any(Server::waits),
+                    );
+                }
+            }
+            _ => {}
         }
     }
 
@@ -585,6 +658,17 @@ impl ProxyWatch {
                 server.rung_out = server.branches.len();
             }
             server.sent_on(self.now, id);
+            self.began(&request);
+        }
+    }
+
+    /// A request went on that calls begin or end with.
+    fn began(&mut self, request: &Message<'_>) {
+        let Some(calls) = &mut self.calls else { return };
+        match request.method() {
+            Some(Method::Invite) if request.to_tag().is_none() => calls.invited(request),
+            Some(Method::Bye) => calls.hung_up(self.now, request),
+            _ => {}
         }
     }
 
@@ -697,6 +781,9 @@ impl ProxyWatch {
         let most = servers.len() + clients.len() + 2 * self.unnamed.len();
         let counted = report.transactions;
         ProcessRule::Transactions.holds(counted <= most, format_args!("{counted}, reason for {most}"));
+        if let Some(calls) = &self.calls {
+            calls.audit(report);
+        }
     }
 }
 

@@ -128,6 +128,11 @@ rules! {
         KeptByNobody = "a call left the network, and nobody keeps its state",
         RefusedFull = "a call was refused for want of room, and a neighbour behind could have kept it",
         WrongMark = "a mark does not say whether somebody keeps the state of the call",
+        // Of one that keeps the state of calls.
+        RecordMissing = "a call has ended, and there is no record of it",
+        RecordTwice = "a call has a record more than it has ends",
+        RecordWrong = "a record tells of another end than there was",
+        HeldCalls = "more calls are held than go on",
         // Of one that forks.
         LostSuccess = "a 2xx to an INVITE was not passed on",
         LoserNotCancelled = "a branch that has lost, or whose request was cancelled, got no CANCEL",

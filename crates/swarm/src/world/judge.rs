@@ -4,6 +4,7 @@ use super::host::Role;
 use super::{PlannedAction, World, Wrapper};
 use crate::RunRule;
 use crate::plan::{Care, HomePlan, ProxyPlan, SiteRole};
+use crate::process::SILENCE;
 use core::time::Duration;
 use load::{AnswererResults, CallResults};
 use sim::engine::Trace;
@@ -54,9 +55,11 @@ impl<W: Wrapper> World<W> {
                 call_lifetime + linger * 2 + invite_timeout
             }
             // A cancelled INVITE is given up after 64*T1, and what is final stays for as long.
-            SiteRole::Proxy(ProxyPlan { timers, .. }) | SiteRole::Home(HomePlan { timers, .. }) => {
-                timers.c + timers.transaction.t1 * (3 * 64)
+            SiteRole::Proxy(ProxyPlan { timers, keeps_calls, .. }) => {
+                let of_calls = if *keeps_calls { SILENCE } else { Duration::ZERO };
+                timers.c + timers.transaction.t1 * (3 * 64) + of_calls
             }
+            SiteRole::Home(HomePlan { timers, .. }) => timers.c + timers.transaction.t1 * (3 * 64),
         };
         self.sites.iter().map(of_site).max().unwrap_or_default()
     }

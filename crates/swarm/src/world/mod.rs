@@ -18,6 +18,7 @@ use crate::phone::Phone;
 use crate::{ProcessInput, Sent};
 use base::{Instant, Outbox, Rng, Slab};
 use core::time::Duration;
+use dialog::CallRecord;
 use host::{Host, Role};
 use load::{AgentEvent as Told, Answerer, AnswererConfig, Caller, CallerConfig};
 use rand::Rng as _;
@@ -53,6 +54,9 @@ pub trait Wrapper {
     fn hands_over(&mut self) -> bool {
         true
     }
+
+    /// The process of a proxy writes these records, in the step whose messages [`says`](Self::says) has seen.
+    fn writes(&mut self, _records: &mut Vec<CallRecord>) {}
 
     /// The process of a balancer or proxy shows this of itself.
     fn shows(&mut self, _shown: &mut Shown) {}

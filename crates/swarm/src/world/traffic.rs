@@ -1,7 +1,7 @@
 //! Datagrams, on their way and at their ends.
 
 use super::host::Role;
-use super::{Event, HANDING_OVER_MICROS, World, Wrapper};
+use super::{Event, HANDING_OVER_MICROS, ProcessId, World, Wrapper};
 use crate::Refuses;
 use crate::RunRule;
 use crate::credentials::Heard;
@@ -94,6 +94,7 @@ impl<W: Wrapper> World<W> {
                 let number = self.plan.process_at(host).expect("a process is on this host");
                 let place = self.place(number);
                 self.wrapper.says(place, ProcessInput::Timer, &mut sent);
+                self.written(host, place);
                 self.checkers.unasked(now, place, ProcessInput::Timer, &sent)?;
                 self.send_all(host, site_address(self.plan.site_of(number)), sent)?;
                 self.send_all(host, probe_address(number), probes)?;
@@ -289,10 +290,20 @@ impl<W: Wrapper> World<W> {
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
         let mut sent = process.datagram(now, shard, from, bytes);
         self.wrapper.says(place, ProcessInput::Datagram { from, bytes }, &mut sent);
+        self.written(host, place);
+        let Role::Process(Some(process)) = &self.hosts[host as usize].role else { return Ok(()) };
         self.checkers.datagram(now, place, process, (from, bytes), &sent)?;
         self.send_all(host, site_address(place.site), sent)?;
         self.consult(now, host);
         Ok(())
+    }
+
+    /// The checkers hear of the records that the last step of this host's process has brought.
+    fn written(&mut self, host: HostIndex, place: ProcessId) {
+        let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return };
+        let mut records = process.written();
+        self.wrapper.writes(&mut records);
+        self.checkers.written(place, &records);
     }
 
     /// A store has answered a question of this host's process.
@@ -308,6 +319,7 @@ impl<W: Wrapper> World<W> {
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
         let mut sent = process.answered(now, number, answer);
         self.wrapper.says(place, ProcessInput::Answer, &mut sent);
+        self.written(host, place);
         self.checkers.unasked(now, place, ProcessInput::Answer, &sent)?;
         self.send_all(host, site_address(place.site), sent)?;
         self.consult(now, host);
@@ -340,6 +352,7 @@ impl<W: Wrapper> World<W> {
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
         let mut sent = process.unreachable(now, address, from != own, quoted);
         self.wrapper.says(place, ProcessInput::Unreachable, &mut sent);
+        self.written(host, place);
         self.checkers.unasked(now, place, ProcessInput::Unreachable, &sent)?;
         self.send_all(host, own, sent)
     }

@@ -1,6 +1,7 @@
 //! What canaries are made of, and the plans that they are put into.
 
 use base::Instant;
+use dialog::CallRecord;
 use route::Fork;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -34,6 +35,7 @@ pub(crate) struct Memory {
     pub(crate) count: u32,
     pub(crate) kept: Vec<Sent>,
     pub(crate) seen: BTreeSet<Vec<u8>>,
+    pub(crate) records: Vec<CallRecord>,
     invites: Vec<Invite>,
 }
 
@@ -78,6 +80,7 @@ impl Memory {
 }
 
 type Says = dyn Fn(&mut Memory, ProcessId, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync;
+type Writes = dyn Fn(&mut Memory, &mut Vec<CallRecord>) + Send + Sync;
 type Shows = dyn Fn(&mut Memory, &mut Shown) + Send + Sync;
 /// Which datagrams.
 pub(crate) type Kind = fn(&[u8]) -> bool;
@@ -91,6 +94,7 @@ pub(crate) struct Canary {
     hears: fn(&mut Memory, &mut Vec<u8>),
     swallows: fn(&[u8]) -> bool,
     says: Arc<Says>,
+    writes: Arc<Writes>,
     shows: Arc<Shows>,
     answers: fn(&mut Memory, &mut Sent),
     hands_over: bool,
@@ -105,6 +109,7 @@ impl Canary {
             hears: |_, _| {},
             swallows: |_| false,
             says: Arc::new(|_, _, _, _| {}),
+            writes: Arc::new(|_, _| {}),
             shows: Arc::new(|_, _| {}),
             answers: |_, _| {},
             hands_over: true,
@@ -163,6 +168,14 @@ impl Canary {
         })
     }
 
+    /// Changes what a process writes of calls.
+    pub(crate) fn writes(
+        self,
+        writes: impl Fn(&mut Memory, &mut Vec<CallRecord>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { writes: Arc::new(writes), ..self }
+    }
+
     /// Changes what a process shows.
     pub(crate) fn shows(self, shows: impl Fn(&mut Memory, &mut Shown) + Send + Sync + 'static) -> Self {
         Self { shows: Arc::new(shows), ..self }
@@ -216,6 +229,12 @@ impl Wrapper for Caged {
         self.canary.hands_over
     }
 
+    fn writes(&mut self, records: &mut Vec<CallRecord>) {
+        if !records.is_empty() {
+            (self.canary.writes)(&mut self.memory, records);
+        }
+    }
+
     fn shows(&mut self, shown: &mut Shown) {
         (self.canary.shows)(&mut self.memory, shown);
     }
@@ -253,6 +272,12 @@ pub(crate) fn proxy(plan: &Plan) -> bool {
 /// Proxies, some of which send a request to several next hops.
 pub(crate) fn forking(plan: &Plan) -> bool {
     plan.sites.iter().any(|site| forks(&site.role))
+}
+
+/// Proxies, some of which keep the state of calls.
+pub(crate) fn keeping_calls(plan: &Plan) -> bool {
+    let keeps = |role: &SiteRole| matches!(role, SiteRole::Proxy(plan) if plan.keeps_calls);
+    plan.sites.iter().any(|site| keeps(&site.role))
 }
 
 /// Proxies that share out the state of calls.

@@ -6,6 +6,7 @@
 
 mod balancer;
 mod cage;
+mod calls;
 mod forks;
 mod home;
 mod proxy;
@@ -31,6 +32,7 @@ fn canaries() -> Vec<Canary> {
         proxy::of_reports(),
         sharing::of_copies(),
         sharing::of_state(),
+        calls::all(),
         forks::all(),
         home::all(),
         run::all(),

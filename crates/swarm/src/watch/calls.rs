@@ -1,0 +1,249 @@
+//! The records of a proxy that keeps the state of calls, as they follow from the messages alone: each call that ended has one,
+//! which is written before anybody hears of the end, and tells of the end that happened.
+
+use super::ProcessRule;
+use base::Instant;
+use core::time::Duration;
+use dialog::{CallRecord, Cause, Side};
+use node::ProxyReport;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::Message;
+
+/// A BYE without an answer is given up after 64*T1 (RFC 3261 §17.1.2.2).
+const UNANSWERED: Duration = Duration::from_secs(32);
+
+/// Call-ID and tag of the caller.
+pub(super) type CallName = (Vec<u8>, Vec<u8>);
+/// A call and the tag of the callee.
+type DialogName = (CallName, Vec<u8>);
+
+/// A dialog whose 2xx went back.
+struct Dialog {
+    /// When something of it last came by that its end depends on.
+    heard: Instant,
+    /// Who hung up, unless that was refused.
+    bye: Option<(Side, Instant)>,
+    /// What the BYEs were answered with.
+    answers: BTreeSet<u16>,
+}
+
+/// The calls of one proxy.
+pub(super) struct Calls {
+    silence: Duration,
+    /// Answered by this process, without a record.
+    open: BTreeMap<DialogName, Dialog>,
+    /// Those that have a record of this process.
+    ended: BTreeSet<DialogName>,
+    /// Known to processes before this one.
+    before: BTreeMap<DialogName, Dialog>,
+    /// Calls that processes before this one have seen an INVITE of. Some may have been answered while there was none.
+    invited_before: BTreeSet<CallName>,
+    /// Calls that this process has seen an INVITE of.
+    invited: BTreeSet<CallName>,
+    /// Of those the ones that failed: what is accepted after that is no call any more.
+    failed: BTreeSet<CallName>,
+    /// What was written in this step and has no reason yet.
+    written: Vec<CallRecord>,
+}
+
+/// The call of a message of the caller's, or of a response to one.
+pub(super) fn call_of(message: &Message<'_>) -> CallName {
+    (message.call_id().to_vec(), message.from_tag().unwrap_or_default().to_vec())
+}
+
+/// The dialog of a message within one, if the caller sent it or what it answers, and if the callee did.
+fn names(message: &Message<'_>) -> [DialogName; 2] {
+    let tag = |tag: Option<&[u8]>| tag.unwrap_or_default().to_vec();
+    let (from, to) = (tag(message.from_tag()), tag(message.to_tag()));
+    let name =
+        |caller: &[u8], callee: &[u8]| ((message.call_id().to_vec(), caller.to_vec()), callee.to_vec());
+    [name(&from, &to), name(&to, &from)]
+}
+
+fn tell((call, callee): &DialogName) -> String {
+    format!("call {} with {}", call.0.escape_ascii(), callee.escape_ascii())
+}
+
+impl Calls {
+    pub(super) fn new(silence: Duration) -> Self {
+        Self {
+            silence,
+            open: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            before: BTreeMap::new(),
+            invited_before: BTreeSet::new(),
+            invited: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            written: Vec::new(),
+        }
+    }
+
+    /// A new process knows of dialogs what their tokens say.
+    pub(super) fn restarted(&mut self) {
+        let forgotten = core::mem::take(&mut self.open).into_iter();
+        let ended = core::mem::take(&mut self.ended).into_iter();
+        self.before.extend(forgotten.map(|(name, dialog)| (name, Dialog { bye: None, ..dialog })));
+        let no_dialog = || Dialog { heard: Instant::ZERO, bye: None, answers: BTreeSet::new() };
+        // The BYE comes again where its answer was lost.
+        self.before.extend(ended.map(|name| (name, no_dialog())));
+        self.invited_before.append(&mut self.invited);
+        self.failed.clear();
+    }
+
+    /// What was written in the step that follows.
+    pub(super) fn written(&mut self, records: &[CallRecord]) {
+        self.written.extend_from_slice(records);
+    }
+
+    /// An INVITE that begins a call went on.
+    pub(super) fn invited(&mut self, invite: &Message<'_>) {
+        let call = call_of(invite);
+        self.failed.remove(&call);
+        self.invited.insert(call);
+    }
+
+    /// A 2xx to such an INVITE went back.
+    pub(super) fn accepted(&mut self, now: Instant, response: &Message<'_>) {
+        let call = call_of(response);
+        let has_dialog = |callee: &Vec<u8>| {
+            let name = (call.clone(), callee.clone());
+            self.ended.contains(&name) || self.open.contains_key(&name)
+        };
+        let callee = response.to_tag().unwrap_or_default().to_vec();
+        if has_dialog(&callee) || self.failed.contains(&call) {
+            return;
+        }
+        let dialog = Dialog { heard: now, bye: None, answers: BTreeSet::new() };
+        self.open.insert((call, callee), dialog);
+    }
+
+    /// A failure went back as the final response to such an INVITE; `waits`: another INVITE of the call waits for its own.
+    pub(super) fn failed(&mut self, response: &Message<'_>, was_cancelled: bool, waits: bool) {
+        let call = call_of(response);
+        let status = response.status().unwrap_or_default();
+        let is_its = |record: &CallRecord| {
+            record.accepted.is_none()
+                && (record.about.call_id(), record.about.tag()) == (&call.0[..], &call.1[..])
+        };
+        let record = self.written.iter().position(is_its).map(|at| self.written.remove(at));
+        let lives = self.ended.iter().chain(self.open.keys()).any(|(other, _)| *other == call);
+        if !(lives || waits) {
+            self.failed.insert(call.clone());
+        }
+        let name = format_args!("call {}, {status}", call.0.escape_ascii());
+        match record {
+            None => ProcessRule::RecordMissing.holds(lives || waits || matches!(status, 401 | 407), name),
+            Some(record) => {
+                let cause = if was_cancelled { Cause::Cancelled } else { Cause::Refused };
+                let fits = record.cause == Some(cause) && record.status == status;
+                ProcessRule::RecordWrong.holds(fits, name);
+            }
+        }
+    }
+
+    /// Which dialog a message within one is of, and who sent it, or what it answers.
+    fn of(&self, message: &Message<'_>) -> Option<(DialogName, Side)> {
+        let mut both = names(message).into_iter().zip([Side::Caller, Side::Callee]);
+        both.find(|(name, _)| {
+            self.open.contains_key(name) || self.ended.contains(name) || self.before.contains_key(name)
+        })
+    }
+
+    /// The same of a dialog whose 2xx never came by: the token in its INVITE told who answered of this proxy.
+    fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, Side)> {
+        let mut both = names(request).into_iter().zip([Side::Caller, Side::Callee]);
+        let found = both.find(|((call, _), _)| self.invited_before.contains(call))?;
+        self.before
+            .insert(found.0.clone(), Dialog { heard: Instant::ZERO, bye: None, answers: BTreeSet::new() });
+        Some(found)
+    }
+
+    fn dialog(&mut self, name: &DialogName) -> Option<&mut Dialog> {
+        self.open.get_mut(name).or_else(|| self.before.get_mut(name))
+    }
+
+    /// A BYE went on.
+    pub(super) fn hung_up(&mut self, now: Instant, bye: &Message<'_>) {
+        let Some((name, side)) = self.of(bye).or_else(|| self.of_before(bye)) else { return };
+        if let Some(dialog) = self.dialog(&name) {
+            dialog.heard = now;
+            dialog.bye.get_or_insert((side, now));
+        }
+    }
+
+    /// A response to a BYE that went on has come.
+    pub(super) fn heard(&mut self, response: &Message<'_>) {
+        let Some((name, _)) = self.of(response) else { return };
+        if let (Some(dialog), Some(status)) = (self.dialog(&name), response.status()) {
+            dialog.answers.insert(status);
+        }
+    }
+
+    /// The final response to a BYE that went on has gone back: with most of them the dialog is over.
+    pub(super) fn bye_answered(&mut self, now: Instant, response: &Message<'_>) {
+        let Some((name, _)) = self.of(response) else { return };
+        let status = response.status().unwrap_or_default();
+        self.justify(now);
+        // What a process has seen begin it does not find again.
+        let is_told = self.open.contains_key(&name) || !self.invited.contains(&name.0);
+        if matches!(status, 200..300 | 408 | 481) {
+            let has_record = self.ended.contains(&name);
+            ProcessRule::RecordMissing
+                .holds(has_record || !is_told, format_args!("{}, BYE {status}", tell(&name)));
+        } else if let Some(dialog) = self.dialog(&name) {
+            dialog.bye = None;
+        }
+    }
+
+    /// The step is over: there was a reason for all that was written.
+    pub(super) fn finished(&mut self, now: Instant) {
+        self.justify(now);
+        let calls: Vec<_> =
+            self.written.drain(..).map(|record| record.about.call_id().escape_ascii().to_string()).collect();
+        ProcessRule::RecordTwice
+            .holds(calls.is_empty(), format_args!("of a call that was not refused now: {calls:?}"));
+    }
+
+    /// The records of dialogs among what was written.
+    fn justify(&mut self, now: Instant) {
+        for record in core::mem::take(&mut self.written) {
+            match &record.accepted {
+                None => self.written.push(record),
+                Some(accepted) => {
+                    let call = (record.about.call_id().to_vec(), record.about.tag().to_vec());
+                    self.ends(now, (call, accepted.tag.to_vec()), &record);
+                }
+            }
+        }
+    }
+
+    fn ends(&mut self, now: Instant, name: DialogName, record: &CallRecord) {
+        ProcessRule::RecordTwice.holds(!self.ended.contains(&name), format_args!("{}", tell(&name)));
+        let dialogs = if record.is_found_again() { &mut self.before } else { &mut self.open };
+        let Some(dialog) = dialogs.remove(&name) else {
+            ProcessRule::RecordWrong.is_broken(format_args!("{} is none", tell(&name)))
+        };
+        let Dialog { heard, bye, answers } = dialog;
+        let fits = match (record.cause, bye) {
+            (Some(Cause::Bye), Some((side, since))) => {
+                let is_given_up = record.bye_status == 408 && now >= since + UNANSWERED;
+                record.by == Some(side) && (is_given_up || answers.contains(&record.bye_status))
+            }
+            (Some(Cause::Lost), _) => now >= heard + self.silence,
+            _ => false,
+        };
+        let (cause, by, status) = (record.cause, record.by, record.bye_status);
+        ProcessRule::RecordWrong.holds(
+            fits,
+            format_args!("{}: {cause:?} by {by:?} with {status}, not {bye:?} with {answers:?}", tell(&name)),
+        );
+        self.ended.insert(name);
+    }
+
+    /// What the proxy shows of itself.
+    pub(super) fn audit(&self, report: &ProxyReport) {
+        let held = report.calls.as_ref().map_or(0, |calls| calls.answered);
+        let go_on = self.open.len() + self.before.len();
+        ProcessRule::HeldCalls.holds(held <= go_on, format_args!("{held}, {go_on} go on"));
+    }
+}
