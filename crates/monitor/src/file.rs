@@ -1,0 +1,178 @@
+//! Capture files: pcap and pcapng are read, pcap is written.
+
+use crate::packet::Link;
+use base::Instant;
+use core::fmt;
+use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, PcapHeader, create_reader};
+use std::io::Read;
+
+/// Room for one block of a file: the longest packet that capture programs write is 256 KiB.
+const ROOM: usize = 1 << 20;
+
+/// Why a file is not read, or not to its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FileError {
+    /// It is neither pcap nor pcapng.
+    NotCapture,
+    /// Its packets have a link layer of this number, which is not known.
+    Link(i32),
+    /// It ends within a packet.
+    Truncated,
+    /// It cannot be read on.
+    Unreadable,
+    /// A block of it makes no sense.
+    Malformed,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotCapture => f.write_str("it is no capture file: pcap and pcapng are read"),
+            Self::Link(number) => write!(
+                f,
+                "its packets have link type {number}; Ethernet, raw IP, Linux cooked and BSD loopback are read"
+            ),
+            Self::Truncated => f.write_str("it ends within a packet"),
+            Self::Unreadable => f.write_str("reading has failed"),
+            Self::Malformed => f.write_str("a part of it makes no sense"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// An interface of a file: what its packets begin with, and what their times mean.
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link: Link,
+    /// Units of time in a second.
+    resolution: u64,
+    /// Seconds to be added.
+    offset: i64,
+}
+
+impl Interface {
+    fn new(link: Linktype, resolution: u64, offset: i64) -> Result<Self, FileError> {
+        let link = Link::of_file(link.0).ok_or(FileError::Link(link.0))?;
+        Ok(Self { link, resolution: resolution.max(1), offset })
+    }
+
+    fn time(&self, units: u64) -> Instant {
+        let nanos = u128::from(units) * 1_000_000_000 / u128::from(self.resolution);
+        let nanos = i128::try_from(nanos).unwrap_or(i128::MAX) + i128::from(self.offset) * 1_000_000_000;
+        Instant::from_nanos(nanos.clamp(0, u64::MAX.into()) as u64)
+    }
+}
+
+/// What has been read of a file so far.
+#[derive(Default)]
+struct Reading {
+    /// Of the section that is being read; pcap has one.
+    interfaces: Vec<Interface>,
+    nanoseconds: bool,
+}
+
+/// Reads a file; passes on each packet with its time since 1970 and what it begins with.
+///
+/// # Errors
+/// It is no capture file, or broken from some place on; the packets before that have been passed on.
+pub fn read(file: impl Read + Send, mut packet: impl FnMut(Instant, Link, &[u8])) -> Result<(), FileError> {
+    let mut reader = create_reader(ROOM, file).map_err(|error| match error {
+        PcapError::ReadError => FileError::Unreadable,
+        _ => FileError::NotCapture,
+    })?;
+    let mut reading = Reading::default();
+    loop {
+        match reader.next() {
+            Ok((consumed, block)) => {
+                reading.block(block, &mut packet)?;
+                reader.consume(consumed);
+            }
+            Err(PcapError::Eof) => return Ok(()),
+            Err(PcapError::Incomplete(_)) => {
+                let (before, was_end) = (reader.data().len(), reader.reader_exhausted());
+                reader.refill().map_err(|_| FileError::Unreadable)?;
+                let more = reader.data().len() > before;
+                if !more && (was_end || !reader.reader_exhausted()) {
+                    return Err(FileError::Truncated);
+                }
+            }
+            Err(PcapError::UnexpectedEof) => {
+                let is_end = reader.data().is_empty();
+                return if is_end { Ok(()) } else { Err(FileError::Truncated) };
+            }
+            Err(PcapError::ReadError) => return Err(FileError::Unreadable),
+            Err(_) => return Err(FileError::Malformed),
+        }
+    }
+}
+
+impl Reading {
+    fn block(
+        &mut self,
+        block: PcapBlockOwned<'_>,
+        packet: &mut impl FnMut(Instant, Link, &[u8]),
+    ) -> Result<(), FileError> {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => self.begin_pcap(&header)?,
+            PcapBlockOwned::Legacy(block) => {
+                let Some(interface) = self.interfaces.first() else { return Err(FileError::Malformed) };
+                let unit = if self.nanoseconds { 1 } else { 1_000 };
+                let nanos = u64::from(block.ts_sec) * 1_000_000_000 + u64::from(block.ts_usec) * unit;
+                packet(interface.time(nanos), interface.link, block.data);
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
+            PcapBlockOwned::NG(Block::InterfaceDescription(block)) => {
+                let resolution = block.ts_resolution().ok_or(FileError::Malformed)?;
+                let interface = Interface::new(block.linktype, resolution, block.if_tsoffset)?;
+                self.interfaces.push(interface);
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(block)) => {
+                let interface = self.interfaces.get(block.if_id as usize).ok_or(FileError::Malformed)?;
+                let units = u64::from(block.ts_high) << 32 | u64::from(block.ts_low);
+                let data = block.data.get(..block.caplen as usize).unwrap_or(block.data);
+                packet(interface.time(units), interface.link, data);
+            }
+            // Simple packets have no time, everything else is about the file.
+            PcapBlockOwned::NG(_) => {}
+        }
+        Ok(())
+    }
+
+    fn begin_pcap(&mut self, header: &PcapHeader) -> Result<(), FileError> {
+        self.nanoseconds = header.is_nanosecond_precision();
+        self.interfaces = vec![Interface::new(header.network, 1_000_000_000, 0)?];
+        Ok(())
+    }
+}
+
+/// What a pcap file of IP packets begins with: times in nanoseconds, packets of any length.
+pub fn header() -> [u8; 24] {
+    let mut header = [0; 24];
+    let fields: [&[u8]; 6] = [
+        &0xa1b2_3c4d_u32.to_le_bytes(),
+        &2_u16.to_le_bytes(),
+        &4_u16.to_le_bytes(),
+        &[0; 8],
+        &(256_u32 << 10).to_le_bytes(),
+        // LINKTYPE_RAW.
+        &101_u32.to_le_bytes(),
+    ];
+    header.copy_from_slice(&fields.concat());
+    header
+}
+
+/// What stands in front of a packet of this length.
+pub fn record(at: Instant, length: usize) -> [u8; 16] {
+    let nanos = at.as_nanos();
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    let fields = [(nanos / 1_000_000_000) as u32, (nanos % 1_000_000_000) as u32, length, length];
+    let mut record = [0; 16];
+    for (place, field) in record.chunks_exact_mut(4).zip(fields) {
+        place.copy_from_slice(&field.to_le_bytes());
+    }
+    record
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! HEP version 3, by which servers and capture agents hand copies of their messages to a collector such as Homer
+//! (`HEP3_rev11`, github.com/sipcapture/HEP): chunks of vendor, type, length and value.
+
+use base::{Instant, Transport};
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::captured::Captured;
+
+/// What begins a packet.
+const MAGIC: &[u8; 4] = b"HEP3";
+/// Vendor, type and length of a chunk.
+const CHUNK: usize = 6;
+/// Protocol type of SIP.
+const SIP: u8 = 1;
+
+/// Why a packet is of no use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HepError {
+    /// It does not begin as version 3 does.
+    NotHep3,
+    /// A length leads past its end.
+    Truncated,
+    /// It carries something else than SIP.
+    NotSip,
+    /// A chunk that is needed is missing, or has another size than it should.
+    Incomplete,
+    /// The payload is compressed, which capture agents do when told to.
+    Compressed,
+}
+
+impl fmt::Display for HepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotHep3 => "not HEP version 3",
+            Self::Truncated => "a length leads past its end",
+            Self::NotSip => "no SIP in it",
+            Self::Incomplete => "an address, the time or the payload is missing",
+            Self::Compressed => "the payload is compressed",
+        })
+    }
+}
+
+/// What the chunks of a packet say.
+#[derive(Default)]
+struct Chunks<'a> {
+    protocol: Option<u8>,
+    from: Option<IpAddr>,
+    to: Option<IpAddr>,
+    ports: [Option<u16>; 2],
+    secs: Option<u32>,
+    micros: Option<u32>,
+    kind: Option<u8>,
+    payload: Option<&'a [u8]>,
+    compressed: bool,
+}
+
+impl<'a> Chunks<'a> {
+    /// Takes one of the generic vendor; others, and those that do not matter here, are passed over.
+    fn take(&mut self, kind: u16, value: &'a [u8]) {
+        let v4 = || <[u8; 4]>::try_from(value).ok().map(|octets| Ipv4Addr::from(octets).into());
+        let v6 = || <[u8; 16]>::try_from(value).ok().map(|octets| Ipv6Addr::from(octets).into());
+        let short = || value.try_into().ok().map(u16::from_be_bytes);
+        let long = || value.try_into().ok().map(u32::from_be_bytes);
+        match kind {
+            2 => self.protocol = value.first().copied(),
+            3 => self.from = v4(),
+            4 => self.to = v4(),
+            5 => self.from = v6(),
+            6 => self.to = v6(),
+            7 => self.ports[0] = short(),
+            8 => self.ports[1] = short(),
+            9 => self.secs = long(),
+            10 => self.micros = long(),
+            11 => self.kind = value.first().copied(),
+            15 => self.payload = Some(value),
+            16 => self.compressed = true,
+            _ => {}
+        }
+    }
+
+    fn captured(self) -> Option<Captured<'a>> {
+        let nanos = u64::from(self.secs?) * 1_000_000_000 + u64::from(self.micros?) * 1_000;
+        Some(Captured {
+            at: Instant::from_nanos(nanos),
+            from: SocketAddr::new(self.from?, self.ports[0]?),
+            to: SocketAddr::new(self.to?, self.ports[1]?),
+            // Everything but UDP has connections, and the addresses of TLS and WebSocket are read in the same way.
+            transport: if self.protocol? == 17 { Transport::Udp } else { Transport::Tcp },
+            bytes: self.payload?,
+        })
+    }
+}
+
+/// Reads a packet. Times are since 1970, by the clock of whoever sent it.
+///
+/// # Errors
+/// It is no whole packet of version 3 with SIP in it.
+pub fn read(packet: &[u8]) -> Result<Captured<'_>, HepError> {
+    let rest = packet.strip_prefix(MAGIC).ok_or(HepError::NotHep3)?;
+    let (length, _) = rest.split_first_chunk().ok_or(HepError::Truncated)?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    let mut rest = packet.get(MAGIC.len() + 2..length).ok_or(HepError::Truncated)?;
+    let mut chunks = Chunks::default();
+    while !rest.is_empty() {
+        let (head, _) = rest.split_first_chunk::<CHUNK>().ok_or(HepError::Truncated)?;
+        let [vendor, kind, length] = [0, 2, 4].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
+        let value = rest.get(CHUNK..usize::from(length)).ok_or(HepError::Truncated)?;
+        if vendor == 0 {
+            chunks.take(kind, value);
+        }
+        rest = &rest[usize::from(length)..];
+    }
+    if chunks.kind != Some(SIP) {
+        return Err(HepError::NotSip);
+    }
+    if chunks.compressed && chunks.payload.is_none() {
+        return Err(HepError::Compressed);
+    }
+    chunks.captured().ok_or(HepError::Incomplete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packet(chunks: &[(u16, u16, &[u8])]) -> Vec<u8> {
+        let mut body = Vec::new();
+        for (vendor, kind, value) in chunks {
+            for number in [*vendor, *kind, (value.len() + CHUNK) as u16] {
+                body.extend(number.to_be_bytes());
+            }
+            body.extend(*value);
+        }
+        let length = (body.len() + 6) as u16;
+        [&MAGIC[..], &length.to_be_bytes(), &body].concat()
+    }
+
+    const SIP_OVER_UDP: [(u16, u16, &[u8]); 10] = [
+        (0, 1, &[2]),
+        (0, 2, &[17]),
+        (0, 3, &[10, 0, 0, 1]),
+        (0, 4, &[10, 0, 0, 2]),
+        (0, 7, &[0x13, 0xc4]),
+        (0, 8, &[0x13, 0xd8]),
+        (0, 9, &[0, 0, 0, 5]),
+        (0, 10, &[0, 0, 0, 7]),
+        (0, 11, &[1]),
+        (0, 15, b"OPTIONS"),
+    ];
+
+    #[test]
+    fn a_packet_of_an_agent() {
+        let mut chunks = SIP_OVER_UDP.to_vec();
+        // Of another vendor, and one that says who has captured it.
+        chunks.splice(2..2, [(0x1234, 15, &b"other"[..]), (0, 12, &[0, 0, 0, 9])]);
+        let bytes = packet(&chunks);
+        let captured = read(&bytes).expect("a packet");
+        assert_eq!(captured.at.as_nanos(), 5_000_007_000);
+        assert_eq!(
+            (captured.from, captured.to),
+            (([10, 0, 0, 1], 5060).into(), ([10, 0, 0, 2], 5080).into())
+        );
+        assert_eq!((captured.transport, captured.bytes), (Transport::Udp, &b"OPTIONS"[..]));
+    }
+
+    #[test]
+    fn ipv6_and_connections() {
+        let mut chunks = SIP_OVER_UDP.to_vec();
+        let (mut from, mut to) = ([0; 16], [0; 16]);
+        (from[15], to[15]) = (1, 2);
+        chunks[1] = (0, 2, &[6]);
+        chunks[2] = (0, 5, &from);
+        chunks[3] = (0, 6, &to);
+        let bytes = packet(&chunks);
+        let captured = read(&bytes).expect("a packet");
+        assert_eq!(
+            (captured.from.to_string(), captured.transport),
+            ("[::1]:5060".to_owned(), Transport::Tcp)
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let error = |bytes: &[u8]| read(bytes).expect_err("no packet");
+        let whole = packet(&SIP_OVER_UDP);
+        for end in 0..whole.len() {
+            let expected = if end < MAGIC.len() { HepError::NotHep3 } else { HepError::Truncated };
+            assert_eq!(error(&whole[..end]), expected, "{end} bytes");
+        }
+        let without = |at: usize| {
+            let mut chunks = SIP_OVER_UDP.to_vec();
+            chunks.remove(at);
+            chunks
+        };
+        for at in 1..8 {
+            assert_eq!(error(&packet(&without(at))), HepError::Incomplete);
+        }
+        assert_eq!(error(&packet(&without(8))), HepError::NotSip);
+        let mut compressed = without(9);
+        compressed.push((0, 16, b"x"));
+        assert_eq!(error(&packet(&compressed)), HepError::Compressed);
+        let mut odd = SIP_OVER_UDP.to_vec();
+        odd[2] = (0, 3, &[10, 0, 0]);
+        assert_eq!(error(&packet(&odd)), HepError::Incomplete);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..80), whole in any::<bool>()) {
+            let mut packet = [&MAGIC[..], &((bytes.len() + 6) as u16).to_be_bytes(), &bytes].concat();
+            if !whole {
+                packet.drain(..3);
+            }
+            prop_assert_eq!(read(&packet).is_ok(), false);
+        }
+    }
+}

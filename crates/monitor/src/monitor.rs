@@ -1,0 +1,219 @@
+//! The monitor: from what was captured to a report for each window.
+
+use crate::captured::{Captured, Servers};
+use crate::counts::Counts;
+use crate::hep::{self, HepError};
+use crate::packet::{Decoder, Link};
+use crate::pair::{Pairing, Pairs};
+use crate::window::{Latencies, Window};
+use base::Instant;
+use core::time::Duration;
+use wire::{Discard, scan};
+
+/// Empty windows that are reported one after the other where nothing was captured for long, as in a file of two days.
+const EMPTY_MAX: u64 = 60;
+
+/// How far the clock of a sender of HEP may be off.
+const CLOCKS_DIFFER: Duration = Duration::from_mins(1);
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The addresses of the server.
+    pub servers: Servers,
+    /// From which message to which.
+    pub pairing: Pairing,
+    /// How long a window lasts.
+    pub window: Duration,
+    /// How long a request waits for what it is paired with, and is remembered.
+    pub timeout: Duration,
+    /// Requests that are remembered at a time.
+    pub table: usize,
+    /// The secret of the table's hash: any numbers that strangers do not know.
+    pub key: [u64; 2],
+}
+
+impl Settings {
+    /// Requests that are remembered unless told otherwise: 20,000 new ones a second for 32 s. They take 40 MB then.
+    pub const TABLE: usize = 640_000;
+
+    /// Windows of a second, and what suits the pairing.
+    pub fn new(servers: Servers, pairing: Pairing) -> Self {
+        let timeout = pairing.timeout();
+        Self { servers, pairing, window: Duration::from_secs(1), timeout, table: Self::TABLE, key: [0, 0] }
+    }
+}
+
+/// A window that is over.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Report {
+    /// Its latencies.
+    pub window: Window,
+    /// What happened in it.
+    pub counts: Counts,
+    /// What has happened since the start.
+    pub totals: Counts,
+    /// Requests that wait at its end.
+    pub waiting: usize,
+}
+
+/// Takes what was captured and measures.
+///
+/// - Input, in about the order of time: [`packet`](Self::packet), [`hep`](Self::hep) or [`message`](Self::message);
+///   [`dropped`](Self::dropped) for what the kernel lost.
+/// - Output: [`advance`](Self::advance) before each input with its time, and at times without one by the clock; at the end
+///   [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct Monitor {
+    decoder: Decoder,
+    measuring: Measuring,
+    /// When windows are due; `None` before the first input.
+    end: Option<Instant>,
+    window: Duration,
+    /// Totals at the beginning of the window.
+    before: Counts,
+}
+
+/// All but what makes messages of packets, which hands them on while it is borrowed.
+#[derive(Debug)]
+struct Measuring {
+    servers: Servers,
+    pairs: Pairs,
+    latencies: Latencies,
+    totals: Counts,
+}
+
+impl Monitor {
+    /// Without anything captured so far.
+    pub fn new(settings: Settings) -> Self {
+        let Settings { servers, pairing, window, timeout, table, key } = settings;
+        let measuring = Measuring {
+            servers,
+            pairs: Pairs::new(pairing, timeout, table, key),
+            latencies: Latencies::new(Instant::ZERO),
+            totals: Counts::default(),
+        };
+        let window = window.max(Duration::from_millis(1));
+        Self { decoder: Decoder::new(), measuring, end: None, window, before: Counts::default() }
+    }
+
+    /// Takes a packet.
+    pub fn packet(&mut self, at: Instant, link: Link, bytes: &[u8]) {
+        let Self { decoder, measuring, .. } = self;
+        // The decoder has the counts meanwhile.
+        let mut totals = measuring.totals;
+        decoder.packet(at, link, bytes, &mut totals, &mut |captured, totals| {
+            measuring.message(captured, totals);
+        });
+        measuring.totals = totals;
+    }
+
+    /// Takes a HEP packet, whose message has the time that its sender gave it. If that is far from `now`, the clocks differ, and
+    /// nothing could be paired or would ever be forgotten.
+    ///
+    /// # Errors
+    /// It is none with SIP in it.
+    pub fn hep(&mut self, now: Instant, packet: &[u8]) -> Result<(), HepError> {
+        let captured = hep::read(packet).inspect_err(|_| self.measuring.totals.not_hep += 1)?;
+        let off = now.saturating_since(captured.at).max(captured.at.saturating_since(now));
+        if off > CLOCKS_DIFFER {
+            self.measuring.totals.wrong_time += 1;
+        } else {
+            self.message(&captured);
+        }
+        Ok(())
+    }
+
+    /// Takes a message.
+    pub fn message(&mut self, captured: &Captured<'_>) {
+        let mut totals = self.measuring.totals;
+        self.measuring.message(captured, &mut totals);
+        self.measuring.totals = totals;
+    }
+
+    /// So many packets more were lost before they came here.
+    pub fn dropped(&mut self, packets: u64) {
+        self.measuring.totals.dropped += packets;
+    }
+
+    /// When the window ends that is open now.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.end
+    }
+
+    /// Ends the windows that are over by `now`, and reports each. Windows begin at multiples of their length. Time that goes
+    /// backwards ends none.
+    pub fn advance(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
+        let Some(mut end) = self.end else {
+            let start = self.start(now);
+            self.measuring.latencies.end(start);
+            self.end = Some(start + self.window);
+            return;
+        };
+        for _ in 0..EMPTY_MAX {
+            // At the end of time there is no next window.
+            if end > now || end.as_nanos() == u64::MAX {
+                self.end = Some(end);
+                return;
+            }
+            report(&self.end_window(end));
+            end += self.window;
+        }
+        if end <= now {
+            let start = self.start(now);
+            self.measuring.latencies.end(start);
+            end = start + self.window;
+        }
+        self.end = Some(end);
+    }
+
+    /// Ends the last window, at `now` or where it would have ended; what waits still has no answer.
+    pub fn finish(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
+        self.advance(now, &mut report);
+        if let Some(end) = self.end.take() {
+            report(&self.end_window(end));
+        }
+    }
+
+    /// Where the window begins that `now` is in.
+    fn start(&self, now: Instant) -> Instant {
+        let window = u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Instant::from_nanos(now.as_nanos() / window * window)
+    }
+
+    fn end_window(&mut self, end: Instant) -> Report {
+        let Measuring { pairs, latencies, totals, .. } = &mut self.measuring;
+        pairs.expire(end, totals);
+        let counts = totals.since(&self.before);
+        self.before = *totals;
+        Report { window: latencies.end(end), counts, totals: *totals, waiting: pairs.waiting() }
+    }
+}
+
+impl Measuring {
+    fn message(&mut self, captured: &Captured<'_>, totals: &mut Counts) {
+        let Self { servers, pairs, latencies, .. } = self;
+        let message = match scan(captured.bytes) {
+            Ok(message) => message,
+            Err(Discard::Empty | Discard::KeepAlive) => return,
+            Err(_) => {
+                totals.not_sip += 1;
+                return;
+            }
+        };
+        totals.messages += 1;
+        // Two messages without one would be of the same call.
+        if message.call_id().is_empty() {
+            return;
+        }
+        let mut measured = 0;
+        pairs.message(captured, &message, servers, totals, |latency| {
+            latencies.note(latency);
+            measured += 1;
+        });
+        totals.measured += measured;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Windows, their limits and their counts.
+
+use super::*;
+use base::Transport;
+use testkit::TestRequest;
+
+fn at(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+fn monitor() -> Monitor {
+    let servers = Servers::new(vec!["10.0.0.1:5060".parse().expect("an address")]);
+    Monitor::new(Settings::new(servers, Pairing::Invite))
+}
+
+/// A call comes in and goes out so many milliseconds later.
+fn call(monitor: &mut Monitor, number: u64, came: u64, took: u64) -> Vec<Report> {
+    let [caller, server, callee] =
+        ["10.0.0.2:5060", "10.0.0.1:5060", "10.0.0.3:5060"].map(|text| text.parse().expect("an address"));
+    let request = TestRequest::new("INVITE", &number.to_string(), caller);
+    let via = format!("SIP/2.0/UDP 10.0.0.1;branch=z9hG4bK{number},{}", request.via);
+    let mut reports = Vec::new();
+    for (ms, from, to, bytes) in [
+        (came, caller, server, request.bytes()),
+        (came + took, server, callee, request.clone().via(&via).bytes()),
+    ] {
+        monitor.advance(at(ms), |report| reports.push(*report));
+        monitor.message(&Captured { at: at(ms), from, to, transport: Transport::Udp, bytes: &bytes });
+    }
+    reports
+}
+
+#[test]
+fn each_window_has_what_was_measured_in_it() {
+    let mut monitor = monitor();
+    assert_eq!(monitor.deadline(), None);
+    let mut reports = call(&mut monitor, 1, 5_300, 2);
+    reports.extend(call(&mut monitor, 2, 5_400, 4));
+    assert_eq!((reports.len(), monitor.deadline()), (0, Some(at(6_000))));
+    // The latency belongs to the window in which it became known.
+    let reports = call(&mut monitor, 3, 5_999, 10);
+    let [report] = reports[..] else { panic!("{reports:?}") };
+    assert_eq!((report.window.start, report.window.end, report.window.count), (at(5_000), at(6_000), 2));
+    let latency = report.window.latency.expect("two");
+    assert_eq!((latency.min, latency.max), (Duration::from_millis(2), Duration::from_millis(4)));
+    assert_eq!((report.counts.requests, report.counts.measured, report.waiting), (3, 2, 1));
+    let mut last = None;
+    monitor.finish(at(6_500), |report| last = Some(*report));
+    let last = last.expect("the window that was open");
+    assert_eq!((last.window.start, last.window.end, last.window.count), (at(6_000), at(7_000), 1));
+    assert_eq!((last.counts.requests, last.totals.requests, last.totals.messages), (0, 3, 6));
+}
+
+#[test]
+fn empty_windows_are_reported_but_not_without_end() {
+    let mut monitor = monitor();
+    call(&mut monitor, 1, 500, 1);
+    let reports = call(&mut monitor, 2, 10_500, 1);
+    assert_eq!(
+        reports.iter().map(|report| report.window.count).collect::<Vec<_>>(),
+        [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    );
+    let century = 100 * 365 * 86_400_000;
+    let reports = call(&mut monitor, 3, century + 250, 1);
+    assert_eq!(reports.len() as u64, EMPTY_MAX);
+    assert_eq!(monitor.deadline(), Some(at(century + 1_000)));
+    assert_eq!(reports[0].totals.unanswered, 0);
+}
+
+#[test]
+fn time_that_goes_backwards_does_no_harm() {
+    let mut monitor = monitor();
+    call(&mut monitor, 1, 5_000, 1);
+    assert!(call(&mut monitor, 2, 1_000, 1).is_empty());
+    let mut counts = Vec::new();
+    monitor.advance(at(6_000), |report| counts.push((report.window.count, report.counts.requests)));
+    assert_eq!(counts, [(2, 2)]);
+    let mut last = 0;
+    monitor.advance(Instant::from_nanos(u64::MAX), |report| last = report.window.count);
+    assert_eq!(last, 0);
+}
+
+#[test]
+fn what_is_lost_and_what_is_no_sip_is_counted() {
+    let mut monitor = monitor();
+    call(&mut monitor, 1, 0, 1);
+    let to = "10.0.0.1:5060".parse().expect("an address");
+    for bytes in [
+        &b"\r\n\r\n"[..],
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"INVITE sip:b@x SIP/2.0\r\nVia: SIP/2.0/UDP h\r\n\r\n",
+    ] {
+        monitor.message(&Captured { at: at(2), from: to, to, transport: Transport::Udp, bytes });
+    }
+    monitor.dropped(7);
+    assert_eq!(monitor.hep(at(2), b"HEP1"), Err(HepError::NotHep3));
+    let mut counts = Counts::default();
+    monitor.finish(at(3), |report| counts = report.counts);
+    assert_eq!((counts.not_sip, counts.not_hep, counts.dropped), (1, 1, 7));
+    assert_eq!((counts.messages, counts.requests), (3, 1));
+    assert!(counts.all().any(|(name, _, count)| (name, count) == ("dropped", 7)));
+}

@@ -1,0 +1,45 @@
+//! What tells one request from another: a keyed hash, so that no sender can choose two that collide.
+
+use core::hash::Hasher as _;
+use siphasher::sip::SipHasher13;
+use wire::{Host, Message, Via};
+
+/// Makes keys; with a secret, as what is hashed is chosen by strangers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys(pub(super) [u64; 2]);
+
+impl Keys {
+    /// Of a few texts.
+    pub(super) fn of(self, parts: &[&[u8]]) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+        for part in parts {
+            hasher.write_usize(part.len());
+            hasher.write(part);
+        }
+        hasher.finish()
+    }
+
+    /// Of the transaction that a Via begins: Call-ID, CSeq, and who sent the request with which branch. The method is that of the
+    /// CSeq, so a CANCEL has another key than its INVITE, a response the key of its request.
+    ///
+    /// What a server adds to the Via of its client (`received`, `rport`) is not part of it.
+    pub(super) fn transaction(self, message: &Message<'_>, via: &Via<'_>) -> u64 {
+        let cseq = message.cseq();
+        let method = cseq.method_name.of(message.bytes());
+        let (v4, v6);
+        let host = match via.host {
+            Host::V4(ip) => {
+                v4 = ip.octets();
+                &v4[..]
+            }
+            Host::V6(ip) => {
+                v6 = ip.octets();
+                &v6[..]
+            }
+            Host::Name(name) => name,
+        };
+        let port = via.sent_by_port().to_be_bytes();
+        let branch = via.branch.unwrap_or_default();
+        self.of(&[message.call_id(), &cseq.number.to_be_bytes(), method, host, &port, branch])
+    }
+}

@@ -1,0 +1,217 @@
+//! Which message that goes out belongs to which that came in: one file a way of pairing.
+
+mod final_answer;
+mod header;
+mod invite;
+mod key;
+mod provisional;
+mod table;
+mod time;
+
+use crate::captured::{Captured, Servers, Side};
+use crate::counts::Counts;
+use base::Instant;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+use key::Keys;
+use table::{Answer, Gone, Table};
+use time::InOrder;
+use wire::Message;
+
+/// What is measured: from which message that comes in to which that goes out.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Pairing {
+    /// From an INVITE to the same INVITE on its way on: proxies.
+    #[default]
+    Invite,
+    /// From an INVITE to its first answer.
+    Provisional,
+    /// From a request to its final answer; of all methods, or of one.
+    Final(Option<String>),
+    /// From an INVITE to one with the same value of this header field: B2BUAs.
+    Header(String),
+    /// From an INVITE to the next one that goes out: B2BUAs.
+    Time,
+}
+
+impl Pairing {
+    /// How long a request may wait for its answer, where nothing else is said: Timer B and F, for INVITEs that ring Timer C
+    /// (RFC 3261 §16.6); in order of time, a second, so that a loss is forgotten soon.
+    pub fn timeout(&self) -> Duration {
+        match self {
+            Self::Final(method) if method.as_deref().is_none_or(|method| method == "INVITE") => {
+                Duration::from_mins(3)
+            }
+            Self::Time => Duration::from_secs(1),
+            _ => Duration::from_secs(32),
+        }
+    }
+}
+
+impl fmt::Display for Pairing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invite => f.write_str("invite"),
+            Self::Provisional => f.write_str("provisional"),
+            Self::Final(None) => f.write_str("final"),
+            Self::Final(Some(method)) => write!(f, "final:{method}"),
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Time => f.write_str("time"),
+        }
+    }
+}
+
+impl FromStr for Pairing {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let token = |text: &str| {
+            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte);
+            (!text.is_empty() && text.bytes().all(allowed)).then(|| text.to_owned())
+        };
+        match text.split_once(':') {
+            None if text == "invite" => Ok(Self::Invite),
+            None if text == "provisional" => Ok(Self::Provisional),
+            None if text == "final" => Ok(Self::Final(None)),
+            None if text == "time" => Ok(Self::Time),
+            Some(("final", "ACK")) => Err("ACK has no answer"),
+            Some(("final", method)) => {
+                token(method).map(|method| Self::Final(Some(method))).ok_or("final:METHOD needs a method")
+            }
+            Some(("header", name)) => {
+                token(name).map(Self::Header).ok_or("header:NAME needs the name of a header field")
+            }
+            _ => Err("write invite, provisional, final, final:METHOD, header:NAME or time"),
+        }
+    }
+}
+
+/// What a message is to the table of requests, by the key of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sighting {
+    /// A request has come in.
+    Came(u64),
+    /// What is measured to has gone out.
+    Left(u64),
+    /// It has gone out, and which request it belongs to is known by the order alone.
+    Next(u64),
+    /// The request got a final answer from the server itself, or got one long after it was passed on.
+    Refused(u64),
+    /// A request that began at the server.
+    Own,
+    /// A request without the field that would tell.
+    WithoutKey,
+}
+
+/// What a message has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Seen {
+    Request,
+    Repeated,
+    Latency(Duration),
+    Refused,
+    Unmatched,
+    WithoutKey,
+    Nothing,
+}
+
+/// A response that ends its transaction (RFC 3261 §17).
+fn final_response(message: &Message<'_>) -> bool {
+    message.status().is_some_and(|status| status >= 200)
+}
+
+/// Pairs messages.
+#[derive(Debug)]
+pub(crate) struct Pairs {
+    pairing: Pairing,
+    keys: Keys,
+    table: Table,
+    in_order: Option<InOrder>,
+}
+
+impl Pairs {
+    /// With requests remembered for so long, and so many at most; the key keeps strangers from choosing collisions.
+    pub(crate) fn new(pairing: Pairing, timeout: Duration, most: usize, key: [u64; 2]) -> Self {
+        let in_order = (pairing == Pairing::Time).then(|| InOrder::new(timeout, most));
+        Self { pairing, keys: Keys(key), table: Table::new(timeout, most), in_order }
+    }
+
+    /// Takes a message on its way, read already; passes on each latency that it ends.
+    pub(crate) fn message(
+        &mut self,
+        captured: &Captured<'_>,
+        message: &Message<'_>,
+        servers: &Servers,
+        counts: &mut Counts,
+        mut note: impl FnMut(Duration),
+    ) {
+        for side in servers.sides(captured) {
+            let Some(sighting) = self.sighting(message, side) else { continue };
+            match self.see(captured.at, sighting, counts) {
+                Seen::Request => counts.requests += 1,
+                Seen::Repeated => counts.repeated += 1,
+                Seen::Latency(latency) => note(latency),
+                Seen::Refused => counts.refused += 1,
+                Seen::Unmatched => counts.unmatched += 1,
+                Seen::WithoutKey => counts.without_key += 1,
+                Seen::Nothing => {}
+            }
+        }
+    }
+
+    fn sighting(&self, message: &Message<'_>, side: Side) -> Option<Sighting> {
+        match &self.pairing {
+            Pairing::Invite => invite::sighting(self.keys, message, side),
+            Pairing::Provisional => provisional::sighting(self.keys, message, side),
+            Pairing::Final(method) => {
+                final_answer::sighting(self.keys, message, side, method.as_ref().map(String::as_bytes))
+            }
+            Pairing::Header(name) => header::sighting(self.keys, message, side, name),
+            Pairing::Time => time::sighting(self.keys, message, side),
+        }
+    }
+
+    fn see(&mut self, now: Instant, sighting: Sighting, counts: &mut Counts) -> Seen {
+        let mut gone = Gone::default();
+        let seen = match sighting {
+            Sighting::Came(key) if self.table.came(now, key, &mut gone) => Seen::Request,
+            Sighting::Came(_) => Seen::Repeated,
+            Sighting::Left(key) => match self.table.answered(now, key) {
+                Answer::First(latency) => Seen::Latency(latency),
+                Answer::Again => Seen::Repeated,
+                Answer::Unknown => Seen::Unmatched,
+            },
+            Sighting::Next(key) => match &mut self.in_order {
+                Some(in_order) => in_order.left(now, key, &mut self.table, &mut gone),
+                None => Seen::Nothing,
+            },
+            Sighting::Refused(key) => match self.table.answered(now, key) {
+                Answer::First(_) => Seen::Refused,
+                Answer::Again | Answer::Unknown => Seen::Nothing,
+            },
+            Sighting::Own => Seen::Unmatched,
+            Sighting::WithoutKey => Seen::WithoutKey,
+        };
+        counts.add_gone(gone.unanswered, gone.evicted);
+        seen
+    }
+
+    /// Forgets what is too old by now.
+    pub(crate) fn expire(&mut self, now: Instant, counts: &mut Counts) {
+        let mut gone = Gone::default();
+        if let Some(in_order) = &mut self.in_order {
+            in_order.expire(now, &mut self.table, &mut gone);
+        }
+        self.table.expire(now, &mut gone);
+        counts.add_gone(gone.unanswered, gone.evicted);
+    }
+
+    /// Requests that wait for their answer.
+    pub(crate) fn waiting(&self) -> usize {
+        self.table.open()
+    }
+}
+
+#[cfg(test)]
+mod tests;
