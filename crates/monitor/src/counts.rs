@@ -34,6 +34,7 @@ counts! {
     unmatched: "Messages that went out and belong to nothing that came in",
     without_key: "INVITEs without the header field that pairs them",
     evicted: "Requests that were forgotten early, because the table was full",
+    malformed: "Messages that would have mattered and cannot be read",
     not_sip: "Datagrams that are no SIP message, keep-alives left out",
     not_hep: "HEP packets that are none of version 3 with SIP in it",
     wrong_time: "HEP packets whose time is more than a minute off the clock of this host",

@@ -3,12 +3,12 @@
 use crate::captured::{Captured, Servers};
 use crate::counts::Counts;
 use crate::hep::{self, HepError};
-use crate::packet::{Decoder, Link};
+use crate::packet::{Decoder, Link, begins_message};
 use crate::pair::{Pairing, Pairs};
 use crate::window::{Latencies, Window};
 use base::Instant;
 use core::time::Duration;
-use wire::{Discard, scan};
+use wire::scan;
 
 /// Empty windows that are reported one after the other where nothing was captured for long, as in a file of two days.
 const EMPTY_MAX: u64 = 60;
@@ -193,17 +193,25 @@ impl Monitor {
 impl Measuring {
     fn message(&mut self, captured: &Captured<'_>, totals: &mut Counts) {
         let Self { servers, pairs, latencies, .. } = self;
-        let message = match scan(captured.bytes) {
-            Ok(message) => message,
-            Err(Discard::Empty | Discard::KeepAlive) => return,
-            Err(_) => {
-                totals.not_sip += 1;
-                return;
-            }
-        };
+        // RFC 3261 §7.5, RFC 5626 §4.4.1: empty lines before a message, or alone, as keep-alives.
+        let start = captured.bytes.iter().position(|b| !matches!(b, b'\r' | b'\n'));
+        let Some(start) = start else { return };
+        let captured = &Captured { bytes: &captured.bytes[start..], ..*captured };
+        if !begins_message(captured.bytes) {
+            totals.not_sip += 1;
+            return;
+        }
         totals.messages += 1;
+        if !pairs.wants(captured, servers) {
+            return;
+        }
+        let Ok(message) = scan(captured.bytes) else {
+            totals.malformed += 1;
+            return;
+        };
         // Two messages without one would be of the same call.
         if message.call_id().is_empty() {
+            totals.malformed += 1;
             return;
         }
         let mut measured = 0;

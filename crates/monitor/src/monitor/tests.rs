@@ -98,6 +98,6 @@ fn what_is_lost_and_what_is_no_sip_is_counted() {
     let mut counts = Counts::default();
     monitor.finish(at(3), |report| counts = report.counts);
     assert_eq!((counts.not_sip, counts.not_hep, counts.dropped), (1, 1, 7));
-    assert_eq!((counts.messages, counts.requests), (3, 1));
+    assert_eq!((counts.messages, counts.requests, counts.malformed), (3, 1, 1));
     assert!(counts.all().any(|(name, _, count)| (name, count) == ("dropped", 7)));
 }

@@ -96,13 +96,13 @@ fn content_length(header: &[u8]) -> Option<u64> {
     str::from_utf8(value).ok()?.parse::<u32>().ok().map(u64::from)
 }
 
-/// Whether these bytes can be the beginning of a message: its version is in the first line, or that has not ended.
-pub(super) fn begins_message(bytes: &[u8]) -> bool {
+/// Whether these bytes can be the beginning of a message, by its first line.
+pub(crate) fn begins_message(bytes: &[u8]) -> bool {
     let bytes = &bytes[..bytes.len().min(HEADER_MAX)];
-    let line = bytes.split(|&b| b == b'\r').next().unwrap_or_default();
-    if line.starts_with(b"SIP/2.0 ") {
+    if bytes.starts_with(b"SIP/2.0 ") {
         return true;
     }
+    let line = bytes.split(|&b| b == b'\r').next().unwrap_or_default();
     // A method is a token; those of SIP are letters.
     let method = line.iter().position(|b| !b.is_ascii_uppercase()).unwrap_or(line.len());
     (2..=16).contains(&method) && line.get(method) == Some(&b' ') && line.ends_with(b" SIP/2.0")

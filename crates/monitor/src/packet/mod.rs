@@ -19,6 +19,7 @@ use etherparse::{
     EtherType, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpSlice, UdpSlice, ip_number,
 };
 use fragments::{Fragment, Fragments, Id};
+pub(crate) use framing::begins_message;
 use streams::{Segment, Streams};
 
 /// What a packet begins with.

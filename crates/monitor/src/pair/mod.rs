@@ -137,6 +137,25 @@ impl Pairs {
         Self { pairing, keys: Keys(key), table: Table::new(timeout, most), in_order }
     }
 
+    /// Whether a message can be of interest, by its first line: most are not, and need not be read any further.
+    pub(crate) fn wants(&self, captured: &Captured<'_>, servers: &Servers) -> bool {
+        servers.sides(captured).any(|side| self.wants_from(captured.bytes, side))
+    }
+
+    fn wants_from(&self, bytes: &[u8], side: Side) -> bool {
+        let is_response = bytes.starts_with(b"SIP/2.0 ");
+        let is_final = || is_response && bytes.get(8).is_some_and(|digit| *digit >= b'2');
+        let is_invite = || bytes.starts_with(b"INVITE ");
+        match (&self.pairing, side) {
+            (Pairing::Final(None), Side::In) => !is_response,
+            (Pairing::Final(Some(method)), Side::In) => bytes.starts_with(method.as_bytes()),
+            (_, Side::In) => is_invite(),
+            (Pairing::Provisional, Side::Out) => is_response,
+            (Pairing::Final(_), Side::Out) => is_final(),
+            (_, Side::Out) => is_invite() || is_final(),
+        }
+    }
+
     /// Takes a message on its way, read already; passes on each latency that it ends.
     pub(crate) fn message(
         &mut self,

@@ -52,10 +52,18 @@ impl Bed {
         let [from, to] = [from, to].map(address);
         let captured = Captured { at: self.now, from, to, transport: Transport::Udp, bytes };
         let message = wire::scan(bytes).expect("a message");
+        let (wanted, before) =
+            (self.pairs.wants(&captured, &self.servers), (self.counts, self.latencies.len()));
         let latencies = &mut self.latencies;
         self.pairs.message(&captured, &message, &self.servers, &mut self.counts, |latency| {
             latencies.push(latency.as_millis() as u64);
         });
+        let did_nothing = before == (self.counts, self.latencies.len());
+        assert!(
+            wanted || did_nothing,
+            "it would have been passed over: {:?}",
+            String::from_utf8_lossy(bytes)
+        );
         self
     }
 
