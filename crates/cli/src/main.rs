@@ -61,6 +61,11 @@ enum Command {
     Sim(command::sim::Arguments),
     /// Says how many calls a network of proxies carries, and who of them should keep the state of how many.
     Plan(command::plan::Arguments),
+    /// Measures the latency of any SIP server on this host from outside: by its packets, a capture file, or HEP.
+    ///
+    /// What goes out is paired with what came in; each window of time is a line with its statistics. The server is not asked and
+    /// not changed. Capturing needs the capability `CAP_NET_RAW`.
+    Monitor(command::monitor::Arguments),
     /// Says to which member a request would go, and why.
     Explain(command::explain::Arguments),
     /// Prints what has a shell complete the arguments of this program.
@@ -108,6 +113,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Stop(arguments) => command::stop::run(&arguments),
         Command::Sim(arguments) => command::sim::run(&arguments),
         Command::Plan(arguments) => command::plan::run(&arguments),
+        Command::Monitor(arguments) => command::monitor::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
         Command::Completions(arguments) => command::completions::run(&arguments, Arguments::command()),
         Command::Man(arguments) => command::man::run(&arguments, Arguments::command()),

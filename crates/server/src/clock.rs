@@ -44,6 +44,12 @@ impl Clock {
         UnixTime::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// The time since 1970 by the machine's clock, to the nanosecond: as packets are stamped.
+    pub(crate) fn since_1970() -> Instant {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// How long it is until then; zero when it is past.
     pub fn until(&self, then: Instant) -> Duration {
         then.saturating_since(self.now())

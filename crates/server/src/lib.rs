@@ -5,11 +5,13 @@
 
 pub mod admin;
 pub mod agents;
+mod capture;
 mod check;
 mod clock;
 mod control;
 mod handle;
 mod key;
+pub mod latency;
 pub mod log;
 mod opened;
 mod records;

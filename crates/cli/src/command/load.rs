@@ -92,7 +92,7 @@ fn datagrams<R>(snapshot: &Snapshot<R>) -> Value {
 }
 
 /// A time such as `10s` or `1.5ms`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(RandomTime::Fixed(time)) if !text.contains(':') => Ok(time),
         _ => Err("write a number and us, ms, s, m or h, such as 10s".to_owned()),

@@ -7,6 +7,7 @@ pub(crate) mod drain;
 pub(crate) mod explain;
 pub(crate) mod load;
 pub(crate) mod man;
+pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod registrations;
 pub(crate) mod reload;

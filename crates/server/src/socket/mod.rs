@@ -1,4 +1,4 @@
-//! UDP by the batch: the only module of the program that holds `unsafe`.
+//! UDP by the batch, and packets by the batch ([`PacketSocket`]): the only module of the program that holds `unsafe`.
 //!
 //! A shard owns one [`UdpSocket`], one [`ReceiveBatch`] and one [`SendBatch`] and, each time the socket is readable,
 //!
@@ -10,10 +10,14 @@
 //! between the kernel's buffers and the code that reads it. The standard library has no batched calls and no error
 //! queue, hence this module; everything else (`poll`, socket options) goes through the safe wrappers of `rustix` and
 //! `socket2`.
-#![allow(unsafe_code, reason = "recvmmsg, sendmmsg, the error queue and getifaddrs have no safe wrapper")]
+#![allow(
+    unsafe_code,
+    reason = "recvmmsg, sendmmsg, the error queue, getifaddrs and packet sockets have no safe wrapper"
+)]
 
 mod errors;
 mod interfaces;
+mod packet;
 mod receive;
 mod send;
 mod slot;
@@ -24,6 +28,7 @@ mod tests;
 
 pub use errors::read_errors;
 pub use interfaces::{local_addresses, source_address_for};
+pub use packet::{Packet, PacketBatch, PacketSocket};
 pub use receive::ReceiveBatch;
 pub use send::{SendBatch, SendReport};
 pub use udp::UdpSocket;

@@ -12,11 +12,20 @@ use super::{BATCH, UdpSocket};
 
 /// Room for one datagram. The length field of UDP counts 16 bits and its own header of 8 octets (RFC 768), so 65,527
 /// octets of payload are the most there can be, and none is ever cut.
-const ROOM: usize = 65_536;
+pub(super) const ROOM: usize = 65_536;
 
 /// Distance from one buffer to the next. Were it a power of two, the first octets of all the buffers, which are the
 /// ones that are used, would compete for the same few cache sets; 17 lines of 64 octets more spread them over all.
-const STRIDE: usize = ROOM + 17 * 64;
+pub(super) const STRIDE: usize = ROOM + 17 * 64;
+
+/// Room for [`BATCH`] datagrams, and a vector to the room of each, which is good as long as the arena is not resized.
+pub(super) fn room() -> (Vec<u8>, impl Iterator<Item = iovec>) {
+    // Zeroed memory of this size comes fresh from the kernel: it is mapped, not written.
+    let mut arena = vec![0_u8; BATCH * STRIDE];
+    let base = arena.as_mut_ptr();
+    let vector = move |i| iovec { iov_base: base.wrapping_add(i * STRIDE).cast(), iov_len: ROOM };
+    (arena, (0..BATCH).map(vector))
+}
 
 /// Up to [`BATCH`] datagrams as one system call delivered them, valid until the next.
 ///
@@ -37,12 +46,8 @@ unsafe impl Send for ReceiveBatch {}
 impl ReceiveBatch {
     /// Empty buffers.
     pub fn new() -> Self {
-        // Zeroed memory of this size comes fresh from the kernel: it is mapped, not written.
-        let mut arena = vec![0_u8; BATCH * STRIDE];
-        let base = arena.as_mut_ptr();
-        let buffer = |i| iovec { iov_base: base.wrapping_add(i * STRIDE).cast(), iov_len: ROOM };
-        let mut slots: Vec<Slot> =
-            (0..BATCH).map(|i| Slot { name: Name::empty(), vector: buffer(i) }).collect();
+        let (arena, vectors) = room();
+        let mut slots: Vec<Slot> = vectors.map(|vector| Slot { name: Name::empty(), vector }).collect();
         let headers = slots.iter_mut().map(Slot::header).collect();
         Self { count: 0, headers, slots, arena }
     }

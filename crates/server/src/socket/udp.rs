@@ -39,10 +39,7 @@ impl UdpSocket {
         if reuse_port {
             socket.set_reuse_port(true)?;
         }
-        let octets = c_int::try_from(receive_buffer).unwrap_or(c_int::MAX);
-        if set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets).is_err() {
-            set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, octets)?;
-        }
+        set_buffer(&socket, receive_buffer)?;
         socket.bind(&SockAddr::from(addr))?;
         Ok(Self { socket })
     }
@@ -105,8 +102,17 @@ impl AsFd for UdpSocket {
     }
 }
 
+/// Asks for so many octets of room for what is not yet received; see [`UdpSocket::bind`].
+pub(super) fn set_buffer(socket: &Socket, octets: usize) -> io::Result<()> {
+    let octets = c_int::try_from(octets).unwrap_or(c_int::MAX);
+    if set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets).is_err() {
+        set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, octets)?;
+    }
+    Ok(())
+}
+
 /// Sets an option of integer value that `socket2` does not know.
-fn set_option(socket: &Socket, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
+pub(super) fn set_option(socket: &Socket, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     let from = (&raw const value).cast::<c_void>();
     // SAFETY: the descriptor is open, and the kernel reads exactly one integer from `value`, which outlives the call.
     let result =

@@ -1,6 +1,6 @@
 //! All figures as Prometheus reads them. What each means is in `docs/admin.md`; a test holds the two together.
 
-mod process;
+pub(crate) mod process;
 mod registrar;
 mod text;
 
@@ -12,7 +12,7 @@ use dialog::{CallCounts, Cause};
 use node::{Drop, ProxyReport, SharingReport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use text::Page;
+pub(crate) use text::Page;
 use wire::Method;
 
 /// Upper bounds of response times in microseconds: from a loopback to a callee who lets it ring.

@@ -4,32 +4,32 @@ use hdrhistogram::Histogram;
 use std::fmt::{Display, Write as _};
 
 /// Labels of a sample: names and values.
-pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
+pub(crate) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// Metric families one after the other.
 #[derive(Default)]
-pub(super) struct Page(String);
+pub(crate) struct Page(String);
 
 /// One family, to add samples to.
-pub(super) struct Family<'a> {
+pub(crate) struct Family<'a> {
     page: &'a mut String,
     name: &'a str,
 }
 
 impl Page {
-    pub(super) fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
+    pub(crate) fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("counter", name, help)
     }
 
-    pub(super) fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
+    pub(crate) fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("gauge", name, help)
     }
 
-    pub(super) fn histogram<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
+    pub(crate) fn histogram<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("histogram", name, help)
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.0
     }
 
@@ -40,13 +40,13 @@ impl Page {
 }
 
 impl Family<'_> {
-    pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
+    pub(crate) fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
         self.line("", labels, None, value);
     }
 
     /// `bounds` and the recorded values are in the same unit, of which `unit` make one unit of the metric.
     /// A value and a bound closer than the histogram tells apart (1 %) count as equal.
-    pub(super) fn buckets(&mut self, labels: Labels<'_>, values: &Histogram<u32>, bounds: &[u64], unit: f64) {
+    pub(crate) fn buckets(&mut self, labels: Labels<'_>, values: &Histogram<u32>, bounds: &[u64], unit: f64) {
         for &bound in bounds {
             let bucket = (bound as f64 / unit).to_string();
             self.line("_bucket", labels, Some(("le", &bucket)), values.count_between(0, bound));

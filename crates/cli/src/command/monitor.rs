@@ -1,0 +1,296 @@
+//! `sarabande monitor`: the latency of a SIP server from outside.
+
+use super::load::{duration, random};
+use crate::address;
+use crate::{notify, print};
+use ::monitor::{Latency, Link, Monitor, Pairing, Report, Servers, Settings, file};
+use anyhow::{Context as _, Result, anyhow, bail};
+use base::{Instant, UnixTime};
+use server::latency::view::WindowView;
+use server::latency::{self, Options, Running, Source};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The interface whose packets are looked at, or `any`.
+    #[arg(long, default_value = "any", value_name = "NAME")]
+    interface: String,
+    /// An address at which the server takes requests; by default all at which a server of this host listens at `--port`.
+    #[arg(long, value_name = "IP:PORT", value_parser = server_address)]
+    server: Vec<SocketAddr>,
+    /// The port of the server, where its addresses are not named.
+    #[arg(long, default_value_t = 5060, conflicts_with = "server")]
+    port: u16,
+    /// A port of next hops to which the server opens TCP connections, where it is none of its own.
+    #[arg(long, default_value = "5060", value_name = "PORT")]
+    next_port: Vec<u16>,
+    /// Reads a capture file (pcap or pcapng) instead of packets; `-` is standard input.
+    #[arg(long, value_name = "FILE", requires = "server", conflicts_with_all = ["hep", "listen", "write"])]
+    read: Option<PathBuf>,
+    /// Takes HEP version 3 over UDP at this address instead of packets; that needs no capability.
+    #[arg(long, value_name = "IP:PORT", value_parser = address::socket, requires = "server", conflicts_with = "write")]
+    hep: Option<SocketAddr>,
+    /// From which message to which: `invite` (an INVITE, until it goes on), `provisional` (an INVITE, to its first answer),
+    /// `final` or `final:METHOD` (a request, to its final answer), `header:NAME` (an INVITE, until one with the same value of
+    /// this header field leaves), `time` (an INVITE, until the next one leaves).
+    #[arg(long, default_value_t = Pairing::Invite, value_name = "WAY")]
+    pair: Pairing,
+    /// How long a window lasts.
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = window)]
+    window: Duration,
+    /// How long a request waits before it counts as unanswered: 32s unless set, 3m for `final` with INVITEs, 1s for `time`.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Requests that are remembered at a time; each takes up to 64 bytes.
+    #[arg(long, default_value_t = Settings::TABLE, value_name = "REQUESTS")]
+    table: usize,
+    /// Answers HTTP at this address: `/metrics` for Prometheus, `/api/windows` as JSON.
+    #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
+    listen: Option<SocketAddr>,
+    /// Writes all that is captured to this file, as pcap.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Prints each window as a line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Windows from a moment to a day.
+const WINDOWS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24));
+
+fn window(text: &str) -> Result<Duration, String> {
+    let window = duration(text)?;
+    let (least, most) = WINDOWS;
+    if window < least || window > most { Err("write 10ms to 24h".to_owned()) } else { Ok(window) }
+}
+
+fn server_address(text: &str) -> Result<SocketAddr, String> {
+    let address = address::socket(text)?;
+    if address.ip().is_unspecified() {
+        return Err("an address is needed that packets have: that of the server, or leave it out".to_owned());
+    }
+    Ok(address)
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let settings = settings(arguments)?;
+    let mut printer = Printer::new(arguments, &settings);
+    if let Some(path) = &arguments.read {
+        read(path, settings, &mut printer)?;
+    } else {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(watch(arguments, settings, &mut printer))?;
+    }
+    printer.end();
+    Ok(())
+}
+
+fn settings(arguments: &Arguments) -> Result<Settings> {
+    let mut servers = arguments.server.clone();
+    if servers.is_empty() {
+        let port = arguments.port;
+        servers = latency::listening(port).context("the addresses of this host cannot be found out")?;
+        if servers.is_empty() {
+            bail!(
+                "nothing listens at port {port} of this host: start the server first, or name its port with --port or its \
+                 addresses with --server"
+            );
+        }
+    }
+    let mut settings = Settings::new(Servers::new(servers), arguments.pair.clone());
+    settings.window = arguments.window;
+    settings.table = arguments.table;
+    settings.key = [random(), random()];
+    if let Some(timeout) = arguments.timeout {
+        settings.timeout = timeout;
+    }
+    Ok(settings)
+}
+
+/// Measures what a file has.
+fn read(path: &Path, settings: Settings, printer: &mut Printer) -> Result<()> {
+    let name = path.display();
+    let source: Box<dyn std::io::Read + Send> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(File::open(path).with_context(|| format!("{name}: cannot be opened"))?)
+    };
+    let mut monitor = Monitor::new(settings);
+    let (mut last, mut printed) = (Instant::ZERO, Ok(()));
+    let packet = |at: Instant, link: Link, bytes: &[u8]| {
+        // Where nobody reads the output there is nothing to do any more.
+        if printed.is_ok() {
+            last = last.max(at);
+            monitor.advance(at, |report| printed = printer.print_after(&mut printed, report));
+            monitor.packet(at, link, bytes);
+        }
+    };
+    let outcome = file::read(source, packet);
+    monitor.finish(last, |report| printed = printer.print_after(&mut printed, report));
+    printed?;
+    // What could be read has been printed.
+    outcome.map_err(|error| anyhow!("{name}: {error}"))
+}
+
+/// Measures what passes, until a signal ends it.
+async fn watch(arguments: &Arguments, settings: Settings, printer: &mut Printer) -> Result<()> {
+    let listen = |kind| signal(kind).context("cannot listen for signals");
+    let (mut interrupt, mut terminate, mut hangup) =
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
+    let interface = Some(arguments.interface.clone()).filter(|name| name != "any");
+    let source = arguments.hep.map_or(Source::Interface(interface), Source::Hep);
+    let options = Options {
+        next_ports: arguments.next_port.clone(),
+        write: arguments.write.clone(),
+        listen: arguments.listen,
+    };
+    let servers: Vec<_> = settings.servers.addresses().iter().map(ToString::to_string).collect();
+    let mut running: Running = latency::start(source, settings, options).await?;
+    print_note!("measures {} ({})", servers.join(", "), arguments.pair);
+    if let Some(address) = running.http() {
+        print_note!("metrics at http://{address}/metrics, windows at http://{address}/api/windows");
+    }
+    if let Err(error) = notify::ready() {
+        print_note!("NOTIFY_SOCKET of the environment takes nothing: systemd is not told: {error}");
+    }
+    loop {
+        let report = tokio::select! {
+            report = running.report() => report,
+            _ = interrupt.recv() => { running.end(); continue }
+            _ = terminate.recv() => { running.end(); continue }
+            _ = hangup.recv() => { running.end(); continue }
+        };
+        match report {
+            Some(report) => printer.print(&report)?,
+            None => return Ok(running.stop()?),
+        }
+    }
+}
+
+/// Prints windows as they end.
+struct Printer {
+    json: bool,
+    /// Windows begin at other times than full seconds.
+    milliseconds: bool,
+    servers: Vec<SocketAddr>,
+    pairing: Pairing,
+    last: Option<Report>,
+}
+
+impl Printer {
+    fn new(arguments: &Arguments, settings: &Settings) -> Self {
+        Self {
+            json: arguments.json,
+            milliseconds: settings.window.subsec_nanos() != 0,
+            servers: settings.servers.addresses().to_vec(),
+            pairing: settings.pairing.clone(),
+            last: None,
+        }
+    }
+
+    /// Prints, unless an earlier line could not be.
+    fn print_after(&mut self, before: &mut Result<()>, report: &Report) -> Result<()> {
+        std::mem::replace(before, Ok(())).and_then(|()| self.print(report))
+    }
+
+    /// Each window that is over comes here once.
+    fn print(&mut self, report: &Report) -> Result<()> {
+        let is_first = self.last.replace(*report).is_none();
+        if self.json {
+            return print::line(serde_json::to_string(&WindowView::from(report))?);
+        }
+        if is_first {
+            let time = if self.milliseconds { "time (UTC)  " } else { "UTC     " };
+            print_line!("{time} measured     min  median    mean     dev     p95     p99  max ms")?;
+        }
+        print::line(self.row(report))
+    }
+
+    fn row(&self, report: &Report) -> String {
+        let date = UnixTime::from_millis(report.window.start.as_nanos() / 1_000_000).rfc3339();
+        let mut row = date[11..if self.milliseconds { 23 } else { 19 }].to_owned();
+        write!(row, " {:>8}", report.window.count).expect("a String takes any text");
+        if let Some(latency) = report.window.latency {
+            let Latency { min, mean, deviation, median, p95, p99, max } = latency;
+            for time in [min, median, mean, deviation, p95, p99, max] {
+                write!(row, " {:>7}", milliseconds(time)).expect("a String takes any text");
+            }
+        }
+        for (name, count) in notable(report) {
+            write!(row, "  {name} {count}").expect("a String takes any text");
+        }
+        row
+    }
+
+    /// Says why there was nothing to measure.
+    fn end(&self) {
+        let Some(report) = self.last.filter(|report| report.totals.requests == 0) else { return };
+        let servers: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
+        print_note!(
+            "nothing was measured: of {} SIP messages none was a request to {} that --pair {} begins with",
+            report.totals.messages,
+            servers.join(" or "),
+            self.pairing
+        );
+    }
+}
+
+/// Counts that an operator wants to see where they are not 0.
+fn notable(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
+    let usual = ["messages", "requests", "measured", "repeated"];
+    let counts = report.counts.all().map(|(name, _, count)| (name, count));
+    counts.filter(move |(name, count)| *count > 0 && !usual.contains(name))
+}
+
+/// Three digits behind the point, fewer where the number is long.
+fn milliseconds(time: Duration) -> String {
+    let value = time.as_secs_f64() * 1e3;
+    let digits = if value < 1_000.0 { 3 } else { 0 };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::monitor::{Counts, Window};
+
+    #[test]
+    fn rows_fit_a_terminal_and_say_what_is_odd() {
+        let us = Duration::from_micros;
+        let latency = Latency {
+            min: us(80),
+            mean: us(121),
+            deviation: us(33),
+            median: us(120),
+            p95: us(250),
+            p99: us(999_999),
+            max: us(5_000_000),
+        };
+        let at = |ms| Instant::from_millis(1_700_000_000_000 + ms);
+        let report = Report {
+            window: Window { start: at(0), end: at(1_000), count: 20_000, latency: Some(latency) },
+            counts: Counts { requests: 20_001, measured: 20_000, unanswered: 1, ..Counts::default() },
+            ..Report::default()
+        };
+        let printer = Printer {
+            json: false,
+            milliseconds: false,
+            servers: Vec::new(),
+            pairing: Pairing::Invite,
+            last: None,
+        };
+        let row = printer.row(&report);
+        assert_eq!(
+            row,
+            "22:13:20    20000   0.080   0.120   0.121   0.033   0.250 999.999    5000  unanswered 1"
+        );
+        assert!(row.split("  unanswered").next().is_some_and(|row| row.len() <= 80));
+        let empty = Report { window: Window { start: at(250), ..Window::default() }, ..Report::default() };
+        assert_eq!(Printer { milliseconds: true, ..printer }.row(&empty), "22:13:20.250        0");
+    }
+}

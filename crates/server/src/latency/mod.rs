@@ -1,0 +1,212 @@
+//! The monitor of latency at work: what passes the interfaces of this host, or what comes as HEP, goes to a
+//! [`monitor::Monitor`], and its reports come out. `docs/monitor.md` describes it for users.
+//!
+//! - [`start`] opens everything, [`Running::report`] waits for the next window, [`Running::stop`] ends it;
+//! - [`view`]: the shape of the JSON,
+//! - `thread`: captures and measures,
+//! - `page`: metrics, and the last windows over HTTP.
+
+mod page;
+mod thread;
+pub mod view;
+
+use crate::capture::{self, Capture};
+use crate::clock::Clock;
+use crate::shards::listen::cannot_listen;
+use crate::shards::wake::Waker;
+use crate::socket::UdpSocket;
+use monitor::{Report, Settings};
+use page::Shown;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use thiserror::Error;
+use thread::{Input, Watcher};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle as Task;
+
+/// Windows that may wait for whoever reads the reports; more are not kept for him.
+const REPORTS: usize = 1024;
+/// Room for HEP packets that are not yet read, in bytes.
+const HEP_BUFFER: usize = 16 << 20;
+
+/// Where messages come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The packets at an interface of this host, or at all.
+    Interface(Option<String>),
+    /// HEP packets that come to this address.
+    Hep(SocketAddr),
+}
+
+/// What is to be done beside the measuring.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Ports of next hops to which the server opens connections.
+    pub next_ports: Vec<u16>,
+    /// Writes all that is captured to this file.
+    pub write: Option<PathBuf>,
+    /// Answers HTTP here.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Why it does not start, or ends.
+#[derive(Debug, Error)]
+pub enum LatencyError {
+    /// The capability is missing.
+    #[error(
+        "capturing needs the capability CAP_NET_RAW: run as root, or give it to the program by `setcap cap_net_raw+ep \
+         PROGRAM`, to a systemd unit by `AmbientCapabilities=CAP_NET_RAW`, to a container by `capabilities: add: [NET_RAW]`. \
+         Without it, --hep takes what the server sends itself, and --read a capture file"
+    )]
+    NotPermitted,
+    /// There is no such interface.
+    #[error("there is no interface {0}: `ip link` lists those of this host")]
+    NoInterface(String),
+    /// More addresses than a filter has room for.
+    #[error("{0} addresses of the server are more than {most}: name those that matter with --server", most = capture::SERVERS_MAX)]
+    TooManyServers(usize),
+    /// A file cannot be written.
+    #[error("{}: cannot be written: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] io::Error),
+}
+
+/// Where a server of this host takes requests at this port.
+///
+/// # Errors
+/// Where the system does not tell.
+pub fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
+    capture::listening(port)
+}
+
+/// A monitor at work; ends when dropped.
+pub struct Running {
+    reports: mpsc::Receiver<Report>,
+    control: Arc<Control>,
+    thread: Option<JoinHandle<Result<(), LatencyError>>>,
+    serving: Option<Task<()>>,
+    http: Option<SocketAddr>,
+}
+
+/// What the thread and its owner have in common.
+struct Control {
+    stop: AtomicBool,
+    waker: Waker,
+}
+
+/// Starts to measure. To be called on a Tokio runtime.
+///
+/// # Errors
+/// Something cannot be opened; the error says what, and what helps.
+pub async fn start(source: Source, settings: Settings, options: Options) -> Result<Running, LatencyError> {
+    let servers = settings.servers.addresses();
+    if servers.len() > capture::SERVERS_MAX {
+        return Err(LatencyError::TooManyServers(servers.len()));
+    }
+    let input = match source {
+        Source::Interface(name) => {
+            let capture = Capture::open(name.as_deref(), servers, &options.next_ports);
+            Input::Capture(capture.map_err(|error| cannot_capture(error, name))?)
+        }
+        Source::Hep(address) => Input::hep(
+            UdpSocket::bind(address, false, HEP_BUFFER)
+                .map_err(|error| cannot_listen(address, &error, "who has it? `ss -lunp` tells"))?,
+        ),
+    };
+    let file = options.write.map(|path| match File::create(&path) {
+        Ok(file) => Ok((path, file)),
+        Err(error) => Err(LatencyError::File { path, error }),
+    });
+    let file = file.transpose()?;
+    let shown = Arc::new(Shown::new(&settings));
+    let (http, serving) = match options.listen {
+        Some(address) => {
+            let listener = TcpListener::bind(address)
+                .await
+                .map_err(|error| cannot_listen(address, &error, "who has it? `ss -ltnp` tells"))?;
+            let address = listener.local_addr()?;
+            (Some(address), Some(tokio::spawn(page::serve(listener, Arc::clone(&shown)))))
+        }
+        None => (None, None),
+    };
+    let (to, reports) = mpsc::channel(REPORTS);
+    let control = Arc::new(Control { stop: AtomicBool::new(false), waker: Waker::new()? });
+    let watcher = Watcher::new(input, settings, file, Arc::clone(&control))?;
+    let run = move || {
+        watcher.run(Clock::since_1970, |report| {
+            shown.add(report);
+            // The place where each window that is over goes; who does not read in time misses some.
+            let _ = to.try_send(*report);
+        })
+    };
+    let thread = std::thread::Builder::new().name("latency".to_owned()).spawn(run)?;
+    Ok(Running { reports, control, thread: Some(thread), serving, http })
+}
+
+fn cannot_capture(error: io::Error, interface: Option<String>) -> LatencyError {
+    match (error.kind(), interface) {
+        (io::ErrorKind::PermissionDenied, _) => LatencyError::NotPermitted,
+        (io::ErrorKind::NotFound, Some(name)) => LatencyError::NoInterface(name),
+        _ => error.into(),
+    }
+}
+
+impl Running {
+    /// Where HTTP is answered.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// Waits for the next window to be over. `None` when it has ended; [`stop`](Self::stop) says why.
+    pub async fn report(&mut self) -> Option<Report> {
+        self.reports.recv().await
+    }
+
+    /// Ends it; what was measured since the last window is a last one, for [`report`](Self::report).
+    pub fn end(&self) {
+        self.control.stop.store(true, Ordering::Release);
+        self.control.waker.wake();
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// Why it ended, if it was not asked to.
+    pub fn stop(mut self) -> Result<(), LatencyError> {
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), LatencyError> {
+        self.end();
+        if let Some(serving) = self.serving.take() {
+            serving.abort();
+        }
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(outcome)) => outcome,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.thread.is_some() && !std::thread::panicking() {
+            // Nobody is left who would want to know.
+            let _ = self.close();
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The thread that captures and measures.
+
+use super::{Control, LatencyError};
+use crate::capture::Capture;
+use crate::socket::{ReceiveBatch, UdpSocket};
+use base::Instant;
+use monitor::{Link, Monitor, Report, Settings, file, ip_packet};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long after its end a window is closed: what was captured in it has been read by then.
+const LATE: Duration = Duration::from_millis(20);
+/// Batches that are read before the clock is looked at again: some thousand packets, a few milliseconds.
+const BATCHES: usize = 64;
+
+/// Where messages come from.
+pub(super) enum Input {
+    Capture(Capture),
+    Hep { socket: UdpSocket, batch: Box<ReceiveBatch>, lost: u32 },
+}
+
+impl Input {
+    pub(super) fn hep(socket: UdpSocket) -> Self {
+        Self::Hep { socket, batch: Box::default(), lost: 0 }
+    }
+
+    /// Packets that the kernel has thrown away since this was asked last.
+    fn lost(&mut self) -> io::Result<u64> {
+        match self {
+            Self::Capture(capture) => capture.lost(),
+            Self::Hep { socket, lost, .. } => {
+                let now = socket.lost_datagrams()?;
+                Ok(now.wrapping_sub(std::mem::replace(lost, now)).into())
+            }
+        }
+    }
+}
+
+impl AsFd for Input {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Capture(capture) => capture.as_fd(),
+            Self::Hep { socket, .. } => socket.as_fd(),
+        }
+    }
+}
+
+/// A capture file that is written.
+struct Copy {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Copy {
+    fn packet(&mut self, at: Instant, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(&file::record(at, bytes.len()))?;
+        self.file.write_all(bytes)
+    }
+}
+
+/// All that the thread has.
+pub(super) struct Watcher {
+    input: Input,
+    monitor: Monitor,
+    copy: Option<Copy>,
+    control: Arc<Control>,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        input: Input,
+        settings: Settings,
+        file: Option<(PathBuf, File)>,
+        control: Arc<Control>,
+    ) -> Result<Self, LatencyError> {
+        let copy = file.map(|(path, file)| {
+            let mut file = BufWriter::with_capacity(1 << 20, file);
+            match file.write_all(&file::header()) {
+                Ok(()) => Ok(Copy { path, file }),
+                Err(error) => Err(LatencyError::File { path, error }),
+            }
+        });
+        Ok(Self { input, monitor: Monitor::new(settings), copy: copy.transpose()?, control })
+    }
+
+    /// Works until it is stopped; `clock` gives the time since 1970.
+    pub(super) fn run(
+        mut self,
+        clock: impl Fn() -> Instant,
+        mut report: impl FnMut(&Report),
+    ) -> Result<(), LatencyError> {
+        self.monitor.advance(clock(), &mut report);
+        while !self.control.stop.load(Ordering::Acquire) {
+            self.wait(clock());
+            let mut batches = 0;
+            while batches < BATCHES && self.read(clock(), &mut report)? {
+                batches += 1;
+            }
+            self.tick(clock(), &mut report)?;
+        }
+        // What has passed already still counts.
+        while self.read(clock(), &mut report)? {}
+        self.monitor.dropped(self.input.lost()?);
+        self.monitor.finish(clock(), &mut report);
+        self.flush()
+    }
+
+    /// Sleeps until something has come or a window is over.
+    fn wait(&self, now: Instant) {
+        let due = self.monitor.deadline().unwrap_or(now) + LATE;
+        let timeout = due.saturating_since(now);
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        let waker = &self.control.waker;
+        waker.going_to_sleep();
+        if !self.control.stop.load(Ordering::Acquire) {
+            let mut fds = [PollFd::new(&self.input, PollFlags::IN), PollFd::new(waker, PollFlags::IN)];
+            // Interrupted by a signal: nothing is ready, look again.
+            let _ = poll(&mut fds, Some(&timeout));
+        }
+        waker.awake();
+    }
+
+    /// Takes a batch; says whether there may be more.
+    fn read(&mut self, now: Instant, report: &mut impl FnMut(&Report)) -> Result<bool, LatencyError> {
+        let Self { input, monitor, copy, .. } = self;
+        match input {
+            Input::Capture(capture) => {
+                let mut written = Ok(());
+                let more = capture.read(|packet| {
+                    let Some(bytes) = ip_packet(packet.kind, packet.bytes) else { return };
+                    monitor.advance(packet.at, &mut *report);
+                    monitor.packet(packet.at, Link::Ip, bytes);
+                    if let (Some(copy), true) = (copy.as_mut(), written.is_ok()) {
+                        written = copy.packet(packet.at, bytes);
+                    }
+                })?;
+                match (written, copy) {
+                    (Err(error), Some(copy)) => Err(LatencyError::File { path: copy.path.clone(), error }),
+                    _ => Ok(more),
+                }
+            }
+            Input::Hep { socket, batch, .. } => {
+                let count = batch.receive(socket)?;
+                for (packet, _) in batch.iter() {
+                    // Windows go by the clock of this host: a stranger's stamp ends none. What is no HEP is counted.
+                    let _ = monitor.hep(now, packet);
+                }
+                Ok(count > 0)
+            }
+        }
+    }
+
+    /// Closes the window if it is over.
+    fn tick(&mut self, now: Instant, report: &mut impl FnMut(&Report)) -> Result<(), LatencyError> {
+        self.monitor.dropped(self.input.lost()?);
+        let until = Instant::from_nanos(now.as_nanos().saturating_sub(LATE.as_nanos() as u64));
+        if self.monitor.deadline().is_some_and(|deadline| deadline <= until) {
+            self.monitor.advance(until, report);
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), LatencyError> {
+        match &mut self.copy {
+            None => Ok(()),
+            Some(Copy { path, file }) => {
+                file.flush().map_err(|error| LatencyError::File { path: path.clone(), error })
+            }
+        }
+    }
+}
