@@ -46,6 +46,9 @@ pub struct SippCaller {
 /// Scenarios that SIPp brings along.
 const STOCK: [&str; 2] = ["uas", "uac"];
 
+/// Has a SIPp use one TCP connection.
+const OVER_TCP: [&str; 2] = ["-t", "t1"];
+
 /// Options that every SIPp of these tests is started with.
 fn sipp(field: &TestSite, scenario: &str, address: SocketAddr, linger_ms: u64) -> Command {
     let mut command = Command::new("sipp");
@@ -75,11 +78,26 @@ impl SippServer {
     /// Starts a server at `address` that runs `scenarios/SCENARIO.xml`, or SIPp's own `uas`, and waits until it listens. An ended
     /// call is remembered for `linger_ms`, to answer retransmissions.
     pub fn start(field: &TestSite, scenario: &str, address: SocketAddr, linger_ms: u64) -> Self {
+        Self::start_with(field, scenario, address, linger_ms, &[])
+    }
+
+    /// A server for plain calls over TCP; see [`SippServer::start`].
+    pub fn over_tcp(field: &TestSite, host: u8) -> Self {
+        Self::start_with(field, "uas_call", field.sip(host), 500, &OVER_TCP)
+    }
+
+    fn start_with(
+        field: &TestSite,
+        scenario: &str,
+        address: SocketAddr,
+        linger_ms: u64,
+        extra: &[&str],
+    ) -> Self {
         let folder = fresh(field, &format!("server-{address}"));
         let mut command = sipp(field, scenario, address, linger_ms);
         // A retransmission is told by From, To, Call-ID and CSeq. By default it would have to be the same to the
         // byte, but what a proxy records in the route may differ from one second to the next.
-        command.args(["-rtcheck", "loose"]);
+        command.args(["-rtcheck", "loose"]).args(extra);
         let mut child = Child::start("sipp", &folder, &mut command);
         until(&format!("SIPp listens at {address}"), || {
             assert_eq!(child.ended(), None, "SIPp at {address} has ended");
@@ -160,6 +178,11 @@ impl SippCaller {
         Self { calls: load.calls, child: Child::start("sipp", &folder, &mut command) }
     }
 
+    /// Plain calls over one TCP connection; see [`SippCaller::start`].
+    pub fn over_tcp(field: &TestSite, ends: (SocketAddr, SocketAddr), load: CallLoad) -> Self {
+        Self::start(field, "uac_call", ends, load, &OVER_TCP)
+    }
+
     /// Plain calls; see [`SippCaller::start`].
     pub fn plain(field: &TestSite, ends: (SocketAddr, SocketAddr), load: CallLoad) -> Self {
         Self::start(field, "uac_call", ends, load, &[])
@@ -210,17 +233,19 @@ fn fresh(field: &TestSite, name: &str) -> PathBuf {
     (0..100).map(path).find(|path| !path.exists()).expect("a test starts less than 100 SIPp at one address")
 }
 
-/// Whether a UDP socket is bound to `address`, asked of the kernel: a test message would be a call to SIPp.
+/// Whether a socket is bound to `address`, asked of the kernel: a test message would be a call to SIPp.
 fn listens(address: SocketAddr) -> bool {
-    let (table, ip) = match address.ip() {
-        IpAddr::V4(ip) => ("/proc/net/udp", format!("{:08X}", u32::from_le_bytes(ip.octets()))),
+    let (tables, ip) = match address.ip() {
+        IpAddr::V4(ip) => {
+            (["/proc/net/udp", "/proc/net/tcp"], format!("{:08X}", u32::from_le_bytes(ip.octets())))
+        }
         IpAddr::V6(ip) => {
             let words = ip.octets();
             let words =
                 words.as_chunks::<4>().0.iter().map(|word| format!("{:08X}", u32::from_le_bytes(*word)));
-            ("/proc/net/udp6", words.collect())
+            (["/proc/net/udp6", "/proc/net/tcp6"], words.collect())
         }
     };
     let wanted = format!(" {ip}:{:04X} ", address.port());
-    std::fs::read_to_string(table).unwrap_or_default().contains(&wanted)
+    tables.iter().any(|table| std::fs::read_to_string(table).unwrap_or_default().contains(&wanted))
 }

@@ -14,6 +14,7 @@ mod demo;
 mod failure;
 mod guide;
 mod log;
+mod monitor;
 mod names;
 mod options;
 mod outliers;

@@ -1,0 +1,94 @@
+//! The monitor beside a server.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::balancer::binary;
+use crate::child::Child;
+use crate::field::TestSite;
+use crate::wait::until;
+
+/// A `sarabande monitor` at work; killed when dropped.
+#[derive(Debug)]
+pub struct RunningMonitor {
+    child: Child,
+}
+
+/// What one has measured: its windows, a line of JSON each.
+#[derive(Debug)]
+pub struct Measured {
+    windows: Vec<Value>,
+}
+
+impl RunningMonitor {
+    /// Starts one with these options, and waits until it measures.
+    pub fn start(site: &TestSite, name: &str, options: &[&str]) -> Self {
+        let mut monitor = Self { child: command(site, name, options) };
+        until("the monitor measures", || {
+            assert_eq!(monitor.child.ended(), None, "the monitor has ended: {}", monitor.said());
+            monitor.said().contains("measures ").then_some(())
+        });
+        monitor
+    }
+
+    /// Starts one that is to end by itself, and waits for that; gives what it has measured, and its errors.
+    pub fn run(site: &TestSite, name: &str, options: &[&str]) -> (Measured, String) {
+        let mut monitor = Self { child: command(site, name, options) };
+        monitor.child.wait();
+        (monitor.measured(), monitor.said())
+    }
+
+    /// What it has written to standard error.
+    pub fn said(&self) -> String {
+        fs::read_to_string(self.child.folder().join("monitor.err")).unwrap_or_default()
+    }
+
+    /// Where it answers HTTP.
+    pub fn http(&self) -> SocketAddr {
+        let said = self.said();
+        let (_, rest) = said.split_once("metrics at http://").expect("it says where");
+        rest.split('/').next().and_then(|address| address.parse().ok()).expect("an address")
+    }
+
+    /// What it has measured so far.
+    pub fn measured(&self) -> Measured {
+        let text = fs::read_to_string(self.child.folder().join("monitor.out")).expect("its output is text");
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        Measured { windows: whole.map(|line| serde_json::from_str(line).expect("JSON")).collect() }
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub fn finish(mut self) -> Measured {
+        self.child.signal(Signal::INT);
+        assert!(self.child.wait().success(), "{}", self.said());
+        self.measured()
+    }
+}
+
+fn command(site: &TestSite, name: &str, options: &[&str]) -> Child {
+    let folder: PathBuf = site.folder().join(format!("monitor-{name}"));
+    Child::start("monitor", &folder, Command::new(binary()).args(["monitor", "--json"]).args(options))
+}
+
+impl Measured {
+    /// The sum of this count over all windows.
+    ///
+    /// # Panics
+    /// When a window has no such count.
+    pub fn sum(&self, name: &str) -> u64 {
+        let count = |window: &Value| window[name].as_u64().unwrap_or_else(|| panic!("{name} in {window}"));
+        self.windows.iter().map(count).sum()
+    }
+
+    /// The statistics of each window that has any: minimum, median, 95th percentile, maximum, in milliseconds.
+    pub fn latencies(&self) -> Vec<[f64; 4]> {
+        let with = self.windows.iter().filter(|window| !window["latency_ms"].is_null());
+        let figure = |window: &Value, name| window["latency_ms"][name].as_f64().expect("a number");
+        with.map(|window| ["min", "median", "p95", "max"].map(|name| figure(window, name))).collect()
+    }
+}
