@@ -23,10 +23,12 @@ impl KamailioProxy {
         Self::with(site, host, "udp", &format!("sip:{next}"), &config())
     }
 
-    /// The same over TCP, on both sides. Requests of callers within dialogs go to `next` as well: SIPp's Contacts do not say TCP.
+    /// The same over TCP, on both sides. Requests of callers within dialogs go to `next` as well: SIPp's Contacts do not say TCP. On
+    /// loopback a connection would leave from 127.0.0.1, whoever opens it.
     pub fn over_tcp(site: &TestSite, host: u8, next: SocketAddr) -> Self {
         let text = std::fs::read_to_string(config()).expect("the configuration is there");
-        let text = text.replace("disable_tcp=yes", "tcp_children=1");
+        let text =
+            text.replace("disable_tcp=yes", &format!("tcp_children=1\ntcp_source_ipv4={}", site.ip(host)));
         let (before, after) = text.split_once("\t\tt_relay();").expect("it relays within dialogs");
         let file = site.folder().join(format!("kamailio-{host}.cfg"));
         std::fs::write(&file, format!("{before}\t\t$du = HOP;\n\t\tt_relay();{after}"))
