@@ -271,7 +271,7 @@ mod tests {
             p99: us(999_999),
             max: us(5_000_000),
         };
-        let at = |ms| Instant::from_millis(1_700_000_000_000 + ms);
+        let at = |ms: u64| Instant::from_millis(1_700_000_000_000 + ms);
         let report = Report {
             window: Window { start: at(0), end: at(1_000), count: 20_000, latency: Some(latency) },
             counts: Counts { requests: 20_001, measured: 20_000, unanswered: 1, ..Counts::default() },
