@@ -219,9 +219,14 @@ impl Picture<'_> {
         why: Why,
         policy: &mut dyn Policy,
     ) -> Option<Slot> {
-        let candidates = self.for_new(request.method, except, why == Why::Policy).or_last_resort();
-        let candidates = if why == Why::Policy { candidates.or_half_open() } else { candidates };
+        let candidates = self.takers(request.method, except, why == Why::Policy);
         policy.choose(&NewCall { key: request.key, call_id: request.call_id }, &candidates)
+    }
+
+    /// The same as [`for_new`](Self::for_new), or those of the last resort where there are none.
+    pub(crate) fn takers<'a>(&'a self, method: Method, except: &'a [Slot], trials: bool) -> Candidates<'a> {
+        let candidates = self.for_new(method, except, trials).or_last_resort();
+        if trials { candidates.or_half_open() } else { candidates }
     }
 }
 

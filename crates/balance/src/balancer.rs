@@ -3,7 +3,7 @@
 use crate::assignment::{Assignment, Picture, carry_out, take_call};
 use crate::evidence::Evidence;
 use crate::node::HALF_OPEN;
-use crate::policy::Candidate;
+use crate::policy::{Candidate, Only};
 use crate::pool::{Pool, PoolId, Pools};
 use crate::session::NOBODY;
 use crate::store::SessionStore;
@@ -344,6 +344,20 @@ impl Balancer {
         self.carry_out(now, request, |picture, policy| picture.assignment(request, policy))
     }
 
+    /// The same with this node for a request that is new, if that still takes one.
+    pub fn request_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
+        self.carry_out(now, request, |picture, _| picture.assignment(request, &mut Only(slot)))
+    }
+
+    /// Who of a pool takes a new call now, or gets one as a trial or for want of anybody else, with its load.
+    pub fn takers(&self, now: Instant, pool: PoolId) -> impl Iterator<Item = (Slot, Load)> {
+        let members = &self.pools.get(pool).members;
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let takers: Vec<_> =
+            picture.takers(Method::Invite, &[], true).iter().map(|taker| (taker.slot, taker.load)).collect();
+        takers.into_iter()
+    }
+
     /// A node has failed a request, which is tried with another one, none of these. What is open of it there is taken back.
     pub fn again(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         self.carry_out(now, request, |picture, policy| picture.again(request, except, policy))
@@ -468,6 +482,17 @@ impl Balancer {
     /// When [`expire`](Self::expire) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         self.store.deadline()
+    }
+
+    /// Whether [`first_answers`](Self::first_answers) are kept for whoever fetches them.
+    pub fn keep_first_answers(&mut self, keeps: bool) {
+        let kept = self.store.first_answers.take().filter(|_| keeps);
+        self.store.first_answers = kept.or_else(|| keeps.then(Vec::new));
+    }
+
+    /// How long nodes took for the first response to INVITEs that begin calls, since the last time.
+    pub fn first_answers(&mut self) -> impl Iterator<Item = (Slot, Duration)> + '_ {
+        self.store.first_answers.iter_mut().flat_map(|answers| answers.drain(..))
     }
 
     /// What the traffic said about the health of nodes since the last time.

@@ -45,6 +45,8 @@ pub(crate) struct SessionStore {
     /// By slot.
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) signs: Vec<Sign>,
+    /// Of INVITEs that begin calls, if anybody wants to know.
+    pub(crate) first_answers: Option<Vec<(Slot, Duration)>>,
     /// Leases of INVITEs that failed fast, and when they end.
     held: Slab<Lease>,
     held_timers: TimerWheel,
@@ -64,6 +66,7 @@ impl SessionStore {
             stats: Vec::new(),
             evidence: Vec::new(),
             signs: Vec::new(),
+            first_answers: None,
             held: Slab::default(),
             held_timers: TimerWheel::default(),
             mean_success: Duration::ZERO,
@@ -268,8 +271,15 @@ impl SessionStore {
             return None;
         };
         let open = &mut self.transactions[key];
-        open.answered = true;
         let slot = open.lease.slot();
+        let is_first = !core::mem::replace(&mut open.answered, true);
+        if is_first
+            && open.fresh
+            && open.id.method == Method::Invite
+            && let Some(answers) = &mut self.first_answers
+        {
+            answers.push((slot, now.saturating_since(open.started)));
+        }
         if let Some(outcome) = Outcome::of(response.status) {
             self.tally(now, key, outcome);
         }

@@ -9,19 +9,21 @@ use wire::Method;
 pub struct Weights([u32; Method::ALL.len()]);
 
 impl Weights {
+    /// Of what weighs 1.
+    pub const UNIT: u32 = 1_000;
     /// Work of an INVITE where nothing else is said: TLWL-1.75, which the paper found to be the best.
     pub const INVITE: f64 = 1.75;
 
     /// Every method weighs 1 but INVITE, which weighs `ratio` times as much.
     pub fn invite(ratio: f64) -> Self {
-        let mut weights = Self([1_000; Method::ALL.len()]);
+        let mut weights = Self([Self::UNIT; Method::ALL.len()]);
         weights.set(Method::Invite, ratio);
         weights
     }
 
     /// Sets the weight of a method (1.0 is a BYE).
     pub fn set(&mut self, method: Method, weight: f64) {
-        self.0[method as usize] = (weight * 1_000.0).round() as u32;
+        self.0[method as usize] = (weight * f64::from(Self::UNIT)).round() as u32;
     }
 
     /// The work of one transaction, in thousandths.

@@ -4,6 +4,7 @@
 //! comments are the reference, `Default` holds the defaults. Text that a user should not read is a `//` comment.
 
 mod calls;
+mod queue;
 mod registrar;
 mod routes;
 
@@ -28,6 +29,7 @@ pub(crate) use calls::*;
 use control::ProbeSettings;
 use distribute::{Law, Settings};
 use node::{Distribution, Orphans, ProxySettings};
+pub(crate) use queue::*;
 pub(crate) use registrar::*;
 pub(crate) use routes::*;
 
@@ -187,6 +189,9 @@ pub(crate) struct RawPool {
     pub(crate) max_sessions: Setting<Count<1000, { u32::MAX }>>,
     pub(crate) probe: RawProbe,
     pub(crate) outlier: RawOutlier,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RawQueue", extend("x-default" = "none"))]
+    pub(crate) queue: Option<RawQueue>,
 }
 
 impl Default for RawPool {
@@ -209,6 +214,7 @@ impl Default for RawPool {
             max_sessions: Setting::of(balance::SessionSettings::MAX_SESSIONS as u32),
             probe: RawProbe::default(),
             outlier: RawOutlier::default(),
+            queue: None,
         }
     }
 }

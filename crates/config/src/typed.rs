@@ -5,11 +5,12 @@
 
 use balance::{HealthSettings, PolicyKind};
 use control::{Address, MemberSettings, ProbeSettings};
-use node::{DialogSettings, Distribution, HomeSettings, Orphans, ProxySettings};
+use node::{DialogSettings, Distribution, HomeSettings, Orphans, ProxySettings, QueueSetup};
 use route::{Access, Dialogs, Fork, Forward, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How calls are kept whose dialogs are, and where their records go.
@@ -277,6 +278,8 @@ pub struct PoolConfig {
     pub probes: ProbeSettings,
     /// Weights, times and limit of sessions, over all threads.
     pub sessions: balance::SessionSettings,
+    /// The queue in front of the members, if new calls wait for room.
+    pub queue: Option<Arc<QueueSetup>>,
 }
 
 /// `[token]`

@@ -104,6 +104,13 @@ pub enum ControlInput<'a> {
     PredecessorGone,
     /// What is left to do, after [`ControlEffect::AskWorkLeft`].
     WorkLeft(WorkLeft),
+    /// A monitor beside the member at this address says how many new calls a second it can take.
+    Capacity {
+        /// Where the member is.
+        member: SocketAddr,
+        /// Calls a second.
+        capacity: f64,
+    },
 }
 
 /// What the shards still have to do.
@@ -138,6 +145,13 @@ pub enum ControlEffect {
     AskSlotsInUse,
     /// By slot, what the process before still has there.
     Elsewhere(Vec<Load>),
+    /// Every shard is to know how many new calls a second the member in this slot can take.
+    Capacity {
+        /// The slot.
+        slot: Slot,
+        /// Calls a second.
+        capacity: f64,
+    },
     /// When this process ends, the one before is not to go on in its place.
     ReleasePredecessor,
     /// Every shard is to know that the process before has ended.
@@ -317,6 +331,7 @@ impl<E: Egress> Control<E> {
             ControlInput::Predecessor(loads) => self.predecessor(loads, out),
             ControlInput::PredecessorGone => self.predecessor_gone(out),
             ControlInput::WorkLeft(left) => self.work_left(now, &left, out),
+            ControlInput::Capacity { member, capacity } => self.capacity(member, capacity, out),
         }
         self.settle(out);
     }
@@ -360,6 +375,15 @@ impl<E: Egress> Control<E> {
         }
         if self.stopping.ask(now) {
             out.event(ControlEffect::AskWorkLeft);
+        }
+    }
+
+    /// A member that is none says nothing: it may be one that has left, or comes later.
+    fn capacity(&self, member: SocketAddr, capacity: f64, out: &mut Outbox<ControlEffect>) {
+        let is_it =
+            |record: &SlotRecord<Flow>| record.tenure == Tenure::Member && record.address.peer == member;
+        for (slot, _) in (0..).map(Slot).zip(self.members.records()).filter(|(_, record)| is_it(record)) {
+            out.event(ControlEffect::Capacity { slot, capacity });
         }
     }
 
@@ -537,14 +561,16 @@ impl<E: Egress> Control<E> {
             let those = slots.filter(|(_, record)| record.pools.contains(&id)).map(|(slot, _)| slot);
             let mut members = self.settings.members.iter().filter(|member| member.pool == id);
             let has_limit = members.any(|member| member.max_calls > 0);
-            // A call that rings at several members is nobody's yet.
-            let is_sessionless = pool.mode.fork != Fork::None
-                || (pool.mode.dialogs == Dialogs::Route && pool.policy.is_by_call() && !has_limit);
+            // A call that rings at several members is nobody's yet. A queue has to know where its calls are.
+            let finds_again = pool.policy.is_by_call() && !has_limit && pool.queue.is_none();
+            let is_sessionless =
+                pool.mode.fork != Fork::None || (pool.mode.dialogs == Dialogs::Route && finds_again);
             PoolSetup {
                 mode: PoolMode { is_sessionless, ..pool.mode },
                 policy: pool.policy,
                 members: self.settings.members.iter().filter(|member| member.pool == id).count(),
                 nodes: if is_only { Members::All } else { Members::of(those) },
+                queue: pool.queue.clone(),
             }
         };
         let mut setups: Vec<_> = pools.map(pool).collect();

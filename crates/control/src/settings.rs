@@ -4,7 +4,9 @@ use crate::{MemberSettings, ProbeSettings};
 use balance::{HealthSettings, PolicyKind};
 use base::Flow;
 use core::time::Duration;
-use node::{DialogSettings, Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits, Routes, Tokens};
+use node::{
+    DialogSettings, Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits, QueueSetup, Routes, Tokens,
+};
 use route::RateSettings;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -61,6 +63,8 @@ pub struct PoolSettings {
     pub health: HealthSettings,
     /// When members are asked.
     pub probes: ProbeSettings,
+    /// The queue in front of them, if new calls wait for room.
+    pub queue: Option<Arc<QueueSetup>>,
 }
 
 /// Which listener leads to an address: what the machine's routes say live, and a table in a simulation.

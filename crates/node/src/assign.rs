@@ -4,6 +4,7 @@ use crate::examine::Facts;
 use crate::forward::stateful::{Assigned, is_about_us};
 use crate::forward::{Onward, Refresh, Stay};
 use crate::home::{AtHome, Known};
+use crate::queue::Turn;
 use crate::reply::{Halt, Own, acknowledges_us};
 use crate::route as ways;
 use crate::routes::Routes;
@@ -47,7 +48,7 @@ impl Shard {
         if acknowledges_us(&self.edge.tokens, message) {
             return self.edge.discard(Drop::Ack);
         }
-        if self.is_repeated(flow, message, out) {
+        if self.is_repeated(flow, message, out) || self.is_queued(flow, message, out) {
             return;
         }
         if let Err(halt) = self.take_request(flow, message, Known::default(), out) {
@@ -65,6 +66,7 @@ impl Shard {
     ) -> Result<(), Halt> {
         let mut facts = self.examine(flow, message, out)?;
         facts.is_admitted = known.is_admitted();
+        facts.pulled = known.pulled;
         match facts.halted() {
             Some(halt) => {
                 // A node that hangs up has done with the call, whoever hears of it.
@@ -84,9 +86,9 @@ impl Shard {
                 && (self.mode(facts.request.pool).is_sessionless
                     || !self.balancer.has_open(&facts.request)) =>
             {
-                self.assign_onward(flow, message, &facts, out)
+                self.assign_onward((flow, message, &mut known), &facts, out)
             }
-            None => self.assign(flow, message, &facts, out),
+            None => self.assign((flow, message, &mut known), &facts, out),
         }
     }
 
@@ -102,8 +104,7 @@ impl Shard {
     /// Asks the balancer for a member or next hop, and sends the request there, with a transaction or without.
     fn assign_onward(
         &mut self,
-        flow: Flow,
-        message: &Message<'_>,
+        (flow, message, known): (Flow, &Message<'_>, &mut Known),
         facts: &Facts<'_>,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(), Halt> {
@@ -113,8 +114,8 @@ impl Shard {
         let may_keep = mode.forward.has_transactions() || (mode.forward == Forward::Distributed && begins);
         let named = if mode.is_by_route() { self.named_member(message, facts)? } else { None };
         let has_members = self.balancer.members(facts.request.pool).next().is_some();
-        let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
         check_from_tag(message)?;
+        let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
         if mode.forward.has_transactions() {
             stateful.check_new(lent.edge, message, mode.forward)?;
         }
@@ -126,17 +127,17 @@ impl Shard {
         let key = is_remembered.then(|| copies_key(&self.edge.tokens, message));
         let follows = key.and_then(|key| self.followed(key));
         let decided = match follows {
-            Some(slot) => Decided::of(slot, facts),
-            None => match self.decide(flow, facts, named, out) {
+            Some(slot) => Some(Decided::of(slot, facts)),
+            None => match self.decide((flow, message, known), facts, named, out) {
                 // Its INVITE has gone to one of them, and nobody remembers which.
                 Err(_) if !begins && !may_keep && has_members => {
-                    Decided::of(self.member_by_call(&facts.request), facts)
+                    Some(Decided::of(self.member_by_call(&facts.request), facts))
                 }
                 decided => decided?,
             },
         };
+        let Some(decided) = decided else { return Ok(()) };
         let Decision::Forward { slot, .. } = decided.decision else { return Err(NO_SERVER.into()) };
-        let is_fixed = decided.in_dialog || named.is_some();
         let is_kept = may_keep && follows.is_none() && self.keeps(mode, message, flow, slot);
         if !is_kept {
             if let Some(key) = key.filter(|_| begins) {
@@ -151,6 +152,7 @@ impl Shard {
         {
             stateful.check_new(lent.edge, message, mode.forward)?;
         }
+        let is_fixed = decided.in_dialog || named.is_some();
         let assigned = Assigned {
             request: Request {
                 pool: decided.pool,
@@ -267,12 +269,12 @@ impl Shard {
     /// Asks the balancer for a member, and sends the request there.
     fn assign(
         &mut self,
-        flow: Flow,
-        message: &Message<'_>,
+        (flow, message, known): (Flow, &Message<'_>, &mut Known),
         facts: &Facts<'_>,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(), Halt> {
-        if let Decision::Forward { slot, .. } = self.decide(flow, facts, None, out)?.decision {
+        let Some(decided) = self.decide((flow, message, known), facts, None, out)? else { return Ok(()) };
+        if let Decision::Forward { slot, .. } = decided.decision {
             if let Some(refreshed) = facts.refreshed {
                 self.edge.targets.note(refreshed);
             }
@@ -283,14 +285,15 @@ impl Shard {
         Ok(())
     }
 
-    /// What the balancer decides: a member, which is the one that the Route has `named`, or a search.
+    /// What the balancer decides: a member, which is the one that the Route has `named`, or a search. None: the request waits in
+    /// the queue of a pool.
     fn decide(
         &mut self,
-        flow: Flow,
+        (flow, message, known): (Flow, &Message<'_>, &mut Known),
         facts: &Facts<'_>,
         named: Option<Slot>,
         out: &mut Outbox<ShardEvent>,
-    ) -> Result<Decided, Halt> {
+    ) -> Result<Option<Decided>, Halt> {
         let request = &facts.request;
         let (mode, now) = (self.mode(request.pool), self.edge.now);
         if !mode.is_sessionless {
@@ -304,22 +307,24 @@ impl Shard {
             }
             self.edge.may_begin(flow)?;
         }
-        let Self { edge, balancer, .. } = self;
         let (mut decision, mut pool, mut in_dialog) = (Decision::Orphan, request.pool, request.in_dialog);
         if let Some(slot) = named {
             decision = Decision::Forward { slot, why: Why::Token };
             if !mode.is_sessionless {
-                balancer.request(now, &Request { pinned: Some(slot), ..*request });
+                self.balancer.request(now, &Request { pinned: Some(slot), ..*request });
             }
         } else if !facts.is_astray {
-            let first = first_pool(&edge.routes, facts, balancer, now);
-            (decision, pool) = choose(&edge.routes, facts, first, |request| {
-                let decision = ask(balancer, now, request, mode);
-                let is_full = decision == Decision::NoServer && balancer.is_full(now, request);
-                (decision, is_full)
-            });
-            decision = facts.without_search(decision);
+            let (asked, of) = self.ask_pools((flow, message, known), facts, mode);
+            match asked {
+                Ok(asked) => (decision, pool) = (facts.without_search(asked), of),
+                Err(Turn::Full(halt)) => return Err(halt),
+                Err(Turn::Now(_) | Turn::Later) => {
+                    self.begins_to_wait(of, flow, message, out);
+                    return Ok(None);
+                }
+            }
         }
+        let Self { edge, balancer, .. } = self;
         if decision == Decision::Orphan {
             match edge.settings.orphans {
                 Orphans::Reject => return Err(refused(481, "Call/Transaction Does Not Exist").into()),
@@ -334,6 +339,53 @@ impl Shard {
                 }
             }
         }
+        self.note_decision(decision, mode, out)?;
+        Ok(Some(Decided { decision, pool, in_dialog }))
+    }
+
+    /// Asks for the pools of a request. A new call may have its turn in the queue of one, or later, or none.
+    fn ask_pools(
+        &mut self,
+        (flow, message, known): (Flow, &Message<'_>, &mut Known),
+        facts: &Facts<'_>,
+        mode: PoolMode,
+    ) -> (Result<Decision, Turn>, PoolId) {
+        let begins_call = facts.request.method == Method::Invite && self.is_new(&facts.request);
+        let now = self.edge.now;
+        let Self { edge, balancer, queues, .. } = self;
+        let mut queues = queues.as_deref_mut().filter(|_| begins_call);
+        let pulled = facts.pulled.filter(|(pool, _)| may_go_to(&edge.routes, facts, *pool));
+        let first = pulled.map_or_else(|| first_pool(&edge.routes, facts, balancer, now), |(pool, _)| pool);
+        choose(&edge.routes, facts, first, |request| {
+            let queue = queues.as_deref_mut().filter(|queues| queues.has(request.pool));
+            // Where nobody takes calls at all, none waits.
+            let queue = queue.filter(|_| balancer.takers(now, request.pool).next().is_some());
+            let turn = match (pulled, queue) {
+                (Some((pool, slot)), Some(_)) if pool == request.pool => Some(Turn::Now(slot)),
+                (_, Some(queues)) => {
+                    known.admit();
+                    Some(queues.offer(now, request.pool, (flow, message, known), balancer))
+                }
+                (_, None) => None,
+            };
+            let decision = match turn {
+                Some(Turn::Now(slot)) => balancer.request_to(now, request, slot),
+                Some(Turn::Later) => return (Err(Turn::Later), None),
+                Some(Turn::Full(halt)) => return (Err(Turn::Full(halt)), Some(Outcome::Full)),
+                None => ask(balancer, now, request, mode),
+            };
+            let is_full = decision == Decision::NoServer && balancer.is_full(now, request);
+            (Ok(decision), goes_on_as(decision, is_full))
+        })
+    }
+
+    /// Counts a decision, or says why the request is refused.
+    fn note_decision(
+        &mut self,
+        decision: Decision,
+        mode: PoolMode,
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<(), Halt> {
         match decision {
             Decision::Forward { why, .. } => {
                 self.edge.counters.decisions[why as usize] += 1;
@@ -341,22 +393,22 @@ impl Shard {
                     self.edge.ledger.charge(Operation::Choose);
                     self.edge.ledger.charge(Operation::CreateSession);
                 }
+                Ok(())
             }
-            Decision::Search => {}
+            Decision::Search => Ok(()),
             Decision::NoRoom => {
                 if let Some(refused) = self.no_room.note(self.edge.now) {
                     out.event(ShardEvent::NoRoom(refused));
                 }
-                return Err(TOO_MANY_SESSIONS.into());
+                Err(TOO_MANY_SESSIONS.into())
             }
             Decision::NoServer | Decision::Orphan => {
                 if let Some(refused) = self.no_server.note(self.edge.now) {
                     out.event(ShardEvent::NoServer(refused));
                 }
-                return Err(NO_SERVER.into());
+                Err(NO_SERVER.into())
             }
         }
-        Ok(Decided { decision, pool, in_dialog })
     }
 
     /// Whether a request begins something: nothing here and no token knows of it.
@@ -405,32 +457,38 @@ pub(crate) fn first_pool(routes: &Routes, facts: &Facts<'_>, balancer: &Balancer
     request.pool
 }
 
+/// Whether a pool is one of those that a request is for.
+fn may_go_to(routes: &Routes, facts: &Facts<'_>, pool: PoolId) -> bool {
+    let pools = facts.rule.and_then(|rule| routes.pools(rule));
+    pools.map_or(pool == facts.request.pool, |pools| pools.order(facts.request.key.0).any(|of| of == pool.0))
+}
+
+/// As what a request that goes to nobody of a pool may go on to another one. `is_full`: the pool is full rather than dead.
+pub(crate) fn goes_on_as(decision: Decision, is_full: bool) -> Option<Outcome> {
+    match decision {
+        Decision::NoServer if !is_full => Some(Outcome::NoneAlive),
+        Decision::NoServer | Decision::NoRoom => Some(Outcome::Full),
+        _ => None,
+    }
+}
+
 /// Asks for the pools of a request one after the other, from `first` on and as far as its rule lets it go on. `ask` tells what is
-/// decided for one, and whether a pool that takes nothing is full rather than dead. With the decision comes the pool that was
-/// asked last.
-pub(crate) fn choose(
+/// decided for one, and as what the request may go on to the next. With the decision comes the pool that was asked last.
+pub(crate) fn choose<D>(
     routes: &Routes,
     facts: &Facts<'_>,
     first: PoolId,
-    mut ask: impl FnMut(&Request<'_>) -> (Decision, bool),
-) -> (Decision, PoolId) {
+    mut ask: impl FnMut(&Request<'_>) -> (D, Option<Outcome>),
+) -> (D, PoolId) {
     let request = &facts.request;
-    let (mut decision, mut is_full) = ask(&Request { pool: first, ..*request });
+    let (mut decision, mut outcome) = ask(&Request { pool: first, ..*request });
     let mut asked = first;
     let Some(pools) = facts.rule.and_then(|rule| routes.pools(rule)) else { return (decision, asked) };
-    if !matches!(decision, Decision::NoServer | Decision::NoRoom) {
-        return (decision, asked);
-    }
     for pool in pools.order(request.key.0).map(PoolId).skip_while(|pool| *pool != first).skip(1) {
-        let outcome = match (decision, is_full) {
-            (Decision::NoServer, false) => Outcome::NoneAlive,
-            (Decision::NoServer | Decision::NoRoom, _) => Outcome::Full,
-            _ => break,
-        };
-        if !pools.failover.goes_on(outcome, 0) {
+        if !outcome.is_some_and(|outcome| pools.failover.goes_on(outcome, 0)) {
             break;
         }
-        (decision, is_full) = ask(&Request { pool, ..*request });
+        (decision, outcome) = ask(&Request { pool, ..*request });
         asked = pool;
     }
     (decision, asked)

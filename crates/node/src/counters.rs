@@ -32,13 +32,15 @@ pub enum Drop {
     Unanswerable,
     /// A rule, an access list or a limit has it that its sender hears nothing.
     Silenced,
+    /// It had to wait for a member with room, and the queue of its pool lets nobody know.
+    QueueFull,
     /// It goes to a host name that is being asked for: its repetition will find the address.
     Unresolved,
 }
 
 impl Drop {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Unreadable(Discard::Empty),
         Self::Unreadable(Discard::KeepAlive),
         Self::Unreadable(Discard::NotSip),
@@ -55,6 +57,7 @@ impl Drop {
         Self::TooLong,
         Self::Unanswerable,
         Self::Silenced,
+        Self::QueueFull,
         Self::Unresolved,
     ];
 
@@ -72,6 +75,7 @@ impl Drop {
             Self::TooLong => "too_long",
             Self::Unanswerable => "unanswerable",
             Self::Silenced => "silenced",
+            Self::QueueFull => "queue_full",
             Self::Unresolved => "unresolved",
         }
     }

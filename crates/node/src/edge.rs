@@ -129,6 +129,14 @@ impl Edge {
         }
     }
 
+    /// Tells who sent a request that it waits here (RFC 3261 §17.2.1).
+    pub(crate) fn trying(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
+        let own = Own::Trying;
+        if reply::answer(message, flow, own, &self.topology, &self.tokens, out).is_ok() {
+            self.counters.replied(own.status(), own.label());
+        }
+    }
+
     /// Gives a request that is not forwarded what it gets instead.
     pub(crate) fn halt(
         &mut self,

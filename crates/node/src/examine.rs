@@ -32,6 +32,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_for_registrar: bool,
     /// It has been counted as something that its source began.
     pub(crate) is_admitted: bool,
+    /// The member of a pool that has pulled it from the queue.
+    pub(crate) pulled: Option<(PoolId, Slot)>,
     /// Where its sender is reached from now on, for the time when the node is no member any more.
     pub(crate) refreshed: Option<Refreshed>,
 }
@@ -119,10 +121,9 @@ impl Shard {
             }
         };
         let refreshed = self.refreshed(flow.peer, message, (&route, held.as_ref()), &request)?;
-        let token = held.map(|held| held.token);
         Ok(Facts {
             route,
-            token,
+            token: held.map(|held| held.token),
             request,
             target,
             is_astray,
@@ -131,6 +132,7 @@ impl Shard {
             rule,
             is_for_registrar,
             is_admitted: false,
+            pulled: None,
             refreshed,
         })
     }

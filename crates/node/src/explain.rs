@@ -1,6 +1,6 @@
 //! Where a request would go, worked out without sending it.
 
-use crate::assign::{choose, first_pool};
+use crate::assign::{choose, first_pool, goes_on_as};
 use crate::examine::Facts;
 use crate::reply::Halt;
 use crate::{Drop, Orphans, Shard, ShardEvent};
@@ -94,7 +94,7 @@ impl Shard {
             (decision, pool) = choose(&self.edge.routes, &facts, first, |request| {
                 let decision;
                 (decision, verdicts) = self.balancer.explain(now, request);
-                (decision, self.balancer.is_full(now, request))
+                (decision, goes_on_as(decision, self.balancer.is_full(now, request)))
             });
             decision = facts.without_search(decision);
         }

@@ -15,6 +15,7 @@ mod forward;
 mod home;
 mod names;
 mod pause;
+mod queue;
 mod record;
 mod reply;
 mod route;
@@ -37,6 +38,7 @@ pub use home::{
 };
 pub use names::{HopName, Resolved};
 pub use pause::Pause;
+pub use queue::{CapacitySource, QueueMember, QueueReport, QueueSetup};
 pub use routes::Routes;
 pub use setup::{PoolMode, PoolSetup, Setup};
 pub use shard::{Orphans, PipelineSettings, Shard, ShardEvent, ShardInput};

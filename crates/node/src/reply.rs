@@ -33,6 +33,10 @@ pub(crate) fn acknowledges_us(tokens: &Tokens, message: &Message<'_>) -> bool {
 pub(crate) enum Own<'a> {
     /// A failure.
     Refused(Refused),
+    /// 100: the request waits here.
+    Trying,
+    /// 200 to the CANCEL of a request that waited here.
+    Cancelled,
     /// 200 to an OPTIONS about ourselves.
     Capabilities,
     /// What a rule says.
@@ -49,7 +53,8 @@ impl<'a> Own<'a> {
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::Refused(refusal) => refusal.status,
-            Self::Capabilities => 200,
+            Self::Trying => 100,
+            Self::Cancelled | Self::Capabilities => 200,
             Self::ByRule(answer) => answer.status(),
             Self::SessionTooShort(_) => 422,
             Self::OfHome(answer, _) | Self::Challenge(answer) => answer.status,
@@ -67,7 +72,8 @@ impl<'a> Own<'a> {
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Refused(refusal) => refusal.reason,
-            Self::Capabilities => "OK",
+            Self::Trying => "Trying",
+            Self::Cancelled | Self::Capabilities => "OK",
             Self::ByRule(_) => "By Rule",
             Self::SessionTooShort(_) => "Session Interval Too Small",
             Self::OfHome(answer, _) | Self::Challenge(answer) => answer.reason,
@@ -180,7 +186,7 @@ pub(crate) fn answer<E>(
         Own::Capabilities => &CAPABILITIES,
         Own::SessionTooShort(_) => &least,
         Own::Refused(refusal) if refusal.status == 420 => &unsupported,
-        Own::Refused(_) => retry_after.as_slice(),
+        Own::Trying | Own::Cancelled | Own::Refused(_) => retry_after.as_slice(),
     };
     let most = own.most(length);
     let mut send = |headers: &[(&str, &[u8])]| {

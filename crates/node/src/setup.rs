@@ -1,8 +1,8 @@
 //! What a shard works with, as one value.
 
 use crate::{
-    DialogSettings, Distribution, HomeSettings, PipelineSettings, ProxyLimits, Routes, Shard, Tokens,
-    Topology, node_id,
+    DialogSettings, Distribution, HomeSettings, PipelineSettings, ProxyLimits, QueueSetup, Routes, Shard,
+    Tokens, Topology, node_id,
 };
 use ::route::{Dialogs, Fork, Forward, RateSettings};
 use balance::{Members, Node, PolicyKind, Pool, Slot};
@@ -95,6 +95,8 @@ pub struct PoolSetup {
     pub members: usize,
     /// Which of the nodes these are.
     pub nodes: Members,
+    /// The queue in front of them, if new calls wait for room.
+    pub queue: Option<Arc<QueueSetup>>,
 }
 
 impl PoolSetup {
@@ -195,6 +197,9 @@ impl Shard {
                 setup.pools.iter().map(|pool| pool.mode).collect(),
                 Members::of(setup.strangers()),
             );
+        }
+        if are_other_nodes || are_other_pools {
+            self.set_queues(setup.pools.iter().map(|pool| pool.queue.clone()).collect(), shards);
         }
         if differs(|one, other| one.routes == other.routes) {
             self.set_routes(Arc::clone(&setup.routes), shards);

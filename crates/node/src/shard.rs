@@ -7,6 +7,7 @@ use crate::forward::{SearchLimits, Searches, Unacknowledged};
 use crate::home::WrongPassword;
 use crate::home::{Home, Question};
 use crate::names::{HopName, Resolved};
+use crate::queue::Queues;
 use crate::routes::Routes;
 use crate::setup::{PoolMode, Setup};
 use crate::sharing::{Distribution, Sharing, SharingReport};
@@ -135,6 +136,8 @@ pub struct Shard {
     pub(crate) home: Option<Box<Home>>,
     /// The secret of those, of this process and shard alone.
     pub(crate) home_secret: [u8; 16],
+    /// Where new calls wait for members with room, if a pool has such a queue.
+    pub(crate) queues: Option<Box<Queues>>,
     /// Another one in each shard of each process.
     salt: u64,
 }
@@ -163,6 +166,7 @@ impl Shard {
             passed_to: Recent::new(PASSED),
             home: None,
             home_secret: [0; 16],
+            queues: None,
             salt: 0,
         }
     }
@@ -215,11 +219,12 @@ impl Shard {
                 }
             }
         }
-        self.tell_signs(out);
+        self.conclude(out);
     }
 
-    /// Tells what a step has found out.
-    pub(crate) fn tell_signs(&mut self, out: &mut Outbox<ShardEvent>) {
+    /// Does what a step has made possible, and tells what it has found out.
+    pub(crate) fn conclude(&mut self, out: &mut Outbox<ShardEvent>) {
+        self.serve_queues(out);
         for sign in self.balancer.drain_signs() {
             out.event(ShardEvent::Sign(sign));
         }
@@ -313,7 +318,7 @@ impl Shard {
         if let Some((stateful, mut lent)) = self.transactions(out) {
             stateful.unreachable(&mut lent, to, quoted);
         }
-        self.tell_signs(out);
+        self.conclude(out);
     }
 
     /// Whether it forwards with transactions and has none that this answers, or says of that it did not arrive.
@@ -330,7 +335,9 @@ impl Shard {
     pub fn deadline(&self) -> Option<Instant> {
         let stateful = self.stateful.as_ref().and_then(|stateful| stateful.deadline());
         let home = self.home.as_ref().and_then(|home| home.deadline());
-        Instant::earliest(Instant::earliest(self.balancer.deadline(), stateful), home)
+        let queues = self.queues.as_ref().and_then(|queues| queues.deadline());
+        let waiting = Instant::earliest(home, queues);
+        Instant::earliest(Instant::earliest(self.balancer.deadline(), stateful), waiting)
     }
 
     /// Takes over addresses; the balancer must be given the nodes of the same moment.
@@ -482,14 +489,16 @@ impl Shard {
         let (noted, kept) =
             (self.balancer.open_transactions(), self.stateful.as_ref().map_or(0, |kept| kept.unanswered()));
         let are_both = self.modes.iter().any(|mode| mode.forward.has_transactions() && !mode.is_sessionless);
-        let waiting = self.home.as_ref().map_or(0, |home| home.waiting().requests().len());
+        let at_home = self.home.as_ref().map_or(0, |home| home.waiting().requests().len());
+        let waiting = at_home + self.queues.as_ref().map_or(0, |queues| queues.waiting().count());
         waiting + if are_both { noted.max(kept) } else { noted + kept }
     }
 
     /// The calls and transactions that are kept here, some more than once.
     pub fn calls(&self, mut visit: impl FnMut(CallKey)) {
         self.balancer.sessions(0, usize::MAX, |session| visit(session.key));
-        for request in self.home.iter().flat_map(|home| home.waiting().requests()) {
+        let at_home = self.home.iter().flat_map(|home| home.waiting().requests());
+        for request in at_home.chain(self.queues.iter().flat_map(|queues| queues.waiting())) {
             visit(self.edge.tokens.call_key(wire::peek_call_id(request).unwrap_or_default()));
         }
         if let Some(stateful) = &self.stateful {

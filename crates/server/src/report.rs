@@ -11,7 +11,9 @@ use balance::{Decision, Load, NodeId, NodeRefusal, NodeStats, SessionState, Slot
 use base::{Instant, Ledger};
 use control::{ListedMember, MemberName, PoolSettings};
 use location::Aor;
-use node::{Explanation, HomeReport, Orphans, ProxyReport, RouteTaken, ShardCounters};
+use node::{
+    Explanation, HomeReport, Orphans, ProxyReport, QueueMember, QueueReport, RouteTaken, ShardCounters,
+};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -42,6 +44,8 @@ pub struct Standing {
     pub(crate) records: Option<RecordCounts>,
     /// How the home domain does, if there is one.
     pub home: Option<HomeStanding>,
+    /// The queues in front of pools.
+    pub queues: Vec<QueueStanding>,
 }
 
 /// How the home domain does.
@@ -51,6 +55,17 @@ pub struct HomeStanding {
     pub report: HomeReport,
     /// Where bindings and users are kept.
     pub stores: Vec<StoreReport>,
+}
+
+/// The queue in front of a pool, over all shards.
+#[derive(Clone, Debug)]
+pub struct QueueStanding {
+    /// Name of the pool.
+    pub pool: String,
+    /// What waits, and what has passed.
+    pub report: QueueReport,
+    /// Address of each member, with the new calls a second that it can take, and whether who says so has fallen silent.
+    pub members: Vec<(SocketAddr, f64, bool)>,
 }
 
 /// A pool, and who gets its next call.
@@ -132,6 +147,8 @@ pub struct Totals {
     pub(crate) records: Option<RecordCounts>,
     /// How the home domain does, if there is one.
     pub home: Option<HomeStanding>,
+    /// The queues in front of pools.
+    pub queues: Vec<QueueStanding>,
 }
 
 /// Figures of one shard.
@@ -227,7 +244,23 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
         hops: hops(view),
         records: view.records.clone(),
         home: home(view, counts),
+        queues: queues(view, counts),
     }
+}
+
+fn queues(view: &View, counts: &[ShardCounts]) -> Vec<QueueStanding> {
+    let of_pool = |(index, pool): (usize, &PoolName)| {
+        let reports = counts.iter().filter_map(|counts| counts.queues.get(index)?.clone());
+        let report = reports.reduce(|mut sum, report| {
+            sum.merge(&report);
+            sum
+        })?;
+        let member =
+            |member: &QueueMember| Some((view.at(member.slot)?.address, member.capacity, member.is_silent));
+        let members = report.members.iter().filter_map(member).collect();
+        Some(QueueStanding { pool: pool.name.clone(), report, members })
+    };
+    view.pools.iter().enumerate().filter_map(of_pool).collect()
 }
 
 fn hops(view: &View) -> Vec<(SocketAddr, bool)> {
@@ -285,6 +318,7 @@ pub(crate) fn figures(
     let counts: Vec<_> = snapshots.iter().map(|snapshot| snapshot.counts.clone()).collect();
     totals.proxy = proxy(&counts);
     totals.home = home(view, &counts);
+    totals.queues = queues(view, &counts);
     let report = |member: &ListedMember| {
         let (slot, id) = (member.slot.index(), member.node.id);
         let mut stats = NodeStats::default();

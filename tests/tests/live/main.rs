@@ -21,6 +21,7 @@ mod outliers;
 mod peers;
 mod probes;
 mod proxy;
+mod queue;
 mod records;
 mod registrar;
 mod relay;

@@ -48,6 +48,24 @@ pub trait Policy: Debug + Send {
     fn clone_box(&self) -> Box<dyn Policy>;
 }
 
+/// Somebody else has chosen: this node, if it is among those that take new calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Only(pub(crate) Slot);
+
+impl Policy for Only {
+    fn name(&self) -> &'static str {
+        "only"
+    }
+
+    fn choose(&mut self, _call: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot> {
+        candidates.get(self.0).map(|taker| taker.slot)
+    }
+
+    fn clone_box(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
 /// A call that is to be assigned.
 #[derive(Clone, Copy, Debug)]
 pub struct NewCall<'a> {

@@ -10,7 +10,9 @@ use crate::print;
 use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
-use server::admin::view::{CallsView, HealthView, MemberView, MembersView, NameView, ProxyView, Sessions};
+use server::admin::view::{
+    CallsView, HealthView, MemberView, MembersView, NameView, PoolHealth, ProxyView, Sessions,
+};
 use std::fmt::Write as _;
 
 #[derive(clap::Args)]
@@ -91,7 +93,7 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
         sessions.active,
         sessions.expired,
         before(health, "session"),
-        pools_in_trouble(health).collect::<String>(),
+        health.pools.iter().filter_map(queue).chain(pools_in_trouble(health)).collect::<String>(),
         down.collect::<String>(),
         deaf.collect::<String>(),
         names.iter().filter_map(trouble).collect::<String>()
@@ -105,6 +107,21 @@ fn policies(health: &HealthView) -> String {
     }
     let each = health.pools.iter().map(|pool| format!("{} {}", pool.name, pool.policy));
     format!("policies {}", each.collect::<Vec<_>>().join(" "))
+}
+
+/// How the queue of a pool does, if it has one.
+fn queue(pool: &PoolHealth) -> Option<String> {
+    let queue = pool.queue.as_ref()?;
+    let refused = queue.refused + queue.expired;
+    let most: f64 = queue.members.iter().map(|member| member.calls_per_second).sum();
+    let silent = queue.members.iter().filter(|member| member.silent).count();
+    let silent = if silent > 0 { format!("; without word of {silent}") } else { String::new() };
+    Some(format!(
+        "\nqueue of {}: {} waiting, {} delivered, {refused} refused; members take {most:.0} calls/s{silent}",
+        pool.name,
+        plural(queue.waiting as u64, "call"),
+        queue.delivered,
+    ))
 }
 
 /// Pools of which no member is known to take new calls, where there are others.
@@ -311,7 +328,6 @@ pub(super) fn plural(count: u64, noun: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use server::admin::view::PoolHealth;
 
     /// Of a server that takes calls.
     pub(super) fn health(role: &str) -> HealthView {
@@ -379,8 +395,24 @@ pub(crate) mod tests {
             members: 2,
             accepting,
             last_resort,
+            queue: None,
         };
         vec![pool("core", "tlwl", 2, 0), pool("spare", "hash", 0, 0), pool("out", "cjsq", 0, 1)]
+    }
+
+    #[test]
+    fn a_queue_says_what_it_does() {
+        let mut pool = several_pools().remove(0);
+        assert_eq!(queue(&pool), None);
+        let member = |address: &str, calls_per_second, silent| json!({ "address": address, "calls_per_second": calls_per_second, "silent": silent });
+        let shown = json!({
+            "waiting": 1, "offered": 20, "delivered": 12, "refused": 3, "expired": 2, "cancelled": 1, "copies": 5,
+            "mean_wait_ms": 12.5,
+            "members": [member("10.0.0.1:5060", 100.0, false), member("10.0.0.2:5060", 20.0, true)],
+        });
+        pool.queue = Some(serde_json::from_value(shown).expect("a queue"));
+        let line = "\nqueue of core: 1 call waiting, 12 delivered, 5 refused; members take 120 calls/s; without word of 1";
+        assert_eq!(queue(&pool).as_deref(), Some(line));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod distribution;
 mod listen;
 pub(crate) mod pool;
 mod proxy;
+mod queue;
 mod registrar;
 mod routes;
 pub(crate) mod timers;

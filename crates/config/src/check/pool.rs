@@ -1,6 +1,7 @@
 //! `[pool.<name>]`
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::listen::{is_own, no_listener, serves};
 use super::timers::{Timers, blame};
@@ -113,6 +114,7 @@ fn pool(
     let ring_time = report.read(&raw.ring_time);
     let orphans = report.read(&raw.orphans);
     let max_sessions = report.read(&raw.max_sessions);
+    let queue = raw.queue.as_ref().map(|queue| super::queue::check(queue, path, fork, report));
     let times = probe_times(path, &raw.probe, report);
     let health = health(raw, report);
     let (timers, health) = (timers?, health?);
@@ -142,6 +144,7 @@ fn pool(
             hold_failures: health.outlier.enabled,
             max_sessions: max_sessions? as usize,
         },
+        queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
     })
 }
 

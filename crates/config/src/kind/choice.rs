@@ -12,8 +12,10 @@ use balance::{PolicyKind, Weights};
 use base::Transport;
 use digest::Algorithm;
 use distribute::Law;
+use elastic::estimate::Law as CapacityLaw;
+use elastic::queue::Choice as PullOrder;
 use location::{PathRule, Reach};
-use node::Orphans;
+use node::{CapacitySource, Orphans};
 use route::{Dialogs, Fork, Forward, Origin, Outcome, Refusal as RouteRefusal};
 
 /// A type whose values have names in the file.
@@ -110,6 +112,31 @@ impl Names for Forward {
 
 impl Names for Law {
     const NAMES: &'static [(&'static str, Self)] = &[("level", Self::Level), ("paper", Self::Paper)];
+}
+
+impl Names for CapacityLaw {
+    const NAMES: &'static [(&'static str, Self)] = &[("proven", Self::Proven), ("smace", Self::Smace)];
+}
+
+impl Names for CapacitySource {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("responses", Self::Responses), ("monitor", Self::Announced), ("fixed", Self::Fixed)];
+}
+
+impl Names for PullOrder {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("most-room", Self::MostRoom), ("least-work", Self::Tlwl), ("first", Self::IndexPacking)];
+}
+
+/// What becomes of a call that cannot wait, or not any longer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum OverflowName {
+    Refuse,
+    Drop,
+}
+
+impl Names for OverflowName {
+    const NAMES: &'static [(&'static str, Self)] = &[("503", Self::Refuse), ("drop", Self::Drop)];
 }
 
 impl Names for Dialogs {

@@ -43,6 +43,7 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
             policy: PolicyKind::RoundRobin,
             health: balance::HealthSettings::default(),
             probes: ProbeSettings::default(),
+            queue: None,
         }],
         members: members.iter().copied().map(member).collect(),
         sessions,

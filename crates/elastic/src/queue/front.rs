@@ -62,6 +62,8 @@ pub struct QueueCounts {
     pub offered: u64,
     /// Given to a member.
     pub delivered: u64,
+    /// How long those had waited, all together.
+    pub waited: Duration,
     /// Copies of what waited.
     pub absorbed: u64,
     /// Refused because the queue was full.
@@ -74,8 +76,9 @@ pub struct QueueCounts {
 
 /// A queue from which members pull, up to what they have announced.
 ///
-/// - Calls: [`offer`](Self::offer), [`extend`](Self::extend), [`remove`](Self::remove).
-/// - Members: [`announce`](Self::announce), [`set_load`](Self::set_load), [`remove_member`](Self::remove_member).
+/// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`extend`](Self::extend), [`remove`](Self::remove).
+/// - Members: [`announce`](Self::announce), [`set_load`](Self::set_load), [`set_loads`](Self::set_loads),
+///   [`remove_member`](Self::remove_member).
 /// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects: they are put
 ///   into the caller's vector, in order.
 /// - Looking on: [`counts`](Self::counts), [`len`](Self::len), [`total_capacity`](Self::total_capacity),
@@ -104,6 +107,32 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         }
     }
 
+    /// A member for a call that need not be kept, as one has room for it and nobody waits. If none has, it is to be
+    /// [offered](Self::offer).
+    pub fn pull(&mut self, now: Instant) -> Option<M> {
+        if self.waiting.len() > 0 {
+            return None;
+        }
+        let member = self.take(now)?;
+        self.counts.offered += 1;
+        self.counts.delivered += 1;
+        Some(member)
+    }
+
+    /// Refuses a new call for want of room that the caller knows of; the seconds after which it may come again.
+    pub fn refuse(&mut self, random: u64) -> Option<u32> {
+        self.counts.offered += 1;
+        self.counts.refused += 1;
+        self.retry_after(random)
+    }
+
+    /// Whether this call waits. If so, what has come is a copy of it, which is counted and goes no further.
+    pub fn absorbs(&mut self, key: &K) -> bool {
+        let waits = self.waiting.contains(key);
+        self.counts.absorbed += u64::from(waits);
+        waits
+    }
+
     /// Who gets calls from now on.
     pub fn set_choice(&mut self, choice: super::Choice) {
         self.settings.choice = choice;
@@ -120,26 +149,21 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         out: &mut Vec<Effect<K, T, M>>,
     ) -> Offer {
         self.tick(now, out);
-        if self.waiting.contains(&key) {
-            self.counts.absorbed += 1;
+        if self.absorbs(&key) {
             return Offer::Absorbed;
         }
-        self.counts.offered += 1;
         // First in, first out: while others wait nobody has room for this one.
-        if self.waiting.len() == 0
-            && let Some(member) = self.take(now)
-        {
-            self.counts.delivered += 1;
+        if let Some(member) = self.pull(now) {
             out.push(Effect::Deliver { key, item, member, waited: Duration::ZERO });
             return Offer::Delivered;
         }
         let most = self.settings.length.length(self.total_capacity(now));
         if self.waiting.len() >= most {
-            self.counts.refused += 1;
-            let retry_after = self.retry_after(random);
+            let retry_after = self.refuse(random);
             out.push(Effect::Refuse { key, item, retry_after, expired: false });
             return Offer::Refused;
         }
+        self.counts.offered += 1;
         self.waiting.push(key, item, now, now + self.bound(patience), random);
         if self.waiting.len() == 1 {
             self.next_credit = self.members.next_credit(now, &self.settings);
@@ -172,6 +196,27 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.on_change(now, out);
     }
 
+    /// The loads of all members, `None` of those that take no new calls now. [`tick`](Self::tick) is to follow.
+    pub fn set_loads(&mut self, now: Instant, load: impl FnMut(M) -> Option<f64>) {
+        self.members.set_loads(load);
+        self.next_credit = Some(now);
+    }
+
+    /// Whether a member has announced anything.
+    pub fn has_member(&self, member: M) -> bool {
+        self.members.has(member)
+    }
+
+    /// What waits, in its order.
+    pub fn waiting(&self) -> impl Iterator<Item = &T> {
+        self.waiting.items()
+    }
+
+    /// Takes all out that waits, in its order.
+    pub fn take_all(&mut self) -> Vec<T> {
+        core::iter::from_fn(|| self.waiting.pop_first()).map(|entry| entry.item).collect()
+    }
+
     /// A member is dead or drained: it gets no more calls.
     pub fn remove_member(&mut self, now: Instant, member: M, out: &mut Vec<Effect<K, T, M>>) {
         self.members.remove(member);
@@ -193,6 +238,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
             let Some(entry) = self.waiting.pop_first() else { break };
             self.counts.delivered += 1;
             let waited = now - entry.since;
+            self.counts.waited += waited;
             out.push(Effect::Deliver { key: entry.key, item: entry.item, member, waited });
         }
         self.look_ahead(now);

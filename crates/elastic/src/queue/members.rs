@@ -11,6 +11,8 @@ struct Member {
     announced: Announced,
     credit: Credit,
     load: f64,
+    /// Takes new calls now.
+    open: bool,
     /// Turn of the last call that it got: of two alike, the one whose turn is longer ago is next.
     turn: u64,
 }
@@ -49,7 +51,7 @@ impl<M: Ord + Copy> Members<M> {
             known.credit.accrue(now, held, settings.accrual);
         } else {
             let credit = Credit::new(now, held, settings.accrual);
-            self.all.insert(member, Member { announced, credit, load: 0.0, turn: 0 });
+            self.all.insert(member, Member { announced, credit, load: 0.0, open: true, turn: 0 });
         }
     }
 
@@ -59,13 +61,26 @@ impl<M: Ord + Copy> Members<M> {
         }
     }
 
+    pub(super) fn set_loads(&mut self, mut load: impl FnMut(M) -> Option<f64>) {
+        for (name, member) in &mut self.all {
+            let load = load(*name);
+            member.open = load.is_some();
+            member.load = load.unwrap_or(member.load);
+        }
+    }
+
+    pub(super) fn has(&self, member: M) -> bool {
+        self.all.contains_key(&member)
+    }
+
     pub(super) fn remove(&mut self, member: M) {
         self.all.remove(&member);
     }
 
-    /// Calls a second of all.
+    /// Calls a second of all that take any.
     pub(super) fn total(&self, now: Instant, settings: &QueueSettings) -> f64 {
-        self.all.values().map(|member| member.announced.capacity(now, &settings.silence)).sum()
+        let open = self.all.values().filter(|member| member.open);
+        open.map(|member| member.announced.capacity(now, &settings.silence)).sum()
     }
 
     pub(super) fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
@@ -124,7 +139,7 @@ impl Member {
     }
 
     fn may_take(&self, settings: &QueueSettings) -> bool {
-        settings.load_max.is_none_or(|most| self.load < most)
+        self.open && settings.load_max.is_none_or(|most| self.load < most)
     }
 
     fn has_room(&self, settings: &QueueSettings) -> bool {

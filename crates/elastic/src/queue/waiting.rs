@@ -36,6 +36,10 @@ impl<K: Ord + Clone, T> Waiting<K, T> {
         self.turns.contains_key(key)
     }
 
+    pub(super) fn items(&self) -> impl Iterator<Item = &T> {
+        self.entries.values().map(|entry| &entry.item)
+    }
+
     /// The key must not wait already.
     pub(super) fn push(&mut self, key: K, item: T, since: Instant, deadline: Instant, random: u64) {
         let turn = self.next;

@@ -17,11 +17,12 @@ use crate::validate::{Refused, refused, refused_until};
 use crate::{Drop, Shard, ShardEvent};
 use ::route::Forward;
 pub use authenticate::WrongPassword;
+use balance::{PoolId, Slot};
 use base::{Flow, Instant, Outbox, UnixTime};
 use digest::{
     Algorithm, Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Replays, Secret,
 };
-use location::{Answer, Binding, Registrar, Reply, targets};
+use location::{Binding, Registrar, Reply, targets};
 use repeats::Repeats;
 pub use report::{HomeCounters, HomeReport, LogIns, LookUps};
 use transaction::Keys;
@@ -99,11 +100,17 @@ pub(crate) struct Known {
     user: Option<User>,
     /// Where its Request-URI leads.
     bindings: Option<Vec<Binding>>,
+    /// The member of a pool that has pulled it from the queue.
+    pub(crate) pulled: Option<(PoolId, Slot)>,
 }
 
 impl Known {
     pub(crate) fn is_admitted(&self) -> bool {
         self.is_admitted
+    }
+
+    pub(crate) fn admit(&mut self) {
+        self.is_admitted = true;
     }
 }
 
@@ -258,8 +265,7 @@ impl Shard {
             Some(Method::Cancel) => {
                 let is_waiting = home.waiting.cancel(home.keys.cancelled(message).key);
                 if is_waiting {
-                    let done = Answer { status: 200, reason: "OK", headers: Vec::new() };
-                    self.edge.answer(flow, message, Own::OfHome(&done, false), out);
+                    self.edge.answer(flow, message, Own::Cancelled, out);
                 }
                 is_waiting
             }
@@ -364,7 +370,7 @@ impl Shard {
         if let Some(waiter) = self.home.as_mut().and_then(|home| home.waiting.take(number)) {
             self.resume(waiter, Some(answer), out);
         }
-        self.tell_signs(out);
+        self.conclude(out);
     }
 
     /// Gives up what has waited too long.

@@ -80,6 +80,7 @@ impl Site {
         let site = Self::launch(|alive, dead| {
             format!(
                 "[pool.servers]\nmembers = [\"{alive}\", \"{dead}\"]\nslow_start = \"0s\"\n\
+                 queue = {{ source = \"fixed\", capacity = 1000 }}\n\
                  probe = {{ interval = \"100ms\", timeout = \"90ms\" }}"
             )
         });

@@ -1,9 +1,11 @@
 //! The shapes of the admin interface's JSON. Times are seconds unless the name says otherwise.
 
 mod contacts;
+mod queue;
 mod registrar;
 
 pub use contacts::{ContactView, ContactsView};
+pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
 
 use crate::records::RecordCounts;
@@ -66,6 +68,8 @@ pub struct PoolHealth {
     pub accepting: usize,
     /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
     pub last_resort: usize,
+    /// The queue in front of it; `null` without one.
+    pub queue: Option<QueueView>,
 }
 
 /// `GET /api/members`; drain and undrain answer with the members that were meant.
@@ -508,7 +512,8 @@ impl HealthView {
             let members = || configured().filter(|member| member.pools.contains(&pool.name));
             let (accepting, last_resort) = taking(members());
             let (name, policy) = (pool.name.clone(), pool.policy.to_owned());
-            PoolHealth { name, policy, members: members().count(), accepting, last_resort }
+            let queue = standing.queues.iter().find(|queue| queue.pool == pool.name).map(QueueView::from);
+            PoolHealth { name, policy, members: members().count(), accepting, last_resort, queue }
         };
         let mut reasons = Vec::new();
         if standing.stopping {

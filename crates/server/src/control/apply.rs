@@ -36,6 +36,7 @@ pub(super) fn settings(
         policy: pool.policy,
         health: pool.health,
         probes: pool.probes,
+        queue: pool.queue.clone(),
     };
     let members = |(id, pool): (PoolId, &PoolConfig)| -> Vec<_> {
         let of_it = |member: &MemberSettings| MemberSettings { pool: id, ..member.clone() };

@@ -40,6 +40,7 @@ impl Control {
             ControlEffect::AskSlotsInUse => self.ask_slots_in_use(),
             ControlEffect::AskWorkLeft => self.ask_work_left(),
             ControlEffect::Elsewhere(loads) => self.set_elsewhere(&loads),
+            ControlEffect::Capacity { slot, capacity } => self.tell_all(|| Command::Capacity(slot, capacity)),
             ControlEffect::ReleasePredecessor => self.release_predecessor(),
             ControlEffect::PredecessorGone => self.tell_all(|| Command::PredecessorGone),
             ControlEffect::End => self.has_ended = true,

@@ -16,8 +16,8 @@ use arrayvec::ArrayVec;
 use balance::{Load, NodeId, NodeStats, SessionView, Sign, Slot, TableCounts};
 use base::{Flow, Instant, Ledger, Outbox};
 use node::{
-    Explanation, Failure, HomeReport, HopName, ProxyReport, Question, Resolved, Setup, Shard, ShardCounters,
-    ShardEvent, ShardInput, StoreAnswer,
+    Explanation, Failure, HomeReport, HopName, ProxyReport, Question, QueueReport, Resolved, Setup, Shard,
+    ShardCounters, ShardEvent, ShardInput, StoreAnswer,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Stores(Option<Arc<Stores>>),
     /// Where records of calls go from now on.
     Records(Option<Arc<Records>>),
+    /// The member in this slot can take so many new calls a second, from all shards together.
+    Capacity(Slot, f64),
     /// The process before has ended: its calls are ours.
     PredecessorGone,
     /// The thread ends.
@@ -98,6 +100,8 @@ pub(crate) struct ShardCounts {
     pub(crate) proxy: Option<ProxyReport>,
     /// Of the home domain.
     pub(crate) home: Option<HomeReport>,
+    /// Of the queues, by the number of their pool.
+    pub(crate) queues: Vec<Option<QueueReport>>,
 }
 
 impl ShardCounts {
@@ -568,6 +572,10 @@ impl Worker {
                 self.shard.answered(self.clock.now(), number, answer, &mut self.out);
                 self.flush();
             }
+            Command::Capacity(slot, capacity) => {
+                self.shard.announce(self.clock.now(), slot, capacity, &mut self.out);
+                self.flush();
+            }
             Command::Stores(stores) => self.stores = stores,
             Command::Records(records) => self.records = records,
             Command::PredecessorGone => {
@@ -588,6 +596,7 @@ impl Worker {
             loads: slots.map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
             proxy,
             home: self.shard.home_report(),
+            queues: self.shard.queue_reports(),
         }
     }
 

@@ -81,6 +81,7 @@ fn of_balancer(plan: &BalancerPlan, key: u8) -> ControlSettings {
         policy: plan.policy,
         health: plan.health,
         probes: plan.probes,
+        queue: None,
     };
     // Each shard keeps as many sessions as the plan says.
     let max_sessions = plan.sessions.max_sessions.saturating_mul(plan.shards.into());
@@ -113,6 +114,7 @@ fn of_proxy(plan: &ProxyPlan, site: u16, key: u8) -> ControlSettings {
         policy: PolicyKind::Hash,
         health: HealthSettings::default(),
         probes: ProbeSettings::default(),
+        queue: None,
     };
     let ways = (1..).zip(&plan.ways);
     let members = ways.clone().flat_map(|(number, (_, hops))| {

@@ -1,6 +1,7 @@
 //! All figures as Prometheus reads them. What each means is in `docs/admin.md`; a test holds the two together.
 
 pub(crate) mod process;
+mod queues;
 mod registrar;
 mod text;
 
@@ -61,6 +62,7 @@ pub(super) fn page(figures: &Figures) -> String {
     if let Some(home) = &totals.home {
         registrar::put(&mut page, home);
     }
+    queues::put(&mut page, &totals.queues);
     let shown = |report: &MemberReport| report.shown.address.to_string();
     let members: Vec<_> =
         members.iter().map(|report| (shown(report), report, report.shown.pools.join(","))).collect();

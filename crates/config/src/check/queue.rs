@@ -1,0 +1,67 @@
+//! `queue` of `[pool.<name>]`
+
+use crate::kind::{OverflowName, show};
+use crate::raw::RawQueue;
+use crate::report::Report;
+use elastic::estimate::Settings;
+use elastic::queue::{LengthSettings, Overflow, QueueSettings};
+use node::{CapacitySource, QueueSetup};
+use route::Fork;
+
+/// The queue of the pool at `path`.
+pub(super) fn check(
+    raw: &RawQueue,
+    path: &str,
+    fork: Option<Fork>,
+    report: &mut Report<'_>,
+) -> Option<QueueSetup> {
+    let usual = QueueSettings::default();
+    let (capacity, source) = (report.read(&raw.capacity), report.read(&raw.source));
+    let (threshold, law) = (report.read(&raw.threshold), report.read(&raw.law));
+    let (order, wait) = (report.read(&raw.order), report.read(&raw.wait));
+    let (delay, overflow) = (report.read(&raw.delay), report.read(&raw.overflow));
+    let path = format!("{path}.queue");
+    if fork.is_some_and(|fork| fork != Fork::None) {
+        let remedy = "a call that rings at several members is nobody's; remove this, or `fork`";
+        report.key_problem(&path, remedy);
+    }
+    if source == Some(CapacitySource::Fixed) && !raw.capacity.is_set() {
+        let remedy = "expected how many new calls a second a member can take: capacity = 100";
+        report.missing(&format!("{path}.capacity"), remedy);
+    }
+    let is_measured = source.is_none_or(|source| source == CapacitySource::Responses);
+    let only = "only source = \"responses\" measures; remove this, or that";
+    if raw.threshold.is_set() && !is_measured {
+        report.conflict(&raw.threshold, only);
+    }
+    if raw.law.is_set() && !is_measured {
+        report.conflict(&raw.law, only);
+    }
+    if threshold.is_some_and(|threshold| threshold.is_zero()) {
+        report.conflict(
+            &raw.threshold,
+            "expected more than nothing, such as \"10ms\": every answer takes some time",
+        );
+    }
+    if let (Some(wait), Some(delay)) = (wait, delay)
+        && raw.delay.is_set()
+        && delay > wait
+    {
+        let remedy = format!("expected at most `wait`, {}: calls behind that would wait in vain", show(wait));
+        report.conflict(&raw.delay, &remedy);
+    }
+    let wait = wait?;
+    let settings = QueueSettings {
+        bound: wait,
+        bound_after_100: wait,
+        length: LengthSettings { delay: delay?.min(wait), ..usual.length },
+        overflow: match overflow? {
+            OverflowName::Refuse => usual.overflow,
+            OverflowName::Drop => Overflow::Drop,
+        },
+        choice: order?,
+        ..usual
+    };
+    let capacity = Settings { threshold: threshold?, maximum: capacity?, law: law?, ..Settings::default() };
+    Some(QueueSetup { settings, source: source?, capacity })
+}

@@ -1,0 +1,64 @@
+//! `queue` of `[pool.<name>]`
+
+use crate::kind::{CallRate, Choice, Fine, OverflowName, SECOND, Time};
+use crate::setting::Setting;
+use elastic::estimate::{Law, Settings};
+use elastic::queue::{Choice as PullOrder, QueueSettings};
+use node::CapacitySource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Ten seconds.
+const LONGEST_THRESHOLD: u64 = 10_000_000_000;
+
+/// For the first answer of a server that is asked over a network, and has just one millisecond in the paper, where both ends of
+/// what is measured are at the server.
+const THRESHOLD: Duration = Duration::from_millis(10);
+
+/// A queue in front of the pool: members pull new calls as fast as they can take them, and a call waits until one does. What
+/// belongs to a call goes to its member at once. Takes the place of `policy` for INVITEs that begin calls. The front-end queue
+/// of the Cloud paper (`docs/elastic.md`).
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawQueue {
+    /// The most new calls a second that a member can take, from a stress test of it: all of it with `source = "fixed"`, and
+    /// otherwise the bound of what is found out; it begins with half of it.
+    pub(crate) capacity: Setting<CallRate<1000>>,
+    /// Who says how many new calls a second a member can take: its `"responses"`, by how long it takes for the first answer to
+    /// an INVITE; a `"monitor"` beside it, by way of `[capacity]`; or `"fixed"`, the configuration alone.
+    pub(crate) source: Setting<Choice<CapacitySource>>,
+    /// With `source = "responses"`: how long 95 % of the first answers to INVITEs may take at most. A member that takes longer
+    /// gets fewer calls.
+    pub(crate) threshold: Setting<Fine<LONGEST_THRESHOLD>>,
+    /// With `source = "responses"`: the law by which capacity follows from that; `"smace"` is the Cloud paper's, `"proven"`
+    /// recovers faster and does not grow unproven.
+    pub(crate) law: Setting<Choice<Law>>,
+    /// Which of the members with room gets a call: the one with `"most-room"`, with `"least-work"` left (TLWL), or the
+    /// `"first"` of the list, so that the last ones have nothing to do and may be stopped.
+    pub(crate) order: Setting<Choice<PullOrder>>,
+    /// How long a call waits at most. Half of T1 is the longest time after which no copy of the INVITE has come yet; where it may
+    /// wait for longer it is answered 100 at once.
+    pub(crate) wait: Setting<Time<1, { 30 * SECOND }>>,
+    /// How many calls may wait: as many as all members together take in this time, and at least 8.
+    pub(crate) delay: Setting<Time<1, { 30 * SECOND }>>,
+    /// What becomes of a call that finds the queue full, or has waited for too long: `"503"` with a Retry-After of 5 to 15 s, or
+    /// `"drop"`, as in the paper: no answer, so that the caller sends it again.
+    pub(crate) overflow: Setting<Choice<OverflowName>>,
+}
+
+impl Default for RawQueue {
+    fn default() -> Self {
+        let (settings, capacity) = (QueueSettings::default(), Settings::default());
+        Self {
+            capacity: Setting::of(capacity.maximum),
+            source: Setting::of(CapacitySource::Responses),
+            threshold: Setting::of(THRESHOLD),
+            law: Setting::of(capacity.law),
+            order: Setting::of(settings.choice),
+            wait: Setting::of(settings.bound),
+            delay: Setting::of(settings.length.delay),
+            overflow: Setting::of(OverflowName::Refuse),
+        }
+    }
+}

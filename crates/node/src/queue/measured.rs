@@ -1,0 +1,95 @@
+//! Capacities of members from how long they take for the first answer to an INVITE, where nobody beside them measures.
+
+use balance::Slot;
+use base::Instant;
+use core::time::Duration;
+use elastic::estimate::{Estimator, Settings, Window};
+use std::collections::BTreeMap;
+
+/// Cloud paper, section IV-A.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// What was seen of a member in the window that goes on.
+struct Member {
+    estimator: Estimator,
+    /// Calls that it got.
+    calls: u64,
+    /// And in the window before.
+    calls_before: u64,
+    answers: Vec<Duration>,
+    /// It has answered nothing in the window before.
+    was_silent: bool,
+}
+
+/// The members of a pool.
+pub(super) struct Measured {
+    settings: Settings,
+    members: BTreeMap<Slot, Member>,
+    /// The end of the window; none where nothing is going on.
+    ends: Option<Instant>,
+}
+
+impl Measured {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, members: BTreeMap::new(), ends: None }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.ends
+    }
+
+    /// A new member, which has the capacity of the beginning.
+    pub(super) fn enter(&mut self, now: Instant, slot: Slot) -> f64 {
+        let estimator = Estimator::new(now, self.settings);
+        let member = Member { estimator, calls: 0, calls_before: 0, answers: Vec::new(), was_silent: false };
+        self.members.entry(slot).or_insert(member).estimator.capacity()
+    }
+
+    /// A member gets a call.
+    pub(super) fn delivered(&mut self, now: Instant, slot: Slot) {
+        if let Some(member) = self.members.get_mut(&slot) {
+            member.calls += 1;
+            self.ends.get_or_insert(now + WINDOW);
+        }
+    }
+
+    /// A member has answered for the first time, after so long.
+    pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
+        if let Some(member) = self.members.get_mut(&slot) {
+            member.answers.push(took);
+            self.ends.get_or_insert(now + WINDOW);
+        }
+    }
+
+    /// The capacities that follow from a window, if one is over.
+    pub(super) fn capacities(&mut self, now: Instant) -> Vec<(Slot, f64)> {
+        let Some(ends) = self.ends.filter(|ends| *ends <= now) else { return Vec::new() };
+        let length = WINDOW + (now - ends);
+        let mut goes_on = false;
+        let of = |(slot, member): (&Slot, &mut Member)| {
+            let window = member.end(length);
+            goes_on |= window.calls > 0;
+            (*slot, member.estimator.on_window(now, &window))
+        };
+        let capacities = self.members.iter_mut().map(of).collect();
+        self.ends = goes_on.then(|| now + WINDOW);
+        capacities
+    }
+}
+
+impl Member {
+    /// Ends its window of this length.
+    fn end(&mut self, length: Duration) -> Window {
+        let mut answers = core::mem::take(&mut self.answers);
+        answers.sort_unstable();
+        // Nearest rank.
+        let at = (answers.len() * 95).div_ceil(100).saturating_sub(1);
+        // What has come for two windows and was not answered took that long at least.
+        let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0;
+        let p95 = answers.get(at).copied().or_else(|| is_stuck.then_some(length));
+        let window = Window { calls: self.calls, p95, goodput: answers.len() as f64 / length.as_secs_f64() };
+        self.was_silent = answers.is_empty() && self.calls > 0;
+        self.calls_before = core::mem::take(&mut self.calls);
+        window
+    }
+}

@@ -1,0 +1,273 @@
+//! The front-end queue of a pool (Cloud paper, sections IV-C and V-B): a new call waits here until a member has room for it.
+//!
+//! What belongs to a session never waits. A call that waits is kept as it came in, and is taken up again from the beginning
+//! with the member that has pulled it; copies of it go no further, and a CANCEL takes it out.
+//!
+//! - `pool.rs`: the queue of one pool, its members and their capacities,
+//! - `measured.rs`: capacities from the members' response times.
+
+mod measured;
+mod pool;
+
+use crate::home::Known;
+use crate::reply::{Halt, Own};
+use crate::validate::{Refused, refused};
+use crate::{Drop, Shard, ShardEvent};
+use balance::{Balancer, PoolId, Slot};
+use base::{Flow, Instant, Outbox};
+use core::time::Duration;
+use elastic::queue::Effect;
+pub use pool::{CapacitySource, QueueMember, QueueReport, QueueSetup};
+use pool::{Due, PoolQueue};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use transaction::Keys;
+use wire::{Message, Method};
+
+/// Half of T1: a caller that is not answered by then will soon send its INVITE again (RFC 3261 §17.1.1.2). Who may wait for
+/// longer is told so by 100 (§17.2.1: within 200 ms).
+const HALF_T1: Duration = Duration::from_millis(250);
+
+const CALL_WAITS_TOO_LONG: Refused = refused(503, "No Server Has Room");
+
+/// A call that waits, as it came in.
+pub(crate) struct Waiter {
+    flow: Flow,
+    bytes: Box<[u8]>,
+    known: Known,
+}
+
+/// The queues of a shard.
+pub(crate) struct Queues {
+    /// By the number of their pool.
+    pools: Vec<Option<PoolQueue>>,
+    /// What they were made of.
+    wanted: Vec<Option<Arc<QueueSetup>>>,
+    keys: Keys,
+    /// What members have announced of themselves, over all shards.
+    announced: BTreeMap<Slot, (Instant, f64)>,
+    /// What waited in queues that are no more, or are others now.
+    released: Vec<Waiter>,
+    /// Members have changed, and may take what waits.
+    is_stale: bool,
+    shards: usize,
+}
+
+/// What a queue says about a new call.
+pub(crate) enum Turn {
+    /// This member takes it.
+    Now(Slot),
+    /// It waits.
+    Later,
+    /// There is no room for it to wait; what its caller is told.
+    Full(Halt),
+}
+
+impl Queues {
+    pub(crate) fn new(secret: [u8; 16]) -> Self {
+        Self {
+            pools: Vec::new(),
+            wanted: Vec::new(),
+            keys: Keys::new(secret),
+            announced: BTreeMap::new(),
+            released: Vec::new(),
+            is_stale: false,
+            shards: 1,
+        }
+    }
+
+    /// Whether a pool has one.
+    pub(crate) fn has(&self, pool: PoolId) -> bool {
+        self.pools.get(pool.index()).is_some_and(Option::is_some)
+    }
+
+    /// The calls that wait, as they came in.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &[u8]> {
+        let queues = self.pools.iter().flatten().flat_map(PoolQueue::waiting);
+        queues.chain(&self.released).map(|waiter| &*waiter.bytes)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if self.is_stale || !self.released.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        self.pools.iter().flatten().filter_map(PoolQueue::deadline).min()
+    }
+
+    /// Offers a new call to the queue of its pool.
+    pub(crate) fn offer(
+        &mut self,
+        now: Instant,
+        pool: PoolId,
+        (flow, message, known): (Flow, &Message<'_>, &mut Known),
+        balancer: &Balancer,
+    ) -> Turn {
+        let Some(Some(queue)) = self.pools.get_mut(pool.index()) else { return Turn::Full(full(None)) };
+        queue.look(now, balancer.takers(now, pool), &self.announced);
+        if let Some(slot) = queue.pull(now) {
+            return Turn::Now(slot);
+        }
+        let key = self.keys.request(message).key;
+        let waiter = Box::new(Waiter { flow, bytes: message.bytes().into(), known: core::mem::take(known) });
+        match queue.offer(now, key, waiter) {
+            Ok(()) => Turn::Later,
+            Err((retry_after, waiter)) => {
+                *known = waiter.known;
+                Turn::Full(full(retry_after))
+            }
+        }
+    }
+}
+
+/// What a caller gets for whom nobody has room: 503, or nothing where there is no time to try again after.
+fn full(retry_after: Option<u32>) -> Halt {
+    match retry_after {
+        Some(seconds) => Refused { retry_after: Some(u64::from(seconds)), ..CALL_WAITS_TOO_LONG }.into(),
+        None => Halt::Dropped(Drop::QueueFull),
+    }
+}
+
+impl Shard {
+    /// Takes over which pools have queues, by their number, at one of so many shards. What waits in those that are others now is
+    /// taken up again.
+    pub fn set_queues(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>, shards: usize) {
+        let has_any = wanted.iter().any(Option::is_some);
+        if !has_any && self.queues.is_none() {
+            return;
+        }
+        let secret = self.home_secret;
+        let queues = self.queues.get_or_insert_with(|| Box::new(Queues::new(secret)));
+        let before = core::mem::take(&mut queues.pools);
+        if (&queues.wanted, queues.shards) == (&wanted, shards) {
+            queues.pools = before;
+        } else {
+            queues.released.extend(before.into_iter().flatten().flat_map(PoolQueue::into_waiting));
+            queues.shards = shards;
+            let make = |setup: &Option<Arc<QueueSetup>>| Some(PoolQueue::new(setup.as_ref()?, shards));
+            queues.pools = wanted.iter().map(make).collect();
+            queues.wanted = wanted;
+        }
+        queues.is_stale = true;
+        self.balancer.keep_first_answers(queues.pools.iter().flatten().any(PoolQueue::measures));
+        if !has_any && queues.released.is_empty() {
+            self.queues = None;
+        }
+    }
+
+    /// A member has announced how many new calls a second it can take, from all shards together.
+    pub fn announce(&mut self, now: Instant, slot: Slot, capacity: f64, out: &mut Outbox<ShardEvent>) {
+        self.set_now(now);
+        if let Some(queues) = &mut self.queues {
+            queues.announced.insert(slot, (now, capacity));
+            queues.pools.iter_mut().flatten().for_each(|queue| queue.announce(now, slot, capacity));
+            queues.is_stale = true;
+        }
+        self.conclude(out);
+    }
+
+    /// A copy of a call that waits goes no further; its CANCEL takes it out.
+    pub(crate) fn is_queued(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) -> bool {
+        let Some(queues) = &mut self.queues else { return false };
+        if message.fault().is_some() {
+            return false;
+        }
+        match message.method() {
+            Some(Method::Invite) => {
+                let key = queues.keys.request(message).key;
+                let absorbs = |queue: &mut PoolQueue| queue.absorbs(&key).then(|| queue.tells());
+                let tells = queues.pools.iter_mut().flatten().find_map(absorbs);
+                if tells == Some(true) {
+                    self.edge.trying(flow, message, out);
+                }
+                tells.is_some()
+            }
+            Some(Method::Cancel) => {
+                let key = queues.keys.cancelled(message).key;
+                let Some(waiter) = queues.pools.iter_mut().flatten().find_map(|queue| queue.remove(&key))
+                else {
+                    return false;
+                };
+                let terminated = Own::Refused(refused(487, "Request Terminated"));
+                self.edge.answer(flow, message, Own::Cancelled, out);
+                if let Ok(invite) = wire::scan(&waiter.bytes) {
+                    self.edge.answer(waiter.flow, &invite, terminated, out);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A call waits from now on: its caller is told, should that take longer than he is patient.
+    pub(crate) fn begins_to_wait(
+        &mut self,
+        pool: PoolId,
+        flow: Flow,
+        message: &Message<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        let queue = self.queues.as_ref().and_then(|queues| queues.pools.get(pool.index())?.as_ref());
+        if queue.is_some_and(PoolQueue::tells) {
+            self.edge.trying(flow, message, out);
+        }
+    }
+
+    /// Gives members what they have room for, and gives up what has waited too long.
+    pub(crate) fn serve_queues(&mut self, out: &mut Outbox<ShardEvent>) {
+        let now = self.edge.now;
+        let Some(queues) = &mut self.queues else { return };
+        for (slot, took) in self.balancer.first_answers() {
+            queues.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, slot, took));
+        }
+        let released = core::mem::take(&mut queues.released);
+        let is_stale = core::mem::take(&mut queues.is_stale);
+        let mut effects = Vec::new();
+        for (pool, queue) in (0..).map(PoolId).zip(&mut queues.pools) {
+            if let Some(queue) = queue.as_mut().filter(|queue| is_stale || queue.deadline().is_some()) {
+                queue.look(now, self.balancer.takers(now, pool), &queues.announced);
+                effects.extend(queue.effects(now).into_iter().map(|effect| (pool, effect)));
+            }
+        }
+        for (pool, effect) in effects {
+            self.carry_out(pool, effect, out);
+        }
+        for waiter in released {
+            self.take_up(waiter, None, out);
+        }
+    }
+
+    fn carry_out(&mut self, pool: PoolId, effect: Due, out: &mut Outbox<ShardEvent>) {
+        match effect {
+            Effect::Deliver { item, member, .. } => self.take_up(*item, Some((pool, member)), out),
+            Effect::Refuse { item, retry_after, .. } => {
+                if let Ok(message) = wire::scan(&item.bytes) {
+                    self.edge.halt(item.flow, &message, full(retry_after), out);
+                    self.edge.tell(item.flow, Some(&message), out);
+                }
+            }
+        }
+    }
+
+    /// Takes a call up again that has waited; a member may have pulled it.
+    fn take_up(&mut self, waiter: Waiter, pulled: Option<(PoolId, Slot)>, out: &mut Outbox<ShardEvent>) {
+        let Waiter { flow, bytes, mut known } = waiter;
+        known.pulled = pulled;
+        let Ok(message) = wire::scan(&bytes) else { return };
+        if let Err(halt) = self.take_request(flow, &message, known, out) {
+            self.edge.halt(flow, &message, halt, out);
+        }
+        self.edge.tell(flow, Some(&message), out);
+    }
+
+    /// How the queues of the pools do, by their number.
+    pub fn queue_reports(&self) -> Vec<Option<QueueReport>> {
+        let now = self.edge.now;
+        let report = |queue: &Option<PoolQueue>| queue.as_ref().map(|queue| queue.report(now));
+        self.queues.iter().flat_map(|queues| queues.pools.iter().map(report)).collect()
+    }
+}

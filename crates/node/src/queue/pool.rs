@@ -1,0 +1,283 @@
+//! The queue of one pool at one shard: its members, what they can take, and who waits for them.
+
+use super::measured::Measured;
+use super::{HALF_T1, Waiter};
+use balance::{Load, Slot, Weights};
+use base::Instant;
+use core::time::Duration;
+use elastic::estimate::{Settings, SilenceSettings};
+use elastic::queue::{
+    Choice, Effect, FrontQueue, LengthSettings, MemberView, Offer, Patience, QueueCounts, QueueSettings,
+};
+use std::collections::BTreeMap;
+use transaction::TransactionKey;
+
+/// A queue in front of a pool.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QueueSetup {
+    /// How calls wait, over all shards.
+    pub settings: QueueSettings,
+    /// Who says how many new calls a second a member can take.
+    pub source: CapacitySource,
+    /// Bounds of that, and what it has at the beginning; and how it follows from response times.
+    pub capacity: Settings,
+}
+
+/// Who says how many new calls a second a member can take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CapacitySource {
+    /// The configuration: the most.
+    Fixed,
+    /// A monitor beside it, by way of [`Shard::announce`](crate::Shard::announce).
+    Announced,
+    /// Its response times, as they are seen here.
+    Responses,
+}
+
+impl QueueSetup {
+    /// What one of so many shards has of it.
+    fn share(&self, shards: usize) -> Self {
+        let shards = shards.max(1);
+        let part = |capacity: f64| capacity / shards as f64;
+        let LengthSettings { delay, least, most } = self.settings.length;
+        let length = LengthSettings { delay, least, most: most.div_ceil(shards) };
+        let silence = match self.source {
+            CapacitySource::Announced => self.settings.silence,
+            // What is said here is never out of date.
+            CapacitySource::Fixed | CapacitySource::Responses => {
+                SilenceSettings { validity: Duration::MAX, ..self.settings.silence }
+            }
+        };
+        let capacity = Settings {
+            maximum: part(self.capacity.maximum),
+            minimum: part(self.capacity.minimum),
+            ..self.capacity
+        };
+        let settings = QueueSettings { length, silence, ..self.settings };
+        Self { settings, source: self.source, capacity }
+    }
+}
+
+/// How a queue does.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct QueueReport {
+    /// Calls that wait.
+    pub waiting: usize,
+    /// What has passed.
+    pub counts: QueueCounts,
+    /// The members that take calls or have announced anything.
+    pub members: Vec<QueueMember>,
+}
+
+/// A member as a queue sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct QueueMember {
+    /// Where it is.
+    pub slot: Slot,
+    /// New calls a second that it can take.
+    pub capacity: f64,
+    /// Whether its announcements stay out.
+    pub is_silent: bool,
+}
+
+impl QueueReport {
+    /// Adds that of another shard.
+    pub fn merge(&mut self, other: &Self) {
+        self.waiting += other.waiting;
+        self.counts.offered += other.counts.offered;
+        self.counts.delivered += other.counts.delivered;
+        self.counts.waited += other.counts.waited;
+        self.counts.absorbed += other.counts.absorbed;
+        self.counts.refused += other.counts.refused;
+        self.counts.expired += other.counts.expired;
+        self.counts.removed += other.counts.removed;
+        for member in &other.members {
+            match self.members.iter_mut().find(|known| known.slot == member.slot) {
+                Some(known) => {
+                    known.capacity += member.capacity;
+                    known.is_silent |= member.is_silent;
+                }
+                None => self.members.push(*member),
+            }
+        }
+        self.members.sort_by_key(|member| member.slot);
+    }
+}
+
+/// Most bytes of messages that wait in a queue at a shard: what one datagram may hold is a hundred times what an INVITE has.
+const BYTES_MAX: usize = 8 << 20;
+
+/// What a queue asks for.
+pub(super) type Due = Effect<TransactionKey, Box<Waiter>, Slot>;
+
+pub(super) struct PoolQueue {
+    /// Of this shard.
+    setup: QueueSetup,
+    shards: usize,
+    front: FrontQueue<TransactionKey, Box<Waiter>, Slot>,
+    measured: Measured,
+    /// Of the messages that wait.
+    bytes: usize,
+    /// What is to be done at the next turn.
+    effects: Vec<Due>,
+}
+
+impl PoolQueue {
+    /// The part of one of so many shards.
+    pub(super) fn new(setup: &QueueSetup, shards: usize) -> Self {
+        let setup = setup.share(shards);
+        let (front, measured) = (FrontQueue::new(setup.settings), Measured::new(setup.capacity));
+        Self { setup, shards, front, measured, bytes: 0, effects: Vec::new() }
+    }
+
+    /// Whether it goes by the members' response times.
+    pub(super) fn measures(&self) -> bool {
+        self.setup.source == CapacitySource::Responses
+    }
+
+    /// Whether callers who wait are told so.
+    pub(super) fn tells(&self) -> bool {
+        self.setup.settings.bound > HALF_T1
+    }
+
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Waiter> {
+        self.front.waiting().map(|waiter| &**waiter)
+    }
+
+    pub(super) fn into_waiting(mut self) -> impl Iterator<Item = Waiter> {
+        self.front.take_all().into_iter().map(|waiter| *waiter)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        if !self.effects.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        Instant::earliest(self.front.deadline(), self.measured.deadline())
+    }
+
+    /// Takes over which members take calls now, with their loads; what they have announced, and what was measured of them.
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        takers: impl Iterator<Item = (Slot, Load)>,
+        announced: &BTreeMap<Slot, (Instant, f64)>,
+    ) {
+        let takers: BTreeMap<_, _> = takers.collect();
+        for &slot in takers.keys() {
+            if !self.front.has_member(slot) {
+                let capacity = &self.setup.capacity;
+                let (since, capacity) = match self.setup.source {
+                    CapacitySource::Fixed => (now, capacity.maximum),
+                    CapacitySource::Announced => match announced.get(&slot) {
+                        Some(&(since, capacity)) => (since, self.part(capacity)),
+                        None => (now, capacity.start * capacity.maximum),
+                    },
+                    CapacitySource::Responses => (now, self.measured.enter(now, slot)),
+                };
+                self.front.announce(since, slot, capacity, &mut self.effects);
+            }
+        }
+        for (slot, capacity) in self.measured.capacities(now) {
+            self.front.announce(now, slot, capacity, &mut self.effects);
+        }
+        let choice = self.setup.settings.choice;
+        self.front.set_loads(now, |slot| {
+            let load = takers.get(&slot)?;
+            Some(match choice {
+                Choice::Tlwl => load.work as f64 / f64::from(Weights::UNIT),
+                Choice::MostRoom | Choice::IndexPacking => f64::from(load.transactions),
+            })
+        });
+    }
+
+    /// A member has announced so many calls a second, from all shards.
+    pub(super) fn announce(&mut self, now: Instant, slot: Slot, capacity: f64) {
+        if self.setup.source == CapacitySource::Announced && self.front.has_member(slot) {
+            let capacity = self.part(capacity);
+            self.front.announce(now, slot, capacity, &mut self.effects);
+        }
+    }
+
+    /// This shard's part of what was announced.
+    fn part(&self, announced: f64) -> f64 {
+        (announced / self.shards.max(1) as f64).min(self.setup.capacity.maximum)
+    }
+
+    /// A member has answered a call for the first time.
+    pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
+        self.measured.answered(now, slot, took);
+    }
+
+    /// A member for a call of which nothing has to be kept.
+    pub(super) fn pull(&mut self, now: Instant) -> Option<Slot> {
+        let slot = self.front.pull(now)?;
+        self.measured.delivered(now, slot);
+        Some(slot)
+    }
+
+    /// Has a call wait that nobody has pulled, if there is room; if not, it comes back with the time after which its caller may
+    /// try again.
+    pub(super) fn offer(
+        &mut self,
+        now: Instant,
+        key: TransactionKey,
+        waiter: Box<Waiter>,
+    ) -> Result<(), (Option<u32>, Box<Waiter>)> {
+        // Any number that callers do not choose.
+        let random = key.0 as u64;
+        let length = waiter.bytes.len();
+        if self.bytes + length > BYTES_MAX {
+            return Err((self.front.refuse(random), waiter));
+        }
+        self.bytes += length;
+        match self.front.offer(now, key, waiter, Patience::Copies, random, &mut self.effects) {
+            // It is the last effect.
+            Offer::Refused => match self.effects.pop() {
+                Some(Effect::Refuse { item, retry_after, .. }) => {
+                    self.bytes -= length;
+                    Err((retry_after, item))
+                }
+                _ => unreachable!("what is refused is given back at once"),
+            },
+            Offer::Delivered | Offer::Waiting | Offer::Absorbed => Ok(()),
+        }
+    }
+
+    /// Whether what has come is a copy of a call that waits.
+    pub(super) fn absorbs(&mut self, key: &TransactionKey) -> bool {
+        self.front.absorbs(key)
+    }
+
+    /// Takes a call out.
+    pub(super) fn remove(&mut self, key: &TransactionKey) -> Option<Box<Waiter>> {
+        let waiter = self.front.remove(key)?;
+        self.bytes -= waiter.bytes.len();
+        Some(waiter)
+    }
+
+    /// What is to be done by now.
+    pub(super) fn effects(&mut self, now: Instant) -> Vec<Due> {
+        self.front.tick(now, &mut self.effects);
+        for effect in &self.effects {
+            let (Effect::Deliver { item, .. } | Effect::Refuse { item, .. }) = effect;
+            self.bytes -= item.bytes.len();
+            if let Effect::Deliver { member, .. } = effect {
+                self.measured.delivered(now, *member);
+            }
+        }
+        core::mem::take(&mut self.effects)
+    }
+
+    pub(super) fn report(&self, now: Instant) -> QueueReport {
+        let member = |(slot, view): (Slot, MemberView)| QueueMember {
+            slot,
+            capacity: view.capacity,
+            is_silent: view.silent,
+        };
+        QueueReport {
+            waiting: self.front.len(),
+            counts: self.front.counts(),
+            members: self.front.members(now).map(member).collect(),
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Queues in front of pools: new calls wait until a member has room for them.
+mod common;
+
+use balance::Slot;
+use base::Outbox;
+use common::proxy::{LIMITS, PROXY, client};
+use common::text::{Req, answer};
+use common::*;
+use elastic::estimate::Settings;
+use elastic::queue::{Choice, LengthSettings, Overflow, QueueSettings};
+use node::{CapacitySource, PoolMode, ProxySettings, QueueSetup, ShardInput};
+use proptest::prelude::*;
+use route::Dialogs;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MODE: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Each of three members takes so many calls a second, and one has room in store.
+fn queue(capacity: f64, source: CapacitySource) -> QueueSetup {
+    let capacity = Settings { maximum: capacity, ..Settings::default() };
+    QueueSetup { settings: QueueSettings::default(), source, capacity }
+}
+
+fn set(bed: &mut Bed, setup: QueueSetup) {
+    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+}
+
+/// A balancer without transactions whose members take ten calls a second.
+fn bed() -> Bed {
+    let mut bed = Bed::new(Site::plain());
+    set(&mut bed, queue(10.0, CapacitySource::Fixed));
+    bed
+}
+
+fn with_transactions(mut bed: Bed) -> Bed {
+    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
+    bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
+    bed.shard.set_modes(vec![MODE], balance::Members::of([]));
+    bed
+}
+
+fn invite(call_id: &str) -> Vec<u8> {
+    Req::new("INVITE", call_id, client()).bytes()
+}
+
+fn receive(bed: &mut Bed, bytes: &[u8]) -> Vec<Sent> {
+    bed.receive(0, client(), bytes)
+}
+
+/// So many new calls, and what came of each.
+fn calls(bed: &mut Bed, count: usize) -> Vec<Vec<Sent>> {
+    (0..count).map(|number| receive(bed, &invite(&format!("call{number}")))).collect()
+}
+
+/// Time passes; what is sent meanwhile.
+fn wait(bed: &mut Bed, time: Duration) -> Vec<Sent> {
+    let end = bed.now + time;
+    let mut sent = Vec::new();
+    while let Some(deadline) = bed.shard.deadline().filter(|&deadline| deadline <= end) {
+        bed.now = bed.now.max(deadline);
+        let mut out = Outbox::default();
+        bed.shard.handle(bed.now, ShardInput::Timer, &mut out);
+        sent.extend(out.transmits().iter().map(|t| Sent {
+            listener: t.flow.listener,
+            to: t.flow.peer,
+            bytes: out.message(t).to_vec(),
+        }));
+    }
+    bed.now = end;
+    sent
+}
+
+fn waiting(bed: &Bed) -> usize {
+    bed.shard.queue_reports()[0].as_ref().map_or(0, |report| report.waiting)
+}
+
+fn capacity(bed: &Bed, slot: u16) -> f64 {
+    let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+    report.members.iter().find(|member| member.slot == Slot(slot)).expect("it is a member").capacity
+}
+
+#[test]
+fn a_call_that_nobody_has_room_for_waits_until_somebody_has() {
+    let mut bed = bed();
+    let sent = calls(&mut bed, 5);
+    let members: Vec<_> = sent.iter().map(|sent| sent.first().map(|sent| bed.slot(sent.to))).collect();
+    assert_eq!(members, [Some(0), Some(1), Some(2), None, None]);
+    assert_eq!((waiting(&bed), bed.shard.open_transactions()), (2, 5));
+    assert_eq!(wait(&mut bed, ms(99)), []);
+    let sent = wait(&mut bed, ms(2));
+    assert_eq!(sent.iter().map(|sent| bed.slot(sent.to)).collect::<Vec<_>>(), [0, 1]);
+    let ids: Vec<_> = sent.iter().map(|sent| sent.message().call_id().to_vec()).collect();
+    assert_eq!(ids, [b"call3".to_vec(), b"call4".to_vec()]);
+    assert_eq!(waiting(&bed), 0);
+}
+
+#[test]
+fn what_belongs_to_a_call_does_not_wait() {
+    let mut bed = bed();
+    let call = dialog::Dialog::inbound(&mut bed, "call", client(), 0);
+    calls(&mut bed, 4);
+    assert_eq!(waiting(&bed), 2);
+    call.caller_asks(&mut bed, "INFO", 2);
+    call.callee_asks(&mut bed, "INFO", 3);
+    // Nor does what begins none.
+    let options = Req::new("OPTIONS", "options", client()).bytes();
+    assert_eq!(receive(&mut bed, &options).len(), 1);
+    assert_eq!(waiting(&bed), 2);
+}
+
+#[test]
+fn copies_of_what_waits_go_no_further() {
+    let mut bed = bed();
+    calls(&mut bed, 4);
+    assert_eq!(receive(&mut bed, &invite("call3")), []);
+    assert_eq!(waiting(&bed), 1);
+    let first = wait(&mut bed, ms(100)).remove(0);
+    // A copy that comes later follows it.
+    let copy = bed.one(0, client(), &invite("call3"));
+    assert_eq!((copy.to, &copy.bytes), (first.to, &first.bytes));
+}
+
+#[test]
+fn a_cancelled_call_is_answered_and_not_delivered() {
+    for mut bed in [bed(), with_transactions(bed())] {
+        calls(&mut bed, 4);
+        let cancel = Req::new("CANCEL", "call3", client()).bytes();
+        let sent = receive(&mut bed, &cancel);
+        let answers: Vec<_> = sent.iter().map(|sent| (sent.status(), sent.to)).collect();
+        assert_eq!(answers, [(200, client()), (487, client())]);
+        assert_eq!(sent[1].message().cseq().method, wire::Method::Invite);
+        assert_eq!(waiting(&bed), 0);
+        let late = wait(&mut bed, ms(400));
+        assert!(late.iter().all(|sent| sent.message().call_id() != b"call3"), "{late:?}");
+    }
+}
+
+#[test]
+fn nothing_waits_longer_than_it_may() {
+    let mut bed = bed();
+    let mut setup = queue(1.0, CapacitySource::Fixed);
+    set(&mut bed, setup.clone());
+    calls(&mut bed, 4);
+    assert_eq!(wait(&mut bed, ms(249)), []);
+    let sent = wait(&mut bed, ms(1));
+    assert_eq!((sent.len(), sent[0].status(), sent[0].to), (1, 503, client()));
+    let retry_after: u32 =
+        testkit::value(&sent[0].bytes, "Retry-After").expect("it says when").parse().expect("a number");
+    assert!((5..=15).contains(&retry_after), "{retry_after}");
+    // Its ACK ends here.
+    let tag = String::from_utf8(sent[0].message().to_tag().expect("a tag").to_vec()).expect("text");
+    let ack = Req { to_tag: Some(tag), ..Req::new("ACK", "call3", client()) };
+    assert_eq!(receive(&mut bed, &ack.bytes()), []);
+    // Or nobody is told.
+    setup.settings.overflow = Overflow::Drop;
+    set(&mut bed, setup);
+    let sent: Vec<_> = (0..7).map(|number| receive(&mut bed, &invite(&format!("other{number}")))).collect();
+    assert_eq!(sent.iter().filter(|sent| sent.is_empty()).count(), 4);
+    assert_eq!((wait(&mut bed, ms(250)), bed.drops("queue_full")), (Vec::new(), 4));
+}
+
+#[test]
+fn a_full_queue_refuses_at_once() {
+    let mut bed = bed();
+    let mut setup = queue(1.0, CapacitySource::Fixed);
+    setup.settings.length = LengthSettings { delay: ms(200), least: 2, most: 10 };
+    set(&mut bed, setup);
+    let statuses: Vec<_> = calls(&mut bed, 6)
+        .iter()
+        .map(|sent| sent.first().map(|sent| sent.message().status().unwrap_or_default()))
+        .collect();
+    assert_eq!(statuses, [Some(0), Some(0), Some(0), None, None, Some(503)]);
+}
+
+#[test]
+fn long_messages_do_not_fill_the_memory() {
+    let mut bed = bed();
+    let mut setup = queue(1.0, CapacitySource::Fixed);
+    setup.settings.length.least = 1_000;
+    set(&mut bed, setup);
+    calls(&mut bed, 3);
+    let long = "x".repeat(50_000);
+    let outcomes: Vec<_> = (0..200)
+        .map(|number| {
+            receive(
+                &mut bed,
+                &Req::new("INVITE", &format!("long{number}"), client()).with("Subject", &long).bytes(),
+            )
+            .len()
+        })
+        .collect();
+    assert_eq!(waiting(&bed), outcomes.iter().filter(|answers| **answers == 0).count());
+    assert!((150..170).contains(&waiting(&bed)), "{}", waiting(&bed));
+    wait(&mut bed, ms(250));
+    // All of it is free again.
+    assert_eq!((waiting(&bed), receive(&mut bed, &invite("other")).len()), (0, 0));
+}
+
+#[test]
+fn who_may_wait_for_long_is_told() {
+    let mut bed = bed();
+    let mut setup = queue(1.0, CapacitySource::Fixed);
+    setup.settings.bound = Duration::from_secs(2);
+    set(&mut bed, setup);
+    let sent = calls(&mut bed, 4).remove(3);
+    assert_eq!((sent.len(), sent[0].status()), (1, 100));
+    let again = bed.one(0, client(), &invite("call3"));
+    assert_eq!(again.status(), 100);
+    assert_eq!(wait(&mut bed, ms(1_000)).len(), 1);
+}
+
+#[test]
+fn a_dead_member_pulls_nothing_and_one_that_is_back_does() {
+    let mut bed = bed();
+    bed.port_closed(1);
+    bed.port_closed(2);
+    let sent = calls(&mut bed, 3);
+    assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1, 0, 0]);
+    for _ in 0..5 {
+        bed.probed(1, true);
+    }
+    // As the control plane has it: with the nodes the queues are told.
+    set(&mut bed, queue(10.0, CapacitySource::Fixed));
+    let sent = wait(&mut bed, ms(1));
+    assert_eq!(sent.iter().map(|sent| bed.slot(sent.to)).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn where_nobody_takes_calls_none_waits() {
+    let mut bed = bed();
+    (0..3).for_each(|slot| bed.port_closed(slot));
+    assert_eq!(bed.one(0, client(), &invite("call")).status(), 503);
+}
+
+#[test]
+fn a_member_gets_what_it_has_announced() {
+    let mut bed = Bed::new(Site::plain());
+    set(&mut bed, queue(100.0, CapacitySource::Announced));
+    calls(&mut bed, 1);
+    assert!((capacity(&bed, 0) - 50.0).abs() < 1e-9, "half of the most at the beginning");
+    let mut out = Outbox::default();
+    for (slot, announced) in [(0, 20.0), (1, 1_000.0), (2, 0.0)] {
+        bed.shard.announce(bed.now, Slot(slot), announced, &mut out);
+    }
+    let known: Vec<_> = (0..3).map(|slot| capacity(&bed, slot)).collect();
+    assert_eq!(known, [20.0, 100.0, 0.0]);
+    // Who falls silent keeps a fifth of it.
+    wait(&mut bed, Duration::from_mins(10));
+    let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+    assert!(report.members.iter().all(|member| member.is_silent));
+    calls(&mut bed, 1);
+    assert!((capacity(&bed, 0) - 4.0).abs() < 1e-3, "{}", capacity(&bed, 0));
+    // What was announced outlives a change of the queue.
+    bed.shard.announce(bed.now, Slot(0), 30.0, &mut out);
+    let mut setup = queue(100.0, CapacitySource::Announced);
+    setup.settings.choice = Choice::IndexPacking;
+    set(&mut bed, setup);
+    calls(&mut bed, 2);
+    assert!((capacity(&bed, 0) - 30.0).abs() < 1e-9);
+}
+
+#[test]
+fn slow_answers_lower_a_capacity_and_fast_ones_raise_it() {
+    for is_slow in [false, true] {
+        let mut bed = Bed::new(Site::plain());
+        let mut setup = queue(100.0, CapacitySource::Responses);
+        setup.capacity.threshold = ms(10);
+        set(&mut bed, setup);
+        let before = 50.0;
+        let took = ms(if is_slow { 12 } else { 2 });
+        for number in 0..400 {
+            let sent = receive(&mut bed, &invite(&format!("call{number}")));
+            // One that waits is delivered a little later.
+            let sent = if sent.is_empty() { wait(&mut bed, ms(20)) } else { sent };
+            wait(&mut bed, took);
+            for request in sent.iter().filter(|sent| sent.message().status().is_none()) {
+                bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 180, request.to));
+                bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
+            }
+            wait(&mut bed, ms(8).saturating_sub(took));
+        }
+        let after = capacity(&bed, 0);
+        assert!(if is_slow { after < 0.9 * before } else { after >= before }, "{is_slow}: {after}");
+    }
+}
+
+#[test]
+fn with_transactions_the_member_that_pulls_has_the_call() {
+    let mut bed = with_transactions(bed());
+    let sent = calls(&mut bed, 4);
+    let counts: Vec<_> = sent.iter().map(Vec::len).collect();
+    assert_eq!(counts, [2, 2, 2, 0]);
+    let sent = wait(&mut bed, ms(100));
+    assert_eq!(sent.iter().map(|sent| sent.message().status()).collect::<Vec<_>>(), [Some(100), None]);
+    let at_member = &sent[1];
+    let ok = bed.receive(0, at_member.to, &answer(&at_member.bytes, addr(PROXY), 200, at_member.to));
+    assert_eq!((ok.len(), ok[0].status(), ok[0].to), (1, 200, client()));
+}
+
+#[test]
+fn without_its_queue_what_waited_goes_its_way() {
+    let mut bed = bed();
+    calls(&mut bed, 5);
+    bed.shard.set_queues(vec![None], 1);
+    let sent = wait(&mut bed, ms(1));
+    assert_eq!(sent.len(), 2);
+    assert_eq!(bed.shard.open_transactions(), 5);
+}
+
+/// What happens to a shard.
+#[derive(Clone, Debug)]
+enum Step {
+    Call(u8),
+    Cancel(u8),
+    Answer(u16),
+    Wait(u64),
+    Member(u16, bool),
+    Announce(u16, f64),
+    Queue(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => any::<u8>().prop_map(Step::Call),
+        2 => any::<u8>().prop_map(Step::Cancel),
+        4 => prop_oneof![Just(100), Just(180), Just(200), Just(486), Just(503)].prop_map(Step::Answer),
+        4 => (0..400_u64).prop_map(Step::Wait),
+        1 => (0..3_u16, any::<bool>()).prop_map(|(slot, alive)| Step::Member(slot, alive)),
+        2 => (0..3_u16, 0.0..50.0).prop_map(|(slot, capacity)| Step::Announce(slot, capacity)),
+        1 => (0..4_u8).prop_map(Step::Queue),
+    ]
+}
+
+proptest! {
+    /// Each INVITE goes to a member once, or is answered, or is let go without an answer by a queue that does so; and nothing is
+    /// left in the end.
+    #[test]
+    fn no_call_is_lost_or_delivered_twice(
+        keeps_transactions in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut bed = if keeps_transactions { with_transactions(bed()) } else { bed() };
+        let mut delivered: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let (mut offered, mut at_members) = (Vec::new(), Vec::<Sent>::new());
+        let mut answered: BTreeMap<Vec<u8>, u16> = BTreeMap::new();
+        let mut note = |sent: &[Sent], at_members: &mut Vec<Sent>| {
+            for sent in sent {
+                let message = sent.message();
+                let call = message.call_id().to_vec();
+                match message.status() {
+                    Some(status) if status >= 200 && message.cseq().method == wire::Method::Invite => {
+                        answered.insert(call, status);
+                    }
+                    None if message.method() == Some(wire::Method::Invite) => {
+                        *delivered.entry(call).or_default() += 1;
+                        at_members.push(sent.clone());
+                    }
+                    _ => {}
+                }
+            }
+        };
+        let mut is_known = [false; 256];
+        for step in steps {
+            let sent = match step {
+                Step::Call(number) if !is_known[usize::from(number)] => {
+                    is_known[usize::from(number)] = true;
+                    let call = format!("call{number}");
+                    offered.push(call.clone().into_bytes());
+                    receive(&mut bed, &invite(&call))
+                }
+                Step::Cancel(number) if is_known[usize::from(number)] => {
+                    receive(&mut bed, &Req::new("CANCEL", &format!("call{number}"), client()).bytes())
+                }
+                Step::Call(_) | Step::Cancel(_) => Vec::new(),
+                Step::Answer(status) => match at_members.pop() {
+                    Some(request) => {
+                        let response = answer(&request.bytes, addr(PROXY), status, request.to);
+                        bed.receive(0, request.to, &response)
+                    }
+                    None => Vec::new(),
+                },
+                Step::Wait(millis) => wait(&mut bed, ms(millis)),
+                Step::Member(slot, alive) => {
+                    bed.probed(slot, alive);
+                    Vec::new()
+                }
+                Step::Announce(slot, capacity) => {
+                    let mut out = Outbox::default();
+                    bed.shard.announce(bed.now, Slot(slot), capacity, &mut out);
+                    let sent = |t: &base::Transmit| Sent {
+                        listener: t.flow.listener,
+                        to: t.flow.peer,
+                        bytes: out.message(t).to_vec(),
+                    };
+                    out.transmits().iter().map(sent).collect()
+                }
+                Step::Queue(which) => {
+                    let source = match which {
+                        0 => None,
+                        1 => Some(CapacitySource::Fixed),
+                        2 => Some(CapacitySource::Announced),
+                        _ => Some(CapacitySource::Responses),
+                    };
+                    let queues = source.map(|source| Arc::new(queue(5.0, source)));
+                    bed.shard.set_queues(vec![queues], 1);
+                    Vec::new()
+                }
+            };
+            note(&sent, &mut at_members);
+        }
+        // Long enough for what waits, not for what a member lets lie.
+        let sent = wait(&mut bed, ms(600));
+        note(&sent, &mut at_members);
+        prop_assert_eq!(bed.shard.queue_reports().iter().flatten().map(|report| report.waiting).sum::<usize>(), 0);
+        for call in &offered {
+            let times = delivered.get(call).copied().unwrap_or_default();
+            // With a transaction the request is repeated, and goes to another member when one fails.
+            let is_once = times == 1 || (keeps_transactions && times > 1);
+            prop_assert!(
+                is_once || (times == 0 && answered.contains_key(call)),
+                "{}: delivered {times} times, answered {:?}", call.escape_ascii(), answered.get(call)
+            );
+        }
+        if !keeps_transactions {
+            bed.assert_forgets();
+            prop_assert_eq!(bed.shard.deadline(), None);
+        }
+    }
+}
+
+#[test]
+fn a_shard_has_its_part_of_a_capacity() {
+    let mut bed = Bed::new(Site::plain());
+    bed.shard.set_queues(vec![Some(Arc::new(queue(10.0, CapacitySource::Fixed)))], 4);
+    calls(&mut bed, 1);
+    assert!((capacity(&bed, 0) - 2.5).abs() < 1e-9);
+    let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+    let mut sum = report.clone();
+    (0..3).for_each(|_| sum.merge(&report));
+    assert!((sum.members[0].capacity - 10.0).abs() < 1e-9);
+    assert_eq!(sum.counts.offered, 4 * report.counts.offered);
+}

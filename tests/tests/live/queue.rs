@@ -1,0 +1,72 @@
+//! A queue in front of a pool: calls wait until a server has room.
+
+use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite, until};
+
+use super::{SERVERS, finish_clean, servers};
+
+fn settings(field: &TestSite, queue: &str) -> TestSettings {
+    let mut settings = TestSettings::new(field, &SERVERS);
+    settings.pool.push(format!("queue = {{ {queue} }}"));
+    settings
+}
+
+fn calls(balancer: &RunningBalancer, outcome: &str) -> u64 {
+    balancer.metric(&format!("sarabande_queue_calls_total{{pool=\"servers\",outcome=\"{outcome}\"}}")) as u64
+}
+
+/// Bursts of callers are evened out: each call waits for its turn, repetitions go no further, nobody is refused and each call is
+/// at one server.
+#[test]
+fn a_burst_waits_for_its_turn() {
+    let field = TestSite::new("queue-burst");
+    let servers = servers(&field, "uas_direct", &SERVERS);
+    // The three take 90 calls/s.
+    let queue = "source = \"fixed\", capacity = 30, wait = \"10s\", delay = \"10s\"";
+    let balancer = RunningBalancer::start(&field, settings(&field, queue));
+    let load = CallLoad { calls: 300, rate: 150, hold_ms: 500 };
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
+    balancer.wait_until_idle();
+    assert_eq!((calls(&balancer, "delivered"), calls(&balancer, "refused")), (load.calls, 0));
+    assert!(balancer.metric("sarabande_queue_wait_seconds_total{pool=\"servers\"}") > 0.0);
+    let health = balancer.get("/api/health");
+    assert!(health.contains("\"calls_per_second\":30.0"), "{health}");
+    finish_clean(servers, load.calls);
+}
+
+/// More calls than servers take for as long as a call may wait: what is left over is refused, and all else succeeds.
+#[test]
+fn what_nobody_has_room_for_is_refused() {
+    let field = TestSite::new("queue-full");
+    let servers = servers(&field, "uas_direct", &SERVERS);
+    let queue = "source = \"fixed\", capacity = 10";
+    let balancer = RunningBalancer::start(&field, settings(&field, queue));
+    let load = CallLoad { calls: 300, rate: 100, hold_ms: 100 };
+    let stats = SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish();
+    balancer.wait_until_idle();
+    let delivered = calls(&balancer, "delivered");
+    let refused = calls(&balancer, "refused") + calls(&balancer, "expired");
+    assert_eq!((stats.successful, stats.failed), (delivered, refused));
+    assert_eq!(delivered + refused, load.calls);
+    // Three servers for three seconds at 10 calls/s, and the quarter of a second that the last ones may wait.
+    assert!((60..=130).contains(&delivered), "{delivered}");
+    finish_clean(servers, delivered);
+}
+
+/// A server that is killed pulls no more calls; the others take all that comes, and nothing is stuck in the queue.
+#[test]
+fn a_dead_server_pulls_nothing() {
+    let field = TestSite::new("queue-dead");
+    let mut servers = servers(&field, "uas_direct", &SERVERS);
+    let queue = "source = \"fixed\", capacity = 100, wait = \"5s\", delay = \"5s\"";
+    let balancer = RunningBalancer::start(&field, settings(&field, queue));
+    let victim = servers[0].address();
+    servers[0].kill();
+    until("the dead server is marked", || {
+        (!balancer.member(victim).expect("it stays a member").accepting).then_some(())
+    });
+    let load = CallLoad { calls: 200, rate: 100, hold_ms: 100 };
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
+    assert_eq!(calls(&balancer, "delivered"), load.calls);
+    servers.remove(0);
+    finish_clean(servers, load.calls);
+}
