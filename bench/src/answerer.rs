@@ -58,6 +58,12 @@ impl BenchAnswerer {
     }
 }
 
+/// Which server a Contact of one names.
+pub fn number_of(contact: &[u8]) -> Option<usize> {
+    let (user, _) = str::from_utf8(contact).ok()?.strip_prefix("sip:s")?.split_once('@')?;
+    user.parse().ok()
+}
+
 /// Writes a response to `request` (RFC 3261 §8.2.6.2, and §12.1.1 for the route set).
 fn respond(request: &[u8], status: &str, tag: &[u8], contact: &[u8], body: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"SIP/2.0 ");

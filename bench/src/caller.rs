@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use hdrhistogram::Histogram;
 
+use crate::answerer;
 use crate::credentials::BenchUser;
 use crate::endpoint::Endpoint;
 use crate::text::{self, SDP, StartLine};
@@ -33,6 +34,19 @@ pub struct RunOutcome {
     pub round_trips: Histogram<u64>,
     /// Longest that a burst left after it was due, in nanoseconds: the driver's own lateness.
     pub late_ns_max: u64,
+    /// The calls that were answered, where they are kept one by one.
+    pub setups: Vec<CallSetup>,
+}
+
+/// How a call was set up.
+#[derive(Clone, Copy, Debug)]
+pub struct CallSetup {
+    /// Which call of the run it is.
+    pub call: usize,
+    /// From when it was due to its 180.
+    pub took_ns: u64,
+    /// The server that answered.
+    pub server: usize,
 }
 
 impl Default for RunOutcome {
@@ -48,6 +62,7 @@ impl Default for RunOutcome {
             invites: Vec::new(),
             round_trips,
             late_ns_max: 0,
+            setups: Vec::new(),
         }
     }
 }
@@ -81,6 +96,8 @@ struct Call {
     stage: Stage,
     /// When the last request was due.
     due_ns: u64,
+    /// From then to its first answer.
+    took_ns: u64,
 }
 
 /// An established call that waits for its end.
@@ -99,6 +116,8 @@ pub struct Habit {
     pub hold_ns: u64,
     /// Who calls, if anybody asks.
     pub user: Option<BenchUser>,
+    /// Whether calls are kept one by one.
+    pub keeps_setups: bool,
 }
 
 /// All calls of one run. Time is in nanoseconds since any start.
@@ -134,7 +153,7 @@ impl BenchCaller {
     /// Starts a call that was due at `due_ns`, over one of `endpoints` (they take turns), to its entry of `targets`.
     pub fn start(&mut self, due_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
         let call = self.calls.len();
-        self.calls.push(Call { stage: Stage::Invited, due_ns });
+        self.calls.push(Call { stage: Stage::Invited, due_ns, took_ns: 0 });
         self.outcome.started += 1;
         self.invite(call, None, endpoints, targets);
     }
@@ -225,6 +244,7 @@ impl BenchCaller {
             (stage @ (Stage::Invited | Stage::Identified | Stage::Ringing), 200..=299, true) => {
                 self.outcome.unrung += u64::from(stage != Stage::Ringing);
                 self.calls[call].stage = Stage::Established;
+                self.keep_setup(call, datagram);
                 self.establish(call, now_ns, datagram, endpoints, targets);
             }
             (Stage::Established, 200..=299, false) => {
@@ -264,6 +284,15 @@ impl BenchCaller {
     fn time(&mut self, call: usize, now_ns: u64) {
         let elapsed = now_ns.saturating_sub(self.calls[call].due_ns);
         self.outcome.round_trips.saturating_record(elapsed.max(1));
+        self.calls[call].took_ns = elapsed;
+    }
+
+    fn keep_setup(&mut self, call: usize, response: &[u8]) {
+        let contact = text::header(response, "Contact").map_or(&b""[..], text::uri);
+        if let Some(server) = answerer::number_of(contact).filter(|_| self.habit.keeps_setups) {
+            let took_ns = self.calls[call].took_ns;
+            self.outcome.setups.push(CallSetup { call, took_ns, server });
+        }
     }
 
     /// Which call of this run a Call-ID names.

@@ -42,6 +42,8 @@ pub struct Driver {
     runs: u32,
     /// Who calls, if anybody asks.
     pub user: Option<BenchUser>,
+    /// Whether calls are kept one by one ([`RunOutcome::setups`]).
+    pub keeps_setups: bool,
 }
 
 impl Driver {
@@ -52,7 +54,16 @@ impl Driver {
             .map(|number| Ok(BenchAnswerer::new(number, Endpoint::bind()?)))
             .collect::<io::Result<_>>()?;
         let (receiving, sending) = (ReceiveBatch::new(), SendBatch::new());
-        Ok(Self { callers, answerers, receiving, sending, epoch: Instant::now(), runs: 0, user: None })
+        Ok(Self {
+            callers,
+            answerers,
+            receiving,
+            sending,
+            epoch: Instant::now(),
+            runs: 0,
+            user: None,
+            keeps_setups: false,
+        })
     }
 
     /// The callers' addresses.
@@ -114,8 +125,12 @@ impl Driver {
     ) -> io::Result<(BenchCaller, Pace)> {
         self.runs += 1;
         // Starts from nothing left over: late datagrams of an earlier run are ignored, by their Call-ID.
-        let habit =
-            Habit { run: std::process::id() ^ self.runs << 22, hold_ns: nanos(plan.hold), user: self.user };
+        let habit = Habit {
+            run: std::process::id() ^ self.runs << 22,
+            hold_ns: nanos(plan.hold),
+            user: self.user,
+            keeps_setups: self.keeps_setups,
+        };
         let mut caller = BenchCaller::new(habit);
         let mut pace = Pace::new(self.now(), plan, rates);
         loop {

@@ -15,6 +15,7 @@ rules! {
         RebranchedLater = "a request went on under another branch than before a restart",
         ClosedNode = "a new call went to a node that takes none",
         Unasked = "a balancer sent something that nobody asked for",
+        Waits = "a call waited in a queue for longer than it may",
         // State that is shared out.
         TwoStates = "two nodes keep the state of a call",
         // A balancer's state.

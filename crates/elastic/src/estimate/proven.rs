@@ -46,7 +46,7 @@ impl Proven {
     ) -> f64 {
         let law = &settings.proven;
         // A small capacity brings few calls: they have to do, or it would stay small for ever.
-        if (window.calls as f64) < law.calls_min.min((law.used * capacity).floor()) {
+        if (window.calls as f64) < law.calls_min.min((law.used * capacity).floor()).max(1.0) {
             return capacity;
         }
         let latency = window.p95.map_or(f64::INFINITY, |p95| relative(settings, p95));

@@ -4,6 +4,8 @@ use crate::RunRule;
 use crate::process::{BalancerState, Process};
 use crate::{BalancerWatch, Sent};
 use balance::{Load, TableCounts};
+use base::Instant;
+use core::time::Duration;
 use node::ProxyReport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -27,6 +29,8 @@ struct Life {
     asked: BTreeSet<RequestKey>,
     /// Call-IDs of INVITEs of it that have no final response yet.
     unsettled: BTreeSet<Vec<u8>>,
+    /// Call-IDs of INVITEs of which nothing has become yet, with the time at which something has to have.
+    waiting: BTreeMap<Vec<u8>, Instant>,
     ways: BTreeMap<RequestKey, Way>,
 }
 
@@ -35,6 +39,8 @@ pub(super) struct BalancerChecker {
     watch: BalancerWatch,
     /// Whether new requests go on with a transaction: then they are repeated, and tried with others.
     has_transactions: bool,
+    /// How long a call may wait for a node with room.
+    wait: Option<Duration>,
     /// By process, counted from the site's first.
     lives: Vec<Life>,
     /// Branches by request and receiver, whichever process sent it.
@@ -46,10 +52,16 @@ pub(super) struct BalancerChecker {
 }
 
 impl BalancerChecker {
-    pub(super) fn new(address: SocketAddr, processes: u16, has_transactions: bool) -> Self {
+    pub(super) fn new(
+        address: SocketAddr,
+        processes: u16,
+        has_transactions: bool,
+        wait: Option<Duration>,
+    ) -> Self {
         Self {
             watch: BalancerWatch::new(&[address], &[]),
             has_transactions,
+            wait,
             lives: (0..processes).map(|_| Life::default()).collect(),
             branches: BTreeMap::new(),
             dialogs: BTreeMap::new(),
@@ -76,21 +88,31 @@ impl BalancerChecker {
         core::mem::take(&mut self.lives[usize::from(process)].unsettled)
     }
 
-    /// A process sent `sent`: final responses to INVITEs settle them.
-    pub(super) fn settle(&mut self, process: u16, sent: &[Sent]) {
+    /// A process sent `sent`: final responses to INVITEs settle them. None may wait for longer than its queue lets it.
+    pub(super) fn settle(&mut self, (now, process): (Instant, u16), sent: &[Sent]) -> Result<(), String> {
+        let life = &mut self.lives[usize::from(process)];
         for one in sent {
-            if let Ok(response) = wire::scan(&one.bytes)
-                && let (Some(200..), Method::Invite) = (response.status(), response.cseq().method)
+            let Ok(message) = wire::scan(&one.bytes) else { continue };
+            if message.cseq().method == Method::Invite && message.status().is_none_or(|status| status >= 200)
             {
-                self.lives[usize::from(process)].unsettled.remove(response.call_id());
+                life.waiting.remove(message.call_id());
+                if message.status().is_some() {
+                    life.unsettled.remove(message.call_id());
+                }
             }
+        }
+        match life.waiting.iter().find(|(_, until)| **until < now) {
+            Some((call, until)) => {
+                Err(RunRule::Waits.broken(format_args!("call {} until {until}", call.escape_ascii())))
+            }
+            None => Ok(()),
         }
     }
 
     /// A process got `bytes` from `from` and sent `sent`.
     pub(super) fn datagram(
         &mut self,
-        number: u16,
+        (now, number): (Instant, u16),
         process: &Process,
         (from, bytes): (SocketAddr, &[u8]),
         sent: &[Sent],
@@ -116,7 +138,11 @@ impl BalancerChecker {
             if request.cseq().method != Method::Invite || request.to_tag().is_some() {
                 return Ok(());
             }
-            life.unsettled.insert(request.call_id().to_vec());
+            let is_first = life.unsettled.insert(request.call_id().to_vec());
+            let is_known = process.shards_with(request.call_id()).next().is_some();
+            if let Some(wait) = self.wait.filter(|_| is_first && !is_known) {
+                life.waiting.insert(request.call_id().to_vec(), now + wait);
+            }
             let is_request = |one: &&Sent| wire::scan(&one.bytes).is_ok_and(|sent| sent.method().is_some());
             let is_node = |one: &&Sent| process.slot_at(one.to).is_some();
             return match sent.iter().filter(is_request).find(|one| !is_node(one)) {

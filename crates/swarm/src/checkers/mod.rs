@@ -43,6 +43,7 @@ impl Checkers {
                 site_address(number),
                 site.processes,
                 plan.forward == Forward::Transaction,
+                plan.queue.as_ref().map(|queue| queue.settings.bound),
             ))),
             SiteRole::Proxy(plan) => {
                 let mut watch =
@@ -136,9 +137,8 @@ impl Checkers {
         }
         match self.site(place) {
             SiteWatch::Balancer(watch) => {
-                watch.datagram(place.process, process, (from, bytes), sent)?;
-                watch.settle(place.process, sent);
-                Ok(())
+                watch.datagram((now, place.process), process, (from, bytes), sent)?;
+                watch.settle((now, place.process), sent)
             }
             SiteWatch::Proxy(watch) => {
                 watch.check(now, ProcessInput::Datagram { from, bytes }, sent);
@@ -168,8 +168,7 @@ impl Checkers {
         }
         match self.site(place) {
             SiteWatch::Balancer(watch) if sent.is_empty() || watch.has_transactions() => {
-                watch.settle(place.process, sent);
-                Ok(())
+                watch.settle((now, place.process), sent)
             }
             SiteWatch::Balancer(_) => Err(RunRule::Unasked.broken(format_args!("{sent:?}"))),
             SiteWatch::Proxy(watch) => {

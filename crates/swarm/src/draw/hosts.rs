@@ -9,12 +9,15 @@ use balance::{HealthSettings, PolicyKind};
 use base::Instant;
 use control::ProbeSettings;
 use core::time::Duration;
+use elastic::estimate::Settings;
+use elastic::queue::{Choice, LengthSettings, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess, RandomTime, ServiceModel};
-use node::ProxyLimits;
+use node::{CapacitySource, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
 use rand::Rng as _;
 use rand::seq::{IndexedRandom, SliceRandom};
 use route::Forward;
+use std::sync::Arc;
 
 /// Far more transactions than calls can make.
 pub(super) const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30, branches: 12 };
@@ -79,10 +82,31 @@ impl Drawer {
         let shards = self.rng.fork(&format!("shards {number}")).random_range(1..=3);
         let has_transactions = self.rng.fork(&format!("transactions {number}")).random_bool(0.25);
         let forward = if has_transactions { Forward::Transaction } else { Forward::Stateless };
-        let role = SiteRole::Balancer(BalancerPlan { shards, forward, ..self.balancer_plan(targets) });
+        let queue = has_transactions.then(|| self.queue(number)).flatten();
+        let plan = self.balancer_plan(targets);
+        let role = SiteRole::Balancer(BalancerPlan { shards, forward, queue, ..plan });
         let processes = self.rng.random_range(1..3);
         sites.push(SitePlan { name: format!("balancer {number}"), role, processes });
         Destination::Site(number)
+    }
+
+    /// A queue for the balancer of this number, or none. It lets calls wait for as long as any caller has patience, so that none
+    /// fails for it. Of a fork: so the rest of a plan does not depend on it.
+    fn queue(&self, number: u16) -> Option<Arc<QueueSetup>> {
+        let mut rng = self.rng.fork(&format!("queue {number}"));
+        if !rng.random_bool(0.5) {
+            return None;
+        }
+        let source = [CapacitySource::Fixed, CapacitySource::Responses][rng.random_range(0..2)];
+        let choice = [Choice::MostRoom, Choice::Tlwl, Choice::IndexPacking][rng.random_range(0..3)];
+        let bound = Duration::from_secs(20);
+        let usual = QueueSettings::default();
+        let length = LengthSettings { least: 1_000, ..usual.length };
+        let settings = QueueSettings { bound, bound_after_100: bound, length, choice, ..usual };
+        let maximum = rng.random_range(10.0..60.0);
+        let threshold = Duration::from_millis(rng.random_range(5..500));
+        let capacity = Settings { maximum, minimum: 5.0, threshold, ..Settings::default() };
+        Some(Arc::new(QueueSetup { settings, source, capacity }))
     }
 
     /// So many proxies that send to these.
@@ -220,6 +244,7 @@ impl Drawer {
                 call_lifetime: Duration::from_mins(5),
                 ..balance::SessionSettings::default()
             },
+            queue: None,
         }
     }
 

@@ -6,9 +6,10 @@ use base::Instant;
 use control::ProbeSettings;
 use core::time::Duration;
 use distribute::Law;
-use node::ProxyLimits;
+use node::{ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
 use route::{Fork, Forward};
+use std::sync::Arc;
 
 /// A balancer or a proxy: an address, and the processes that may have it.
 #[derive(Clone, Debug)]
@@ -72,6 +73,8 @@ pub struct BalancerPlan {
     pub probes: ProbeSettings,
     /// Times of the session table.
     pub sessions: balance::SessionSettings,
+    /// The queue in front of each pool, if new calls wait for room there.
+    pub queue: Option<Arc<QueueSetup>>,
 }
 
 /// Which requests go another way than to the next hops of all others.

@@ -56,11 +56,12 @@ impl Plan {
             write!(f, "{name} ({}): {processes} processes, ", Destination::Site(number).address())?;
             match role {
                 SiteRole::Balancer(plan) => {
-                    let BalancerPlan { shards, pools, forward, policy, members, .. } = plan;
+                    let BalancerPlan { shards, pools, forward, policy, members, queue, .. } = plan;
                     let members = self.pool(members);
                     writeln!(
                         f,
-                        "{shards} shards, {pools} pools ({forward:?}), policy {policy}, members {members}"
+                        "{shards} shards, {pools} pools ({forward:?}), policy {policy}, members {members}{}",
+                        queue.as_ref().map(|queue| format!(", queue {queue:?}")).unwrap_or_default()
                     )?;
                 }
                 SiteRole::Proxy(plan) => {

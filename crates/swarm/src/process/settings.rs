@@ -81,7 +81,7 @@ fn of_balancer(plan: &BalancerPlan, key: u8) -> ControlSettings {
         policy: plan.policy,
         health: plan.health,
         probes: plan.probes,
-        queue: None,
+        queue: plan.queue.clone(),
     };
     // Each shard keeps as many sessions as the plan says.
     let max_sessions = plan.sessions.max_sessions.saturating_mul(plan.shards.into());

@@ -95,6 +95,7 @@ impl Sites {
             health: settings.health_settings(),
             probes: settings.probe_settings(&scenario.timers),
             sessions: settings.session_settings(&scenario.timers),
+            queue: None,
         }
     }
 

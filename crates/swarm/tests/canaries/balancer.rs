@@ -172,6 +172,8 @@ pub(crate) fn of_ways() -> Vec<Canary> {
                 sent.extend(memory.invite(at, Stage::Answered));
             }
         }),
+        Canary::new(RunRule::Waits.text(), queueing)
+            .says(|_, _, _, sent| sent.retain(|one| !is_invite(&one.bytes))),
         Canary::new(RunRule::OtherShard.text(), several_shards).keeps(),
     ]
 }

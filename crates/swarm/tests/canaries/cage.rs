@@ -280,6 +280,12 @@ pub(crate) fn keeping_calls(plan: &Plan) -> bool {
     plan.sites.iter().any(|site| keeps(&site.role))
 }
 
+/// Balancers, one of which has calls wait for nodes with room.
+pub(crate) fn queueing(plan: &Plan) -> bool {
+    let has_queue = |role: &SiteRole| matches!(role, SiteRole::Balancer(plan) if plan.queue.is_some());
+    plan.sites.iter().any(|site| has_queue(&site.role))
+}
+
 /// Proxies that share out the state of calls.
 pub(crate) fn sharing(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| shares(&site.role))
