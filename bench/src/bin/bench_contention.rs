@@ -3,6 +3,7 @@
 //! Three Kamailio, each held to a part of a processor, behind a balancer of each kind; calls at a constant rate. A busy loop in the
 //! control group of the first one takes half of its part, and goes away again. What callers notice of it, second by second.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -216,7 +217,8 @@ fn main() -> Result<()> {
         for (second, at) in seconds.iter().enumerate() {
             let [p50, p95] = [50, 95].map(|share| at.percentile(share).unwrap_or(f64::NAN));
             let (calls, answered) = (at.started, at.setups.len());
-            csv += &format!("{name},{second},{calls},{answered},{p50:.3},{p95:.3},{:.3}\n", at.share());
+            let share = at.share();
+            writeln!(csv, "{name},{second},{calls},{answered},{p50:.3},{p95:.3},{share:.3}")?;
         }
         let [before, during, _] = [0, 1, 2].map(|part| arguments.seconds[part] as usize);
         let parts = [

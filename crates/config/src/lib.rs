@@ -45,7 +45,7 @@ mod typed;
 
 use std::path::Path;
 
-pub use kind::ipv6_without_brackets;
+pub use kind::{ipv6_without_brackets, key_from_bytes};
 pub use problem::{Errors, Problem};
 pub use reference::reference;
 pub use typed::*;

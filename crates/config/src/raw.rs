@@ -17,9 +17,9 @@ use std::sync::OnceLock;
 
 use crate::document::{self, FileKind};
 use crate::kind::{
-    AdminListen, Advertised, BearerText, Bound, Choice, Count, DAY, DnsServer, Flag, GIB, HOUR, HopAddress,
-    KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio, SECOND, ServedName,
-    Share, Size, Time, YEAR,
+    AdminListen, Advertised, BearerText, Bound, CapacityListen, Choice, Count, DAY, DnsServer, Flag, GIB,
+    HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio,
+    SECOND, ServedName, Share, Size, Time, YEAR,
 };
 use crate::setting::{Entry, Setting};
 use crate::typed::{Level, LogFormat};
@@ -69,6 +69,9 @@ pub(crate) struct RawConfig {
     pub(crate) timers: RawTimers,
     pub(crate) token: RawToken,
     pub(crate) admin: RawAdmin,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RawCapacity")]
+    pub(crate) capacity: Option<RawCapacity>,
     pub(crate) log: RawLog,
     pub(crate) stop: RawStop,
     pub(crate) dns: RawDns,
@@ -475,6 +478,28 @@ impl Default for RawAdmin {
     fn default() -> Self {
         Self { listen: "127.0.0.1:8060".into(), token: None, token_file: None }
     }
+}
+
+/// What servers can take, as `sarabande monitor --report` beside each of them finds out and sends every second
+/// (docs/elastic.md). Without this table nobody is listened to.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["listen"]))]
+pub(crate) struct RawCapacity {
+    /// Local address and port, over TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<CapacityListen>")]
+    pub(crate) listen: Option<Setting<CapacityListen>>,
+    /// The key that the monitors have, too: who has it may say what each server can take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<KeyText>", extend("x-default" = "none, with `key_file`"))]
+    pub(crate) key: Option<Setting<KeyText>>,
+    /// File with the key, instead of `key`: the 16 bytes, or their text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<KeyPath>", extend("x-default" = "none"))]
+    pub(crate) key_file: Option<Setting<KeyPath>>,
+    /// Networks that monitors may connect from; everyone where there is none.
+    pub(crate) from: Vec<Setting<NetworkText>>,
 }
 
 /// The log, on standard error. At most 50 lines of one kind at once and 10 a second are written; those that cannot be,

@@ -76,6 +76,8 @@ pub struct Config {
     pub token: Token,
     /// The admin HTTP listener.
     pub admin: Admin,
+    /// Who says what servers can take; `None`: nobody is listened to.
+    pub capacity: Option<CapacityConfig>,
     /// Log level and format.
     pub log: Log,
     /// What SIGTERM does.
@@ -345,6 +347,27 @@ pub struct Admin {
     pub listen: Option<SocketAddr>,
     /// What requests have to show; `None`: the file has none.
     pub token: Option<Bearer>,
+}
+
+/// `[capacity]`
+#[derive(Clone, PartialEq)]
+pub struct CapacityConfig {
+    /// TCP listener of updates.
+    pub listen: SocketAddr,
+    /// What monitors have, too.
+    pub key: [u8; 16],
+    /// Who may connect.
+    pub from: Access,
+}
+
+/// Without the key: configurations end up in logs.
+impl fmt::Debug for CapacityConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CapacityConfig")
+            .field("listen", &self.listen)
+            .field("from", &self.from)
+            .finish_non_exhaustive()
+    }
 }
 
 /// `[log]`

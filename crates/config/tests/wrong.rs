@@ -45,7 +45,9 @@ fn every_problem_of_a_readable_file_has_a_line_and_a_key() {
 
 #[test]
 fn secrets_are_never_shown() {
-    for name in ["tokens", "two_keys", "shapes", "syntax_secret", "admin", "admin_token", "registrar"] {
+    for name in
+        ["tokens", "two_keys", "shapes", "syntax_secret", "admin", "admin_token", "registrar", "capacity"]
+    {
         let file = Path::new(WRONG).join(name).with_extension("toml");
         let message = refused(sarabande_config::load(&file), &file).to_string();
         for secret in ["303132", "not a key", "12345"] {

@@ -10,9 +10,11 @@
 //! - [`estimate`]: beside a server, once a window: latency and goodput in, capacity in calls a second out. In front, what a
 //!   server has announced, and what it still counts for when it falls silent.
 //! - [`queue`]: new calls wait until a server has capacity left; bounded by length and by time.
+//! - [`update`]: capacity on its way from whoever estimates it to the front, authenticated, as lines of text.
 //! - [`scale`]: servers to be started, drained and stopped, from the rate of arrivals and the total capacity.
 #![forbid(unsafe_code)]
 
 pub mod estimate;
 pub mod queue;
 pub mod scale;
+pub mod update;

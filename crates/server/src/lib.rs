@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod agents;
+pub mod capacity;
 mod capture;
 mod check;
 mod clock;

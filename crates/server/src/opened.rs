@@ -1,5 +1,6 @@
 //! The sockets of a process: those of the process before, if it hands them over, and new ones.
 
+use crate::capacity;
 use crate::run::StartError;
 use crate::shards::MOST_SOCKETS;
 use crate::shards::listen::{Bind, cannot_listen, open};
@@ -17,6 +18,8 @@ pub(crate) struct Opened {
     /// Of each thread, one set or more.
     pub(crate) sockets: Vec<Vec<UdpSocket>>,
     pub(crate) admin: Option<TcpListener>,
+    /// Of updates of capacity; `None` as well where the process before still has the address.
+    pub(crate) capacity: Option<TcpListener>,
     pub(crate) claim: Option<Claim>,
 }
 
@@ -29,13 +32,14 @@ impl Opened {
     ) -> Result<Self, StartError> {
         let taken = claim.as_mut().and_then(|claim| claim.admin.take());
         let admin = admin(config.admin.listen, taken)?;
+        let capacity = capacity(config, claim.is_some())?;
         let buffer = config.listen.receive_buffer;
         let sockets = match &mut claim {
             None => open_all(binds, threads, buffer)?,
             Some(claim) => adopt(std::mem::take(&mut claim.sets), binds, threads, buffer)?,
         };
         let listeners = binds.iter().map(|bind| bind.address).collect();
-        Ok(Self { listeners, sockets, admin, claim })
+        Ok(Self { listeners, sockets, admin, capacity, claim })
     }
 
     /// Copies of all sockets, by sets.
@@ -59,6 +63,15 @@ fn admin(
         TcpListener::from_std(listener)
     });
     listener.map(Some).map_err(|error| StartError::Admin(cannot_listen(address, &error, advice)))
+}
+
+/// The listener of updates of capacity. A process before leaves it once its sockets are taken over: monitors connect again.
+fn capacity(config: &Config, has_predecessor: bool) -> Result<Option<TcpListener>, StartError> {
+    let Some(capacity) = &config.capacity else { return Ok(None) };
+    match capacity::bind(capacity.listen) {
+        Err(error) if has_predecessor && error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        listener => listener.map(Some).map_err(StartError::Capacity),
+    }
 }
 
 /// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound before

@@ -1,6 +1,7 @@
 //! What a [`Handle`](crate::Handle) answers, put together from what the control task and the shards say.
 
 use crate::admin::view::{MemberView, NameView, OccupancyView, Sessions, ShardView, TimesView, ended, work};
+use crate::capacity::CapacityReport;
 use crate::control::View;
 use crate::log::{self, Unwritten};
 use crate::records::RecordCounts;
@@ -46,6 +47,8 @@ pub struct Standing {
     pub home: Option<HomeStanding>,
     /// The queues in front of pools.
     pub queues: Vec<QueueStanding>,
+    /// What has come of updates of capacity, where they are listened for.
+    pub(crate) capacity: Option<CapacityReport>,
 }
 
 /// How the home domain does.
@@ -149,6 +152,8 @@ pub struct Totals {
     pub home: Option<HomeStanding>,
     /// The queues in front of pools.
     pub queues: Vec<QueueStanding>,
+    /// What has come of updates of capacity, where they are listened for.
+    pub(crate) capacity: Option<CapacityReport>,
 }
 
 /// Figures of one shard.
@@ -245,6 +250,7 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
         records: view.records.clone(),
         home: home(view, counts),
         queues: queues(view, counts),
+        capacity: view.capacity.clone(),
     }
 }
 
@@ -300,6 +306,7 @@ pub(crate) fn figures(
         unwritten: log::unwritten(),
         hops: hops(view),
         records: view.records.clone(),
+        capacity: view.capacity.clone(),
         ..Totals::default()
     };
     for snapshot in snapshots {

@@ -40,6 +40,9 @@ pub enum StartError {
     /// The admin interface cannot listen: says where, why, and what helps.
     #[error("[admin] {0}")]
     Admin(io::Error),
+    /// Updates of capacity cannot be listened for: says where, why, and what helps.
+    #[error("[capacity] {0}")]
+    Capacity(io::Error),
     /// No address to listen on is left.
     #[error("the configured listeners match no address of this machine; see `ip addr`")]
     NoListener,
@@ -69,7 +72,8 @@ impl Server {
     /// # Errors
     /// An address that cannot be bound, with the address.
     pub async fn start(config: Config, path: Option<PathBuf>) -> Result<Self, StartError> {
-        Self::start_on(None, config, path).await
+        // What a start works with is too large for the stacks of those who wait for it.
+        Box::pin(Self::start_on(None, config, path)).await
     }
 
     /// The same for one server of several in a process, and without a file: what it tells its neighbours of how busy it is, is that
@@ -78,7 +82,7 @@ impl Server {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_modelled(config: Config, model: ModelProcessor) -> Result<Self, StartError> {
-        Self::start_on(Some(model), config, None).await
+        Box::pin(Self::start_on(Some(model), config, None)).await
     }
 
     async fn start_on(
@@ -150,6 +154,7 @@ impl Server {
             takeover::offer::start(path, holdings, asks_in.clone());
         }
         let handle = Handle::new(asks_in, handles);
+        control.open_capacity(opened.capacity);
         if let Some(listener) = opened.admin {
             control.open_admin(Interface::new(listener, handle.clone(), token));
         }

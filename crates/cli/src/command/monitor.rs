@@ -1,4 +1,6 @@
-//! `sarabande monitor`: the latency of a SIP server from outside.
+//! `sarabande monitor`: the latency of a SIP server from outside, and what the server can take.
+
+mod capacity;
 
 use super::load::{duration, random};
 use crate::address;
@@ -6,8 +8,10 @@ use crate::{notify, print};
 use ::monitor::{Latency, Link, Monitor, Pairing, Report, Servers, Settings, file};
 use anyhow::{Context as _, Result, anyhow, bail};
 use base::{Instant, UnixTime};
+use elastic::estimate;
+use server::capacity::sender::Reporting;
 use server::latency::view::WindowView;
-use server::latency::{self, Options, Running, Source};
+use server::latency::{self, CapacityEstimate, Estimated, Options, Running, Source};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -30,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "5060", value_name = "PORT")]
     next_port: Vec<u16>,
     /// Reads a capture file (pcap or pcapng) instead of packets; `-` is standard input.
-    #[arg(long, value_name = "FILE", requires = "server", conflicts_with_all = ["hep", "listen", "write"])]
+    #[arg(long, value_name = "FILE", requires = "server", conflicts_with_all = ["hep", "listen", "write", "report"])]
     read: Option<PathBuf>,
     /// Takes HEP version 3 over UDP at this address instead of packets; that needs no capability.
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket, requires = "server", conflicts_with = "write")]
@@ -55,6 +59,8 @@ pub(crate) struct Arguments {
     /// Writes all that is captured to this file, as pcap.
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    #[command(flatten)]
+    capacity: capacity::CapacityArguments,
     /// Prints each window as a line of JSON.
     #[arg(long)]
     json: bool,
@@ -79,12 +85,13 @@ fn server_address(text: &str) -> Result<SocketAddr, String> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let settings = settings(arguments)?;
-    let mut printer = Printer::new(arguments, &settings);
+    let estimate = arguments.capacity.estimate(&arguments.pair)?;
+    let mut printer = Printer::new(arguments, &settings, estimate.is_some());
     if let Some(path) = &arguments.read {
-        read(path, settings, &mut printer)?;
+        read(path, settings, estimate, &mut printer)?;
     } else {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(watch(arguments, settings, &mut printer))?;
+        runtime.block_on(watch(arguments, settings, estimate, &mut printer))?;
     }
     printer.end();
     Ok(())
@@ -113,7 +120,12 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
 }
 
 /// Measures what a file has.
-fn read(path: &Path, settings: Settings, printer: &mut Printer) -> Result<()> {
+fn read(
+    path: &Path,
+    settings: Settings,
+    estimate: Option<estimate::Settings>,
+    printer: &mut Printer,
+) -> Result<()> {
     let name = path.display();
     let source: Box<dyn std::io::Read + Send> = if path == Path::new("-") {
         Box::new(std::io::stdin())
@@ -121,24 +133,34 @@ fn read(path: &Path, settings: Settings, printer: &mut Printer) -> Result<()> {
         Box::new(File::open(path).with_context(|| format!("{name}: cannot be opened"))?)
     };
     let mut monitor = Monitor::new(settings);
+    let mut estimate = estimate.map(CapacityEstimate::new);
+    let mut estimated = |report: &Report| {
+        let capacity = estimate.as_mut().map(|estimate| estimate.take(report));
+        Estimated { report: *report, capacity }
+    };
     let (mut last, mut printed) = (Instant::ZERO, Ok(()));
     let packet = |at: Instant, link: Link, bytes: &[u8]| {
         // Where nobody reads the output there is nothing to do any more.
         if printed.is_ok() {
             last = last.max(at);
-            monitor.advance(at, |report| printed = printer.print_after(&mut printed, report));
+            monitor.advance(at, |report| printed = printer.print_after(&mut printed, &estimated(report)));
             monitor.packet(at, link, bytes);
         }
     };
     let outcome = file::read(source, packet);
-    monitor.finish(last, |report| printed = printer.print_after(&mut printed, report));
+    monitor.finish(last, |report| printed = printer.print_after(&mut printed, &estimated(report)));
     printed?;
     // What could be read has been printed.
     outcome.map_err(|error| anyhow!("{name}: {error}"))
 }
 
 /// Measures what passes, until a signal ends it.
-async fn watch(arguments: &Arguments, settings: Settings, printer: &mut Printer) -> Result<()> {
+async fn watch(
+    arguments: &Arguments,
+    settings: Settings,
+    estimate: Option<estimate::Settings>,
+    printer: &mut Printer,
+) -> Result<()> {
     let listen = |kind| signal(kind).context("cannot listen for signals");
     let (mut interrupt, mut terminate, mut hangup) =
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
@@ -148,10 +170,16 @@ async fn watch(arguments: &Arguments, settings: Settings, printer: &mut Printer)
         next_ports: arguments.next_port.clone(),
         write: arguments.write.clone(),
         listen: arguments.listen,
+        estimate,
+        reporting: arguments.capacity.reporting(settings.servers.addresses())?,
     };
+    let reporting = options.reporting.clone();
     let servers: Vec<_> = settings.servers.addresses().iter().map(ToString::to_string).collect();
     let mut running: Running = latency::start(source, settings, options).await?;
     print_note!("measures {} ({})", servers.join(", "), arguments.pair);
+    if let Some(Reporting { to, server, .. }) = reporting {
+        print_note!("tells the capacity of {server} to {}", to.join(", "));
+    }
     if let Some(address) = running.http() {
         print_note!("metrics at http://{address}/metrics, windows at http://{address}/api/windows");
     }
@@ -166,7 +194,7 @@ async fn watch(arguments: &Arguments, settings: Settings, printer: &mut Printer)
             _ = hangup.recv() => { running.end(); continue }
         };
         match report {
-            Some(report) => printer.print(&report)?,
+            Some(estimated) => printer.print(&estimated)?,
             None => return Ok(running.stop()?),
         }
     }
@@ -177,16 +205,19 @@ struct Printer {
     json: bool,
     /// Windows begin at other times than full seconds.
     milliseconds: bool,
+    /// There is a column with the capacity.
+    has_capacity: bool,
     servers: Vec<SocketAddr>,
     pairing: Pairing,
     last: Option<Report>,
 }
 
 impl Printer {
-    fn new(arguments: &Arguments, settings: &Settings) -> Self {
+    fn new(arguments: &Arguments, settings: &Settings, has_capacity: bool) -> Self {
         Self {
             json: arguments.json,
             milliseconds: settings.window.subsec_nanos() != 0,
+            has_capacity,
             servers: settings.servers.addresses().to_vec(),
             pairing: settings.pairing.clone(),
             last: None,
@@ -194,32 +225,43 @@ impl Printer {
     }
 
     /// Prints, unless an earlier line could not be.
-    fn print_after(&mut self, before: &mut Result<()>, report: &Report) -> Result<()> {
-        std::mem::replace(before, Ok(())).and_then(|()| self.print(report))
+    fn print_after(&mut self, before: &mut Result<()>, estimated: &Estimated) -> Result<()> {
+        std::mem::replace(before, Ok(())).and_then(|()| self.print(estimated))
     }
 
     /// Each window that is over comes here once.
-    fn print(&mut self, report: &Report) -> Result<()> {
-        let is_first = self.last.replace(*report).is_none();
+    fn print(&mut self, estimated: &Estimated) -> Result<()> {
+        let is_first = self.last.replace(estimated.report).is_none();
         if self.json {
-            return print::line(serde_json::to_string(&WindowView::from(report))?);
+            return print::line(serde_json::to_string(&WindowView::from(estimated))?);
         }
         if is_first {
             let time = if self.milliseconds { "time (UTC)  " } else { "UTC     " };
-            print_line!("{time} measured     min  median    mean     dev     p95     p99  max ms")?;
+            let capacity = if self.has_capacity { " call/s" } else { "" };
+            print_line!("{time} measured     min  median    mean     dev     p95     p99  max ms{capacity}")?;
         }
-        print::line(self.row(report))
+        print::line(self.row(estimated))
     }
 
-    fn row(&self, report: &Report) -> String {
+    fn row(&self, Estimated { report, capacity }: &Estimated) -> String {
         let date = UnixTime::from_millis(report.window.start.as_nanos() / 1_000_000).rfc3339();
         let mut row = date[11..if self.milliseconds { 23 } else { 19 }].to_owned();
         write!(row, " {:>8}", report.window.count).expect("a String takes any text");
-        if let Some(latency) = report.window.latency {
+        let times = report.window.latency.map(|latency| {
             let Latency { min, mean, deviation, median, p95, p99, max } = latency;
-            for time in [min, median, mean, deviation, p95, p99, max] {
-                write!(row, " {:>7}", milliseconds(time)).expect("a String takes any text");
-            }
+            [min, median, mean, deviation, p95, p99, max].map(milliseconds)
+        });
+        let times = match times {
+            // The last column stays where it is.
+            None if self.has_capacity => [const { String::new() }; 7].to_vec(),
+            times => times.map(Vec::from).unwrap_or_default(),
+        };
+        for time in times {
+            write!(row, " {time:>7}").expect("a String takes any text");
+        }
+        if let Some(capacity) = capacity {
+            let digits = usize::from(*capacity < 1_000.0);
+            write!(row, " {capacity:>6.digits$}").expect("a String takes any text");
         }
         for (name, count) in notable(report) {
             write!(row, "  {name} {count}").expect("a String takes any text");
@@ -280,17 +322,29 @@ mod tests {
         let printer = Printer {
             json: false,
             milliseconds: false,
+            has_capacity: false,
             servers: Vec::new(),
             pairing: Pairing::Invite,
             last: None,
         };
-        let row = printer.row(&report);
+        let row = printer.row(&Estimated { report, capacity: None });
         assert_eq!(
             row,
             "22:13:20    20000   0.080   0.120   0.121   0.033   0.250 999.999    5000  unanswered 1"
         );
         assert!(row.split("  unanswered").next().is_some_and(|row| row.len() <= 80));
         let empty = Report { window: Window { start: at(250), ..Window::default() }, ..Report::default() };
-        assert_eq!(Printer { milliseconds: true, ..printer }.row(&empty), "22:13:20.250        0");
+        let empty = Estimated { report: empty, capacity: None };
+        let printer = Printer { milliseconds: true, ..printer };
+        assert_eq!(printer.row(&empty), "22:13:20.250        0");
+        let printer = Printer { milliseconds: false, has_capacity: true, ..printer };
+        let row = printer.row(&Estimated { report, capacity: Some(312.52) });
+        assert_eq!(
+            row,
+            "22:13:20    20000   0.080   0.120   0.121   0.033   0.250 999.999    5000  312.5  unanswered 1"
+        );
+        assert!(row.split("  unanswered").next().is_some_and(|row| row.len() <= 80));
+        let row = printer.row(&Estimated { capacity: Some(1.0), ..empty });
+        assert_eq!((row.len(), row.ends_with("    1.0")), (80, true), "below the others: {row}");
     }
 }

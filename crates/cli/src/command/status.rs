@@ -1,5 +1,6 @@
 //! `sarabande status`: what a running server has to do.
 
+mod capacity;
 pub(super) mod registrar;
 mod view;
 mod watch;
@@ -41,11 +42,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // 503 is the answer of a server that takes no new calls.
     let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
     let registrar = registrar::ask(target)?;
+    let capacity = capacity::ask(target)?;
     let of_home = registrar.as_ref().map(registrar::text).unwrap_or_default();
+    let of_home = of_home + &capacity.as_ref().map(capacity::text).unwrap_or_default();
     if health.role == "proxy" {
         if arguments.json {
             let proxy: Value = target.get("/api/proxy")?;
-            print_line!("{:#}", json!({ "health": &health, "proxy": proxy, "registrar": registrar }))?;
+            print_line!(
+                "{:#}",
+                json!({ "health": &health, "proxy": proxy, "registrar": registrar, "capacity": capacity })
+            )?;
         } else {
             print::line(proxy_text(&health, &target.get("/api/proxy")?) + &of_home)?;
         }
@@ -57,6 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "members": &members["members"],
             "names": &members["names"],
             "registrar": registrar,
+            "capacity": capacity,
         });
         print_line!("{all:#}")?;
     } else {

@@ -3,6 +3,7 @@
 mod errors;
 mod examples;
 mod manual;
+mod monitor;
 mod monitoring;
 mod pipes;
 mod plan;

@@ -7,6 +7,7 @@ mod actions;
 mod admin;
 mod agreement;
 mod calls;
+mod capacity;
 mod conditions;
 mod distribution;
 mod listen;
@@ -45,6 +46,8 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let access = access::check(raw, report);
     let token = token::check(&raw.token, directory, report);
     let admin = admin::check(&raw.admin, directory, report);
+    let capacity =
+        raw.capacity.as_ref().and_then(|raw| capacity::check(raw, admin.as_ref(), directory, report));
     let level = report.read(&raw.log.level);
     let format = report.read(&raw.log.format);
     let wait = report.read(&raw.stop.wait);
@@ -68,6 +71,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         rates,
         token: token?,
         admin: admin?,
+        capacity,
         log: Log { level: level?, format: format? },
         stop: Stop { wait: wait? },
         dns: Dns { refresh: refresh?, servers },

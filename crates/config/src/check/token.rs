@@ -33,7 +33,7 @@ pub(super) struct InFile<T> {
     pub(super) or: &'static str,
 }
 
-const KEY: InFile<[u8; 16]> = InFile {
+pub(super) const KEY: InFile<[u8; 16]> = InFile {
     read: key_from_bytes,
     holds: "16 bytes, as they are, as 32 hex digits or in base64",
     or: "bytes that are none of these",

@@ -20,6 +20,10 @@ pub(crate) struct Advertised;
 #[derive(Debug, Clone)]
 pub(crate) struct AdminListen;
 
+/// Where updates of capacity are listened for.
+#[derive(Debug, Clone)]
+pub(crate) struct CapacityListen;
+
 /// A DNS server; the port is 53 where none is given.
 #[derive(Debug, Clone)]
 pub(crate) struct DnsServer;
@@ -32,6 +36,8 @@ pub(crate) struct HopAddress;
 const DNS_PORT: u16 = 53;
 /// Port of the admin API in messages and defaults.
 const ADMIN_PORT: u16 = 8060;
+/// Port of updates of capacity in messages.
+const CAPACITY_PORT: u16 = 8061;
 
 impl Kind for Bound {
     type Value = SocketAddr;
@@ -87,6 +93,18 @@ impl Kind for AdminListen {
             "title": "IP address:port, or false for none",
             "anyOf": [{ "type": "string" }, { "const": false }],
         })
+    }
+}
+
+impl Kind for CapacityListen {
+    type Value = SocketAddr;
+
+    fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
+        socket(leaf, CAPACITY_PORT, "a local IP address and port, such as \"10.0.0.9:8061\"")
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "title": "IP address:port", "type": "string" })
     }
 }
 

@@ -12,7 +12,7 @@ mod secret;
 mod spread;
 
 pub use address::ipv6_without_brackets;
-pub(crate) use address::{AdminListen, Advertised, Bound, DnsServer, HopAddress};
+pub(crate) use address::{AdminListen, Advertised, Bound, CapacityListen, DnsServer, HopAddress};
 pub(crate) use amount::{CallRate, Capacity, HostName, NodeName, Seed, Share, Title};
 pub(crate) use choice::{Choice, Names, OverflowName, PolicyName, TransportName};
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
@@ -20,7 +20,8 @@ pub(crate) use name::{DomainName, MemberAddress, ServedName};
 pub(crate) use number::{Count, Flag, GIB, KIB, MIB, Ratio, Size};
 pub(crate) use place::{Place, PlaceText};
 pub(crate) use routing::{AnswerKind, FieldText, MethodText, NetworkText, NextHop, Text};
-pub(crate) use secret::{BearerText, KeyPath, KeyText, key_from_bytes};
+pub use secret::key_from_bytes;
+pub(crate) use secret::{BearerText, KeyPath, KeyText};
 pub(crate) use spread::Times;
 
 use schemars::Schema;

@@ -83,7 +83,7 @@ impl Kind for KeyPath {
 }
 
 /// A key file holds either the 16 bytes themselves or their text, with or without a line end.
-pub(crate) fn key_from_bytes(bytes: &[u8]) -> Option<[u8; 16]> {
+pub fn key_from_bytes(bytes: &[u8]) -> Option<[u8; 16]> {
     if let Ok(key) = bytes.try_into() {
         return Some(key);
     }

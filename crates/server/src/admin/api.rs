@@ -2,8 +2,8 @@
 
 use super::metrics;
 use super::view::{
-    ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded, Session,
-    Stopping,
+    CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
+    Session, Stopping,
 };
 use crate::handle::GONE;
 use crate::{ContactsError, Handle};
@@ -26,6 +26,7 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/members", get(members))
         .route("/api/sessions", get(sessions))
         .route("/api/proxy", get(proxy))
+        .route("/api/capacity", get(capacity))
         .route("/api/registrar", get(registrar))
         .route("/api/registrations", get(registrations))
         .route("/api/registrations", delete(unregister))
@@ -132,6 +133,13 @@ async fn proxy(State(handle): State<Handle>, uri: Uri) -> Result<Json<ProxyView>
         .as_ref()
         .map(|report| Json(ProxyView::new(report, &standing.hops, standing.records.as_ref())))
         .ok_or_else(none)
+}
+
+async fn capacity(State(handle): State<Handle>, uri: Uri) -> Result<Json<CapacityView>, Failure> {
+    let [] = parameters(&uri, [])?;
+    let standing = handle.standing().await.map_err(gone)?;
+    let none = || Failure(StatusCode::NOT_FOUND, "this process has no [capacity]".to_owned());
+    standing.capacity.as_ref().map(|report| Json(report.into())).ok_or_else(none)
 }
 
 async fn registrar(State(handle): State<Handle>, uri: Uri) -> Result<Json<RegistrarView>, Failure> {
@@ -241,7 +249,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     Ok(([kind], metrics::page(&figures)).into_response())
 }
 
-const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /api/registrar, \
+const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /api/capacity, /api/registrar, \
                      /api/registrations, /metrics; \
                      POST /api/drain, /api/undrain, /api/up, /api/reload, /api/stop, /api/explain; \
                      DELETE /api/registrations";

@@ -3,8 +3,8 @@
 
 use super::tests::{Site, keys, request};
 use super::view::{
-    ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded, Session,
-    Sessions, Stopping,
+    CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
+    Session, Sessions, Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -82,7 +82,7 @@ const NO_STORE: (u16, &str) =
 /// Of a request about a member.
 const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
 
-const OPERATIONS: [Operation; 16] = [
+const OPERATIONS: [Operation; 17] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -136,6 +136,13 @@ const OPERATIONS: [Operation; 16] = [
         summary: "Next hops and transactions.",
         answer: Answer::Json(&[of::<ProxyView>]),
         failures: &[(404, "It is a balancer.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/capacity",
+        summary: "What monitors beside the members have announced.",
+        answer: Answer::Json(&[of::<CapacityView>]),
+        failures: &[(404, "There is no [capacity].")],
         ..GET
     },
     Operation {

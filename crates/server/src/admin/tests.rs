@@ -3,10 +3,11 @@
 #![expect(clippy::float_cmp, reason = "whole numbers are exact")]
 
 use super::view::{
-    ContactView, ContactsView, ExplanationView, HealthView, MemberView, MembersView, ProxyView,
+    CapacityView, ContactView, ContactsView, ExplanationView, HealthView, MemberView, MembersView, ProxyView,
     RegistrarView, Session, Sessions,
 };
 use crate::{Handle, Server};
+use elastic::update::{Key, Sender};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::oneshot;
 
@@ -108,6 +109,17 @@ impl Site {
     /// A registrar that asks nobody for a password, and keeps bindings in memory.
     pub(super) async fn home() -> Self {
         Self::launch(|_, _| "[registrar]\ndomains = [\"example.com\"]".to_owned()).await
+    }
+
+    /// A balancer that listens to monitors, and where.
+    pub(super) async fn with_capacity() -> (Self, SocketAddr) {
+        let listen = free_tcp().await;
+        let role = |alive, _| {
+            format!(
+                "[pool.servers]\nmembers = [\"{alive}\"]\n[capacity]\nlisten = \"{listen}\"\nkey = \"{CAPACITY_KEY}\""
+            )
+        };
+        (Self::launch(role).await, listen)
     }
 
     async fn launch(role: impl FnOnce(SocketAddr, SocketAddr) -> String) -> Self {
@@ -615,6 +627,45 @@ async fn what_a_registrar_does_is_shown() {
     assert_eq!(Site::proxy().await.ask("GET", "/api/registrar").await.status, 404);
 }
 
+/// "0123456789abcdef" in hexadecimal digits.
+const CAPACITY_KEY: &str = "30313233343536373839616263646566";
+
+/// Sends updates of these servers over one connection; gives all that comes back until the last is answered.
+async fn announce(listen: SocketAddr, updates: &[(&str, f64)]) -> String {
+    let stream = TcpStream::connect(listen).await.unwrap();
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    let mut all = lines.next_line().await.unwrap().unwrap();
+    let mut sender = Sender::greeted(Key::new(b"0123456789abcdef"), all.as_bytes()).unwrap();
+    for (server, capacity) in updates {
+        write.write_all(sender.update(&server.parse().unwrap(), *capacity).as_bytes()).await.unwrap();
+        all += "\n";
+        all += &lines.next_line().await.unwrap().unwrap();
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_monitors_announce_is_shown() {
+    let (site, listen) = Site::with_capacity().await;
+    let told = announce(listen, &[(&site.alive.to_string(), 300.0), (&site.alive.to_string(), 312.5)]).await;
+    assert!(told.ends_with("\nOK 1\nOK 2"), "{told}");
+    let told = announce(listen, &[("nobody.example.com", 1.0)]).await;
+    assert!(told.ends_with("\nERROR unknown_server"), "{told}");
+    let shown: CapacityView = site.ask("GET", "/api/capacity").await.json();
+    assert_eq!((shown.accepted_total, shown.connections_total), (2, 2));
+    assert_eq!((shown.closed_total["unknown_server"], shown.closed_total["wrong_code"]), (1, 0));
+    let members: Vec<_> = shown.members.iter().map(|member| (member.member, member.capacity)).collect();
+    assert_eq!(members, [(site.alive, 312.5)]);
+    assert!(shown.members[0].capacity_now <= 312.5);
+    let samples = samples(&site.ask("GET", "/metrics").await.body);
+    let of_member = format!("{{member=\"{}\"}}", site.alive);
+    assert_eq!(samples[&format!("sarabande_capacity_announced{of_member}")], 312.5);
+    assert_eq!(samples["sarabande_capacity_updates_total"], 2.0);
+    assert_eq!(samples["sarabande_capacity_closed_total{reason=\"unknown_server\"}"], 1.0);
+    assert_eq!(Site::proxy().await.ask("GET", "/api/capacity").await.status, 404);
+}
+
 /// New calls may be taken all the same: of other routes, or to who needs no user.
 #[tokio::test]
 async fn a_store_that_is_down_is_told_with_its_reason() {
@@ -730,7 +781,9 @@ async fn the_documentation_names_every_metric_label_and_key() {
     let (proxy, dialogs, home) = (Site::proxy().await, Site::dialogs().await, Site::home().await);
     home.register("sip:bob@127.0.0.1:5099").await;
     let mut page = String::new();
-    for site in [&site, &proxy, &dialogs, &home] {
+    let (monitored, listen) = Site::with_capacity().await;
+    announce(listen, &[(&monitored.alive.to_string(), 1.0)]).await;
+    for site in [&site, &proxy, &dialogs, &home, &monitored] {
         page += &site.ask("GET", "/metrics").await.body;
     }
     let documented = documented();
@@ -757,6 +810,7 @@ async fn the_documentation_names_every_metric_label_and_key() {
         keys(&site.ask("GET", "/api/proxy").await.json(), &mut found);
     }
     keys(&home.ask("GET", "/api/registrar").await.json(), &mut found);
+    keys(&monitored.ask("GET", "/api/capacity").await.json(), &mut found);
     keys(&home.ask("GET", "/api/registrations?user=bob@example.com").await.json(), &mut found);
     let request = request(site.sip, "INVITE", "documented");
     keys(&site.send("POST", "/api/explain", "", &request).await.json(), &mut found);

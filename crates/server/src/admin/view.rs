@@ -1,9 +1,11 @@
 //! The shapes of the admin interface's JSON. Times are seconds unless the name says otherwise.
 
+mod capacity;
 mod contacts;
 mod queue;
 mod registrar;
 
+pub use capacity::{CapacityView, MemberCapacityView};
 pub use contacts::{ContactView, ContactsView};
 pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};

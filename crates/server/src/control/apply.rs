@@ -220,6 +220,7 @@ impl Control {
         })?;
         self.renew_stores(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
         self.renew_records(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
+        self.renew_capacity(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
         let fixed = fixed(&config, &self.config);
         // Kept in full, so that the next reload still sees what the process does not follow.
         config.access = access_of(&self.config, &config);

@@ -2,6 +2,7 @@
 //! who is alive and what the shards work with. It runs beside the traffic, never in it.
 
 pub(crate) mod apply;
+mod capacity;
 mod carry_out;
 mod log_entries;
 mod probes;
@@ -9,6 +10,7 @@ pub(crate) mod resolver;
 mod succession;
 
 use crate::admin::Interface;
+use crate::capacity::CapacityReport;
 use crate::clock::Clock;
 use crate::records::{RecordCounts, Records};
 use crate::registrations::Home;
@@ -26,6 +28,7 @@ use ::control::{
 };
 use balance::{CallLimits, PoolId, Slot};
 use base::{Flow, Instant, Outbox};
+use capacity::Capacities;
 use config::Config;
 use location::Registrar;
 use node::{Setup, ShardEvent};
@@ -87,6 +90,8 @@ pub(crate) struct View {
     pub(crate) records: Option<RecordCounts>,
     /// How the stores of the home domain do.
     pub(crate) stores: Vec<StoreReport>,
+    /// What has come of updates of capacity, where they are listened for.
+    pub(crate) capacity: Option<CapacityReport>,
 }
 
 impl View {
@@ -159,6 +164,8 @@ pub(crate) struct Control {
     /// What the shards share of members with a limit of calls.
     call_limits: Option<Arc<CallLimits>>,
     admin: Option<Interface>,
+    /// Updates of capacity.
+    capacity: Capacities,
     /// Addresses of the machine that a wildcard would serve if they had been there at the start.
     unserved: Vec<SocketAddr>,
     succeeded: bool,
@@ -206,6 +213,7 @@ impl Control {
             down: Vec::new(),
             call_limits: None,
             admin: None,
+            capacity: Capacities::default(),
             epoch_unix,
             token_time,
             unserved: Vec::new(),
@@ -235,6 +243,9 @@ impl Control {
             } else {
                 tracing::info!(%address, %advertised, "listening");
             }
+        }
+        if let Some(capacity) = &self.config.capacity {
+            tracing::info!(address = %capacity.listen, "updates of capacity");
         }
         if let Some(address) = self.config.admin.listen {
             tracing::info!(%address, "admin interface");
@@ -268,6 +279,7 @@ impl Control {
                 () = self.sockets.readable() => self.read_probes(),
                 () = tokio::time::sleep(due) => self.take(ControlInput::Timer),
                 Some(answered) = self.answers.1.recv() => self.answered(answered),
+                offer = self.capacity.intake.next() => self.offered(offer),
                 _ = look_around.tick() => self.look_around(),
             }
             self.carry_out();
@@ -335,6 +347,7 @@ impl Control {
     /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine.
     fn look_around(&mut self) {
         self.look_at_stores();
+        self.forget_capacities();
         if let Some(records) = &self.records {
             records.retry();
         }
@@ -393,6 +406,7 @@ impl Control {
             names: self.core.names(),
             records: self.records.as_ref().map(|records| records.counts()),
             stores: self.stores.as_ref().map(|stores| stores.reports()).unwrap_or_default(),
+            capacity: self.capacity_report(),
         }
     }
 

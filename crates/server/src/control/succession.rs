@@ -42,6 +42,7 @@ impl Control {
                 if let Some(admin) = &mut self.admin {
                     admin.abort();
                 }
+                self.close_capacity();
                 self.take(ControlInput::Succeeded);
             }
             Succession::GivenBack => {
@@ -52,6 +53,7 @@ impl Control {
                 if let Some(admin) = &mut self.admin {
                     admin.start();
                 }
+                self.open_capacity(None);
                 self.take(ControlInput::GivenBack);
             }
             Succession::Over => self.take(ControlInput::SuccessionOver),

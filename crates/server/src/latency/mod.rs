@@ -4,18 +4,22 @@
 //! - [`start`] opens everything, [`Running::report`] waits for the next window, [`Running::stop`] ends it;
 //! - [`view`]: the shape of the JSON,
 //! - `thread`: captures and measures,
+//! - `capacity`: what the server can take; [`crate::capacity::sender`] tells balancers of it,
 //! - `page`: metrics, and the last windows over HTTP.
 
+mod capacity;
 mod page;
 mod thread;
 pub mod view;
 
+use crate::capacity::sender::{Reporting, Telling};
 use crate::capture::{self, Capture};
 use crate::clock::Clock;
 use crate::shards::listen::cannot_listen;
 use crate::shards::wake::Waker;
 use crate::socket::UdpSocket;
-use monitor::{Report, Settings};
+pub use capacity::{CapacityEstimate, Estimated};
+use monitor::Settings;
 use page::Shown;
 use std::fs::File;
 use std::io;
@@ -53,6 +57,10 @@ pub struct Options {
     pub write: Option<PathBuf>,
     /// Answers HTTP here.
     pub listen: Option<SocketAddr>,
+    /// Estimates with these settings what the server can take.
+    pub estimate: Option<elastic::estimate::Settings>,
+    /// Tells balancers of it.
+    pub reporting: Option<Reporting>,
 }
 
 /// Why it does not start, or ends.
@@ -94,7 +102,7 @@ pub fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
 
 /// A monitor at work; ends when dropped.
 pub struct Running {
-    reports: mpsc::Receiver<Report>,
+    reports: mpsc::Receiver<Estimated>,
     control: Arc<Control>,
     thread: Option<JoinHandle<Result<(), LatencyError>>>,
     serving: Option<Task<()>>,
@@ -131,7 +139,11 @@ pub async fn start(source: Source, settings: Settings, options: Options) -> Resu
         Err(error) => Err(LatencyError::File { path, error }),
     });
     let file = file.transpose()?;
-    let shown = Arc::new(Shown::new(&settings));
+    let telling =
+        options.reporting.map(|reporting| Telling::start(&reporting, settings.window)).transpose()?;
+    let targets = telling.as_ref().map(Telling::targets).unwrap_or_default();
+    let shown = Arc::new(Shown::new(&settings, targets));
+    let mut estimate = options.estimate.map(CapacityEstimate::new);
     let (http, serving) = match options.listen {
         Some(address) => {
             let listener = TcpListener::bind(address)
@@ -147,9 +159,15 @@ pub async fn start(source: Source, settings: Settings, options: Options) -> Resu
     let watcher = Watcher::new(input, settings, file, Arc::clone(&control))?;
     let run = move || {
         watcher.run(Clock::since_1970, |report| {
-            shown.add(report);
-            // The place where each window that is over goes; who does not read in time misses some.
-            let _ = to.try_send(*report);
+            // The place where each window that is over goes.
+            let capacity = estimate.as_mut().map(|estimate| estimate.take(report));
+            let estimated = Estimated { report: *report, capacity };
+            shown.add(&estimated);
+            if let (Some(capacity), Some(telling)) = (capacity, &telling) {
+                telling.tell(capacity);
+            }
+            // Who does not read in time misses some.
+            let _ = to.try_send(estimated);
         })
     };
     let thread = std::thread::Builder::new().name("latency".to_owned()).spawn(run)?;
@@ -171,7 +189,7 @@ impl Running {
     }
 
     /// Waits for the next window to be over. `None` when it has ended; [`stop`](Self::stop) says why.
-    pub async fn report(&mut self) -> Option<Report> {
+    pub async fn report(&mut self) -> Option<Estimated> {
         self.reports.recv().await
     }
 

@@ -1,15 +1,18 @@
 //! What HTTP shows of a monitor: metrics for Prometheus, and the last windows as JSON.
 
+use super::Estimated;
 use super::view::{WindowView, WindowsView, counts};
 use crate::admin::metrics::{Page, process};
 use crate::admin::serve_open;
+use crate::capacity::sender::Target;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
-use monitor::{Report, Settings};
+use monitor::Settings;
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
@@ -23,29 +26,33 @@ pub(super) struct Shown {
     pairing: String,
     window: Duration,
     started: Instant,
+    /// Who is told the capacity.
+    targets: Vec<Arc<Target>>,
     past: Mutex<Past>,
 }
 
 #[derive(Default)]
 struct Past {
-    windows: VecDeque<Report>,
+    windows: VecDeque<Estimated>,
     /// Of all windows so far.
     latency_sum: Duration,
 }
 
 impl Shown {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings, targets: Vec<Arc<Target>>) -> Self {
         Self {
             servers: settings.servers.addresses().iter().map(ToString::to_string).collect(),
             pairing: settings.pairing.to_string(),
             window: settings.window,
             started: Instant::now(),
+            targets,
             past: Mutex::default(),
         }
     }
 
     /// Another window is over.
-    pub(super) fn add(&self, report: &Report) {
+    pub(super) fn add(&self, estimated: &Estimated) {
+        let report = &estimated.report;
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         if past.windows.len() == KEPT {
             past.windows.pop_front();
@@ -55,12 +62,12 @@ impl Shown {
             let sum = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
             past.latency_sum = past.latency_sum.saturating_add(sum);
         }
-        past.windows.push_back(*report);
+        past.windows.push_back(*estimated);
     }
 
     fn windows(&self) -> WindowsView {
         let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        let totals = past.windows.back().map(|report| report.totals).unwrap_or_default();
+        let totals = past.windows.back().map(|window| window.report.totals).unwrap_or_default();
         WindowsView {
             servers: self.servers.clone(),
             pairing: self.pairing.clone(),
@@ -72,7 +79,7 @@ impl Shown {
 
     fn metrics(&self) -> String {
         let mut page = Page::default();
-        let (last, sum) = {
+        let (Estimated { report: last, capacity }, sum) = {
             let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
             (past.windows.back().copied().unwrap_or_default(), past.latency_sum)
         };
@@ -102,8 +109,38 @@ impl Shown {
                 family.sample(&[("statistic", statistic)], time.as_secs_f64());
             }
         }
+        if let Some(capacity) = capacity {
+            page.gauge(
+                "sarabande_monitor_capacity",
+                "Calls a second that the server can take, as estimated.",
+            )
+            .sample(&[], capacity);
+        }
+        self.targets(&mut page);
         process::put(&mut page, self.started.elapsed().as_secs_f64());
         page.finish()
+    }
+
+    /// Who is told the capacity.
+    fn targets(&self, page: &mut Page) {
+        if self.targets.is_empty() {
+            return;
+        }
+        let help = "1 if the balancer takes updates of the capacity.";
+        let mut up = page.gauge("sarabande_monitor_report_up", help);
+        for target in &self.targets {
+            up.sample(&[("balancer", &target.name)], u8::from(target.is_up.load(Ordering::Relaxed)));
+        }
+        let help = "Updates of the capacity that the balancer has accepted.";
+        let mut accepted = page.counter("sarabande_monitor_updates_total", help);
+        for target in &self.targets {
+            accepted.sample(&[("balancer", &target.name)], target.accepted.load(Ordering::Relaxed));
+        }
+        let help = "Connections to the balancer that failed.";
+        let mut failed = page.counter("sarabande_monitor_report_failures_total", help);
+        for target in &self.targets {
+            failed.sample(&[("balancer", &target.name)], target.failed.load(Ordering::Relaxed));
+        }
     }
 }
 
@@ -128,14 +165,16 @@ async fn windows(State(shown): State<Arc<Shown>>) -> Json<WindowsView> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor::{Counts, Latency, Pairing, Servers, Window};
+    use monitor::{Counts, Latency, Pairing, Report, Servers, Window};
 
     fn shown() -> Shown {
         let servers = Servers::new(vec!["127.0.0.1:5060".parse().unwrap()]);
-        Shown::new(&Settings::new(servers, Pairing::Header("X-Id".to_owned())))
+        let target =
+            Target { name: "edge:8061".to_owned(), is_up: true.into(), accepted: 7.into(), failed: 2.into() };
+        Shown::new(&Settings::new(servers, Pairing::Header("X-Id".to_owned())), vec![Arc::new(target)])
     }
 
-    fn report(number: u64, micros: Option<u64>) -> Report {
+    fn report(number: u64, micros: Option<u64>) -> Estimated {
         let time = |factor| Duration::from_micros(micros.unwrap_or_default() * factor);
         let latency = Latency {
             min: time(1),
@@ -148,7 +187,7 @@ mod tests {
         };
         let at = |number: u64| base::Instant::from_millis(number * 1000);
         let count = if micros.is_some() { 10 } else { 0 };
-        Report {
+        let report = Report {
             window: Window {
                 start: at(number),
                 end: at(number + 1),
@@ -158,7 +197,8 @@ mod tests {
             counts: Counts { measured: count, ..Counts::default() },
             totals: Counts { measured: number * 10, dropped: 3, ..Counts::default() },
             waiting: 2,
-        }
+        };
+        Estimated { report, capacity: Some(312.5) }
     }
 
     #[test]
@@ -173,6 +213,10 @@ mod tests {
             "sarabande_monitor_dropped_total 3",
             "sarabande_monitor_latency_seconds_total 0.003",
             "sarabande_monitor_waiting 2",
+            "sarabande_monitor_capacity 312.5",
+            "sarabande_monitor_report_up{balancer=\"edge:8061\"} 1",
+            "sarabande_monitor_updates_total{balancer=\"edge:8061\"} 7",
+            "sarabande_monitor_report_failures_total{balancer=\"edge:8061\"} 2",
             "sarabande_monitor_window_measured 10",
             "sarabande_monitor_window_latency_seconds{statistic=\"min\"} 0.00005",
             "sarabande_monitor_window_latency_seconds{statistic=\"p95\"} 0.00015",

@@ -1,7 +1,8 @@
 //! The shape of the JSON: a window, and the answer of `GET /api/windows`.
 
+use super::Estimated;
 use base::{Instant, UnixTime};
-use monitor::{Counts, Latency, Report};
+use monitor::{Counts, Latency};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,9 @@ pub struct WindowView {
     pub end: String,
     /// What was measured in it; `null` without anything.
     pub latency_ms: Option<LatencyView>,
+    /// Calls a second that the server can take since; missing where that is not estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<f64>,
     /// Requests that wait at its end.
     pub waiting: usize,
     /// What happened in it.
@@ -70,12 +74,13 @@ fn date(at: Instant) -> String {
     UnixTime::from_millis(at.as_nanos() / 1_000_000).rfc3339()
 }
 
-impl From<&Report> for WindowView {
-    fn from(report: &Report) -> Self {
+impl From<&Estimated> for WindowView {
+    fn from(Estimated { report, capacity }: &Estimated) -> Self {
         Self {
             start: date(report.window.start),
             end: date(report.window.end),
             latency_ms: report.window.latency.map(Into::into),
+            capacity: *capacity,
             waiting: report.waiting,
             counts: counts(&report.counts),
         }

@@ -1,5 +1,6 @@
 //! All figures as Prometheus reads them. What each means is in `docs/admin.md`; a test holds the two together.
 
+mod capacity;
 pub(crate) mod process;
 mod queues;
 mod registrar;
@@ -63,6 +64,9 @@ pub(super) fn page(figures: &Figures) -> String {
         registrar::put(&mut page, home);
     }
     queues::put(&mut page, &totals.queues);
+    if let Some(report) = &totals.capacity {
+        capacity::put(&mut page, report);
+    }
     let shown = |report: &MemberReport| report.shown.address.to_string();
     let members: Vec<_> =
         members.iter().map(|report| (shown(report), report, report.shown.pools.join(","))).collect();

@@ -1,0 +1,149 @@
+//! Options about the capacity of the server, and who is told of it.
+
+use crate::command::load::duration;
+use ::monitor::Pairing;
+use anyhow::{Context as _, Result, bail};
+use elastic::estimate::{Law, Settings};
+use elastic::update::{CAPACITY_MAX, Key, Server};
+use server::capacity::sender::Reporting;
+use std::env;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The key in the environment.
+const VARIABLE: &str = "SARABANDE_CAPACITY_KEY";
+
+#[derive(clap::Args)]
+pub(super) struct CapacityArguments {
+    /// Tells this balancer every second what the server can take: its `[capacity] listen`. Several times for all of a cluster.
+    #[arg(long, value_name = "HOST:PORT", value_parser = balancer)]
+    report: Vec<String>,
+    /// File with the key that the balancers have as `[capacity] key`; without it `SARABANDE_CAPACITY_KEY` of the environment.
+    #[arg(long, value_name = "FILE", requires = "report")]
+    key_file: Option<PathBuf>,
+    /// The member of the balancers' pools that is measured: its address, or its name there; by default the first address of the
+    /// server.
+    #[arg(long = "as", value_name = "NAME_OR_ADDRESS", value_parser = member, requires = "report")]
+    named: Option<Server>,
+    /// Estimates what the server can take, so that the 95th percentile stays within this: 1ms with `--report`.
+    #[arg(long, value_name = "TIME", value_parser = threshold)]
+    threshold: Option<Duration>,
+    /// The most that the server can take, in calls a second, from a stress test: 500 unless set.
+    #[arg(long, value_name = "CALLS", value_parser = rate)]
+    maximum: Option<f64>,
+    /// How the capacity follows the latency: `proven`, or `smace` as in the Cloud paper.
+    #[arg(long, value_name = "LAW", value_parser = law)]
+    law: Option<Law>,
+    /// The capacity to begin with, in calls a second: half of the maximum unless set.
+    #[arg(long, value_name = "CALLS", value_parser = rate)]
+    capacity_start: Option<f64>,
+}
+
+/// A name and a port, which is needed: there is no usual one.
+fn balancer(text: &str) -> Result<String, String> {
+    if let Some(meant) = config::ipv6_without_brackets(text) {
+        return Err(format!("an IPv6 address with a port needs brackets: {meant}"));
+    }
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    let is_host = !host.is_empty() && (!host.contains(':') || host.starts_with('[') && host.ends_with(']'));
+    if is_host && port.parse::<u16>().is_ok_and(|port| port > 0) {
+        Ok(text.to_owned())
+    } else {
+        Err("write HOST:PORT, such as edge1.example.com:8061: the `listen` of its [capacity]".to_owned())
+    }
+}
+
+fn member(text: &str) -> Result<Server, String> {
+    if let Some(meant) = config::ipv6_without_brackets(text) {
+        return Err(format!("an IPv6 address with a port needs brackets: {meant}"));
+    }
+    match text.parse::<Server>().map_err(|error| error.to_string())? {
+        Server::Address(address) if address.ip().is_unspecified() || address.port() == 0 => {
+            Err("write the address that the balancers have the server by".to_owned())
+        }
+        server => Ok(server),
+    }
+}
+
+fn threshold(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|time| {
+        if time.is_zero() { Err("write more than nothing, such as 1ms".to_owned()) } else { Ok(time) }
+    })
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (1.0..=CAPACITY_MAX).contains(rate));
+    rate.ok_or_else(|| "write calls a second, 1 or more, such as 500".to_owned())
+}
+
+fn law(text: &str) -> Result<Law, String> {
+    match text {
+        "proven" => Ok(Law::Proven),
+        "smace" => Ok(Law::Smace),
+        _ => Err("write proven or smace".to_owned()),
+    }
+}
+
+impl CapacityArguments {
+    /// How the capacity is estimated, if anybody wants to know.
+    pub(super) fn estimate(&self, pairing: &Pairing) -> Result<Option<Settings>> {
+        if self.report.is_empty() && self.threshold.is_none() {
+            if self.maximum.is_some() || self.law.is_some() || self.capacity_start.is_some() {
+                bail!(
+                    "--maximum, --law and --capacity-start are about the capacity: add --threshold 1ms, or --report"
+                );
+            }
+            return Ok(None);
+        }
+        if let Pairing::Final(_) = pairing {
+            bail!(
+                "the time to the final answer is that of the callee, too, or not of calls: it says nothing of the capacity; use \
+                 another --pair, such as invite"
+            );
+        }
+        let mut settings = Settings::default();
+        settings.law = self.law.unwrap_or(settings.law);
+        settings.threshold = self.threshold.unwrap_or(settings.threshold);
+        settings.maximum = self.maximum.unwrap_or(settings.maximum);
+        if let Some(start) = self.capacity_start {
+            if start > settings.maximum {
+                bail!("--capacity-start {start} is more than --maximum {}", settings.maximum);
+            }
+            settings.start = start / settings.maximum;
+        }
+        Ok(Some(settings))
+    }
+
+    /// Who is told of it, if anybody is.
+    pub(super) fn reporting(&self, servers: &[SocketAddr]) -> Result<Option<Reporting>> {
+        if self.report.is_empty() {
+            return Ok(None);
+        }
+        let server = match (&self.named, servers.first()) {
+            (Some(named), _) => named.clone(),
+            (None, Some(first)) => Server::Address(*first),
+            (None, None) => bail!("the server has no address: name it with --as"),
+        };
+        let say = |text: &str| print_note!("{text}");
+        Ok(Some(Reporting { to: self.report.clone(), key: self.key()?, server, say }))
+    }
+
+    fn key(&self) -> Result<Key> {
+        let (bytes, whence) = match (&self.key_file, env::var_os(VARIABLE).filter(|text| !text.is_empty())) {
+            (Some(file), _) => {
+                let whence = file.display().to_string();
+                (fs::read(file).with_context(|| format!("--key-file {whence}: cannot be read"))?, whence)
+            }
+            (None, Some(text)) => (text.into_encoded_bytes(), format!("{VARIABLE} of the environment")),
+            (None, None) => bail!(
+                "--report needs the key that the balancers have as [capacity] key: --key-file FILE, or {VARIABLE}"
+            ),
+        };
+        let key = config::key_from_bytes(&bytes).with_context(|| {
+            format!("{whence} does not hold 16 bytes, as they are, as 32 hex digits or in base64; make a key with `openssl rand -hex 16`")
+        })?;
+        Ok(Key::new(&key))
+    }
+}

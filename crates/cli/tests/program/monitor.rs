@@ -1,0 +1,129 @@
+//! `sarabande monitor --report` beside a balancer: real processes, which are killed and come back.
+
+use crate::running::{Running, Server, folder, free, outcome, sarabande, until};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const KEY: &str = "30313233343536373839616263646566";
+
+/// The errors of a monitor with these options, which does not start.
+fn refused(more: &[&str]) -> String {
+    let (code, out, errors) = outcome(&[&["monitor", "--server", "127.0.0.1:5060"], more].concat());
+    assert!(matches!(code, Some(1 | 2)) && out.is_empty(), "{more:?}: {code:?} {out} {errors}");
+    errors
+}
+
+#[test]
+fn options_are_checked() {
+    let folder = folder("monitor-options");
+    let key = folder.join("capacity.key");
+    fs::write(&key, "too short").expect("the scratch folder can be written");
+    let key = key.to_str().expect("a path in UTF-8");
+    let hep = ["--hep", "127.0.0.1:0"];
+    let report = [&hep[..], &["--report", "127.0.0.1:8061"]].concat();
+    for (more, told) in [
+        (vec!["--report", "127.0.0.1"], "write HOST:PORT"),
+        (vec!["--report", ":8061"], "write HOST:PORT"),
+        (vec!["--report", "edge:0"], "write HOST:PORT"),
+        (vec!["--report", "::1:8061"], "needs brackets"),
+        (vec!["--threshold", "1"], "us, ms, s"),
+        (vec!["--threshold", "0s"], "more than nothing"),
+        (vec!["--threshold", "1ms", "--law", "other"], "proven or smace"),
+        (vec!["--threshold", "1ms", "--maximum", "0"], "1 or more"),
+        (vec!["--threshold", "1ms", "--maximum", "nan"], "1 or more"),
+        (vec!["--threshold", "1ms", "--capacity-start", "600"], "more than --maximum 500"),
+        (vec!["--threshold", "1ms", "--pair", "final"], "--pair"),
+        (vec!["--maximum", "100"], "--threshold 1ms"),
+        (vec!["--as", "10.0.0.1"], "--report"),
+        (vec!["--key-file", key], "--report"),
+        ([&report[..], &["--as", "0.0.0.0:5060"]].concat(), "address that the balancers have"),
+        ([&report[..], &["--as", "two words"]].concat(), "write an address"),
+        (report.clone(), "SARABANDE_CAPACITY_KEY"),
+        ([&report[..], &["--key-file", "/nowhere.key"]].concat(), "/nowhere.key: cannot be read"),
+        ([&report[..], &["--key-file", key]].concat(), "does not hold 16 bytes"),
+        (vec!["--report", "127.0.0.1:8061", "--read", "/nowhere.pcap"], "--read"),
+    ] {
+        let errors = refused(&more);
+        assert!(errors.contains(told), "{more:?}: {errors}");
+    }
+    let mut command = sarabande(&["monitor", "--server", "127.0.0.1:5060"]);
+    let output = command.args(&report).env("SARABANDE_CAPACITY_KEY", "too short").output().expect("it runs");
+    let errors = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(errors.contains("SARABANDE_CAPACITY_KEY of the environment does not hold"), "{errors}");
+    assert!(!errors.contains("too short"), "a key is nobody's business: {errors}");
+}
+
+/// A monitor whose words go to a file.
+struct Monitor {
+    _process: Running,
+    said: PathBuf,
+}
+
+impl Monitor {
+    fn start(name: &str, folder: &Path, command: &mut Command) -> Self {
+        let said = folder.join(format!("{name}.err"));
+        let file = |path: &Path| File::create(path).expect("the scratch folder can be written");
+        let out = file(&folder.join(format!("{name}.out")));
+        Self { _process: Running::start(command.stdout(out).stderr(file(&said))), said }
+    }
+
+    /// How often it has said this.
+    fn said(&self, what: &str) -> usize {
+        fs::read_to_string(&self.said).expect("its words are text").matches(what).count()
+    }
+}
+
+/// What the balancer knows of this member's capacity.
+fn known(server: &Server, member: &str) -> Option<f64> {
+    let (_, out, _) = server.ask(&["status", "--json"]);
+    let status: Value = serde_json::from_str(&out).ok()?;
+    let all = status["capacity"]["members"].as_array()?;
+    all.iter().find(|each| each["member"] == member)?["capacity"].as_f64()
+}
+
+/// Any of the two may be killed and come back; another key is refused, and is no reason to end.
+#[test]
+fn a_monitor_reports_to_a_balancer_whichever_is_restarted() {
+    let (member, listen) = (free().to_string(), free().to_string());
+    let folder = folder("monitor-report");
+    let role = format!(
+        "[pool.servers]\nmembers = [\"{member}\"]\n[capacity]\nlisten = \"{listen}\"\nkey = \"{KEY}\""
+    );
+    let monitor = |name: &str, key: &str, start: &str| {
+        let hep = free().to_string();
+        let mut command =
+            sarabande(&["monitor", "--server", &member, "--hep", &hep, "--json", "--window", "100ms"]);
+        command.args(["--report", &listen, "--capacity-start", start]).env("SARABANDE_CAPACITY_KEY", key);
+        Monitor::start(name, &folder, &mut command)
+    };
+    let server = Server::start("monitor-report-a", &role);
+    let stranger = monitor("stranger", "31313233343536373839616263646566", "400");
+    until("the stranger is refused", || (stranger.said("wrong_code") == 1).then_some(()));
+    assert_eq!(known(&server, &member), None);
+    drop(stranger);
+
+    let first = monitor("first", KEY, "123.5");
+    let is = |server: &Server, capacity: f64| {
+        until("the balancer knows", || known(server, &member).filter(|known| (known - capacity).abs() < 1e-9))
+    };
+    is(&server, 123.5);
+    let (_, shown, _) = server.ask(&["status"]);
+    assert!(
+        shown.contains("\ncapacity: 1 monitor, ") && shown.contains(" can take 123.5 calls/s"),
+        "{shown}"
+    );
+    assert_eq!(first.said("is not told"), 0);
+    drop(server);
+    until("it says so", || (first.said("is not told the capacity") == 1).then_some(()));
+    let server = Server::start("monitor-report-b", &role);
+    is(&server, 123.5);
+    until("it says so", || (first.said("is told the capacity again") == 1).then_some(()));
+    assert_eq!(first.said("is not told"), 1, "once, however often it was tried");
+
+    drop(first);
+    let second = monitor("second", KEY, "77");
+    is(&server, 77.0);
+    assert_eq!(second.said("is not told"), 0);
+}

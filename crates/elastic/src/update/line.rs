@@ -1,0 +1,54 @@
+//! Bytes to lines, in a fixed amount of memory.
+
+use super::Refusal;
+
+/// Bytes of the longest line, its end included. The longest update has 368.
+pub const LINE_MAX: usize = 512;
+
+/// What has come of a connection and is not read yet.
+///
+/// In this order: [`room`](Self::room), [`filled`](Self::filled), then [`next`](Self::next) until there is no more.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    bytes: [u8; LINE_MAX],
+    start: usize,
+    end: usize,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self { bytes: [0; LINE_MAX], start: 0, end: 0 }
+    }
+}
+
+impl Lines {
+    /// Where to put what comes next; empty once a line is too long.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.bytes.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        &mut self.bytes[self.end..]
+    }
+
+    /// So many bytes were put into the room.
+    pub fn filled(&mut self, count: usize) {
+        self.end = (self.end + count).min(LINE_MAX);
+    }
+
+    /// The next whole line, without its end.
+    ///
+    /// # Errors
+    /// It is too long; nothing follows that could be read.
+    #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from it")]
+    pub fn next(&mut self) -> Result<Option<&[u8]>, Refusal> {
+        let waiting = &self.bytes[self.start..self.end];
+        match waiting.iter().position(|byte| *byte == b'\n') {
+            Some(length) => {
+                let start = self.start;
+                self.start += length + 1;
+                Ok(Some(&self.bytes[start..start + length]))
+            }
+            None if waiting.len() == LINE_MAX => Err(Refusal::TooLong),
+            None => Ok(None),
+        }
+    }
+}

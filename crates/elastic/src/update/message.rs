@@ -1,0 +1,126 @@
+//! The parts of a line, and how they are read and written.
+
+use super::key::CODE_BYTES;
+use core::fmt::{self, Write as _};
+use core::str::FromStr;
+use std::net::{IpAddr, SocketAddr};
+
+/// The version that is spoken here.
+pub const VERSION: u32 = 1;
+/// Bytes of a nonce: as many as never come twice.
+pub const NONCE_BYTES: usize = 16;
+/// The largest capacity that an update can have, in calls a second.
+pub const CAPACITY_MAX: f64 = 999_999_999.0;
+
+/// What a greeting begins with.
+pub(super) const PROTOCOL: &str = "sarabande-capacity";
+/// Letters of the longest name of a host, and some for a port.
+const NAME_MAX: usize = 261;
+/// Port of SIP where an address names none (RFC 3261 section 19.1.2).
+const SIP_PORT: u16 = 5060;
+
+/// A server, as whoever measures it names it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Server {
+    /// By an address at which it takes requests.
+    Address(SocketAddr),
+    /// By its name in the configuration of the receiver.
+    Name(String),
+}
+
+/// What is neither an address nor a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAServer;
+
+impl fmt::Display for NotAServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write an address such as 10.0.0.1:5060, or a name such as sip1.example.com")
+    }
+}
+
+impl FromStr for Server {
+    type Err = NotAServer;
+
+    fn from_str(text: &str) -> Result<Self, NotAServer> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        if let Ok(ip) = bare.parse::<IpAddr>() {
+            return Ok(Self::Address(SocketAddr::new(ip, SIP_PORT)));
+        }
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+        let is_name = (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(fits);
+        is_name.then(|| Self::Name(text.to_owned())).ok_or(NotAServer)
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The greeting with this nonce, without its end.
+pub(super) fn greeting(nonce: [u8; NONCE_BYTES]) -> String {
+    format!("{PROTOCOL} {VERSION} {}", hex(&nonce))
+}
+
+/// What of an update the code is over.
+pub(super) fn update(number: u64, server: &Server, capacity: f64) -> String {
+    // Neither what is no number nor a zero with a sign has a text that is read.
+    let capacity = if capacity > 0.0 { capacity.min(CAPACITY_MAX) } else { 0.0 };
+    format!("UPDATE {number} {server} {capacity:.3}")
+}
+
+/// Number, server and capacity of an update without its code; none of what [`update`] would not write.
+pub(super) fn read_update(text: &str) -> Option<(u64, Server, f64)> {
+    let mut words = text.split(' ');
+    let (verb, number, server, capacity) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    if verb != "UPDATE" || words.next().is_some() {
+        return None;
+    }
+    Some((read_number(number)?, server.parse().ok()?, read_capacity(capacity)?))
+}
+
+/// A number as it is counted: no sign, no zeros in front.
+pub(super) fn read_number(text: &str) -> Option<u64> {
+    let digits = (1..=19).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits && !text.starts_with('0'))
+}
+
+fn read_capacity(text: &str) -> Option<f64> {
+    let is_number = |text: &str, most: usize| {
+        (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    // Nine digits are never more than `CAPACITY_MAX` and its part of a call.
+    text.parse().ok().filter(|_| is_number(whole, 9) && is_number(part, 3))
+}
+
+/// Small hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a String takes any text");
+    }
+    text
+}
+
+/// A code from its digits, which are small ones: one code has one text.
+pub(super) fn read_code(digits: &str) -> Option<[u8; CODE_BYTES]> {
+    let mut code = [0; CODE_BYTES];
+    is_hex(digits, CODE_BYTES).then_some(())?;
+    for (byte, pair) in code.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(code)
+}
+
+/// Whether these are the small hexadecimal digits of so many bytes.
+pub(super) fn is_hex(digits: &str, bytes: usize) -> bool {
+    digits.len() == 2 * bytes && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

@@ -1,0 +1,38 @@
+//! Updates of capacity, from what measures a server to the queue in front: lines of text over TCP, authenticated by a shared
+//! key. `docs/elastic.md` has the protocol.
+//!
+//! ```text
+//! receiver  sarabande-capacity 1 NONCE                        once: version, and a random challenge
+//! sender    UPDATE NUMBER SERVER CAPACITY CODE                once a second
+//! receiver  OK NUMBER         or    ERROR REASON, and the connection is closed
+//! ```
+//!
+//! CODE is HMAC-SHA256 (RFC 2104) with the key, over the greeting and the line before it. Hence an update that is accepted
+//! was made by somebody who has the key, for this connection and this place in it: one that was altered, repeated, left out,
+//! moved, or seen on another connection is refused. Neither side keeps anything beyond the connection, so each may be
+//! restarted at any time; only [`Announcements`] knows of several connections, so that what hangs in an old one does not
+//! replace what a newer one has brought.
+//!
+//! Pure: the nonce is an argument, reading and writing is done outside.
+//!
+//! - [`Lines`]: bytes to lines, bounded,
+//! - [`Receiver`], [`Sender`]: the two ends of a connection,
+//! - [`Announcements`]: what was accepted last of each server,
+//! - [`Key`], [`Server`], [`Refusal`]: what they work with.
+
+mod announcements;
+pub mod fuzz;
+mod key;
+mod line;
+mod message;
+mod receiver;
+mod refusal;
+mod sender;
+
+pub use announcements::{Announcement, Announcements};
+pub use key::Key;
+pub use line::{LINE_MAX, Lines};
+pub use message::{CAPACITY_MAX, NONCE_BYTES, NotAServer, Server, VERSION};
+pub use receiver::{Receiver, Update};
+pub use refusal::Refusal;
+pub use sender::{SendError, Sender};

@@ -1,0 +1,69 @@
+//! The end of a connection that gets updates.
+
+use super::message::{greeting, read_code, read_update};
+use super::{Key, NONCE_BYTES, Refusal, Server};
+
+/// An update that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Update {
+    /// Its number on the connection, from 1.
+    pub number: u64,
+    /// Of whom.
+    pub server: Server,
+    /// Calls a second.
+    pub capacity: f64,
+}
+
+impl Update {
+    /// The line that says that it was accepted.
+    pub fn ok(&self) -> String {
+        format!("OK {}\n", self.number)
+    }
+}
+
+/// The end of a connection that gets updates.
+#[derive(Debug)]
+pub struct Receiver {
+    key: Key,
+    greeting: String,
+    /// Of the update that is due; `None` once one was refused.
+    due: Option<u64>,
+}
+
+impl Receiver {
+    /// For a new connection. The nonce is random, and of this connection alone.
+    pub fn new(key: Key, nonce: [u8; NONCE_BYTES]) -> Self {
+        Self { key, greeting: greeting(nonce), due: Some(1) }
+    }
+
+    /// The line to begin with.
+    pub fn greeting(&self) -> String {
+        format!("{}\n", self.greeting)
+    }
+
+    /// Reads a line, without its end.
+    ///
+    /// # Errors
+    /// It is refused, and so is all that follows on this connection.
+    pub fn line(&mut self, line: &[u8]) -> Result<Update, Refusal> {
+        let due = self.due.take().ok_or(Refusal::WrongNumber)?;
+        let update = self.read(line)?;
+        if update.number != due {
+            return Err(Refusal::WrongNumber);
+        }
+        self.due = due.checked_add(1);
+        Ok(update)
+    }
+
+    /// The code first: what it is over is looked at only where it is right.
+    fn read(&self, line: &[u8]) -> Result<Update, Refusal> {
+        let text = core::str::from_utf8(line).map_err(|_| Refusal::Malformed)?;
+        let (update, code) = text.rsplit_once(' ').ok_or(Refusal::Malformed)?;
+        let code = read_code(code).ok_or(Refusal::Malformed)?;
+        if !self.key.is_code(&self.greeting, update, &code) {
+            return Err(Refusal::WrongCode);
+        }
+        let (number, server, capacity) = read_update(update).ok_or(Refusal::Malformed)?;
+        Ok(Update { number, server, capacity })
+    }
+}

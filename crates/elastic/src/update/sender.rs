@@ -1,0 +1,91 @@
+//! The end of a connection that sends updates.
+
+use super::message::{PROTOCOL, hex, is_hex, read_number, update};
+use super::{Key, NONCE_BYTES, Refusal, Server, VERSION};
+use core::fmt;
+
+/// Why a connection is of no use to the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendError {
+    /// What answers there takes no updates.
+    NoReceiver,
+    /// It speaks another version.
+    OtherVersion,
+    /// It has refused an update; `None`: for a reason that is not known here.
+    Refused(Option<Refusal>),
+    /// Its answer makes no sense.
+    Confused,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoReceiver => "what answers there takes no updates of capacity",
+            Self::OtherVersion => "it speaks another version of the protocol",
+            Self::Refused(Some(Refusal::WrongCode)) => "it has another key (wrong_code)",
+            Self::Refused(Some(Refusal::UnknownServer)) => {
+                "no member of its has this name or address (unknown_server)"
+            }
+            Self::Refused(Some(Refusal::Superseded)) => {
+                "somebody else sends updates of the same server (superseded)"
+            }
+            Self::Refused(Some(refusal)) => {
+                return write!(f, "it has refused an update ({})", refusal.name());
+            }
+            Self::Refused(None) => "it has refused an update",
+            Self::Confused => "its answer makes no sense",
+        })
+    }
+}
+
+/// The end of a connection that sends updates: after each, its answer is waited for.
+#[derive(Debug)]
+pub struct Sender {
+    key: Key,
+    greeting: String,
+    /// Of the last update; 0 before the first.
+    number: u64,
+}
+
+impl Sender {
+    /// For the connection whose first line this is, without its end.
+    ///
+    /// # Errors
+    /// It is no greeting, or of another version.
+    pub fn greeted(key: Key, line: &[u8]) -> Result<Self, SendError> {
+        let text = core::str::from_utf8(line).map_err(|_| SendError::NoReceiver)?;
+        let words: Vec<_> = text.split(' ').collect();
+        match words[..] {
+            [PROTOCOL, version, nonce] if version == VERSION.to_string() => {
+                if is_hex(nonce, NONCE_BYTES) {
+                    Ok(Self { key, greeting: text.to_owned(), number: 0 })
+                } else {
+                    Err(SendError::NoReceiver)
+                }
+            }
+            [PROTOCOL, version, ..] if read_number(version).is_some() => Err(SendError::OtherVersion),
+            _ => Err(SendError::NoReceiver),
+        }
+    }
+
+    /// The next update: a line.
+    pub fn update(&mut self, server: &Server, capacity: f64) -> String {
+        self.number += 1;
+        let update = update(self.number, server, capacity);
+        let code = self.key.code(&self.greeting, &update);
+        format!("{update} {}\n", hex(&code))
+    }
+
+    /// Reads the answer to the last update, without its end.
+    ///
+    /// # Errors
+    /// It was not accepted.
+    pub fn answer(&self, line: &[u8]) -> Result<(), SendError> {
+        let text = core::str::from_utf8(line).map_err(|_| SendError::Confused)?;
+        match text.split_once(' ') {
+            Some(("OK", number)) if read_number(number) == Some(self.number) => Ok(()),
+            Some(("ERROR", reason)) => Err(SendError::Refused(Refusal::of(reason))),
+            _ => Err(SendError::Confused),
+        }
+    }
+}

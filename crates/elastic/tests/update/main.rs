@@ -1,0 +1,5 @@
+//! Updates of capacity: what both ends write and read, and what is refused.
+
+mod lines;
+mod refused;
+mod written;

@@ -1,0 +1,126 @@
+//! One connection that brings updates. It has its own task, and a time for everything that its peer may let it wait for.
+
+use super::Offer;
+use super::counts::{Closed, Counts};
+use super::listener::Limits;
+use crate::key;
+use elastic::update::{Key, Lines, Receiver, Refusal, Update};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+/// Why a connection ends.
+enum End {
+    /// Its peer has closed it, or this process ends.
+    Gone,
+    Closed(Closed),
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) number: u64,
+    /// Whether an update was accepted.
+    pub(super) is_proven: Arc<AtomicBool>,
+    pub(super) limits: Limits,
+    pub(super) offers: mpsc::Sender<Offer>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl Connection {
+    /// Takes updates until one is refused, none comes in time, or the peer is gone.
+    pub(super) async fn run(mut self, key: Key) {
+        let (peer, counts) = (self.peer, Arc::clone(&self.counts));
+        match self.serve(key).await {
+            Ok(()) | Err(End::Gone) => {}
+            Err(End::Closed(why)) => {
+                counts.closed(why);
+                if let Closed::Refused(refusal) = why {
+                    tracing::warn!(%peer, reason = refusal.name(), "an update of capacity was refused");
+                    // Whoever does not take it is closed without a word.
+                    let _ = self.write(&refusal.line()).await;
+                } else {
+                    tracing::debug!(%peer, reason = why.name(), "a connection for updates of capacity was closed");
+                }
+            }
+        }
+    }
+
+    async fn serve(&mut self, key: Key) -> Result<(), End> {
+        let nonce =
+            key::random().inspect_err(|error| tracing::error!(%error, "no random number for a challenge"))?;
+        let mut receiver = Receiver::new(key, nonce);
+        self.write(&receiver.greeting()).await?;
+        let mut lines = Lines::default();
+        let mut wait = self.limits.first;
+        loop {
+            let update = match timeout(wait, next(&mut self.stream, &mut lines, &mut receiver)).await {
+                Ok(update) => update?,
+                Err(_) => return Err(End::Closed(Closed::Silent)),
+            };
+            self.offer(&update).await?;
+            self.counts.accepted.fetch_add(1, Ordering::Relaxed);
+            if !self.is_proven.swap(true, Ordering::Relaxed) {
+                tracing::info!(peer = %self.peer, server = %update.server, "a monitor announces capacity");
+            }
+            self.write(&update.ok()).await?;
+            // What comes faster waits in the kernel.
+            tokio::time::sleep(self.limits.pause).await;
+            wait = self.limits.idle;
+        }
+    }
+
+    /// Asks the control task to take it.
+    async fn offer(&self, update: &Update) -> Result<(), End> {
+        let (reply, answer) = oneshot::channel();
+        let offer = Offer { connection: self.number, update: update.clone(), reply };
+        self.offers.send(offer).await.map_err(|_| End::Gone)?;
+        let taken = answer.await.map_err(|_| End::Gone)?;
+        taken.map_err(|refusal| End::Closed(Closed::Refused(refusal)))
+    }
+
+    async fn write(&mut self, line: &str) -> Result<(), End> {
+        match timeout(self.limits.write, self.stream.write_all(line.as_bytes())).await {
+            Ok(written) => Ok(written?),
+            Err(_) => Err(End::Closed(Closed::Silent)),
+        }
+    }
+}
+
+/// The next update, however many pieces it comes in.
+async fn next(stream: &mut TcpStream, lines: &mut Lines, receiver: &mut Receiver) -> Result<Update, End> {
+    let refused = |refusal: Refusal| End::Closed(Closed::Refused(refusal));
+    loop {
+        if let Some(line) = lines.next().map_err(refused)? {
+            return receiver.line(line).map_err(refused);
+        }
+        match stream.read(lines.room()).await? {
+            0 => return Err(End::Gone),
+            count => lines.filled(count),
+        }
+    }
+}
+
+impl Limits {
+    /// As a process has them.
+    pub(super) const USUAL: Self = Self {
+        connections: 1024,
+        unproven: 64,
+        first: Duration::from_secs(5),
+        idle: Duration::from_secs(10),
+        write: Duration::from_secs(5),
+        pause: Duration::from_millis(100),
+    };
+}

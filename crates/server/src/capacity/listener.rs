@@ -1,0 +1,250 @@
+//! Who connects, and for how long. No connection waits for another, and strangers cannot keep monitors out: of those that
+//! have shown nothing yet the oldest makes room.
+
+use super::Offer;
+use super::connection::Connection;
+use super::counts::{CapacityCounts, Closed, Counts};
+use crate::shards::listen::cannot_listen;
+use config::CapacityConfig;
+use elastic::update::Key;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+
+/// What connections may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Most connections at a time: a monitor of each server of a large cluster.
+    pub(super) connections: usize,
+    /// Most of them that have not brought an update yet.
+    pub(super) unproven: usize,
+    /// Longest wait for the first update.
+    pub(super) first: Duration,
+    /// Longest wait for the next; they come every second.
+    pub(super) idle: Duration,
+    /// Longest wait until an answer is taken.
+    pub(super) write: Duration,
+    /// Time after an update before the next one is read.
+    pub(super) pause: Duration,
+}
+
+/// Updates that may wait for the control task.
+const OFFERS: usize = 64;
+/// Wait after the system has refused a connection or an address, so that this is not tried all the time.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// What the control task has of updates, whoever listens for them.
+pub(crate) struct Intake {
+    offers: (mpsc::Sender<Offer>, mpsc::Receiver<Offer>),
+    counts: Arc<Counts>,
+    limits: Limits,
+}
+
+impl Default for Intake {
+    fn default() -> Self {
+        Self::new(Limits::USUAL)
+    }
+}
+
+impl Intake {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { offers: mpsc::channel(OFFERS), counts: Arc::default(), limits }
+    }
+
+    /// The next update that a connection has brought.
+    pub(crate) async fn next(&mut self) -> Offer {
+        self.offers.1.recv().await.expect("one end of the channel is here")
+    }
+
+    pub(crate) fn counts(&self) -> CapacityCounts {
+        self.counts.read()
+    }
+}
+
+/// A listener at work; ends when dropped.
+pub(crate) struct Listening {
+    address: SocketAddr,
+    /// What may change while it goes on.
+    terms: watch::Sender<CapacityConfig>,
+    task: JoinHandle<()>,
+}
+
+impl Listening {
+    /// Listens with `listener`. Without one, another process still has the address and is about to leave it: it is bound as
+    /// soon as it is free.
+    pub(crate) fn start(config: CapacityConfig, listener: Option<TcpListener>, intake: &Intake) -> Self {
+        let address = config.listen;
+        let (terms, seen) = watch::channel(config);
+        let (offers, counts) = (intake.offers.0.clone(), Arc::clone(&intake.counts));
+        let door = Door { terms: seen, limits: intake.limits, offers, counts };
+        let task = tokio::spawn(async move {
+            let listener = match listener {
+                Some(listener) => listener,
+                None => bound(address).await,
+            };
+            door.serve(listener).await;
+        });
+        Self { address, terms, task }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Another key or other networks: connections that came under the old ones are closed.
+    pub(crate) fn change(&self, config: CapacityConfig) {
+        self.terms.send_if_modified(|terms| {
+            let is_other = *terms != config;
+            *terms = config;
+            is_other
+        });
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Opens a listener.
+///
+/// # Errors
+/// Says where, why, and what helps; the kind is the system's.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = std::net::TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    });
+    listener.map_err(|error| {
+        cannot_listen(address, &error, "who has it? `ss -ltnp` tells; otherwise set [capacity] listen")
+    })
+}
+
+async fn bound(address: SocketAddr) -> TcpListener {
+    let mut is_told = false;
+    loop {
+        match bind(address) {
+            Ok(listener) => return listener,
+            Err(error) if !is_told && error.kind() != io::ErrorKind::AddrInUse => {
+                is_told = true;
+                tracing::warn!(%address, %error, "[capacity] cannot listen; it is tried until it can");
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
+/// A connection that was accepted.
+struct Open {
+    task: AbortHandle,
+    is_proven: Arc<AtomicBool>,
+}
+
+impl Open {
+    fn is_unproven(&self) -> bool {
+        !self.is_proven.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts a connection as long as there is one, however it ends.
+struct Counted(Arc<Counts>);
+
+impl Counted {
+    fn new(counts: &Arc<Counts>) -> Self {
+        counts.open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(counts))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Door {
+    terms: watch::Receiver<CapacityConfig>,
+    limits: Limits,
+    offers: mpsc::Sender<Offer>,
+    counts: Arc<Counts>,
+}
+
+impl Door {
+    /// Serves until the task is aborted.
+    async fn serve(self, listener: TcpListener) {
+        let mut tasks = JoinSet::new();
+        // In the order in which they came.
+        let mut open: VecDeque<Open> = VecDeque::new();
+        loop {
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection for updates of capacity was not accepted");
+                    self.close_unproven(&mut open);
+                    tokio::time::sleep(BREATH).await;
+                    continue;
+                }
+            };
+            while tasks.try_join_next().is_some() {}
+            open.retain(|connection| !connection.task.is_finished());
+            let number = self.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
+            // A listener on `[::]` sees IPv4 in the clothes of IPv6 (RFC 4291 section 2.5.5.2).
+            let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+            if !self.terms.borrow().from.admits(peer.ip()) {
+                self.counts.closed(Closed::NotAdmitted);
+                tracing::warn!(%peer, "a connection for updates of capacity comes from no network of [capacity] from");
+                continue;
+            }
+            let unproven = open.iter().filter(|connection| connection.is_unproven()).count();
+            let is_full = open.len() >= self.limits.connections;
+            if (is_full || unproven >= self.limits.unproven) && !self.close_unproven(&mut open) {
+                self.counts.closed(Closed::Crowded);
+                continue;
+            }
+            let is_proven = Arc::<AtomicBool>::default();
+            let task = tasks.spawn(self.connection(stream, peer, number, Arc::clone(&is_proven)));
+            open.push_back(Open { task, is_proven });
+        }
+    }
+
+    /// Closes the oldest connection that has brought nothing; says whether there is one.
+    fn close_unproven(&self, open: &mut VecDeque<Open>) -> bool {
+        let oldest = open.iter().position(Open::is_unproven);
+        let closed =
+            oldest.and_then(|at| open.remove(at)).map(|connection| connection.task.abort()).is_some();
+        if closed {
+            self.counts.closed(Closed::Crowded);
+        }
+        closed
+    }
+
+    fn connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        number: u64,
+        is_proven: Arc<AtomicBool>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let mut terms = self.terms.clone();
+        let key = Key::new(&terms.borrow_and_update().key);
+        let counted = Counted::new(&self.counts);
+        let (offers, counts) = (self.offers.clone(), Arc::clone(&self.counts));
+        let connection = Connection { stream, peer, number, is_proven, limits: self.limits, offers, counts };
+        async move {
+            tokio::select! {
+                () = connection.run(key) => {}
+                // Others hold now, or the listener is gone.
+                _ = terms.changed() => {}
+            }
+            drop(counted);
+        }
+    }
+}

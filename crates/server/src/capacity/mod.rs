@@ -1,0 +1,49 @@
+//! Updates of capacity: what `sarabande monitor` beside a server sends ([`sender`]), and what the balancer in front takes
+//! (`listener`). `elastic::update` has the protocol, `docs/elastic.md` describes it for users.
+//!
+//! Whatever was accepted comes to the control task as an `Offer`, one by one, and is answered by it: it alone knows the
+//! members, and which connection of several is the newest.
+
+mod connection;
+mod counts;
+mod listener;
+pub mod sender;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use counts::CapacityCounts;
+pub(crate) use listener::{Intake, Listening, bind};
+
+use elastic::update::{Refusal, Update};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// An update on its way to the control task.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    /// Connections are numbered in the order in which they came.
+    pub(crate) connection: u64,
+    pub(crate) update: Update,
+    /// What becomes of it.
+    pub(crate) reply: oneshot::Sender<Result<(), Refusal>>,
+}
+
+/// What the control task tells of `[capacity]`.
+#[derive(Clone, Debug)]
+pub(crate) struct CapacityReport {
+    pub(crate) counts: CapacityCounts,
+    /// Of each server that has announced any.
+    pub(crate) announced: Vec<AnnouncedCapacity>,
+}
+
+/// What a server has announced last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnnouncedCapacity {
+    pub(crate) member: SocketAddr,
+    /// Calls a second.
+    pub(crate) capacity: f64,
+    /// What is left of it since updates stay out.
+    pub(crate) now: f64,
+    pub(crate) age: Duration,
+}

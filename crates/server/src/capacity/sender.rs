@@ -1,0 +1,242 @@
+//! Tells balancers every second what a server can take, on a thread of its own: whatever becomes of them, of their names or
+//! of the terminal, the measuring does not wait.
+
+use elastic::update::{Key, Lines, SendError, Sender, Server};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+/// Whom to tell, and as whom.
+#[derive(Clone, Debug)]
+pub struct Reporting {
+    /// Balancers, as `HOST:PORT`. Names are resolved anew for each connection.
+    pub to: Vec<String>,
+    /// The key that they have, too.
+    pub key: Key,
+    /// The server that is measured.
+    pub server: Server,
+    /// Hears when a balancer cannot be told, and when it can again.
+    pub say: fn(&str),
+}
+
+/// Times of the sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// Between two updates (Cloud paper, section V-A).
+    pub(super) period: Duration,
+    /// Longest wait for a connection, and for each line of the other side.
+    pub(super) patience: Duration,
+    /// The first wait after a failure; each next one is twice as long.
+    pub(super) back_off: Duration,
+    /// The longest.
+    pub(super) back_off_max: Duration,
+}
+
+impl Times {
+    pub(super) const USUAL: Self = Self {
+        period: Duration::from_secs(1),
+        patience: Duration::from_secs(3),
+        back_off: Duration::from_secs(1),
+        back_off_max: Duration::from_secs(30),
+    };
+}
+
+/// So many updates in a row show that a balancer is there again: one may be taken before the next is refused.
+const SETTLED: u64 = 3;
+
+/// A capacity, and how long it may be told on.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    capacity: f64,
+    until: Instant,
+}
+
+/// What is told at any time; nobody is told any more once it is dropped.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    current: watch::Sender<Option<Current>>,
+    validity: Duration,
+    targets: Vec<Arc<Target>>,
+}
+
+/// A balancer.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    /// Whether it takes updates.
+    pub(crate) is_up: AtomicBool,
+    /// Updates that it has accepted.
+    pub(crate) accepted: AtomicU64,
+    /// Connections that failed.
+    pub(crate) failed: AtomicU64,
+}
+
+/// Why a balancer cannot be told.
+#[derive(Debug, Error)]
+enum Failure {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("no answer within {} s", Times::USUAL.patience.as_secs())]
+    Silent,
+    #[error("it has closed the connection")]
+    Closed,
+    #[error("{0}")]
+    Protocol(SendError),
+}
+
+impl Telling {
+    /// Starts to tell; `window` is how often there is another capacity.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub(crate) fn start(reporting: &Reporting, window: Duration) -> io::Result<Self> {
+        Self::start_with(reporting, window, Times::USUAL)
+    }
+
+    pub(super) fn start_with(reporting: &Reporting, window: Duration, times: Times) -> io::Result<Self> {
+        let (current, seen) = watch::channel(None);
+        let target = |name: &String| {
+            let name = name.clone();
+            Arc::new(Target {
+                name,
+                is_up: AtomicBool::default(),
+                accepted: AtomicU64::default(),
+                failed: AtomicU64::default(),
+            })
+        };
+        let targets: Vec<_> = reporting.to.iter().map(target).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let reporters: Vec<_> = targets
+            .iter()
+            .map(|target| Reporter {
+                target: Arc::clone(target),
+                reporting: reporting.clone(),
+                current: seen.clone(),
+                times,
+            })
+            .collect();
+        std::thread::Builder::new().name("report".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let tasks: JoinSet<()> = reporters.into_iter().map(Reporter::run).collect();
+                tasks.join_all().await;
+            });
+            // A name that is being resolved is nobody's business any more.
+            runtime.shutdown_background();
+        })?;
+        // One window may stay out: the next is late where the machine is busy.
+        Ok(Self { current, validity: 2 * window + Duration::from_secs(2), targets })
+    }
+
+    /// From now on this is told.
+    pub(crate) fn tell(&self, capacity: f64) {
+        self.current.send_replace(Some(Current { capacity, until: Instant::now() + self.validity }));
+    }
+
+    pub(crate) fn targets(&self) -> Vec<Arc<Target>> {
+        self.targets.clone()
+    }
+}
+
+/// The task of a balancer.
+struct Reporter {
+    target: Arc<Target>,
+    reporting: Reporting,
+    current: watch::Receiver<Option<Current>>,
+    times: Times,
+}
+
+impl Reporter {
+    /// Tells until there is nobody who measures.
+    async fn run(mut self) {
+        let name = self.target.name.clone();
+        let mut wait = self.times.back_off;
+        // Whether a failure was told of that is not over.
+        let mut is_down = false;
+        loop {
+            // Before there is anything to tell, a connection would be closed as silent.
+            if self.current.wait_for(|current| is_valid(*current)).await.is_err() {
+                return;
+            }
+            let before = self.target.accepted.load(Ordering::Relaxed);
+            let ended = self.tell(&mut is_down).await;
+            self.target.is_up.store(false, Ordering::Relaxed);
+            let Err(failure) = ended else { continue };
+            self.target.failed.fetch_add(1, Ordering::Relaxed);
+            if !std::mem::replace(&mut is_down, true) {
+                (self.reporting.say)(&format!(
+                    "{name} is not told the capacity: {failure}; it is tried until it is"
+                ));
+            }
+            if self.target.accepted.load(Ordering::Relaxed) - before >= SETTLED {
+                wait = self.times.back_off;
+            }
+            // Many monitors lose a balancer at the same moment, and are not to come back at the same moment.
+            tokio::time::sleep(wait.mul_f64(0.5 + rand::random::<f64>())).await;
+            wait = (2 * wait).min(self.times.back_off_max);
+        }
+    }
+
+    /// Tells over one connection, until there is nothing to tell.
+    async fn tell(&self, is_down: &mut bool) -> Result<(), Failure> {
+        let Self { target, reporting, current, times } = self;
+        let mut stream = within(times.patience, TcpStream::connect(&target.name)).await??;
+        // Small lines, each of which is waited for.
+        stream.set_nodelay(true)?;
+        let mut lines = Lines::default();
+        let line = within(times.patience, read(&mut stream, &mut lines)).await??;
+        let mut sender = Sender::greeted(reporting.key.clone(), &line).map_err(Failure::Protocol)?;
+        let mut ticks = interval(times.period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = 0;
+        loop {
+            ticks.tick().await;
+            let now = *current.borrow();
+            // Nobody measures any more, or the measuring hangs: the balancer is to see that.
+            let Some(Current { capacity, .. }) =
+                now.filter(|_| is_valid(now) && current.has_changed().is_ok())
+            else {
+                return Ok(());
+            };
+            let update = sender.update(&reporting.server, capacity);
+            within(times.patience, stream.write_all(update.as_bytes())).await??;
+            let line = within(times.patience, read(&mut stream, &mut lines)).await??;
+            sender.answer(&line).map_err(Failure::Protocol)?;
+            target.accepted.fetch_add(1, Ordering::Relaxed);
+            target.is_up.store(true, Ordering::Relaxed);
+            told += 1;
+            if told == SETTLED && std::mem::take(is_down) {
+                (reporting.say)(&format!("{} is told the capacity again", target.name));
+            }
+        }
+    }
+}
+
+fn is_valid(current: Option<Current>) -> bool {
+    current.is_some_and(|current| Instant::now() < current.until)
+}
+
+async fn within<T>(patience: Duration, what: impl Future<Output = T>) -> Result<T, Failure> {
+    timeout(patience, what).await.map_err(|_| Failure::Silent)
+}
+
+/// The next line of the other side, without its end.
+async fn read(stream: &mut TcpStream, lines: &mut Lines) -> Result<Vec<u8>, Failure> {
+    loop {
+        match lines.next() {
+            Ok(Some(line)) => return Ok(line.to_vec()),
+            Ok(None) => {}
+            Err(_) => return Err(Failure::Protocol(SendError::NoReceiver)),
+        }
+        match stream.read(lines.room()).await? {
+            0 => return Err(Failure::Closed),
+            count => lines.filled(count),
+        }
+    }
+}

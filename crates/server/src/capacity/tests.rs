@@ -1,0 +1,350 @@
+//! Monitors and a balancer over loopback, and those who disturb them.
+
+use super::listener::{Intake, Limits, Listening, bind};
+use super::sender::{Reporting, Telling, Times};
+use super::{CapacityCounts, Offer};
+use config::CapacityConfig;
+use elastic::update::{Announcements, Key, Sender, Server, Update};
+use route::Access;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+const KEY: [u8; 16] = *b"0123456789abcdef";
+/// Longest wait for something that takes a moment on an idle machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+const QUICK: Times = Times {
+    period: Duration::from_millis(10),
+    patience: Duration::from_secs(10),
+    back_off: Duration::from_millis(10),
+    back_off_max: Duration::from_millis(40),
+};
+/// Nothing ends but by its cause.
+const PATIENT: Limits = Limits {
+    first: Duration::from_hours(1),
+    idle: Duration::from_hours(1),
+    write: Duration::from_hours(1),
+    pause: Duration::ZERO,
+    ..Limits::USUAL
+};
+
+/// What monitors have said, of all tests.
+static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn say(text: &str) {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+}
+
+/// What was said of the balancer at this address.
+fn said(address: SocketAddr) -> Vec<String> {
+    let all = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().filter(|text| text.contains(&address.to_string())).cloned().collect()
+}
+
+/// A balancer as far as capacities go.
+struct Balancer {
+    config: CapacityConfig,
+    intake: Intake,
+    listening: Option<Listening>,
+    known: Announcements<Server>,
+    accepted: Vec<Update>,
+}
+
+impl Balancer {
+    fn start(limits: Limits) -> Self {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listen = listener.local_addr().unwrap();
+        let config = CapacityConfig { listen, key: KEY, from: Access::default() };
+        let intake = Intake::new(limits);
+        let listening = Some(Listening::start(config.clone(), Some(listener), &intake));
+        Self { config, intake, listening, known: Announcements::default(), accepted: Vec::new() }
+    }
+
+    /// Stops to listen, as a process that is killed.
+    fn stop(&mut self) {
+        self.listening = None;
+    }
+
+    fn restart(&mut self) {
+        self.listening = Some(Listening::start(self.config.clone(), None, &self.intake));
+    }
+
+    fn counts(&self) -> CapacityCounts {
+        self.intake.counts()
+    }
+
+    fn closed(&self, why: &str) -> u64 {
+        let counts = self.counts();
+        counts.closed.iter().find(|(name, _)| *name == why).unwrap_or_else(|| panic!("{why}: {counts:?}")).1
+    }
+
+    /// Does what the control task does, until this is true.
+    async fn until(&mut self, what: &str, mut is_done: impl FnMut(&Self) -> bool) {
+        let start = Instant::now();
+        while !is_done(self) {
+            assert!(start.elapsed() < PATIENCE, "waited in vain: {what}; {:?}", self.counts());
+            let offer = timeout(Duration::from_millis(5), self.intake.next()).await;
+            if let Ok(Offer { connection, update, reply }) = offer {
+                let now = base::Instant::from_nanos(start.elapsed().as_nanos() as u64);
+                let taken = self.known.take(now, connection, update.server.clone(), update.capacity);
+                if taken.is_ok() {
+                    self.accepted.push(update);
+                }
+                let _ = reply.send(taken);
+            }
+        }
+    }
+
+    /// Until so many more updates were accepted.
+    async fn more(&mut self, count: usize) {
+        let all = self.accepted.len() + count;
+        self.until("more updates", |balancer| balancer.accepted.len() >= all).await;
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.config.listen
+    }
+
+    fn monitor(&self, key: [u8; 16]) -> Telling {
+        monitor(&[self.address()], key, "10.0.0.1")
+    }
+}
+
+fn monitor(to: &[SocketAddr], key: [u8; 16], server: &str) -> Telling {
+    let to = to.iter().map(ToString::to_string).collect();
+    let reporting = Reporting { to, key: Key::new(&key), server: server.parse().unwrap(), say };
+    let telling = Telling::start_with(&reporting, PATIENCE, QUICK).unwrap();
+    telling.tell(250.0);
+    telling
+}
+
+/// What comes until the other side closes; a reset is an end, too.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("the connection is closed");
+    String::from_utf8(bytes).unwrap()
+}
+
+/// The line that comes next.
+async fn line(stream: &mut TcpStream) -> String {
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        line.push(
+            timeout(PATIENCE, stream.read_u8()).await.expect("a line comes").expect("the connection is open"),
+        );
+    }
+    String::from_utf8(line).unwrap()
+}
+
+#[tokio::test]
+async fn each_balancer_is_told_every_capacity() {
+    let (mut one, mut other) = (Balancer::start(PATIENT), Balancer::start(PATIENT));
+    let telling = monitor(&[one.address(), other.address()], KEY, "sip1.example.com");
+    for balancer in [&mut one, &mut other] {
+        balancer.more(3).await;
+        assert!(balancer.accepted.iter().all(|update| (update.capacity - 250.0).abs() < 1e-9));
+        assert_eq!(balancer.accepted[0].server.to_string(), "sip1.example.com");
+    }
+    telling.tell(100.0);
+    for balancer in [&mut one, &mut other] {
+        balancer
+            .until("the new capacity", |balancer| {
+                balancer.accepted.last().is_some_and(|last| last.capacity < 101.0)
+            })
+            .await;
+        assert_eq!(balancer.counts().connections, 1);
+    }
+    let targets = telling.targets();
+    assert!(targets.iter().all(|target| target.is_up.load(Ordering::Relaxed)));
+    assert!(targets.iter().all(|target| target.failed.load(Ordering::Relaxed) == 0));
+    assert_eq!(said(one.address()), [""; 0], "all is well");
+    drop(telling);
+    one.until("the monitor is gone", |balancer| balancer.counts().open == 0).await;
+}
+
+/// It is said once that the balancer is not there, and once that it is again, however often it was tried.
+#[tokio::test]
+async fn a_balancer_that_comes_back_is_told_again() {
+    let mut balancer = Balancer::start(PATIENT);
+    let telling = balancer.monitor(KEY);
+    balancer.more(3).await;
+    for round in 1..3 {
+        balancer.stop();
+        let failed = |telling: &Telling| telling.targets()[0].failed.load(Ordering::Relaxed);
+        let before = failed(&telling);
+        balancer.until("it is tried again", |_| failed(&telling) >= before + 3).await;
+        assert!(!telling.targets()[0].is_up.load(Ordering::Relaxed));
+        balancer.restart();
+        balancer.more(1).await;
+        balancer.until("it is said", |balancer| said(balancer.address()).len() == 2 * round).await;
+    }
+    let said = said(balancer.address());
+    assert!(
+        said[0].contains("is not told") && said[1].contains("again") && said[2].contains("is not told"),
+        "{said:?}"
+    );
+}
+
+/// The one that came later counts; what hangs in the connection of the first is refused.
+#[tokio::test]
+async fn a_monitor_may_be_started_again() {
+    let mut balancer = Balancer::start(PATIENT);
+    let mut old = TcpStream::connect(balancer.address()).await.unwrap();
+    let greeting = line(&mut old).await;
+    let mut sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).unwrap();
+    let server: Server = "10.0.0.1".parse().unwrap();
+    old.write_all(sender.update(&server, 900.0).as_bytes()).await.unwrap();
+    balancer.more(1).await;
+    assert_eq!(line(&mut old).await, "OK 1\n");
+    let _telling = balancer.monitor(KEY);
+    balancer.more(1).await;
+    old.write_all(sender.update(&server, 900.0).as_bytes()).await.unwrap();
+    balancer.until("it is refused", |balancer| balancer.closed("superseded") == 1).await;
+    assert_eq!(rest(&mut old).await, "ERROR superseded\n");
+    balancer.more(3).await;
+    assert!(balancer.accepted[1..].iter().all(|update| update.capacity < 900.0));
+}
+
+#[tokio::test]
+async fn another_key_is_refused_and_the_right_one_taken_later() {
+    let mut balancer = Balancer::start(PATIENT);
+    let telling = balancer.monitor(*b"another key here");
+    balancer.until("it is refused often", |balancer| balancer.closed("wrong_code") >= 3).await;
+    assert_eq!(balancer.accepted, []);
+    let words = said(balancer.address());
+    assert!(words.len() == 1 && words[0].contains("another key"), "{words:?}");
+    // The operator gives the balancer the monitor's key.
+    let config = CapacityConfig { key: *b"another key here", ..balancer.config.clone() };
+    balancer.listening.as_ref().unwrap().change(config);
+    balancer.more(3).await;
+    balancer.until("it is said", |balancer| said(balancer.address()).len() == 2).await;
+    // And another one: the connection that is there ends with its key.
+    balancer.listening.as_ref().unwrap().change(balancer.config.clone());
+    let before = balancer.closed("wrong_code");
+    balancer.until("it is refused again", |balancer| balancer.closed("wrong_code") > before).await;
+    drop(telling);
+}
+
+#[tokio::test]
+async fn who_may_not_connect_is_not_even_greeted() {
+    let mut balancer = Balancer::start(PATIENT);
+    let from = Access::new(&["192.0.2.0/24".parse().unwrap()], &[], route::Refusal::Silence).unwrap();
+    balancer.listening.as_ref().unwrap().change(CapacityConfig { from, ..balancer.config.clone() });
+    let mut stranger = TcpStream::connect(balancer.address()).await.unwrap();
+    assert_eq!(rest(&mut stranger).await, "");
+    balancer.until("it is counted", |balancer| balancer.closed("not_admitted") == 1).await;
+    assert_eq!(balancer.counts().open, 0);
+}
+
+/// Strangers that say nothing take few places, and none of a monitor's.
+#[tokio::test]
+async fn two_hundred_silent_connections_keep_no_monitor_out() {
+    let mut balancer = Balancer::start(PATIENT);
+    let telling = balancer.monitor(KEY);
+    balancer.more(1).await;
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(balancer.address()).await.unwrap());
+    }
+    balancer.until("all were accepted", |balancer| balancer.counts().connections >= 201).await;
+    balancer.until("most make room", |balancer| balancer.counts().open <= PATIENT.unproven as u64 + 1).await;
+    assert_eq!(balancer.closed("crowded"), 200 - PATIENT.unproven as u64);
+    balancer.more(3).await;
+    let late = monitor(&[balancer.address()], KEY, "10.0.0.2");
+    let second: Server = "10.0.0.2".parse().unwrap();
+    balancer
+        .until("a late monitor", |balancer| balancer.accepted.iter().any(|update| update.server == second))
+        .await;
+    assert_eq!(telling.targets()[0].failed.load(Ordering::Relaxed), 0, "the first was never disturbed");
+    drop(late);
+}
+
+#[tokio::test]
+async fn who_is_silent_or_slow_is_closed() {
+    let first = Duration::from_millis(50);
+    let mut balancer = Balancer::start(Limits { first, ..PATIENT });
+    let mut silent = TcpStream::connect(balancer.address()).await.unwrap();
+    let mut slow = TcpStream::connect(balancer.address()).await.unwrap();
+    let slow_writer = async {
+        // A byte now and then is no update.
+        while slow.write_all(b"U").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, slow_writer).await.expect("it is closed however busy it looks");
+    assert!(rest(&mut silent).await.starts_with("sarabande-capacity 1 "));
+    balancer.until("both are counted", |balancer| balancer.closed("silent") == 2).await;
+    assert_eq!(balancer.counts().open, 0);
+}
+
+#[tokio::test]
+async fn a_monitor_that_falls_silent_is_closed() {
+    let idle = Duration::from_millis(50);
+    let mut balancer = Balancer::start(Limits { idle, ..PATIENT });
+    let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
+    let greeting = line(&mut stream).await;
+    let mut sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).unwrap();
+    stream.write_all(sender.update(&"a".parse().unwrap(), 1.0).as_bytes()).await.unwrap();
+    balancer.until("it is closed", |balancer| balancer.closed("silent") == 1).await;
+    assert_eq!(rest(&mut stream).await, "OK 1\n");
+}
+
+#[tokio::test]
+async fn what_is_no_update_gets_its_reason() {
+    let mut balancer = Balancer::start(PATIENT);
+    let long = "a".repeat(600);
+    for (sent, answer) in [
+        ("GET / HTTP/1.1\r\n\r\n", "ERROR malformed\n"),
+        (&long[..], "ERROR too_long\n"),
+        ("\u{0}\n", "ERROR malformed\n"),
+    ] {
+        let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
+        line(&mut stream).await;
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let told = rest(&mut stream).await;
+        // What follows is not read, so a reset may overtake the answer.
+        assert!(told == answer || told.is_empty(), "{sent}: {told}");
+    }
+    balancer
+        .until("all are counted", |balancer| balancer.closed("malformed") + balancer.closed("too_long") == 3)
+        .await;
+}
+
+/// What answers at that address may be anything.
+#[tokio::test]
+async fn a_monitor_bears_with_whatever_answers() {
+    for (index, answer) in
+        ["", "HTTP/1.1 400 Bad Request\r\n\r\n", "sarabande-capacity 2 x\n"].into_iter().enumerate()
+    {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let telling = monitor(&[address], KEY, "10.0.0.1");
+        for _ in 0..2 {
+            let (mut stream, _) =
+                timeout(PATIENCE, listener.accept()).await.expect("it tries again").unwrap();
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+        let words = said(address);
+        let expected = ["closed the connection", "takes no updates", "another version"][index];
+        assert!(words.len() == 1 && words[0].contains(expected), "{words:?}");
+        drop(telling);
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_becomes_free_is_taken() {
+    let mut balancer = Balancer::start(PATIENT);
+    let before = balancer.listening.take();
+    balancer.restart();
+    let telling = balancer.monitor(KEY);
+    // The process before still listens, and answers.
+    balancer.more(3).await;
+    drop(before);
+    balancer.more(3).await;
+    assert!(balancer.counts().connections >= 2);
+    drop(telling);
+}

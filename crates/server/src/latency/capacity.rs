@@ -1,0 +1,117 @@
+//! What the server can take, from the windows that the monitor closes.
+
+use base::Instant;
+use elastic::estimate::{Estimator, Settings, Window};
+use monitor::Report;
+
+/// What the server can take, estimated window by window.
+#[derive(Debug)]
+pub struct CapacityEstimate {
+    settings: Settings,
+    estimator: Option<Estimator>,
+}
+
+/// A window that is over, and what the server can take since.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Estimated {
+    /// What was measured.
+    pub report: Report,
+    /// Calls a second; `None` where nobody wants to know.
+    pub capacity: Option<f64>,
+}
+
+impl CapacityEstimate {
+    /// Of a server that nothing is known of.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, estimator: None }
+    }
+
+    /// Takes the next window, and says what the server can take in calls a second.
+    pub fn take(&mut self, report: &Report) -> f64 {
+        let now = report.window.end;
+        let estimator =
+            self.estimator.get_or_insert_with(|| Estimator::new(report.window.start, self.settings));
+        estimator.on_window(now, &seen(report, report.window.start))
+    }
+}
+
+/// A window as the laws see it. What the server answers itself, with 407 or 404, is no call that it was slow with: it has no latency,
+/// and a window of nothing else says nothing.
+fn seen(report: &Report, start: Instant) -> Window {
+    let seconds = report.window.end.saturating_since(start).as_secs_f64();
+    let goodput = if seconds > 0.0 { report.window.count as f64 / seconds } else { 0.0 };
+    Window {
+        calls: report.counts.requests.saturating_sub(report.counts.refused),
+        p95: report.window.latency.map(|latency| latency.p95),
+        goodput,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use elastic::estimate::Law;
+    use monitor::{Counts, Latency};
+
+    /// The window that begins at this second, with so many calls that took so long.
+    fn report(second: u64, calls: u64, p95: Option<Duration>) -> Report {
+        let time = p95.unwrap_or_default();
+        let latency =
+            Latency { min: time, mean: time, deviation: time, median: time, p95: time, p99: time, max: time };
+        let at = |second: u64| Instant::from_millis(second * 1000);
+        let count = if p95.is_some() { calls } else { 0 };
+        Report {
+            window: monitor::Window {
+                start: at(second),
+                end: at(second + 1),
+                count,
+                latency: p95.map(|_| latency),
+            },
+            counts: Counts { requests: calls, measured: count, ..Counts::default() },
+            ..Report::default()
+        }
+    }
+
+    fn estimate(law: Law) -> CapacityEstimate {
+        CapacityEstimate::new(Settings { law, ..Settings::default() })
+    }
+
+    #[test]
+    fn a_slow_server_takes_less_and_a_quick_one_more() {
+        for law in [Law::Proven, Law::Smace] {
+            let mut slow = estimate(law);
+            let mut quick = estimate(law);
+            let (mut less, mut more) = (0.0, 0.0);
+            for second in 0..30 {
+                less = slow.take(&report(second, 240, Some(Duration::from_millis(3))));
+                more = quick.take(&report(second, 240, Some(Duration::from_micros(100))));
+            }
+            assert!(less < 240.0 && more > 250.0, "{law:?}: {less} {more}");
+        }
+    }
+
+    #[test]
+    fn goodput_is_of_a_second_however_long_the_window() {
+        let mut long = report(0, 500, Some(Duration::from_micros(500)));
+        long.window.end = Instant::from_millis(10_000);
+        let window = seen(&long, long.window.start);
+        assert_eq!((window.calls, window.p95), (500, Some(Duration::from_micros(500))));
+        assert!((window.goodput - 50.0).abs() < 1e-9);
+    }
+
+    /// An attack on passwords, or calls to nobody, are no sign of load.
+    #[test]
+    fn what_the_server_refuses_itself_lowers_nothing() {
+        let mut estimate = estimate(Law::Proven);
+        for second in 0..20 {
+            let refused = report(second, 300, None);
+            let refused = Report { counts: Counts { refused: 300, ..refused.counts }, ..refused };
+            let capacity = estimate.take(&refused);
+            assert!((capacity - 250.0).abs() < 1e-9, "{capacity}");
+        }
+        let mut stuck = self::estimate(Law::Proven);
+        let last = (0..20).map(|second| stuck.take(&report(second, 300, None))).last();
+        assert!(last.is_some_and(|capacity| capacity < 100.0), "what it lets wait does: {last:?}");
+    }
+}

@@ -1,0 +1,7 @@
+//! `cargo +nightly fuzz run updates`: no update of capacity is accepted but the next one of its connection.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| elastic::update::fuzz::updates(data));
