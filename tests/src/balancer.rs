@@ -429,6 +429,11 @@ fn faketime() -> PathBuf {
 }
 
 /// The program: `SARABANDE_BIN`, or else the workspace's release binary, brought up to date first.
+/// The program under test, for tests that have it started by something else.
+pub fn program() -> &'static Path {
+    binary()
+}
+
 pub(crate) fn binary() -> &'static PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| env::var_os("SARABANDE_BIN").map_or_else(build, PathBuf::from))

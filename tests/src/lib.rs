@@ -31,7 +31,7 @@ mod wait;
 mod worker;
 
 pub use agent::{Agent, AnsweringAgent};
-pub use balancer::{RunningBalancer, RunningTool, ShownMember, TestSettings, Tool, quoted};
+pub use balancer::{RunningBalancer, RunningTool, ShownMember, TestSettings, Tool, program, quoted};
 pub use console_phone::ConsolePhone;
 pub use dns::{Data, NameServer};
 pub use field::TestSite;

@@ -7,6 +7,7 @@ mod calls;
 mod queue;
 mod registrar;
 mod routes;
+mod scale;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ use node::{Distribution, Orphans, ProxySettings};
 pub(crate) use queue::*;
 pub(crate) use registrar::*;
 pub(crate) use routes::*;
+pub(crate) use scale::*;
 
 /// As a file has them.
 pub(crate) fn usual_weights() -> String {
@@ -195,6 +197,8 @@ pub(crate) struct RawPool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RawQueue", extend("x-default" = "none"))]
     pub(crate) queue: Option<RawQueue>,
+    #[schemars(with = "RawScale")]
+    pub(crate) scale: Option<RawScale>,
 }
 
 impl Default for RawPool {
@@ -218,6 +222,7 @@ impl Default for RawPool {
             probe: RawProbe::default(),
             outlier: RawOutlier::default(),
             queue: None,
+            scale: None,
         }
     }
 }

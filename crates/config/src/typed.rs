@@ -3,6 +3,10 @@
 //! Every value here is legal: ranges, families, duplicates and references between keys have been checked by
 //! [`crate::parse`], so that readers need no second look.
 
+mod scale;
+
+pub use scale::*;
+
 use balance::{HealthSettings, PolicyKind};
 use control::{Address, MemberSettings, ProbeSettings};
 use node::{DialogSettings, Distribution, HomeSettings, Orphans, ProxySettings, QueueSetup};
@@ -282,6 +286,8 @@ pub struct PoolConfig {
     pub sessions: balance::SessionSettings,
     /// The queue in front of the members, if new calls wait for room.
     pub queue: Option<Arc<QueueSetup>>,
+    /// Who starts and stops its servers, if anybody does.
+    pub scale: Option<ScaleConfig>,
 }
 
 /// `[token]`

@@ -58,6 +58,21 @@ fn every_key_of_calls_is_read() {
 }
 
 #[test]
+fn every_key_of_scaling_is_read() {
+    let config = load(Path::new("tests/right/scale.toml")).expect("a right file");
+    let scales: Vec<_> = config.pools.iter().map(|pool| (&pool.name, &pool.scale)).collect();
+    insta::assert_debug_snapshot!("scale", scales);
+}
+
+/// What the file leaves out is as the scaler itself has it.
+#[test]
+fn a_scale_that_says_nothing_leaves_the_defaults_of_its_crate() {
+    let pool = pool("scale = { driver = \"none\" }");
+    let settings = pool.scale.expect("it is there").settings;
+    assert_eq!(settings, elastic::scale::ScaleSettings::default());
+}
+
+#[test]
 fn without_routes_a_registrar_has_its_own() {
     let config = load(Path::new("../../examples/registrar.toml")).expect("a right file");
     let [rule] = &config.routes[..] else { panic!("{:?}", config.routes) };
@@ -105,7 +120,7 @@ fn the_complete_file_has_every_key_of_the_schema() {
     assert_eq!(
         keys::absent(
             &sarabande_config::schema(),
-            &["complete", "proxy", "routes", "registrar", "calls"]
+            &["complete", "proxy", "routes", "registrar", "calls", "scale"]
                 .map(|name| format!("tests/right/{name}.toml"))
         ),
         Vec::<String>::new()

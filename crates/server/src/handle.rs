@@ -3,6 +3,7 @@
 use crate::control::{Ask, View};
 use crate::registrations::{Contacts, ContactsError, Home};
 use crate::report::{self, ExplainReport, Figures, SessionReport, Standing};
+use crate::scale::view::PoolView;
 use crate::shards::{self, Command, Explained, WorkerHandle};
 use base::{Flow, Instant};
 use location::Aor;
@@ -44,6 +45,12 @@ impl Handle {
         let snapshots: Vec<_> = self.ask_each(Command::Snapshot).await?;
         let oldest = if oldest_calls { self.oldest_calls().await? } else { BTreeMap::new() };
         Ok(report::figures(&view, &snapshots, &oldest))
+    }
+
+    /// What the scaler of a pool has to know; `None` where there is no such pool.
+    pub(crate) async fn pool_view(&self, pool: &str) -> Result<Option<PoolView>, String> {
+        let view = self.view().await?;
+        Ok(PoolView::of(&view, &self.ask_each(Command::Counts).await?, pool))
     }
 
     /// The session of a Call-ID, if it is in the table.

@@ -19,6 +19,7 @@ mod records;
 mod registrations;
 mod report;
 mod run;
+mod scale;
 mod shards;
 pub mod socket;
 mod stores;

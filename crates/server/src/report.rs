@@ -1,6 +1,8 @@
 //! What a [`Handle`](crate::Handle) answers, put together from what the control task and the shards say.
 
-use crate::admin::view::{MemberView, NameView, OccupancyView, Sessions, ShardView, TimesView, ended, work};
+use crate::admin::view::{
+    MemberView, NameView, OccupancyView, ScaleView, Sessions, ShardView, TimesView, ended, work,
+};
 use crate::capacity::CapacityReport;
 use crate::control::View;
 use crate::log::{self, Unwritten};
@@ -49,6 +51,8 @@ pub struct Standing {
     pub queues: Vec<QueueStanding>,
     /// What has come of updates of capacity, where they are listened for.
     pub(crate) capacity: Option<CapacityReport>,
+    /// Pools whose servers are started and stopped.
+    pub scales: Vec<ScaleView>,
 }
 
 /// How the home domain does.
@@ -154,6 +158,8 @@ pub struct Totals {
     pub queues: Vec<QueueStanding>,
     /// What has come of updates of capacity, where they are listened for.
     pub(crate) capacity: Option<CapacityReport>,
+    /// Pools whose servers are started and stopped.
+    pub scales: Vec<ScaleView>,
 }
 
 /// Figures of one shard.
@@ -251,16 +257,22 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
         home: home(view, counts),
         queues: queues(view, counts),
         capacity: view.capacity.clone(),
+        scales: view.scales.clone(),
     }
+}
+
+/// The queue in front of the pool of this number, over all shards.
+pub(crate) fn queue(counts: &[ShardCounts], pool: usize) -> Option<QueueReport> {
+    let reports = counts.iter().filter_map(|counts| counts.queues.get(pool)?.clone());
+    reports.reduce(|mut sum, report| {
+        sum.merge(&report);
+        sum
+    })
 }
 
 fn queues(view: &View, counts: &[ShardCounts]) -> Vec<QueueStanding> {
     let of_pool = |(index, pool): (usize, &PoolName)| {
-        let reports = counts.iter().filter_map(|counts| counts.queues.get(index)?.clone());
-        let report = reports.reduce(|mut sum, report| {
-            sum.merge(&report);
-            sum
-        })?;
+        let report = queue(counts, index)?;
         let member =
             |member: &QueueMember| Some((view.at(member.slot)?.address, member.capacity, member.is_silent));
         let members = report.members.iter().filter_map(member).collect();
@@ -307,6 +319,7 @@ pub(crate) fn figures(
         hops: hops(view),
         records: view.records.clone(),
         capacity: view.capacity.clone(),
+        scales: view.scales.clone(),
         ..Totals::default()
     };
     for snapshot in snapshots {
@@ -346,12 +359,12 @@ pub(crate) fn figures(
 }
 
 /// Whether the shard knows this node in this slot; it hears of changes a moment later than the control task.
-fn is_at(counts: &ShardCounts, slot: usize, id: NodeId) -> bool {
+pub(crate) fn is_at(counts: &ShardCounts, slot: usize, id: NodeId) -> bool {
     counts.loads.get(slot).is_some_and(|(there, _)| *there == id)
 }
 
 /// Load over all shards.
-fn load(member: &ListedMember, counts: &[ShardCounts]) -> Load {
+pub(crate) fn load(member: &ListedMember, counts: &[ShardCounts]) -> Load {
     let (slot, id) = (member.slot.index(), member.node.id);
     let here = counts.iter().filter(|counts| is_at(counts, slot, id));
     here.fold(member.before, |sum, counts| sum + counts.loads[slot].1)

@@ -155,6 +155,7 @@ impl Server {
         }
         let handle = Handle::new(asks_in, handles);
         control.open_capacity(opened.capacity);
+        control.start_scaling(handle.clone());
         if let Some(listener) = opened.admin {
             control.open_admin(Interface::new(listener, handle.clone(), token));
         }

@@ -27,6 +27,7 @@ mod registrar;
 mod relay;
 mod restart;
 mod routes;
+mod scale;
 mod sharing;
 mod simulated;
 mod strangers;

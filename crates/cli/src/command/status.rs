@@ -2,6 +2,7 @@
 
 mod capacity;
 pub(super) mod registrar;
+mod scale;
 mod view;
 mod watch;
 
@@ -44,7 +45,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let registrar = registrar::ask(target)?;
     let capacity = capacity::ask(target)?;
     let of_home = registrar.as_ref().map(registrar::text).unwrap_or_default();
-    let of_home = of_home + &capacity.as_ref().map(capacity::text).unwrap_or_default();
+    let scales = scale::ask(target)?;
+    let of_home =
+        of_home + &capacity.as_ref().map(capacity::text).unwrap_or_default() + &scale::text(&scales);
     if health.role == "proxy" {
         if arguments.json {
             let proxy: Value = target.get("/api/proxy")?;
@@ -64,6 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "names": &members["names"],
             "registrar": registrar,
             "capacity": capacity,
+            "scale": scales,
         });
         print_line!("{all:#}")?;
     } else {

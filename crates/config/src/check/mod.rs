@@ -16,6 +16,7 @@ mod proxy;
 mod queue;
 mod registrar;
 mod routes;
+mod scale;
 pub(crate) mod timers;
 mod token;
 
@@ -36,7 +37,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let listen = listen::check(&raw.listen, report);
     let timers = timers::check(&raw.timers, report);
     let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, &listen, directory, report));
-    let targets = targets(raw, &listen, timers, registrar.as_ref(), report);
+    let targets = targets(raw, (&listen, directory), timers, registrar.as_ref(), report);
     let pools = targets.as_ref().map_or(&[][..], |targets| &targets.pools);
     if let (Some(targets), Some(registrar)) = (&targets, &registrar) {
         registrar::tell_unkept(&targets.routes, registrar, report);
@@ -89,15 +90,15 @@ struct Targets {
 /// Without routes, a pool or a proxy; with routes, any number of pools.
 fn targets(
     raw: &RawConfig,
-    listen: &Listen,
+    (listen, directory): (&Listen, &Path),
     timers: Option<Timers>,
     registrar: Option<&RegistrarConfig>,
     report: &mut Report<'_>,
 ) -> Option<Targets> {
     let mut names: Vec<&String> = raw.pool.keys().collect();
     names.sort_by_key(|name| report.place(&join("pool", name)));
-    let pools: Vec<_> =
-        names.iter().map(|name| pool::check(name, &raw.pool[*name], listen, timers, report)).collect();
+    let mut pool = |name: &&String| pool::check(name, &raw.pool[*name], listen, (timers, directory), report);
+    let pools: Vec<_> = names.iter().map(&mut pool).collect();
     let needs_hops = raw.pool.is_empty() && raw.route.is_empty() && raw.registrar.is_none();
     let proxy = proxy::check(raw.proxy.as_ref(), needs_hops, listen, timers, report);
     let has_hops = raw.proxy.as_ref().is_some_and(|proxy| !proxy.next.is_empty());
@@ -114,6 +115,7 @@ fn targets(
     // Rules name pools by index: where one of them is wrong, its name is still one.
     let mut pools: Vec<PoolConfig> = pools.into_iter().collect::<Option<_>>().unwrap_or_default();
     agreement::check(&pools, |name| raw.pool.get(name), report);
+    scale::tell_shared(&pools, report);
     if let (Some((Some(proxy), _)), Some(timers)) = (&proxy, timers) {
         let way = (proxy.forward, proxy.record_route);
         pools.push(pool::of_hops(proxy::POOL, PoolOrigin::Proxy, proxy::members(proxy), way, timers));

@@ -1,9 +1,11 @@
 //! `[pool.<name>]`
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::listen::{is_own, no_listener, serves};
+use super::scale;
 use super::timers::{Timers, blame};
 use crate::kind::{Choice, PolicyName, Ratio, show};
 use crate::raw::{RawMember, RawOutlier, RawPool, RawProbe};
@@ -40,7 +42,7 @@ pub(super) fn check(
     name: &str,
     raw: &RawPool,
     listen: &Listen,
-    timers: Option<Timers>,
+    (timers, directory): (Option<Timers>, &Path),
     report: &mut Report<'_>,
 ) -> Option<PoolConfig> {
     let path = join("pool", name);
@@ -48,7 +50,13 @@ pub(super) fn check(
         report.key_problem(&path, "expected a name of letters, digits, - and _");
     }
     let members = members(&path, raw, listen, report);
-    pool(&path, name, raw, (PoolOrigin::Table, members), timers, report)
+    let scale = raw.scale.as_ref().map(|raw| scale::check(&path, raw, &members, directory, report));
+    let scale = scale.map_or(Some(None), |scale| scale.map(Some));
+    let pool = pool(&path, name, raw, (PoolOrigin::Table, members), timers, report)?;
+    let pool = PoolConfig { scale: scale?, ..pool };
+    scale::tell_uncounted(&path, &pool, report);
+    scale::tell_unknown(&path, &pool, report);
+    Some(pool)
 }
 
 /// A pool of next hops: found by a hash of the Call-ID, left alone while they answer. With transactions and Record-Route where
@@ -145,6 +153,7 @@ fn pool(
             max_sessions: max_sessions? as usize,
         },
         queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
+        scale: None,
     })
 }
 

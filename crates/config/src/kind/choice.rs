@@ -7,7 +7,7 @@ use schemars::{Schema, json_schema};
 use super::{Kind, Refusal, Written, quoted};
 use crate::nearest::nearest;
 use crate::setting::Leaf;
-use crate::typed::{Level, LogFormat};
+use crate::typed::{DriverName, Level, LogFormat};
 use balance::{PolicyKind, Weights};
 use base::Transport;
 use digest::Algorithm;
@@ -202,6 +202,15 @@ impl Names for Level {
         (Self::Info.as_str(), Self::Info),
         (Self::Debug.as_str(), Self::Debug),
         (Self::Trace.as_str(), Self::Trace),
+    ];
+}
+
+impl Names for DriverName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("command", Self::Command),
+        ("local", Self::Local),
+        ("kubernetes", Self::Kubernetes),
     ];
 }
 

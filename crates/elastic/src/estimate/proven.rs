@@ -8,6 +8,7 @@
 //!   is cut step by step, not to its little. Calls of which none was forwarded are the highest latency.
 //! - L < 0.9 and the capacity was tried: `c <- c + max(0.3 * (P - c), 0.05 * c) * h / 2^f` for each second, where
 //!   `h = min(1, 2 * (0.9 - L))` is room for growth, and f how often in a row growth has ended in a cut.
+//! - L < 0.9, and it was not tried, but g >= 0.3 c: the same without `0.05 * c`, only up to P.
 //! - Otherwise c stays.
 //!
 //! A calm of 30 s without a cut makes f zero. P forgets: a cut of a capacity that has grown since the last one brings it an
@@ -66,11 +67,13 @@ impl Proven {
             self.failures = 0;
         }
         let room = (2.0 * (law.goal - latency)).min(1.0);
-        if !tried || room <= 0.0 {
+        let recovers = window.goodput >= law.used_again * capacity;
+        let back = if recovers { law.recover * (self.carried - capacity) } else { 0.0 };
+        let step = if tried { back.max(law.probe * capacity) } else { back };
+        if step <= 0.0 || room <= 0.0 {
             return capacity;
         }
         self.grown = true;
-        let step = (law.recover * (self.carried - capacity)).max(law.probe * capacity);
         capacity + step * room * since.as_secs_f64().min(1.0) / f64::from(1_u32 << self.failures)
     }
 

@@ -95,6 +95,9 @@ pub struct ProvenSettings {
     pub goal: f64,
     /// The capacity counts as tried when goodput is at least this part of it: 0.8.
     pub used: f64,
+    /// The same on the way back to what has been proven: 0.3. A server that others help gets no more than its share of the calls,
+    /// and would never show that it is well again.
+    pub used_again: f64,
     /// Part of the way back to the proven rate in a second: 0.3.
     pub recover: f64,
     /// Growth beyond it in a second with all of the threshold to spare: 0.05.
@@ -117,6 +120,7 @@ impl Default for ProvenSettings {
             floor: 0.2,
             goal: 0.9,
             used: 0.8,
+            used_again: 0.3,
             recover: 0.3,
             probe: 0.05,
             calm: Duration::from_secs(30),

@@ -51,6 +51,15 @@ impl Credit {
         }
     }
 
+    /// Which part of all that it can hold is left, as [`Self::accrue`] has left it.
+    pub(super) fn part(&self, capacity: f64, accrual: Accrual) -> f64 {
+        let most = match accrual {
+            Accrual::Smooth { burst } => (capacity * burst.as_secs_f64()).max(1.0),
+            Accrual::PerSecond => capacity.max(1.0),
+        };
+        self.left / most
+    }
+
     /// As [`Self::accrue`] has left it.
     pub(super) fn left(&self) -> f64 {
         self.left

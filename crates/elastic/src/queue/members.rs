@@ -92,7 +92,10 @@ impl<M: Ord + Copy> Members<M> {
         let candidates = self.all.iter_mut().filter(|(_, member)| member.has_room(settings));
         // The least value gets it; the first in order of several, which is what index packing wants.
         let value = |member: &Member| match settings.choice {
-            Choice::MostRoom => (-member.credit.left(), member.turn),
+            Choice::MostRoom => {
+                let capacity = member.announced.capacity(now, &settings.silence);
+                (-member.credit.part(capacity, settings.accrual), member.turn)
+            }
             Choice::Tlwl => {
                 let capacity = member.announced.capacity(now, &settings.silence);
                 (member.load / capacity.max(f64::MIN_POSITIVE), member.turn)

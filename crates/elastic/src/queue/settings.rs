@@ -19,7 +19,8 @@ pub enum Accrual {
 /// Which member gets a call, of those that have room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
-    /// The one with the most credit; the paper says "a server with capacity > 0".
+    /// The one with the most credit, as part of what it can hold: members get calls in proportion to their capacities, a small one
+    /// too. The paper says "a server with capacity > 0".
     #[default]
     MostRoom,
     /// Transaction-Least-Work-Left: the one with the least load by its capacity, by the load that the caller told.

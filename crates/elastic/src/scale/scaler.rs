@@ -57,7 +57,7 @@ pub enum Decision {
 /// - What became of decisions: [`on_started`](Self::on_started), [`on_start_failed`](Self::on_start_failed),
 ///   [`on_stopped`](Self::on_stopped); and of servers: [`adopt`](Self::adopt), [`on_lost`](Self::on_lost). Those that say nothing
 ///   new (a late start, a second stop) do nothing.
-/// - Looking on: [`rows`](Self::rows).
+/// - Looking on: [`rows`](Self::rows), [`rate`](Self::rate), [`next_start`](Self::next_start).
 #[derive(Debug, Clone)]
 pub struct Scaler {
     settings: ScaleSettings,
@@ -123,6 +123,16 @@ impl Scaler {
         for server in self.servers.values_mut() {
             server.capacity.usual = server.capacity.announced;
         }
+    }
+
+    /// The rate of arrivals, smoothed.
+    pub fn rate(&self) -> f64 {
+        self.demand.rate()
+    }
+
+    /// No server is started before, since the last start failed.
+    pub fn next_start(&self) -> Instant {
+        self.start_up.not_before()
     }
 
     /// All servers, in order.

@@ -47,6 +47,10 @@ impl StartUp {
         self.not_before = now + wait;
     }
 
+    pub(super) fn not_before(&self) -> Instant {
+        self.not_before
+    }
+
     pub(super) fn may_start(&self, now: Instant) -> bool {
         now >= self.not_before
     }

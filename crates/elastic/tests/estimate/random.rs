@@ -49,17 +49,39 @@ proptest! {
         }
     }
 
-    /// What was never tried is not announced: without a window that has used it, capacity does not grow.
+    /// What was never tried is not announced: without a window that has used it, capacity does not grow beyond what was carried.
     #[test]
     fn proven_does_not_grow_on_little_demand(windows in windows()) {
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+        let mut carried = 0.0_f64;
         for (wait, mut window) in windows {
             let before = estimator.capacity();
             window.goodput = window.goodput.min(0.79 * before);
+            carried = carried.max(window.goodput);
             now += Duration::from_millis(wait % 3_000);
-            prop_assert!(estimator.on_window(now, &window) <= before);
+            prop_assert!(estimator.on_window(now, &window) <= before.max(carried));
         }
+    }
+
+    /// Where others help, a server gets only its share of the calls, and comes back to what it has carried all the same.
+    #[test]
+    fn proven_comes_back_on_a_share(share in 0.31..0.8_f64, slow in 2..40_u64) {
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+        let mut step = |micros, share: f64, seconds| {
+            for _ in 0..seconds {
+                now += Duration::from_secs(1);
+                let goodput = estimator.capacity() * share;
+                let p95 = Some(Duration::from_micros(micros));
+                estimator.on_window(now, &Window { calls: goodput.ceil() as u64, p95, goodput });
+            }
+            estimator.capacity()
+        };
+        let well = step(200, 1.0, 60);
+        let contended = step(5_000, share, slow);
+        let again = step(200, share, 200);
+        prop_assert!(contended <= well && again > 0.85 * well, "{well} {contended} {again}");
     }
 
     /// No dead end: whatever has been, a server that does well and is asked for all it offers comes back.

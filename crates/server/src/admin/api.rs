@@ -3,12 +3,12 @@
 use super::metrics;
 use super::view::{
     CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
-    Session, Stopping,
+    ScaleView, ScalesView, Session, Stopping,
 };
 use crate::handle::GONE;
 use crate::{ContactsError, Handle};
 use axum::body::Bytes;
-use axum::extract::{Query, State};
+use axum::extract::{Path as UrlPath, Query, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -28,6 +28,8 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/proxy", get(proxy))
         .route("/api/capacity", get(capacity))
         .route("/api/registrar", get(registrar))
+        .route("/api/scale", get(scales))
+        .route("/api/scale/{pool}", get(scale))
         .route("/api/registrations", get(registrations))
         .route("/api/registrations", delete(unregister))
         .route("/api/drain", post(drain))
@@ -149,6 +151,26 @@ async fn registrar(State(handle): State<Handle>, uri: Uri) -> Result<Json<Regist
     home.map(|home| Json(RegistrarView::new(&home))).ok_or_else(none)
 }
 
+async fn scales(State(handle): State<Handle>, uri: Uri) -> Result<Json<ScalesView>, Failure> {
+    let [] = parameters(&uri, [])?;
+    Ok(Json(ScalesView { pools: handle.standing().await.map_err(gone)?.scales }))
+}
+
+async fn scale(
+    State(handle): State<Handle>,
+    UrlPath(pool): UrlPath<String>,
+    uri: Uri,
+) -> Result<Json<ScaleView>, Failure> {
+    let [] = parameters(&uri, [])?;
+    let pools = handle.standing().await.map_err(gone)?.scales;
+    let names: Vec<_> = pools.iter().map(|known| known.pool.clone()).collect();
+    let none = || {
+        let there_are = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Failure(StatusCode::NOT_FOUND, format!("no pool {pool:?} has a `scale`; there are: {there_are}"))
+    };
+    pools.into_iter().find(|known| known.pool == pool).map(Json).ok_or_else(none)
+}
+
 async fn registrations(State(handle): State<Handle>, uri: Uri) -> Result<Json<ContactsView>, Failure> {
     let [user] = parameters(&uri, ["user"])?;
     let user = asked(user)?;
@@ -250,7 +272,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
 }
 
 const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /api/capacity, /api/registrar, \
-                     /api/registrations, /metrics; \
+                     /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
                      POST /api/drain, /api/undrain, /api/up, /api/reload, /api/stop, /api/explain; \
                      DELETE /api/registrations";
 

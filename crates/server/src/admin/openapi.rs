@@ -4,7 +4,7 @@
 use super::tests::{Site, keys, request};
 use super::view::{
     CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
-    Session, Sessions, Stopping,
+    ScaleView, ScalesView, Session, Sessions, Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -82,7 +82,7 @@ const NO_STORE: (u16, &str) =
 /// Of a request about a member.
 const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
 
-const OPERATIONS: [Operation; 17] = [
+const OPERATIONS: [Operation; 19] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -150,6 +150,25 @@ const OPERATIONS: [Operation; 17] = [
         summary: "What became of registrations, log-ins and look-ups of users, and how their stores do.",
         answer: Answer::Json(&[of::<RegistrarView>]),
         failures: &[(404, "There is no registrar.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/scale",
+        summary: "Pools whose servers are started and stopped.",
+        answer: Answer::Json(&[of::<ScalesView>]),
+        ..GET
+    },
+    Operation {
+        path: "/api/scale/{pool}",
+        summary: "One of them: how many servers there should be, for who starts them.",
+        parameters: &[Parameter {
+            name: "pool",
+            is_required: true,
+            meaning: "The <name> of [pool.<name>] in the configuration.",
+            values: &[],
+        }],
+        answer: Answer::Json(&[of::<ScaleView>]),
+        failures: &[(404, "No such pool has a `scale`; says which have.")],
         ..GET
     },
     Operation {
@@ -291,7 +310,7 @@ impl Operation {
         let name = self.path.trim_start_matches("/api").trim_start_matches('/');
         // The same path is asked for in two ways; a name is for one of them.
         let verb = if self.method == "delete" { "remove_" } else { "" };
-        let name = format!("{verb}{name}");
+        let name = format!("{verb}{}", name.replace("/{", "_").replace('}', ""));
         let mut responses = Map::new();
         responses.insert("200".to_owned(), self.answer.described(generator));
         let text = json!({ "text/plain": { "schema": { "type": "string" } } });
@@ -309,7 +328,7 @@ impl Operation {
         responses.sort_keys();
         let mut all = json!({ "operationId": name, "summary": self.summary });
         if !self.parameters.is_empty() {
-            all["parameters"] = self.parameters.iter().map(Parameter::described).collect();
+            all["parameters"] = self.parameters.iter().map(|it| it.described(self.path)).collect();
         }
         if let Some(body) = self.body {
             let content = json!({ "application/sip": { "schema": { "type": "string" } } });
@@ -324,13 +343,14 @@ impl Operation {
 }
 
 impl Parameter {
-    fn described(&self) -> Value {
+    fn described(&self, path: &str) -> Value {
+        let place = if path.contains(&format!("{{{}}}", self.name)) { "path" } else { "query" };
         let mut schema = json!({ "type": "string" });
         if !self.values.is_empty() {
             schema["enum"] = self.values.into();
         }
         let (name, description) = (self.name, self.meaning);
-        json!({ "name": name, "in": "query", "required": self.is_required, "description": description, "schema": schema })
+        json!({ "name": name, "in": place, "required": self.is_required, "description": description, "schema": schema })
     }
 }
 
@@ -388,7 +408,7 @@ async fn every_route_is_described() {
 async fn answers_are_as_described() {
     let description = described();
     let (pool, proxy, home) = (Site::start().await, Site::proxy().await, Site::home().await);
-    let dialogs = Site::dialogs().await;
+    let (dialogs, scaled) = (Site::dialogs().await, Site::scaled().await);
     home.register("sip:bob@127.0.0.1:5099").await;
     pool.call("described").await;
     let invite = request(pool.sip, "INVITE", "described");
@@ -402,6 +422,9 @@ async fn answers_are_as_described() {
         (&proxy, "get", "/api/proxy", String::new(), ""),
         (&dialogs, "get", "/api/proxy", String::new(), ""),
         (&home, "get", "/api/health", String::new(), ""),
+        (&scaled, "get", "/api/health", String::new(), ""),
+        (&scaled, "get", "/api/scale", String::new(), ""),
+        (&scaled, "get", "/api/scale/{pool}", String::new(), ""),
         (&home, "get", "/api/registrar", String::new(), ""),
         (&home, "get", "/api/registrations", "?user=bob@example.com".to_owned(), ""),
         (&home, "delete", "/api/registrations", "?user=bob@example.com".to_owned(), ""),
@@ -416,7 +439,9 @@ async fn answers_are_as_described() {
         let parameters = operation["parameters"].as_array().into_iter().flatten();
         let known: Vec<_> = parameters.map(|parameter| parameter["name"].as_str().unwrap()).collect();
         assert!(query.is_empty() || known.iter().any(|name| given(name)), "{path}{query}: {known:?}");
-        let reply = site.send(&method.to_uppercase(), &format!("{path}{query}"), "", body).await;
+        let reply = site
+            .send(&method.to_uppercase(), &format!("{}{query}", path.replace("{pool}", "servers")), "", body)
+            .await;
         assert_eq!(reply.status, 200, "{path}: {}", reply.body);
         let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
         let choices = schema["oneOf"].as_array().cloned().unwrap_or_else(|| vec![schema.clone()]);

@@ -4,7 +4,7 @@
 
 use super::view::{
     CapacityView, ContactView, ContactsView, ExplanationView, HealthView, MemberView, MembersView, ProxyView,
-    RegistrarView, Session, Sessions,
+    RegistrarView, ScaleView, ScalesView, Session, Sessions,
 };
 use crate::{Handle, Server};
 use elastic::update::{Key, Sender};
@@ -104,6 +104,25 @@ impl Site {
     /// A proxy that keeps the state of calls.
     pub(super) async fn dialogs() -> Self {
         Self::launch(|alive, _| format!("[proxy]\nnext = [\"{alive}\"]\nforward = \"dialog\"")).await
+    }
+
+    /// A balancer whose servers are listed by a program that fails: one member lives, and one is dead.
+    pub(super) async fn scaled() -> Self {
+        let site = Self::launch(|alive, dead| {
+            format!(
+                "[pool.servers]\nmembers = [\"{alive}\", \"{dead}\"]\n\
+                 probe = {{ interval = \"100ms\", timeout = \"90ms\" }}\n\
+                 scale = {{ driver = \"command\", start = \"true\", stop = \"true\", step = \"100ms\", \
+                 list = [\"sh\", \"-c\", \"echo the cloud is away >&2; exit 1\"] }}"
+            )
+        });
+        let site = site.await;
+        site.until(async |site| site.scale().await.trouble.is_some()).await;
+        site
+    }
+
+    pub(super) async fn scale(&self) -> ScaleView {
+        self.ask("GET", "/api/scale/servers").await.json()
     }
 
     /// A registrar that asks nobody for a password, and keeps bindings in memory.
@@ -780,10 +799,11 @@ async fn the_documentation_names_every_metric_label_and_key() {
     site.call("documented").await;
     let (proxy, dialogs, home) = (Site::proxy().await, Site::dialogs().await, Site::home().await);
     home.register("sip:bob@127.0.0.1:5099").await;
+    let scaled = Site::scaled().await;
     let mut page = String::new();
     let (monitored, listen) = Site::with_capacity().await;
     announce(listen, &[(&monitored.alive.to_string(), 1.0)]).await;
-    for site in [&site, &proxy, &dialogs, &home, &monitored] {
+    for site in [&site, &proxy, &dialogs, &home, &monitored, &scaled] {
         page += &site.ask("GET", "/metrics").await.body;
     }
     let documented = documented();
@@ -811,10 +831,44 @@ async fn the_documentation_names_every_metric_label_and_key() {
     }
     keys(&home.ask("GET", "/api/registrar").await.json(), &mut found);
     keys(&monitored.ask("GET", "/api/capacity").await.json(), &mut found);
+    keys(&scaled.ask("GET", "/api/scale").await.json(), &mut found);
     keys(&home.ask("GET", "/api/registrations?user=bob@example.com").await.json(), &mut found);
     let request = request(site.sip, "INVITE", "documented");
     keys(&site.send("POST", "/api/explain", "", &request).await.json(), &mut found);
     keys(&site.ask("POST", "/api/stop").await.json(), &mut found);
     let missing: BTreeSet<_> = found.iter().filter(|key| !documented.contains(key.as_str())).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Nobody knows what runs, so nothing is done, and that is said everywhere; calls go on.
+#[tokio::test]
+async fn a_driver_that_fails_is_shown_and_calls_go_on() {
+    let site = Site::scaled().await;
+    let shown = site.scale().await;
+    let why = "sh failed: exit status: 1: the cloud is away";
+    assert_eq!((shown.driver.as_str(), shown.trouble.as_deref()), ("command", Some(why)));
+    assert!(!shown.ready && shown.driver_failures_total > 0 && shown.retry_seconds > 0.0, "{shown:?}");
+    let states: Vec<_> = shown.servers.iter().map(|server| (server.address, server.state.as_str())).collect();
+    assert_eq!(states, [(Some(site.alive), "off"), (Some(site.dead), "off")]);
+    let all: ScalesView = site.ask("GET", "/api/scale").await.json();
+    assert_eq!(all.pools.len(), 1);
+    let health: HealthView = site.ask("GET", "/api/health").await.json();
+    assert!(health.healthy);
+    assert_eq!(health.degraded, [format!("pool servers: the driver fails: {why}")]);
+    let metrics = site.ask("GET", "/metrics").await.body;
+    for line in [
+        "sarabande_scale_servers{pool=\"servers\",state=\"off\"} 2",
+        "sarabande_scale_driver_trouble{pool=\"servers\",driver=\"command\"} 1",
+        "sarabande_scale_decisions_total{pool=\"servers\",kind=\"start\"} 0",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    site.call("still").await;
+    let other = site.ask("GET", "/api/scale/others").await;
+    assert_eq!(
+        (other.status, other.body.trim_end()),
+        (404, "no pool \"others\" has a `scale`; there are: servers")
+    );
+    let none: ScalesView = Site::start().await.ask("GET", "/api/scale").await.json();
+    assert!(none.pools.is_empty());
 }

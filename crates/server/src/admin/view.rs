@@ -4,11 +4,13 @@ mod capacity;
 mod contacts;
 mod queue;
 mod registrar;
+mod scale;
 
 pub use capacity::{CapacityView, MemberCapacityView};
 pub use contacts::{ContactView, ContactsView};
 pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
+pub use scale::{ScaleDecisions, ScaleView, ScaledServer, ScalesView};
 
 use crate::records::RecordCounts;
 use crate::{ExplainReport, MemberStanding, PoolName, SessionReport, Standing, StoreReport};
@@ -31,7 +33,7 @@ pub struct HealthView {
     pub healthy: bool,
     /// Why not; empty when healthy.
     pub reasons: Vec<String>,
-    /// What does not work although new calls are taken: stores that are down, and why.
+    /// What does not work although new calls are taken: stores that are down, servers that cannot be started, and why.
     pub degraded: Vec<String>,
     /// Members that the configuration names, each address of a name for itself.
     pub members: usize,
@@ -538,7 +540,10 @@ impl HealthView {
             role: if standing.is_proxy { "proxy" } else { "pool" }.to_owned(),
             healthy: reasons.is_empty(),
             reasons,
-            degraded: stores.chain(records.map(|why| format!("records of calls: {why}"))).collect(),
+            degraded: stores
+                .chain(records.map(|why| format!("records of calls: {why}")))
+                .chain(standing.scales.iter().flat_map(ScaleView::degraded))
+                .collect(),
             members: configured().count(),
             unresolved: standing.unresolved.clone(),
             accepting,

@@ -244,6 +244,9 @@ impl Control {
             Box::new(settings(&self.config, &self.binds, tokens, self.epoch_unix, self.stores.as_deref()));
         self.take(ControlInput::Settings { settings, is_other_resolver });
         self.carry_out();
+        if !self.core.is_stopping() {
+            self.renew_scaling();
+        }
     }
 }
 

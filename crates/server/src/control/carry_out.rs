@@ -4,6 +4,7 @@ use super::{Answered, Control, log_entries};
 use crate::shards::{Command, ShardCounts, ask_each};
 use ::control::{ControlEffect, ControlInput, WorkLeft};
 use balance::{Load, Slot};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 impl Control {
@@ -44,8 +45,19 @@ impl Control {
             ControlEffect::ReleasePredecessor => self.release_predecessor(),
             ControlEffect::PredecessorGone => self.tell_all(|| Command::PredecessorGone),
             ControlEffect::End => self.has_ended = true,
-            ControlEffect::Log(entry) => log_entries::write(&entry),
+            ControlEffect::Log(entry) => {
+                if let Some(address) = log_entries::found_dead(&entry).filter(|at| self.expects_down(*at)) {
+                    tracing::debug!(member = %address, "a server that is not to run does not answer");
+                } else {
+                    log_entries::write(&entry);
+                }
+            }
         }
+    }
+
+    /// Whether no server is to run there.
+    fn expects_down(&self, address: SocketAddr) -> bool {
+        self.scaling.as_ref().is_some_and(|(scaling, _)| scaling.expects_down(address))
     }
 
     fn tell_all(&self, command: impl Fn() -> Command) {

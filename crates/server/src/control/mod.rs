@@ -10,11 +10,14 @@ pub(crate) mod resolver;
 mod succession;
 
 use crate::admin::Interface;
+use crate::admin::view::ScaleView;
 use crate::capacity::CapacityReport;
 use crate::clock::Clock;
+use crate::handle::Handle;
 use crate::records::{RecordCounts, Records};
 use crate::registrations::Home;
 use crate::report::PoolName;
+use crate::scale::Scaling;
 use crate::shards::board::Board;
 use crate::shards::listen::{Bind, listeners, toward, unserved};
 use crate::shards::{Command, Report, WorkerHandle};
@@ -92,6 +95,8 @@ pub(crate) struct View {
     pub(crate) stores: Vec<StoreReport>,
     /// What has come of updates of capacity, where they are listened for.
     pub(crate) capacity: Option<CapacityReport>,
+    /// Pools whose servers are started and stopped.
+    pub(crate) scales: Vec<ScaleView>,
 }
 
 impl View {
@@ -166,6 +171,8 @@ pub(crate) struct Control {
     admin: Option<Interface>,
     /// Updates of capacity.
     capacity: Capacities,
+    /// Starts and stops servers; asks this task as everybody else does.
+    scaling: Option<(Scaling, Handle)>,
     /// Addresses of the machine that a wildcard would serve if they had been there at the start.
     unserved: Vec<SocketAddr>,
     succeeded: bool,
@@ -214,6 +221,7 @@ impl Control {
             call_limits: None,
             admin: None,
             capacity: Capacities::default(),
+            scaling: None,
             epoch_unix,
             token_time,
             unserved: Vec::new(),
@@ -380,7 +388,10 @@ impl Control {
             Ask::Up { member, reply } => drop(reply.send(self.tell_meant(&member, ControlInput::Up))),
             Ask::Reload(reply) => drop(reply.send(self.reload())),
             Ask::Home(reply) => drop(reply.send(self.home())),
-            Ask::Stop => self.take(ControlInput::Stop),
+            Ask::Stop => {
+                self.stop_scaling();
+                self.take(ControlInput::Stop);
+            }
             Ask::Succession(succession) => self.follow(succession),
             Ask::Predecessor => self.predecessor(),
         }
@@ -407,6 +418,33 @@ impl Control {
             records: self.records.as_ref().map(|records| records.counts()),
             stores: self.stores.as_ref().map(|stores| stores.reports()).unwrap_or_default(),
             capacity: self.capacity_report(),
+            scales: self.scaling.as_ref().map(|(scaling, _)| scaling.views()).unwrap_or_default(),
+        }
+    }
+
+    /// Starts and stops servers from now on, where the configuration says so.
+    pub(crate) fn start_scaling(&mut self, handle: Handle) {
+        self.scaling = Some((Scaling::default(), handle));
+        self.renew_scaling();
+    }
+
+    /// The configuration may be another one, or this process may have begun to take new calls again.
+    fn renew_scaling(&mut self) {
+        if let Some((scaling, handle)) = &mut self.scaling {
+            scaling.renew(&self.config, self.clock, handle);
+        }
+    }
+
+    /// New calls are ours again: another process may have started and stopped servers.
+    fn restart_scaling(&mut self) {
+        self.stop_scaling();
+        self.renew_scaling();
+    }
+
+    /// Who takes no new calls starts and stops no servers.
+    fn stop_scaling(&mut self) {
+        if let Some((scaling, _)) = &mut self.scaling {
+            scaling.stop();
         }
     }
 

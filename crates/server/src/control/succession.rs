@@ -43,6 +43,7 @@ impl Control {
                     admin.abort();
                 }
                 self.close_capacity();
+                self.stop_scaling();
                 self.take(ControlInput::Succeeded);
             }
             Succession::GivenBack => {
@@ -55,6 +56,7 @@ impl Control {
                 }
                 self.open_capacity(None);
                 self.take(ControlInput::GivenBack);
+                self.restart_scaling();
             }
             Succession::Over => self.take(ControlInput::SuccessionOver),
         }

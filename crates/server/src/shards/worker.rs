@@ -89,6 +89,9 @@ pub(crate) enum Explained {
     Elsewhere(usize),
 }
 
+/// 503 Service Unavailable (RFC 3261 §21.5.4).
+const UNAVAILABLE: u16 = 503;
+
 /// What a shard has to do.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardCounts {
@@ -96,6 +99,10 @@ pub(crate) struct ShardCounts {
     pub(crate) transactions: usize,
     /// By slot.
     pub(crate) loads: Vec<(NodeId, Load)>,
+    /// New requests that each slot was given.
+    pub(crate) assigned: Vec<u64>,
+    /// New requests that got 503 here.
+    pub(crate) refused: u64,
     /// Of a proxy.
     pub(crate) proxy: Option<ProxyReport>,
     /// Of the home domain.
@@ -590,10 +597,14 @@ impl Worker {
     fn counts(&self) -> ShardCounts {
         let (balancer, proxy) = (self.shard.balancer(), self.shard.proxy_report());
         let slots = (0..).map(Slot).zip(balancer.nodes());
+        let replies = self.shard.counters().replies;
+        let refused = replies.iter().filter(|((status, _), _)| *status == UNAVAILABLE);
         ShardCounts {
             table: balancer.counts(),
             transactions: self.shard.open_transactions(),
-            loads: slots.map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
+            loads: slots.clone().map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
+            assigned: slots.map(|(slot, _)| balancer.stats(slot).assigned).collect(),
+            refused: refused.map(|(_, count)| count).sum(),
             proxy,
             home: self.shard.home_report(),
             queues: self.shard.queue_reports(),

@@ -4,6 +4,7 @@ mod capacity;
 pub(crate) mod process;
 mod queues;
 mod registrar;
+mod scale;
 mod text;
 
 use super::view::{NameView, ended};
@@ -66,6 +67,9 @@ pub(super) fn page(figures: &Figures) -> String {
     queues::put(&mut page, &totals.queues);
     if let Some(report) = &totals.capacity {
         capacity::put(&mut page, report);
+    }
+    if !totals.scales.is_empty() {
+        scale::put(&mut page, &totals.scales);
     }
     let shown = |report: &MemberReport| report.shown.address.to_string();
     let members: Vec<_> =

@@ -1,0 +1,88 @@
+//! What `status` shows of servers that are started and stopped.
+
+use super::span;
+use crate::admin::Target;
+use anyhow::Result;
+use server::admin::view::{ScaleView, ScalesView};
+
+/// What the server says of such pools; none of a server that does not know of them.
+pub(super) fn ask(target: &Target) -> Result<Vec<ScaleView>> {
+    let reply = target.send("GET", "/api/scale", b"")?;
+    if reply.status == 404 { Ok(Vec::new()) } else { reply.json::<ScalesView>(&[200]).map(|all| all.pools) }
+}
+
+/// Some lines, each after a line end.
+pub(super) fn text(scales: &[ScaleView]) -> String {
+    scales.iter().map(of_pool).collect()
+}
+
+fn of_pool(scale: &ScaleView) -> String {
+    let ScaleView { pool, driver, rate, capacity, wanted, .. } = scale;
+    let count = |state: &str| scale.servers.iter().filter(|server| server.state == state).count();
+    let states = ["ready", "starting", "draining", "stopping", "off"].map(|state| (state, count(state)));
+    let states =
+        states.iter().filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {state}"));
+    let states: Vec<_> = states.collect();
+    let states = if states.is_empty() { "none known".to_owned() } else { states.join(", ") };
+    let states = if driver == "none" { "nobody starts any".to_owned() } else { states };
+    let unknown =
+        if scale.ready { "" } else { "\n  it is not known yet what runs: nothing is started or stopped" };
+    let latency = if scale.cluster_latency {
+        "\n  most servers carry much less than they use to, by a cause that they share"
+    } else {
+        ""
+    };
+    let most = scale.most;
+    let short = scale.short.map(|needed| format!("\n  {needed} are needed, and there may be {most}"));
+    let trouble = scale.trouble.as_ref().map(|why| {
+        let again = span(scale.retry_seconds);
+        format!("\n  the driver fails: {why}; asked again in {again}")
+    });
+    format!(
+        "\nservers of {pool} ({driver}): {states}; {wanted} wanted; {rate:.1} of {capacity:.1} calls/s{unknown}{latency}{}{}",
+        short.unwrap_or_default(),
+        trouble.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server::admin::view::ScaledServer;
+
+    #[test]
+    fn servers_are_counted_by_state_and_what_goes_wrong_is_said() {
+        let server = |state: &str| ScaledServer {
+            name: "a".to_owned(),
+            address: None,
+            state: state.to_owned(),
+            since_seconds: 0.0,
+            capacity: 0.0,
+            work: 0,
+        };
+        let scale = ScaleView {
+            pool: "pbx".to_owned(),
+            driver: "command".to_owned(),
+            ready: true,
+            rate: 150.25,
+            capacity: 240.0,
+            wanted: 3,
+            most: 4,
+            servers: ["ready", "starting", "ready", "off"].map(server).to_vec(),
+            ..ScaleView::default()
+        };
+        let line = "\nservers of pbx (command): 2 ready, 1 starting, 1 off; 3 wanted; 150.2 of 240.0 calls/s";
+        assert_eq!(text(std::slice::from_ref(&scale)), line);
+        let worse = ScaleView {
+            short: Some(7),
+            trouble: Some("no quota".to_owned()),
+            retry_seconds: 20.0,
+            ..scale.clone()
+        };
+        let said = "\n  7 are needed, and there may be 4\n  the driver fails: no quota; asked again in 20s";
+        assert_eq!(text(&[worse]), format!("{line}{said}"));
+        assert_eq!(text(&[]), "");
+        let advice = ScaleView { driver: "none".to_owned(), servers: Vec::new(), ..scale };
+        assert!(text(&[advice]).starts_with("\nservers of pbx (none): nobody starts any; 3 wanted"));
+    }
+}

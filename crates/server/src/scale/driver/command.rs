@@ -1,0 +1,135 @@
+//! Programs start and stop servers: those of a cloud's or a hypervisor's command line.
+
+use super::program::run;
+use super::{Answer, Driver, Running, Server};
+use config::CommandLine;
+use std::time::Duration;
+
+/// Starts and stops servers by programs.
+pub(super) struct CommandDriver {
+    pool: String,
+    start: CommandLine,
+    stop: CommandLine,
+    list: Option<CommandLine>,
+    timeout: Duration,
+}
+
+impl CommandDriver {
+    pub(super) fn new(
+        pool: String,
+        (start, stop, list): (CommandLine, CommandLine, Option<CommandLine>),
+        timeout: Duration,
+    ) -> Self {
+        Self { pool, start, stop, list, timeout }
+    }
+
+    async fn done(&self, line: &CommandLine, server: &Server) -> Result<(), String> {
+        run(&self.pool, line, Some(server), self.timeout).await.map(drop)
+    }
+}
+
+impl Driver for CommandDriver {
+    fn start<'a>(&'a self, server: &'a Server) -> Answer<'a, ()> {
+        Box::pin(self.done(&self.start, server))
+    }
+
+    fn stop<'a>(&'a self, server: &'a Server) -> Answer<'a, ()> {
+        Box::pin(self.done(&self.stop, server))
+    }
+
+    fn list(&self) -> Answer<'_, Running> {
+        Box::pin(async {
+            let Some(list) = &self.list else { return Ok(Running::Unknown) };
+            let text = run(&self.pool, list, None, self.timeout).await?;
+            let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            Ok(Running::Named(names.map(str::to_owned).collect()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(text: &str) -> CommandLine {
+        CommandLine { program: "sh".to_owned(), arguments: vec!["-c".to_owned(), text.to_owned()] }
+    }
+
+    fn driver(start: &str, stop: &str, list: Option<&str>, timeout: Duration) -> CommandDriver {
+        CommandDriver::new("pbx".to_owned(), (shell(start), shell(stop), list.map(shell)), timeout)
+    }
+
+    fn server() -> Server {
+        let address = "127.0.0.7:5062".parse().ok();
+        Server { index: 2, name: "pbx-2.example.com".to_owned(), address, count: 3 }
+    }
+
+    const LONG: Duration = Duration::from_mins(5);
+
+    #[tokio::test]
+    async fn a_program_is_told_all_that_is_known_of_a_server() {
+        let start = "test \"$SARABANDE_POOL $SARABANDE_SERVER $SARABANDE_HOST $SARABANDE_PORT $SARABANDE_NAME $SARABANDE_INDEX\" = \
+                     'pbx 127.0.0.7:5062 127.0.0.7 5062 pbx-2.example.com 2' && \
+                     test {server}/{name} = 127.0.0.7:5062/pbx-2.example.com";
+        let driver = driver(start, "exit 1", None, LONG);
+        assert_eq!(driver.start(&server()).await, Ok(()));
+        let unresolved = Server { address: None, ..server() };
+        assert!(driver.start(&unresolved).await.is_err(), "an address that is not known is empty");
+    }
+
+    #[tokio::test]
+    async fn a_failure_tells_its_status_and_its_last_line() {
+        let driver =
+            driver("echo a lot; echo first >&2; echo no quota >&2; exit 3", "kill -9 $$", None, LONG);
+        let failed = driver.start(&server()).await;
+        assert_eq!(failed, Err("sh failed: exit status: 3: no quota".to_owned()));
+        assert_eq!(driver.stop(&server()).await, Err("sh failed: signal: 9 (SIGKILL)".to_owned()));
+        let absent = CommandLine { program: "/nonexistent/program".to_owned(), arguments: Vec::new() };
+        let absent = CommandDriver::new(String::new(), (absent.clone(), absent, None), LONG);
+        let error = absent.start(&server()).await.expect_err("it is not there");
+        assert!(error.starts_with("/nonexistent/program cannot be run: No such file"), "{error}");
+    }
+
+    /// With what it has started: the pipe of its errors is closed only when that is gone, too.
+    #[tokio::test]
+    async fn a_program_that_hangs_is_killed() {
+        let hangs = "echo waiting >&2; sleep 1000 & echo $! > \"$0.pid\"; wait";
+        let folder = std::env::temp_dir().join(format!("sarabande-scale-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("hangs");
+        let mut line = shell(hangs);
+        line.arguments.push(path.display().to_string());
+        let driver =
+            CommandDriver::new("pbx".to_owned(), (line.clone(), line, None), Duration::from_millis(500));
+        let error = driver.start(&server()).await.expect_err("it hangs");
+        assert_eq!(error, "sh was killed after 500ms: waiting");
+        let child = std::fs::read_to_string(path.with_extension("pid")).expect("it has started a child");
+        // What it has started is ended too, and waits at most to be collected.
+        let state = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+            stat.ok().filter(|stat| !stat.contains(") Z "))
+        };
+        while state().is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        std::fs::remove_dir_all(&folder).expect("the folder is ours");
+    }
+
+    /// A server that the program leaves behind has its pipes.
+    #[tokio::test]
+    async fn a_program_is_over_when_it_ends_whatever_it_leaves_behind() {
+        let driver = driver("sleep 20 & echo started >&2", "true", None, Duration::from_secs(10));
+        assert_eq!(driver.start(&server()).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn servers_are_listed_by_line_and_much_output_is_no_hindrance() {
+        let list = "yes none | head -n 200000 >&2; printf 'a.example.com\\n\\n 10.0.0.1:5060 \\n'";
+        let running = driver("true", "true", Some(list), LONG).list().await;
+        let names = ["a.example.com", "10.0.0.1:5060"].map(str::to_owned);
+        assert_eq!(running, Ok(Running::Named(names.to_vec())));
+        assert_eq!(driver("true", "true", None, LONG).list().await, Ok(Running::Unknown));
+        let error = driver("true", "true", Some("echo cloud is away >&2; exit 1"), LONG).list().await;
+        assert_eq!(error, Err("sh failed: exit status: 1: cloud is away".to_owned()));
+    }
+}

@@ -1,0 +1,206 @@
+//! Servers as pods: how many there are is the number of replicas of a `StatefulSet` or a Deployment, changed through their scale
+//! subresource; which pods there are is watched.
+//!
+//! - Of a `StatefulSet` the pod with the highest ordinal goes first, so a server is its ordinal, and the last one stops first.
+//! - Of a Deployment the pod goes that costs least, among those that are ready: the drained one is made to cost least
+//!   (`controller.kubernetes.io/pod-deletion-cost`), and nothing is done while others are not ready or go anyway.
+
+mod api;
+mod pods;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use super::{Answer, Driver, Running, Server};
+use api::{Api, Refusal};
+use config::{KubernetesConfig, NAMESPACE_FILE, Workload};
+use pods::Pods;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch::Receiver;
+use tokio::task::JoinHandle;
+
+/// Attempts to change the number of replicas, where somebody else changes the same object.
+const ATTEMPTS: usize = 5;
+/// Less than that of any pod for which nobody has set it, which is 0.
+const LEAST_COST: &str = "-2147483647";
+
+/// Starts and stops servers by the number of replicas.
+pub(super) struct KubernetesDriver {
+    target: Arc<Target>,
+    /// The pods, or why they are not known; `None` before the first answer.
+    pods: Receiver<Option<Result<Pods, String>>>,
+    watching: JoinHandle<()>,
+}
+
+impl Drop for KubernetesDriver {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+/// What is asked where.
+struct Target {
+    api: Api,
+    workload: Workload,
+    /// As the configuration has it.
+    namespace: Option<String>,
+}
+
+/// How many replicas there are to be.
+struct Replicas {
+    count: u32,
+    version: String,
+    /// Which pods are meant.
+    selector: String,
+}
+
+impl Target {
+    fn namespace(&self) -> Result<String, Refusal> {
+        if let Some(namespace) = &self.namespace {
+            return Ok(namespace.clone());
+        }
+        let read = std::fs::read_to_string(NAMESPACE_FILE).map(|text| text.trim().to_owned());
+        let absent = |error| format!("{NAMESPACE_FILE}: {error}; outside of a pod, set `namespace`");
+        read.map_err(|error| Refusal::Other(absent(error)))
+    }
+
+    fn scale_path(&self) -> Result<String, Refusal> {
+        let (kind, name) = match &self.workload {
+            Workload::StatefulSet(name) => ("statefulsets", name),
+            Workload::Deployment(name) => ("deployments", name),
+        };
+        Ok(format!("/apis/apps/v1/namespaces/{}/{kind}/{name}/scale", self.namespace()?))
+    }
+
+    fn pods_path(&self) -> Result<String, Refusal> {
+        Ok(format!("/api/v1/namespaces/{}/pods", self.namespace()?))
+    }
+
+    async fn replicas(&self) -> Result<Replicas, Refusal> {
+        let scale = self.api.get(&self.scale_path()?).await?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        // A workload that is scaled to 0 has no number in its answer.
+        let count = match &scale["spec"]["replicas"] {
+            Value::Null if scale["spec"].is_object() => Some(0),
+            number => number.as_u64().and_then(|count| u32::try_from(count).ok()),
+        };
+        let replicas = count.zip(text(&scale["metadata"]["resourceVersion"]));
+        let (count, version) =
+            replicas.ok_or_else(|| Refusal::Other("the API server: no scale in its answer".to_owned()))?;
+        Ok(Replicas { count, version, selector: text(&scale["status"]["selector"]).unwrap_or_default() })
+    }
+
+    /// Changes the number of replicas. `change` says from how many there are how many there shall be; `None`: nothing is to be done.
+    async fn scale(&self, change: impl Fn(u32) -> Result<Option<u32>, String>) -> Result<(), String> {
+        for _ in 0..ATTEMPTS {
+            let replicas = self.replicas().await?;
+            let Some(count) = change(replicas.count)? else { return Ok(()) };
+            // With the version nobody's change is overwritten.
+            let patch = json!({
+                "metadata": { "resourceVersion": replicas.version },
+                "spec": { "replicas": count },
+            });
+            match self.api.patch(&self.scale_path()?, &patch).await {
+                Err(Refusal::Conflict) => {}
+                done => return Ok(done.map(drop)?),
+            }
+        }
+        Err(Refusal::Conflict.into())
+    }
+}
+
+impl KubernetesDriver {
+    /// Begins to watch. Must be called on a Tokio runtime.
+    pub(super) fn new(config: &KubernetesConfig, timeout: Duration) -> Self {
+        let api =
+            Api { authority: config.api_server.clone(), token_file: config.token_file.clone(), timeout };
+        let target = Target { api, workload: config.workload.clone(), namespace: config.namespace.clone() };
+        let target = Arc::new(target);
+        let (told, pods) = tokio::sync::watch::channel(None);
+        let watching = tokio::spawn(watch::run(Arc::clone(&target), told));
+        Self { target, pods, watching }
+    }
+
+    async fn started(&self, server: &Server) -> Result<(), String> {
+        let least = match self.target.workload {
+            Workload::StatefulSet(_) => server.index + 1,
+            // Asked for again it is the same number.
+            Workload::Deployment(_) => u32::try_from(server.count).unwrap_or(u32::MAX),
+        };
+        self.target.scale(|count| Ok((count < least).then_some(least))).await
+    }
+
+    async fn stopped(&self, server: &Server) -> Result<(), String> {
+        match &self.target.workload {
+            Workload::StatefulSet(_) => {
+                let change = |count: u32| match count.checked_sub(1) {
+                    Some(last) if last == server.index => Ok(Some(last)),
+                    Some(last) if last > server.index => Err(format!(
+                        "the pod with ordinal {last} has to go before that with {}",
+                        server.index
+                    )),
+                    _ => Ok(None),
+                };
+                self.target.scale(change).await
+            }
+            Workload::Deployment(_) => self.stop_any(server).await,
+        }
+    }
+
+    /// Has the pod of a Deployment go, and no other one.
+    async fn stop_any(&self, server: &Server) -> Result<(), String> {
+        let pods = self.pods().await?;
+        let ip = server.address.map(|address| address.ip());
+        let Some((name, _)) = pods.alive().find(|(_, pod)| ip.is_some() && pod.ip == ip) else {
+            return Ok(());
+        };
+        if let Some((other, _)) = pods.alive().find(|(other, pod)| *other != name && !pod.is_ready) {
+            return Err(format!("pod {other} is not ready, and would go in place of {name}"));
+        }
+        let cost = json!({ "metadata": { "annotations": {
+            "controller.kubernetes.io/pod-deletion-cost": LEAST_COST,
+        } } });
+        let path = format!("{}/{name}", self.target.pods_path()?);
+        self.target.api.patch(&path, &cost).await?;
+        let there = pods.alive().count();
+        let change = |count: u32| {
+            if count as usize == there {
+                return Ok(Some(count.saturating_sub(1)));
+            }
+            // A change before this one, ours or another's: one more might take a pod with calls.
+            Err(format!("there are {there} pods, and there shall be {count}: a change is under way"))
+        };
+        self.target.scale(change).await
+    }
+
+    /// The pods as they were seen last.
+    async fn pods(&self) -> Result<Pods, String> {
+        let mut pods = self.pods.clone();
+        let seen = pods.wait_for(Option::is_some).await.map_err(|_| "nobody watches the pods".to_owned())?;
+        seen.clone().unwrap_or_else(|| Err("no answer".to_owned()))
+    }
+
+    async fn running(&self) -> Result<Running, String> {
+        let pods = self.pods().await?;
+        Ok(match &self.target.workload {
+            Workload::StatefulSet(name) => Running::Numbered(pods.ordinals(name)),
+            Workload::Deployment(_) => Running::At(pods.alive().filter_map(|(_, pod)| pod.ip).collect()),
+        })
+    }
+}
+
+impl Driver for KubernetesDriver {
+    fn start<'a>(&'a self, server: &'a Server) -> Answer<'a, ()> {
+        Box::pin(self.started(server))
+    }
+
+    fn stop<'a>(&'a self, server: &'a Server) -> Answer<'a, ()> {
+        Box::pin(self.stopped(server))
+    }
+
+    fn list(&self) -> Answer<'_, Running> {
+        Box::pin(self.running())
+    }
+}

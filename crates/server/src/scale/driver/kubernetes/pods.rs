@@ -1,0 +1,130 @@
+//! The pods of a workload, from a list of them and from what happens to them afterwards. Pure.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pod {
+    pub(super) ip: Option<IpAddr>,
+    pub(super) is_ready: bool,
+    /// It is there, and is to stay: neither being deleted, nor at its end.
+    pub(super) is_alive: bool,
+}
+
+/// The pods of a workload by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pods {
+    pub(super) pods: BTreeMap<String, Pod>,
+    /// Up to which change they are known.
+    pub(super) version: String,
+}
+
+/// What an event means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// It has been taken note of.
+    Known,
+    /// What happened since then is not known any more: all has to be listed anew (410).
+    Gone,
+    /// The server cannot go on: why.
+    Failed(String),
+}
+
+impl Pods {
+    /// From a `PodList`.
+    pub(super) fn listed(list: &Value) -> Self {
+        let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let pods = items.iter().filter_map(named).collect();
+        Self { pods, version: version(list) }
+    }
+
+    /// A watch has told this.
+    pub(super) fn take(&mut self, event: &Value) -> Event {
+        let object = &event["object"];
+        match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => self.pods.extend(named(object)),
+            Some("DELETED") => {
+                if let Some((name, _)) = named(object) {
+                    self.pods.remove(&name);
+                }
+            }
+            Some("BOOKMARK") => {}
+            Some("ERROR") if object["code"] == 410 => return Event::Gone,
+            _ => {
+                let why = object["message"].as_str().unwrap_or("an event that is not known");
+                return Event::Failed(format!("the API server: {why}"));
+            }
+        }
+        self.version = version(object);
+        Event::Known
+    }
+
+    /// Those that are there and are to stay.
+    pub(super) fn alive(&self) -> impl Iterator<Item = (&String, &Pod)> {
+        self.pods.iter().filter(|(_, pod)| pod.is_alive)
+    }
+
+    /// Ordinals of the pods of a `StatefulSet`.
+    pub(super) fn ordinals(&self, set: &str) -> Vec<u32> {
+        let ordinal = |name: &str| name.strip_prefix(set)?.strip_prefix('-')?.parse().ok();
+        self.alive().filter_map(|(name, _)| ordinal(name)).collect()
+    }
+}
+
+fn version(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+fn named(pod: &Value) -> Option<(String, Pod)> {
+    let name = pod["metadata"]["name"].as_str()?.to_owned();
+    let status = &pod["status"];
+    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_ready =
+        conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    let is_over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let is_alive = pod["metadata"]["deletionTimestamp"].is_null() && !is_over;
+    let ip = status["podIP"].as_str().and_then(|ip| ip.parse().ok());
+    Some((name, Pod { ip, is_ready, is_alive }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    pub(in super::super) fn pod(name: &str, version: &str, status: &Value) -> Value {
+        json!({ "metadata": { "name": name, "resourceVersion": version }, "status": status })
+    }
+
+    #[test]
+    fn pods_come_change_and_go() {
+        let ready = json!({ "podIP": "10.1.0.5", "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
+        let list = json!({
+            "metadata": { "resourceVersion": "100" },
+            "items": [pod("pbx-0", "90", &ready), pod("pbx-1", "95", &json!({ "phase": "Pending" })), pod("pbx-x", "1", &ready)],
+        });
+        let mut pods = Pods::listed(&list);
+        assert_eq!((pods.version.as_str(), pods.ordinals("pbx")), ("100", vec![0, 1]));
+        assert_eq!(pods.pods["pbx-0"].ip, "10.1.0.5".parse().ok());
+        assert!(pods.pods["pbx-0"].is_ready && !pods.pods["pbx-1"].is_ready);
+        let mut ending = pod("pbx-0", "101", &ready);
+        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let event = |kind: &str, object: Value| json!({ "type": kind, "object": object });
+        assert_eq!(pods.take(&event("MODIFIED", ending.clone())), Event::Known);
+        assert_eq!(
+            pods.take(&event("ADDED", pod("pbx-2", "102", &json!({ "phase": "Failed" })))),
+            Event::Known
+        );
+        assert_eq!((pods.version.as_str(), pods.ordinals("pbx")), ("102", vec![1]));
+        assert_eq!(pods.take(&event("DELETED", ending)), Event::Known);
+        assert!(!pods.pods.contains_key("pbx-0"));
+        let bookmark = json!({ "metadata": { "resourceVersion": "200" } });
+        assert_eq!((pods.take(&event("BOOKMARK", bookmark)), pods.version.as_str()), (Event::Known, "200"));
+        let gone = json!({ "kind": "Status", "code": 410, "message": "too old resource version" });
+        assert_eq!(pods.take(&event("ERROR", gone)), Event::Gone);
+        let failed = event("ERROR", json!({ "kind": "Status", "code": 500, "message": "etcd is away" }));
+        assert_eq!(pods.take(&failed), Event::Failed("the API server: etcd is away".to_owned()));
+    }
+}

@@ -1,0 +1,389 @@
+//! The driver against an API server that gives recorded answers, in order, and notes what it was asked.
+
+use super::*;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Answers as the API reference of Kubernetes 1.31 has them, shortened to what is read of them.
+mod recorded {
+    pub(super) const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+    pub(super) const CONFLICT: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Operation cannot be fulfilled on statefulsets.apps \"pbx\": the object has been modified; please apply your changes to the latest version and try again","reason":"Conflict","details":{"name":"pbx","group":"apps","kind":"statefulsets"},"code":409}"#;
+    pub(super) const GONE: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 100 (5000)","reason":"Expired","code":410}"#;
+
+    pub(super) fn scale(replicas: u32, version: u32) -> String {
+        format!(
+            r#"{{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{{"name":"pbx","namespace":"voice","uid":"0f7e","resourceVersion":"{version}","creationTimestamp":"2026-01-01T00:00:00Z"}},"spec":{{"replicas":{replicas}}},"status":{{"replicas":{replicas},"selector":"app=pbx"}}}}"#
+        )
+    }
+
+    /// As "pbx-0 10.1.0.5 True".
+    pub(super) fn pod(words: &str, version: u32) -> String {
+        let words: Vec<_> = words.split(' ').collect();
+        let [name, ip, ready] = words[..] else { panic!("{words:?}") };
+        format!(
+            r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"voice","resourceVersion":"{version}","labels":{{"app":"pbx"}}}},"status":{{"phase":"Running","podIP":"{ip}","conditions":[{{"type":"Initialized","status":"True"}},{{"type":"Ready","status":"{ready}"}}]}}}}"#
+        )
+    }
+
+    pub(super) fn pods(all: &[&str], version: u32) -> String {
+        let items: Vec<_> = all.iter().map(|words| pod(words, version)).collect();
+        format!(
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
+            items.join(",")
+        )
+    }
+
+    pub(super) fn event(kind: &str, object: &str) -> String {
+        format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+    }
+}
+
+/// What is answered to a request.
+enum Reply {
+    /// All of it.
+    Whole(u16, String),
+    /// The beginning of an endless answer, which then ends as it should.
+    Events(String),
+    /// The same, and then the connection is cut off, in the middle of a line.
+    Cut(String),
+    /// The beginning, and then nothing.
+    Silent(String),
+}
+
+/// A server that answers requests that begin like this, each of them once and in this order; whatever is asked beyond stays
+/// without an answer.
+struct Recorded {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Recorded {
+    async fn start(replies: Vec<(&'static str, Reply)>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let address = listener.local_addr().expect("it is bound");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (noted, replies) = (Arc::clone(&asked), Arc::new(Mutex::new(replies)));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&replies), Arc::clone(&noted)));
+            }
+        });
+        Self { address, asked }
+    }
+
+    fn driver(&self, workload: Workload, timeout: Duration) -> KubernetesDriver {
+        let config = KubernetesConfig {
+            workload,
+            namespace: Some("voice".to_owned()),
+            api_server: self.address.to_string(),
+            token_file: None,
+        };
+        KubernetesDriver::new(&config, timeout)
+    }
+
+    /// What has been asked by this method, without heads.
+    fn asked(&self, method: &str) -> Vec<String> {
+        let asked = self.asked.lock().expect("nobody panics");
+        asked.iter().filter(|request| request.starts_with(method)).cloned().collect()
+    }
+}
+
+/// Reads a request and answers it.
+async fn answer(
+    mut stream: TcpStream,
+    replies: Arc<Mutex<Vec<(&'static str, Reply)>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+) {
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    let text = loop {
+        let length = stream.read(&mut buffer).await.expect("a request");
+        bytes.extend_from_slice(&buffer[..length]);
+        let text = String::from_utf8(bytes.clone()).expect("text");
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.map_or(0, |length| length.parse().expect("a number"));
+        if text.split_once("\r\n\r\n").is_some_and(|(_, body)| body.len() >= length) {
+            break text;
+        }
+        assert!(!bytes.is_empty(), "the connection was closed");
+    };
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    let line = head.lines().next().expect("a line").trim_end_matches(" HTTP/1.1");
+    asked.lock().expect("nobody panics").push(format!("{line} {body}").trim_end().to_owned());
+    let reply = {
+        let mut replies = replies.lock().expect("nobody panics");
+        let is_watch = |line: &str| line.contains("watch=true");
+        let fits = |begin: &str| line.starts_with(begin) && is_watch(line) == is_watch(begin);
+        let place = replies.iter().position(|(begin, _)| fits(begin));
+        place.map(|place| replies.remove(place).1)
+    };
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    let (written, then) = match reply {
+        Some(Reply::Whole(status, body)) => {
+            let length = body.len();
+            (format!("HTTP/1.1 {status} Said\r\ncontent-length: {length}\r\n\r\n{body}"), false)
+        }
+        Some(Reply::Events(events)) => (format!("{head}{}0\r\n\r\n", chunk(&events)), false),
+        Some(Reply::Cut(events)) => (format!("{head}{}", chunk(&format!("{events}{{\"type\":\"AD"))), false),
+        Some(Reply::Silent(events)) if events.is_empty() => (head.to_owned(), true),
+        Some(Reply::Silent(events)) => (format!("{head}{}", chunk(&events)), true),
+        None => (String::new(), true),
+    };
+    stream.write_all(written.as_bytes()).await.expect("it is read");
+    if then {
+        // Until the other side has had enough of it.
+        let _ = stream.read(&mut buffer).await;
+    }
+}
+
+const LONG: Duration = Duration::from_mins(5);
+const SCALE: &str = "/apis/apps/v1/namespaces/voice/statefulsets/pbx/scale";
+const GET_SCALE: &str = "GET /apis/apps/v1/namespaces/voice/statefulsets/pbx/scale";
+const PATCH_SCALE: &str = "PATCH /apis/apps/v1/namespaces/voice/statefulsets/pbx/scale";
+const GET_ANY: &str = "GET /apis/apps/v1/namespaces/voice/deployments/media/scale";
+const PATCH_ANY: &str = "PATCH /apis/apps/v1/namespaces/voice/deployments/media/scale";
+const LIST: &str = "GET /api/v1/namespaces/voice/pods?labelSelector=app%3Dpbx";
+const WATCH: &str = "GET /api/v1/namespaces/voice/pods?labelSelector=app%3Dpbx&watch=true";
+
+fn set() -> Workload {
+    Workload::StatefulSet("pbx".to_owned())
+}
+
+fn any() -> Workload {
+    Workload::Deployment("media".to_owned())
+}
+
+fn server(index: u32, count: usize) -> Server {
+    let address = format!("10.1.0.{}:5060", index + 5).parse().ok();
+    Server { index, name: format!("pbx-{index}.pbx"), address, count }
+}
+
+fn whole(body: String) -> Reply {
+    Reply::Whole(200, body)
+}
+
+/// Waits until the driver says this of what runs.
+async fn until(driver: &KubernetesDriver, expected: Result<Running, &str>) {
+    let expected = expected.map_err(str::to_owned);
+    let waits = async {
+        while driver.list().await != expected {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    // A bound to a hang, and to nothing else.
+    let is_so = tokio::time::timeout(Duration::from_secs(30), waits).await.is_ok();
+    assert!(is_so, "{:?}, and not {expected:?}", driver.list().await);
+}
+
+fn numbered(numbers: &[u32]) -> Running {
+    Running::Numbered(numbers.to_vec())
+}
+
+#[tokio::test]
+async fn a_set_grows_to_the_ordinal_and_shrinks_by_its_last_one() {
+    let scales = |count, version| (GET_SCALE, whole(recorded::scale(count, version)));
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True", "pbx-1 10.1.0.6 True"], 100))),
+        scales(2, 10),
+        scales(2, 10),
+        (PATCH_SCALE, whole(recorded::scale(4, 11))),
+        scales(4, 11),
+        scales(4, 11),
+        (PATCH_SCALE, whole(recorded::scale(3, 12))),
+        scales(4, 12),
+        scales(2, 12),
+    ])
+    .await;
+    let driver = server_side.driver(set(), LONG);
+    until(&driver, Ok(numbered(&[0, 1]))).await;
+    assert_eq!(driver.start(&server(3, 3)).await, Ok(()));
+    assert_eq!(driver.start(&server(1, 3)).await, Ok(()), "it is there already");
+    assert_eq!(driver.stop(&server(3, 4)).await, Ok(()));
+    let error = driver.stop(&server(1, 4)).await;
+    assert_eq!(error, Err("the pod with ordinal 3 has to go before that with 1".to_owned()));
+    assert_eq!(driver.stop(&server(3, 4)).await, Ok(()), "it has gone already");
+    assert_eq!(
+        server_side.asked("PATCH"),
+        [
+            format!(r#"PATCH {SCALE} {{"metadata":{{"resourceVersion":"10"}},"spec":{{"replicas":4}}}}"#),
+            format!(r#"PATCH {SCALE} {{"metadata":{{"resourceVersion":"11"}},"spec":{{"replicas":3}}}}"#),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_conflict_is_read_again_and_not_for_ever() {
+    let conflict = || (PATCH_SCALE, Reply::Whole(409, recorded::CONFLICT.to_owned()));
+    let scales = |count, version| (GET_SCALE, whole(recorded::scale(count, version)));
+    let mut replies = vec![(WATCH, Reply::Silent(String::new())), (LIST, whole(recorded::pods(&[], 100)))];
+    replies.extend([
+        scales(1, 10),
+        scales(1, 10),
+        conflict(),
+        scales(2, 11),
+        (PATCH_SCALE, whole(recorded::scale(3, 12))),
+    ]);
+    replies.extend((0..ATTEMPTS).flat_map(|_| [scales(3, 12), conflict()]));
+    let server_side = Recorded::start(replies).await;
+    let driver = server_side.driver(set(), LONG);
+    until(&driver, Ok(numbered(&[]))).await;
+    assert_eq!(driver.start(&server(2, 3)).await, Ok(()));
+    let patches = server_side.asked("PATCH");
+    assert!(patches[1].contains(r#""resourceVersion":"11""#), "{patches:?}");
+    let error = driver.start(&server(3, 4)).await;
+    assert_eq!(error, Err("the API server: somebody else keeps changing the same object".to_owned()));
+}
+
+#[tokio::test]
+async fn what_happens_to_pods_is_followed() {
+    let come = recorded::event("ADDED", &recorded::pod("pbx-1 10.1.0.6 False", 101));
+    let go = recorded::event("DELETED", &recorded::pod("pbx-0 10.1.0.5 True", 102));
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Events(come)),
+        (WATCH, Reply::Silent(go)),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True"], 100))),
+        (GET_SCALE, whole(recorded::scale(1, 10))),
+    ])
+    .await;
+    let driver = server_side.driver(set(), LONG);
+    until(&driver, Ok(numbered(&[1]))).await;
+    let watches = server_side.asked(WATCH);
+    assert!(
+        watches[0].ends_with("resourceVersion=100") && watches[1].ends_with("resourceVersion=101"),
+        "{watches:?}"
+    );
+}
+
+/// Both ways in which 410 comes: as a status, and as an event.
+#[tokio::test]
+async fn what_is_too_old_is_listed_anew() {
+    let scales = |version| (GET_SCALE, whole(recorded::scale(1, version)));
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Whole(410, recorded::GONE.to_owned())),
+        (WATCH, Reply::Events(recorded::event("ERROR", recorded::GONE))),
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True"], 100))),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True", "pbx-1 10.1.0.6 True"], 5000))),
+        (LIST, whole(recorded::pods(&["pbx-2 10.1.0.7 True"], 6000))),
+        scales(10),
+        scales(11),
+        scales(12),
+    ])
+    .await;
+    let driver = server_side.driver(set(), LONG);
+    until(&driver, Ok(numbered(&[2]))).await;
+    assert!(server_side.asked(WATCH)[2].ends_with("resourceVersion=6000"));
+}
+
+#[tokio::test]
+async fn a_watch_that_is_cut_off_in_the_middle_begins_again_and_keeps_what_it_knew() {
+    let come = recorded::event("ADDED", &recorded::pod("pbx-1 10.1.0.6 True", 101));
+    let scales = |version| (GET_SCALE, whole(recorded::scale(2, version)));
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Cut(come)),
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True"], 100))),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True", "pbx-2 10.1.0.7 True"], 200))),
+        scales(10),
+        scales(11),
+    ])
+    .await;
+    let driver = server_side.driver(set(), LONG);
+    until(&driver, Ok(numbered(&[0, 1]))).await;
+    until(&driver, Ok(numbered(&[0, 2]))).await;
+}
+
+#[tokio::test]
+async fn who_may_not_ask_is_told_and_asks_again() {
+    let server_side = Recorded::start(vec![
+        (GET_SCALE, Reply::Whole(401, recorded::UNAUTHORIZED.to_owned())),
+        (GET_SCALE, whole(recorded::scale(1, 10))),
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True"], 100))),
+        (GET_SCALE, Reply::Whole(403, r#"{"message":"statefulsets.apps \"pbx\" is forbidden"}"#.to_owned())),
+    ])
+    .await;
+    let driver = server_side.driver(set(), LONG);
+    until(&driver, Err("the API server: 401 Unauthorized: Unauthorized")).await;
+    until(&driver, Ok(numbered(&[0]))).await;
+    let error = driver.start(&server(3, 2)).await;
+    assert_eq!(
+        error,
+        Err(r#"the API server: 403 Forbidden: statefulsets.apps "pbx" is forbidden"#.to_owned())
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_not_waited_for() {
+    let server_side = Recorded::start(Vec::new()).await;
+    let driver = server_side.driver(set(), Duration::from_millis(100));
+    until(&driver, Err("the API server: no answer for 100ms")).await;
+    assert_eq!(driver.start(&server(1, 2)).await, Err("the API server: no answer for 100ms".to_owned()));
+    let nobody = TcpListener::bind("127.0.0.1:0").await.expect("loopback").local_addr().expect("it is bound");
+    let server_side = Recorded { address: nobody, ..server_side };
+    let error = server_side.driver(set(), LONG).start(&server(1, 2)).await.expect_err("nobody listens");
+    assert!(error.starts_with("the API server: cannot be reached: "), "{error}");
+}
+
+/// The pod of the drained server goes, and only while no other one would go in its place.
+#[tokio::test]
+async fn of_a_deployment_the_drained_pod_goes() {
+    let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
+    let all = ["media-x 10.1.0.5 True", "media-y 10.1.0.6 True", "media-z 10.1.0.7 True"];
+    let late = recorded::event("MODIFIED", &recorded::pod("media-z 10.1.0.7 False", 101));
+    let well = recorded::event("MODIFIED", &recorded::pod("media-z 10.1.0.7 True", 102));
+    let pod = "PATCH /api/v1/namespaces/voice/pods/media-y";
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Events(late)),
+        (WATCH, Reply::Silent(well)),
+        (LIST, whole(recorded::pods(&all, 100))),
+        scales(3, 10),
+        // A start that is asked for twice.
+        scales(3, 10),
+        (PATCH_ANY, whole(recorded::scale(4, 11))),
+        scales(4, 11),
+        // A stop before the pod of that start is there, and one after it has been taken back.
+        (pod, whole(recorded::pod("media-y 10.1.0.6 True", 103))),
+        scales(4, 11),
+        (pod, whole(recorded::pod("media-y 10.1.0.6 True", 103))),
+        scales(3, 12),
+        (PATCH_ANY, whole(recorded::scale(2, 13))),
+    ])
+    .await;
+    let driver = server_side.driver(any(), LONG);
+    let addresses = [5, 6, 7].map(|host| std::net::IpAddr::from([10, 1, 0, host]));
+    until(&driver, Ok(Running::At(addresses.to_vec()))).await;
+    assert_eq!(driver.start(&server(9, 4)).await, Ok(()));
+    assert_eq!(driver.start(&server(9, 4)).await, Ok(()));
+    let ready = |pods: &Option<Result<Pods, String>>| {
+        pods.as_ref().is_some_and(|pods| pods.as_ref().is_ok_and(|pods| pods.version == "102"))
+    };
+    let mut pods = driver.pods.clone();
+    pods.wait_for(ready).await.expect("it is watched");
+    let error = driver.stop(&server(1, 4)).await;
+    assert_eq!(error, Err("there are 3 pods, and there shall be 4: a change is under way".to_owned()));
+    assert_eq!(driver.stop(&server(1, 3)).await, Ok(()));
+    assert_eq!(driver.stop(&server(200, 3)).await, Ok(()), "it is not there");
+    let patches = server_side.asked("PATCH");
+    assert_eq!(patches.len(), 4, "{patches:?}");
+    let cost = r#"{"metadata":{"annotations":{"controller.kubernetes.io/pod-deletion-cost":"-2147483647"}}}"#;
+    assert_eq!(patches[2], format!("{pod} {cost}"));
+    assert!(patches[3].ends_with(r#""spec":{"replicas":2}}"#), "{patches:?}");
+}
+
+#[tokio::test]
+async fn of_a_deployment_nothing_goes_while_another_pod_is_not_ready() {
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&["media-x 10.1.0.5 False", "media-y 10.1.0.6 True"], 100))),
+        (GET_ANY, whole(recorded::scale(2, 10))),
+    ])
+    .await;
+    let driver = server_side.driver(any(), LONG);
+    let error = driver.stop(&server(1, 2)).await;
+    assert_eq!(error, Err("pod media-x is not ready, and would go in place of media-y".to_owned()));
+    assert_eq!(server_side.asked("PATCH"), [""; 0]);
+}

@@ -1,0 +1,96 @@
+//! Watches the pods of a workload: a list, and from its version on what happens.
+
+use super::Target;
+use super::api::Refusal;
+use super::pods::{Event, Pods};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch::Sender;
+
+/// How long a watch lasts before the API server ends it; another one goes on from there.
+const LENGTH: Duration = Duration::from_mins(1);
+/// Wait before the next attempt after a failure; twice as long after each further one, up to the most.
+const BACK_OFF: Duration = Duration::from_millis(500);
+const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+
+/// Watches for ever. What is not known is told as an error.
+pub(super) async fn run(target: Arc<Target>, told: Sender<Option<Result<Pods, String>>>) {
+    let mut failures = 0_u32;
+    loop {
+        let error = match all(&target).await {
+            Ok((pods, selector)) => {
+                failures = 0;
+                told.send_replace(Some(Ok(pods.clone())));
+                match follow(&target, &selector, pods, &told).await {
+                    // All is listed anew, and nothing is wrong.
+                    Refusal::Gone => None,
+                    other => Some(other.into()),
+                }
+            }
+            Err(refusal) => Some(String::from(refusal)),
+        };
+        // A connection that is cut off is nothing to be told of, if the next one is not.
+        let is_first = told.borrow().is_none();
+        if let Some(error) = error.filter(|_| failures > 0 || is_first) {
+            told.send_replace(Some(Err(error)));
+        }
+        tokio::time::sleep(BACK_OFF.saturating_mul(1 << failures.min(10)).min(BACK_OFF_MAX)).await;
+        failures += 1;
+    }
+}
+
+/// All pods, and the words by which they are found.
+async fn all(target: &Target) -> Result<(Pods, String), Refusal> {
+    let selector = encoded(&target.replicas().await?.selector);
+    let path = format!("{}?labelSelector={selector}", target.pods_path()?);
+    Ok((Pods::listed(&target.api.get(&path).await?), selector))
+}
+
+/// Follows what happens, one watch after the other, until one fails.
+async fn follow(
+    target: &Target,
+    selector: &str,
+    mut pods: Pods,
+    told: &Sender<Option<Result<Pods, String>>>,
+) -> Refusal {
+    loop {
+        let path = match target.pods_path() {
+            Ok(path) => path,
+            Err(refusal) => return refusal,
+        };
+        let path = format!(
+            "{path}?labelSelector={selector}&watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
+            LENGTH.as_secs(),
+            encoded(&pods.version),
+        );
+        let mut lines = match target.api.lines(&path, LENGTH + target.api.timeout).await {
+            Ok(lines) => lines,
+            Err(refusal) => return refusal,
+        };
+        let mut has_told = false;
+        loop {
+            match lines.next().await {
+                Ok(Some(event)) => match pods.take(&event) {
+                    Event::Known => {
+                        has_told = true;
+                        told.send_replace(Some(Ok(pods.clone())));
+                    }
+                    Event::Gone => return Refusal::Gone,
+                    Event::Failed(why) => return Refusal::Other(why),
+                },
+                Ok(None) if has_told => break,
+                // One that ends at once is not asked again at once.
+                Ok(None) => break tokio::time::sleep(BACK_OFF).await,
+                Err(refusal) => return refusal,
+            }
+        }
+    }
+}
+
+/// For a query (RFC 3986 §2.1).
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}

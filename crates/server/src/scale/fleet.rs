@@ -1,0 +1,330 @@
+//! Carries out what the scaler of a pool decides: which server is which member, what has been asked of the driver, and what of
+//! that has come true. Pure: the task beside it asks drivers and drains members.
+//!
+//! - A member that is no ready server is drained; one that becomes ready is not any more. A drain of an operator's on a ready
+//!   one stays, and its capacity does not count.
+//! - A server is stopped only if it is drained and has neither calls nor transactions.
+//! - Nothing is done before it is known what runs.
+
+use super::driver::{Running, Server};
+use super::outlook::Outlook;
+use super::roster::Roster;
+use super::view::{MemberLoad, PoolView};
+use base::Instant;
+use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerId, ServerLoad, ServerRow, ServerState};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What is to be done, or told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Order {
+    /// The driver is to start it: [`Fleet::on_started`].
+    Start(Server),
+    /// The driver is to stop it: [`Fleet::on_stopped`].
+    Stop(Server),
+    /// The member gets no new calls, or gets them again.
+    Drain(SocketAddr, bool),
+    /// For people.
+    Tell(News),
+}
+
+/// What people are to hear of a server, named as in the configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum News {
+    /// The scaler has decided this about it, or about the pool.
+    Decided(Option<String>, Decision),
+    /// It was found running.
+    Found(String),
+    /// It takes calls.
+    Ready(String),
+    /// It was running, and is not any more.
+    Lost(String),
+    /// It is to be stopped, and has so many calls and transactions, or gets new ones.
+    Busy(String, u64),
+}
+
+/// What was last asked of the driver about a server, or learnt.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: Instant,
+    /// What runs is known again from a list that was asked for later than this.
+    unlisted_until: Instant,
+    /// The driver has not answered.
+    is_open: bool,
+}
+
+/// The servers of a pool.
+pub(super) struct Fleet {
+    scaler: Scaler,
+    settings: ScaleSettings,
+    roster: Roster,
+    /// After so long it is known whether a member answers; `None` where nobody asks regularly.
+    detection: Option<Duration>,
+    began: Instant,
+    asked: BTreeMap<ServerId, Asked>,
+    /// What the driver said last that runs, and when it was asked.
+    listed: Option<(Instant, Running)>,
+    pub(super) outlook: Outlook,
+}
+
+impl Fleet {
+    pub(super) fn new(
+        now: Instant,
+        settings: ScaleSettings,
+        roster: Roster,
+        detection: Option<Duration>,
+    ) -> Self {
+        Self {
+            scaler: Scaler::new(now, settings.clone()),
+            settings,
+            roster,
+            detection,
+            began: now,
+            asked: BTreeMap::new(),
+            listed: None,
+            outlook: Outlook::default(),
+        }
+    }
+
+    /// The driver has said what runs; it was asked at `at`.
+    pub(super) fn on_listed(&mut self, at: Instant, running: Running) {
+        self.listed = Some((at, running));
+    }
+
+    /// The driver has started a server, or failed to.
+    pub(super) fn on_started(&mut self, now: Instant, id: ServerId, is_done: bool) {
+        if let Some(asked) = self.asked.get_mut(&id) {
+            (asked.is_open, asked.unlisted_until) = (false, now);
+        }
+        if !is_done {
+            self.scaler.on_start_failed(now, id);
+        }
+    }
+
+    /// The driver has stopped a server, or failed to: then it is asked again.
+    pub(super) fn on_stopped(&mut self, now: Instant, id: ServerId, is_done: bool) {
+        self.asked.insert(id, Asked { at: now, unlisted_until: now, is_open: false });
+        if is_done {
+            self.scaler.on_stopped(now, id);
+        }
+    }
+
+    /// Whether it is known what runs. Without, nothing is done.
+    pub(super) fn knows(&self, now: Instant) -> bool {
+        match &self.listed {
+            None => false,
+            Some((_, Running::Unknown)) => self.detection.is_none_or(|time| now - self.began >= time),
+            Some(_) => true,
+        }
+    }
+
+    /// Looks at the pool, and says what is to be done.
+    pub(super) fn step(&mut self, view: &PoolView, out: &mut Vec<Order>) {
+        let starting: Vec<_> = self.of(ServerState::Starting).collect();
+        self.roster.look(view, &starting);
+        let Some(rate) = self.outlook.rate(view.now, view.arrivals).filter(|_| self.knows(view.now)) else {
+            return;
+        };
+        self.see(view, out);
+        let servers: Vec<_> = self.rows().filter_map(|row| self.load(&row, view)).collect();
+        let mut decisions = Vec::new();
+        self.scaler.step(view.now, &Seen { rate, servers: &servers }, &mut decisions);
+        for decision in decisions {
+            self.outlook.note(decision);
+            self.carry_out(decision, view, out);
+        }
+        self.drain_the_others(view, out);
+    }
+
+    /// What has become of servers since the last look.
+    fn see(&mut self, view: &PoolView, out: &mut Vec<Order>) {
+        for id in self.roster.ids() {
+            let members = self.roster.members(id, view);
+            let (runs, name) = (self.runs(id, view), self.name(id));
+            match self.state(id) {
+                Some(ServerState::Starting) if self.is_ready(id, view) => {
+                    self.scaler.on_started(view.now, id);
+                    out.push(Order::Tell(News::Ready(name)));
+                    out.extend(drains(&members, false));
+                }
+                Some(ServerState::Ready | ServerState::Draining)
+                    if runs == Some(false) || !members.iter().any(|member| member.is_up) =>
+                {
+                    let unlisted_until =
+                        self.asked.get(&id).map_or(Instant::ZERO, |asked| asked.unlisted_until);
+                    self.asked.insert(id, Asked { at: view.now, unlisted_until, is_open: false });
+                    self.scaler.on_lost(view.now, id);
+                    out.push(Order::Tell(News::Lost(name)));
+                }
+                None | Some(ServerState::Gone) if runs != Some(false) && self.is_ready(id, view) => {
+                    self.scaler.adopt(view.now, id);
+                    out.push(Order::Tell(News::Found(name)));
+                    out.extend(drains(&members, false));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the driver has it running; `None`: it does not know, or has not been asked since something was asked of it.
+    fn runs(&self, id: ServerId, view: &PoolView) -> Option<bool> {
+        let (at, running) = self.listed.as_ref()?;
+        let is_news = self.asked.get(&id).is_none_or(|asked| !asked.is_open && *at > asked.unlisted_until);
+        let server = self.roster.server(id, view, 0)?;
+        if is_news { running.has(&server) } else { None }
+    }
+
+    /// Whether a server takes calls: it runs, and its member has answered since something was asked of it. A member that is up as
+    /// it was before may be what has just been stopped: it is known after a while.
+    fn is_ready(&self, id: ServerId, view: &PoolView) -> bool {
+        let asked = self.asked.get(&id);
+        if asked.is_some_and(|asked| asked.is_open) {
+            return false;
+        }
+        let is_listed = self.runs(id, view) == Some(true);
+        let at = asked.map_or(self.began, |asked| asked.at);
+        let is_known = self.detection.map_or(is_listed, |time| view.now - at >= time);
+        let answers = |member: &&MemberLoad| {
+            // At the beginning what the driver says is enough: nobody may have been asked yet.
+            let is_found = asked.is_none() && is_listed;
+            member.is_up && (is_known || is_found || (member.since > at && member.has_answered))
+        };
+        self.roster.members(id, view).iter().any(answers)
+    }
+
+    /// What the scaler has to know of a server.
+    fn load(&self, row: &ServerRow, view: &PoolView) -> Option<ServerLoad> {
+        if !matches!(row.state, ServerState::Ready | ServerState::Draining) {
+            return None;
+        }
+        let members = self.roster.members(row.id, view);
+        let taking = members.iter().filter(|member| member.is_up && !member.is_drained);
+        // A drain that has just been undone shows at the next look.
+        let is_new = row.since == view.now;
+        let capacity = match row.state {
+            ServerState::Ready if is_new => self.settings.capacity,
+            ServerState::Ready => taking.map(|member| self.capacity_of(member)).sum(),
+            _ => 0.0,
+        };
+        let calls = members.iter().map(|member| member.work).sum();
+        Some(ServerLoad { id: row.id, capacity, calls })
+    }
+
+    fn capacity_of(&self, member: &MemberLoad) -> f64 {
+        member.capacity.unwrap_or(self.settings.capacity * member.weight)
+    }
+
+    fn carry_out(&mut self, decision: Decision, view: &PoolView, out: &mut Vec<Order>) {
+        let told = match decision {
+            Decision::Start(id)
+            | Decision::Drain(id)
+            | Decision::Resume(id)
+            | Decision::Stop(id)
+            | Decision::GiveUp(id) => Some(self.name(id)),
+            Decision::ClusterLatency(_) | Decision::Limit(_) => None,
+        };
+        out.push(Order::Tell(News::Decided(told, decision)));
+        match decision {
+            Decision::Start(id) => self.start(id, view, out),
+            Decision::Resume(id) => out.extend(drains(&self.roster.members(id, view), false)),
+            Decision::Stop(id) | Decision::GiveUp(id) => self.stop(id, view, out),
+            // Those that are not ready are drained below.
+            Decision::Drain(_) | Decision::ClusterLatency(_) | Decision::Limit(_) => {}
+        }
+    }
+
+    fn start(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
+        let Some(server) = self.roster.server(id, view, self.count()) else {
+            // The last members are being stopped, and one of them can be started again then.
+            return self.scaler.on_start_failed(view.now, id);
+        };
+        let is_running = self.runs(id, view) == Some(true);
+        let unlisted_until = if is_running { Instant::ZERO } else { view.now };
+        self.asked.insert(id, Asked { at: view.now, unlisted_until, is_open: !is_running });
+        if !is_running {
+            out.push(Order::Start(server));
+        }
+    }
+
+    /// Nobody is to lose a call: what has any is asked for again.
+    fn stop(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
+        let members = self.roster.members(id, view);
+        let work: u64 = members.iter().map(|member| member.work).sum();
+        if work > 0 || members.iter().any(|member| !member.is_drained) {
+            out.push(Order::Tell(News::Busy(self.name(id), work)));
+            return;
+        }
+        if self.asked.get(&id).is_some_and(|asked| asked.is_open) {
+            return;
+        }
+        if let Some(server) = self.roster.server(id, view, self.count()) {
+            self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
+            out.push(Order::Stop(server));
+        }
+    }
+
+    /// Whoever is no ready server gets no calls.
+    fn drain_the_others(&self, view: &PoolView, out: &mut Vec<Order>) {
+        for id in self.roster.ids().filter(|id| self.state(*id) != Some(ServerState::Ready)) {
+            let members = self.roster.members(id, view);
+            let taking: Vec<_> = members.into_iter().filter(|member| !member.is_drained).collect();
+            out.extend(drains(&taking, true));
+        }
+    }
+
+    /// As many servers as start, run, drain and stop.
+    fn count(&self) -> usize {
+        self.rows().filter(|row| row.state != ServerState::Gone).count()
+    }
+
+    /// As many as are to take calls.
+    pub(super) fn wanted(&self) -> usize {
+        self.rows().filter(|row| matches!(row.state, ServerState::Starting | ServerState::Ready)).count()
+    }
+
+    /// Calls a second that those carry that take any.
+    pub(super) fn capacity(&self, view: &PoolView) -> f64 {
+        let taking = view.members.iter().filter(|member| member.is_up && !member.is_drained);
+        taking.map(|member| self.capacity_of(member)).sum()
+    }
+
+    pub(super) fn scaler(&self) -> &Scaler {
+        &self.scaler
+    }
+
+    pub(super) fn settings(&self) -> &ScaleSettings {
+        &self.settings
+    }
+
+    pub(super) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    fn rows(&self) -> impl Iterator<Item = ServerRow> {
+        self.scaler.rows()
+    }
+
+    fn of(&self, state: ServerState) -> impl Iterator<Item = ServerId> {
+        self.rows().filter(move |row| row.state == state).map(|row| row.id)
+    }
+
+    fn state(&self, id: ServerId) -> Option<ServerState> {
+        self.rows().find(|row| row.id == id).map(|row| row.state)
+    }
+
+    /// What people call it.
+    pub(super) fn name(&self, id: ServerId) -> String {
+        match &self.roster {
+            Roster::Listed(names) => names.get(id.0 as usize).cloned().unwrap_or_default(),
+            Roster::Found { addresses, .. } => {
+                let address = addresses.get(id.0 as usize).copied().flatten();
+                address.map_or_else(|| format!("number {}", id.0), |address| address.to_string())
+            }
+        }
+    }
+}
+
+fn drains(members: &[&MemberLoad], is_drained: bool) -> Vec<Order> {
+    members.iter().map(|member| Order::Drain(member.address, is_drained)).collect()
+}

@@ -1,0 +1,159 @@
+//! Servers of pools are started and stopped as calls come and go. [`elastic::scale`] decides; here members are drained, drivers
+//! asked, and people told. `docs/elastic.md` describes it for users.
+//!
+//! - [`view`]: what a pool is like at one moment; the one place that takes it from what the process knows,
+//! - [`fleet`]: which server is which member, and what has been asked about it; pure,
+//! - [`advice`]: the same where nobody starts and stops servers,
+//! - [`driver`]: who starts and stops them,
+//! - [`task`]: looks, and does what is decided.
+
+mod advice;
+mod driver;
+mod fleet;
+mod outlook;
+mod roster;
+mod task;
+mod tell;
+#[cfg(test)]
+mod tests;
+pub(crate) mod view;
+
+use crate::admin::view::ScaleView;
+use crate::clock::Clock;
+use crate::handle::Handle;
+use advice::Advice;
+use config::{Config, DriverConfig, PoolConfig, ScaleConfig, Workload};
+use driver::Driver;
+use fleet::Fleet;
+use roster::Roster;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use task::{Decider, Task, Trouble};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The pools that are scaled.
+#[derive(Default)]
+pub(crate) struct Scaling {
+    pools: Vec<Scaled>,
+}
+
+/// A pool that is scaled.
+struct Scaled {
+    /// Its members and how it is scaled, to see whether that has changed.
+    config: PoolConfig,
+    /// Kept as long as it is the same: it may have children.
+    driver: Option<Arc<dyn Driver>>,
+    shown: watch::Receiver<ScaleView>,
+    task: JoinHandle<()>,
+    has_stopped: bool,
+}
+
+impl Drop for Scaled {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Scaling {
+    /// Scales what the configuration says, from now on. What is as before goes on; of what is not it is found out anew what runs.
+    pub(crate) fn renew(&mut self, config: &Config, clock: Clock, handle: &Handle) {
+        let mut before = std::mem::take(&mut self.pools);
+        for pool in &config.pools {
+            let Some(scale) = &pool.scale else { continue };
+            let place = before.iter().position(|scaled| scaled.config.name == pool.name);
+            let known = place.map(|place| before.swap_remove(place));
+            self.pools.push(match known {
+                Some(known) if known.config == *pool && !known.has_stopped => known,
+                known => Scaled::start(pool, scale, known.as_ref(), clock, handle),
+            });
+        }
+    }
+
+    /// Nothing is started and stopped any more; what runs goes on.
+    pub(crate) fn stop(&mut self) {
+        for scaled in &mut self.pools {
+            scaled.task.abort();
+            scaled.has_stopped = true;
+        }
+    }
+
+    /// The pools as they are now.
+    pub(crate) fn views(&self) -> Vec<ScaleView> {
+        self.pools.iter().map(|scaled| scaled.shown.borrow().clone()).collect()
+    }
+
+    /// Whether nobody has to be told that no server answers there: it does not run, or is not to.
+    pub(crate) fn expects_down(&self, address: SocketAddr) -> bool {
+        let is_off = |state: &str| !["ready", "draining"].contains(&state);
+        self.pools.iter().any(|scaled| {
+            let shown = scaled.shown.borrow();
+            shown.ready
+                && shown.servers.iter().any(|server| server.address == Some(address) && is_off(&server.state))
+        })
+    }
+}
+
+impl Scaled {
+    fn start(
+        pool: &PoolConfig,
+        scale: &ScaleConfig,
+        before: Option<&Self>,
+        clock: Clock,
+        handle: &Handle,
+    ) -> Self {
+        let is_same = |scaled: &&Self| {
+            scaled
+                .config
+                .scale
+                .as_ref()
+                .is_some_and(|known| (&known.driver, known.timeout) == (&scale.driver, scale.timeout))
+        };
+        let kept = before.filter(is_same).and_then(|scaled| scaled.driver.clone());
+        let driver = kept.or_else(|| driver::driver(&pool.name, scale));
+        let now = clock.now();
+        let decider = match &driver {
+            Some(driver) => {
+                let fleet = Fleet::new(now, scale.settings.clone(), roster(pool, scale), detection(pool));
+                Decider::Fleet(Box::new(fleet), Arc::clone(driver))
+            }
+            None => Decider::Advice(Box::new(Advice::new(now, scale.settings.clone()))),
+        };
+        let empty = ScaleView {
+            pool: pool.name.clone(),
+            driver: scale.driver.name().to_owned(),
+            ..ScaleView::default()
+        };
+        let (sender, shown) = watch::channel(empty);
+        let task = Task {
+            pool: pool.name.clone(),
+            driver_name: scale.driver.name(),
+            clock,
+            handle: handle.clone(),
+            step: scale.step,
+            timeout: scale.timeout,
+            decider,
+            shown: sender,
+            trouble: Trouble::new(now),
+        };
+        Self { config: pool.clone(), driver, shown, task: tokio::spawn(task.run()), has_stopped: false }
+    }
+}
+
+/// Which servers there may be.
+fn roster(pool: &PoolConfig, scale: &ScaleConfig) -> Roster {
+    let mut names = pool.members.iter().map(|member| member.address.to_string());
+    match &scale.driver {
+        DriverConfig::Kubernetes(kubernetes) if matches!(kubernetes.workload, Workload::Deployment(_)) => {
+            Roster::Found { name: names.next().unwrap_or_default(), addresses: Vec::new() }
+        }
+        _ => Roster::Listed(names.collect()),
+    }
+}
+
+/// After so long a member that does not answer is known to be dead; `None` where nobody asks regularly.
+fn detection(pool: &PoolConfig) -> Option<Duration> {
+    let probes = &pool.probes;
+    probes.periodic.then(|| probes.interval * pool.health.fall + probes.interval + probes.timeout)
+}

@@ -1,0 +1,110 @@
+//! Which member a server of the scaler is.
+
+use super::driver::Server;
+use super::view::{MemberLoad, PoolView};
+use elastic::scale::ServerId;
+use std::net::SocketAddr;
+
+/// Which member a server of the scaler is.
+#[derive(Clone, Debug)]
+pub(super) enum Roster {
+    /// The members of the configuration, in its order. A name may stand for several addresses of one server.
+    Listed(Vec<String>),
+    /// Each address that a name stands for, in the order in which they came.
+    Found {
+        /// The name.
+        name: String,
+        /// By the number of the server.
+        addresses: Vec<Option<SocketAddr>>,
+    },
+}
+
+impl Roster {
+    /// Takes note of addresses that have come and gone. `starting` are the servers that one is waited for.
+    pub(super) fn look(&mut self, view: &PoolView, starting: &[ServerId]) {
+        let Self::Found { addresses, .. } = self else { return };
+        for place in addresses.iter_mut() {
+            place.take_if(|known| !view.members.iter().any(|member| member.address == *known));
+        }
+        for member in &view.members {
+            if addresses.contains(&Some(member.address)) {
+                continue;
+            }
+            let is_free = |index: &usize| addresses.get(*index).is_none_or(Option::is_none);
+            let waited = starting.iter().map(|id| id.0 as usize).find(is_free);
+            let index = waited.or_else(|| (0..=addresses.len()).find(is_free)).unwrap_or(addresses.len());
+            if addresses.len() <= index {
+                addresses.resize(index + 1, None);
+            }
+            addresses[index] = Some(member.address);
+        }
+    }
+
+    /// Numbers of all servers that may be.
+    pub(super) fn ids(&self) -> impl Iterator<Item = ServerId> + use<> {
+        let count = match self {
+            Self::Listed(names) => names.len(),
+            Self::Found { addresses, .. } => addresses.len(),
+        };
+        (0..count as u32).map(ServerId)
+    }
+
+    /// What the pool has of this server.
+    pub(super) fn members<'v>(&self, id: ServerId, view: &'v PoolView) -> Vec<&'v MemberLoad> {
+        let index = id.0 as usize;
+        let is_it = |member: &&MemberLoad| match self {
+            Self::Listed(names) => names.get(index) == Some(&member.name),
+            Self::Found { addresses, .. } => addresses.get(index) == Some(&Some(member.address)),
+        };
+        view.members.iter().filter(is_it).collect()
+    }
+
+    /// As drivers know it; `None` where there is no such member.
+    pub(super) fn server(&self, id: ServerId, view: &PoolView, count: usize) -> Option<Server> {
+        let name = match self {
+            Self::Listed(names) => names.get(id.0 as usize)?,
+            Self::Found { name, .. } => name,
+        };
+        let address = self.members(id, view).first().map(|member| member.address);
+        Some(Server { index: id.0, name: name.clone(), address, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scale::tests::member;
+
+    fn view(hosts: &[u8]) -> PoolView {
+        let members = hosts.iter().map(|host| member("pods.example.com", *host)).collect();
+        PoolView { members, ..PoolView::default() }
+    }
+
+    #[test]
+    fn an_address_keeps_its_server_until_it_is_gone() {
+        let mut roster = Roster::Found { name: "pods.example.com".to_owned(), addresses: Vec::new() };
+        let at = |roster: &Roster, hosts: &[u8], id| {
+            let server =
+                roster.server(ServerId(id), &view(hosts), 1).expect("the name stands for any number");
+            server.address.map(|address| address.ip().to_string())
+        };
+        roster.look(&view(&[5, 3]), &[]);
+        assert_eq!(at(&roster, &[5, 3], 0).as_deref(), Some("127.0.0.5"));
+        roster.look(&view(&[3]), &[]);
+        assert_eq!((at(&roster, &[3], 0), at(&roster, &[3], 1).as_deref()), (None, Some("127.0.0.3")));
+        // One that is waited for comes first, then free numbers.
+        roster.look(&view(&[3, 7, 8]), &[ServerId(4)]);
+        assert_eq!(at(&roster, &[3, 7, 8], 4).as_deref(), Some("127.0.0.7"));
+        assert_eq!(at(&roster, &[3, 7, 8], 0).as_deref(), Some("127.0.0.8"));
+    }
+
+    #[test]
+    fn a_listed_server_has_all_addresses_of_its_name() {
+        let roster = Roster::Listed(vec!["a".to_owned(), "b".to_owned()]);
+        let members = vec![member("b", 2), member("a", 1), member("b", 3)];
+        let view = PoolView { members, ..PoolView::default() };
+        assert_eq!(roster.members(ServerId(1), &view).len(), 2);
+        assert_eq!(roster.server(ServerId(2), &view, 1), None);
+        assert_eq!(roster.ids().count(), 2);
+    }
+}

@@ -1,0 +1,55 @@
+//! Tells people what has been decided about servers.
+
+use super::fleet::News;
+use super::view::PoolView;
+use elastic::scale::Decision;
+
+pub(super) fn tell(pool: &str, news: &News, view: &PoolView) {
+    let members = view.members.len();
+    match news {
+        News::Decided(Some(server), decision) => {
+            let what = match decision {
+                Decision::Start(_) => "a server is started",
+                Decision::Drain(_) => "a server gets no new calls any more",
+                Decision::Resume(_) => "a server gets calls again",
+                Decision::Stop(_) => "a server is stopped",
+                Decision::GiveUp(_) => "a server did not come up and is given up",
+                Decision::ClusterLatency(_) | Decision::Limit(_) => return,
+            };
+            tracing::info!(pool, server, "scale: {what}");
+        }
+        News::Decided(None, Decision::ClusterLatency(true)) => tracing::warn!(
+            pool,
+            members,
+            "scale: most servers carry much less than they use to: a cause that they share, which more servers do not cure"
+        ),
+        News::Decided(None, Decision::ClusterLatency(false)) => {
+            tracing::info!(pool, "scale: most servers carry again what they use to");
+        }
+        News::Decided(None, Decision::Limit(Some(needed))) => {
+            tracing::warn!(pool, needed, "scale: more servers are needed than there may be");
+        }
+        News::Decided(None, Decision::Limit(None)) => {
+            tracing::info!(pool, "scale: there may be as many servers as are needed again");
+        }
+        News::Decided(None, Decision::Start(_) | Decision::Resume(_)) => {
+            tracing::info!(pool, "scale: there should be another server");
+        }
+        News::Decided(None, Decision::Drain(_)) => {
+            tracing::info!(pool, "scale: there should be a server less");
+        }
+        // Only thought of.
+        News::Decided(None, Decision::Stop(_) | Decision::GiveUp(_)) => {}
+        News::Found(server) => tracing::info!(pool, server, "scale: a server was found running"),
+        News::Ready(server) => tracing::info!(pool, server, "scale: a server takes calls"),
+        News::Lost(server) => tracing::warn!(pool, server, "scale: a server does not run any more"),
+        News::Busy(server, work) => {
+            tracing::warn!(
+                pool,
+                server,
+                work,
+                "scale: a server is not stopped: it has calls, or may get some"
+            );
+        }
+    }
+}

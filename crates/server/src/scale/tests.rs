@@ -1,0 +1,446 @@
+//! A pool as it might be: servers that take their time to start, calls that take theirs to end, a driver that may fail. What the
+//! fleet orders is carried out here, and checked.
+
+use super::advice::Advice;
+use super::driver::{Running, Server};
+use super::fleet::{Fleet, News, Order};
+use super::roster::Roster;
+use super::view::{MemberLoad, PoolView};
+use base::Instant;
+use elastic::scale::{Decision, ScaleSettings, ServerId, ServerState, StartSettings};
+use std::time::Duration;
+
+/// A member of this name at 127.0.0.`host`.
+pub(super) fn member(name: &str, host: u8) -> MemberLoad {
+    MemberLoad {
+        name: name.to_owned(),
+        address: ([127, 0, 0, host], 5060).into(),
+        is_up: true,
+        since: Instant::ZERO,
+        has_answered: true,
+        is_drained: false,
+        work: 0,
+        weight: 1.0,
+        capacity: None,
+    }
+}
+
+const STEP: Duration = Duration::from_secs(2);
+/// After so long a member that does not answer is known to be dead.
+const DETECTION: Duration = Duration::from_secs(6);
+/// How long a server takes to start, and a call to end.
+const START: Duration = Duration::from_secs(20);
+const CALL: Duration = Duration::from_secs(30);
+
+fn settings() -> ScaleSettings {
+    ScaleSettings {
+        least: 1,
+        most: 4,
+        spare: 0,
+        capacity: 10.0,
+        smoothing: Duration::from_secs(4),
+        calm: Duration::from_mins(1),
+        drain_gap: Duration::from_secs(10),
+        idle: Duration::from_secs(20),
+        start: StartSettings { time: START, time_max: Duration::from_mins(1), ..StartSettings::default() },
+        ..ScaleSettings::default()
+    }
+}
+
+fn names() -> Vec<String> {
+    (0..4).map(|index| format!("server-{index}")).collect()
+}
+
+/// A server as it is.
+#[derive(Clone, Copy, Default)]
+struct Machine {
+    /// Since when it has been starting or running.
+    since: Option<Instant>,
+    is_broken: bool,
+    /// What of it was last seen to change, and when.
+    seen_up: bool,
+    seen_at: Instant,
+    /// Looks in a row at which it was down and seen to be up.
+    unseen: usize,
+    is_drained: bool,
+    calls: f64,
+}
+
+struct World {
+    now: Instant,
+    fleet: Fleet,
+    machines: [Machine; 4],
+    arrivals: f64,
+    /// Whether the driver answers, and whether it knows what runs.
+    is_driver_up: bool,
+    lists: bool,
+    /// Which calls never end.
+    stuck: Option<usize>,
+    orders: Vec<String>,
+    /// Whose drain was undone.
+    undrained: Vec<usize>,
+}
+
+impl World {
+    fn new(running: usize, lists: bool) -> Self {
+        let mut machines = [Machine { seen_up: true, ..Machine::default() }; 4];
+        for machine in &mut machines[..running] {
+            machine.since = Some(Instant::ZERO);
+        }
+        let now = Instant::from_millis(100_000);
+        let roster = Roster::Listed(names());
+        let fleet = Fleet::new(now, settings(), roster, Some(DETECTION));
+        let (arrivals, orders) = (0.0, Vec::new());
+        Self {
+            now,
+            fleet,
+            machines,
+            arrivals,
+            is_driver_up: true,
+            lists,
+            stuck: None,
+            orders,
+            undrained: Vec::new(),
+        }
+    }
+
+    fn is_up(&self, index: usize) -> bool {
+        let machine = &self.machines[index];
+        !machine.is_broken && machine.since.is_some_and(|since| self.now - since >= START)
+    }
+
+    /// The same servers, and a process that knows nothing of them.
+    fn restart(&mut self) {
+        self.fleet = Fleet::new(self.now, settings(), Roster::Listed(names()), Some(DETECTION));
+        for machine in &mut self.machines {
+            (machine.is_drained, machine.seen_up) = (false, true);
+        }
+    }
+
+    /// A step at so many calls a second.
+    fn step(&mut self, rate: f64) {
+        self.now += STEP;
+        self.calls(rate);
+        for index in 0..4 {
+            let is_up = self.is_up(index);
+            let machine = &mut self.machines[index];
+            // An answer is seen at once, and silence after a while.
+            machine.unseen = if machine.seen_up && !is_up { machine.unseen + 1 } else { 0 };
+            if machine.seen_up != is_up && (is_up || machine.unseen >= 2) {
+                (machine.seen_up, machine.seen_at) = (is_up, self.now);
+            }
+        }
+        let view = self.view();
+        if self.is_driver_up {
+            let runs = |index: &u32| self.machines[*index as usize].since.is_some();
+            let running = (0..4).filter(runs).collect();
+            let running = if self.lists { Running::Numbered(running) } else { Running::Unknown };
+            self.fleet.on_listed(self.now, running);
+        }
+        let mut orders = Vec::new();
+        self.fleet.step(&view, &mut orders);
+        for order in orders {
+            self.carry_out(&order);
+        }
+    }
+
+    fn calls(&mut self, rate: f64) {
+        self.arrivals += rate * STEP.as_secs_f64();
+        let taking: Vec<_> =
+            (0..4).filter(|index| self.is_up(*index) && !self.machines[*index].is_drained).collect();
+        let part = STEP.as_secs_f64() / CALL.as_secs_f64();
+        for index in 0..4 {
+            let is_stuck = self.stuck == Some(index);
+            let machine = &mut self.machines[index];
+            machine.calls -= if is_stuck { 0.0 } else { (machine.calls * part).max(1.0).min(machine.calls) };
+            if taking.contains(&index) {
+                machine.calls += rate * STEP.as_secs_f64() / taking.len() as f64;
+            }
+        }
+    }
+
+    fn view(&self) -> PoolView {
+        let member = |(index, machine): (usize, &Machine)| MemberLoad {
+            is_up: machine.seen_up,
+            has_answered: machine.seen_up && self.is_up(index),
+            since: machine.seen_at,
+            is_drained: machine.is_drained,
+            work: machine.calls.round() as u64,
+            ..member(&names()[index], index as u8 + 1)
+        };
+        let members = self.machines.iter().enumerate().map(member).collect();
+        PoolView { now: self.now, arrivals: self.arrivals as u64, members }
+    }
+
+    fn carry_out(&mut self, order: &Order) {
+        match *order {
+            Order::Start(Server { index, count, .. }) => {
+                assert!((1..=4).contains(&count), "{count} servers");
+                self.orders.push(format!("start {index}"));
+                let machine = &mut self.machines[index as usize];
+                if self.is_driver_up {
+                    assert!(machine.since.is_none(), "{index} runs already");
+                    machine.since = Some(self.now);
+                }
+                self.fleet.on_started(self.now, ServerId(index), self.is_driver_up);
+            }
+            Order::Stop(Server { index, .. }) => {
+                self.orders.push(format!("stop {index}"));
+                let machine = &mut self.machines[index as usize];
+                assert!(machine.is_drained && machine.calls < 0.5, "{index} has {} calls", machine.calls);
+                if self.is_driver_up {
+                    machine.since = None;
+                }
+                self.fleet.on_stopped(self.now, ServerId(index), self.is_driver_up);
+            }
+            Order::Drain(address, is_drained) => {
+                let std::net::IpAddr::V4(ip) = address.ip() else { panic!("{address}") };
+                let index = usize::from(ip.octets()[3]) - 1;
+                self.machines[index].is_drained = is_drained;
+                self.undrained.extend((!is_drained).then_some(index));
+            }
+            Order::Tell(_) => {}
+        }
+    }
+
+    fn run(&mut self, steps: usize, rate: f64) {
+        (0..steps).for_each(|_| self.step(rate));
+    }
+
+    fn taking(&self) -> Vec<usize> {
+        (0..4).filter(|index| self.is_up(*index) && !self.machines[*index].is_drained).collect()
+    }
+
+    fn running(&self) -> usize {
+        self.machines.iter().filter(|machine| machine.since.is_some()).count()
+    }
+
+    fn state(&self, id: u32) -> Option<ServerState> {
+        self.fleet.scaler().rows().find(|row| row.id == ServerId(id)).map(|row| row.state)
+    }
+}
+
+/// The checks of `carry_out` are the point: none is stopped with calls.
+#[test]
+fn servers_come_with_the_calls_and_go_with_them_the_last_first() {
+    for lists in [true, false] {
+        let mut world = World::new(1, lists);
+        world.run(10, 5.0);
+        assert_eq!((world.taking(), world.running()), (vec![0], 1), "{:?}", world.orders);
+        world.run(60, 25.0);
+        assert_eq!(world.taking(), [0, 1, 2, 3]);
+        assert_eq!(world.orders, ["start 1", "start 2", "start 3"]);
+        world.run(400, 2.0);
+        assert_eq!((world.taking(), world.running()), (vec![0], 1));
+        assert_eq!(world.orders[3..], ["stop 3", "stop 2", "stop 1"], "lists: {lists}");
+    }
+}
+
+/// Those that do not run are drained, so that no call goes there.
+#[test]
+fn after_a_restart_what_runs_is_found_again_and_nothing_is_started_twice() {
+    for lists in [true, false] {
+        let mut world = World::new(1, lists);
+        world.run(80, 17.0);
+        let running = world.running();
+        assert!(running >= 3, "{:?}", world.orders);
+        world.orders.clear();
+        world.restart();
+        world.run(40, 17.0);
+        assert_eq!(world.orders, [""; 0], "lists: {lists}");
+        assert_eq!((world.taking().len(), world.running()), (running, running));
+        assert!(world.machines.iter().all(|machine| machine.since.is_some() != machine.is_drained));
+    }
+}
+
+#[test]
+fn nothing_is_done_before_the_driver_has_said_what_runs() {
+    let mut world = World::new(2, true);
+    world.is_driver_up = false;
+    world.run(50, 30.0);
+    assert_eq!(world.orders, [""; 0]);
+    assert!(world.machines.iter().all(|machine| !machine.is_drained));
+    world.is_driver_up = true;
+    world.run(30, 30.0);
+    assert_eq!(world.taking(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_driver_that_fails_is_asked_again_after_a_wait_that_grows() {
+    let mut world = World::new(1, true);
+    world.run(10, 5.0);
+    world.is_driver_up = false;
+    world.run(50, 30.0);
+    let attempts = world.orders.len();
+    // 10, 20, 40 seconds, with three servers each.
+    assert!((6..=12).contains(&attempts), "{:?}", world.orders);
+    assert_eq!(world.taking(), [0], "the calls go on where they can");
+    world.is_driver_up = true;
+    world.run(60, 30.0);
+    assert_eq!(world.taking(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_server_that_breaks_is_started_again_and_gets_no_calls_meanwhile() {
+    let mut world = World::new(1, true);
+    world.run(60, 25.0);
+    world.orders.clear();
+    // Its process ends.
+    (world.machines[1].since, world.machines[1].calls) = (None, 0.0);
+    world.run(3, 25.0);
+    assert_eq!(
+        (world.state(1), world.orders.clone()),
+        (Some(ServerState::Starting), vec!["start 1".to_owned()])
+    );
+    assert!(world.machines[1].is_drained);
+    world.run(30, 25.0);
+    assert_eq!(world.taking(), [0, 1, 2, 3]);
+}
+
+/// One that hangs runs for the driver: it is given up, stopped once it has no calls, and started again.
+#[test]
+fn a_server_that_hangs_is_stopped_and_started() {
+    let mut world = World::new(1, true);
+    world.run(60, 25.0);
+    world.orders.clear();
+    world.machines[2].is_broken = true;
+    world.machines[2].calls = 0.0;
+    world.run(60, 25.0);
+    assert_eq!(world.orders[0], "stop 2", "{:?}", world.orders);
+    world.machines[2].is_broken = false;
+    world.run(200, 25.0);
+    assert_eq!(world.taking(), [0, 1, 2, 3], "{:?}", world.orders);
+}
+
+/// Its calls may go on for all that anybody knows.
+#[test]
+fn a_server_that_hangs_with_calls_is_not_stopped_before_they_are_over() {
+    let mut world = World::new(1, true);
+    world.run(60, 25.0);
+    world.orders.clear();
+    (world.machines[2].is_broken, world.stuck) = (true, Some(2));
+    assert!(world.machines[2].calls > 1.0);
+    world.run(200, 25.0);
+    assert_eq!((world.state(2), world.orders.clone()), (Some(ServerState::Stopping), Vec::new()));
+    (world.stuck, world.machines[2].calls) = (None, 0.0);
+    world.run(60, 25.0);
+    assert_eq!(world.orders[0], "stop 2", "{:?}", world.orders);
+}
+
+#[test]
+fn a_server_whose_calls_do_not_end_is_never_stopped() {
+    let mut world = World::new(1, true);
+    world.run(60, 25.0);
+    world.stuck = Some(3);
+    world.run(600, 2.0);
+    assert_eq!(world.state(3), Some(ServerState::Draining));
+    assert!(!world.orders.contains(&"stop 3".to_owned()), "{:?}", world.orders);
+    world.stuck = None;
+    world.run(100, 2.0);
+    assert!(world.orders.contains(&"stop 3".to_owned()), "{:?}", world.orders);
+}
+
+/// A server that has just been stopped still counts as up until its probes fail.
+#[test]
+fn what_has_just_been_stopped_is_not_taken_for_running() {
+    let mut world = World::new(2, false);
+    world.run(10, 2.0);
+    world.undrained.clear();
+    world.run(190, 2.0);
+    assert_eq!((world.running(), world.orders.clone()), (1, vec!["stop 1".to_owned()]));
+    assert_eq!(world.state(1), None);
+    world.run(20, 2.0);
+    assert_eq!((world.orders.len(), world.undrained.clone()), (1, Vec::new()));
+}
+
+/// One that an operator has started is taken over.
+#[test]
+fn a_server_that_somebody_else_has_started_is_found_and_goes_when_it_is_not_needed() {
+    for lists in [true, false] {
+        let mut world = World::new(1, lists);
+        world.run(30, 5.0);
+        world.machines[2].since = Some(world.now);
+        world.run(220, 5.0);
+        assert_eq!((world.taking(), world.orders.clone()), (vec![0], vec!["stop 2".to_owned()]));
+    }
+}
+
+#[test]
+fn a_drain_of_an_operator_stays_and_another_server_takes_its_place() {
+    let mut world = World::new(1, true);
+    world.run(30, 12.0);
+    assert_eq!(world.taking(), [0, 1]);
+    world.machines[0].is_drained = true;
+    world.run(60, 12.0);
+    assert_eq!(world.taking(), [1, 2]);
+    assert!(world.machines[0].is_drained);
+}
+
+/// A driver answers in its own time; meanwhile nothing else is asked of it about the same server.
+#[test]
+fn a_stop_that_is_under_way_is_not_asked_for_again() {
+    let mut fleet = Fleet::new(Instant::ZERO, settings(), Roster::Listed(names()), None);
+    let mut view = PoolView::default();
+    for (index, name) in names().iter().enumerate().take(2) {
+        view.members.push(member(name, index as u8 + 1));
+    }
+    let mut stops = 0;
+    fleet.on_listed(Instant::ZERO, Running::Numbered(vec![0, 1]));
+    for second in 1..600 {
+        view.now = Instant::from_millis(1_000 * second);
+        let mut orders = Vec::new();
+        fleet.step(&view, &mut orders);
+        for order in orders {
+            match order {
+                Order::Drain(address, is_drained) => {
+                    let known = view.members.iter_mut().find(|member| member.address == address);
+                    known.expect("a member").is_drained = is_drained;
+                }
+                Order::Stop(server) => {
+                    assert_eq!(server.index, 1);
+                    stops += 1;
+                }
+                Order::Start(_) | Order::Tell(_) => {}
+            }
+        }
+    }
+    assert_eq!(stops, 1, "the driver has not answered");
+    fleet.on_stopped(view.now, ServerId(1), true);
+    assert_eq!(fleet.wanted(), 1);
+}
+
+#[test]
+fn what_is_decided_is_told_by_name() {
+    let mut world = World::new(1, true);
+    world.run(10, 5.0);
+    world.now += STEP;
+    world.arrivals += 400.0;
+    let view = world.view();
+    let mut orders = Vec::new();
+    world.fleet.step(&view, &mut orders);
+    let told = News::Decided(Some("server-1".to_owned()), Decision::Start(ServerId(1)));
+    assert!(orders.contains(&Order::Tell(told)), "{orders:?}");
+    assert!(world.fleet.outlook.short.is_some(), "200 calls/s are too many for four");
+}
+
+#[test]
+fn advice_follows_the_rate_whatever_becomes_of_it() {
+    let mut advice = Advice::new(Instant::ZERO, ScaleSettings { most: 50, ..settings() });
+    let mut view = PoolView { members: vec![member("a", 1), member("b", 2)], ..PoolView::default() };
+    let mut wanted = |seconds: u64, rate: u64| {
+        for _ in 0..seconds {
+            view.now += Duration::from_secs(1);
+            view.arrivals += rate;
+            advice.step(&view, &mut Vec::new());
+        }
+        advice.wanted()
+    };
+    assert_eq!(wanted(2, 10), 2, "as many as there are");
+    // 100 calls/s are 80 % of 13 servers with 10 each; the rise was followed ahead.
+    let risen = wanted(60, 100);
+    assert!((13..=17).contains(&risen), "{risen}");
+    // And 70 % of 15.
+    let settled = wanted(600, 100);
+    assert!((13..=15).contains(&settled), "{settled}");
+    assert_eq!(wanted(1_800, 3), 1);
+}

@@ -1,0 +1,111 @@
+//! Servers are started and stopped under load: real processes, which the balancer keeps as its children.
+
+use std::net::UdpSocket;
+
+use sarabande_tests::{
+    CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite, program, quoted, until,
+};
+use serde_json::Value;
+
+const HOSTS: [u8; 3] = [11, 12, 13];
+
+/// A server carries 10 calls/s, so that 20 need three at 80 %.
+const SCALE: &str = "least = 1\nspare = 0\ncapacity = 10\nsmoothing = \"1s\"\ncalm = \"2s\"\ndrain_gap = \"1s\"\nidle = \"1s\"\n\
+                     start_time = \"1s\"\nback_off = \"1s\"\nstep = \"200ms\"";
+
+/// More than one server carries, for as long as servers take to start, and a while after that. A call lasts a second.
+const RAMP: CallLoad = CallLoad { calls: 240, rate: 20, hold_ms: 1_000 };
+
+fn states(balancer: &RunningBalancer) -> Vec<String> {
+    let shown: Value = serde_json::from_str(&balancer.get("/api/scale/servers")).expect("JSON");
+    let servers = shown["servers"].as_array().expect("a list of servers");
+    servers.iter().map(|server| server["state"].as_str().expect("a state").to_owned()).collect()
+}
+
+fn count(balancer: &RunningBalancer, wanted: &str) -> usize {
+    states(balancer).iter().filter(|state| *state == wanted).count()
+}
+
+/// Whether nothing has the address of a server.
+fn is_free(field: &TestSite, host: u8) -> bool {
+    UdpSocket::bind(field.sip(host)).is_ok()
+}
+
+/// One server runs, more come with the calls, and go again when these are over; no call is lost, be it at a server that starts,
+/// drains or stops. In the end the children end with their parent.
+#[test]
+fn servers_come_with_the_calls_and_go_with_them() {
+    let field = TestSite::new("scale");
+    let mut settings = TestSettings::new(&field, &HOSTS);
+    let start = ["load", "answer", "--listen", "{server}"].map(|word| quoted(&word)).join(", ");
+    settings.tables = format!(
+        "[pool.servers.scale]\ndriver = \"local\"\nstart = [{}, {start}]\n{SCALE}\n",
+        quoted(&program().display())
+    );
+    let mut balancer = RunningBalancer::launch(&field, settings);
+    until("a first server", || (count(&balancer, "ready") == 1).then_some(()));
+    assert!(is_free(&field, HOSTS[2]), "one is enough for no calls");
+
+    let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), RAMP);
+    until("all servers", || (count(&balancer, "ready") == HOSTS.len()).then_some(()));
+    until("calls at the last one", || {
+        balancer.member(field.sip(HOSTS[2])).filter(|member| member.assigned > 5)
+    });
+    assert!(!caller.ended(), "the load ended too early to show anything");
+    caller.finish_clean();
+
+    until("one server is left", || {
+        let states = states(&balancer);
+        let is_over = |state: &String| ["off", "gone"].contains(&state.as_str());
+        (states[0] == "ready" && states[1..].iter().all(is_over)).then_some(())
+    });
+    balancer.wait_until_idle();
+    assert!(is_free(&field, HOSTS[1]) && is_free(&field, HOSTS[2]), "their processes have ended");
+    let assigned: u64 = balancer.members().iter().map(|member| member.assigned).sum();
+    assert_eq!(assigned, RAMP.calls, "each call went to one server");
+    let stops = balancer.get("/metrics");
+    assert!(stops.contains("sarabande_scale_decisions_total{pool=\"servers\",kind=\"stop\"} 2"), "{stops}");
+
+    balancer.terminate();
+    assert!(balancer.wait().success());
+    until("the last server ends with its parent", || is_free(&field, HOSTS[0]).then_some(()));
+}
+
+/// Programs start and stop servers that outlive the balancer: after `kill -9` it finds them again, and starts none twice.
+#[test]
+fn after_a_crash_servers_are_found_again() {
+    let field = TestSite::new("scale-crash");
+    let folder = field.folder().display().to_string();
+    let program = program().display().to_string();
+    let mut settings = TestSettings::new(&field, &HOSTS);
+    let shell = |text: &str| format!("[\"sh\", \"-c\", {}]", quoted(&text));
+    let start = format!(
+        "echo {{name}} >> {folder}/starts; {program} load answer --listen {{server}} --duration 2m >/dev/null 2>&1 & echo $! > {folder}/{{host}}.pid"
+    );
+    let stop = format!("kill $(cat {folder}/{{host}}.pid) && rm {folder}/{{host}}.pid");
+    settings.tables = format!(
+        "[pool.servers.scale]\ndriver = \"command\"\nstart = {}\nstop = {}\n{}\n",
+        shell(&start),
+        shell(&stop),
+        SCALE.replace("least = 1", "least = 2")
+    );
+    let mut balancer = RunningBalancer::launch(&field, settings);
+    until("two servers", || (count(&balancer, "ready") == 2).then_some(()));
+    let starts = || std::fs::read_to_string(format!("{folder}/starts")).expect("some were started");
+    assert_eq!(starts().lines().count(), 2, "{}", starts());
+
+    balancer.kill_and_restart();
+    until("the two servers again", || (count(&balancer, "ready") == 2).then_some(()));
+    let load = CallLoad { calls: 20, rate: 10, hold_ms: 200 };
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
+    assert_eq!(starts().lines().count(), 2, "none is started twice: {}", starts());
+
+    // What outlives the test is ended by the program that it has for that.
+    balancer.terminate();
+    assert!(balancer.wait().success());
+    for host in &HOSTS[..2] {
+        let stop = stop.replace("{host}", &field.ip(*host).to_string());
+        let status = std::process::Command::new("sh").args(["-c", &stop]).status().expect("a shell");
+        assert!(status.success(), "{host}");
+    }
+}
