@@ -40,8 +40,10 @@ pub(super) struct Calls {
     invited_before: BTreeSet<CallName>,
     /// Calls that this process has seen an INVITE of.
     invited: BTreeSet<CallName>,
-    /// Of those the ones that failed: what is accepted after that is no call any more.
+    /// Of those the ones that failed: what is accepted after that is no call of which this process has to know.
     failed: BTreeSet<CallName>,
+    /// Calls in which somebody has hung up by a BYE, answered or not.
+    hung_up: BTreeSet<CallName>,
     /// What was written in this step and has no reason yet.
     written: Vec<CallRecord>,
 }
@@ -74,6 +76,7 @@ impl Calls {
             invited_before: BTreeSet::new(),
             invited: BTreeSet::new(),
             failed: BTreeSet::new(),
+            hung_up: BTreeSet::new(),
             written: Vec::new(),
         }
     }
@@ -110,11 +113,14 @@ impl Calls {
             self.ended.contains(&name) || self.open.contains_key(&name)
         };
         let callee = response.to_tag().unwrap_or_default().to_vec();
-        if has_dialog(&callee) || self.failed.contains(&call) {
+        if has_dialog(&callee) {
             return;
         }
         let dialog = Dialog { heard: now, bye: None, answers: BTreeSet::new() };
-        self.open.insert((call, callee), dialog);
+        // What is accepted after the call has failed is found by its token alone, should it be heard of again.
+        let has_failed = self.failed.contains(&call);
+        let dialogs = if has_failed { &mut self.before } else { &mut self.open };
+        dialogs.insert((call, callee), dialog);
     }
 
     /// A failure went back as the final response to such an INVITE; `waits`: another INVITE of the call waits for its own.
@@ -135,8 +141,11 @@ impl Calls {
             None => ProcessRule::RecordMissing.holds(lives || waits || matches!(status, 401 | 407), name),
             Some(record) => {
                 let cause = if was_cancelled { Cause::Cancelled } else { Cause::Refused };
-                let fits = record.cause == Some(cause) && record.status == status;
-                ProcessRule::RecordWrong.holds(fits, name);
+                // A BYE before the answer is a CANCEL, too, if it is of this INVITE.
+                let may_be_cancelled = self.hung_up.contains(&call) && record.cause == Some(Cause::Cancelled);
+                let fits = record.status == status && (record.cause == Some(cause) || may_be_cancelled);
+                let told = (record.cause, record.status);
+                ProcessRule::RecordWrong.holds(fits, format_args!("{name}: {told:?}, not {cause:?}"));
             }
         }
     }
@@ -164,6 +173,7 @@ impl Calls {
 
     /// A BYE went on.
     pub(super) fn hung_up(&mut self, now: Instant, bye: &Message<'_>) {
+        self.hung_up.extend(names(bye).map(|(call, _)| call));
         let Some((name, side)) = self.of(bye).or_else(|| self.of_before(bye)) else { return };
         if let Some(dialog) = self.dialog(&name) {
             dialog.heard = now;
