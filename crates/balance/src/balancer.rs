@@ -349,13 +349,18 @@ impl Balancer {
         self.carry_out(now, request, |picture, _| picture.assignment(request, &mut Only(slot)))
     }
 
-    /// Who of a pool takes a new call now, or gets one as a trial or for want of anybody else, with its load.
-    pub fn takers(&self, now: Instant, pool: PoolId) -> impl Iterator<Item = (Slot, Load)> {
+    /// Who of a pool takes a new call now, or gets one as a trial or for want of anybody else.
+    pub fn takers(&self, now: Instant, pool: PoolId) -> Vec<Candidate> {
         let members = &self.pools.get(pool).members;
         let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
-        let takers: Vec<_> =
-            picture.takers(Method::Invite, &[], true).iter().map(|taker| (taker.slot, taker.load)).collect();
-        takers.into_iter()
+        picture.takers(Method::Invite, &[], true).iter().collect()
+    }
+
+    /// Whether there are any of those.
+    pub fn has_takers(&self, now: Instant, pool: PoolId) -> bool {
+        let members = &self.pools.get(pool).members;
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        picture.takers(Method::Invite, &[], true).iter().next().is_some()
     }
 
     /// A node has failed a request, which is tried with another one, none of these. What is open of it there is taken back.

@@ -13,6 +13,9 @@ use wire::scan;
 /// Empty windows that are reported one after the other where nothing was captured for long, as in a file of two days.
 const EMPTY_MAX: u64 = 60;
 
+/// A clock that has gone back by more than this was set.
+const SET_BACK: Duration = Duration::from_secs(10);
+
 /// How far the clock of a sender of HEP may be off.
 const CLOCKS_DIFFER: Duration = Duration::from_mins(1);
 
@@ -142,7 +145,7 @@ impl Monitor {
     }
 
     /// Ends the windows that are over by `now`, and reports each. Windows begin at multiples of their length. Time that goes
-    /// backwards ends none.
+    /// backwards ends none; a clock that was set back begins anew.
     pub fn advance(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
         let Some(mut end) = self.end else {
             let start = self.start(now);
@@ -150,6 +153,9 @@ impl Monitor {
             self.end = Some(start + self.window);
             return;
         };
+        if end.saturating_since(now) > self.window + SET_BACK {
+            end = self.start(now) + self.window;
+        }
         for _ in 0..EMPTY_MAX {
             // At the end of time there is no next window.
             if end > now || end.as_nanos() == u64::MAX {

@@ -359,7 +359,7 @@ impl Shard {
         choose(&edge.routes, facts, first, |request| {
             let queue = queues.as_deref_mut().filter(|queues| queues.has(request.pool));
             // Where nobody takes calls at all, none waits.
-            let queue = queue.filter(|_| balancer.takers(now, request.pool).next().is_some());
+            let queue = queue.filter(|_| balancer.has_takers(now, request.pool));
             let turn = match (pulled, queue) {
                 (Some((pool, slot)), Some(_)) if pool == request.pool => Some(Turn::Now(slot)),
                 (_, Some(queues)) => {
@@ -369,7 +369,11 @@ impl Shard {
                 (_, None) => None,
             };
             let decision = match turn {
-                Some(Turn::Now(slot)) => balancer.request_to(now, request, slot),
+                // Where its last place has gone to somebody else meanwhile, another member has to do.
+                Some(Turn::Now(slot)) => match balancer.request_to(now, request, slot) {
+                    Decision::NoServer => ask(balancer, now, request, mode),
+                    decision => decision,
+                },
                 Some(Turn::Later) => return (Err(Turn::Later), None),
                 Some(Turn::Full(halt)) => return (Err(Turn::Full(halt)), Some(Outcome::Full)),
                 None => ask(balancer, now, request, mode),

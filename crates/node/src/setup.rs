@@ -197,8 +197,6 @@ impl Shard {
                 setup.pools.iter().map(|pool| pool.mode).collect(),
                 Members::of(setup.strangers()),
             );
-        }
-        if are_other_nodes || are_other_pools {
             self.set_queues(setup.pools.iter().map(|pool| pool.queue.clone()).collect(), shards);
         }
         if differs(|one, other| one.routes == other.routes) {

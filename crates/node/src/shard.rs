@@ -201,6 +201,9 @@ impl Shard {
     /// One bounded step; all its effects are in `out` when it returns.
     pub fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
         self.set_now(now);
+        if self.queues.as_ref().is_some_and(|queues| queues.is_stale()) {
+            self.serve_queues(out);
+        }
         match input {
             ShardInput::Message { flow, bytes } => self.message(flow, bytes, out),
             ShardInput::Period { length, utilisation } => {

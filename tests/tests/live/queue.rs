@@ -6,6 +6,7 @@ use super::{SERVERS, finish_clean, servers};
 
 fn settings(field: &TestSite, queue: &str) -> TestSettings {
     let mut settings = TestSettings::new(field, &SERVERS);
+    settings.pool.push("forward = \"transaction\"".to_owned());
     settings.pool.push(format!("queue = {{ {queue} }}"));
     settings
 }

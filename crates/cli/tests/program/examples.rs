@@ -18,7 +18,9 @@ fn files(of: &str, extension: &str) -> Vec<PathBuf> {
 #[test]
 fn check_finds_nothing_wrong_with_them() {
     let folder = folder("examples");
-    fs::write(folder.join("shared.key"), "000102030405060708090a0b0c0d0e0f\n").expect("it can be written");
+    for key in ["shared.key", "capacity.key"] {
+        fs::write(folder.join(key), "000102030405060708090a0b0c0d0e0f\n").expect("it can be written");
+    }
     fs::copy("../../examples/users", folder.join("users")).expect("it can be copied");
     let all = [files("examples", "toml"), files("examples/scenarios", "toml")].concat();
     assert!(all.len() > 6, "{all:?}");

@@ -122,7 +122,7 @@ fn pool(
     let ring_time = report.read(&raw.ring_time);
     let orphans = report.read(&raw.orphans);
     let max_sessions = report.read(&raw.max_sessions);
-    let queue = raw.queue.as_ref().map(|queue| super::queue::check(queue, path, fork, report));
+    let queue = raw.queue.as_ref().map(|queue| super::queue::check(queue, path, (forward, fork), report));
     let times = probe_times(path, &raw.probe, report);
     let health = health(raw, report);
     let (timers, health) = (timers?, health?);

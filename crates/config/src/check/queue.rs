@@ -6,13 +6,17 @@ use crate::report::Report;
 use elastic::estimate::Settings;
 use elastic::queue::{LengthSettings, Overflow, QueueSettings};
 use node::{CapacitySource, QueueSetup};
-use route::Fork;
+use route::{Fork, Forward};
+use std::time::Duration;
+
+/// Half of T1: for that long a caller waits untold.
+const HALF_T1: Duration = Duration::from_millis(250);
 
 /// The queue of the pool at `path`.
 pub(super) fn check(
     raw: &RawQueue,
     path: &str,
-    fork: Option<Fork>,
+    (forward, fork): (Option<Forward>, Option<Fork>),
     report: &mut Report<'_>,
 ) -> Option<QueueSetup> {
     let usual = QueueSettings::default();
@@ -36,6 +40,18 @@ pub(super) fn check(
     }
     if raw.law.is_set() && !is_measured {
         report.conflict(&raw.law, only);
+    }
+    if wait.is_some_and(|wait| wait > HALF_T1) {
+        // RFC 3261 §16.11: who keeps no transactions says no 100.
+        if !forward.is_none_or(Forward::has_transactions) {
+            let remedy = "without transactions no caller can be told to wait; expected 250ms at most, or forward = \"transaction\"";
+            report.conflict(&raw.wait, remedy);
+        }
+        if overflow == Some(OverflowName::Drop) {
+            let remedy =
+                "who was told to wait sends nothing again; remove this, or set a `wait` of 250ms at most";
+            report.conflict(&raw.overflow, remedy);
+        }
     }
     if threshold.is_some_and(|threshold| threshold.is_zero()) {
         report.conflict(

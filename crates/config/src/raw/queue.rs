@@ -38,7 +38,7 @@ pub(crate) struct RawQueue {
     /// `"first"` of the list, so that the last ones have nothing to do and may be stopped.
     pub(crate) order: Setting<Choice<PullOrder>>,
     /// How long a call waits at most. Half of T1 is the longest time after which no copy of the INVITE has come yet; where it may
-    /// wait for longer it is answered 100 at once.
+    /// wait for longer it is answered 100 at once, which needs `forward = "transaction"`.
     pub(crate) wait: Setting<Time<1, { 30 * SECOND }>>,
     /// How many calls may wait: as many as all members together take in this time, and at least 8.
     pub(crate) delay: Setting<Time<1, { 30 * SECOND }>>,

@@ -16,7 +16,8 @@ use crate::counts::Counts;
 use base::{Instant, Transport};
 use core::net::{IpAddr, SocketAddr};
 use etherparse::{
-    EtherType, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpSlice, UdpSlice, ip_number,
+    EtherType, IpNumber, Ipv6FragmentHeader, Ipv6FragmentHeaderSlice, LaxNetSlice, LaxSlicedPacket, TcpSlice,
+    UdpSlice, ip_number,
 };
 use fragments::{Fragment, Fragments, Id};
 pub(crate) use framing::begins_message;
@@ -86,10 +87,7 @@ impl Decoder {
             LaxNetSlice::Ipv6(ip) => {
                 let header = ip.header();
                 let [from, to] = [header.source_addr(), header.destination_addr()].map(IpAddr::V6);
-                let parts = ip.extensions().clone().into_iter().find_map(|extension| match extension {
-                    Ipv6ExtensionSlice::Fragment(part) => Some(part.to_header()),
-                    _ => None,
-                });
+                let parts = fragment_header(ip.extensions().first_header(), ip.extensions().slice());
                 let fragment = parts
                     .as_ref()
                     .map_or_else(Default::default, |part| (part.fragment_offset, part.more_fragments));
@@ -122,7 +120,7 @@ impl Decoder {
         message: &mut impl FnMut(&Captured<'_>, &mut Counts),
     ) {
         let ends = |from, to| (SocketAddr::new(id.from, from), SocketAddr::new(id.to, to));
-        match etherparse::IpNumber(id.protocol) {
+        match IpNumber(id.protocol) {
             ip_number::UDP => {
                 // A part of a message is better than none: the header comes first.
                 let Ok(udp) = UdpSlice::from_slice_lax(bytes) else { return };
@@ -166,6 +164,30 @@ pub fn ip_packet(kind: u16, bytes: &[u8]) -> Option<&[u8]> {
             }
             _ => return None,
         }
+    }
+    None
+}
+
+/// The fragment header among the extension headers of IPv6 (RFC 8200 §4), of which the first is of this kind. The iterator of
+/// `etherparse` 0.21 reads beyond the end of headers that do not fit.
+fn fragment_header(first: Option<IpNumber>, headers: &[u8]) -> Option<Ipv6FragmentHeader> {
+    let (mut kind, mut rest) = (first?, headers);
+    while let [next, length, ..] = rest {
+        let length = usize::from(*length);
+        let whole = match kind {
+            ip_number::IPV6_FRAG => {
+                return Ipv6FragmentHeaderSlice::from_slice(rest).ok().map(|part| part.to_header());
+            }
+            ip_number::AUTH => (length + 2) * 4,
+            ip_number::IPV6_HOP_BY_HOP
+            | ip_number::IPV6_ROUTE
+            | ip_number::IPV6_DEST_OPTIONS
+            | ip_number::MOBILITY
+            | ip_number::HIP
+            | ip_number::SHIM6 => (length + 1) * 8,
+            _ => return None,
+        };
+        (kind, rest) = (IpNumber(*next), rest.get(whole..)?);
     }
     None
 }

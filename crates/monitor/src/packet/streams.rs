@@ -11,6 +11,9 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 /// Directions of connections at a time.
+/// What a segment that waits takes beside its bytes.
+const SEGMENT: usize = 64;
+
 const MOST: usize = 65_536;
 /// Bytes that all of them may keep together.
 const MOST_BYTES: usize = 32 << 20;
@@ -45,7 +48,8 @@ struct Stream {
 
 impl Stream {
     fn held(&self) -> usize {
-        self.framing.held() + self.waiting.iter().map(|(_, _, payload)| payload.len()).sum::<usize>()
+        self.framing.held()
+            + self.waiting.iter().map(|(_, _, payload)| payload.len() + SEGMENT).sum::<usize>()
     }
 }
 

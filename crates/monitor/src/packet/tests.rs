@@ -179,6 +179,18 @@ fn a_datagram_that_is_cut_off_is_counted_and_its_beginning_read() {
     assert_eq!(bed.counts.truncated, 1);
 }
 
+/// The second extension header says that it is longer than the packet: nobody may read what it says is there.
+#[test]
+fn extension_headers_end_with_the_packet() {
+    let mut bed = Bed::new();
+    let mut packet = vec![0x60, 0, 0, 0, 0, 16, 0, 64];
+    packet.extend([1; 32]);
+    packet.extend([60, 0, 0, 0, 0, 0, 0, 0]);
+    packet.extend([44, 200, 0, 0, 0, 0, 0, 0]);
+    bed.packet(Link::Ip, &packet);
+    assert!(bed.found.is_empty());
+}
+
 proptest! {
     /// Any bytes, and packets with any of their bytes changed.
     #[test]

@@ -17,6 +17,9 @@ struct Member {
     /// And in the window before.
     calls_before: u64,
     answers: Vec<Duration>,
+    /// Calls of these windows whose first answer has not come. What is answered beyond them is no call from here: an INVITE that
+    /// comes again with credentials, or one of another pool.
+    unanswered: u64,
     /// It has answered nothing in the window before.
     was_silent: bool,
 }
@@ -41,21 +44,35 @@ impl Measured {
     /// A new member, which has the capacity of the beginning.
     pub(super) fn enter(&mut self, now: Instant, slot: Slot) -> f64 {
         let estimator = Estimator::new(now, self.settings);
-        let member = Member { estimator, calls: 0, calls_before: 0, answers: Vec::new(), was_silent: false };
+        let member = Member {
+            estimator,
+            calls: 0,
+            calls_before: 0,
+            answers: Vec::new(),
+            unanswered: 0,
+            was_silent: false,
+        };
         self.members.entry(slot).or_insert(member).estimator.capacity()
+    }
+
+    /// Another server stands where this one did.
+    pub(super) fn remove(&mut self, slot: Slot) {
+        self.members.remove(&slot);
     }
 
     /// A member gets a call.
     pub(super) fn delivered(&mut self, now: Instant, slot: Slot) {
         if let Some(member) = self.members.get_mut(&slot) {
             member.calls += 1;
+            member.unanswered += 1;
             self.ends.get_or_insert(now + WINDOW);
         }
     }
 
     /// A member has answered for the first time, after so long.
     pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
-        if let Some(member) = self.members.get_mut(&slot) {
+        if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
+            member.unanswered -= 1;
             member.answers.push(took);
             self.ends.get_or_insert(now + WINDOW);
         }
@@ -89,7 +106,51 @@ impl Member {
         let p95 = answers.get(at).copied().or_else(|| is_stuck.then_some(length));
         let window = Window { calls: self.calls, p95, goodput: answers.len() as f64 / length.as_secs_f64() };
         self.was_silent = answers.is_empty() && self.calls > 0;
+        self.unanswered = self.unanswered.min(self.calls + self.calls_before);
         self.calls_before = core::mem::take(&mut self.calls);
         window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An INVITE that comes again with credentials is answered, too, and is no more work that the member has shown to bear.
+    #[test]
+    fn what_was_not_delivered_is_no_goodput() {
+        let at = Instant::from_millis;
+        let slot = Slot(0);
+        let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
+        let start = measured.enter(at(0), slot);
+        for second in 0..20 {
+            // Half of what it may get, each of which is challenged and comes again.
+            for call in 0..25 {
+                measured.delivered(at(1_000 * second + call), slot);
+                measured.answered(at(1_000 * second + call), slot, Duration::from_micros(100));
+                measured.answered(at(1_000 * second + call), slot, Duration::from_micros(100));
+            }
+            for (_, capacity) in measured.capacities(at(1_000 * (second + 1))) {
+                assert!(capacity <= start, "{capacity}");
+            }
+        }
+        measured.remove(slot);
+        assert!(measured.capacities(at(60_000)).is_empty());
+    }
+
+    #[test]
+    fn what_is_never_answered_is_slow() {
+        let at = Instant::from_millis;
+        let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
+        let start = measured.enter(at(0), Slot(0));
+        let mut last = start;
+        for second in 0..10 {
+            for call in 0..20 {
+                measured.delivered(at(1_000 * second + call), Slot(0));
+            }
+            last =
+                measured.capacities(at(1_000 * (second + 1))).first().map_or(last, |(_, capacity)| *capacity);
+        }
+        assert!(last < 0.5 * start, "{last}");
     }
 }

@@ -13,7 +13,7 @@ use crate::home::Known;
 use crate::reply::{Halt, Own};
 use crate::validate::{Refused, refused};
 use crate::{Drop, Shard, ShardEvent};
-use balance::{Balancer, PoolId, Slot};
+use balance::{Balancer, NodeId, PoolId, Slot};
 use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use elastic::queue::Effect;
@@ -37,6 +37,15 @@ pub(crate) struct Waiter {
     known: Known,
 }
 
+/// What a member has announced.
+pub(crate) struct Announced {
+    /// Who it was.
+    id: NodeId,
+    at: Instant,
+    /// Calls a second, from all shards together.
+    capacity: f64,
+}
+
 /// The queues of a shard.
 pub(crate) struct Queues {
     /// By the number of their pool.
@@ -45,7 +54,9 @@ pub(crate) struct Queues {
     wanted: Vec<Option<Arc<QueueSetup>>>,
     keys: Keys,
     /// What members have announced of themselves, over all shards.
-    announced: BTreeMap<Slot, (Instant, f64)>,
+    announced: BTreeMap<Slot, Announced>,
+    /// Of which the queues have not heard.
+    news: Vec<(Slot, f64)>,
     /// What waited in queues that are no more, or are others now.
     released: Vec<Waiter>,
     /// Members have changed, and may take what waits.
@@ -70,6 +81,7 @@ impl Queues {
             wanted: Vec::new(),
             keys: Keys::new(secret),
             announced: BTreeMap::new(),
+            news: Vec::new(),
             released: Vec::new(),
             is_stale: false,
             shards: 1,
@@ -87,8 +99,13 @@ impl Queues {
         queues.chain(&self.released).map(|waiter| &*waiter.bytes)
     }
 
+    /// Whether what waits can go on, whatever comes next: copies of it are to find it where it is then.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale || !self.released.is_empty()
+    }
+
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        if self.is_stale || !self.released.is_empty() {
+        if self.is_stale() {
             return Some(Instant::ZERO);
         }
         self.pools.iter().flatten().filter_map(PoolQueue::deadline).min()
@@ -157,9 +174,12 @@ impl Shard {
     /// A member has announced how many new calls a second it can take, from all shards together.
     pub fn announce(&mut self, now: Instant, slot: Slot, capacity: f64, out: &mut Outbox<ShardEvent>) {
         self.set_now(now);
-        if let Some(queues) = &mut self.queues {
-            queues.announced.insert(slot, (now, capacity));
-            queues.pools.iter_mut().flatten().for_each(|queue| queue.announce(now, slot, capacity));
+        if let Some(queues) = &mut self.queues
+            && slot.index() < self.balancer.nodes().len()
+        {
+            let id = self.balancer.nodes()[slot.index()].id;
+            queues.announced.insert(slot, Announced { id, at: now, capacity });
+            queues.news.push((slot, capacity));
             queues.is_stale = true;
         }
         self.conclude(out);
@@ -225,11 +245,14 @@ impl Shard {
             queues.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, slot, took));
         }
         let released = core::mem::take(&mut queues.released);
-        let is_stale = core::mem::take(&mut queues.is_stale);
+        let (is_stale, news) = (core::mem::take(&mut queues.is_stale), core::mem::take(&mut queues.news));
         let mut effects = Vec::new();
         for (pool, queue) in (0..).map(PoolId).zip(&mut queues.pools) {
-            if let Some(queue) = queue.as_mut().filter(|queue| is_stale || queue.deadline().is_some()) {
+            if let Some(queue) = queue.as_mut().filter(|queue| is_stale || queue.is_due(now)) {
                 queue.look(now, self.balancer.takers(now, pool), &queues.announced);
+                for &(slot, capacity) in &news {
+                    queue.announce(now, slot, capacity);
+                }
                 effects.extend(queue.effects(now).into_iter().map(|effect| (pool, effect)));
             }
         }

@@ -1,8 +1,8 @@
 //! The queue of one pool at one shard: its members, what they can take, and who waits for them.
 
 use super::measured::Measured;
-use super::{HALF_T1, Waiter};
-use balance::{Load, Slot, Weights};
+use super::{Announced, HALF_T1, Waiter};
+use balance::{Candidate, NodeId, Slot, Weights};
 use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Settings, SilenceSettings};
@@ -114,6 +114,8 @@ pub(super) struct PoolQueue {
     /// Of this shard.
     setup: QueueSetup,
     shards: usize,
+    /// Who its members are: another server may have the slot of one that is gone.
+    ids: BTreeMap<Slot, NodeId>,
     front: FrontQueue<TransactionKey, Box<Waiter>, Slot>,
     measured: Measured,
     /// Of the messages that wait.
@@ -127,7 +129,7 @@ impl PoolQueue {
     pub(super) fn new(setup: &QueueSetup, shards: usize) -> Self {
         let setup = setup.share(shards);
         let (front, measured) = (FrontQueue::new(setup.settings), Measured::new(setup.capacity));
-        Self { setup, shards, front, measured, bytes: 0, effects: Vec::new() }
+        Self { setup, shards, ids: BTreeMap::new(), front, measured, bytes: 0, effects: Vec::new() }
     }
 
     /// Whether it goes by the members' response times.
@@ -141,11 +143,14 @@ impl PoolQueue {
     }
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Waiter> {
-        self.front.waiting().map(|waiter| &**waiter)
+        self.front.waiting().map(|waiter| &**waiter).chain(self.effects.iter().map(item))
     }
 
     pub(super) fn into_waiting(mut self) -> impl Iterator<Item = Waiter> {
-        self.front.take_all().into_iter().map(|waiter| *waiter)
+        let due = core::mem::take(&mut self.effects).into_iter().map(|due| match due {
+            Effect::Deliver { item, .. } | Effect::Refuse { item, .. } => item,
+        });
+        due.chain(self.front.take_all()).map(|waiter| *waiter)
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -155,22 +160,40 @@ impl PoolQueue {
         Instant::earliest(self.front.deadline(), self.measured.deadline())
     }
 
+    /// Whether there is something to do for it now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        !self.front.is_empty() || self.deadline().is_some_and(|deadline| deadline <= now)
+    }
+
     /// Takes over which members take calls now, with their loads; what they have announced, and what was measured of them.
     pub(super) fn look(
         &mut self,
         now: Instant,
-        takers: impl Iterator<Item = (Slot, Load)>,
-        announced: &BTreeMap<Slot, (Instant, f64)>,
+        takers: Vec<Candidate>,
+        announced: &BTreeMap<Slot, Announced>,
     ) {
-        let takers: BTreeMap<_, _> = takers.collect();
-        for &slot in takers.keys() {
+        let takers: BTreeMap<_, _> = takers.into_iter().map(|taker| (taker.slot, taker)).collect();
+        for (&slot, taker) in &takers {
+            if self.ids.insert(slot, taker.id).is_some_and(|before| before != taker.id) {
+                self.front.remove_member(now, slot, &mut self.effects);
+                self.measured.remove(slot);
+            }
+        }
+        // Before anything is given to anybody.
+        let is_by_work = self.setup.settings.choice == Choice::Tlwl;
+        self.front.set_loads(now, |slot| {
+            let load = takers.get(&slot)?.load;
+            let work = load.work as f64 / f64::from(Weights::UNIT);
+            Some(if is_by_work { work } else { f64::from(load.transactions) })
+        });
+        for (&slot, taker) in &takers {
             if !self.front.has_member(slot) {
                 let capacity = &self.setup.capacity;
                 let (since, capacity) = match self.setup.source {
                     CapacitySource::Fixed => (now, capacity.maximum),
                     CapacitySource::Announced => match announced.get(&slot) {
-                        Some(&(since, capacity)) => (since, self.part(capacity)),
-                        None => (now, capacity.start * capacity.maximum),
+                        Some(known) if known.id == taker.id => (known.at, self.part(known.capacity)),
+                        _ => (now, capacity.start * capacity.maximum),
                     },
                     CapacitySource::Responses => (now, self.measured.enter(now, slot)),
                 };
@@ -180,14 +203,6 @@ impl PoolQueue {
         for (slot, capacity) in self.measured.capacities(now) {
             self.front.announce(now, slot, capacity, &mut self.effects);
         }
-        let choice = self.setup.settings.choice;
-        self.front.set_loads(now, |slot| {
-            let load = takers.get(&slot)?;
-            Some(match choice {
-                Choice::Tlwl => load.work as f64 / f64::from(Weights::UNIT),
-                Choice::MostRoom | Choice::IndexPacking => f64::from(load.transactions),
-            })
-        });
     }
 
     /// A member has announced so many calls a second, from all shards.
@@ -239,7 +254,11 @@ impl PoolQueue {
                 }
                 _ => unreachable!("what is refused is given back at once"),
             },
-            Offer::Delivered | Offer::Waiting | Offer::Absorbed => Ok(()),
+            Offer::Absorbed => {
+                self.bytes -= length;
+                Ok(())
+            }
+            Offer::Delivered | Offer::Waiting => Ok(()),
         }
     }
 
@@ -259,8 +278,7 @@ impl PoolQueue {
     pub(super) fn effects(&mut self, now: Instant) -> Vec<Due> {
         self.front.tick(now, &mut self.effects);
         for effect in &self.effects {
-            let (Effect::Deliver { item, .. } | Effect::Refuse { item, .. }) = effect;
-            self.bytes -= item.bytes.len();
+            self.bytes -= item(effect).bytes.len();
             if let Effect::Deliver { member, .. } = effect {
                 self.measured.delivered(now, *member);
             }
@@ -279,5 +297,12 @@ impl PoolQueue {
             counts: self.front.counts(),
             members: self.front.members(now).map(member).collect(),
         }
+    }
+}
+
+/// The call that it is about.
+fn item(due: &Due) -> &Waiter {
+    match due {
+        Effect::Deliver { item, .. } | Effect::Refuse { item, .. } => item,
     }
 }

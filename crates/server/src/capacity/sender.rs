@@ -161,7 +161,8 @@ impl Reporter {
         let mut is_down = false;
         loop {
             // Before there is anything to tell, a connection would be closed as silent.
-            if self.current.wait_for(|current| is_valid(*current)).await.is_err() {
+            let is_over = self.current.wait_for(|current| is_valid(*current)).await.is_err();
+            if is_over || self.current.has_changed().is_err() {
                 return;
             }
             let before = self.target.accepted.load(Ordering::Relaxed);

@@ -38,6 +38,10 @@ impl Control {
         let Capacities { intake, listening, .. } = &mut self.capacity;
         match (&config.capacity, &*listening) {
             (Some(new), Some(running)) if running.address() == new.listen => running.change(new.clone()),
+            // The address that is there holds the port until it is closed.
+            (Some(new), Some(running)) if running.address().port() == new.listen.port() => {
+                *listening = Some(Listening::start(new.clone(), None, intake));
+            }
             (Some(new), _) => {
                 let listener = bind(new.listen).map_err(|error| format!("[capacity] {error}"))?;
                 *listening = Some(Listening::start(new.clone(), Some(listener), intake));
@@ -62,6 +66,11 @@ impl Control {
         let meant =
             self.core.meant(&server.to_string(), address.as_ref()).map_err(|_| Refusal::UnknownServer)?;
         let now = self.clock.now();
+        // The addresses of a name may be of one server.
+        let capacity = match server {
+            Server::Address(_) => capacity,
+            Server::Name(_) => capacity / meant.len().max(1) as f64,
+        };
         for (_, member) in meant {
             self.capacity.announced.take(now, connection, member, capacity)?;
             self.take(ControlInput::Capacity { member, capacity });
