@@ -63,7 +63,7 @@ pub struct BenchSetup {
     /// The programs.
     #[command(flatten)]
     pub programs: Programs,
-    /// Further keys of the pool or of [proxy], such as `max_sessions = 100000`.
+    /// Further keys of the pool or of `[proxy]`, such as `max_sessions = 100000`.
     #[arg(long, default_value = "")]
     pub keys: String,
 }
