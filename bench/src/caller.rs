@@ -34,7 +34,9 @@ pub struct RunOutcome {
     pub round_trips: Histogram<u64>,
     /// Longest that a burst left after it was due, in nanoseconds: the driver's own lateness.
     pub late_ns_max: u64,
-    /// The calls that were answered, where they are kept one by one.
+    /// When each call was due, in nanoseconds since the start of the run, where they are kept one by one.
+    pub due_ns: Vec<u64>,
+    /// Likewise, the calls that were answered.
     pub setups: Vec<CallSetup>,
 }
 
@@ -62,6 +64,7 @@ impl Default for RunOutcome {
             invites: Vec::new(),
             round_trips,
             late_ns_max: 0,
+            due_ns: Vec::new(),
             setups: Vec::new(),
         }
     }
@@ -122,6 +125,7 @@ pub struct Habit {
 
 /// All calls of one run. Time is in nanoseconds since any start.
 pub struct BenchCaller {
+    start_ns: u64,
     habit: Habit,
     calls: Vec<Call>,
     holding: VecDeque<Hold>,
@@ -130,9 +134,9 @@ pub struct BenchCaller {
 }
 
 impl BenchCaller {
-    /// No calls yet.
-    pub fn new(habit: Habit) -> Self {
-        Self { habit, calls: Vec::new(), holding: VecDeque::new(), outcome: RunOutcome::default() }
+    /// No calls yet, in a run that begins now.
+    pub fn new(start_ns: u64, habit: Habit) -> Self {
+        Self { start_ns, habit, calls: Vec::new(), holding: VecDeque::new(), outcome: RunOutcome::default() }
     }
 
     /// When the next call is to be ended.
@@ -155,6 +159,9 @@ impl BenchCaller {
         let call = self.calls.len();
         self.calls.push(Call { stage: Stage::Invited, due_ns, took_ns: 0 });
         self.outcome.started += 1;
+        if self.habit.keeps_setups {
+            self.outcome.due_ns.push(due_ns.saturating_sub(self.start_ns));
+        }
         self.invite(call, None, endpoints, targets);
     }
 

@@ -79,8 +79,18 @@ impl Driver {
     /// Plays `plan`; caller `i` sends to `targets[i]`. Returns when every call is over, or a second after the last
     /// should have been.
     pub fn run(&mut self, targets: &[SocketAddr], plan: &RunPlan) -> io::Result<RunOutcome> {
+        self.follow(targets, plan, &[plan.rate])
+    }
+
+    /// Plays `plan` at each of these rates instead of its own, one after the other without a pause.
+    pub fn follow(
+        &mut self,
+        targets: &[SocketAddr],
+        plan: &RunPlan,
+        rates: &[f64],
+    ) -> io::Result<RunOutcome> {
         let before: Vec<(u64, u64)> = self.answerers.iter().map(|a| (a.invites, a.misrouted)).collect();
-        let (caller, _) = self.play(targets, plan, vec![plan.rate], |_, _| false)?;
+        let (caller, _) = self.play(targets, plan, rates.to_vec(), |_, _| false)?;
         let mut outcome = caller.outcome;
         for (answerer, (invites, misrouted)) in self.answerers.iter().zip(before) {
             outcome.invites.push(answerer.invites - invites);
@@ -131,8 +141,9 @@ impl Driver {
             user: self.user,
             keeps_setups: self.keeps_setups,
         };
-        let mut caller = BenchCaller::new(habit);
-        let mut pace = Pace::new(self.now(), plan, rates);
+        let start_ns = self.now();
+        let mut caller = BenchCaller::new(start_ns, habit);
+        let mut pace = Pace::new(start_ns, plan, rates);
         loop {
             self.start_due(&mut pace, &mut caller, targets);
             caller.end_due(self.now(), &mut self.callers, targets);

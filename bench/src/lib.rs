@@ -10,6 +10,7 @@ pub mod caller;
 pub mod callgrind;
 pub mod credentials;
 pub mod driver;
+pub mod elastic;
 pub mod endpoint;
 pub mod hot;
 pub mod modes;

@@ -1,6 +1,9 @@
 //! A queue in front of a pool: calls wait until a server has room.
 
-use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite, until};
+use sarabande_tests::{
+    CallLoad, KamailioProxy, RunningBalancer, RunningMonitor, SippCaller, SippServer, TestSettings, TestSite,
+    until,
+};
 
 use super::{SERVERS, finish_clean, servers};
 
@@ -70,4 +73,56 @@ fn a_dead_server_pulls_nothing() {
     assert_eq!(calls(&balancer, "delivered"), load.calls);
     servers.remove(0);
     finish_clean(servers, load.calls);
+}
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f";
+
+/// Kamailio three times, each with its monitor, which says what it takes. One whose monitor is killed gets less, and as much as
+/// before once the monitor is back; no call is lost meanwhile.
+#[test]
+fn monitors_say_what_servers_take() {
+    let field = TestSite::new("queue-monitors");
+    let answers = SippServer::plain(&field, 21);
+    let proxies = SERVERS.map(|host| KamailioProxy::start(&field, host, answers.address()));
+    let reports = format!("{}:8061", field.ip(1));
+    let key = field.folder().join("capacity.key");
+    std::fs::write(&key, KEY).expect("the scratch folder can be written");
+    let mut settings = settings(&field, "source = \"monitor\", capacity = 100");
+    settings.tables = format!("[capacity]\nlisten = \"{reports}\"\nkey = \"{KEY}\"\n");
+    let balancer = RunningBalancer::start(&field, settings);
+    let monitor = |name: &str, proxy: &KamailioProxy| {
+        let options = ["--interface", "lo", "--maximum", "100", "--threshold", "1s", "--server"];
+        let address = proxy.address().to_string();
+        let report = ["--report", &reports, "--key-file", key.to_str().expect("a path in UTF-8")];
+        RunningMonitor::start(&field, name, &[&options[..], &[&address[..]], &report[..]].concat())
+    };
+    let mut monitors: Vec<_> =
+        proxies.iter().enumerate().map(|(at, proxy)| monitor(&format!("{at}"), proxy)).collect();
+    let of = |name: &str, host: u8| {
+        balancer.metric(&format!("sarabande_{name}{{pool=\"servers\",member=\"{}\"}}", field.sip(host)))
+    };
+    until("all have announced something", || {
+        SERVERS.iter().all(|host| of("queue_capacity", *host) == 50.0).then_some(())
+    });
+
+    // Ten seconds and more of calls, of which each server has a third.
+    let load = CallLoad { calls: 300, rate: 20, hold_ms: 500 };
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
+    drop(monitors.remove(0));
+    until("a server whose monitor is silent gets less", || {
+        (of("queue_member_silent", SERVERS[0]) == 1.0 && of("queue_capacity", SERVERS[0]) < 45.0)
+            .then_some(())
+    });
+    assert_eq!(of("queue_member_silent", SERVERS[1]), 0.0);
+    monitors.push(monitor("again", &proxies[0]));
+    until("it is as before", || {
+        (of("queue_member_silent", SERVERS[0]) == 0.0 && of("queue_capacity", SERVERS[0]) >= 50.0)
+            .then_some(())
+    });
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    assert_eq!((calls(&balancer, "delivered"), calls(&balancer, "refused")), (load.calls, 0));
+    assert_eq!(answers.finish_clean().calls(), load.calls);
+    let seen: u64 = monitors.into_iter().map(|monitor| monitor.finish().sum("measured")).sum();
+    assert!((load.calls / 2..=load.calls).contains(&seen), "{seen} of them were measured");
 }

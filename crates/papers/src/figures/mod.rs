@@ -129,6 +129,8 @@ pub fn all() -> &'static [Entry] {
         smace::LATENCY,
         smace::CONTENTION,
         smace::ESTIMATION,
+        smace::GOODPUT,
+        smace::RINGING,
         scale::DAY,
         scale::FLASH,
         scale::PAUSES,

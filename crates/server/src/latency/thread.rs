@@ -18,6 +18,12 @@ use std::time::Duration;
 const LATE: Duration = Duration::from_millis(20);
 /// Batches that are read before the clock is looked at again: some thousand packets, a few milliseconds.
 const BATCHES: usize = 64;
+/// How long packets gather before they are read: to wake up costs more than a packet does, and when it came is the kernel's stamp.
+const GATHER: Duration = Duration::from_millis(5);
+/// After as many batches at once they come fast enough without.
+const FEW: usize = 16;
+/// Batches that are read after the end at most: more than buffers hold, and not all that a flood goes on to bring.
+const LAST: usize = 4096;
 
 /// Where messages come from.
 pub(super) enum Input {
@@ -96,16 +102,17 @@ impl Watcher {
         mut report: impl FnMut(&Report),
     ) -> Result<(), LatencyError> {
         self.monitor.advance(clock(), &mut report);
+        let mut batches = 0;
         while !self.control.stop.load(Ordering::Acquire) {
             self.wait(clock());
-            let mut batches = 0;
-            while batches < BATCHES && self.read(clock(), &mut report)? {
-                batches += 1;
+            if batches < FEW {
+                self.sleep(&[], GATHER);
             }
+            batches = self.drain(BATCHES, &clock, &mut report)?;
             self.tick(clock(), &mut report)?;
         }
         // What has passed already still counts.
-        while self.read(clock(), &mut report)? {}
+        self.drain(LAST, &clock, &mut report)?;
         self.monitor.dropped(self.input.lost()?);
         self.monitor.finish(clock(), &mut report);
         self.flush()
@@ -114,16 +121,34 @@ impl Watcher {
     /// Sleeps until something has come or a window is over.
     fn wait(&self, now: Instant) {
         let due = self.monitor.deadline().unwrap_or(now) + LATE;
-        let timeout = due.saturating_since(now);
+        self.sleep(&[PollFd::new(&self.input, PollFlags::IN)], due.saturating_since(now));
+    }
+
+    /// Sleeps until there is something on one of these, the time is over, or it is to stop.
+    fn sleep<'a>(&'a self, on: &[PollFd<'a>], timeout: Duration) {
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let waker = &self.control.waker;
         waker.going_to_sleep();
         if !self.control.stop.load(Ordering::Acquire) {
-            let mut fds = [PollFd::new(&self.input, PollFlags::IN), PollFd::new(waker, PollFlags::IN)];
+            let mut fds = [on, &[PollFd::new(waker, PollFlags::IN)]].concat();
             // Interrupted by a signal: nothing is ready, look again.
             let _ = poll(&mut fds, Some(&timeout));
         }
         waker.awake();
+    }
+
+    /// Takes what there is, at most so many batches; returns how many there were.
+    fn drain(
+        &mut self,
+        most: usize,
+        clock: &impl Fn() -> Instant,
+        report: &mut impl FnMut(&Report),
+    ) -> Result<usize, LatencyError> {
+        let mut batches = 0;
+        while batches < most && self.read(clock(), report)? {
+            batches += 1;
+        }
+        Ok(batches)
     }
 
     /// Takes a batch; says whether there may be more.

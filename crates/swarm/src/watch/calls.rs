@@ -158,10 +158,12 @@ impl Calls {
         })
     }
 
-    /// The same of a dialog whose 2xx never came by: the token in its INVITE told who answered of this proxy.
+    /// The same of a dialog whose 2xx never came by: the token in its INVITE told who answered of this proxy. A process that was
+    /// here when the INVITE went on takes the dialog for one from before, too, once it has recorded that the call failed.
     fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, Side)> {
         let mut both = names(request).into_iter().zip([Side::Caller, Side::Callee]);
-        let found = both.find(|((call, _), _)| self.invited_before.contains(call))?;
+        let is_forgotten = |call: &CallName| self.invited_before.contains(call) || self.failed.contains(call);
+        let found = both.find(|((call, _), _)| is_forgotten(call))?;
         self.before
             .insert(found.0.clone(), Dialog { heard: Instant::ZERO, bye: None, answers: BTreeSet::new() });
         Some(found)

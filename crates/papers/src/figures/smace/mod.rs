@@ -1,13 +1,15 @@
 //! The Cloud paper: latency of a server against its load (figure 3), with neighbours and without (figure 5), and how its law
-//! follows the threshold (figure 6).
+//! follows the threshold (figure 6); and what a monitor costs the server beside it (figures 7 and 8).
 
 mod contention;
 mod estimation;
 mod latency;
+mod overhead;
 
 pub(super) use contention::CONTENTION;
 pub(super) use estimation::ESTIMATION;
 pub(super) use latency::LATENCY;
+pub(super) use overhead::{GOODPUT, RINGING};
 
 use core::time::Duration;
 use load::{ArrivalPlan, ArrivalProcess};
