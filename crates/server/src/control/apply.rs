@@ -14,6 +14,7 @@ use node::{HomeSettings, Orphans, PoolMode, Routes, TokenKey, Tokens};
 use route::{Access, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::net::TcpListener;
 
 /// What the configuration says to the control plane, and what the process adds to it: `binds` are its listeners.
 pub(super) fn settings(
@@ -155,34 +156,63 @@ fn access_of(running: &Config, new: &Config) -> Vec<Access> {
     running.listen.udp.iter().enumerate().map(of).collect()
 }
 
+/// What a reload opens before it changes anything.
+struct Renewed {
+    /// Other ones than before, or none any more.
+    stores: Option<Option<Arc<Stores>>>,
+    records: Option<Arc<Records>>,
+    /// At another address than before.
+    capacity: Option<TcpListener>,
+}
+
 impl Control {
-    /// Takes over users and bindings: what is kept elsewhere than before is opened, users in a file are read again.
-    fn renew_stores(&mut self, config: &Config) -> Result<(), String> {
+    /// Opens all that a reload needs, and reads users in a file again; nothing else changes.
+    fn renew(&self, config: &Config) -> Result<Renewed, String> {
+        let capacity = self.renewed_capacity(config)?;
+        let records = self.renewed_records(config)?;
+        let stores = self.renewed_stores(config).map_err(|error| format!("[registrar] {error}"))?;
+        Ok(Renewed { stores, records, capacity })
+    }
+
+    /// Takes over what was opened.
+    fn take_renewed(&mut self, Renewed { stores, records, capacity }: Renewed, config: &Config) {
+        if let Some(stores) = stores {
+            self.stores = stores;
+            for worker in &self.workers {
+                worker.send(Command::Stores(self.stores.clone()));
+            }
+        }
+        if let Some(records) = records {
+            self.records = Some(records);
+            for worker in &self.workers {
+                worker.send(Command::Records(self.records.clone()));
+            }
+        }
+        self.renew_capacity(config, capacity);
+    }
+
+    /// Users and bindings, where they are kept elsewhere than before.
+    fn renewed_stores(&self, config: &Config) -> Result<Option<Option<Arc<Stores>>>, String> {
         let places = |config: &Config| {
             config.registrar.as_ref().map(|registrar| (registrar.users.clone(), registrar.store.clone()))
         };
-        let told = |error| format!("[registrar] {error}");
         if places(config) == places(&self.config) {
-            return self.reload_users(config).map_err(told);
+            return self.reload_users(config).map(|()| None);
         }
         let store = |config: &Config| config.registrar.as_ref().map(|registrar| registrar.store.clone());
+        let before = self.stores.as_deref().zip(self.config.registrar.as_ref());
+        let start = |registrar| Stores::start(registrar, self.path.as_deref(), before);
+        let stores = config.registrar.as_ref().map(start).transpose()?.map(Arc::new);
         if store(config) != store(&self.config) && self.stores.is_some() {
             tracing::warn!(
                 "[registrar] store: another one; who has registered is not found until he registers again"
             );
         }
-        let before = self.stores.as_deref().zip(self.config.registrar.as_ref());
-        let start = |registrar| Stores::start(registrar, self.path.as_deref(), before);
-        let stores = config.registrar.as_ref().map(start);
-        self.stores = stores.transpose().map_err(told)?.map(Arc::new);
-        for worker in &self.workers {
-            worker.send(Command::Stores(self.stores.clone()));
-        }
-        Ok(())
+        Ok(Some(stores))
     }
 
-    /// Takes over where records of calls go: what is elsewhere than before is opened.
-    fn renew_records(&mut self, config: &Config) -> Result<(), String> {
+    /// Where records of calls go, if that is elsewhere than before.
+    fn renewed_records(&self, config: &Config) -> Result<Option<Arc<Records>>, String> {
         let place = |config: &Config| {
             config.calls.as_ref().map(|calls| (calls.records.clone(), calls.rotate, calls.keep))
         };
@@ -190,16 +220,11 @@ impl Control {
             if let Some(records) = &self.records {
                 records.retry();
             }
-            return Ok(());
+            return Ok(None);
         }
         // Calls that go on are written down where they were, if none are kept any more.
-        let Some(calls) = &config.calls else { return Ok(()) };
-        let records = Records::start(calls, self.path.as_deref(), self.records.as_deref())?;
-        self.records = Some(Arc::new(records));
-        for worker in &self.workers {
-            worker.send(Command::Records(self.records.clone()));
-        }
-        Ok(())
+        let Some(calls) = &config.calls else { return Ok(None) };
+        Records::start(calls, self.path.as_deref(), self.records.as_deref()).map(Arc::new).map(Some)
     }
 
     fn reload_users(&self, config: &Config) -> Result<(), String> {
@@ -218,9 +243,8 @@ impl Control {
             }
             errors.to_string()
         })?;
-        self.renew_stores(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
-        self.renew_records(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
-        self.renew_capacity(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
+        let renewed = self.renew(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
+        self.take_renewed(renewed, &config);
         let fixed = fixed(&config, &self.config);
         // Kept in full, so that the next reload still sees what the process does not follow.
         config.access = access_of(&self.config, &config);

@@ -30,25 +30,28 @@ impl Control {
         self.capacity.listening = None;
     }
 
-    /// Takes over `[capacity]`: another address is opened, another key or other networks hold at once.
-    pub(super) fn renew_capacity(&mut self, config: &Config) -> Result<(), String> {
+    /// A listener for another address of `[capacity]` than before. One at the same port has to wait until the one that is there is
+    /// closed.
+    pub(super) fn renewed_capacity(&self, config: &Config) -> Result<Option<TcpListener>, String> {
+        let Some(new) = config.capacity.as_ref().filter(|_| !self.succeeded) else { return Ok(None) };
+        let is_held = |running: &Listening| running.address().port() == new.listen.port();
+        if self.capacity.listening.as_ref().is_some_and(is_held) {
+            return Ok(None);
+        }
+        bind(new.listen).map(Some).map_err(|error| format!("[capacity] {error}"))
+    }
+
+    /// Takes over `[capacity]`, with what was opened for it: another key and other networks hold at once.
+    pub(super) fn renew_capacity(&mut self, config: &Config, listener: Option<TcpListener>) {
         if self.succeeded {
-            return Ok(());
+            return;
         }
         let Capacities { intake, listening, .. } = &mut self.capacity;
         match (&config.capacity, &*listening) {
             (Some(new), Some(running)) if running.address() == new.listen => running.change(new.clone()),
-            // The address that is there holds the port until it is closed.
-            (Some(new), Some(running)) if running.address().port() == new.listen.port() => {
-                *listening = Some(Listening::start(new.clone(), None, intake));
-            }
-            (Some(new), _) => {
-                let listener = bind(new.listen).map_err(|error| format!("[capacity] {error}"))?;
-                *listening = Some(Listening::start(new.clone(), Some(listener), intake));
-            }
+            (Some(new), _) => *listening = Some(Listening::start(new.clone(), listener, intake)),
             (None, _) => *listening = None,
         }
-        Ok(())
     }
 
     /// An update has come; whoever brought it waits for the answer.
