@@ -55,3 +55,32 @@ fn state_moves_between_the_proxies_of_the_demo() {
     assert!(summary.contains(" calls, 0 lost;"), "{summary}");
     assert!(summary.contains("\n2 phones registered, "), "{summary}");
 }
+
+/// `sarabande demo elastic --quick` plays to its end and exits with success: no call is lost, servers come and go with the calls, and
+/// the one with a busy neighbour gets fewer of them as long as it has it.
+#[test]
+fn servers_of_the_demo_come_and_go_and_one_is_disturbed() {
+    let field = TestSite::new("demo-elastic");
+    let (status, output) = Tool::run(&field, &["demo", "elastic", "--quick", "--no-tui"]);
+    assert!(status.success(), "{status}\n{output}");
+    let (story, summary) = output.split_once("In the second half of each phase").expect(&output);
+    let count = |what: &str| story.lines().filter(|line| line.contains(what)).count();
+    assert!(count(" is started") >= 4, "for the first calls, and for those that came: {story}");
+    assert!(count(" is drained: ") >= 1 && count(" is stopped: ") >= 1, "{story}");
+    for line in ["a neighbour takes 85 % of pbx-1's processor", "the neighbour of pbx-1 is gone"] {
+        assert_eq!(count(line), 1, "{line}: {story}");
+    }
+    // Servers, and the first one's part of the calls in percent.
+    let figures = |phase: &str| {
+        let row = summary.lines().find_map(|line| line.trim().strip_prefix(phase)?.strip_prefix("  "));
+        let row = row.unwrap_or_else(|| panic!("{phase}: {summary}"));
+        let figures: Vec<f64> = row.split_whitespace().filter_map(|cell| cell.parse().ok()).collect();
+        (figures[2], figures[4])
+    };
+    let [few, busy, last] = ["few callers", "callers come", "callers go"].map(|phase| figures(phase).0);
+    assert!(few < busy && last < busy, "servers: {summary}");
+    let [before, disturbed, after] =
+        ["callers come", "busy neighbour", "neighbour gone"].map(|phase| figures(phase).1);
+    assert!(disturbed < 0.75 * before && disturbed < 0.75 * after, "share: {summary}");
+    assert!(summary.contains(" calls, 0 lost;"), "{summary}");
+}

@@ -1,6 +1,8 @@
-//! `sarabande demo`: the server, the servers behind it and their callers, all on loopback, policy by policy.
+//! `sarabande demo`: the server, the servers behind it and their callers, all on loopback, policy by policy. Other demos:
+//! [`proxy`], [`elastic`].
 
 mod act;
+mod elastic;
 mod plain;
 mod proxy;
 mod screen;
@@ -42,6 +44,9 @@ enum Other {
     /// Shows phones that register and call each other through three proxies in a row, which find by themselves who of them
     /// keeps the state of how many calls, as load rises and falls.
     Proxy(proxy::Arguments),
+    /// Shows servers that are started and stopped as callers come and go, and what becomes of the calls when one of them has a
+    /// busy neighbour.
+    Elastic(elastic::Arguments),
 }
 
 /// All that can be asked for.
@@ -58,8 +63,10 @@ const LOAD: f64 = 0.7;
 const CRASH_LOAD: f64 = 0.5;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    if let Some(Other::Proxy(arguments)) = &arguments.other {
-        return proxy::run(arguments);
+    match &arguments.other {
+        Some(Other::Proxy(arguments)) => return proxy::run(arguments),
+        Some(Other::Elastic(arguments)) => return elastic::run(arguments),
+        None => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut screen = Screen::open(arguments.no_tui, Lines::new())?;

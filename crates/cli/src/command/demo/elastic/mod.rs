@@ -1,0 +1,60 @@
+//! `sarabande demo elastic`: servers that are started and stopped as callers come and go, and one of them beside a busy neighbour.
+
+mod neighbour;
+mod news;
+mod play;
+mod scene;
+mod screen;
+mod stage;
+mod story;
+mod summary;
+mod tracks;
+mod view;
+
+use super::screen::Screen;
+use crate::print;
+use anyhow::{Result, bail};
+use scene::Outcome;
+use story::Story;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How long calls are made, in all phases together.
+    #[arg(long, default_value_t = story::SECONDS, value_parser = seconds)]
+    seconds: f64,
+    /// All of it in 50 s, with servers that start and stop faster.
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+    /// Decides when calls come and how long they last.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print lines instead of the live view; so it is whenever the output is no terminal.
+    #[arg(long)]
+    no_tui: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let story = if arguments.quick { Story::quick() } else { Story::of(arguments.seconds) };
+    let mut screen = Screen::open(arguments.no_tui, screen::Lines::new())?;
+    // A server stays on the thread that it was started on.
+    let played = play::play(&story, arguments.seed, &mut screen);
+    let outcome = tokio::task::LocalSet::new().block_on(&runtime, played);
+    drop(screen);
+    let outcome = outcome?;
+    print::line(summary::text(&outcome))?;
+    verdict(&outcome)
+}
+
+/// What must not happen, whatever the machine.
+fn verdict(outcome: &Outcome) -> Result<()> {
+    match (outcome.calls.calls_failed(), outcome.calls.wrong_server) {
+        (0, 0) => Ok(()),
+        (lost, wrong) => bail!("{lost} calls lost, {wrong} messages met a wrong server"),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (60.0..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| "write a number of seconds, 60 to 3600; --quick takes 50".to_owned())
+}

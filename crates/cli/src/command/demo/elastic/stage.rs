@@ -1,0 +1,189 @@
+//! The servers of the demo, the balancer that starts and stops them, and the callers.
+
+use super::scene::{Moment, Seen};
+use super::story::{Pace, Story};
+use crate::command::demo::stage::start;
+use anyhow::{Context, Result, anyhow};
+use base::Rng;
+use load::{CallResults, CallerConfig, RandomTime, Timers};
+use server::agents::{self, Running};
+use server::{Handle, Server};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Servers that there may be.
+pub(super) const COUNT: usize = 6;
+/// The one that has a neighbour.
+pub(super) const DISTURBED: usize = 0;
+/// Service time of a BYE; an INVITE takes 1.75 times as long, so that a server without neighbours can do 72 calls/s.
+pub(super) const SERVICE: Duration = Duration::from_millis(5);
+/// The most that a server may be found to take, in calls/s: more than it can. It begins with half of that.
+pub(super) const MOST: f64 = 100.0;
+/// In which 95 % of the first answers are to come. More than a busy machine keeps a process waiting.
+pub(super) const THRESHOLD: Duration = Duration::from_millis(50);
+/// Mean time that calls last. Short, so that a drained server is soon without.
+const HOLD: Duration = Duration::from_secs(1);
+/// Servers end by themselves so long after the story, should this process be killed.
+const BEYOND: Duration = Duration::from_mins(1);
+
+/// What people call a server.
+pub(super) fn name(index: usize) -> String {
+    format!("pbx-{}", index + 1)
+}
+
+/// Everything that runs.
+pub(super) struct Stage {
+    servers: Vec<SocketAddr>,
+    balancer: SocketAddr,
+    handle: Handle,
+    server: JoinHandle<Result<(), String>>,
+}
+
+impl Stage {
+    /// Starts the balancer, which starts the servers.
+    pub(super) async fn open(story: &Story) -> Result<Self> {
+        let servers = addresses()?;
+        let program =
+            std::env::current_exe().context("this program cannot be found to be run as a server")?;
+        let program = program.to_str().context("the path of this program is no UTF-8")?.to_owned();
+        let life = Duration::from_secs_f64(story.total) + BEYOND;
+        let (balancer, server) = start(IpAddr::V4(Ipv4Addr::LOCALHOST), async |address| {
+            let text = configuration(address, &servers, &command(&program, &story.pace, life), &story.pace);
+            let config = config::parse(&text, "demo").map_err(|errors| anyhow!("{errors}"))?;
+            Ok(Server::start(config, None).await)
+        })
+        .await?;
+        let handle = server.handle();
+        Ok(Self { servers, balancer, handle, server: tokio::task::spawn_local(server.run()) })
+    }
+
+    /// Starts the callers.
+    pub(super) fn call(&self, story: &Story, seed: u64) -> Result<Running<CallResults>> {
+        let socket = agents::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let config = CallerConfig {
+            listener: 0,
+            local: socket.local_addr()?,
+            target: self.balancer,
+            outbound: false,
+            uri: format!("sip:service@{}", self.balancer),
+            arrivals: story.plan(),
+            holding: RandomTime::Exponential(HOLD),
+            answer_wait: Duration::from_mins(1),
+            timers: Timers::default(),
+        };
+        Ok(agents::start_caller(socket, config, Rng::from_seed(seed).fork("caller"))?)
+    }
+
+    pub(super) fn disturbed(&self) -> SocketAddr {
+        self.servers[DISTURBED]
+    }
+
+    /// What the balancer knows now.
+    pub(super) async fn look(&self) -> Result<Moment> {
+        let figures = self.handle.figures(false).await.map_err(|error| anyhow!(error))?;
+        let scale = figures.totals.scales.first().context("the pool is scaled")?;
+        let queue = figures.totals.queues.first().context("the pool has a queue")?;
+        let seen = |(index, &address): (usize, &SocketAddr)| {
+            let report = figures.members.iter().find(|member| member.shown.address == address);
+            let announced = queue.members.iter().find(|member| member.0 == address);
+            Ok(Seen {
+                // Nothing is known before the scaler has looked for the first time.
+                state: scale.servers.get(index).map_or("off", |server| &*server.state).to_owned(),
+                announced: announced.map_or(0.0, |member| member.1),
+                report: report.context("each server is a member")?.clone(),
+            })
+        };
+        let servers = self.servers.iter().enumerate().map(seen).collect::<Result<_>>()?;
+        Ok(Moment {
+            servers,
+            // The sum of nothing has a sign.
+            capacity: scale.capacity.max(0.0),
+            wanted: scale.wanted,
+            waiting: queue.report.waiting,
+            cluster_latency: scale.cluster_latency,
+            trouble: scale.trouble.clone(),
+        })
+    }
+
+    /// Ends everything.
+    pub(super) async fn close(self) -> Result<()> {
+        self.handle.stop();
+        self.server.await?.map_err(|error| anyhow!(error))
+    }
+}
+
+/// One for each server, on an address of its own, with a port that was free a moment ago.
+fn addresses() -> Result<Vec<SocketAddr>> {
+    let address = |index: usize| {
+        let ip = Ipv4Addr::new(127, 0, 84, index as u8 + 1);
+        Ok(UdpSocket::bind((ip, 0)).context("no free port")?.local_addr()?)
+    };
+    (0..COUNT).map(address).collect()
+}
+
+/// A server: this program, which answers calls once it has started.
+fn command(program: &str, pace: &Pace, life: Duration) -> Vec<String> {
+    // The shell takes what a machine does before its server runs.
+    let boot = format!("sleep {}; exec \"$0\" \"$@\"", pace.boot.as_secs_f64());
+    let service = format!("{}us", SERVICE.as_micros());
+    let life = format!("{}s", life.as_secs());
+    let answer = ["load", "answer", "--listen", "{server}", "--service", &service, "--duration", &life]
+        .map(str::to_owned);
+    ["sh", "-c", &boot, program].map(str::to_owned).into_iter().chain(answer).collect()
+}
+
+fn configuration(balancer: SocketAddr, servers: &[SocketAddr], start: &[String], pace: &Pace) -> String {
+    let members: Vec<_> = servers.iter().map(ToString::to_string).collect();
+    let [boot, calm, idle] = [pace.boot, pace.calm, pace.idle].map(|time| time.as_millis());
+    let (capacity, threshold) = (MOST / 2.0, THRESHOLD.as_millis());
+    format!(
+        r#"
+        [listen]
+        udp = ["{balancer}"]
+        threads = 1
+        [admin]
+        listen = false
+        [stop]
+        wait = "0s"
+        [pool.pbx]
+        members = {members:?}
+        forward = "transaction"
+        probe = {{ interval = "500ms", timeout = "500ms", fall = 6 }}
+        [pool.pbx.queue]
+        source = "responses"
+        capacity = {MOST}
+        threshold = "{threshold}ms"
+        order = "least-work"
+        wait = "2s"
+        delay = "1s"
+        [pool.pbx.scale]
+        driver = "local"
+        start = {start:?}
+        capacity = {capacity}
+        smoothing = "2s"
+        calm = "{calm}ms"
+        drain_gap = "1s"
+        idle = "{idle}ms"
+        start_time = "{boot}ms"
+        back_off = "1s"
+        step = "500ms"
+        "#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_right() {
+        let servers = addresses().expect("addresses");
+        for story in [Story::of(85.0), Story::quick()] {
+            let start = command("/usr/bin/sarabande", &story.pace, BEYOND);
+            let text = configuration("127.0.0.1:5060".parse().unwrap(), &servers, &start, &story.pace);
+            let config = config::parse(&text, "demo").unwrap_or_else(|errors| panic!("{errors}"));
+            assert_eq!(config.members().len(), COUNT);
+        }
+    }
+}

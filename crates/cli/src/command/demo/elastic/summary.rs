@@ -1,0 +1,63 @@
+//! What the demo has shown, in words.
+
+use super::scene::Outcome;
+use super::stage::{DISTURBED, name};
+use crate::command::load::table::{self, milliseconds};
+use std::fmt::Write as _;
+
+/// What the phases have shown.
+pub(super) fn text(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    if !outcome.ended.is_empty() {
+        text += "In the second half of each phase; servers and capacity at its end:\n\n";
+        text += &phases(outcome);
+        text += "\n\n capacity: calls/s, by how fast the servers answer\n \
+                 share: of all calls, those that pbx-1 gets\n \
+                 p95: in which 95 % of the calls that pbx-1 gets are answered\n\n";
+    }
+    let (calls, usage) = (&outcome.calls, &outcome.usage);
+    write!(
+        text,
+        "{} calls, {} lost; INVITE p50 {} ms, p95 {} ms, from when the caller begins\n\
+         {} servers started, {} stopped\n\
+         {:.0} server-seconds; with {} servers all the time, the most that ran: {:.0}",
+        calls.calls_started,
+        calls.calls_failed(),
+        table::percentile(&calls.invite_response, 50.0),
+        table::percentile(&calls.invite_response, 95.0),
+        outcome.started,
+        outcome.stopped,
+        usage.server_seconds,
+        usage.most,
+        usage.fixed(),
+    )
+    .expect("a String takes any text");
+    if calls.calls_in_progress > 0 {
+        write!(text, "\n{} calls had not ended when it was over", calls.calls_in_progress)
+            .expect("a String takes any text");
+    }
+    if let Some(quit) = &outcome.quit {
+        write!(text, "\n\n{quit}").expect("a String takes any text");
+    }
+    text
+}
+
+fn phases(outcome: &Outcome) -> String {
+    let first = name(DISTURBED);
+    let [capacity, share, p95] = ["capacity", "share", "p95 ms"].map(|what| format!("{first}\n{what}"));
+    let mut table =
+        table::table(&["\nphase", "\ncalls/s", "\ncapacity", "\nservers", &capacity, &share, &p95]);
+    for ended in &outcome.ended {
+        let dash = || "-".to_owned();
+        table.add_row([
+            ended.phase.to_owned(),
+            format!("{:.0}", ended.offered),
+            format!("{:.0}", ended.capacity),
+            ended.ready.to_string(),
+            ended.first_capacity.map_or_else(dash, |capacity| format!("{capacity:.0}")),
+            ended.share.map_or_else(dash, |share| format!("{:.0} %", 100.0 * share)),
+            ended.first_p95_us.map_or_else(dash, milliseconds),
+        ]);
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,166 @@
+//! What was seen a moment ago, for rates, curves and what each phase has come to.
+
+use super::news::News;
+use super::scene::{Ended, Line, Moment, Sample, Scene, Usage, shown};
+use super::stage::{DISTURBED, name};
+use super::story::{PHASES, Story};
+use crate::picture::Rate;
+use load::CallResults;
+use server::MemberReport;
+use std::collections::VecDeque;
+
+/// What percentiles are taken over, in seconds: two windows of the estimators.
+const TIMES_OVER: f64 = 2.0;
+
+/// All that is kept of the moments before.
+pub(super) struct Tracks<'a> {
+    story: &'a Story,
+    offered: Rate,
+    servers: Vec<Track>,
+    lines: Vec<Line>,
+    samples: Vec<Sample>,
+    usage: Usage,
+    pub(super) news: News,
+    /// The middle of the phase that goes on.
+    middle: Option<Middle>,
+    pub(super) ended: Vec<Ended>,
+    wanted: usize,
+    ready: usize,
+    waiting: usize,
+    calls: CallResults,
+}
+
+/// Of one server.
+#[derive(Default)]
+struct Track {
+    assigned: Rate,
+    /// By seconds, as far back as percentiles are taken.
+    reports: VecDeque<(f64, MemberReport)>,
+}
+
+/// How much there had been in the middle of a phase.
+struct Middle {
+    seconds: f64,
+    started: u64,
+    assigned: Vec<u64>,
+    first: MemberReport,
+}
+
+impl<'a> Tracks<'a> {
+    pub(super) fn new(story: &'a Story) -> Self {
+        Self {
+            story,
+            offered: Rate::default(),
+            servers: Vec::new(),
+            lines: Vec::new(),
+            samples: Vec::new(),
+            usage: Usage::default(),
+            news: News::default(),
+            middle: None,
+            ended: Vec::new(),
+            wanted: 0,
+            ready: 0,
+            waiting: 0,
+            calls: CallResults::default(),
+        }
+    }
+
+    /// Takes note of a moment.
+    pub(super) fn see(&mut self, seconds: f64, moment: Moment, calls: CallResults, has_neighbour: bool) {
+        self.end_phases(seconds, &moment, &calls);
+        let running = moment.running();
+        self.usage.server_seconds += running as f64 * (seconds - self.usage.seconds);
+        self.usage = Usage { most: self.usage.most.max(running), seconds, ..self.usage };
+        let offered = self.offered.sample(seconds, calls.calls_started);
+        self.samples.push(Sample { seconds, offered, capacity: moment.capacity, running });
+        (self.wanted, self.ready, self.waiting) = (moment.wanted, moment.ready(), moment.waiting);
+        self.servers.resize_with(moment.servers.len(), Track::default);
+        self.lines.clear();
+        for (index, (track, seen)) in self.servers.iter_mut().zip(moment.servers).enumerate() {
+            let shown_member = &seen.report.shown;
+            self.lines.push(Line {
+                name: name(index),
+                state: shown(&seen.state).to_owned(),
+                capacity: (seen.state == "ready").then_some(seen.announced),
+                calls_per_second: track.assigned.sample(seconds, shown_member.assigned_total),
+                calls: shown_member.calls,
+                p95_us: track.p95_us(seconds, seen.report),
+                has_neighbour: has_neighbour && index == DISTURBED,
+            });
+        }
+        self.news.see(seconds, &self.lines, moment.cluster_latency);
+        self.calls = calls;
+    }
+
+    /// Phases that are over at this moment have come to what was between their middle and now.
+    fn end_phases(&mut self, seconds: f64, moment: &Moment, calls: &CallResults) {
+        let assigned = || moment.servers.iter().map(|server| server.report.shown.assigned_total);
+        let first = &moment.servers[DISTURBED];
+        let index = self.ended.len();
+        if index == PHASES.len() {
+            return;
+        }
+        if self.middle.is_none() && seconds >= self.story.middle(index) {
+            let (started, first) = (calls.calls_started, first.report.clone());
+            self.middle = Some(Middle { seconds, started, assigned: assigned().collect(), first });
+        }
+        if self.story.over(seconds) <= index {
+            return;
+        }
+        let Some(middle) = self.middle.take() else { return };
+        let gained: Vec<u64> =
+            assigned().zip(&middle.assigned).map(|(now, before)| now.saturating_sub(*before)).collect();
+        let all: u64 = gained.iter().sum();
+        self.ended.push(Ended {
+            phase: PHASES[index].name,
+            offered: (calls.calls_started - middle.started) as f64 / (seconds - middle.seconds).max(1e-3),
+            capacity: moment.capacity,
+            ready: moment.ready(),
+            share: (all > 0).then(|| gained[DISTURBED] as f64 / all as f64),
+            first_capacity: (first.state == "ready").then_some(first.announced),
+            first_p95_us: p95_us(&first.report, &middle.first),
+        });
+    }
+
+    /// What was seen last.
+    pub(super) fn scene(&self) -> Scene<'_> {
+        Scene {
+            story: self.story,
+            index: self.story.over(self.usage.seconds).min(PHASES.len() - 1),
+            seconds: self.usage.seconds,
+            lines: &self.lines,
+            samples: &self.samples,
+            wanted: self.wanted,
+            ready: self.ready,
+            waiting: self.waiting,
+            calls: &self.calls,
+            usage: self.usage,
+            news: self.news.lines(),
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+}
+
+impl Track {
+    fn p95_us(&mut self, seconds: f64, report: MemberReport) -> Option<u64> {
+        self.reports.push_back((seconds, report));
+        while self.reports.get(1).is_some_and(|next| seconds - next.0 >= TIMES_OVER) {
+            self.reports.pop_front();
+        }
+        let (_, first) = self.reports.front()?;
+        let (_, last) = self.reports.back()?;
+        p95_us(last, first)
+    }
+}
+
+/// In which 95 % of the INVITEs were answered between two reports; `None` where none was. Servers here do not ring, so that the
+/// 200 is the first answer.
+fn p95_us(now: &MemberReport, before: &MemberReport) -> Option<u64> {
+    let mut times = now.stats.invite_micros.clone();
+    // The one has all that the other has: a member's figures only grow.
+    times.subtract(&before.stats.invite_micros).ok()?;
+    (!times.is_empty()).then(|| times.value_at_quantile(0.95))
+}
