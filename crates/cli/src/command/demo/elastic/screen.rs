@@ -35,6 +35,10 @@ impl Lines {
             print_line!("{news}")?;
         }
         self.news = scene.news.len();
+        if scene.seconds <= 0.0 {
+            // Until the first server is there nobody calls.
+            self.next = Instant::now() + LINE_EVERY;
+        }
         if Instant::now() < self.next {
             return Ok(());
         }
