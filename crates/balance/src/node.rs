@@ -35,7 +35,7 @@ pub enum NodeRefusal {
     Removed,
     /// It does not answer.
     Unreachable,
-    /// An operator drains it.
+    /// It is drained.
     Draining,
     /// It fails what the others do not.
     Ejected,
@@ -91,7 +91,7 @@ pub struct Node {
     /// Whether it answers OPTIONS probes; `None` until it is known. `Some(false)`: it answers calls and leaves probes
     /// unanswered, so that their silence says nothing.
     pub answers_probes: Option<bool>,
-    /// Whether an operator drains it.
+    /// Whether it is drained: no new calls, whoever wants that.
     pub draining: bool,
     /// Whether it has left something unanswered: the shards tell of its next answers.
     pub doubted: bool,

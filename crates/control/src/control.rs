@@ -6,7 +6,7 @@ mod traffic;
 pub use operator::ListedMember;
 
 use crate::log::LogEntry;
-use crate::membership::{Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
+use crate::membership::{Drainer, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
 use crate::names::{FoundAddresses, MemberName, Names, Question};
 use crate::probe::{ProbeMessages, ProbeSettings};
 use crate::questions::{Asked, QuestionId, Questions, next_hop_answer};
@@ -74,13 +74,17 @@ pub enum ControlInput<'a> {
     Shard(ShardEvent),
     /// Which slots are in use in any shard, after [`ControlEffect::AskSlotsInUse`]; `None` if a shard did not say.
     SlotsInUse(Option<Vec<bool>>),
-    /// An operator takes a node out of service, or puts it back.
+    /// A node is taken out of service, or put back.
     Drain {
         /// The node.
         slot: Slot,
+        /// By whom.
+        by: Drainer,
         /// Whether it is taken out.
         draining: bool,
     },
+    /// Somebody who should know says that a node is not there: it is asked at once, and that decides.
+    Doubt(Slot),
     /// An operator says that a node is back, and takes calls.
     Up(Slot),
     /// The process is to stop: no new calls, the others may end.
@@ -93,8 +97,8 @@ pub enum ControlInput<'a> {
     SuccessionOver,
     /// This process has taken over from another one, which has calls of its own.
     Follows {
-        /// The nodes that an operator had drained there.
-        drained: &'a [NodeId],
+        /// The nodes that were drained there, and by whom.
+        drained: &'a [(NodeId, Drainer)],
         /// The nodes that were dead there.
         dead: &'a [NodeId],
     },
@@ -321,7 +325,8 @@ impl<E: Egress> Control<E> {
             ControlInput::Unreachable(address) => self.unreachable(now, address, out),
             ControlInput::Shard(event) => self.shard(now, event, out),
             ControlInput::SlotsInUse(used) => self.slots_in_use(now, used.as_deref()),
-            ControlInput::Drain { slot, draining } => self.drain(slot, draining, out),
+            ControlInput::Drain { slot, by, draining } => self.drain(slot, by, draining, out),
+            ControlInput::Doubt(slot) => self.members.suspect(now, slot),
             ControlInput::Up(slot) => self.members.raise(now, slot),
             ControlInput::Stop => self.stop(now, out),
             ControlInput::Succeeded => self.succeeded(now, out),

@@ -18,7 +18,9 @@ mod settings;
 pub use address::{Address, MemberSettings};
 pub use control::{Control, ControlEffect, ControlInput, ListedMember, WorkLeft};
 pub use log::LogEntry;
-pub use membership::{MemberEvent, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
+pub use membership::{
+    Drainer, Drains, MemberEvent, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure,
+};
 pub use names::{
     AskedName, DnsQuery, Families, FoundAddresses, LookUp, MemberName, Names, Question, Record, RecordKind,
     ResolvedMember, SearchList, ServiceRecord, Share,

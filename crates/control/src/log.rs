@@ -1,6 +1,6 @@
 //! What people are to hear of.
 
-use crate::{Address, MemberEvent};
+use crate::{Address, Drainer, MemberEvent};
 use core::time::Duration;
 use node::HopName;
 use std::net::SocketAddr;
@@ -76,10 +76,12 @@ pub enum LogEntry {
         /// Where the member is.
         address: SocketAddr,
     },
-    /// A member is drained, or not any more.
+    /// A member is drained, or not any more by the same.
     DrainChanged {
         /// Where it is.
         address: SocketAddr,
+        /// By whom.
+        by: Drainer,
         /// Whether it is drained.
         draining: bool,
     },

@@ -30,6 +30,38 @@ pub struct ReachableMember<A> {
     pub pools: Vec<PoolId>,
 }
 
+/// Who takes a member out of service. Each takes back its own drain, and no other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drainer {
+    /// An operator.
+    Operator,
+    /// The scaler of its pool: it is no server that is to take calls.
+    Scaler,
+}
+
+/// Who drains a member. It gets no new calls as long as anybody does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drains {
+    /// An operator.
+    pub operator: bool,
+    /// The scaler of its pool.
+    pub scaler: bool,
+}
+
+impl Drains {
+    /// Whether anybody does.
+    pub fn is_any(self) -> bool {
+        self.operator || self.scaler
+    }
+
+    fn set(&mut self, by: Drainer, draining: bool) {
+        match by {
+            Drainer::Operator => self.operator = draining,
+            Drainer::Scaler => self.scaler = draining,
+        }
+    }
+}
+
 /// To whom a slot belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tenure {
@@ -52,6 +84,8 @@ pub struct SlotRecord<A> {
     pub address: A,
     /// The pools that it is in, or was, as they are numbered now.
     pub pools: Vec<PoolId>,
+    /// Who drains its node.
+    pub drains: Drains,
     /// What came of the last probe.
     pub last_probe: Option<ProbeResult>,
     /// When its node was last found dead or back.
@@ -243,6 +277,7 @@ impl<A: Copy + Eq> Membership<A> {
             name: member.name.clone(),
             address: member.address,
             pools: member.pools.clone(),
+            drains: Drains::default(),
             last_probe: None,
             last_change: now,
             tenure: Tenure::Member,
@@ -310,9 +345,11 @@ impl<A: Copy + Eq> Membership<A> {
         self.carry_out(now);
     }
 
-    /// Starts or ends the draining of a node.
-    pub fn drain(&mut self, slot: Slot, draining: bool) {
-        self.cluster.drain(slot, draining);
+    /// Starts or ends the draining of a node by one of those who may.
+    pub fn drain(&mut self, slot: Slot, by: Drainer, draining: bool) {
+        let drains = &mut self.records[slot.index()].drains;
+        drains.set(by, draining);
+        self.cluster.drain(slot, drains.is_any());
     }
 
     /// The operator knows that a node is back, and takes calls.

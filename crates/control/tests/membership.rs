@@ -6,7 +6,8 @@ mod common;
 use balance::{Load, NodeId, PoolId, Slot};
 use common::{A, B, Bed, C, CALL, at, member, settings};
 use control::{
-    ControlEffect, ControlInput, ControlSettings, LogEntry, MemberEvent, MemberSettings, PoolSettings,
+    ControlEffect, ControlInput, ControlSettings, Drainer, Drains, LogEntry, MemberEvent, MemberSettings,
+    PoolSettings,
 };
 use node::Setup;
 use std::sync::Arc;
@@ -251,12 +252,27 @@ fn the_shards_get_one_value_for_each_change_and_none_without_one() {
     bed.reload(other);
     let [after] = &setups(&mut bed)[..] else { panic!("one reload is one change") };
     assert_eq!((after.topology.names.len(), after.nodes[0].member), (1, false));
-    bed.handle(ControlInput::Drain { slot: Slot(1), draining: true });
+    bed.handle(ControlInput::Drain { slot: Slot(1), by: Drainer::Operator, draining: true });
     let [drained] = &setups(&mut bed)[..] else { panic!("one change") };
     assert!(drained.nodes[1].draining && Arc::ptr_eq(&drained.topology, &after.topology));
     bed.handle(ControlInput::Stop);
     let [stopping] = &setups(&mut bed)[..] else { panic!("one change") };
     assert_eq!(stopping.settings.stopping, Some(bed.now + Duration::from_mins(5)));
+}
+
+#[test]
+fn each_takes_back_its_own_drain_and_no_other() {
+    let mut bed = Bed::of(&[A]);
+    let mut drain = |by, draining| {
+        bed.handle(ControlInput::Drain { slot: Slot(0), by, draining });
+        bed.control.nodes()[0].draining
+    };
+    assert!(drain(Drainer::Operator, true) && drain(Drainer::Scaler, true));
+    assert!(drain(Drainer::Scaler, false), "the operator's stays");
+    assert!(!drain(Drainer::Operator, false));
+    assert!(drain(Drainer::Scaler, true) && drain(Drainer::Operator, false), "and so does the scaler's");
+    bed.reload(settings(&[A]));
+    assert!(bed.control.nodes()[0].draining);
 }
 
 #[test]
@@ -266,8 +282,9 @@ fn what_the_process_before_has_counts_until_it_has_ended() {
     bed.effects();
     let load = Load { calls: 3, transactions: 1, work: 7 };
     let a = bed.control.nodes()[0].id;
-    bed.handle(ControlInput::Follows { drained: &[b], dead: &[a, NodeId(1)] });
+    bed.handle(ControlInput::Follows { drained: &[(b, Drainer::Scaler)], dead: &[a, NodeId(1)] });
     assert!(bed.control.nodes()[1].draining && !bed.control.nodes()[0].is_up());
+    assert_eq!(bed.control.listed()[1].drains, Drains { operator: false, scaler: true });
     bed.effects();
     bed.handle(ControlInput::Predecessor(vec![(b, load), (NodeId(1), load)]));
     let effects = bed.effects();

@@ -6,7 +6,7 @@ mod common;
 
 use balance::{NodeId, Slot};
 use common::{Bed, found, member, settings};
-use control::{ControlEffect, ControlInput, ControlSettings, QuestionId};
+use control::{ControlEffect, ControlInput, ControlSettings, Drainer, QuestionId};
 use node::Setup;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -262,7 +262,7 @@ impl World {
                 }
             }
             Step::Drain { slot, draining } if has(self, slot) => {
-                self.handle(ControlInput::Drain { slot: Slot(slot), draining });
+                self.handle(ControlInput::Drain { slot: Slot(slot), by: Drainer::Operator, draining });
             }
             Step::Up(slot) if has(self, slot) => self.handle(ControlInput::Up(Slot(slot))),
             Step::Suspect(number) => self.handle(ControlInput::Unreachable(address(number))),

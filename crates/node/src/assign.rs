@@ -356,7 +356,11 @@ impl Shard {
         let mut queues = queues.as_deref_mut().filter(|_| begins_call);
         let pulled = facts.pulled.filter(|(pool, _)| may_go_to(&edge.routes, facts, *pool));
         let first = pulled.map_or_else(|| first_pool(&edge.routes, facts, balancer, now), |(pool, _)| pool);
-        choose(&edge.routes, facts, first, |request| {
+        let mut without_takers = Vec::new();
+        if begins_call && pulled.is_none() {
+            without_takers.extend(passed_over(&edge.routes, facts, first));
+        }
+        let chosen = choose(&edge.routes, facts, first, |request| {
             let queue = queues.as_deref_mut().filter(|queues| queues.has(request.pool));
             // Where nobody takes calls at all, none waits.
             let queue = queue.filter(|_| balancer.has_takers(now, request.pool));
@@ -378,9 +382,14 @@ impl Shard {
                 Some(Turn::Full(halt)) => return (Err(Turn::Full(halt)), Some(Outcome::Full)),
                 None => ask(balancer, now, request, mode),
             };
+            without_takers.extend((decision == Decision::NoServer).then_some(request.pool));
             let is_full = decision == Decision::NoServer && balancer.is_full(now, request);
             (Ok(decision), goes_on_as(decision, is_full))
-        })
+        });
+        for pool in without_takers {
+            *edge.counters.without_takers.entry(pool).or_default() += 1;
+        }
+        chosen
     }
 
     /// Counts a decision, or says why the request is refused.
@@ -459,6 +468,20 @@ pub(crate) fn first_pool(routes: &Routes, facts: &Facts<'_>, balancer: &Balancer
         }
     }
     request.pool
+}
+
+/// The pools of a request before the first that is asked: nobody there takes it.
+fn passed_over<'r>(
+    routes: &'r Routes,
+    facts: &Facts<'_>,
+    first: PoolId,
+) -> impl Iterator<Item = PoolId> + use<'r> {
+    let pools = facts.rule.filter(|_| first != facts.request.pool).and_then(|rule| routes.pools(rule));
+    let key = facts.request.key.0;
+    pools
+        .into_iter()
+        .flat_map(move |pools| pools.order(key).map(PoolId))
+        .take_while(move |pool| *pool != first)
 }
 
 /// Whether a pool is one of those that a request is for.

@@ -215,6 +215,28 @@ fn where_a_pool_takes_nothing_the_next_one_does() {
     assert_eq!(pool_of(&mut bed, "e", "bob"), 1);
 }
 
+/// Each pool counts what it had nobody for, whoever takes it in the end; what is refused for other reasons is no pool's.
+#[test]
+fn each_pool_counts_what_it_has_nobody_for() {
+    let mut bed = bed(vec![both(Failover::default())]);
+    let counted = |bed: &Bed| {
+        let counted = bed.shard.counters().without_takers;
+        [0, 1].map(|pool| counted.get(&PoolId(pool)).copied().unwrap_or_default())
+    };
+    assert_eq!(pool_of(&mut bed, "a", "bob"), 0);
+    assert_eq!(counted(&bed), [0, 0]);
+    (0..2).for_each(|slot| bed.port_closed(slot));
+    assert_eq!(pool_of(&mut bed, "b", "bob"), 1);
+    assert_eq!(counted(&bed), [1, 0], "the second had somebody");
+    (2..4).for_each(|slot| bed.port_closed(slot));
+    assert_eq!(bed.one(0, client(), &invite("c", "bob").bytes()).status(), 503);
+    assert_eq!(counted(&bed), [2, 1]);
+    set_rules(&mut bed, vec![to_pool(0, users("1"))]);
+    let refused = bed.one(0, client(), &invite("d", "bob").bytes()).status();
+    assert!((400..600).contains(&refused), "no route: {refused}");
+    assert_eq!(counted(&bed), [2, 1]);
+}
+
 /// Members that are silent may be alive, but where others are known to be, these get the calls; but for a trial now and then.
 #[test]
 fn where_a_pool_is_only_silent_the_next_one_takes_calls() {

@@ -1,6 +1,6 @@
 //! How the rest of the process asks and commands a running server.
 
-use crate::control::{Ask, View};
+use crate::control::{Ask, ScaleWish, View};
 use crate::registrations::{Contacts, ContactsError, Home};
 use crate::report::{self, ExplainReport, Figures, SessionReport, Standing};
 use crate::scale::view::PoolView;
@@ -117,7 +117,7 @@ impl Handle {
         answer.await.map_err(|_| GONE)?
     }
 
-    /// Starts or ends the draining of a member, named by its address or as in the configuration. Returns the addresses of
+    /// Starts or ends the draining of a member by an operator, named by its address or as in the configuration. Returns the addresses of
     /// those meant.
     ///
     /// # Errors
@@ -126,6 +126,12 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         self.ask(Ask::Drain { member: member.to_owned(), draining, reply })?;
         answer.await.map_err(|_| GONE)?
+    }
+
+    /// Says what the scaler of a pool wants of the member at this address. Who is no member any more is not meant.
+    pub(crate) fn scale(&self, pool: &str, address: SocketAddr, wish: ScaleWish) {
+        // A server that has ended scales nothing.
+        let _ = self.ask(Ask::Scale { pool: pool.to_owned(), address, wish });
     }
 
     /// Reads the configuration again. Returns what changed in it but needs a restart.

@@ -109,3 +109,38 @@ fn after_a_crash_servers_are_found_again() {
         assert!(status.success(), "{host}");
     }
 }
+
+/// What an operator has drained is his to take back, and what the scaler has drained is taken back with it.
+#[test]
+fn drains_outlive_a_reload_and_those_of_the_scaler_end_with_it() {
+    let field = TestSite::new("scale-drain");
+    let mut settings = TestSettings::new(&field, &HOSTS);
+    let start = ["load", "answer", "--listen", "{server}"].map(|word| quoted(&word)).join(", ");
+    let start = format!("start = [{}, {start}]", quoted(&program().display()));
+    let table = |scale: &str| format!("[pool.servers.scale]\ndriver = \"local\"\n{start}\n{scale}\n");
+    // One that an operator has drained is not enough.
+    settings.tables = table(&format!("{SCALE}\nmost = 1"));
+    let mut balancer = RunningBalancer::launch(&field, settings);
+    let drained = |balancer: &RunningBalancer| -> Vec<bool> {
+        let shown: Value = serde_json::from_str(&balancer.get("/api/members")).expect("JSON");
+        let members = shown["members"].as_array().expect("a list of members");
+        members.iter().map(|member| member["draining"].as_bool().expect("a flag")).collect()
+    };
+    until("one server", || (count(&balancer, "ready") == 1).then_some(()));
+    until("the others are drained", || (drained(&balancer) == [false, true, true]).then_some(()));
+    balancer.set_draining(field.sip(HOSTS[0]), true);
+    // Another scaler, which finds it.
+    balancer.reload_by_request(|settings| settings.tables = table(&format!("{SCALE}\nmost = 1\nhigh = 0.9")));
+    until("the new scaler has found it", || {
+        (balancer.get("/api/scale/servers").contains("\"ready\":true") && count(&balancer, "ready") == 1)
+            .then_some(())
+    });
+    let looked = balancer.get("/api/scale/servers");
+    until("it has looked again", || (balancer.get("/api/scale/servers") != looked).then_some(()));
+    assert_eq!(drained(&balancer), [true; 3]);
+    balancer.reload_by_request(|settings| settings.tables.clear());
+    until("nobody scales", || balancer.get("/api/scale").contains("\"pools\":[]").then_some(()));
+    assert_eq!(drained(&balancer), [true, false, false]);
+    balancer.set_draining(field.sip(HOSTS[0]), false);
+    assert_eq!(drained(&balancer), [false; 3]);
+}

@@ -3,7 +3,7 @@
 use super::{Control, ControlEffect, WorkLeft};
 use crate::Address;
 use crate::log::LogEntry;
-use crate::membership::Tenure;
+use crate::membership::{Drainer, Drains, Tenure};
 use crate::probe::ProbeResult;
 use crate::settings::{Egress, PoolSettings};
 use balance::{Load, Node, NodeId, PoolId, Slot};
@@ -24,6 +24,8 @@ pub struct ListedMember {
     pub pools: Vec<PoolId>,
     /// Its membership and health.
     pub node: Node,
+    /// Who drains it.
+    pub drains: Drains,
     /// What came of the last probe.
     pub last_probe: Option<ProbeResult>,
     /// When it was last found dead or back.
@@ -88,6 +90,7 @@ impl<E: Egress> Control<E> {
                 address: record.address.peer,
                 pools: record.pools.clone(),
                 node: node.clone(),
+                drains: record.drains,
                 last_probe: record.last_probe,
                 last_change: record.last_change,
                 before: self.elsewhere(node.id),
@@ -132,10 +135,10 @@ impl<E: Egress> Control<E> {
         Ok(meant)
     }
 
-    pub(super) fn drain(&mut self, slot: Slot, draining: bool, out: &mut Outbox<ControlEffect>) {
-        self.members.drain(slot, draining);
+    pub(super) fn drain(&mut self, slot: Slot, by: Drainer, draining: bool, out: &mut Outbox<ControlEffect>) {
+        self.members.drain(slot, by, draining);
         let address = self.members.records()[slot.index()].address.peer;
-        out.event(ControlEffect::Log(LogEntry::DrainChanged { address, draining }));
+        out.event(ControlEffect::Log(LogEntry::DrainChanged { address, by, draining }));
     }
 
     pub(super) fn stop(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
@@ -163,14 +166,14 @@ impl<E: Egress> Control<E> {
     pub(super) fn follows(
         &mut self,
         now: Instant,
-        drained: &[NodeId],
+        drained: &[(NodeId, Drainer)],
         dead: &[NodeId],
         out: &mut Outbox<ControlEffect>,
     ) {
         self.stopping.has_predecessor = true;
-        for &node in drained {
+        for &(node, by) in drained {
             let Some(slot) = self.members.slot(node) else { continue };
-            self.members.drain(slot, true);
+            self.members.drain(slot, by, true);
             let address = self.members.records()[slot.index()].address.peer;
             out.event(ControlEffect::Log(LogEntry::DrainedBefore { address }));
         }

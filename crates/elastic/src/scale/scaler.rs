@@ -16,8 +16,9 @@ const NOTHING: f64 = 1e-3;
 pub struct ServerLoad {
     /// Which one.
     pub id: ServerId,
-    /// What it counts for in front, calls a second; 0 while it drains.
-    pub capacity: f64,
+    /// What it counts for in front, calls a second; `None` while it gets no new calls, be it since it drains, be it by an
+    /// operator's will. That says nothing of what it carries.
+    pub capacity: Option<f64>,
     /// Calls and transactions in it.
     pub calls: u64,
 }
@@ -118,13 +119,6 @@ impl Scaler {
         self.servers.turn(now, id, &from, ServerState::Gone);
     }
 
-    /// What servers usually announce is forgotten: the operator knows that they carry less from now on.
-    pub fn forget_usual(&mut self) {
-        for server in self.servers.values_mut() {
-            server.capacity.usual = server.capacity.announced;
-        }
-    }
-
     /// The rate of arrivals, smoothed.
     pub fn rate(&self) -> f64 {
         self.demand.rate()
@@ -169,12 +163,17 @@ impl Scaler {
         for load in seen.servers {
             let Some(server) = self.servers.get_mut(load.id) else { continue };
             server.on_calls(now, load.calls);
-            if server.state == ServerState::Ready && load.capacity.is_finite() {
+            if server.state != ServerState::Ready {
+                continue;
+            }
+            server.takes_calls = load.capacity.is_some();
+            if let Some(capacity) = load.capacity.filter(|capacity| capacity.is_finite()) {
                 let cluster = &self.settings.cluster;
-                server.capacity.announce(now, load.capacity.max(0.0), cluster, self.cluster_latency);
+                server.capacity.announce(now, capacity.max(0.0), cluster, self.cluster_latency);
             }
         }
-        let ready = self.servers.of(ServerState::Ready).map(|(_, server)| &server.capacity);
+        let ready = self.servers.of(ServerState::Ready).filter(|(_, server)| server.takes_calls);
+        let ready = ready.map(|(_, server)| &server.capacity);
         let fallen = cluster::has_fallen(ready, &self.settings.cluster, self.cluster_latency);
         if fallen != self.cluster_latency {
             self.cluster_latency = fallen;
@@ -212,7 +211,11 @@ impl Scaler {
             if total + NOTHING >= goal {
                 return count + self.settings.spare;
             }
-            total += if self.cluster_latency { server.capacity.usual } else { server.capacity.announced };
+            total += match (server.takes_calls, self.cluster_latency) {
+                (false, _) => 0.0,
+                (true, true) => server.capacity.usual,
+                (true, false) => server.capacity.announced,
+            };
             count += 1;
         }
         let more = ((goal - total - NOTHING).max(0.0) / self.expected()).ceil();

@@ -67,6 +67,8 @@ pub(super) struct Server {
     pub(super) since: Instant,
     pub(super) capacity: Capacity,
     pub(super) calls: u64,
+    /// Whether it gets new calls once it is ready: an operator may not want that.
+    pub(super) takes_calls: bool,
     /// Since when it has had no calls.
     idle: Option<Instant>,
 }
@@ -102,7 +104,7 @@ impl Servers {
             id,
             state: server.state,
             since: server.since,
-            capacity: server.capacity.announced,
+            capacity: if server.takes_calls { server.capacity.announced } else { 0.0 },
             usual: server.capacity.usual,
             calls: server.calls,
         })
@@ -119,7 +121,7 @@ impl Servers {
 
     pub(super) fn enter(&mut self, now: Instant, id: ServerId, state: ServerState, expected: f64) {
         let capacity = Capacity::new(now, expected);
-        self.0.insert(id, Server { state, since: now, capacity, calls: 0, idle: None });
+        self.0.insert(id, Server { state, since: now, capacity, calls: 0, takes_calls: true, idle: None });
     }
 
     /// Moves a server on, if it is in one of these states. Returns since when it was.
@@ -138,10 +140,6 @@ impl Servers {
 
     pub(super) fn get_mut(&mut self, id: ServerId) -> Option<&mut Server> {
         self.0.get_mut(&id)
-    }
-
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Server> {
-        self.0.values_mut()
     }
 
     /// Drained servers without calls for so long.

@@ -181,7 +181,7 @@ impl Cloud {
         let up = self.servers.iter().filter(|(_, server)| server.machine == Machine::Up);
         up.map(|(id, server)| ServerLoad {
             id: *id,
-            capacity: if server.draining { 0.0 } else { CAPACITY * weather.speed },
+            capacity: (!server.draining).then_some(CAPACITY * weather.speed),
             calls: if self.fault == Fault::NoCalls { 0 } else { server.calls as u64 },
         })
         .collect()

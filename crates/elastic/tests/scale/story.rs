@@ -1,8 +1,12 @@
 //! A day's worth of trouble in a few hours, as a table of decisions; and what single rules do.
 
 use super::cloud::{CAPACITY, Cloud, Fault, STEP, Weather};
+use base::Instant;
 use core::fmt::Write as _;
-use elastic::scale::{Decision, ForecastSettings, ScaleSettings, ServerState};
+use core::time::Duration;
+use elastic::scale::{
+    Decision, ForecastSettings, ScaleSettings, Scaler, Seen, ServerId, ServerLoad, ServerState,
+};
 
 fn settings() -> ScaleSettings {
     ScaleSettings { capacity: CAPACITY, ..ScaleSettings::default() }
@@ -74,11 +78,21 @@ fn latency_of_all_starts_nothing() {
     assert!(matches!(slow[..], [(_, Decision::ClusterLatency(true))]), "{slow:?}");
     let well = run(&mut cloud, 10, weather);
     assert!(matches!(well[..], [(_, Decision::ClusterLatency(false))]), "{well:?}");
-    // What the operator knows to be so for good is made up for.
-    run(&mut cloud, 5, Weather { speed: 0.3, ..weather });
-    cloud.scaler.forget_usual();
-    run(&mut cloud, 10, Weather { speed: 0.3, ..weather });
-    assert!(cloud.starts > starts);
+}
+
+/// They carry as much as ever, and others take their place.
+#[test]
+fn servers_that_an_operator_drains_are_no_latency_of_the_cluster() {
+    let mut scaler = Scaler::new(Instant::ZERO, ScaleSettings { spare: 0, ..settings() });
+    (0..4).for_each(|id| scaler.adopt(Instant::ZERO, ServerId(id)));
+    let mut decisions = Vec::new();
+    for step in 1..40 {
+        let taken = |id| (step < 20 || id < 2).then_some(CAPACITY);
+        let load = |id| ServerLoad { id: ServerId(id), capacity: taken(id), calls: 0 };
+        let seen = Seen { rate: 300.0, servers: &[0, 1, 2, 3].map(load) };
+        scaler.step(Instant::ZERO + Duration::from_secs(step * STEP), &seen, &mut decisions);
+    }
+    assert_eq!(decisions, [4, 5].map(|id| Decision::Start(ServerId(id))));
 }
 
 /// Starts that fail are tried again, less and less often.

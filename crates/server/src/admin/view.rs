@@ -122,7 +122,7 @@ pub struct MemberView {
     pub answers_probes: Option<bool>,
     /// Whether it takes new calls now.
     pub accepting: bool,
-    /// Whether an operator drains it.
+    /// Whether it is drained, by an operator or by the scaler of its pool.
     pub draining: bool,
     /// Until the pause that it asked for (503) ends; 0 for none.
     pub paused_seconds: f64,

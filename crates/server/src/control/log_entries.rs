@@ -1,6 +1,6 @@
 //! Writes to the log what the control plane has to say.
 
-use ::control::{LogEntry, MemberEvent};
+use ::control::{Drainer, LogEntry, MemberEvent};
 use std::net::SocketAddr;
 
 /// The member that was found dead, if that is what there is to be said.
@@ -52,8 +52,12 @@ pub(super) fn write(entry: &LogEntry) {
         LogEntry::Unreachable { address } => {
             tracing::debug!(member = %address, "a datagram did not arrive, says the network (ICMP)");
         }
-        LogEntry::DrainChanged { address, draining } => {
+        LogEntry::DrainChanged { address, by: Drainer::Operator, draining } => {
             tracing::info!(member = %address, draining, "drain changed");
+        }
+        // It has said why.
+        LogEntry::DrainChanged { address, by: Drainer::Scaler, draining } => {
+            tracing::debug!(member = %address, draining, "drain changed by the scaler");
         }
         LogEntry::DrainedBefore { address } => {
             tracing::info!(member = %address, "drained, as in the process before");

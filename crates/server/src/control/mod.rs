@@ -27,7 +27,8 @@ use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
 use crate::token_time::TokenTime;
 use ::control::{
-    ControlEffect, ControlInput, Egress, FoundAddresses, ListedMember, MemberName, QuestionId, WorkLeft,
+    ControlEffect, ControlInput, Drainer, Egress, FoundAddresses, ListedMember, MemberName, QuestionId,
+    WorkLeft,
 };
 use balance::{CallLimits, PoolId, Slot};
 use base::{Flow, Instant, Outbox};
@@ -53,6 +54,12 @@ pub(crate) enum Ask {
         draining: bool,
         reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
     },
+    /// What the scaler of a pool wants of the member at this address.
+    Scale {
+        pool: String,
+        address: SocketAddr,
+        wish: ScaleWish,
+    },
     /// The operator says that a member is back. Answers with the addresses of those meant.
     Up {
         member: String,
@@ -66,6 +73,15 @@ pub(crate) enum Ask {
     Succession(Succession),
     /// The process before has said what it still has to do, or has ended.
     Predecessor,
+}
+
+/// What a scaler wants of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ScaleWish {
+    /// It gets no new calls, or gets them again as far as the scaler is concerned.
+    Drain(bool),
+    /// It is asked whether it is there.
+    Doubt,
 }
 
 /// What the control task knows, at one moment.
@@ -382,9 +398,10 @@ impl Control {
         match ask {
             Ask::View(reply) => drop(reply.send(self.view())),
             Ask::Drain { member, draining, reply } => {
-                let input = |slot| ControlInput::Drain { slot, draining };
+                let input = |slot| ControlInput::Drain { slot, by: Drainer::Operator, draining };
                 drop(reply.send(self.tell_meant(&member, input)));
             }
+            Ask::Scale { pool, address, wish } => self.scale(&pool, address, wish),
             Ask::Up { member, reply } => drop(reply.send(self.tell_meant(&member, ControlInput::Up))),
             Ask::Reload(reply) => drop(reply.send(self.reload())),
             Ask::Home(reply) => drop(reply.send(self.home())),
@@ -432,6 +449,37 @@ impl Control {
     fn renew_scaling(&mut self) {
         if let Some((scaling, handle)) = &mut self.scaling {
             scaling.renew(&self.config, self.clock, handle);
+        }
+        self.release_unscaled();
+    }
+
+    /// Takes back what scalers have drained in pools that have none any more: nobody else would.
+    fn release_unscaled(&mut self) {
+        let Some((scaling, _)) = &self.scaling else { return };
+        let pools = self.core.pools();
+        let is_scaled = |id: &PoolId| pools.get(id.index()).is_some_and(|pool| scaling.drains(&pool.name));
+        let listed = self.core.listed();
+        let left = listed.iter().filter(|member| member.drains.scaler && !member.pools.iter().any(is_scaled));
+        for slot in left.map(|member| member.slot).collect::<Vec<_>>() {
+            self.take(ControlInput::Drain { slot, by: Drainer::Scaler, draining: false });
+        }
+    }
+
+    /// What the scaler of a pool wants. One that has been ended meanwhile wants nothing.
+    fn scale(&mut self, pool: &str, address: SocketAddr, wish: ScaleWish) {
+        if !self.scaling.as_ref().is_some_and(|(scaling, _)| scaling.drains(pool)) {
+            return;
+        }
+        let index = self.core.pools().iter().position(|known| known.name == pool);
+        let is_it = |member: &&ListedMember| {
+            member.address == address && member.pools.iter().any(|pool| Some(pool.index()) == index)
+        };
+        let slots: Vec<_> = self.core.listed().iter().filter(is_it).map(|member| member.slot).collect();
+        for slot in slots {
+            self.take(match wish {
+                ScaleWish::Drain(draining) => ControlInput::Drain { slot, by: Drainer::Scaler, draining },
+                ScaleWish::Doubt => ControlInput::Doubt(slot),
+            });
         }
     }
 

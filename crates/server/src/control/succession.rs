@@ -5,7 +5,7 @@ use crate::admin::Interface;
 use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
 use crate::takeover::{Remainder, Succession};
-use ::control::ControlInput;
+use ::control::{ControlInput, Drainer};
 use balance::{CallLimits, NodeId};
 use std::sync::Arc;
 
@@ -25,9 +25,13 @@ impl Control {
     ) {
         (self.predecessor, self.call_limits) = (predecessor, call_limits);
         let Some((_, predecessor)) = &self.predecessor else { return };
-        let nodes = |numbers: &[u32]| numbers.iter().copied().map(NodeId).collect::<Vec<_>>();
         let findings = predecessor.findings();
-        let (drained, dead) = (nodes(&findings.drained), nodes(&findings.dead));
+        let by =
+            |drained: &[u32], by: Drainer| drained.iter().map(|&node| (NodeId(node), by)).collect::<Vec<_>>();
+        let drained =
+            [by(&findings.drained, Drainer::Operator), by(&findings.drained_by_scaler, Drainer::Scaler)]
+                .concat();
+        let dead: Vec<_> = findings.dead.iter().copied().map(NodeId).collect();
         self.take(ControlInput::Follows { drained: &drained, dead: &dead });
     }
 

@@ -57,7 +57,7 @@ impl Advice {
         for id in up {
             self.scaler.on_started(now, id);
         }
-        let capacity = |row: &ServerRow| if row.state == ServerState::Ready { each } else { 0.0 };
+        let capacity = |row: &ServerRow| (row.state == ServerState::Ready).then_some(each);
         let load = |row: ServerRow| ServerLoad { id: row.id, capacity: capacity(&row), calls: 0 };
         self.scaler.rows().map(load).collect()
     }
@@ -84,5 +84,5 @@ impl Advice {
 }
 
 fn takes(member: &MemberLoad) -> bool {
-    member.is_up && !member.is_drained
+    member.is_up && !member.drains.is_any()
 }

@@ -1,12 +1,14 @@
 //! Carries out what the scaler of a pool decides: which server is which member, what has been asked of the driver, and what of
 //! that has come true. Pure: the task beside it asks drivers and drains members.
 //!
-//! - A member that is no ready server is drained; one that becomes ready is not any more. A drain of an operator's on a ready
-//!   one stays, and its capacity does not count.
+//! - A member that is no ready server is drained; one that becomes ready is not any more. A drain of an operator's stays until
+//!   he takes it back, whatever becomes of the server, and its capacity does not count meanwhile.
 //! - A server is stopped only if it is drained and has neither calls nor transactions.
 //! - Nothing is done before it is known what runs.
+//! - A list may have gaps: a server that answers stays, whether the driver lists it or not. Only what the driver knows to be
+//!   ending is lost although it answers.
 
-use super::driver::{Running, Server};
+use super::driver::{Listing, Running, Server, Word};
 use super::outlook::Outlook;
 use super::roster::Roster;
 use super::view::{MemberLoad, PoolView};
@@ -25,6 +27,8 @@ pub(super) enum Order {
     Stop(Server),
     /// The member gets no new calls, or gets them again.
     Drain(SocketAddr, bool),
+    /// The driver does not list it: it is to be asked whether it is there.
+    Doubt(SocketAddr),
     /// For people.
     Tell(News),
 }
@@ -40,6 +44,8 @@ pub(super) enum News {
     Ready(String),
     /// It was running, and is not any more.
     Lost(String),
+    /// It answers, and the driver does not list it.
+    Unlisted(String),
     /// It is to be stopped, and has so many calls and transactions, or gets new ones.
     Busy(String, u64),
 }
@@ -54,6 +60,16 @@ struct Asked {
     is_open: bool,
 }
 
+/// A server that answers and is not listed.
+#[derive(Clone, Copy, Debug)]
+struct Unlisted {
+    since: Instant,
+    is_told: bool,
+}
+
+/// What counts as lasting where nobody asks members regularly: lists come every few seconds.
+const LASTING: Duration = Duration::from_secs(15);
+
 /// The servers of a pool.
 pub(super) struct Fleet {
     scaler: Scaler,
@@ -63,8 +79,9 @@ pub(super) struct Fleet {
     detection: Option<Duration>,
     began: Instant,
     asked: BTreeMap<ServerId, Asked>,
-    /// What the driver said last that runs, and when it was asked.
-    listed: Option<(Instant, Running)>,
+    /// What the driver said last, and when it was asked.
+    listed: Option<(Instant, Listing)>,
+    unlisted: BTreeMap<ServerId, Unlisted>,
     pub(super) outlook: Outlook,
 }
 
@@ -83,13 +100,14 @@ impl Fleet {
             began: now,
             asked: BTreeMap::new(),
             listed: None,
+            unlisted: BTreeMap::new(),
             outlook: Outlook::default(),
         }
     }
 
     /// The driver has said what runs; it was asked at `at`.
-    pub(super) fn on_listed(&mut self, at: Instant, running: Running) {
-        self.listed = Some((at, running));
+    pub(super) fn on_listed(&mut self, at: Instant, listing: Listing) {
+        self.listed = Some((at, listing));
     }
 
     /// The driver has started a server, or failed to.
@@ -114,9 +132,14 @@ impl Fleet {
     pub(super) fn knows(&self, now: Instant) -> bool {
         match &self.listed {
             None => false,
-            Some((_, Running::Unknown)) => self.detection.is_none_or(|time| now - self.began >= time),
+            Some((_, Listing { running: Running::Unknown, .. })) => self.has_asked_all(now),
             Some(_) => true,
         }
+    }
+
+    /// Whether it is known by now of each member whether it answers.
+    fn has_asked_all(&self, now: Instant) -> bool {
+        self.detection.is_none_or(|time| now - self.began >= time)
     }
 
     /// Looks at the pool, and says what is to be done.
@@ -127,29 +150,34 @@ impl Fleet {
             return;
         };
         self.see(view, out);
-        let servers: Vec<_> = self.rows().filter_map(|row| self.load(&row, view)).collect();
-        let mut decisions = Vec::new();
-        self.scaler.step(view.now, &Seen { rate, servers: &servers }, &mut decisions);
-        for decision in decisions {
-            self.outlook.note(decision);
-            self.carry_out(decision, view, out);
+        self.see_unlisted(view, out);
+        let open: Vec<_> = self.roster.ids().filter(|id| self.may_answer(*id, view)).collect();
+        if open.is_empty() {
+            let servers: Vec<_> = self.rows().filter_map(|row| self.load(&row, view)).collect();
+            let mut decisions = Vec::new();
+            self.scaler.step(view.now, &Seen { rate, servers: &servers }, &mut decisions);
+            for decision in decisions {
+                self.outlook.note(decision);
+                self.carry_out(decision, view, out);
+            }
         }
-        self.drain_the_others(view, out);
+        // A list of which nothing has come true yet, or something has come wrong, takes nobody out of service.
+        let is_borne_out = self.of(ServerState::Ready).next().is_some() && self.unlisted.is_empty();
+        let spared = if is_borne_out { Vec::new() } else { open };
+        self.set_drains(&spared, view, out);
     }
 
     /// What has become of servers since the last look.
     fn see(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         for id in self.roster.ids() {
-            let members = self.roster.members(id, view);
-            let (runs, name) = (self.runs(id, view), self.name(id));
+            let (word, name) = (self.word(id, view), self.name(id));
             match self.state(id) {
                 Some(ServerState::Starting) if self.is_ready(id, view) => {
                     self.scaler.on_started(view.now, id);
                     out.push(Order::Tell(News::Ready(name)));
-                    out.extend(drains(&members, false));
                 }
                 Some(ServerState::Ready | ServerState::Draining)
-                    if runs == Some(false) || !members.iter().any(|member| member.is_up) =>
+                    if word == Some(Word::Ends) || !self.is_up(id, view) =>
                 {
                     let unlisted_until =
                         self.asked.get(&id).map_or(Instant::ZERO, |asked| asked.unlisted_until);
@@ -157,32 +185,79 @@ impl Fleet {
                     self.scaler.on_lost(view.now, id);
                     out.push(Order::Tell(News::Lost(name)));
                 }
-                None | Some(ServerState::Gone) if runs != Some(false) && self.is_ready(id, view) => {
+                None | Some(ServerState::Gone) if self.is_found(id, view) => {
                     self.scaler.adopt(view.now, id);
                     out.push(Order::Tell(News::Found(name)));
-                    out.extend(drains(&members, false));
                 }
                 _ => {}
             }
         }
     }
 
-    /// Whether the driver has it running; `None`: it does not know, or has not been asked since something was asked of it.
-    fn runs(&self, id: ServerId, view: &PoolView) -> Option<bool> {
-        let (at, running) = self.listed.as_ref()?;
+    /// Servers that answer and that the driver does not list. Each is asked whether it is there, and told of if that lasts.
+    fn see_unlisted(&mut self, view: &PoolView, out: &mut Vec<Order>) {
+        let lasting = self.detection.unwrap_or(LASTING);
+        let mut before = std::mem::take(&mut self.unlisted);
+        for id in self.roster.ids() {
+            let runs = matches!(self.state(id), Some(ServerState::Ready | ServerState::Draining));
+            if !runs || self.word(id, view) != Some(Word::Absent) {
+                continue;
+            }
+            let fresh = Unlisted { since: view.now, is_told: false };
+            let mut unlisted = before.remove(&id).unwrap_or(fresh);
+            if !unlisted.is_told {
+                out.extend(self.roster.members(id, view).iter().map(|member| Order::Doubt(member.address)));
+            }
+            if !unlisted.is_told && view.now - unlisted.since >= lasting {
+                unlisted.is_told = true;
+                out.push(Order::Tell(News::Unlisted(self.name(id))));
+            }
+            self.unlisted.insert(id, unlisted);
+        }
+    }
+
+    /// What the driver says of a server; `None`: it does not know, or has not been asked since something was asked of it.
+    fn word(&self, id: ServerId, view: &PoolView) -> Option<Word> {
+        let (at, listing) = self.listed.as_ref()?;
         let is_news = self.asked.get(&id).is_none_or(|asked| !asked.is_open && *at > asked.unlisted_until);
-        let server = self.roster.server(id, view, 0)?;
-        if is_news { running.has(&server) } else { None }
+        let server = self.roster.server(id, view, &[])?;
+        if is_news { listing.of(&server) } else { None }
+    }
+
+    /// Whether a member of it counts as alive.
+    fn is_up(&self, id: ServerId, view: &PoolView) -> bool {
+        self.roster.members(id, view).iter().any(|member| member.is_up)
+    }
+
+    /// Whether a server that nobody here has started takes calls. At the beginning an answer is enough, whatever the driver says;
+    /// later one that the driver does not list may have been stopped, and answer to its end.
+    fn is_found(&self, id: ServerId, view: &PoolView) -> bool {
+        match self.word(id, view) {
+            Some(Word::Ends) => false,
+            Some(Word::Absent) => !self.asked.contains_key(&id) && self.has_answered(id, view),
+            Some(Word::Runs) | None => self.is_ready(id, view),
+        }
+    }
+
+    fn has_answered(&self, id: ServerId, view: &PoolView) -> bool {
+        self.roster.members(id, view).iter().any(|member| member.is_up && member.has_answered)
+    }
+
+    /// Whether it is not known yet of a server that the driver does not list whether it answers all the same.
+    fn may_answer(&self, id: ServerId, view: &PoolView) -> bool {
+        let is_new = !self.asked.contains_key(&id) && self.state(id).is_none();
+        let is_open = is_new && !self.has_asked_all(view.now) && self.word(id, view) == Some(Word::Absent);
+        is_open && self.is_up(id, view)
     }
 
     /// Whether a server takes calls: it runs, and its member has answered since something was asked of it. A member that is up as
     /// it was before may be what has just been stopped: it is known after a while.
     fn is_ready(&self, id: ServerId, view: &PoolView) -> bool {
-        let asked = self.asked.get(&id);
-        if asked.is_some_and(|asked| asked.is_open) {
+        let (asked, word) = (self.asked.get(&id), self.word(id, view));
+        if asked.is_some_and(|asked| asked.is_open) || word == Some(Word::Ends) {
             return false;
         }
-        let is_listed = self.runs(id, view) == Some(true);
+        let is_listed = word == Some(Word::Runs);
         let at = asked.map_or(self.began, |asked| asked.at);
         let is_known = self.detection.map_or(is_listed, |time| view.now - at >= time);
         let answers = |member: &&MemberLoad| {
@@ -199,16 +274,12 @@ impl Fleet {
             return None;
         }
         let members = self.roster.members(row.id, view);
-        let taking = members.iter().filter(|member| member.is_up && !member.is_drained);
-        // A drain that has just been undone shows at the next look.
-        let is_new = row.since == view.now;
-        let capacity = match row.state {
-            ServerState::Ready if is_new => self.settings.capacity,
-            ServerState::Ready => taking.map(|member| self.capacity_of(member)).sum(),
-            _ => 0.0,
-        };
+        // What the scaler itself has drained of a ready server is about to be taken back.
+        let takes = |member: &&&MemberLoad| member.is_up && !member.drains.operator;
+        let taking = members.iter().filter(takes).map(|member| self.capacity_of(member));
+        let capacity = taking.reduce(|sum, capacity| sum + capacity);
         let calls = members.iter().map(|member| member.work).sum();
-        Some(ServerLoad { id: row.id, capacity, calls })
+        Some(ServerLoad { id: row.id, capacity: capacity.filter(|_| row.state == ServerState::Ready), calls })
     }
 
     fn capacity_of(&self, member: &MemberLoad) -> f64 {
@@ -227,19 +298,18 @@ impl Fleet {
         out.push(Order::Tell(News::Decided(told, decision)));
         match decision {
             Decision::Start(id) => self.start(id, view, out),
-            Decision::Resume(id) => out.extend(drains(&self.roster.members(id, view), false)),
             Decision::Stop(id) | Decision::GiveUp(id) => self.stop(id, view, out),
-            // Those that are not ready are drained below.
-            Decision::Drain(_) | Decision::ClusterLatency(_) | Decision::Limit(_) => {}
+            // Those that are not ready are drained below, and the others are not.
+            Decision::Drain(_) | Decision::Resume(_) | Decision::ClusterLatency(_) | Decision::Limit(_) => {}
         }
     }
 
     fn start(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
-        let Some(server) = self.roster.server(id, view, self.count()) else {
+        let Some(server) = self.roster.server(id, view, &self.all()) else {
             // The last members are being stopped, and one of them can be started again then.
             return self.scaler.on_start_failed(view.now, id);
         };
-        let is_running = self.runs(id, view) == Some(true);
+        let is_running = self.word(id, view) == Some(Word::Runs);
         let unlisted_until = if is_running { Instant::ZERO } else { view.now };
         self.asked.insert(id, Asked { at: view.now, unlisted_until, is_open: !is_running });
         if !is_running {
@@ -251,31 +321,32 @@ impl Fleet {
     fn stop(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
         let members = self.roster.members(id, view);
         let work: u64 = members.iter().map(|member| member.work).sum();
-        if work > 0 || members.iter().any(|member| !member.is_drained) {
+        if work > 0 || members.iter().any(|member| !member.drains.scaler) {
             out.push(Order::Tell(News::Busy(self.name(id), work)));
             return;
         }
         if self.asked.get(&id).is_some_and(|asked| asked.is_open) {
             return;
         }
-        if let Some(server) = self.roster.server(id, view, self.count()) {
+        if let Some(server) = self.roster.server(id, view, &self.all()) {
             self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
             out.push(Order::Stop(server));
         }
     }
 
-    /// Whoever is no ready server gets no calls.
-    fn drain_the_others(&self, view: &PoolView, out: &mut Vec<Order>) {
-        for id in self.roster.ids().filter(|id| self.state(*id) != Some(ServerState::Ready)) {
-            let members = self.roster.members(id, view);
-            let taking: Vec<_> = members.into_iter().filter(|member| !member.is_drained).collect();
-            out.extend(drains(&taking, true));
+    /// Whoever is no ready server gets no calls. Nothing is said of those that are `spared`.
+    fn set_drains(&self, spared: &[ServerId], view: &PoolView, out: &mut Vec<Order>) {
+        for id in self.roster.ids().filter(|id| !spared.contains(id)) {
+            let is_drained = self.state(id) != Some(ServerState::Ready);
+            let members = self.roster.members(id, view).into_iter();
+            let others = members.filter(|member| member.drains.scaler != is_drained);
+            out.extend(others.map(|member| Order::Drain(member.address, is_drained)));
         }
     }
 
-    /// As many servers as start, run, drain and stop.
-    fn count(&self) -> usize {
-        self.rows().filter(|row| row.state != ServerState::Gone).count()
+    /// The servers that start, run, drain and stop.
+    fn all(&self) -> Vec<ServerId> {
+        self.rows().filter(|row| row.state != ServerState::Gone).map(|row| row.id).collect()
     }
 
     /// As many as are to take calls.
@@ -285,8 +356,13 @@ impl Fleet {
 
     /// Calls a second that those carry that take any.
     pub(super) fn capacity(&self, view: &PoolView) -> f64 {
-        let taking = view.members.iter().filter(|member| member.is_up && !member.is_drained);
+        let taking = view.members.iter().filter(|member| member.is_up && !member.drains.is_any());
         taking.map(|member| self.capacity_of(member)).sum()
+    }
+
+    /// Servers that answer although the driver has not listed them for a while.
+    pub(super) fn unlisted(&self) -> Vec<String> {
+        self.unlisted.iter().filter(|(_, unlisted)| unlisted.is_told).map(|(id, _)| self.name(*id)).collect()
     }
 
     pub(super) fn scaler(&self) -> &Scaler {
@@ -323,8 +399,4 @@ impl Fleet {
             }
         }
     }
-}
-
-fn drains(members: &[&MemberLoad], is_drained: bool) -> Vec<Order> {
-    members.iter().map(|member| Order::Drain(member.address, is_drained)).collect()
 }

@@ -84,6 +84,12 @@ impl Scaling {
         self.pools.iter().map(|scaled| scaled.shown.borrow().clone()).collect()
     }
 
+    /// Whether members of this pool are drained here, and taken back.
+    pub(crate) fn drains(&self, pool: &str) -> bool {
+        let is_it = |scaled: &Scaled| scaled.config.name == pool && scaled.driver.is_some();
+        self.pools.iter().any(|scaled| is_it(scaled) && !scaled.has_stopped)
+    }
+
     /// Whether nobody has to be told that no server answers there: it does not run, or is not to.
     pub(crate) fn expects_down(&self, address: SocketAddr) -> bool {
         let is_off = |state: &str| !["ready", "draining"].contains(&state);

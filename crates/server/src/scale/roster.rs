@@ -59,14 +59,16 @@ impl Roster {
         view.members.iter().filter(is_it).collect()
     }
 
-    /// As drivers know it; `None` where there is no such member.
-    pub(super) fn server(&self, id: ServerId, view: &PoolView, count: usize) -> Option<Server> {
+    /// As drivers know it, of these that start, run, drain and stop; `None` where there is no such member.
+    pub(super) fn server(&self, id: ServerId, view: &PoolView, all: &[ServerId]) -> Option<Server> {
         let name = match self {
             Self::Listed(names) => names.get(id.0 as usize)?,
             Self::Found { name, .. } => name,
         };
         let address = self.members(id, view).first().map(|member| member.address);
-        Some(Server { index: id.0, name: name.clone(), address, count })
+        let others = all.iter().filter(|other| **other != id).flat_map(|other| self.members(*other, view));
+        let others = others.map(|member| member.address).collect();
+        Some(Server { index: id.0, name: name.clone(), address, others, count: all.len() })
     }
 }
 
@@ -85,7 +87,7 @@ mod tests {
         let mut roster = Roster::Found { name: "pods.example.com".to_owned(), addresses: Vec::new() };
         let at = |roster: &Roster, hosts: &[u8], id| {
             let server =
-                roster.server(ServerId(id), &view(hosts), 1).expect("the name stands for any number");
+                roster.server(ServerId(id), &view(hosts), &[]).expect("the name stands for any number");
             server.address.map(|address| address.ip().to_string())
         };
         roster.look(&view(&[5, 3]), &[]);
@@ -104,7 +106,13 @@ mod tests {
         let members = vec![member("b", 2), member("a", 1), member("b", 3)];
         let view = PoolView { members, ..PoolView::default() };
         assert_eq!(roster.members(ServerId(1), &view).len(), 2);
-        assert_eq!(roster.server(ServerId(2), &view, 1), None);
+        assert_eq!(roster.server(ServerId(2), &view, &[]), None);
+        let all = [0, 1].map(ServerId);
+        let server = roster.server(ServerId(0), &view, &all).expect("it is listed");
+        assert_eq!(
+            (server.count, server.others),
+            (2, vec![view.members[0].address, view.members[2].address])
+        );
         assert_eq!(roster.ids().count(), 2);
     }
 }

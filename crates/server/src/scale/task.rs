@@ -1,12 +1,13 @@
 //! The task beside the traffic that scales one pool: looks at it every few seconds, and does what is decided.
 
 use super::advice::Advice;
-use super::driver::{Driver, Running, Server};
+use super::driver::{Driver, Listing, Server};
 use super::fleet::{Fleet, Order};
 use super::tell::tell;
 use super::view::PoolView;
 use crate::admin::view::{ScaleView, ScaledServer};
 use crate::clock::Clock;
+use crate::control::ScaleWish;
 use crate::handle::Handle;
 use base::Instant;
 use elastic::scale::ServerId;
@@ -28,7 +29,7 @@ const BEYOND: Duration = Duration::from_secs(5);
 enum Done {
     Started(Server, Result<(), String>),
     Stopped(Server, Result<(), String>),
-    Listed(Instant, Result<Running, String>),
+    Listed(Instant, Result<Listing, String>),
 }
 
 /// Who decides about a pool.
@@ -110,7 +111,7 @@ impl Task {
                     // While the server ends there is nobody to ask.
                     let Ok(view) = self.handle.pool_view(&self.pool).await else { return };
                     if let Some(view) = view {
-                        self.look(&view, &mut jobs).await;
+                        self.look(&view, &mut jobs);
                     }
                 }
                 Some(done) = jobs.join_next() => {
@@ -123,7 +124,7 @@ impl Task {
         }
     }
 
-    async fn look(&mut self, view: &PoolView, jobs: &mut JoinSet<Done>) {
+    fn look(&mut self, view: &PoolView, jobs: &mut JoinSet<Done>) {
         let mut orders = Vec::new();
         match &mut self.decider {
             Decider::Fleet(fleet, driver) => {
@@ -140,21 +141,19 @@ impl Task {
             }
         }
         for order in orders {
-            self.carry_out(order, view, jobs).await;
+            self.carry_out(order, view, jobs);
         }
         self.show(view);
     }
 
-    async fn carry_out(&self, order: Order, view: &PoolView, jobs: &mut JoinSet<Done>) {
+    fn carry_out(&self, order: Order, view: &PoolView, jobs: &mut JoinSet<Done>) {
         let limit = self.timeout + BEYOND;
         match (order, &self.decider) {
             (Order::Tell(news), _) => tell(&self.pool, &news, view),
             (Order::Drain(address, is_drained), _) => {
-                // Who is no member any more needs no drain.
-                if let Err(error) = self.handle.drain(&address.to_string(), is_drained).await {
-                    tracing::debug!(pool = self.pool, member = %address, %error, "scale: not drained");
-                }
+                self.handle.scale(&self.pool, address, ScaleWish::Drain(is_drained));
             }
+            (Order::Doubt(address), _) => self.handle.scale(&self.pool, address, ScaleWish::Doubt),
             (Order::Start(server), Decider::Fleet(_, driver)) => {
                 let driver = Arc::clone(driver);
                 jobs.spawn(async move {
@@ -203,11 +202,11 @@ impl Task {
                 let was_failing = self.trouble.list.is_some();
                 self.trouble.listed(now, result.as_ref().map(|_| ()));
                 match result {
-                    Ok(running) => {
+                    Ok(listing) => {
                         if was_failing {
                             tracing::info!(pool, "scale: the driver answers again");
                         }
-                        fleet.on_listed(at, running);
+                        fleet.on_listed(at, listing);
                     }
                     // Once, and not at each attempt.
                     Err(error) if !was_failing => {
@@ -241,6 +240,7 @@ impl Task {
                     servers: servers(fleet, view),
                     cluster_latency: fleet.outlook.cluster_latency,
                     short: fleet.outlook.short,
+                    unlisted: fleet.unlisted(),
                     decisions: fleet.outlook.decisions,
                     trouble,
                     retry_seconds,

@@ -43,6 +43,13 @@ pub(super) fn tell(pool: &str, news: &News, view: &PoolView) {
         News::Found(server) => tracing::info!(pool, server, "scale: a server was found running"),
         News::Ready(server) => tracing::info!(pool, server, "scale: a server takes calls"),
         News::Lost(server) => tracing::warn!(pool, server, "scale: a server does not run any more"),
+        News::Unlisted(server) => {
+            tracing::warn!(
+                pool,
+                server,
+                "scale: the driver lists no server of this name, which answers: it stays"
+            );
+        }
         News::Busy(server, work) => {
             tracing::warn!(
                 pool,

@@ -2,11 +2,12 @@
 //! fleet orders is carried out here, and checked.
 
 use super::advice::Advice;
-use super::driver::{Running, Server};
+use super::driver::{Listing, Running, Server};
 use super::fleet::{Fleet, News, Order};
 use super::roster::Roster;
 use super::view::{MemberLoad, PoolView};
 use base::Instant;
+use control::Drains;
 use elastic::scale::{Decision, ScaleSettings, ServerId, ServerState, StartSettings};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub(super) fn member(name: &str, host: u8) -> MemberLoad {
         is_up: true,
         since: Instant::ZERO,
         has_answered: true,
-        is_drained: false,
+        drains: Drains::default(),
         work: 0,
         weight: 1.0,
         capacity: None,
@@ -62,7 +63,9 @@ struct Machine {
     seen_at: Instant,
     /// Looks in a row at which it was down and seen to be up.
     unseen: usize,
+    /// By the scaler, and by an operator.
     is_drained: bool,
+    is_taken_out: bool,
     calls: f64,
 }
 
@@ -74,9 +77,15 @@ struct World {
     /// Whether the driver answers, and whether it knows what runs.
     is_driver_up: bool,
     lists: bool,
+    /// What it leaves out although it runs, and what it knows to end.
+    gaps: Vec<u32>,
+    ending: Vec<u32>,
+    /// Whether no probe has been sent yet.
+    is_unasked: bool,
     /// Which calls never end.
     stuck: Option<usize>,
     orders: Vec<String>,
+    told: Vec<News>,
     /// Whose drain was undone.
     undrained: Vec<usize>,
 }
@@ -98,6 +107,10 @@ impl World {
             arrivals,
             is_driver_up: true,
             lists,
+            gaps: Vec::new(),
+            ending: Vec::new(),
+            told: Vec::new(),
+            is_unasked: false,
             stuck: None,
             orders,
             undrained: Vec::new(),
@@ -109,9 +122,14 @@ impl World {
         !machine.is_broken && machine.since.is_some_and(|since| self.now - since >= START)
     }
 
+    /// The same servers and what is known of them, and another scaler.
+    fn reload(&mut self) {
+        self.fleet = Fleet::new(self.now, settings(), Roster::Listed(names()), Some(DETECTION));
+    }
+
     /// The same servers, and a process that knows nothing of them.
     fn restart(&mut self) {
-        self.fleet = Fleet::new(self.now, settings(), Roster::Listed(names()), Some(DETECTION));
+        self.reload();
         for machine in &mut self.machines {
             (machine.is_drained, machine.seen_up) = (false, true);
         }
@@ -133,9 +151,10 @@ impl World {
         let view = self.view();
         if self.is_driver_up {
             let runs = |index: &u32| self.machines[*index as usize].since.is_some();
-            let running = (0..4).filter(runs).collect();
+            let running = (0..4).filter(runs).filter(|index| !self.gaps.contains(index)).collect();
             let running = if self.lists { Running::Numbered(running) } else { Running::Unknown };
-            self.fleet.on_listed(self.now, running);
+            let ending = Running::Numbered(self.ending.clone());
+            self.fleet.on_listed(self.now, Listing { running, ending });
         }
         let mut orders = Vec::new();
         self.fleet.step(&view, &mut orders);
@@ -146,8 +165,7 @@ impl World {
 
     fn calls(&mut self, rate: f64) {
         self.arrivals += rate * STEP.as_secs_f64();
-        let taking: Vec<_> =
-            (0..4).filter(|index| self.is_up(*index) && !self.machines[*index].is_drained).collect();
+        let taking: Vec<_> = self.taking();
         let part = STEP.as_secs_f64() / CALL.as_secs_f64();
         for index in 0..4 {
             let is_stuck = self.stuck == Some(index);
@@ -162,9 +180,9 @@ impl World {
     fn view(&self) -> PoolView {
         let member = |(index, machine): (usize, &Machine)| MemberLoad {
             is_up: machine.seen_up,
-            has_answered: machine.seen_up && self.is_up(index),
+            has_answered: !self.is_unasked && machine.seen_up && self.is_up(index),
             since: machine.seen_at,
-            is_drained: machine.is_drained,
+            drains: Drains { operator: machine.is_taken_out, scaler: machine.is_drained },
             work: machine.calls.round() as u64,
             ..member(&names()[index], index as u8 + 1)
         };
@@ -178,7 +196,8 @@ impl World {
                 assert!((1..=4).contains(&count), "{count} servers");
                 self.orders.push(format!("start {index}"));
                 let machine = &mut self.machines[index as usize];
-                if self.is_driver_up {
+                // A pod that ends comes again by itself.
+                if self.is_driver_up && !self.ending.contains(&index) {
                     assert!(machine.since.is_none(), "{index} runs already");
                     machine.since = Some(self.now);
                 }
@@ -199,7 +218,8 @@ impl World {
                 self.machines[index].is_drained = is_drained;
                 self.undrained.extend((!is_drained).then_some(index));
             }
-            Order::Tell(_) => {}
+            Order::Doubt(_) => {}
+            Order::Tell(ref news) => self.told.push(news.clone()),
         }
     }
 
@@ -208,7 +228,8 @@ impl World {
     }
 
     fn taking(&self) -> Vec<usize> {
-        (0..4).filter(|index| self.is_up(*index) && !self.machines[*index].is_drained).collect()
+        let takes = |machine: &Machine| !machine.is_drained && !machine.is_taken_out;
+        (0..4).filter(|index| self.is_up(*index) && takes(&self.machines[*index])).collect()
     }
 
     fn running(&self) -> usize {
@@ -370,10 +391,86 @@ fn a_drain_of_an_operator_stays_and_another_server_takes_its_place() {
     let mut world = World::new(1, true);
     world.run(30, 12.0);
     assert_eq!(world.taking(), [0, 1]);
-    world.machines[0].is_drained = true;
+    world.machines[0].is_taken_out = true;
     world.run(60, 12.0);
     assert_eq!(world.taking(), [1, 2]);
-    assert!(world.machines[0].is_drained);
+    // Neither another scaler, after a reload, nor its new process gives it calls.
+    world.reload();
+    world.run(60, 12.0);
+    assert_eq!((world.taking(), world.state(0)), (vec![1, 2], Some(ServerState::Ready)));
+    (world.machines[0].since, world.machines[0].calls) = (None, 0.0);
+    world.run(60, 25.0);
+    assert!(world.orders.contains(&"start 0".to_owned()), "{:?}", world.orders);
+    assert_eq!((world.taking(), world.state(0)), (vec![1, 2, 3], Some(ServerState::Ready)));
+    assert!(!world.machines[0].is_drained);
+    world.machines[0].is_taken_out = false;
+    world.step(25.0);
+    assert_eq!(world.taking(), [0, 1, 2, 3]);
+}
+
+/// All of what the driver says is wrong, and nobody loses a server by it.
+#[test]
+fn servers_that_answer_stay_whatever_the_driver_lists() {
+    let mut world = World::new(1, true);
+    world.run(60, 25.0);
+    assert_eq!(world.taking(), [0, 1, 2, 3]);
+    world.orders.clear();
+    world.told.clear();
+    world.gaps = vec![0, 1, 2, 3];
+    world.run(100, 25.0);
+    assert_eq!((world.taking(), world.orders.clone()), (vec![0, 1, 2, 3], Vec::new()));
+    let told: Vec<_> = names().into_iter().map(News::Unlisted).collect();
+    assert_eq!((&world.told, world.fleet.unlisted()), (&told, names()), "each is told of once");
+    // One that does not answer either is lost.
+    (world.machines[1].since, world.machines[1].calls) = (None, 0.0);
+    world.run(4, 25.0);
+    assert_eq!(world.orders, ["start 1"]);
+    world.gaps.clear();
+    world.run(60, 25.0);
+    assert_eq!((world.taking(), world.fleet.unlisted()), (vec![0, 1, 2, 3], Vec::new()));
+}
+
+#[test]
+fn after_a_restart_servers_that_answer_are_found_whatever_the_driver_lists() {
+    let mut world = World::new(1, true);
+    world.run(60, 25.0);
+    world.orders.clear();
+    world.gaps = vec![0, 1, 2, 3];
+    world.restart();
+    for _ in 0..60 {
+        world.step(25.0);
+        assert_eq!(world.taking(), [0, 1, 2, 3]);
+    }
+    assert_eq!(world.orders, [""; 0]);
+    // Nobody has been asked yet.
+    world.restart();
+    world.is_unasked = true;
+    world.run(2, 25.0);
+    assert_eq!((world.taking(), world.orders.clone()), (vec![0, 1, 2, 3], Vec::new()));
+    world.is_unasked = false;
+    world.run(60, 25.0);
+    assert_eq!((world.taking(), world.orders.clone()), (vec![0, 1, 2, 3], Vec::new()));
+}
+
+/// A pod that is being deleted answers to its end.
+#[test]
+fn what_the_driver_knows_to_end_gets_no_calls_any_more() {
+    let mut world = World::new(1, true);
+    world.run(60, 25.0);
+    (world.gaps, world.ending) = (vec![2], vec![2]);
+    world.run(2, 25.0);
+    assert_eq!((world.taking(), world.fleet.unlisted()), (vec![0, 1, 3], Vec::new()));
+    world.run(20, 25.0);
+    assert_eq!(world.taking(), [0, 1, 3], "nor while it is waited for");
+}
+
+/// A list that names some of them, and rightly so, takes the others out of service at once.
+#[test]
+fn after_a_restart_what_the_driver_does_not_list_gets_no_calls() {
+    let mut world = World::new(2, true);
+    world.is_unasked = true;
+    world.run(3, 5.0);
+    assert_eq!(world.machines.map(|machine| machine.is_drained), [false, false, true, true]);
 }
 
 /// A driver answers in its own time; meanwhile nothing else is asked of it about the same server.
@@ -385,7 +482,7 @@ fn a_stop_that_is_under_way_is_not_asked_for_again() {
         view.members.push(member(name, index as u8 + 1));
     }
     let mut stops = 0;
-    fleet.on_listed(Instant::ZERO, Running::Numbered(vec![0, 1]));
+    fleet.on_listed(Instant::ZERO, Running::Numbered(vec![0, 1]).into());
     for second in 1..600 {
         view.now = Instant::from_millis(1_000 * second);
         let mut orders = Vec::new();
@@ -394,13 +491,13 @@ fn a_stop_that_is_under_way_is_not_asked_for_again() {
             match order {
                 Order::Drain(address, is_drained) => {
                     let known = view.members.iter_mut().find(|member| member.address == address);
-                    known.expect("a member").is_drained = is_drained;
+                    known.expect("a member").drains.scaler = is_drained;
                 }
                 Order::Stop(server) => {
                     assert_eq!(server.index, 1);
                     stops += 1;
                 }
-                Order::Start(_) | Order::Tell(_) => {}
+                Order::Start(_) | Order::Doubt(_) | Order::Tell(_) => {}
             }
         }
     }

@@ -3,9 +3,9 @@
 use crate::control::View;
 use crate::report::{is_at, load, queue};
 use crate::shards::ShardCounts;
-use balance::Slot;
+use balance::{PoolId, Slot};
 use base::Instant;
-use control::{ListedMember, ProbeResult};
+use control::{Drains, ListedMember, ProbeResult};
 use node::QueueReport;
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 pub(crate) struct PoolView {
     /// The moment.
     pub(crate) now: Instant,
-    /// New requests so far: those that members were given, and those that were refused since nobody took them.
+    /// New requests so far: those that members were given, and those that found nobody who takes them, or no room in the queue.
     pub(crate) arrivals: u64,
     /// Its members; not those that left.
     pub(crate) members: Vec<MemberLoad>,
@@ -33,8 +33,8 @@ pub(crate) struct MemberLoad {
     pub(crate) since: Instant,
     /// Whether it has answered its last probe.
     pub(crate) has_answered: bool,
-    /// Whether it gets no new calls.
-    pub(crate) is_drained: bool,
+    /// Who has it get no new calls.
+    pub(crate) drains: Drains,
     /// Calls and transactions in it.
     pub(crate) work: u64,
     /// Its capacity relative to the others, as the configuration has it.
@@ -44,8 +44,7 @@ pub(crate) struct MemberLoad {
 }
 
 impl PoolView {
-    /// The pool of this name, from what the control task and the shards say. Refused requests are of no pool but one with a
-    /// queue: they count for one that nobody takes calls in, and for the only one.
+    /// The pool of this name, from what the control task and the shards say.
     pub(crate) fn of(view: &View, counts: &[ShardCounts], pool: &str) -> Option<Self> {
         let index = view.pools.iter().position(|known| known.name == pool)?;
         let is_in = |member: &&ListedMember| member.pools.iter().any(|pool| pool.index() == index);
@@ -60,23 +59,18 @@ impl PoolView {
                 is_up: member.node.is_up(),
                 since: member.last_change,
                 has_answered: matches!(member.last_probe, Some(ProbeResult::Status(_))),
-                is_drained: member.node.draining,
+                drains: member.drains,
                 work: u64::from(load.calls) + u64::from(load.transactions),
                 weight: member.node.capacity,
                 capacity: queue.as_ref().and_then(|queue| capacity(queue, member.slot)),
             }
         };
-        let takes =
-            |member: &&ListedMember| member.node.refusal(view.now, load(member, counts).calls).is_none();
-        let is_refusing = view.pools.len() == 1 || !all.iter().any(takes);
-        let refused = match &queue {
-            Some(queue) => queue.counts.refused + queue.counts.expired,
-            None if is_refusing => counts.iter().map(|counts| counts.refused).sum(),
-            None => 0,
-        };
+        let in_queue = queue.as_ref().map_or(0, |queue| queue.counts.refused + queue.counts.expired);
+        let pool = PoolId(u16::try_from(index).ok()?);
+        let without_takers: u64 = counts.iter().filter_map(|counts| counts.without_takers.get(&pool)).sum();
         Some(Self {
             now: view.now,
-            arrivals: given + refused,
+            arrivals: given + in_queue + without_takers,
             members: all.iter().filter(|member| member.node.member).map(member).collect(),
         })
     }

@@ -13,13 +13,14 @@ use crate::stores::{OnAnswer, Stores};
 use crate::takeover::owned::{Inlet, Predecessor};
 use crate::utilisation::{Meter, ModelProcessor};
 use arrayvec::ArrayVec;
-use balance::{Load, NodeId, NodeStats, SessionView, Sign, Slot, TableCounts};
+use balance::{Load, NodeId, NodeStats, PoolId, SessionView, Sign, Slot, TableCounts};
 use base::{Flow, Instant, Ledger, Outbox};
 use node::{
     Explanation, Failure, HomeReport, HopName, ProxyReport, Question, QueueReport, Resolved, Setup, Shard,
     ShardCounters, ShardEvent, ShardInput, StoreAnswer,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -89,9 +90,6 @@ pub(crate) enum Explained {
     Elsewhere(usize),
 }
 
-/// 503 Service Unavailable (RFC 3261 §21.5.4).
-const UNAVAILABLE: u16 = 503;
-
 /// What a shard has to do.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardCounts {
@@ -101,8 +99,8 @@ pub(crate) struct ShardCounts {
     pub(crate) loads: Vec<(NodeId, Load)>,
     /// New requests that each slot was given.
     pub(crate) assigned: Vec<u64>,
-    /// New requests that got 503 here.
-    pub(crate) refused: u64,
+    /// New requests that found nobody in a pool who takes them. Begins anew when pools change.
+    pub(crate) without_takers: BTreeMap<PoolId, u64>,
     /// Of a proxy.
     pub(crate) proxy: Option<ProxyReport>,
     /// Of the home domain.
@@ -597,14 +595,12 @@ impl Worker {
     fn counts(&self) -> ShardCounts {
         let (balancer, proxy) = (self.shard.balancer(), self.shard.proxy_report());
         let slots = (0..).map(Slot).zip(balancer.nodes());
-        let replies = self.shard.counters().replies;
-        let refused = replies.iter().filter(|((status, _), _)| *status == UNAVAILABLE);
         ShardCounts {
             table: balancer.counts(),
             transactions: self.shard.open_transactions(),
             loads: slots.clone().map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
             assigned: slots.map(|(slot, _)| balancer.stats(slot).assigned).collect(),
-            refused: refused.map(|(_, count)| count).sum(),
+            without_takers: self.shard.counters().without_takers,
             proxy,
             home: self.shard.home_report(),
             queues: self.shard.queue_reports(),

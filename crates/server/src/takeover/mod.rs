@@ -79,6 +79,9 @@ struct Kept {
 pub(crate) struct Findings {
     /// Those that an operator has drained.
     pub(crate) drained: Vec<u32>,
+    /// Those that the scaler of their pool has drained.
+    #[serde(default)]
+    pub(crate) drained_by_scaler: Vec<u32>,
     /// Those that are dead.
     #[serde(default)]
     pub(crate) dead: Vec<u32>,

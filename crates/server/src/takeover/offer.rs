@@ -7,7 +7,7 @@ use super::{
 };
 use crate::control::Ask;
 use crate::shards::{Command, WorkerHandle};
-use balance::Node;
+use control::ListedMember;
 use node::CallHash;
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -130,11 +130,14 @@ fn findings(asks: &mpsc::UnboundedSender<Ask>) -> Option<Findings> {
     let (reply, answer) = oneshot::channel();
     asks.send(Ask::View(reply)).ok()?;
     let view = answer.blocking_recv().ok()?;
-    let those = |is_meant: fn(&Node) -> bool| {
-        let nodes = view.members.iter().map(|member| &member.node);
-        nodes.filter(|node| is_meant(node)).map(|node| node.id.0).collect()
+    let those = |is_meant: fn(&ListedMember) -> bool| {
+        view.members.iter().filter(|member| is_meant(member)).map(|member| member.node.id.0).collect()
     };
-    Some(Findings { drained: those(|node| node.draining), dead: those(|node| !node.is_up()) })
+    Some(Findings {
+        drained: those(|member| member.drains.operator),
+        drained_by_scaler: those(|member| member.drains.scaler),
+        dead: those(|member| !member.node.is_up()),
+    })
 }
 
 /// Asks all threads at once, from a thread that may wait.

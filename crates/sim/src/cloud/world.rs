@@ -438,7 +438,7 @@ impl<'p> World<'p> {
             .filter(|host| host.duty != Duty::Stopped)
             .map(|host| ServerLoad {
                 id: ServerId(host.member),
-                capacity: capacity(host.member).unwrap_or(0.0),
+                capacity: capacity(host.member),
                 calls: host.calls,
             })
             .collect();

@@ -7,7 +7,7 @@ use crate::{Sent, SitePlan};
 use ::node::{ProxyReport, ProxySettings, Question, Setup, Shard, ShardEvent, ShardInput, StoreAnswer};
 use balance::{Balancer, Health, Load, Node, PolicyKind, Slot, TableCounts};
 use base::{Flow, Instant, Outbox};
-use control::{Control, ControlEffect, ControlInput};
+use control::{Control, ControlEffect, ControlInput, Drainer};
 use core::time::Duration;
 use dialog::CallRecord;
 use std::net::{IpAddr, SocketAddr};
@@ -148,7 +148,7 @@ impl Process {
         if !self.is_proxy
             && let Some(slot) = self.slot_at(address)
         {
-            self.tell(self.now, ControlInput::Drain { slot, draining });
+            self.tell(self.now, ControlInput::Drain { slot, by: Drainer::Operator, draining });
         }
     }
 

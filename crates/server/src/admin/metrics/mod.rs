@@ -280,7 +280,9 @@ fn member_gauges(page: &mut Page, members: &Members<'_>) {
             f64::from(m.shown.answers_probes != Some(false))
         }),
         ("sarabande_member_accepting", "Whether it takes new calls.", |m| f64::from(m.shown.accepting)),
-        ("sarabande_member_draining", "Whether an operator drains it.", |m| f64::from(m.shown.draining)),
+        ("sarabande_member_draining", "Whether it is drained, by an operator or a scaler.", |m| {
+            f64::from(m.shown.draining)
+        }),
         ("sarabande_member_calls", "Calls in progress.", |m| m.shown.calls.into()),
         ("sarabande_member_calls_max", "Most calls at a time; 0 for no limit.", |m| m.shown.max_calls.into()),
         ("sarabande_member_transactions_open", "Transactions without a final response.", |m| {

@@ -41,6 +41,8 @@ pub struct ScaleView {
     pub cluster_latency: bool,
     /// So many servers are needed, which are more than there may be; `null`: there are enough.
     pub short: Option<usize>,
+    /// Servers that answer although the driver does not list them: they stay.
+    pub unlisted: Vec<String>,
     /// Decisions so far.
     pub decisions: ScaleDecisions,
     /// Starts, stops and lists that the driver failed to do.
@@ -62,7 +64,10 @@ impl ScaleView {
             .short
             .map(|needed| format!("pool {pool}: {needed} servers are needed, and there may be {most}"));
         let trouble = self.trouble.as_ref().map(|why| format!("pool {pool}: the driver fails: {why}"));
-        [latency, short, trouble].into_iter().flatten().collect()
+        let unlisted =
+            |server: &String| format!("pool {pool}: the driver lists no server {server}, which answers");
+        let unlisted = self.unlisted.iter().map(unlisted);
+        [latency, short, trouble].into_iter().flatten().chain(unlisted).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Programs start and stop servers: those of a cloud's or a hypervisor's command line.
 
 use super::program::run;
-use super::{Answer, Driver, Running, Server};
+use super::{Answer, Driver, Listing, Running, Server};
 use config::CommandLine;
 use std::time::Duration;
 
@@ -37,12 +37,12 @@ impl Driver for CommandDriver {
         Box::pin(self.done(&self.stop, server))
     }
 
-    fn list(&self) -> Answer<'_, Running> {
+    fn list(&self) -> Answer<'_, Listing> {
         Box::pin(async {
-            let Some(list) = &self.list else { return Ok(Running::Unknown) };
+            let Some(list) = &self.list else { return Ok(Running::Unknown.into()) };
             let text = run(&self.pool, list, None, self.timeout).await?;
             let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            Ok(Running::Named(names.map(str::to_owned).collect()))
+            Ok(Running::Named(names.map(str::to_owned).collect()).into())
         })
     }
 }
@@ -61,7 +61,7 @@ mod tests {
 
     fn server() -> Server {
         let address = "127.0.0.7:5062".parse().ok();
-        Server { index: 2, name: "pbx-2.example.com".to_owned(), address, count: 3 }
+        Server { index: 2, name: "pbx-2.example.com".to_owned(), address, others: Vec::new(), count: 3 }
     }
 
     const LONG: Duration = Duration::from_mins(5);
@@ -127,8 +127,8 @@ mod tests {
         let list = "yes none | head -n 200000 >&2; printf 'a.example.com\\n\\n 10.0.0.1:5060 \\n'";
         let running = driver("true", "true", Some(list), LONG).list().await;
         let names = ["a.example.com", "10.0.0.1:5060"].map(str::to_owned);
-        assert_eq!(running, Ok(Running::Named(names.to_vec())));
-        assert_eq!(driver("true", "true", None, LONG).list().await, Ok(Running::Unknown));
+        assert_eq!(running, Ok(Running::Named(names.to_vec()).into()));
+        assert_eq!(driver("true", "true", None, LONG).list().await, Ok(Running::Unknown.into()));
         let error = driver("true", "true", Some("echo cloud is away >&2; exit 1"), LONG).list().await;
         assert_eq!(error, Err("sh failed: exit status: 1: cloud is away".to_owned()));
     }

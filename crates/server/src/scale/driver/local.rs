@@ -2,7 +2,7 @@
 //! go on, and a next process does not know them.
 
 use super::program::{Tail, command, group, kill, shown};
-use super::{Answer, Driver, Running, Server};
+use super::{Answer, Driver, Listing, Running, Server};
 use config::CommandLine;
 use rustix::process::{Signal, kill_process_group};
 use std::collections::BTreeMap;
@@ -106,10 +106,10 @@ impl Driver for LocalDriver {
         Box::pin(self.end(server))
     }
 
-    fn list(&self) -> Answer<'_, Running> {
+    fn list(&self) -> Answer<'_, Listing> {
         Box::pin(async {
             self.forget_ended();
-            Ok(Running::Numbered(self.children().keys().copied().collect()))
+            Ok(Running::Numbered(self.children().keys().copied().collect()).into())
         })
     }
 }
@@ -128,11 +128,11 @@ mod tests {
     }
 
     fn server(index: u32) -> Server {
-        Server { index, name: format!("server {index}"), address: None, count: 1 }
+        Server { index, name: format!("server {index}"), address: None, others: Vec::new(), count: 1 }
     }
 
     async fn runs(driver: &LocalDriver) -> Vec<u32> {
-        match driver.list().await {
+        match driver.list().await.map(|listing| listing.running) {
             Ok(Running::Numbered(numbers)) => numbers,
             other => panic!("{other:?}"),
         }

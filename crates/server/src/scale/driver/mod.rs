@@ -21,11 +21,50 @@ pub(crate) struct Server {
     pub(crate) name: String,
     /// Where it is; `None` where its name stands for no address yet.
     pub(crate) address: Option<SocketAddr>,
+    /// Where the other servers are that start, run, drain and stop.
+    pub(crate) others: Vec<SocketAddr>,
     /// How many servers there are to be, this one included: what start, run, drain and stop.
     pub(crate) count: usize,
 }
 
-/// Which servers run.
+/// What a driver says of its servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listing {
+    /// Those that run.
+    pub(crate) running: Running,
+    /// Those that it knows to be ending, or to have ended.
+    pub(crate) ending: Running,
+}
+
+/// What a driver says of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// It runs.
+    Runs,
+    /// It ends, or has ended.
+    Ends,
+    /// It is not listed. That may be a gap in the list.
+    Absent,
+}
+
+impl Listing {
+    /// What this says of a server; `None`: nothing is known.
+    pub(crate) fn of(&self, server: &Server) -> Option<Word> {
+        match (self.running.has(server)?, self.ending.has(server)) {
+            (true, _) => Some(Word::Runs),
+            (false, Some(true)) => Some(Word::Ends),
+            (false, _) => Some(Word::Absent),
+        }
+    }
+}
+
+impl From<Running> for Listing {
+    fn from(running: Running) -> Self {
+        Self { running, ending: Running::Unknown }
+    }
+}
+
+/// Names of servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Running {
     /// The driver cannot tell: those that answer.
@@ -39,8 +78,8 @@ pub(crate) enum Running {
 }
 
 impl Running {
-    /// Whether this server is one; `None`: unknown. A name may be that of the server without its port.
-    pub(crate) fn has(&self, server: &Server) -> Option<bool> {
+    /// Whether this server is among them; `None`: unknown. A name may be that of the server without its port.
+    fn has(&self, server: &Server) -> Option<bool> {
         match self {
             Self::Unknown => None,
             Self::Named(names) => Some(names.iter().any(|name| is_name(name, server))),
@@ -68,7 +107,7 @@ pub(crate) trait Driver: Send + Sync {
     /// Has it run no more.
     fn stop<'a>(&'a self, server: &'a Server) -> Answer<'a, ()>;
     /// Those that run.
-    fn list(&self) -> Answer<'_, Running>;
+    fn list(&self) -> Answer<'_, Listing>;
 }
 
 /// The driver of a pool; `None` where nothing is started and stopped.
@@ -99,6 +138,7 @@ mod tests {
             index: 3,
             name: name.to_owned(),
             address: address.parse().ok(),
+            others: Vec::new(),
             count: 1,
         };
         let running = Running::Named(vec!["10.0.0.3".to_owned(), "PBX.example.com".to_owned()]);
@@ -112,5 +152,13 @@ mod tests {
             (Some(true), Some(false))
         );
         assert_eq!(Running::Unknown.has(&server("x", "")), None);
+        let ending = Running::Numbered(vec![3, 4]);
+        let said = |numbers: &[u32]| {
+            let running = Running::Numbered(numbers.to_vec());
+            Listing { running, ending: ending.clone() }.of(&server("x", ""))
+        };
+        assert_eq!((said(&[3]), said(&[])), (Some(Word::Runs), Some(Word::Ends)));
+        assert_eq!(Listing::from(Running::Numbered(Vec::new())).of(&server("x", "")), Some(Word::Absent));
+        assert_eq!(Listing::from(Running::Unknown).of(&server("x", "")), None);
     }
 }

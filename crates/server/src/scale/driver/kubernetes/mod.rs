@@ -3,7 +3,8 @@
 //!
 //! - Of a `StatefulSet` the pod with the highest ordinal goes first, so a server is its ordinal, and the last one stops first.
 //! - Of a Deployment the pod goes that costs least, among those that are ready: the drained one is made to cost least
-//!   (`controller.kubernetes.io/pod-deletion-cost`), and nothing is done while others are not ready or go anyway.
+//!   (`controller.kubernetes.io/pod-deletion-cost`), and nothing is done while others are not ready or go anyway. Where the stop
+//!   fails, or another pod has gone, the cost is taken back.
 
 mod api;
 mod pods;
@@ -11,10 +12,10 @@ mod pods;
 mod tests;
 mod watch;
 
-use super::{Answer, Driver, Running, Server};
+use super::{Answer, Driver, Listing, Running, Server};
 use api::{Api, Refusal};
 use config::{KubernetesConfig, NAMESPACE_FILE, Workload};
-use pods::Pods;
+use pods::{DELETION_COST, Pod, Pods};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,6 +130,9 @@ impl KubernetesDriver {
             // Asked for again it is the same number.
             Workload::Deployment(_) => u32::try_from(server.count).unwrap_or(u32::MAX),
         };
+        if matches!(self.target.workload, Workload::Deployment(_)) {
+            self.take_back_old_costs().await?;
+        }
         self.target.scale(|count| Ok((count < least).then_some(least))).await
     }
 
@@ -152,27 +156,60 @@ impl KubernetesDriver {
     /// Has the pod of a Deployment go, and no other one.
     async fn stop_any(&self, server: &Server) -> Result<(), String> {
         let pods = self.pods().await?;
-        let ip = server.address.map(|address| address.ip());
-        let Some((name, _)) = pods.alive().find(|(_, pod)| ip.is_some() && pod.ip == ip) else {
-            return Ok(());
+        let there = pods.alive().count();
+        let Some((name, _)) = pods.alive().find(|(_, pod)| is_of(pod, server)) else {
+            // Without an address it was asked for and has never come.
+            let is_awaited = server.address.is_none() && self.target.replicas().await?.count as usize > there;
+            return if is_awaited { self.scale_down(there + 1).await } else { Ok(()) };
         };
-        if let Some((other, _)) = pods.alive().find(|(other, pod)| *other != name && !pod.is_ready) {
+        let goes_first = |(other, pod): &(&String, &Pod)| {
+            *other != name && !pod.is_ready && (server.address.is_some() || is_anothers(pod, server))
+        };
+        if let Some((other, _)) = pods.alive().find(goes_first) {
             return Err(format!("pod {other} is not ready, and would go in place of {name}"));
         }
-        let cost = json!({ "metadata": { "annotations": {
-            "controller.kubernetes.io/pod-deletion-cost": LEAST_COST,
-        } } });
-        let path = format!("{}/{name}", self.target.pods_path()?);
-        self.target.api.patch(&path, &cost).await?;
-        let there = pods.alive().count();
-        let change = |count: u32| {
-            if count as usize == there {
-                return Ok(Some(count.saturating_sub(1)));
+        under_way(self.target.replicas().await?.count, there)?;
+        // One that was to go before, and has not.
+        self.take_back_costs(&pods, Some(name)).await?;
+        self.set_cost(name, Some(LEAST_COST)).await?;
+        let done = self.scale_down(there).await;
+        if done.is_err() {
+            // Somebody else's change takes another pod, or a later stop does. What fails here is told by that one.
+            let _ = self.set_cost(name, None).await;
+        }
+        done
+    }
+
+    /// One replica less, if there shall be as many as there are.
+    async fn scale_down(&self, there: usize) -> Result<(), String> {
+        self.target.scale(|count| under_way(count, there).map(|()| Some(count.saturating_sub(1)))).await
+    }
+
+    /// No pod is to cost least, once there are as many as there shall be: another one has gone in place of one that does.
+    async fn take_back_old_costs(&self) -> Result<(), String> {
+        let pods = self.pods().await?;
+        let costs = |(_, pod): (&String, &Pod)| pod.deletion_cost.as_deref() == Some(LEAST_COST);
+        if !pods.alive().any(costs) || self.target.replicas().await?.count as usize != pods.alive().count() {
+            return Ok(());
+        }
+        self.take_back_costs(&pods, None).await
+    }
+
+    /// No pod but this one is to cost least.
+    async fn take_back_costs(&self, pods: &Pods, but: Option<&str>) -> Result<(), String> {
+        for (name, pod) in pods.alive() {
+            if but != Some(name) && pod.deletion_cost.as_deref() == Some(LEAST_COST) {
+                self.set_cost(name, None).await?;
             }
-            // A change before this one, ours or another's: one more might take a pod with calls.
-            Err(format!("there are {there} pods, and there shall be {count}: a change is under way"))
-        };
-        self.target.scale(change).await
+        }
+        Ok(())
+    }
+
+    async fn set_cost(&self, pod: &str, cost: Option<&str>) -> Result<(), String> {
+        let change = json!({ "metadata": { "annotations": { DELETION_COST: cost } } });
+        let path = format!("{}/{pod}", self.target.pods_path()?);
+        self.target.api.patch(&path, &change).await?;
+        Ok(())
     }
 
     /// The pods as they were seen last.
@@ -182,13 +219,39 @@ impl KubernetesDriver {
         seen.clone().unwrap_or_else(|| Err("no answer".to_owned()))
     }
 
-    async fn running(&self) -> Result<Running, String> {
+    async fn listing(&self) -> Result<Listing, String> {
         let pods = self.pods().await?;
-        Ok(match &self.target.workload {
-            Workload::StatefulSet(name) => Running::Numbered(pods.ordinals(name)),
-            Workload::Deployment(_) => Running::At(pods.alive().filter_map(|(_, pod)| pod.ip).collect()),
-        })
+        let of = |is_alive: bool| {
+            let those = pods.pods.iter().filter(move |(_, pod)| pod.is_alive == is_alive);
+            match &self.target.workload {
+                Workload::StatefulSet(set) => {
+                    Running::Numbered(those.filter_map(|(name, _)| pods::ordinal(set, name)).collect())
+                }
+                Workload::Deployment(_) => Running::At(those.flat_map(|(_, pod)| pod.ips.clone()).collect()),
+            }
+        };
+        Ok(Listing { running: of(true), ending: of(false) })
     }
+}
+
+/// Whether a pod is this server. One without an address was given up: it is a pod that is not ready, and no other server's.
+fn is_of(pod: &Pod, server: &Server) -> bool {
+    match server.address {
+        Some(address) => pod.ips.contains(&address.ip()),
+        None => !pod.is_ready && !is_anothers(pod, server),
+    }
+}
+
+fn is_anothers(pod: &Pod, server: &Server) -> bool {
+    server.others.iter().any(|other| pod.ips.contains(&other.ip()))
+}
+
+/// After a change before, ours or another's, one more might take a pod with calls.
+fn under_way(count: u32, there: usize) -> Result<(), String> {
+    if count as usize == there {
+        return Ok(());
+    }
+    Err(format!("there are {there} pods, and there shall be {count}: a change is under way"))
 }
 
 impl Driver for KubernetesDriver {
@@ -200,7 +263,7 @@ impl Driver for KubernetesDriver {
         Box::pin(self.stopped(server))
     }
 
-    fn list(&self) -> Answer<'_, Running> {
-        Box::pin(self.running())
+    fn list(&self) -> Answer<'_, Listing> {
+        Box::pin(self.listing())
     }
 }

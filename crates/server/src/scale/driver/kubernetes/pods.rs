@@ -1,14 +1,20 @@
 //! The pods of a workload, from a list of them and from what happens to them afterwards. Pure.
 
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+
+/// Of the pods of a Deployment that one goes first which costs least.
+pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pod {
-    pub(super) ip: Option<IpAddr>,
+    /// Of either family.
+    pub(super) ips: Vec<IpAddr>,
     pub(super) is_ready: bool,
+    /// What of it was set for the choice of the pod that goes.
+    pub(super) deletion_cost: Option<String>,
     /// It is there, and is to stay: neither being deleted, nor at its end.
     pub(super) is_alive: bool,
 }
@@ -65,12 +71,11 @@ impl Pods {
     pub(super) fn alive(&self) -> impl Iterator<Item = (&String, &Pod)> {
         self.pods.iter().filter(|(_, pod)| pod.is_alive)
     }
+}
 
-    /// Ordinals of the pods of a `StatefulSet`.
-    pub(super) fn ordinals(&self, set: &str) -> Vec<u32> {
-        let ordinal = |name: &str| name.strip_prefix(set)?.strip_prefix('-')?.parse().ok();
-        self.alive().filter_map(|(name, _)| ordinal(name)).collect()
-    }
+/// Ordinal of the pod with this name, if it is one of this `StatefulSet`.
+pub(super) fn ordinal(set: &str, name: &str) -> Option<u32> {
+    name.strip_prefix(set)?.strip_prefix('-')?.parse().ok()
 }
 
 fn version(object: &Value) -> String {
@@ -85,8 +90,12 @@ fn named(pod: &Value) -> Option<(String, Pod)> {
         conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
     let is_over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
     let is_alive = pod["metadata"]["deletionTimestamp"].is_null() && !is_over;
-    let ip = status["podIP"].as_str().and_then(|ip| ip.parse().ok());
-    Some((name, Pod { ip, is_ready, is_alive }))
+    // `podIPs` has one of each family, the first of which is `podIP`.
+    let all = status["podIPs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let all = all.iter().map(|of_family| &of_family["ip"]).chain([&status["podIP"]]);
+    let ips: BTreeSet<IpAddr> = all.filter_map(|ip| ip.as_str()?.parse().ok()).collect();
+    let deletion_cost = pod["metadata"]["annotations"][DELETION_COST].as_str().map(str::to_owned);
+    Some((name, Pod { ips: ips.into_iter().collect(), is_ready, deletion_cost, is_alive }))
 }
 
 #[cfg(test)]
@@ -106,8 +115,10 @@ mod tests {
             "items": [pod("pbx-0", "90", &ready), pod("pbx-1", "95", &json!({ "phase": "Pending" })), pod("pbx-x", "1", &ready)],
         });
         let mut pods = Pods::listed(&list);
-        assert_eq!((pods.version.as_str(), pods.ordinals("pbx")), ("100", vec![0, 1]));
-        assert_eq!(pods.pods["pbx-0"].ip, "10.1.0.5".parse().ok());
+        let ordinals =
+            |pods: &Pods| -> Vec<_> { pods.alive().filter_map(|(name, _)| ordinal("pbx", name)).collect() };
+        assert_eq!((pods.version.as_str(), ordinals(&pods)), ("100", vec![0, 1]));
+        assert_eq!(pods.pods["pbx-0"].ips, ["10.1.0.5".parse::<IpAddr>().expect("an address")]);
         assert!(pods.pods["pbx-0"].is_ready && !pods.pods["pbx-1"].is_ready);
         let mut ending = pod("pbx-0", "101", &ready);
         ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -117,7 +128,7 @@ mod tests {
             pods.take(&event("ADDED", pod("pbx-2", "102", &json!({ "phase": "Failed" })))),
             Event::Known
         );
-        assert_eq!((pods.version.as_str(), pods.ordinals("pbx")), ("102", vec![1]));
+        assert_eq!((pods.version.as_str(), ordinals(&pods)), ("102", vec![1]));
         assert_eq!(pods.take(&event("DELETED", ending)), Event::Known);
         assert!(!pods.pods.contains_key("pbx-0"));
         let bookmark = json!({ "metadata": { "resourceVersion": "200" } });

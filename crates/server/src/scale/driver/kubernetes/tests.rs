@@ -1,7 +1,8 @@
 //! The driver against an API server that gives recorded answers, in order, and notes what it was asked.
 
 use super::*;
-use std::net::SocketAddr;
+use crate::scale::driver::Word;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,12 +19,19 @@ mod recorded {
         )
     }
 
-    /// As "pbx-0 10.1.0.5 True".
+    /// As "pbx-0 10.1.0.5 True", or with a deletion cost behind that; a pod without an address has "-".
     pub(super) fn pod(words: &str, version: u32) -> String {
         let words: Vec<_> = words.split(' ').collect();
-        let [name, ip, ready] = words[..] else { panic!("{words:?}") };
+        let [name, ip, ready, cost @ ..] = &words[..] else { panic!("{words:?}") };
+        let annotations = cost.first().map_or_else(String::new, |cost| {
+            format!(r#","annotations":{{"controller.kubernetes.io/pod-deletion-cost":"{cost}"}}"#)
+        });
+        let ips = match *ip {
+            "-" => String::new(),
+            ip => format!(r#","podIP":"{ip}","podIPs":[{{"ip":"{ip}"}},{{"ip":"fd00::{}"}}]"#, &ip[7..]),
+        };
         format!(
-            r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"voice","resourceVersion":"{version}","labels":{{"app":"pbx"}}}},"status":{{"phase":"Running","podIP":"{ip}","conditions":[{{"type":"Initialized","status":"True"}},{{"type":"Ready","status":"{ready}"}}]}}}}"#
+            r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"voice","resourceVersion":"{version}","labels":{{"app":"pbx"}}{annotations}}},"status":{{"phase":"Running"{ips},"conditions":[{{"type":"Initialized","status":"True"}},{{"type":"Ready","status":"{ready}"}}]}}}}"#
         )
     }
 
@@ -71,6 +79,14 @@ impl Recorded {
             }
         });
         Self { address, asked }
+    }
+
+    /// One that watches nothing, and has seen these.
+    fn still(&self, pods: Pods) -> KubernetesDriver {
+        let mut driver = self.driver(any(), LONG);
+        driver.watching.abort();
+        driver.pods = tokio::sync::watch::channel(Some(Ok(pods))).1;
+        driver
     }
 
     fn driver(&self, workload: Workload, timeout: Duration) -> KubernetesDriver {
@@ -157,7 +173,7 @@ fn any() -> Workload {
 
 fn server(index: u32, count: usize) -> Server {
     let address = format!("10.1.0.{}:5060", index + 5).parse().ok();
-    Server { index, name: format!("pbx-{index}.pbx"), address, count }
+    Server { index, name: format!("pbx-{index}.pbx"), address, others: Vec::new(), count }
 }
 
 fn whole(body: String) -> Reply {
@@ -168,13 +184,17 @@ fn whole(body: String) -> Reply {
 async fn until(driver: &KubernetesDriver, expected: Result<Running, &str>) {
     let expected = expected.map_err(str::to_owned);
     let waits = async {
-        while driver.list().await != expected {
+        while running(driver).await != expected {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     // A bound to a hang, and to nothing else.
     let is_so = tokio::time::timeout(Duration::from_secs(30), waits).await.is_ok();
-    assert!(is_so, "{:?}, and not {expected:?}", driver.list().await);
+    assert!(is_so, "{:?}, and not {expected:?}", running(driver).await);
+}
+
+async fn running(driver: &KubernetesDriver) -> Result<Running, String> {
+    driver.list().await.map(|listing| listing.running)
 }
 
 fn numbered(numbers: &[u32]) -> Running {
@@ -346,16 +366,15 @@ async fn of_a_deployment_the_drained_pod_goes() {
         (PATCH_ANY, whole(recorded::scale(4, 11))),
         scales(4, 11),
         // A stop before the pod of that start is there, and one after it has been taken back.
-        (pod, whole(recorded::pod("media-y 10.1.0.6 True", 103))),
         scales(4, 11),
+        scales(3, 12),
         (pod, whole(recorded::pod("media-y 10.1.0.6 True", 103))),
         scales(3, 12),
         (PATCH_ANY, whole(recorded::scale(2, 13))),
     ])
     .await;
     let driver = server_side.driver(any(), LONG);
-    let addresses = [5, 6, 7].map(|host| std::net::IpAddr::from([10, 1, 0, host]));
-    until(&driver, Ok(Running::At(addresses.to_vec()))).await;
+    until(&driver, Ok(Running::At(addresses(&[5, 6, 7])))).await;
     assert_eq!(driver.start(&server(9, 4)).await, Ok(()));
     assert_eq!(driver.start(&server(9, 4)).await, Ok(()));
     let ready = |pods: &Option<Result<Pods, String>>| {
@@ -368,10 +387,167 @@ async fn of_a_deployment_the_drained_pod_goes() {
     assert_eq!(driver.stop(&server(1, 3)).await, Ok(()));
     assert_eq!(driver.stop(&server(200, 3)).await, Ok(()), "it is not there");
     let patches = server_side.asked("PATCH");
-    assert_eq!(patches.len(), 4, "{patches:?}");
-    let cost = r#"{"metadata":{"annotations":{"controller.kubernetes.io/pod-deletion-cost":"-2147483647"}}}"#;
-    assert_eq!(patches[2], format!("{pod} {cost}"));
-    assert!(patches[3].ends_with(r#""spec":{"replicas":2}}"#), "{patches:?}");
+    assert_eq!(patches.len(), 3, "{patches:?}");
+    assert_eq!(patches[1], format!("{pod} {}", cost(r#""-2147483647""#)));
+    assert!(patches[2].ends_with(r#""spec":{"replicas":2}}"#), "{patches:?}");
+}
+
+fn cost(text: &str) -> String {
+    format!(r#"{{"metadata":{{"annotations":{{"controller.kubernetes.io/pod-deletion-cost":{text}}}}}}}"#)
+}
+
+/// Of both families, as recorded pods have them.
+fn addresses(hosts: &[u16]) -> Vec<IpAddr> {
+    let of = |host: u16| [format!("10.1.0.{host}"), format!("fd00::{host}")];
+    hosts.iter().copied().flat_map(of).map(|ip| ip.parse().expect("an address")).collect()
+}
+
+/// It is another pod's turn then, or nobody's.
+#[tokio::test]
+async fn a_pod_that_is_not_to_go_any_more_costs_nothing_less() {
+    let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
+    // The first one was to go, and another went.
+    let all = ["media-x 10.1.0.5 True -2147483647", "media-y 10.1.0.6 True", "media-z 10.1.0.7 True 5"];
+    let (x, y) =
+        ("PATCH /api/v1/namespaces/voice/pods/media-x", "PATCH /api/v1/namespaces/voice/pods/media-y");
+    let patched = |pod| (pod, whole(recorded::pod("media-x 10.1.0.5 True", 103)));
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&all, 100))),
+        scales(3, 10),
+        // While that one may yet go, nothing is touched.
+        scales(2, 10),
+        // A stop that fails in the end.
+        scales(3, 11),
+        patched(x),
+        patched(y),
+        scales(2, 12),
+        patched(y),
+        // A start finds it, too.
+        scales(3, 13),
+        patched(x),
+        scales(3, 13),
+        (PATCH_ANY, whole(recorded::scale(4, 14))),
+    ])
+    .await;
+    let driver = server_side.driver(any(), LONG);
+    until(&driver, Ok(Running::At(addresses(&[5, 6, 7])))).await;
+    let changing =
+        |shall| Err(format!("there are 3 pods, and there shall be {shall}: a change is under way"));
+    assert_eq!(driver.stop(&server(1, 3)).await, changing(2));
+    assert_eq!(server_side.asked("PATCH"), [""; 0]);
+    assert_eq!(driver.stop(&server(1, 3)).await, changing(2));
+    let least = cost(r#""-2147483647""#);
+    let none = cost("null");
+    let expected = [format!("{x} {none}"), format!("{y} {least}"), format!("{y} {none}")];
+    assert_eq!(server_side.asked("PATCH"), expected);
+    assert_eq!(driver.start(&server(9, 4)).await, Ok(()));
+    assert_eq!(server_side.asked("PATCH")[3], format!("{x} {none}"));
+}
+
+/// Where it stayed, no other server could ever be stopped.
+#[tokio::test]
+async fn a_pod_that_was_given_up_without_an_address_goes() {
+    let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
+    let all = ["media-x 10.1.0.5 True", "media-y 10.1.0.6 False", "media-z - False"];
+    let pod = "PATCH /api/v1/namespaces/voice/pods/media-z";
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&all, 100))),
+        scales(3, 10),
+        scales(3, 11),
+        (pod, whole(recorded::pod("media-z - False", 103))),
+        scales(3, 11),
+        (PATCH_ANY, whole(recorded::scale(2, 12))),
+    ])
+    .await;
+    let driver = server_side.driver(any(), LONG);
+    until(&driver, Ok(Running::At(addresses(&[5, 6])))).await;
+    let given_up = |others: &[u32]| Server {
+        address: None,
+        others: others.iter().filter_map(|index| server(*index, 3).address).collect(),
+        ..server(9, 3)
+    };
+    // One that is not ready for now may have calls, and would go as well.
+    let error = driver.stop(&given_up(&[0, 1])).await;
+    assert_eq!(error, Err("pod media-y is not ready, and would go in place of media-z".to_owned()));
+    assert_eq!(server_side.asked("PATCH"), [""; 0]);
+    let ready = Pods::listed(
+        &serde_json::from_str(&recorded::pods(
+            &["media-x 10.1.0.5 True", "media-y 10.1.0.6 True", "media-z - False"],
+            101,
+        ))
+        .expect("JSON"),
+    );
+    let driver = server_side.still(ready);
+    assert_eq!(driver.stop(&given_up(&[0, 1])).await, Ok(()));
+    let patches = server_side.asked("PATCH");
+    assert!(patches[0].starts_with(pod) && patches[1].ends_with(r#""spec":{"replicas":2}}"#), "{patches:?}");
+}
+
+/// One that was asked for and never came, for want of room or rights, is not asked for any more.
+#[tokio::test]
+async fn a_pod_that_never_came_is_not_waited_for() {
+    let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&["media-x 10.1.0.5 True"], 100))),
+        scales(2, 10),
+        scales(2, 10),
+        scales(2, 10),
+        (PATCH_ANY, whole(recorded::scale(1, 11))),
+        scales(1, 11),
+    ])
+    .await;
+    let driver = server_side.driver(any(), LONG);
+    until(&driver, Ok(Running::At(addresses(&[5])))).await;
+    let given_up =
+        Server { address: None, others: server(0, 2).address.into_iter().collect(), ..server(1, 2) };
+    assert_eq!(driver.stop(&given_up).await, Ok(()));
+    assert!(server_side.asked("PATCH")[0].ends_with(r#""spec":{"replicas":1}}"#));
+    assert_eq!(driver.stop(&given_up).await, Ok(()), "it is not asked for");
+    assert_eq!(server_side.asked("PATCH").len(), 1);
+}
+
+#[tokio::test]
+async fn a_pod_is_found_by_an_address_of_either_family() {
+    let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
+    let pod = "PATCH /api/v1/namespaces/voice/pods/media-y";
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Silent(String::new())),
+        (LIST, whole(recorded::pods(&["media-x 10.1.0.5 True", "media-y 10.1.0.6 True"], 100))),
+        scales(2, 10),
+        scales(2, 10),
+        (pod, whole(recorded::pod("media-y 10.1.0.6 True", 103))),
+        scales(2, 10),
+        (PATCH_ANY, whole(recorded::scale(1, 11))),
+    ])
+    .await;
+    let driver = server_side.driver(any(), LONG);
+    let server = Server { address: "[fd00::6]:5060".parse().ok(), ..server(1, 2) };
+    assert_eq!(driver.list().await.map(|listing| listing.of(&server)), Ok(Some(Word::Runs)));
+    assert_eq!(driver.stop(&server).await, Ok(()));
+    assert_eq!(server_side.asked("PATCH").len(), 2);
+}
+
+/// It is there for a while, and answers.
+#[tokio::test]
+async fn a_pod_that_is_deleted_is_known_to_end() {
+    let mut ending: Value = serde_json::from_str(&recorded::pod("pbx-1 10.1.0.6 True", 101)).expect("JSON");
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let server_side = Recorded::start(vec![
+        (WATCH, Reply::Silent(recorded::event("MODIFIED", &ending.to_string()))),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True", "pbx-1 10.1.0.6 True"], 100))),
+        (GET_SCALE, whole(recorded::scale(2, 10))),
+    ])
+    .await;
+    let driver = server_side.driver(set(), LONG);
+    until(&driver, Ok(numbered(&[0]))).await;
+    let listing = driver.list().await.expect("it is known");
+    assert_eq!(
+        [0, 1, 2].map(|index| listing.of(&server(index, 2))),
+        [Word::Runs, Word::Ends, Word::Absent].map(Some)
+    );
 }
 
 #[tokio::test]
