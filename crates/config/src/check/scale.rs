@@ -1,6 +1,6 @@
 //! `[pool.<name>.scale]`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::kind::Text;
 use crate::raw::RawScale;
@@ -8,8 +8,8 @@ use crate::report::Report;
 use crate::setting::{Setting, Several};
 use crate::structure::join;
 use crate::typed::{
-    API_SERVER, CommandLine, DriverConfig, DriverName, KubernetesConfig, PLACEHOLDERS, PoolConfig,
-    ScaleConfig, Workload,
+    ApiServer, CA_FILE, CommandLine, DriverConfig, DriverName, KubernetesConfig, PLACEHOLDERS, PoolConfig,
+    ScaleConfig, TOKEN_FILE, Workload,
 };
 use control::{Address, MemberSettings};
 use elastic::scale::{ForecastSettings, ScaleSettings, StartSettings};
@@ -140,7 +140,7 @@ fn driver(
 
 /// Keys that only another driver has.
 fn tell_foreign(path: &str, name: DriverName, report: &mut Report<'_>) {
-    let kubernetes = ["stateful_set", "deployment", "namespace", "api_server", "token_file"];
+    let kubernetes = ["stateful_set", "deployment", "namespace", "api_server", "ca_file", "token_file"];
     let foreign: &[&str] = match name {
         DriverName::None => &["start", "stop", "list"],
         DriverName::Command | DriverName::Kubernetes => &[],
@@ -209,9 +209,7 @@ fn kubernetes(
     };
     let (set, deployment) = (read(&raw.stateful_set, report), read(&raw.deployment, report));
     let namespace = read(&raw.namespace, report);
-    let api_server = api_server(raw.api_server.as_ref(), report);
-    let token_file = raw.token_file.as_ref().map(|setting| report.read(setting));
-    let token_file = token_file.map_or(Some(None), |path| path.map(Some));
+    let (api_server, token_file) = access(raw, directory, report).unzip();
     let workload = match (set?, deployment?, &raw.deployment) {
         (Some(name), None, _) => Workload::StatefulSet(name),
         (None, Some(name), _) => Workload::Deployment(name),
@@ -225,37 +223,66 @@ fn kubernetes(
             return None;
         }
     };
-    let api_server = api_server?;
-    let token_file = token_file?.map(|path| directory.join(path));
-    if let (Some(setting), false) = (&raw.token_file, is_here(&api_server)) {
-        let remedy = "nothing is encrypted on the way, so a token is shown to this host alone; remove it, and let `kubectl proxy` \
-                      beside this process show its own";
-        report.conflict(setting, remedy);
-    }
-    Some(KubernetesConfig { workload, namespace: namespace?, api_server, token_file })
+    Some(KubernetesConfig {
+        workload,
+        namespace: namespace?,
+        api_server: api_server?,
+        token_file: token_file?,
+    })
 }
 
-/// HOST:PORT of a URL.
-fn api_server(setting: Option<&Setting<Text>>, report: &mut Report<'_>) -> Option<String> {
-    let Some(setting) = setting else { return Some(API_SERVER.trim_start_matches("http://").to_owned()) };
-    let url = report.read(setting)?;
-    if url.starts_with("https://") {
-        let remedy = format!(
-            "TLS is not spoken here: run `kubectl proxy` beside this process, which does, and remove this, or set {API_SERVER:?}"
+/// Where the API is answered, and which token is shown there.
+fn access(raw: &RawScale, directory: &Path, report: &mut Report<'_>) -> Option<(ApiServer, Option<PathBuf>)> {
+    let url = raw.api_server.as_ref().map(|setting| url(setting, report));
+    let ca_file = raw.ca_file.as_ref().map(|setting| report.read(setting));
+    let token_file = raw.token_file.as_ref().map(|setting| report.read(setting));
+    let (url, ca_file) =
+        (url.map_or(Some(None), |url| url.map(Some))?, ca_file.unwrap_or_else(|| Some(CA_FILE.into()))?);
+    let token_file = token_file.map_or(Some(None), |path| path.map(Some))?.map(|path| directory.join(path));
+    let Some((Scheme::Http, authority)) = url else {
+        let authority = url.map(|(_, authority)| authority);
+        let api_server = ApiServer::Tls { authority, ca_file: directory.join(ca_file) };
+        return Some((api_server, Some(token_file.unwrap_or_else(|| TOKEN_FILE.into()))));
+    };
+    if let Some(setting) = &raw.ca_file {
+        report.conflict(
+            setting,
+            "`api_server` is asked without TLS; remove this, or let it begin with https://",
         );
-        report.conflict(setting, remedy);
-        return None;
     }
-    let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-    let is_right = |authority: &&str| {
-        let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
-        !host.is_empty() && !authority.contains(['/', '@', '?', '#']) && port.parse::<u16>().is_ok()
-    };
-    let Some(authority) = authority.filter(is_right) else {
-        report.conflict(setting, format!("expected a URL without a path, such as {API_SERVER:?}"));
-        return None;
-    };
-    Some(if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") })
+    if let (Some(setting), false) = (&raw.token_file, is_here(&authority)) {
+        let remedy = "nothing is encrypted on the way, so a token is shown to this host alone; let `api_server` begin with https://";
+        report.conflict(setting, remedy);
+    }
+    Some((ApiServer::Plain { authority }, token_file))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+}
+
+/// Scheme and HOST:PORT of a URL.
+fn url(setting: &Setting<Text>, report: &mut Report<'_>) -> Option<(Scheme, String)> {
+    let url = report.read(setting)?;
+    let schemes = [("https://", Scheme::Https, 443), ("http://", Scheme::Http, 80)];
+    let read = schemes.into_iter().find_map(|(begin, scheme, port)| {
+        let authority = url.strip_prefix(begin)?.trim_end_matches('/');
+        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        let authority = if has_port { authority.to_owned() } else { format!("{authority}:{port}") };
+        let (host, port) = authority.rsplit_once(':')?;
+        let is_bare = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+        let is_right = !host.is_empty() && !is_bare && !authority.contains(['/', '@', '?', '#']);
+        (is_right && port.parse::<u16>().is_ok()).then_some((scheme, authority))
+    });
+    if read.is_none() {
+        report.conflict(
+            setting,
+            "expected a URL without a path, such as \"https://10.96.0.1:443\", or \"http://127.0.0.1:8001\" for `kubectl proxy`",
+        );
+    }
+    read
 }
 
 /// Whether this is an address of the host itself.

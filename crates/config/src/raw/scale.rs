@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kind::{CallRate, Choice, Count, DAY, Flag, HOUR, KeyPath, MINUTE, SECOND, Share, Text, Time};
 use crate::setting::{Setting, Several};
-use crate::typed::{API_SERVER, DriverName};
+use crate::typed::{CA_FILE, DriverName, TOKEN_FILE};
 use elastic::scale::ScaleSettings;
 
 /// How often arrivals and calls are looked at.
@@ -95,15 +95,20 @@ pub(crate) struct RawScale {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<Text>", extend("x-default" = "that of the pod of this process"))]
     pub(crate) namespace: Option<Setting<Text>>,
-    /// Of `"kubernetes"`: where its API is answered, without TLS: by `kubectl proxy` beside this process, which speaks TLS with
-    /// the API server and shows the service account's token.
+    /// Of `"kubernetes"`: where its API is answered. With `https://` over TLS; with `http://` nothing is encrypted, as
+    /// with `kubectl proxy` beside this process.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Setting<Text>", extend("x-default" = API_SERVER))]
+    #[schemars(with = "Setting<Text>", extend("x-default" = "`https://`, and what the environment of a pod says"))]
     pub(crate) api_server: Option<Setting<Text>>,
-    /// Of `"kubernetes"`: file with a token to be shown there, read anew for each request. Only where `api_server` is on this
-    /// host, since nothing is encrypted on the way.
+    /// Of `"kubernetes"`: file with the certificates, in PEM, one of which has to have signed that of the API server; read anew
+    /// for each connection. No other ones are trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Setting<KeyPath>", extend("x-default" = "none"))]
+    #[schemars(with = "Setting<KeyPath>", extend("x-default" = CA_FILE))]
+    pub(crate) ca_file: Option<Setting<KeyPath>>,
+    /// Of `"kubernetes"`: file with the token to be shown there, read anew for each request. Over `http://` only where
+    /// `api_server` is on this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Setting<KeyPath>", extend("x-default" = format!("{TOKEN_FILE}; none over `http://`")))]
     pub(crate) token_file: Option<Setting<KeyPath>>,
 }
 
@@ -137,6 +142,7 @@ impl Default for RawScale {
             deployment: None,
             namespace: None,
             api_server: None,
+            ca_file: None,
             token_file: None,
         }
     }

@@ -84,10 +84,27 @@ pub struct KubernetesConfig {
     pub workload: Workload,
     /// Where that is; `None`: where the pod of this process is.
     pub namespace: Option<String>,
-    /// HOST:PORT where its API is answered.
-    pub api_server: String,
+    /// Where its API is answered.
+    pub api_server: ApiServer,
     /// File with the token, if one is shown.
     pub token_file: Option<PathBuf>,
+}
+
+/// Where the API of Kubernetes is answered, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApiServer {
+    /// Over TLS.
+    Tls {
+        /// HOST:PORT; `None`: what the environment of a pod says.
+        authority: Option<String>,
+        /// Certificates, one of which has to have signed that of the server.
+        ca_file: PathBuf,
+    },
+    /// Nothing is encrypted.
+    Plain {
+        /// HOST:PORT.
+        authority: String,
+    },
 }
 
 /// Whose replicas the servers are.
@@ -99,8 +116,9 @@ pub enum Workload {
     StatefulSet(String),
 }
 
-/// What `kubectl proxy` listens at unless told otherwise: it encrypts and proves who asks.
-pub const API_SERVER: &str = "http://127.0.0.1:8001";
-
 /// Where a pod finds the name of its namespace.
 pub const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// Where it finds the token of its service account.
+pub const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+/// Where it finds who has signed the certificate of the API server.
+pub const CA_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";

@@ -63,9 +63,7 @@ struct Machine {
     seen_at: Instant,
     /// Looks in a row at which it was down and seen to be up.
     unseen: usize,
-    /// By the scaler, and by an operator.
-    is_drained: bool,
-    is_taken_out: bool,
+    drains: Drains,
     calls: f64,
 }
 
@@ -131,7 +129,7 @@ impl World {
     fn restart(&mut self) {
         self.reload();
         for machine in &mut self.machines {
-            (machine.is_drained, machine.seen_up) = (false, true);
+            (machine.drains.scaler, machine.seen_up) = (false, true);
         }
     }
 
@@ -182,7 +180,7 @@ impl World {
             is_up: machine.seen_up,
             has_answered: !self.is_unasked && machine.seen_up && self.is_up(index),
             since: machine.seen_at,
-            drains: Drains { operator: machine.is_taken_out, scaler: machine.is_drained },
+            drains: machine.drains,
             work: machine.calls.round() as u64,
             ..member(&names()[index], index as u8 + 1)
         };
@@ -206,7 +204,7 @@ impl World {
             Order::Stop(Server { index, .. }) => {
                 self.orders.push(format!("stop {index}"));
                 let machine = &mut self.machines[index as usize];
-                assert!(machine.is_drained && machine.calls < 0.5, "{index} has {} calls", machine.calls);
+                assert!(machine.drains.scaler && machine.calls < 0.5, "{index} has {} calls", machine.calls);
                 if self.is_driver_up {
                     machine.since = None;
                 }
@@ -215,7 +213,7 @@ impl World {
             Order::Drain(address, is_drained) => {
                 let std::net::IpAddr::V4(ip) = address.ip() else { panic!("{address}") };
                 let index = usize::from(ip.octets()[3]) - 1;
-                self.machines[index].is_drained = is_drained;
+                self.machines[index].drains.scaler = is_drained;
                 self.undrained.extend((!is_drained).then_some(index));
             }
             Order::Doubt(_) => {}
@@ -228,8 +226,7 @@ impl World {
     }
 
     fn taking(&self) -> Vec<usize> {
-        let takes = |machine: &Machine| !machine.is_drained && !machine.is_taken_out;
-        (0..4).filter(|index| self.is_up(*index) && takes(&self.machines[*index])).collect()
+        (0..4).filter(|index| self.is_up(*index) && !self.machines[*index].drains.is_any()).collect()
     }
 
     fn running(&self) -> usize {
@@ -270,7 +267,7 @@ fn after_a_restart_what_runs_is_found_again_and_nothing_is_started_twice() {
         world.run(40, 17.0);
         assert_eq!(world.orders, [""; 0], "lists: {lists}");
         assert_eq!((world.taking().len(), world.running()), (running, running));
-        assert!(world.machines.iter().all(|machine| machine.since.is_some() != machine.is_drained));
+        assert!(world.machines.iter().all(|machine| machine.since.is_some() != machine.drains.scaler));
     }
 }
 
@@ -280,7 +277,7 @@ fn nothing_is_done_before_the_driver_has_said_what_runs() {
     world.is_driver_up = false;
     world.run(50, 30.0);
     assert_eq!(world.orders, [""; 0]);
-    assert!(world.machines.iter().all(|machine| !machine.is_drained));
+    assert!(world.machines.iter().all(|machine| !machine.drains.scaler));
     world.is_driver_up = true;
     world.run(30, 30.0);
     assert_eq!(world.taking(), [0, 1, 2, 3]);
@@ -313,7 +310,7 @@ fn a_server_that_breaks_is_started_again_and_gets_no_calls_meanwhile() {
         (world.state(1), world.orders.clone()),
         (Some(ServerState::Starting), vec!["start 1".to_owned()])
     );
-    assert!(world.machines[1].is_drained);
+    assert!(world.machines[1].drains.scaler);
     world.run(30, 25.0);
     assert_eq!(world.taking(), [0, 1, 2, 3]);
 }
@@ -391,7 +388,7 @@ fn a_drain_of_an_operator_stays_and_another_server_takes_its_place() {
     let mut world = World::new(1, true);
     world.run(30, 12.0);
     assert_eq!(world.taking(), [0, 1]);
-    world.machines[0].is_taken_out = true;
+    world.machines[0].drains.operator = true;
     world.run(60, 12.0);
     assert_eq!(world.taking(), [1, 2]);
     // Neither another scaler, after a reload, nor its new process gives it calls.
@@ -402,8 +399,8 @@ fn a_drain_of_an_operator_stays_and_another_server_takes_its_place() {
     world.run(60, 25.0);
     assert!(world.orders.contains(&"start 0".to_owned()), "{:?}", world.orders);
     assert_eq!((world.taking(), world.state(0)), (vec![1, 2, 3], Some(ServerState::Ready)));
-    assert!(!world.machines[0].is_drained);
-    world.machines[0].is_taken_out = false;
+    assert!(!world.machines[0].drains.scaler);
+    world.machines[0].drains.operator = false;
     world.step(25.0);
     assert_eq!(world.taking(), [0, 1, 2, 3]);
 }
@@ -470,7 +467,7 @@ fn after_a_restart_what_the_driver_does_not_list_gets_no_calls() {
     let mut world = World::new(2, true);
     world.is_unasked = true;
     world.run(3, 5.0);
-    assert_eq!(world.machines.map(|machine| machine.is_drained), [false, false, true, true]);
+    assert_eq!(world.machines.map(|machine| machine.drains.scaler), [false, false, true, true]);
 }
 
 /// A driver answers in its own time; meanwhile nothing else is asked of it about the same server.

@@ -112,3 +112,15 @@ pub struct ScaledServer {
     /// Calls and transactions in it.
     pub work: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_driver_and_servers_say_against_each_other_is_told() {
+        let scale =
+            ScaleView { pool: "pbx".to_owned(), unlisted: vec!["a:5060".to_owned()], ..ScaleView::default() };
+        assert_eq!(scale.degraded(), ["pool pbx: the driver lists no server a:5060, which answers"]);
+    }
+}

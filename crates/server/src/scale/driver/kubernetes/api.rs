@@ -1,7 +1,9 @@
-//! Asks an API server over HTTP/1.1, one connection a question. Nothing is encrypted: who speaks TLS with the API server is
-//! `kubectl proxy` beside this process.
+//! Asks an API server over HTTP/1.1, one connection a question: over TLS, or in plain text where `kubectl proxy` speaks TLS in
+//! its place.
 
+use super::tls;
 use axum::body::Body as RequestBody;
+use config::{ApiServer, KubernetesConfig};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, StatusCode};
@@ -11,6 +13,7 @@ use std::future::poll_fn;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// Bytes of an answer: thousands of pods.
@@ -20,8 +23,11 @@ const SHOWN: usize = 200;
 
 /// Where an API server is asked.
 pub(super) struct Api {
-    pub(super) authority: String,
-    pub(super) token_file: Option<PathBuf>,
+    /// HOST:PORT, or why that is not known.
+    authority: Result<String, String>,
+    /// Whose signature its certificate has to have; `None`: nothing is encrypted.
+    ca_file: Option<PathBuf>,
+    token_file: Option<PathBuf>,
     pub(super) timeout: Duration,
 }
 
@@ -47,6 +53,19 @@ impl From<Refusal> for String {
 }
 
 impl Api {
+    pub(super) fn new(config: &KubernetesConfig, timeout: Duration) -> Self {
+        let (authority, ca_file) = match &config.api_server {
+            ApiServer::Plain { authority } => (Ok(authority.clone()), None),
+            ApiServer::Tls { authority: Some(authority), ca_file } => {
+                (Ok(authority.clone()), Some(ca_file.clone()))
+            }
+            ApiServer::Tls { authority: None, ca_file } => {
+                (in_pod(|name| std::env::var(name).ok()), Some(ca_file.clone()))
+            }
+        };
+        Self { authority, ca_file, token_file: config.token_file.clone(), timeout }
+    }
+
     /// What is there.
     pub(super) async fn get(&self, path: &str) -> Result<Value, Refusal> {
         self.whole(Method::GET, path, None).await
@@ -63,14 +82,14 @@ impl Api {
         if response.status() == StatusCode::OK {
             return Ok(Lines { body: response.into_body(), read: Vec::new(), silence });
         }
-        Err(self.in_time(async { Ok(refused(response).await) }).await?)
+        Err(self.in_time(async { Ok(self.refused(response).await) }).await?)
     }
 
     async fn whole(&self, method: Method, path: &str, change: Option<&Value>) -> Result<Value, Refusal> {
         self.in_time(async {
             let response = self.answer(method, path, change).await?;
             if response.status() != StatusCode::OK {
-                return Err(refused(response).await);
+                return Err(self.refused(response).await);
             }
             let bytes = all(response.into_body()).await?;
             serde_json::from_slice(&bytes).map_err(|error| other("its answer is no JSON", error))
@@ -89,19 +108,19 @@ impl Api {
         path: &str,
         change: Option<&Value>,
     ) -> Result<Response<Incoming>, Refusal> {
-        let request = self.request(method, path, change)?;
-        let stream =
-            TcpStream::connect(&self.authority).await.map_err(|error| other("cannot be reached", error))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| other("no HTTP", error))?;
-        // Ends with the answer, which says what went wrong.
-        tokio::spawn(async move { drop(connection.await) });
-        sender.send_request(request).await.map_err(|error| other("cut off", error))
+        let authority = self.authority.as_ref().map_err(|why| Refusal::Other(why.clone()))?;
+        let request = self.request(authority, method, path, change)?;
+        let unreachable =
+            |error| Refusal::Other(format!("the API server at {authority} cannot be reached: {error}"));
+        let stream = TcpStream::connect(authority).await.map_err(unreachable)?;
+        let Some(ca_file) = &self.ca_file else { return exchange(stream, request).await };
+        let stream = tls::connect(stream, authority, ca_file).await.map_err(Refusal::Other)?;
+        exchange(stream, request).await
     }
 
     fn request(
         &self,
+        authority: &str,
         method: Method,
         path: &str,
         change: Option<&Value>,
@@ -109,12 +128,12 @@ impl Api {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
-            .header(HOST, &self.authority)
+            .header(HOST, authority)
             .header(ACCEPT, "application/json");
         if let Some(file) = &self.token_file {
             // A token of a service account is another one every hour.
             let token = std::fs::read_to_string(file)
-                .map_err(|error| Refusal::Other(format!("{}: {error}", file.display())))?;
+                .map_err(|error| Refusal::Other(format!("`token_file` {}: {error}", file.display())))?;
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
         }
         if change.is_some() {
@@ -123,25 +142,58 @@ impl Api {
         let body = change.map_or_else(RequestBody::empty, |change| RequestBody::from(change.to_string()));
         request.body(body).map_err(|error| other("cannot be asked", error))
     }
+
+    /// Why it refuses, as it says itself, and what can be done.
+    async fn refused(&self, response: Response<Incoming>) -> Refusal {
+        let status = response.status();
+        let remedy = match status {
+            StatusCode::CONFLICT => return Refusal::Conflict,
+            StatusCode::GONE => return Refusal::Gone,
+            StatusCode::UNAUTHORIZED => match &self.token_file {
+                Some(file) => format!("; it does not accept the token in {}", file.display()),
+                None => "; no token is shown: set `token_file`".to_owned(),
+            },
+            StatusCode::FORBIDDEN => {
+                "; the account of the token lacks this right: give it a Role that has it".to_owned()
+            }
+            _ => String::new(),
+        };
+        let bytes = all(response.into_body()).await.unwrap_or_default();
+        let said = serde_json::from_slice::<Value>(&bytes).ok();
+        let said = said.as_ref().and_then(|said| said["message"].as_str()).unwrap_or_default();
+        let said: String = said.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        let said = format!("the API server: {status}: {said}");
+        Refusal::Other(format!("{}{remedy}", said.trim_end_matches(": ")))
+    }
+}
+
+/// Where the pods of a cluster find its API server.
+fn in_pod(environment: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let known = |name: &str| {
+        environment(name).filter(|text| !text.is_empty()).ok_or_else(|| {
+            format!("the API server: {name} is not in the environment; outside of a pod, set `api_server`")
+        })
+    };
+    let (host, port) = (known("KUBERNETES_SERVICE_HOST")?, known("KUBERNETES_SERVICE_PORT")?);
+    // An IPv6 address comes without brackets.
+    Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+}
+
+/// Sends a request over a connection that is there.
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<RequestBody>,
+) -> Result<Response<Incoming>, Refusal> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| other("no HTTP", error))?;
+    // Ends with the answer, which says what went wrong.
+    tokio::spawn(async move { drop(connection.await) });
+    sender.send_request(request).await.map_err(|error| other("cut off", error))
 }
 
 fn other(what: &str, error: impl std::fmt::Display) -> Refusal {
     Refusal::Other(format!("the API server: {what}: {error}"))
-}
-
-/// Why it refuses, as it says itself.
-async fn refused(response: Response<Incoming>) -> Refusal {
-    let status = response.status();
-    match status {
-        StatusCode::CONFLICT => return Refusal::Conflict,
-        StatusCode::GONE => return Refusal::Gone,
-        _ => {}
-    }
-    let bytes = all(response.into_body()).await.unwrap_or_default();
-    let said = serde_json::from_slice::<Value>(&bytes).ok();
-    let said = said.as_ref().and_then(|said| said["message"].as_str()).unwrap_or_default();
-    let said: String = said.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
-    Refusal::Other(format!("the API server: {status}: {said}").trim_end_matches(": ").to_owned())
 }
 
 async fn all(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
@@ -188,5 +240,26 @@ impl Lines {
                 None => return Ok(None),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_finds_the_api_server_in_its_environment() {
+        let found = |host: Option<&str>, port: Option<&str>| {
+            in_pod(|name| match name {
+                "KUBERNETES_SERVICE_HOST" => host.map(str::to_owned),
+                "KUBERNETES_SERVICE_PORT" => port.map(str::to_owned),
+                other => panic!("{other}"),
+            })
+        };
+        assert_eq!(found(Some("10.96.0.1"), Some("443")).as_deref(), Ok("10.96.0.1:443"));
+        assert_eq!(found(Some("fd00::1"), Some("6443")).as_deref(), Ok("[fd00::1]:6443"));
+        let outside = "the API server: KUBERNETES_SERVICE_HOST is not in the environment; outside of a pod, set `api_server`";
+        assert_eq!(found(None, None), Err(outside.to_owned()));
+        assert!(found(Some("10.96.0.1"), Some("")).is_err());
     }
 }

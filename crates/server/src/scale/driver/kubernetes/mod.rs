@@ -10,6 +10,7 @@ mod api;
 mod pods;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod watch;
 
 use super::{Answer, Driver, Listing, Running, Server};
@@ -115,8 +116,7 @@ impl Target {
 impl KubernetesDriver {
     /// Begins to watch. Must be called on a Tokio runtime.
     pub(super) fn new(config: &KubernetesConfig, timeout: Duration) -> Self {
-        let api =
-            Api { authority: config.api_server.clone(), token_file: config.token_file.clone(), timeout };
+        let api = Api::new(config, timeout);
         let target = Target { api, workload: config.workload.clone(), namespace: config.namespace.clone() };
         let target = Arc::new(target);
         let (told, pods) = tokio::sync::watch::channel(None);

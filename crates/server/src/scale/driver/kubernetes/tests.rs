@@ -2,10 +2,17 @@
 
 use super::*;
 use crate::scale::driver::Word;
+use config::ApiServer;
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// Answers as the API reference of Kubernetes 1.31 has them, shortened to what is read of them.
 mod recorded {
@@ -60,25 +67,69 @@ enum Reply {
     Silent(String),
 }
 
+fn config(workload: Workload, api_server: ApiServer, token_file: Option<PathBuf>) -> KubernetesConfig {
+    KubernetesConfig { workload, namespace: Some("voice".to_owned()), api_server, token_file }
+}
+
+/// Where certificates are, and how they were made.
+fn certificates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls")
+}
+
 /// A server that answers requests that begin like this, each of them once and in this order; whatever is asked beyond stays
 /// without an answer.
 struct Recorded {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
+    /// The tokens that it was shown.
+    shown: Arc<Mutex<Vec<String>>>,
 }
 
 impl Recorded {
     async fn start(replies: Vec<(&'static str, Reply)>) -> Self {
+        Self::listen(replies, None).await
+    }
+
+    /// The same over TLS, with the certificate of the tests.
+    async fn start_tls(replies: Vec<(&'static str, Reply)>) -> Self {
+        let folder = certificates();
+        let chain = CertificateDer::pem_file_iter(folder.join("server.pem")).expect("it is there");
+        let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
+        let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).expect("PEM");
+        let settings = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("TLS 1.2 and 1.3")
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .expect("they belong together");
+        Self::listen(replies, Some(TlsAcceptor::from(Arc::new(settings)))).await
+    }
+
+    async fn listen(replies: Vec<(&'static str, Reply)>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (noted, replies) = (Arc::clone(&asked), Arc::new(Mutex::new(replies)));
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let script =
+            Script { replies: Mutex::new(replies), asked: Arc::clone(&asked), shown: Arc::clone(&shown) };
+        let script = Arc::new(script);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, Arc::clone(&replies), Arc::clone(&noted)));
+                let (script, tls) = (Arc::clone(&script), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => answer(stream, &script).await,
+                        // Who does not like the certificate goes away.
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                answer(stream, &script).await;
+                            }
+                        }
+                    }
+                });
             }
         });
-        Self { address, asked }
+        Self { address, asked, shown }
     }
 
     /// One that watches nothing, and has seen these.
@@ -90,13 +141,15 @@ impl Recorded {
     }
 
     fn driver(&self, workload: Workload, timeout: Duration) -> KubernetesDriver {
-        let config = KubernetesConfig {
-            workload,
-            namespace: Some("voice".to_owned()),
-            api_server: self.address.to_string(),
-            token_file: None,
-        };
-        KubernetesDriver::new(&config, timeout)
+        let api_server = ApiServer::Plain { authority: self.address.to_string() };
+        KubernetesDriver::new(&config(workload, api_server, None), timeout)
+    }
+
+    /// One that speaks TLS, at this name or address of the server.
+    fn tls_driver(&self, host: &str, ca: &str, token_file: Option<PathBuf>) -> KubernetesDriver {
+        let authority = Some(format!("{host}:{}", self.address.port()));
+        let api_server = ApiServer::Tls { authority, ca_file: certificates().join(ca) };
+        KubernetesDriver::new(&config(set(), api_server, token_file), LONG)
     }
 
     /// What has been asked by this method, without heads.
@@ -106,12 +159,15 @@ impl Recorded {
     }
 }
 
-/// Reads a request and answers it.
-async fn answer(
-    mut stream: TcpStream,
-    replies: Arc<Mutex<Vec<(&'static str, Reply)>>>,
+/// What is answered, and what has been noted.
+struct Script {
+    replies: Mutex<Vec<(&'static str, Reply)>>,
     asked: Arc<Mutex<Vec<String>>>,
-) {
+    shown: Arc<Mutex<Vec<String>>>,
+}
+
+/// Reads a request and answers it.
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, script: &Script) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     let text = loop {
         let length = stream.read(&mut buffer).await.expect("a request");
@@ -126,9 +182,11 @@ async fn answer(
     };
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     let line = head.lines().next().expect("a line").trim_end_matches(" HTTP/1.1");
-    asked.lock().expect("nobody panics").push(format!("{line} {body}").trim_end().to_owned());
+    script.asked.lock().expect("nobody panics").push(format!("{line} {body}").trim_end().to_owned());
+    let token = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
+    script.shown.lock().expect("nobody panics").extend(token.map(str::to_owned));
     let reply = {
-        let mut replies = replies.lock().expect("nobody panics");
+        let mut replies = script.replies.lock().expect("nobody panics");
         let is_watch = |line: &str| line.contains("watch=true");
         let fits = |begin: &str| line.starts_with(begin) && is_watch(line) == is_watch(begin);
         let place = replies.iter().position(|(begin, _)| fits(begin));
@@ -148,6 +206,7 @@ async fn answer(
         None => (String::new(), true),
     };
     stream.write_all(written.as_bytes()).await.expect("it is read");
+    stream.flush().await.expect("it is read");
     if then {
         // Until the other side has had enough of it.
         let _ = stream.read(&mut buffer).await;
@@ -327,12 +386,16 @@ async fn who_may_not_ask_is_told_and_asks_again() {
     ])
     .await;
     let driver = server_side.driver(set(), LONG);
-    until(&driver, Err("the API server: 401 Unauthorized: Unauthorized")).await;
+    until(
+        &driver,
+        Err("the API server: 401 Unauthorized: Unauthorized; no token is shown: set `token_file`"),
+    )
+    .await;
     until(&driver, Ok(numbered(&[0]))).await;
     let error = driver.start(&server(3, 2)).await;
     assert_eq!(
         error,
-        Err(r#"the API server: 403 Forbidden: statefulsets.apps "pbx" is forbidden"#.to_owned())
+        Err(r#"the API server: 403 Forbidden: statefulsets.apps "pbx" is forbidden; the account of the token lacks this right: give it a Role that has it"#.to_owned())
     );
 }
 
@@ -345,7 +408,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
     let nobody = TcpListener::bind("127.0.0.1:0").await.expect("loopback").local_addr().expect("it is bound");
     let server_side = Recorded { address: nobody, ..server_side };
     let error = server_side.driver(set(), LONG).start(&server(1, 2)).await.expect_err("nobody listens");
-    assert!(error.starts_with("the API server: cannot be reached: "), "{error}");
+    assert!(error.starts_with(&format!("the API server at {nobody} cannot be reached: ")), "{error}");
 }
 
 /// The pod of the drained server goes, and only while no other one would go in its place.
@@ -562,4 +625,58 @@ async fn of_a_deployment_nothing_goes_while_another_pod_is_not_ready() {
     let error = driver.stop(&server(1, 2)).await;
     assert_eq!(error, Err("pod media-x is not ready, and would go in place of media-y".to_owned()));
     assert_eq!(server_side.asked("PATCH"), [""; 0]);
+}
+
+#[tokio::test]
+async fn over_tls_pods_are_watched_and_a_token_that_is_replaced_is_shown() {
+    let folder = std::env::temp_dir().join(format!("sarabande-token-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let token = folder.join("token");
+    std::fs::write(&token, "first\n").expect("a file");
+    let come = recorded::event("ADDED", &recorded::pod("pbx-1 10.1.0.6 True", 101));
+    let server_side = Recorded::start_tls(vec![
+        (WATCH, Reply::Silent(come)),
+        (LIST, whole(recorded::pods(&["pbx-0 10.1.0.5 True"], 100))),
+        (GET_SCALE, whole(recorded::scale(2, 10))),
+        (GET_SCALE, whole(recorded::scale(2, 10))),
+        (PATCH_SCALE, whole(recorded::scale(3, 11))),
+        (GET_SCALE, Reply::Whole(401, recorded::UNAUTHORIZED.to_owned())),
+    ])
+    .await;
+    let driver = server_side.tls_driver("127.0.0.1", "ca.pem", Some(token.clone()));
+    until(&driver, Ok(numbered(&[0, 1]))).await;
+    std::fs::write(&token, "second\n").expect("a file");
+    assert_eq!(driver.start(&server(2, 3)).await, Ok(()));
+    let shown = server_side.shown.lock().expect("nobody panics").clone();
+    assert_eq!(shown, ["first", "first", "first", "second", "second"]);
+    let error = driver.start(&server(3, 4)).await.expect_err("the token is not accepted");
+    let expected = "the API server: 401 Unauthorized: Unauthorized; it does not accept the token in ";
+    assert_eq!(error, format!("{expected}{}", token.display()));
+    std::fs::remove_dir_all(&folder).expect("the folder is ours");
+    let error = driver.start(&server(3, 4)).await.expect_err("there is no token");
+    assert!(error.starts_with(&format!("`token_file` {}: No such file", token.display())), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_with_another_certificate_is_told_nothing() {
+    let server_side = Recorded::start_tls(vec![(GET_SCALE, whole(recorded::scale(2, 10)))]).await;
+    let asked = async |host: &str, ca: &str| {
+        server_side.tls_driver(host, ca, None).start(&server(1, 2)).await.expect_err("it is not trusted")
+    };
+    let at = format!("127.0.0.1:{}", server_side.address.port());
+    let other = certificates().join("other-ca.pem");
+    assert_eq!(
+        asked("127.0.0.1", "other-ca.pem").await,
+        format!(
+            "the API server: the certificate of {at} is not signed by one in {}; expected `ca_file` of this cluster",
+            other.display()
+        )
+    );
+    let error = asked("localhost", "ca.pem").await;
+    assert!(error.starts_with("the API server: the certificate is not one for localhost:"), "{error}");
+    let error = asked("127.0.0.1", "make.sh").await;
+    assert!(error.ends_with("make.sh: no certificate in it; expected PEM"), "{error}");
+    let error = asked("127.0.0.1", "absent.pem").await;
+    assert!(error.contains("`ca_file` ") && error.contains("absent.pem: "), "{error}");
+    assert_eq!(server_side.asked(""), [""; 0]);
 }

@@ -1,0 +1,66 @@
+//! TLS with an API server, by the certificates of one file and no others.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+
+/// Speaks TLS with HOST:PORT, whose certificate has to be signed by one in `ca_file`. That is read again for each connection:
+/// it is replaced while this process runs.
+pub(super) async fn connect(
+    stream: TcpStream,
+    authority: &str,
+    ca_file: &Path,
+) -> Result<TlsStream<TcpStream>, String> {
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| format!("the API server: {host:?} is no name of a server: {error}"))?;
+    let connector = TlsConnector::from(Arc::new(settings(ca_file)?));
+    connector.connect(name, stream).await.map_err(|error| refused(&error, authority, ca_file))
+}
+
+fn settings(ca_file: &Path) -> Result<ClientConfig, String> {
+    let told = |what: &dyn std::fmt::Display| format!("`ca_file` {}: {what}", ca_file.display());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(ca_file).map_err(|error| told(&error))? {
+        let certificate = certificate.map_err(|error| told(&error))?;
+        roots.add(certificate).map_err(|error| told(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(told(&"no certificate in it; expected PEM"));
+    }
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let settings = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| told(&error))?;
+    let mut settings = settings.with_root_certificates(roots).with_no_client_auth();
+    settings.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(settings)
+}
+
+/// What was wrong, and what would be right.
+fn refused(error: &io::Error, authority: &str, ca_file: &Path) -> String {
+    let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let Some(Error::InvalidCertificate(why)) = of_tls else {
+        return format!("the API server: no TLS with {authority}: {error}");
+    };
+    match why {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
+            "the API server: the certificate of {authority} is not signed by one in {}; expected `ca_file` of this cluster",
+            ca_file.display()
+        ),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            format!(
+                "the API server: the certificate is not one for {authority}: {error}; expected a name of it in `api_server`"
+            )
+        }
+        _ => format!("the API server: the certificate of {authority} is of no use: {error}"),
+    }
+}
