@@ -82,6 +82,11 @@ impl Branch {
         self.finished
     }
 
+    /// Whether its next hop has answered nothing yet.
+    pub fn is_silent(self) -> bool {
+        !self.provisional && !self.finished
+    }
+
     /// Whether it is an INVITE.
     pub fn is_invite(self) -> bool {
         self.invite

@@ -11,6 +11,8 @@ pub enum ContextEvent {
     Success,
     /// A branch has ended with this response, or as if it had come.
     Failure(u16),
+    /// A branch has ended with this response, and no other one is to be waited for.
+    Decided(u16),
     /// A branch has ended without anything that could go back.
     Silence,
     /// The group that is tried has had its time.
@@ -87,6 +89,11 @@ impl Context {
         self.finished
     }
 
+    /// Whether another branch may begin.
+    pub fn is_open(self) -> bool {
+        !self.closed && !self.finished
+    }
+
     /// Whether another group may be tried.
     pub fn may_go_on(self) -> bool {
         self.more && !self.closed
@@ -105,6 +112,14 @@ impl Context {
                 if !self.finished {
                     self.failure(status, &mut actions);
                     self.go_on(&mut actions);
+                }
+            }
+            ContextEvent::Decided(status) => {
+                self.pending -= 1;
+                if !self.finished {
+                    self.failure(status, &mut actions);
+                    self.close(&mut actions);
+                    self.conclude(&mut actions);
                 }
             }
             ContextEvent::Silence => {
@@ -147,8 +162,14 @@ impl Context {
         } else if is_challenge(status) && is_challenge(self.best) {
             actions.push(ContextAction::AddChallenges);
         }
-        if status >= 600 && !self.closed {
-            self.closed = true;
+        if status >= 600 {
+            self.close(actions);
+        }
+    }
+
+    /// No new branch may begin, and those that are under way are not wanted any more.
+    fn close(&mut self, actions: &mut ContextActions) {
+        if !core::mem::replace(&mut self.closed, true) {
             actions.push(ContextAction::CancelRest);
         }
     }
@@ -169,6 +190,11 @@ impl Context {
         if self.may_go_on() {
             return actions.push(ContextAction::NextGroup);
         }
+        self.conclude(actions);
+    }
+
+    /// The final response goes back.
+    fn conclude(&mut self, actions: &mut ContextActions) {
         self.finished = true;
         actions.push(match self.best {
             // RFC 4320 §4.2: no 408 to a request other than INVITE.

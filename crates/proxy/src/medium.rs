@@ -122,6 +122,19 @@ pub trait Router<F: Form> {
         None
     }
 
+    /// How long the first next hop may leave an INVITE quite unanswered before a second one, that of [`next_hop`](Self::next_hop)
+    /// for another branch, gets it as well; without end if that is not said. Of a request whose targets are one group of one.
+    fn patience(&self, request: &F::Request) -> Option<Duration> {
+        let _ = request;
+        None
+    }
+
+    /// Of two next hops that have got an INVITE, the second since the first was silent, this one has answered first: it has the
+    /// request, and the other is cancelled.
+    fn won(&mut self, request: &mut F::Request, attempt: Attempt) {
+        let _ = (request, attempt);
+    }
+
     /// The next hop of a try (RFC 3261 §16.4 to §16.6): by the Route of the request, else by its target. Asked for the
     /// targets of a group in turn.
     ///
@@ -214,6 +227,14 @@ impl<F: Form, R: Router<F>> Router<F> for &mut R {
 
     fn ring_time(&self, request: &F::Request) -> Option<Duration> {
         (**self).ring_time(request)
+    }
+
+    fn patience(&self, request: &F::Request) -> Option<Duration> {
+        (**self).patience(request)
+    }
+
+    fn won(&mut self, request: &mut F::Request, attempt: Attempt) {
+        (**self).won(request, attempt);
     }
 
     fn next_hop(&mut self, request: &mut F::Request, attempt: Attempt) -> Result<F::Hop, ProxyRefusal> {

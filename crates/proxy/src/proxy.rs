@@ -3,6 +3,7 @@
 mod groups;
 mod kept;
 mod progress;
+mod race;
 
 use crate::branch::ProxyEvent;
 use crate::branches::MOST;
@@ -54,7 +55,8 @@ pub struct Arrived {
 /// A transaction-stateful, record-routing proxy (RFC 3261 §16).
 ///
 /// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
-///   request comes between; [`response`](Self::response), [`refuse`](Self::refuse).
+///   request comes between; [`response`](Self::response), with [`decide`](Self::decide) before a look at it,
+///   [`refuse`](Self::refuse).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
 ///   timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
 /// - Limits: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory), [`limit_branches`](Self::limit_branches).
@@ -262,6 +264,7 @@ impl<F: Form> Proxy<F> {
         response: &<F::Message as KeptMessage>::Response<'_>,
         step: &mut ProxyStep<'_, F>,
     ) {
+        self.decide(key, status, step);
         let mut collect = Collect::new(step.sink);
         let matched = self.layer.response(step.now, key, StatusClass::of(status), response, &mut collect);
         self.counters.stray += u64::from(matched.is_none());
@@ -363,7 +366,7 @@ impl<F: Form> Proxy<F> {
                 }
                 match branch {
                     Some(branch) => self.feed(Place { at, branch }, ProxyEvent::TimerC, None, step),
-                    None => self.ring_time_over(at, step),
+                    None => self.time_over(at, step),
                 }
             }
             Which::Transaction(due) => {

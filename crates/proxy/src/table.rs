@@ -6,6 +6,17 @@ use base::{Instant, Slab, TimerWheel};
 use core::ops::{Index, IndexMut};
 use transaction::{Id, KeptMessage};
 
+/// Who has a request that a second next hop has got because the first one was silent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Race {
+    /// No second one has got it.
+    None,
+    /// Neither has answered.
+    Open,
+    /// The branch that was the first to answer.
+    Won(u8),
+}
+
 /// A request on its way through.
 pub(crate) struct Proxied<R, M, C> {
     pub(crate) context: Context,
@@ -24,9 +35,10 @@ pub(crate) struct Proxied<R, M, C> {
     pub(crate) group: u8,
     /// Targets of the next group, which wait for Max-Breadth.
     pub(crate) waiting: u8,
+    pub(crate) race: Race,
     /// Whether it counts no more as unanswered.
     answered: bool,
-    /// The key in the wheel of the timer of its group.
+    /// The key in the wheel of the timer of its group, or of its first next hop's silence.
     ring: Option<u32>,
 }
 
@@ -55,6 +67,7 @@ impl<R, M, C> Proxied<R, M, C> {
             breadth,
             group: 0,
             waiting: 0,
+            race: Race::None,
             answered: false,
             ring: None,
         }
@@ -85,7 +98,7 @@ pub(crate) enum Leg {
     Alone,
 }
 
-/// A timer of a request: Timer C of a branch, or else that of its group.
+/// A timer of a request: Timer C of a branch, or else that of its group or of its first next hop's silence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestTimer {
     pub(crate) at: u32,

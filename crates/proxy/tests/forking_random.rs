@@ -42,13 +42,32 @@ struct Plan {
     ring_time: Option<u64>,
     breadth: u8,
     most: u8,
+    /// Milliseconds. Of a request that has one target.
+    patience: Option<u64>,
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
     let groups = proptest::collection::vec(1..5_u8, 1..5);
     let ring_time = proptest::option::of(1..40_u64);
-    (groups, 1..3_u8, ring_time, 1..70_u8, 1..16_u8)
-        .prop_map(|(groups, hops, ring_time, breadth, most)| Plan { groups, hops, ring_time, breadth, most })
+    let forks = (groups, 1..3_u8, ring_time, 1..70_u8, 1..16_u8).prop_map(
+        |(groups, hops, ring_time, breadth, most)| Plan {
+            groups,
+            hops,
+            ring_time,
+            breadth,
+            most,
+            patience: None,
+        },
+    );
+    let races = (1..4_u8, 1..70_u8, 1..5_u8, 1..400_u64).prop_map(|(hops, breadth, most, patience)| Plan {
+        groups: vec![1],
+        hops,
+        ring_time: None,
+        breadth,
+        most,
+        patience: Some(patience),
+    });
+    prop_oneof![2 => forks, 1 => races]
 }
 
 /// What is known of a branch from outside.
@@ -84,6 +103,7 @@ impl World {
     fn new(plan: &Plan) -> Self {
         let mut bed = Bed::forking(plan.hops, &plan.groups, plan.ring_time.map(Duration::from_secs));
         bed.breadth = plan.breadth;
+        bed.script.patience = plan.patience.map(Duration::from_millis);
         bed.proxy.limit_branches(plan.most);
         Self {
             bed,

@@ -21,12 +21,14 @@ const EVENTS: [ProxyEvent; 12] = [
     ProxyEvent::Cancelled,
 ];
 
-const CONTEXT_EVENTS: [ContextEvent; 9] = [
+const CONTEXT_EVENTS: [ContextEvent; 11] = [
     ContextEvent::Provisional,
     ContextEvent::Success,
     ContextEvent::Failure(486),
     ContextEvent::Failure(503),
     ContextEvent::Failure(603),
+    ContextEvent::Decided(486),
+    ContextEvent::Decided(603),
     ContextEvent::Silence,
     ContextEvent::RingTimeOver,
     ContextEvent::Cancelled,
@@ -75,7 +77,13 @@ fn branches() -> Vec<Branch> {
 
 /// Whether a branch has to be there for this to happen.
 fn is_of_branch(event: ContextEvent) -> bool {
-    matches!(event, ContextEvent::Provisional | ContextEvent::Failure(_) | ContextEvent::Silence)
+    matches!(
+        event,
+        ContextEvent::Provisional
+            | ContextEvent::Failure(_)
+            | ContextEvent::Decided(_)
+            | ContextEvent::Silence
+    )
 }
 
 fn pending(context: Context) -> u8 {

@@ -72,13 +72,16 @@ pub struct QueueCounts {
     pub expired: u64,
     /// Taken out by their callers.
     pub removed: u64,
+    /// Given to another member, since the first one did not answer.
+    pub moved: u64,
 }
 
 /// A queue from which members pull, up to what they have announced.
 ///
 /// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`extend`](Self::extend), [`remove`](Self::remove).
 /// - Members: [`announce`](Self::announce), [`set_load`](Self::set_load), [`set_loads`](Self::set_loads),
-///   [`remove_member`](Self::remove_member).
+///   [`answers`](Self::answers), [`remove_member`](Self::remove_member).
+/// - After a delivery: [`move_from`](Self::move_from).
 /// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects: they are put
 ///   into the caller's vector, in order.
 /// - Looking on: [`counts`](Self::counts), [`len`](Self::len), [`total_capacity`](Self::total_capacity),
@@ -113,7 +116,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         if self.waiting.len() > 0 {
             return None;
         }
-        let member = self.take(now)?;
+        let member = self.take(now, None)?;
         self.counts.offered += 1;
         self.counts.delivered += 1;
         Some(member)
@@ -207,6 +210,24 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.has(member)
     }
 
+    /// This member has left a call unanswered for as long as [`Moves::after`] says. Another one gets it if that has room at this
+    /// moment, and nobody waits who was first. Then the member gets no more calls for a while; where nobody has room it may be no
+    /// worse than the others.
+    pub fn move_from(&mut self, now: Instant, member: M) -> Option<M> {
+        let moves = self.settings.moves.filter(|_| self.waiting.len() == 0)?;
+        let other = self.take(now, Some(member))?;
+        self.members.stall(member, now + moves.hold);
+        self.counts.moved += 1;
+        Some(other)
+    }
+
+    /// A member has answered something: it does not stand still. [`tick`](Self::tick) is to follow.
+    pub fn answers(&mut self, now: Instant, member: M) {
+        if self.members.answers(member) {
+            self.next_credit = Some(now);
+        }
+    }
+
     /// What waits, in its order.
     pub fn waiting(&self) -> impl Iterator<Item = &T> {
         self.waiting.items()
@@ -234,7 +255,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
             return;
         }
         while self.waiting.len() > 0 {
-            let Some(member) = self.take(now) else { break };
+            let Some(member) = self.take(now, None) else { break };
             let Some(entry) = self.waiting.pop_first() else { break };
             self.counts.delivered += 1;
             let waited = now - entry.since;
@@ -281,9 +302,9 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.tick(now, out);
     }
 
-    fn take(&mut self, now: Instant) -> Option<M> {
+    fn take(&mut self, now: Instant, except: Option<M>) -> Option<M> {
         self.members.accrue(now, &self.settings);
-        self.members.take(now, &self.settings)
+        self.members.take(now, except, &self.settings)
     }
 
     fn look_ahead(&mut self, now: Instant) {

@@ -13,6 +13,8 @@ struct Member {
     load: f64,
     /// Takes new calls now.
     open: bool,
+    /// It has left a call unanswered that another one got: until then it gets none, unless it answers.
+    stalled: Option<Instant>,
     /// Turn of the last call that it got: of two alike, the one whose turn is longer ago is next.
     turn: u64,
 }
@@ -51,7 +53,8 @@ impl<M: Ord + Copy> Members<M> {
             known.credit.accrue(now, held, settings.accrual);
         } else {
             let credit = Credit::new(now, held, settings.accrual);
-            self.all.insert(member, Member { announced, credit, load: 0.0, open: true, turn: 0 });
+            self.all
+                .insert(member, Member { announced, credit, load: 0.0, open: true, stalled: None, turn: 0 });
         }
     }
 
@@ -77,6 +80,18 @@ impl<M: Ord + Copy> Members<M> {
         self.all.remove(&member);
     }
 
+    /// It has left a call unanswered, and gets none until then.
+    pub(super) fn stall(&mut self, member: M, until: Instant) {
+        if let Some(member) = self.all.get_mut(&member) {
+            member.stalled = Some(until);
+        }
+    }
+
+    /// It has answered something. Whether it had stalled.
+    pub(super) fn answers(&mut self, member: M) -> bool {
+        self.all.get_mut(&member).is_some_and(|member| member.stalled.take().is_some())
+    }
+
     /// Calls a second of all that take any.
     pub(super) fn total(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let open = self.all.values().filter(|member| member.open);
@@ -87,9 +102,10 @@ impl<M: Ord + Copy> Members<M> {
         self.all.values_mut().for_each(|member| member.accrue(now, settings));
     }
 
-    /// Takes the credit of a call from the member that gets it, if any has room. Credit must be up to date.
-    pub(super) fn take(&mut self, now: Instant, settings: &QueueSettings) -> Option<M> {
-        let candidates = self.all.iter_mut().filter(|(_, member)| member.has_room(settings));
+    /// Takes the credit of a call from the member that gets it, if any but `except` has room. Credit must be up to date.
+    pub(super) fn take(&mut self, now: Instant, except: Option<M>, settings: &QueueSettings) -> Option<M> {
+        let may_have = |name: M, member: &Member| Some(name) != except && member.has_room(now, settings);
+        let candidates = self.all.iter_mut().filter(|(name, member)| may_have(**name, member));
         // The least value gets it; the first in order of several, which is what index packing wants.
         let value = |member: &Member| match settings.choice {
             Choice::MostRoom => {
@@ -115,7 +131,10 @@ impl<M: Ord + Copy> Members<M> {
     pub(super) fn next_credit(&self, now: Instant, settings: &QueueSettings) -> Option<Instant> {
         let next = |member: &Member| {
             let capacity = member.announced.capacity(now, &settings.silence);
-            member.may_take(settings).then(|| member.credit.next_call(now, capacity, settings.accrual))?
+            let next = member
+                .may_take(settings)
+                .then(|| member.credit.next_call(now, capacity, settings.accrual))??;
+            Some(member.stalled.map_or(next, |until| next.max(until)))
         };
         self.all.values().filter_map(next).min()
     }
@@ -145,7 +164,7 @@ impl Member {
         self.open && settings.load_max.is_none_or(|most| self.load < most)
     }
 
-    fn has_room(&self, settings: &QueueSettings) -> bool {
-        self.credit.has_call() && self.may_take(settings)
+    fn has_room(&self, now: Instant, settings: &QueueSettings) -> bool {
+        self.stalled.is_none_or(|until| until <= now) && self.credit.has_call() && self.may_take(settings)
     }
 }

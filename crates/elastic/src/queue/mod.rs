@@ -9,6 +9,9 @@
 //!
 //! Waiting is bounded by length and by time. Nothing waits past its bound: by then the caller's client has sent the INVITE
 //! again, or will soon, and the next copy is a call as good as this one.
+//!
+//! Late binding goes on after the delivery: a member that leaves a call quite unanswered was not ready for it, and with [`Moves`]
+//! another one that has room gets the call. Whose it is in the end, and that it moves once, is the caller's affair.
 
 mod credit;
 mod front;
@@ -18,4 +21,4 @@ mod waiting;
 
 pub use front::{Effect, FrontQueue, Offer, Patience, QueueCounts};
 pub use members::MemberView;
-pub use settings::{Accrual, Choice, LengthSettings, Overflow, QueueSettings};
+pub use settings::{Accrual, Choice, LengthSettings, Moves, Overflow, QueueSettings};

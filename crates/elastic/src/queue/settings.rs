@@ -63,6 +63,23 @@ impl LengthSettings {
     }
 }
 
+/// When a call leaves a member that does not answer it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moves {
+    /// After so long without any answer.
+    pub after: Duration,
+    /// The member gets no call until it answers anything, or for so long: 1 s. What was lost on its way and not at the member
+    /// looks the same, and a member that has nothing to answer could not show that it is well.
+    pub hold: Duration,
+}
+
+impl Moves {
+    /// After so long.
+    pub fn after(after: Duration) -> Self {
+        Self { after, hold: Duration::from_secs(1) }
+    }
+}
+
 /// What a queue works with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueSettings {
@@ -85,6 +102,8 @@ pub struct QueueSettings {
     pub load_max: Option<f64>,
     /// What a delivered call adds to its member's load until the caller tells the next one: 1.75, an INVITE's weight (TLWL).
     pub call_load: f64,
+    /// A member that has answered nothing to a call for so long has stalled, and another one gets the call: [`Moves`].
+    pub moves: Option<Moves>,
     /// What becomes of a member whose updates stay out.
     pub silence: SilenceSettings,
 }
@@ -100,6 +119,7 @@ impl Default for QueueSettings {
             choice: Choice::default(),
             load_max: None,
             call_load: 1.75,
+            moves: None,
             silence: SilenceSettings::default(),
         }
     }

@@ -20,6 +20,9 @@ pub(crate) enum Operation {
     Announce(Member, f64),
     Load(Member, f64),
     Gone(Member),
+    /// A call that a member has is to have another one.
+    Move(Member),
+    Answers(Member),
     /// Time passes and nobody ticks.
     Pass(u64),
     /// Ticks at each deadline that comes within so many milliseconds.
@@ -46,6 +49,8 @@ pub(crate) enum Fault {
     Idle,
     /// Loads are twice what the queue was told.
     DoubleLoad,
+    /// A member that has stalled is taken to be one that answers.
+    StallForgotten,
 }
 
 struct Call {
@@ -62,6 +67,8 @@ struct Account {
     announced: Vec<(Instant, f64)>,
     delivered: Vec<Instant>,
     load: f64,
+    /// Until when it gets no call, since one has moved away.
+    stalled: Option<Instant>,
 }
 
 impl Account {
@@ -95,6 +102,7 @@ pub(crate) struct Checker {
     waiting: VecDeque<Call>,
     accounts: BTreeMap<Member, Account>,
     pub(crate) delivered: usize,
+    pub(crate) moved: u64,
 }
 
 impl Checker {
@@ -108,6 +116,7 @@ impl Checker {
             waiting: VecDeque::new(),
             accounts: BTreeMap::new(),
             delivered: 0,
+            moved: 0,
         }
     }
 
@@ -131,6 +140,14 @@ impl Checker {
             Operation::Gone(member) => {
                 self.accounts.remove(&member);
                 self.queue.remove_member(self.now, member, &mut out);
+            }
+            Operation::Move(member) => self.move_from(member),
+            Operation::Answers(member) => {
+                self.queue.answers(self.now, member);
+                self.queue.tick(self.now, &mut out);
+                if let Some(account) = self.accounts.get_mut(&member) {
+                    account.stalled = None;
+                }
             }
             Operation::Pass(millis) => {
                 self.now += Duration::from_millis(millis);
@@ -160,6 +177,35 @@ impl Checker {
         }
         self.read(out);
         assert_eq!(offer == Offer::Waiting, offer != Offer::Absorbed && self.waits(key), "as it was said");
+    }
+
+    fn move_from(&mut self, member: Member) {
+        // As its caller does: what is due leaves first.
+        let mut out = Vec::new();
+        self.queue.tick(self.now, &mut out);
+        self.read(out);
+        let Some(other) = self.queue.move_from(self.now, member) else { return };
+        let moves = self.settings.moves.expect("nothing moves where it may not");
+        assert!(self.waiting.is_empty(), "others wait who were first");
+        assert_ne!(other, member, "to another one");
+        self.moved += 1;
+        if let Some(account) = self.accounts.get_mut(&member) {
+            account.stalled = Some(self.now + moves.hold);
+        }
+        self.charge(other);
+        if self.fault == Fault::StallForgotten {
+            self.queue.answers(self.now, member);
+        }
+    }
+
+    /// A member gets a call.
+    fn charge(&mut self, member: Member) {
+        let account = self.accounts.get_mut(&member).expect("a member gets it");
+        assert!(self.settings.load_max.is_none_or(|most| account.load < most), "too much load");
+        assert!(account.stalled.is_none_or(|until| until <= self.now), "it stands still");
+        account.load += self.settings.call_load;
+        account.delivered.push(self.now);
+        account.check(&self.settings);
     }
 
     fn waits(&self, key: Key) -> bool {
@@ -219,11 +265,7 @@ impl Checker {
                 let call = &self.waiting[0];
                 assert_eq!(*waited, self.now - call.since);
                 assert!(waited.is_zero() || *waited < call.bound, "it has waited past its bound");
-                let account = self.accounts.get_mut(member).expect("a member gets it");
-                assert!(self.settings.load_max.is_none_or(|most| account.load < most), "too much load");
-                account.load += self.settings.call_load;
-                account.delivered.push(self.now);
-                account.check(&self.settings);
+                self.charge(*member);
             }
             Effect::Refuse { expired, .. } => {
                 let call = &self.waiting[place];
@@ -241,7 +283,14 @@ impl Checker {
             credit > 1.001 && self.settings.load_max.is_none_or(|most| load < most)
         };
         let due = self.queue.deadline().is_some_and(|at| at <= self.now);
-        let room = self.queue.members(self.now).any(|(_, view)| has_room((view.credit, view.load)));
+        let stands = |member| {
+            self.accounts
+                .get(&member)
+                .and_then(|account| account.stalled)
+                .is_some_and(|until| until > self.now)
+        };
+        let mut members = self.queue.members(self.now).filter(|(member, _)| !stands(*member));
+        let room = members.any(|(_, view)| has_room((view.credit, view.load)));
         assert!(self.waiting.is_empty() || due || !room, "calls wait although a member has room");
     }
 
@@ -259,5 +308,6 @@ impl Checker {
         let counts = self.queue.counts();
         let left = counts.delivered + counts.refused + counts.expired + counts.removed;
         assert_eq!(counts.offered, left, "each call has left one way");
+        assert_eq!(counts.moved, self.moved, "each that has moved is counted");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::checker::{Checker, Fault, Operation};
 use core::time::Duration;
-use elastic::queue::{Accrual, Choice, LengthSettings, Overflow, QueueSettings};
+use elastic::queue::{Accrual, Choice, LengthSettings, Moves, Overflow, QueueSettings};
 use proptest::prelude::*;
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -13,6 +13,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         3 => (0..4_u8, prop_oneof![Just(0.0), 0.0..40.0_f64]).prop_map(|(m, c)| Operation::Announce(m, c)),
         2 => (0..4_u8, 0.0..8.0_f64).prop_map(|(member, load)| Operation::Load(member, load)),
         1 => (0..4_u8).prop_map(Operation::Gone),
+        2 => (0..4_u8).prop_map(Operation::Move),
+        1 => (0..4_u8).prop_map(Operation::Answers),
         1 => (0..3_000_u64).prop_map(Operation::Pass),
         3 => (0..120_u64).prop_map(Operation::Pass),
         4 => (0..400_u64).prop_map(Operation::Run),
@@ -28,12 +30,14 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
     ];
     let overflow = prop_oneof![Just(Overflow::Drop), Just(Overflow::Refuse { least: 1, most: 5 })];
     let load_max = prop::option::of(2.0..6.0_f64);
-    (choice, accrual, overflow, load_max, 1..10_usize).prop_map(
-        |(choice, accrual, overflow, load_max, least)| QueueSettings {
+    let moves = prop::option::of(Just(Moves::after(Duration::from_millis(100))));
+    (choice, accrual, overflow, load_max, 1..10_usize, moves).prop_map(
+        |(choice, accrual, overflow, load_max, least, moves)| QueueSettings {
             choice,
             accrual,
             overflow,
             load_max,
+            moves,
             length: LengthSettings { delay: Duration::from_millis(200), least, most: 12 },
             ..QueueSettings::default()
         },
@@ -55,7 +59,8 @@ proptest! {
 
 /// A run that has something of everything.
 fn run(fault: Fault) {
-    let settings = QueueSettings { load_max: Some(30.0), call_load: 1.0, ..QueueSettings::default() };
+    let moves = Some(Moves::after(Duration::from_millis(100)));
+    let settings = QueueSettings { load_max: Some(30.0), call_load: 1.0, moves, ..QueueSettings::default() };
     let mut checker = Checker::new(settings, fault);
     checker.step(&Operation::Announce(1, 20.0));
     for round in 0..6 {
@@ -68,9 +73,11 @@ fn run(fault: Fault) {
         checker.step(&Operation::Announce(2, 30.0));
         checker.step(&Operation::Pass(100));
         checker.step(&Operation::Run(600));
+        checker.step(&Operation::Move(2));
+        checker.step(&Operation::Pass(50));
     }
     checker.finish();
-    assert!(checker.delivered > 20, "{}", checker.delivered);
+    assert!(checker.delivered > 20 && checker.moved > 3, "{}, {}", checker.delivered, checker.moved);
 }
 
 #[test]
@@ -97,4 +104,5 @@ canaries! {
     a_removed_call_that_comes_is_noticed: NoRemoval, "none is lost";
     a_queue_that_stands_is_noticed: Idle, "none is lost";
     more_than_the_load_is_noticed: DoubleLoad, "too much load";
+    a_call_for_who_stands_still_is_noticed: StallForgotten, "it stands still";
 }

@@ -3,7 +3,7 @@
 use base::Instant;
 use core::time::Duration;
 use elastic::queue::{
-    Accrual, Choice, Effect, FrontQueue, LengthSettings, Offer, Overflow, Patience, QueueSettings,
+    Accrual, Choice, Effect, FrontQueue, LengthSettings, Moves, Offer, Overflow, Patience, QueueSettings,
 };
 
 type Queue = FrontQueue<u32, &'static str, u32>;
@@ -198,4 +198,69 @@ fn a_silent_member_gets_its_safe_share() {
     share(&mut queue, 3_000, 60_000);
     let [silent, other] = share(&mut queue, 60_000, 62_000);
     assert!((39..=41).contains(&silent) && (199..=201).contains(&other), "{silent} {other}");
+}
+
+/// Members 1 and 2 with room for a call each, which have one each.
+fn with_moves() -> Queue {
+    let settings =
+        QueueSettings { moves: Some(Moves::after(Duration::from_millis(100))), ..QueueSettings::default() };
+    let mut queue = Queue::new(settings);
+    let mut out = Vec::new();
+    for member in [1, 2] {
+        queue.announce(at(0), member, 10.0, &mut out);
+    }
+    assert_eq!(shares(&mut queue, at(0), 0..2), [1, 2]);
+    queue
+}
+
+#[test]
+fn a_call_moves_where_another_has_room_at_that_moment() {
+    let mut queue = with_moves();
+    assert_eq!(queue.move_from(at(50), 1), None, "2 has no credit yet");
+    assert_eq!(queue.move_from(at(100), 1), Some(2));
+    assert_eq!(queue.move_from(at(100), 1), None, "that was its credit");
+    assert_eq!((queue.counts().moved, queue.counts().delivered), (1, 2));
+}
+
+#[test]
+fn who_waits_comes_before_what_is_moved() {
+    let mut queue = with_moves();
+    let mut out = Vec::new();
+    assert_eq!(queue.offer(at(50), 9, "", Patience::Copies, 0, &mut out), Offer::Waiting);
+    assert_eq!(queue.move_from(at(100), 1), None);
+    queue.tick(at(100), &mut out);
+    assert!(matches!(out[..], [Effect::Deliver { key: 9, .. }]), "{out:?}");
+}
+
+#[test]
+fn who_has_stalled_gets_no_call_until_it_answers_or_for_a_second() {
+    for answers in [true, false] {
+        let mut queue = with_moves();
+        assert_eq!(queue.move_from(at(100), 1), Some(2));
+        assert_eq!(shares(&mut queue, at(200), 2..3), [2]);
+        let mut out = Vec::new();
+        assert_eq!(queue.offer(at(200), 9, "", Patience::Copies, 0, &mut out), Offer::Waiting);
+        if answers {
+            queue.answers(at(210), 1);
+            queue.tick(at(210), &mut out);
+            assert!(matches!(out[..], [Effect::Deliver { key: 9, member: 1, .. }]), "{out:?}");
+        } else {
+            queue.remove_member(at(220), 2, &mut out);
+            assert_eq!(queue.deadline(), Some(at(450)), "it has waited as long as it may");
+            queue.tick(at(450), &mut out);
+            assert_eq!(queue.offer(at(1_000), 10, "", Patience::Copies, 0, &mut out), Offer::Waiting);
+            assert_eq!(queue.deadline(), Some(at(1_100)));
+            queue.tick(at(1_100), &mut out);
+            assert!(matches!(out.last(), Some(Effect::Deliver { key: 10, member: 1, .. })), "{out:?}");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_held_to_have_stalled_where_nobody_else_has_room() {
+    let mut queue = with_moves();
+    assert_eq!(queue.move_from(at(50), 1), None);
+    assert_eq!(shares(&mut queue, at(100), 2..4), [1, 2]);
+    let mut without = self::queue(Choice::MostRoom, &[(1, 10.0), (2, 10.0)]);
+    assert_eq!(without.move_from(at(100), 1), None, "it was not asked for");
 }

@@ -18,7 +18,7 @@ struct Group {
     targets: u8,
     /// Max-Breadth that nobody has, at least one for each target.
     breadth: u8,
-    /// Whether the next group may begin while this one holds what it got.
+    /// Whether the next group, or a second next hop, may begin while this one holds what it got.
     is_followed: bool,
 }
 
@@ -54,8 +54,9 @@ impl<F: Form> Proxy<F> {
             // §16.2: at once, so that the previous hop stops sending. [17.2.1-2]
             self.answer(server, &request, 100, step);
         }
-        let is_followed = step.router.has_group(&request, 0) && step.router.ring_time(&request).is_some();
-        let group = Group { targets, breadth, is_followed };
+        let has_second = step.router.patience(&request).is_some();
+        let is_rung_out = step.router.has_group(&request, 0) && step.router.ring_time(&request).is_some();
+        let group = Group { targets, breadth, is_followed: has_second || is_rung_out };
         let state = Branch::new(invite, step.router.has_alternate(&request, attempt));
         let (call, memory) = (step.medium.call(&request), step.medium.memory(&request));
         let mut context = Context::new(invite);
@@ -110,8 +111,8 @@ impl<F: Form> Proxy<F> {
         self.tell(at, ContextEvent::Exhausted, None, step);
     }
 
-    /// Sends a request to one more target of its group. Whether that was possible.
-    fn add_branch(&mut self, at: u32, breadth: u8, step: &mut ProxyStep<'_, F>) -> bool {
+    /// Sends a request to one more target. Whether that was possible.
+    pub(super) fn add_branch(&mut self, at: u32, breadth: u8, step: &mut ProxyStep<'_, F>) -> bool {
         if !self.has_memory() {
             return false;
         }
@@ -127,13 +128,14 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// Sets the time of the group that has just begun, if another one is to follow.
+    /// Sets the time of the group that has just begun, if another one is to follow, or a second next hop to get the request.
     fn watch_group(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
         let request = entry.request.as_ref().expect("it is kept until it is answered");
         let more = entry.branches.len() < self.most_branches && step.router.has_group(request, entry.group);
         entry.context.set_more(more);
-        match step.router.ring_time(request).filter(|_| more) {
+        let ring_time = step.router.ring_time(request).filter(|_| more);
+        match ring_time.or_else(|| step.router.patience(request)) {
             Some(time) => self.table.set_ring(at, step.now + time),
             None => self.table.stop_ring(at),
         }

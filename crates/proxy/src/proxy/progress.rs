@@ -42,7 +42,8 @@ impl<F: Form> Proxy<F> {
                 BranchAction::Provisional => self.tell(at, ContextEvent::Provisional, response, step),
                 BranchAction::Success => self.tell(at, ContextEvent::Success, response, step),
                 BranchAction::Failure(status) => {
-                    self.tell(at, ContextEvent::Failure(status), response, step);
+                    let event = self.failure_of(place, status);
+                    self.tell(at, event, response, step);
                 }
                 BranchAction::Silence => self.tell(at, ContextEvent::Silence, None, step),
                 BranchAction::Cancel => self.send_cancel(place, step),
@@ -83,7 +84,7 @@ impl<F: Form> Proxy<F> {
                 ContextAction::Relay => self.relay(at, response, step),
                 ContextAction::Keep => self.keep(at, response, is_last, step),
                 ContextAction::AddChallenges => self.add_challenges(at, response, step),
-                ContextAction::CancelRest => self.cancel_rest(at, step),
+                ContextAction::CancelRest => self.cancel_but(at, None, step),
                 ContextAction::NextGroup => self.next_group(at, step),
                 ContextAction::Answer(status) => self.answer_best(at, status, step),
                 ContextAction::GiveUp => {}
@@ -159,11 +160,11 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// §16.7 step 10, §16.10: every branch that has no final response is cancelled, once.
-    fn cancel_rest(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
+    /// §16.7 step 10, §16.10: every branch that has no final response is cancelled, once; not the one that is `kept`.
+    pub(super) fn cancel_but(&mut self, at: u32, kept: Option<u8>, step: &mut ProxyStep<'_, F>) {
         for branch in 0..self.table[at].branches.len() {
             let place = Place { at, branch };
-            if !self.table[place].state.is_finished() {
+            if Some(branch) != kept && !self.table[place].state.is_finished() {
                 self.table[place].state.set_alternate(false);
                 self.give(place, ProxyEvent::Cancelled, None, step);
             }

@@ -84,6 +84,11 @@ pub(crate) struct Script {
     /// How many targets each group has.
     pub(crate) groups: Vec<u8>,
     pub(crate) ring_time: Option<Duration>,
+    /// After which a second next hop gets an INVITE as well, if there is one.
+    pub(crate) patience: Option<Duration>,
+    pub(crate) has_second: bool,
+    /// The branches that were the first of two to answer.
+    pub(crate) won: Vec<u8>,
 }
 
 /// Branches of what is forwarded without a transaction.
@@ -114,9 +119,18 @@ impl Router<Scripted> for Script {
         self.ring_time
     }
 
+    fn patience(&self, request: &Request) -> Option<Duration> {
+        self.patience.filter(|_| request.method == Method::Invite)
+    }
+
+    fn won(&mut self, _: &mut Request, attempt: Attempt) {
+        self.won.push(attempt.branch);
+    }
+
     fn next_hop(&mut self, _: &mut Request, attempt: Attempt) -> Result<u8, ProxyRefusal> {
         let Attempt { branch, alternate } = attempt;
-        if alternate < self.hops { Ok(branch + alternate) } else { Err(ProxyRefusal(404)) }
+        let is_there = branch == 0 || self.patience.is_none() || self.has_second;
+        if alternate < self.hops && is_there { Ok(branch + alternate) } else { Err(ProxyRefusal(404)) }
     }
 
     fn has_alternate(&self, _: &Request, attempt: Attempt) -> bool {
@@ -212,7 +226,14 @@ impl Bed {
     pub(crate) fn forking(hops: u8, groups: &[u8], ring_time: Option<Duration>) -> Self {
         Self {
             proxy: Proxy::new(ProxyTimers::default(), 1),
-            script: Script { hops, groups: groups.to_vec(), ring_time },
+            script: Script {
+                hops,
+                groups: groups.to_vec(),
+                ring_time,
+                patience: None,
+                has_second: true,
+                won: Vec::new(),
+            },
             now: Instant::from_millis(1_000),
             breadth: WHOLE,
             log: Vec::new(),

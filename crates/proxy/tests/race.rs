@@ -1,0 +1,185 @@
+//! A second next hop for an INVITE that the first one leaves quite unanswered, on virtual time.
+mod common;
+
+use common::{Bed, CALL, WHOLE};
+use core::time::Duration;
+use wire::Method::{Cancel, Invite, Options};
+
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Until its timer has fired, and no other one.
+const A_WHILE: Duration = Duration::from_millis(110);
+const HOUR: Duration = Duration::from_hours(1);
+const NONE: [&str; 0] = [];
+
+/// One target; each branch has so many hops.
+fn bed(hops: u8) -> Bed {
+    let mut bed = Bed::new(hops);
+    bed.script.patience = Some(PATIENCE);
+    bed
+}
+
+/// An INVITE has gone to a, and since that was silent to b as well.
+fn raced(hops: u8) -> Bed {
+    let mut bed = bed(hops);
+    assert_eq!(
+        bed.request(Invite, CALL),
+        ["100 < 7", "INVITE 1 > a /30"],
+        "RFC 5393 §5.3.3: b may need the rest"
+    );
+    assert_eq!(bed.wait(A_WHILE), ["0: INVITE 2 > b /30"]);
+    bed
+}
+
+fn finished(mut bed: Bed) {
+    bed.wait(HOUR);
+    bed.assert_empty();
+}
+
+#[test]
+fn who_answers_in_time_keeps_it() {
+    for status in [100, 180, 200, 486] {
+        let mut bed = bed(1);
+        bed.request(Invite, CALL);
+        bed.answer(Invite, 1, status);
+        assert_eq!(bed.wait(A_WHILE), NONE, "{status}");
+        bed.answer(Invite, 1, 486);
+        assert_eq!(bed.script.won, [0; 0]);
+        finished(bed);
+    }
+}
+
+#[test]
+fn the_second_answers_first_and_the_first_is_given_up() {
+    let mut bed = raced(1);
+    assert_eq!(bed.answer(Invite, 2, 100), NONE);
+    assert_eq!(bed.answer(Invite, 2, 180), ["180 < 7"]);
+    assert_eq!(bed.wait(Duration::from_secs(20)), NONE, "who is given up gets no copies");
+    assert_eq!(bed.answer(Invite, 1, 180), ["180 < 7", "CANCEL 1 > a"], "§9.1: now it can be cancelled");
+    assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"]);
+    assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7"]);
+    assert_eq!(bed.script.won, [1]);
+    finished(bed);
+}
+
+#[test]
+fn the_first_answers_after_all_and_the_second_is_cancelled() {
+    let mut bed = raced(1);
+    assert_eq!(bed.answer(Invite, 1, 100), NONE);
+    assert_eq!(bed.answer(Invite, 2, 100), ["CANCEL 2 > b"]);
+    assert_eq!(bed.answer(Invite, 2, 487), ["ACK 2 > b"]);
+    assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
+    assert_eq!(bed.script.won, [0]);
+    finished(bed);
+}
+
+#[test]
+fn until_one_answers_both_get_copies() {
+    let mut bed = raced(1);
+    assert_eq!(bed.wait(Duration::from_millis(600)).len(), 2);
+    bed.answer(Invite, 1, 200);
+    finished(bed);
+}
+
+/// §16.7 step 5, §13.2.2.4.
+#[test]
+fn both_2xx_go_back() {
+    let mut bed = raced(1);
+    assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7"]);
+    assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
+    finished(bed);
+}
+
+#[test]
+fn a_failure_of_the_one_that_has_it_is_the_answer() {
+    for answers in [&[100, 486][..], &[486], &[180, 503], &[407]] {
+        let mut bed = raced(1);
+        let sent: Vec<_> = answers.iter().map(|status| bed.answer(Invite, 2, *status)).collect();
+        let status = answers.last().map(|status| if *status == 503 { 500 } else { *status }).expect("some");
+        assert_eq!(sent.last().expect("some"), &["ACK 2 > b".to_owned(), format!("{status} < 7")]);
+        assert_eq!(bed.answer(Invite, 1, 180), ["CANCEL 1 > a"], "and nobody is left ringing");
+        finished(bed);
+    }
+}
+
+#[test]
+fn who_is_unavailable_leaves_it_to_the_other() {
+    for (one, other) in [(1, 2), (2, 1)] {
+        let mut bed = raced(1);
+        assert_eq!(bed.answer(Invite, one, 503).len(), 1, "the ACK alone");
+        assert_eq!(bed.answer(Invite, other, 200), ["200 < 7"]);
+        finished(bed);
+    }
+    let mut bed = raced(1);
+    bed.unreachable(Invite, 2);
+    assert_eq!(bed.answer(Invite, 1, 404), ["ACK 1 > a", "404 < 7"]);
+    finished(bed);
+}
+
+#[test]
+fn what_fails_goes_on_with_the_alternates_of_one_branch() {
+    let mut bed = raced(2);
+    assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a"], "b has it");
+    assert_eq!(bed.answer(Invite, 2, 503), ["ACK 2 > b", "INVITE 3 > c /30"]);
+    assert_eq!(bed.answer(Invite, 3, 200), ["200 < 7"]);
+    finished(bed);
+    // Or with those of the first one, if that has the request.
+    let mut bed = raced(2);
+    bed.answer(Invite, 1, 100);
+    assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a", "INVITE 3 > b /30"]);
+    bed.answer(Invite, 3, 200);
+    finished(bed);
+}
+
+#[test]
+fn nobody_answers_either() {
+    let mut bed = raced(1);
+    let sent = bed.wait(HOUR);
+    let answer = sent.iter().find(|sent| sent.ends_with("< 7")).expect("the caller is answered");
+    assert_eq!(answer, "31500: 408 < 7", "64*T1 after the second got it");
+    bed.assert_empty();
+}
+
+#[test]
+fn the_caller_cancels_both() {
+    let mut bed = raced(1);
+    assert_eq!(bed.request(Cancel, CALL), ["200 < 7"], "§9.1: neither has answered");
+    assert_eq!(bed.answer(Invite, 2, 100), ["CANCEL 2 > b"]);
+    assert_eq!(bed.answer(Invite, 2, 487), ["ACK 2 > b", "487 < 7"], "nobody waits for a");
+    assert_eq!(bed.answer(Invite, 1, 100), ["CANCEL 1 > a"]);
+    finished(bed);
+}
+
+#[test]
+fn what_is_cancelled_gets_no_second_hop() {
+    let mut bed = bed(1);
+    bed.request(Invite, CALL);
+    bed.request(Cancel, CALL);
+    assert_eq!(bed.wait(A_WHILE), NONE);
+    finished(bed);
+}
+
+#[test]
+fn no_second_hop_without_room_breadth_or_branches() {
+    let limits: [fn(&mut Bed); 3] =
+        [|bed| bed.script.has_second = false, |bed| bed.breadth = 1, |bed| bed.proxy.limit_branches(1)];
+    for limit in limits {
+        let mut bed = bed(2);
+        limit(&mut bed);
+        bed.request(Invite, CALL);
+        assert_eq!(bed.wait(A_WHILE), NONE);
+        // And its alternates are tried as ever.
+        assert_eq!(bed.answer(Invite, 1, 503).len(), 2);
+        bed.answer(Invite, 2, 200);
+        finished(bed);
+    }
+}
+
+#[test]
+fn other_requests_have_one_hop() {
+    let mut bed = bed(1);
+    bed.request(Options, CALL);
+    assert_eq!(bed.wait(A_WHILE), NONE);
+    assert_eq!(bed.log.len(), 1);
+    assert_eq!(bed.breadth, WHOLE);
+    finished(bed);
+}
