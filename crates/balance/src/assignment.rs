@@ -101,6 +101,18 @@ impl Picture<'_> {
         }
     }
 
+    /// A request that is open goes back to a node that has had it, whether that takes new ones or not.
+    pub(crate) fn back(&self, request: &Request<'_>, slot: Slot) -> Assignment {
+        let session = self.store.session_of(request);
+        match session.and_then(|at| self.store.find(at, &TransactionId::served_by(request))) {
+            Some(open) => {
+                let decision = Decision::Forward { slot, why: Why::Moved };
+                Assignment { decision, session, step: Step::Move(open) }
+            }
+            None => Assignment { decision: Decision::NoServer, session, step: Step::Nothing },
+        }
+    }
+
     /// The node that a token or the session names. A token is bound to its dialog and so comes first. Then comes the node
     /// that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call. They differ
     /// where a call came in several branches and a node of one of them died.

@@ -251,7 +251,8 @@ pub struct CandidateVerdict {
 /// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_pools`](Self::set_pools), [`set_policy`](Self::set_policy),
 ///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
-///   [`again`](Self::again), [`pick`](Self::pick), [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
+///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_back`](Self::move_back), [`pick`](Self::pick),
+///   [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
 /// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
 ///   [`audit`](Self::audit).
@@ -366,6 +367,22 @@ impl Balancer {
     /// A node has failed a request, which is tried with another one, none of these. What is open of it there is taken back.
     pub fn again(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         self.carry_out(now, request, |picture, policy| picture.again(request, except, policy))
+    }
+
+    /// A node has left a request unanswered for so long that this one, if it takes new ones, gets it as well: there it counts from
+    /// now on.
+    pub fn move_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
+        self.carry_out(now, request, |picture, _| picture.again(request, &[], &mut Only(slot)))
+    }
+
+    /// The node that a request has [moved](Self::move_to) from, which got it `since` then, has answered first: it counts there
+    /// again.
+    pub fn move_back(&mut self, now: Instant, request: &Request<'_>, slot: Slot, since: Instant) -> Decision {
+        let decision = self.carry_out(now, request, |picture, _| picture.back(request, slot));
+        if matches!(decision, Decision::Forward { .. }) {
+            self.store.resume(request, since);
+        }
+        decision
     }
 
     /// Chooses a node, none of these, for a request that nothing is remembered of: that is no call here, and no load.

@@ -547,6 +547,15 @@ impl SessionStore {
         }
     }
 
+    /// A request counts again with a node that has had it since then, and that has not been idle: it answers now.
+    pub(crate) fn resume(&mut self, request: &Request<'_>, since: Instant) {
+        let open = self.session_of(request).and_then(|at| self.find(at, &TransactionId::served_by(request)));
+        if let Some(key) = open {
+            let open = &mut self.transactions[key];
+            (open.started, open.answered) = (since, true);
+        }
+    }
+
     /// When [`Self::expire`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let wheels = [&self.timers, &self.unanswered, &self.held_timers];

@@ -17,6 +17,7 @@ use crate::{Drop, Shard, ShardEvent};
 use ::route::{Fork, Forward, Outcome};
 use balance::{Balancer, Decision, Direction, PoolId, Request, Slot, Why};
 use base::{Flow, Instant, Operation, Outbox};
+use core::time::Duration;
 use std::sync::Arc;
 use wire::{Message, Method};
 
@@ -137,7 +138,7 @@ impl Shard {
             },
         };
         let Some(decided) = decided else { return Ok(()) };
-        let Decision::Forward { slot, .. } = decided.decision else { return Err(NO_SERVER.into()) };
+        let Decision::Forward { slot, why } = decided.decision else { return Err(NO_SERVER.into()) };
         let is_kept = may_keep && follows.is_none() && self.keeps(mode, message, flow, slot);
         if !is_kept {
             if let Some(key) = key.filter(|_| begins) {
@@ -161,13 +162,7 @@ impl Shard {
                 ..facts.request
             },
             dialogs: mode.dialogs,
-            stay: match mode.forward {
-                Forward::Dialog => Stay::WithDialogs,
-                // Who keeps the transactions of a call sees its dialogs, too.
-                Forward::Distributed => Stay::WithTransactions,
-                _ if mode.record_route => Stay::WithTransactions,
-                _ => Stay::No,
-            },
+            stay: stay_of_kept(mode),
             is_fixed,
             fork: if is_fixed { Fork::None } else { mode.fork },
             ring_time: mode.ring_time,
@@ -176,11 +171,20 @@ impl Shard {
             pools: 1,
             since: self.edge.now,
             failed: None,
+            patience: if is_fixed { None } else { self.patience(&facts.request, (decided.pool, why)) },
+            moved: None,
         };
         if let Some((stateful, mut lent)) = self.transactions(out) {
             stateful.begin(&mut lent, flow, message, facts, (assigned, !mode.is_sessionless))?;
         }
         Ok(())
+    }
+
+    /// How long a member of this pool may leave a request unanswered before another one gets it. What comes again with credentials
+    /// is for the member that asked for them.
+    fn patience(&self, request: &Request<'_>, (pool, why): (PoolId, Why)) -> Option<Duration> {
+        let begins_call = request.method == Method::Invite && why == Why::Policy;
+        self.queues.as_deref().filter(|_| begins_call)?.patience(pool)
     }
 
     /// The next hop that a copy of this request, or its INVITE, went to without a transaction.
@@ -430,6 +434,17 @@ impl Shard {
             && request.pinned.is_none()
             && !matches!(request.method, Method::Ack | Method::Cancel)
             && self.balancer.session_of(request).is_none()
+    }
+}
+
+/// Whether we stay on the way of a dialog whose first transaction is kept here.
+fn stay_of_kept(mode: PoolMode) -> Stay {
+    match mode.forward {
+        Forward::Dialog => Stay::WithDialogs,
+        // Who keeps the transactions of a call sees its dialogs, too.
+        Forward::Distributed => Stay::WithTransactions,
+        _ if mode.record_route => Stay::WithTransactions,
+        _ => Stay::No,
     }
 }
 

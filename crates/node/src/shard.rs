@@ -251,9 +251,9 @@ impl Shard {
         &'a mut self,
         out: &'a mut Outbox<ShardEvent>,
     ) -> Option<(&'a mut Stateful, Lent<'a>)> {
-        let Self { edge, balancer, stateful, .. } = self;
+        let Self { edge, balancer, stateful, queues, .. } = self;
         let stateful = stateful.as_deref_mut().filter(|stateful| stateful.is_in_use())?;
-        Some((stateful, Lent { edge, balancer, out }))
+        Some((stateful, Lent { edge, balancer, queues: queues.as_deref_mut(), out }))
     }
 
     fn message(&mut self, flow: Flow, bytes: &[u8], out: &mut Outbox<ShardEvent>) {

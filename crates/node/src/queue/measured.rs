@@ -17,6 +17,8 @@ struct Member {
     /// And in the window before.
     calls_before: u64,
     answers: Vec<Duration>,
+    /// How many of these were no answers, but calls that moved to another member since none came.
+    moved: usize,
     /// Calls of these windows whose first answer has not come. What is answered beyond them is no call from here: an INVITE that
     /// comes again with credentials, or one of another pool.
     unanswered: u64,
@@ -49,6 +51,7 @@ impl Measured {
             calls: 0,
             calls_before: 0,
             answers: Vec::new(),
+            moved: 0,
             unanswered: 0,
             was_silent: false,
         };
@@ -78,6 +81,14 @@ impl Measured {
         }
     }
 
+    /// A call has moved to another member, since this one had answered nothing for so long: it is slow, and has carried none.
+    pub(super) fn moved(&mut self, now: Instant, slot: Slot, after: Duration) {
+        self.answered(now, slot, after);
+        if let Some(member) = self.members.get_mut(&slot) {
+            member.moved += 1;
+        }
+    }
+
     /// The capacities that follow from a window, if one is over.
     pub(super) fn capacities(&mut self, now: Instant) -> Vec<(Slot, f64)> {
         let Some(ends) = self.ends.filter(|ends| *ends <= now) else { return Vec::new() };
@@ -104,7 +115,8 @@ impl Member {
         // What has come for two windows and was not answered took that long at least.
         let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0;
         let p95 = answers.get(at).copied().or_else(|| is_stuck.then_some(length));
-        let window = Window { calls: self.calls, p95, goodput: answers.len() as f64 / length.as_secs_f64() };
+        let carried = answers.len().saturating_sub(core::mem::take(&mut self.moved));
+        let window = Window { calls: self.calls, p95, goodput: carried as f64 / length.as_secs_f64() };
         self.was_silent = answers.is_empty() && self.calls > 0;
         self.unanswered = self.unanswered.min(self.calls + self.calls_before);
         self.calls_before = core::mem::take(&mut self.calls);
@@ -136,6 +148,24 @@ mod tests {
         }
         measured.remove(slot);
         assert!(measured.capacities(at(60_000)).is_empty());
+    }
+
+    /// A call that has moved away was not answered in time, and a member that all have moved away from has carried none.
+    #[test]
+    fn what_has_moved_is_slow() {
+        let at = Instant::from_millis;
+        let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
+        let start = measured.enter(at(0), Slot(0));
+        let mut last = start;
+        for second in 0..4 {
+            for call in 0..25 {
+                measured.delivered(at(1_000 * second + call), Slot(0));
+                measured.moved(at(1_000 * second + call + 100), Slot(0), Duration::from_millis(100));
+            }
+            last =
+                measured.capacities(at(1_000 * (second + 1))).first().map_or(last, |(_, capacity)| *capacity);
+        }
+        assert!(last < 0.8 * start, "{last}");
     }
 
     #[test]

@@ -104,6 +104,29 @@ impl Queues {
         self.is_stale || !self.released.is_empty()
     }
 
+    /// How long a member of this pool may leave a call unanswered before another one gets it.
+    pub(crate) fn patience(&self, pool: PoolId) -> Option<Duration> {
+        self.pools.get(pool.index())?.as_ref()?.patience()
+    }
+
+    /// Another member for a call that this one has left unanswered for so long, if one has room now.
+    pub(crate) fn another(
+        &mut self,
+        now: Instant,
+        pool: PoolId,
+        slot: Slot,
+        balancer: &Balancer,
+    ) -> Option<Slot> {
+        let queue = self.pools.get_mut(pool.index())?.as_mut()?;
+        queue.look(now, balancer.takers(now, pool), &self.announced);
+        queue.another(now, slot)
+    }
+
+    /// A member has answered anything: it does not stand still.
+    pub(crate) fn answers(&mut self, now: Instant, slot: Slot) {
+        self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot));
+    }
+
     pub(crate) fn deadline(&self) -> Option<Instant> {
         if self.is_stale() {
             return Some(Instant::ZERO);

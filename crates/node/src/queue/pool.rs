@@ -91,6 +91,7 @@ impl QueueReport {
         self.counts.refused += other.counts.refused;
         self.counts.expired += other.counts.expired;
         self.counts.removed += other.counts.removed;
+        self.counts.moved += other.counts.moved;
         for member in &other.members {
             match self.members.iter_mut().find(|known| known.slot == member.slot) {
                 Some(known) => {
@@ -221,6 +222,24 @@ impl PoolQueue {
     /// A member has answered a call for the first time.
     pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
         self.measured.answered(now, slot, took);
+    }
+
+    /// How long a member may leave a call unanswered before another one gets it.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.setup.settings.moves.map(|moves| moves.after)
+    }
+
+    /// Another member for a call that this one has left unanswered, if that has room now.
+    pub(super) fn another(&mut self, now: Instant, slot: Slot) -> Option<Slot> {
+        let other = self.front.move_from(now, slot)?;
+        self.measured.moved(now, slot, self.patience().unwrap_or_default());
+        self.measured.delivered(now, other);
+        Some(other)
+    }
+
+    /// A member has answered anything.
+    pub(super) fn answers(&mut self, now: Instant, slot: Slot) {
+        self.front.answers(now, slot);
     }
 
     /// A member for a call of which nothing has to be kept.

@@ -1,8 +1,10 @@
 //! Which member of a pool a request goes to, and which one next when that has failed.
 
 use super::editor::{Received, Way, Wire};
+use super::moves::{Moved, SECOND};
 use crate::Routes;
 use crate::forward::Stay;
+use crate::queue::Queues;
 use ::proxy::{Attempt, ProxyEvent, ProxyRefusal, Router};
 use ::route::{Budget, BudgetSettings, Dialogs, Failover, Fork, Outcome, Pools, Target};
 use arrayvec::ArrayVec;
@@ -47,6 +49,10 @@ pub(crate) struct Assigned {
     pub(crate) since: Instant,
     /// How the present one has failed, if it has.
     pub(crate) failed: Option<Outcome>,
+    /// How long the first one may be silent before a second one gets it as well.
+    pub(crate) patience: Option<Duration>,
+    /// Whether a second one has.
+    pub(crate) moved: Option<Moved>,
 }
 
 impl Assigned {
@@ -80,11 +86,6 @@ impl Assigned {
     fn goes_on(&self, outcome: Outcome) -> bool {
         self.pools().is_some_and(|pools| pools.failover.goes_on(outcome, self.pools))
     }
-}
-
-/// The place of an attempt among those tried: a request that forks has no alternates, and one that does not has one branch.
-fn place_of(attempt: Attempt) -> usize {
-    usize::from(attempt.branch) + usize::from(attempt.alternate)
 }
 
 /// How many requests may be tried again, by rule; last, for those without one.
@@ -129,6 +130,8 @@ impl Budgets {
 pub(crate) struct Assigner<'a> {
     pub(crate) now: Instant,
     pub(crate) balancer: &'a mut Balancer,
+    /// Who of a pool has room for what another member leaves unanswered.
+    pub(crate) queues: Option<&'a mut Queues>,
     /// The ways to the members, by slot.
     pub(crate) members: &'a [Flow],
     pub(crate) budgets: &'a mut Budgets,
@@ -237,12 +240,19 @@ impl Router<Wire> for Assigner<'_> {
             Way::Contacts(located) => return located.hop(attempt).ok_or(ProxyRefusal(500)),
             Way::Pool(assigned) => assigned,
         };
+        if attempt == SECOND && assigned.fork == Fork::None {
+            let message = wire::scan(&request.bytes).expect("it was read when it came in");
+            let is_noted = request.noted.is_some();
+            let slot = self.second(assigned, is_noted, message.call_id()).ok_or(ProxyRefusal(500))?;
+            self.balancer.count_request(slot, assigned.request.method);
+            return Ok(self.members[slot.index()]);
+        }
         if attempt.alternate == 0 {
             let rule = assigned.rule.as_ref().map(|(_, rule)| *rule);
             if is_first && !matches!(assigned.request.method, Method::Ack | Method::Cancel) {
                 self.budgets.of(rule).first(self.now);
             }
-            let place = place_of(attempt);
+            let place = assigned.place_of(attempt);
             let slot = assigned.tried.get(place).copied().ok_or(ProxyRefusal(500))?;
             self.balancer.count_request(slot, assigned.request.method);
             return Ok(self.members[slot.index()]);
@@ -264,6 +274,20 @@ impl Router<Wire> for Assigner<'_> {
             && (others.next().is_some() || !assigned.others().is_empty())
     }
 
+    fn patience(&self, request: &Received) -> Option<Duration> {
+        match &request.way {
+            Way::Pool(assigned) => assigned.patience,
+            Way::There(..) | Way::Contacts(_) => None,
+        }
+    }
+
+    fn won(&mut self, request: &mut Received, attempt: Attempt) {
+        if let Way::Pool(assigned) = &mut request.way {
+            let message = wire::scan(&request.bytes).expect("it was read when it came in");
+            self.answers_first(assigned, attempt, message.call_id());
+        }
+    }
+
     fn most_repeats(&self, request: &Received) -> Option<u8> {
         matches!(request.way, Way::There(_, false)).then_some(UNHEARD_REPEATS)
     }
@@ -271,14 +295,16 @@ impl Router<Wire> for Assigner<'_> {
     fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
         let Way::Pool(assigned) = &mut request.way else { return };
         // Where there was no other one to be tried, it has been told.
-        let Some(&slot) = assigned.tried.get(place_of(attempt)) else { return };
+        let Some(&slot) = assigned.tried.get(assigned.place_of(attempt)) else { return };
+        let (counts, since) = (assigned.counts_with(slot), assigned.since_of(slot));
         match event {
             ProxyEvent::Response(503) => assigned.failed = Some(Outcome::Unavailable),
             ProxyEvent::Timeout | ProxyEvent::Unreachable => {
                 // Whom nothing has reached has no work with it: going on is no retry.
                 let is_silent = event == ProxyEvent::Timeout;
                 assigned.failed = Some(if is_silent { Outcome::Timeout } else { Outcome::NoneAlive });
-                self.balancer.unanswered(self.now, slot, assigned.since, request.noted.as_deref());
+                let noted = request.noted.as_deref().filter(|_| counts);
+                self.balancer.unanswered(self.now, slot, since, noted);
                 if !is_silent {
                     self.balancer.unreachable(self.now, slot, self.now + PAUSE);
                 }

@@ -7,6 +7,7 @@ mod dialogs;
 mod editor;
 mod limits;
 mod located;
+mod moves;
 mod report;
 mod within;
 
@@ -17,6 +18,7 @@ pub use report::ProxyReport;
 use crate::edge::Edge;
 use crate::failure::FailureCause;
 use crate::pause::Pause;
+use crate::queue::Queues;
 use crate::route::{Target, max_breadth};
 use crate::token::branch::peek_listener;
 use crate::validate::check_form;
@@ -67,6 +69,7 @@ pub(crate) struct Stateful {
 pub(crate) struct Lent<'a> {
     pub(crate) edge: &'a mut Edge,
     pub(crate) balancer: &'a mut Balancer,
+    pub(crate) queues: Option<&'a mut Queues>,
     pub(crate) out: &'a mut Outbox<ShardEvent>,
 }
 
@@ -114,13 +117,13 @@ impl Stateful {
     /// Lets the proxy's core do something.
     fn step<T>(
         &mut self,
-        Lent { edge, balancer, out }: &mut Lent<'_>,
+        Lent { edge, balancer, queues, out }: &mut Lent<'_>,
         act: impl FnOnce(&mut Proxy<Wire>, &mut ProxyStep<'_, Wire>) -> T,
     ) -> T {
         let Self { proxy, keys, members, budgets, notes, dialogs, .. } = self;
         let now = edge.now;
         let medium = Editor { edge, keys, notes, dialogs: dialogs.as_deref_mut() };
-        let router = Assigner { now, balancer, members, budgets };
+        let router = Assigner { now, balancer, queues: queues.as_deref_mut(), members, budgets };
         act(proxy, &mut ProxyStep { now, medium, router, sink: &mut Out(out) })
     }
 
@@ -302,6 +305,7 @@ impl Stateful {
         if !lent.edge.topology.is_our_via(message.top_via()) {
             return lent.edge.discard(Drop::ForeignResponse);
         }
+        self.step(lent, |proxy, step| proxy.decide(key, status, step));
         self.note(lent, (key, status), message);
         lent.edge.hear_notice(message, self.notes.source);
         self.step(lent, |proxy, step| proxy.response(key, status, message, step));
@@ -316,12 +320,16 @@ impl Stateful {
     /// Tells the balancer of a response, before another member may be tried.
     fn note(
         &self,
-        Lent { edge, balancer, .. }: &mut Lent<'_>,
+        Lent { edge, balancer, queues, .. }: &mut Lent<'_>,
         (key, status): (transaction::TransactionKey, u16),
         message: &Message<'_>,
     ) {
         let Some((sent, request)) = self.proxy.sent(key) else { return };
-        if let Some(slot) = edge.topology.slot_at(sent.flow.peer) {
+        let slot = edge.topology.slot_at(sent.flow.peer);
+        if let Some(slot) = slot {
+            if let Some(queues) = queues {
+                queues.answers(edge.now, slot);
+            }
             balancer.answered(edge.now, slot);
             balancer.count_response(slot, status);
             // Whoever is behind the hop has seen the branch, too, and speaks for himself alone.
@@ -330,6 +338,7 @@ impl Stateful {
                 balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
             }
         }
+        let request = request.filter(|request| request.counts_with(slot));
         if let Some(noted) = request.and_then(|request| request.noted.as_deref()) {
             let response = Response {
                 key: noted.key,
