@@ -305,6 +305,15 @@ fn nothing_moves_where_nobody_has_room() {
     assert_eq!(ok.status(), 200);
 }
 
+#[test]
+fn a_call_moves_once_somebody_has_room() {
+    let mut bed = bed_of(MODE, setup(4.0, CapacitySource::Fixed));
+    (0..3).for_each(|number| drop(call(&mut bed, &format!("call{number}"))));
+    assert_eq!((wait(&mut bed, Duration::from_millis(249)), moves(&bed)), (Vec::new(), 0));
+    assert!(wait(&mut bed, BOUND).iter().all(|sent| is_request(sent, Method::Invite)));
+    assert!((1..=2).contains(&moves(&bed)), "who has stalled has no room: {}", moves(&bed));
+}
+
 /// Retries are for moves and for failover together.
 #[test]
 fn moves_are_a_part_of_the_retry_budget() {

@@ -123,7 +123,8 @@ pub trait Router<F: Form> {
     }
 
     /// How long the first next hop may leave an INVITE quite unanswered before a second one, that of [`next_hop`](Self::next_hop)
-    /// for another branch, gets it as well; without end if that is not said. Of a request whose targets are one group of one.
+    /// for another branch, gets it as well; where there is none then, it is asked for again after the same time. Without end if that
+    /// is not said. Of a request whose targets are one group of one.
     fn patience(&self, request: &F::Request) -> Option<Duration> {
         let _ = request;
         None

@@ -175,6 +175,18 @@ fn no_second_hop_without_room_breadth_or_branches() {
 }
 
 #[test]
+fn a_second_hop_is_looked_for_until_there_is_one() {
+    let mut bed = bed(1);
+    bed.script.has_second = false;
+    bed.request(Invite, CALL);
+    assert_eq!(bed.wait(A_WHILE), NONE);
+    bed.script.has_second = true;
+    assert_eq!(bed.wait(PATIENCE), ["0: INVITE 2 > b /30"]);
+    bed.answer(Invite, 2, 200);
+    finished(bed);
+}
+
+#[test]
 fn other_requests_have_one_hop() {
     let mut bed = bed(1);
     bed.request(Options, CALL);

@@ -40,7 +40,16 @@ impl<F: Form> Proxy<F> {
                 self.table[at].race = Race::Open;
             } else {
                 self.restore_alternates(first, step);
+                self.look_again(at, step);
             }
+        }
+    }
+
+    /// There is no second next hop now; there may be one later.
+    fn look_again(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
+        let request = self.table[at].request.as_ref();
+        if let Some(patience) = request.and_then(|request| step.router.patience(request)) {
+            self.table.set_ring(at, step.now + patience);
         }
     }
 
