@@ -2,14 +2,14 @@
 
 use core::time::Duration;
 use elastic::estimate::Settings;
-use elastic::queue::{LengthSettings, QueueSettings};
+use elastic::queue::{LengthSettings, Moves, QueueSettings};
 use elastic::scale::{Decision, ScaleSettings};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
     Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudServers, Front, Neighbours, PROXY, StartTimes,
     run,
 };
-use sim::engine::Spread;
+use sim::engine::{Spread, StallConfig};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -60,6 +60,33 @@ fn servers_get_what_they_announce() {
     assert!((79.0..81.0).contains(&rate), "{rate}");
     assert!(results.set_up.percentile(100.0) < Duration::from_millis(1_100));
     assert!(results.latency.percentile(99.0) < Duration::from_millis(30));
+}
+
+/// A server that stands still for a second loses the calls that it has in hand to the other one: each once, and none of all is lost.
+#[test]
+fn a_call_leaves_a_server_that_stalls() {
+    let mut still = plan(40.0);
+    still.host.pauses = Some(StallConfig {
+        spacing: seconds(10),
+        spacing_spread: Spread::Exponential,
+        length: seconds(1),
+        length_spread: Spread::Fixed,
+    });
+    let mut moving = still.clone();
+    let Front::Queue(settings) = &mut moving.front else { panic!("it has a queue") };
+    settings.moves = Some(Moves::after(Duration::from_millis(100)));
+    let (still, moving) = (run(&still, 1), run(&moving, 1));
+    assert_eq!((still.moved, still.lost, moving.lost), (0, 0, 0));
+    assert_eq!(moving.offered, still.offered);
+    assert!(
+        moving.carried.abs_diff(moving.offered) < 100,
+        "each is answered once: {} of {}",
+        moving.carried,
+        moving.offered
+    );
+    assert!(moving.moved > 10 && moving.moved < moving.offered / 5, "{}", moving.moved);
+    let p97 = |results: &sim::cloud::CloudResults| results.set_up.percentile(97.0);
+    assert!(p97(&moving) < p97(&still) / 2, "{:?} {:?}", p97(&moving), p97(&still));
 }
 
 /// A neighbour that takes half of the processor doubles every time; the estimator sends calls to the other server.

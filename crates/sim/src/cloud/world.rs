@@ -6,12 +6,13 @@ use super::results::{CloudResults, CloudSecond};
 use crate::engine::{Admission, EventQueue, Finish, Priority, Ticket};
 use base::{Instant, Rng};
 use core::time::Duration;
-use elastic::queue::{Effect, FrontQueue, Patience};
+use elastic::queue::{Effect, FrontQueue, Moves, Patience};
 use elastic::scale::{Decision, Scaler, Seen, ServerId, ServerLoad};
 use load::Arrivals;
 use rand::Rng as _;
 use rand::RngCore as _;
 use rand_distr::{Distribution, Exp1};
+use route::{Budget, BudgetSettings};
 
 /// Weights of transactions (TLWL paper).
 const INVITE: f64 = 1.75;
@@ -36,6 +37,8 @@ enum Event {
     /// The queue's deadline.
     Front,
     Message(Job),
+    /// A call may have been unanswered for as long as it may.
+    Unanswered(u32),
     Finish(u32, Ticket),
     /// A server may go on after a pause.
     Go(u32),
@@ -53,7 +56,12 @@ enum Event {
 struct Call {
     came: Instant,
     sent: Instant,
+    /// The one that has it, or is the first to have got it.
     host: u32,
+    /// The one that has got it as well, and when.
+    second: Option<(u32, Instant)>,
+    /// A host has answered it, or it is lost.
+    is_settled: bool,
 }
 
 type Queue = FrontQueue<u32, (), u32>;
@@ -66,6 +74,9 @@ struct World<'p> {
     hosts: Vec<Host>,
     calls: Vec<Call>,
     queue: Option<Queue>,
+    moves: Option<Moves>,
+    /// What bounds moves, as in a balancer.
+    budget: Budget,
     effects: Vec<Effect<u32, (), u32>>,
     /// The earliest of the events for the queue.
     woken: Option<Instant>,
@@ -91,9 +102,9 @@ impl<'p> World<'p> {
     fn new(plan: &'p CloudPlan, seed: u64) -> Self {
         let rng = Rng::from_seed(seed);
         let arrivals = Arrivals::new(plan.arrivals.clone(), Instant::ZERO, rng.fork("arrivals"));
-        let queue = match &plan.front {
-            Front::Tlwl => None,
-            Front::Queue(settings) => Some(Queue::new(**settings)),
+        let (queue, moves) = match &plan.front {
+            Front::Tlwl => (None, None),
+            Front::Queue(settings) => (Some(Queue::new(**settings)), settings.moves),
         };
         let (scaler, first) = match &plan.servers {
             CloudServers::Fixed(count) => (None, *count),
@@ -109,6 +120,8 @@ impl<'p> World<'p> {
             hosts: Vec::new(),
             calls: Vec::new(),
             queue,
+            moves,
+            budget: Budget::new(BudgetSettings::default()),
             effects: Vec::new(),
             woken: None,
             scaler,
@@ -139,7 +152,8 @@ impl<'p> World<'p> {
                 self.woken = self.woken.filter(|at| *at > now);
                 self.ask(now, |queue, effects| queue.tick(now, effects));
             }
-            Event::Message(job) => self.receive(now, job),
+            Event::Message(job) => self.receive(now, self.calls[job.call as usize].host, job),
+            Event::Unanswered(call) => self.move_call(now, call),
             Event::Finish(host, ticket) => self.finish(now, host, ticket),
             Event::Go(host) => self.start(now, host),
             Event::Pause(host) => self.pause(now, host),
@@ -187,7 +201,7 @@ impl<'p> World<'p> {
         self.second.offered += 1;
         self.results.offered += u64::from(self.counts(now));
         let call = self.calls.len() as u32;
-        self.calls.push(Call { came: now, sent: now, host: 0 });
+        self.calls.push(Call { came: now, sent: now, host: 0, second: None, is_settled: false });
         if self.queue.is_some() {
             let random = self.rng.next_u64();
             self.ask(now, |queue, effects| {
@@ -243,13 +257,43 @@ impl<'p> World<'p> {
     fn deliver(&mut self, now: Instant, call: u32, host: usize) {
         let known = &mut self.calls[call as usize];
         (known.sent, known.host) = (now, host as u32);
-        self.turn += 1;
-        self.hosts[host].on_call(self.turn);
-        self.receive(now, Job { call, message: FIRST });
+        if let Some(moves) = self.moves {
+            self.budget.first(now);
+            self.events.after(moves.after, Event::Unanswered(call));
+        }
+        self.send(now, call, host);
     }
 
-    fn receive(&mut self, now: Instant, job: Job) {
-        let index = self.calls[job.call as usize].host;
+    fn send(&mut self, now: Instant, call: u32, host: usize) {
+        self.turn += 1;
+        self.hosts[host].on_call(self.turn);
+        self.receive(now, host as u32, Job { call, message: FIRST });
+    }
+
+    /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the budget. What it has
+    /// of it stays work that it has yet to do: it cannot be cancelled before it answers.
+    fn move_call(&mut self, now: Instant, call: u32) {
+        let Call { host, is_settled, .. } = self.calls[call as usize];
+        let Some(moves) = self.moves.filter(|_| !is_settled) else { return };
+        let member = self.hosts[host as usize].member;
+        let mut other = None;
+        if self.budget.may_retry(now) {
+            self.ask(now, |queue, effects| {
+                queue.tick(now, effects);
+                other = queue.move_from(now, member);
+            });
+        }
+        if let Some(other) = other.and_then(|other| self.host_of(other)) {
+            self.budget.retry(now);
+            self.results.moved += u64::from(self.counts(now));
+            self.calls[call as usize].second = Some((other as u32, now));
+            self.send(now, call, other);
+        } else {
+            self.events.after(moves.after, Event::Unanswered(call));
+        }
+    }
+
+    fn receive(&mut self, now: Instant, index: u32, job: Job) {
         let host = &mut self.hosts[index as usize];
         if host.costs[job.message as usize].is_zero() {
             self.follow(now, index, job);
@@ -258,7 +302,12 @@ impl<'p> World<'p> {
         if host.cpu.enqueue(now, Priority::P2, job) != Admission::Queued {
             if job.message == FIRST {
                 host.calls -= 1;
-                self.lose(now);
+                // What has moved is still with the first one.
+                let call = &mut self.calls[job.call as usize];
+                if call.second.is_none() {
+                    call.is_settled = true;
+                    self.lose(now);
+                }
             } else {
                 self.events.after(AGAIN, Event::Message(job));
             }
@@ -296,9 +345,18 @@ impl<'p> World<'p> {
         let host = &mut self.hosts[index as usize];
         match job.message {
             FIRST => {
-                let call = self.calls[job.call as usize];
+                let call = &mut self.calls[job.call as usize];
+                let second = call.second.filter(|(second, _)| *second == index);
+                let sent = second.map_or(call.sent, |(_, sent)| sent);
                 host.load = (host.load - INVITE).max(0.0);
-                host.on_forwarded(now - call.sent);
+                host.on_forwarded(now - sent);
+                if core::mem::replace(&mut call.is_settled, true) {
+                    // Another one was first: here it is cancelled.
+                    host.calls -= 1;
+                    return self.tell_queue(now, index);
+                }
+                call.host = index;
+                let call = Call { sent, ..*call };
                 self.set_up(now, call);
             }
             // A server is done with the BYE when it has read it; for a proxy the callee's answer is still to come.
@@ -316,9 +374,17 @@ impl<'p> World<'p> {
             self.events.after(wait, Event::Message(Job { message: job.message + 1, ..job }));
         }
         if matches!(job.message, FIRST | HANGING_UP | LAST) {
-            let (member, load) = (self.hosts[index as usize].member, self.hosts[index as usize].load);
-            self.ask(now, |queue, effects| queue.set_load(now, member, load, effects));
+            self.tell_queue(now, index);
         }
+    }
+
+    /// A host has answered.
+    fn tell_queue(&mut self, now: Instant, index: u32) {
+        let (member, load) = (self.hosts[index as usize].member, self.hosts[index as usize].load);
+        self.ask(now, |queue, effects| {
+            queue.answers(now, member);
+            queue.set_load(now, member, load, effects);
+        });
     }
 
     fn set_up(&mut self, now: Instant, call: Call) {
