@@ -191,6 +191,24 @@ fn moved(results: &CloudResults) -> f64 {
     100.0 * results.moved as f64 / results.offered as f64
 }
 
+fn goal_claim(at_goal: &[CloudResults]) -> Claim {
+    let ms = |rule| format!("{:.0} ms", p99(of(at_goal, rule)));
+    let (queued, moving) = (times_lower(at_goal, Rule::Queue), times_lower(at_goal, Rule::Moving));
+    Claim::check(
+        "goal",
+        "At 80 % load the 99th percentile of set-up delay is three times lower with the queue and moving.",
+        format!(
+            "{} in place of {}, {moving:.1} times lower; without moving {}, {queued:.1} times. {:.1} % of the calls move.",
+            ms(Rule::Moving),
+            ms(Rule::Tlwl),
+            ms(Rule::Queue),
+            moved(of(at_goal, Rule::Moving)),
+        ),
+        moving >= GOAL,
+    )
+    .differs_by(WHY_NOT)
+}
+
 fn claims(by_load: &[CloudResults], by_spacing: &[CloudResults]) -> Vec<Claim> {
     let cases =
         |results: &'_ [CloudResults]| results.chunks(RULES.len()).map(<[_]>::to_vec).collect::<Vec<_>>();
@@ -203,23 +221,9 @@ fn claims(by_load: &[CloudResults], by_spacing: &[CloudResults]) -> Vec<Claim> {
     let listed =
         |times: &[f64]| times.iter().map(|times| format!("{times:.1}")).collect::<Vec<_>>().join(", ");
     let lost: u64 = by_load.iter().chain(&by_spacing).flatten().map(|results| results.lost).sum();
-    let ms = |rule| format!("{:.0} ms", p99(of(at_goal, rule)));
-    let (queued, moving) = (times_lower(at_goal, Rule::Queue), times_lower(at_goal, Rule::Moving));
     let spaced = all(&by_spacing, Rule::Queue);
     vec![
-        Claim::check(
-            "goal",
-            "At 80 % load the 99th percentile of set-up delay is three times lower with the queue and moving.",
-            format!(
-                "{} in place of {}, {moving:.1} times lower; without moving {}, {queued:.1} times. {:.1} % of the calls move.",
-                ms(Rule::Moving),
-                ms(Rule::Tlwl),
-                ms(Rule::Queue),
-                moved(of(at_goal, Rule::Moving)),
-            ),
-            moving >= GOAL,
-        )
-        .differs_by(WHY_NOT),
+        goal_claim(at_goal),
         Claim::check(
             "ours",
             "Fewer calls are held up by pauses with the queue, and fewer yet with moving.",
