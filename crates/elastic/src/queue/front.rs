@@ -210,7 +210,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.has(member)
     }
 
-    /// This member has left a call unanswered for as long as [`Moves::after`] says. Another one gets it if that has room at this
+    /// This member has left a call unanswered for as long as [`Moves::after`](super::Moves::after) says. Another one gets it if that has room at this
     /// moment, and nobody waits who was first. Then the member gets no more calls for a while; where nobody has room it may be no
     /// worse than the others.
     pub fn move_from(&mut self, now: Instant, member: M) -> Option<M> {
