@@ -354,6 +354,10 @@ async fn what_is_too_old_is_listed_anew() {
     .await;
     let driver = server_side.driver(set(), LONG);
     until(&driver, Ok(numbered(&[2]))).await;
+    // What the list says is known before the watch from there is asked for.
+    while server_side.asked(WATCH).len() < 3 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     assert!(server_side.asked(WATCH)[2].ends_with("resourceVersion=6000"));
 }
 
