@@ -191,6 +191,8 @@ impl Shard {
             };
             let pools: Vec<_> = setup.pools.iter().enumerate().map(next).collect();
             self.balancer.set_pools(pools);
+            // They may have other numbers.
+            self.edge.counters.without_takers.clear();
         }
         if are_other_nodes || are_other_pools {
             self.set_modes(

@@ -366,8 +366,6 @@ impl Shard {
             stateful.set_pools(has_pool, Members::of(named), Members::of(kept), Members::of(counted));
         }
         (self.modes, self.hops) = (modes, hops);
-        // Pools may have other numbers.
-        self.edge.counters.without_takers.clear();
     }
 
     /// Changes the behaviour.

@@ -130,10 +130,16 @@ impl KubernetesDriver {
             // Asked for again it is the same number.
             Workload::Deployment(_) => u32::try_from(server.count).unwrap_or(u32::MAX),
         };
-        if matches!(self.target.workload, Workload::Deployment(_)) {
-            self.take_back_old_costs().await?;
+        let tidied = match self.target.workload {
+            Workload::StatefulSet(_) => Ok(()),
+            Workload::Deployment(_) => self.take_back_old_costs().await,
+        };
+        // A start needs nothing else; what is left to tidy up is told by the next stop.
+        self.target.scale(|count| Ok((count < least).then_some(least))).await?;
+        if let Err(error) = tidied {
+            tracing::warn!("scale: a pod may still be the first to go: {error}");
         }
-        self.target.scale(|count| Ok((count < least).then_some(least))).await
+        Ok(())
     }
 
     async fn stopped(&self, server: &Server) -> Result<(), String> {
